@@ -1,0 +1,270 @@
+//! The batch door: SBE frames to asks, verdicts to frames.
+//!
+//! The door knows the protocol and no money rule. What it is asked it hands to a [`Gate`]; what a client did
+//! wrong it refuses itself, with a reason that it counts. A broken frame inside a sound framing header is refused
+//! and the connection lives on; once the framing itself is broken, nobody knows where the next frame begins, so
+//! the refusal is followed by a close.
+
+use door_transport::{ConnId, Out, Step};
+use wire::{
+    Decide, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
+    decided, frame, pong, refused, welcome,
+};
+
+/// What stands behind the door.
+pub trait Gate {
+    /// What the door accepts.
+    fn limits(&self) -> Limits;
+
+    /// Is this the door's auth token?
+    fn authorised(&self, token: &[u8]) -> bool;
+
+    /// The facts of this node; the door fills in the version.
+    fn welcome(&self) -> welcome::Block;
+
+    /// Milliseconds since the Unix epoch, as of this wake-up.
+    fn now_ms(&self) -> u64;
+
+    /// Number of the configuration snapshot in force.
+    fn snapshot(&self) -> u32;
+
+    /// Decides a batch: writes one answer an ask, in order.
+    fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]);
+
+    /// Takes a batch of resolves; the answer follows when everything in it is sealed.
+    ///
+    /// # Errors
+    /// The reason why it takes none of it.
+    fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason>;
+
+    /// Takes a question about the node's books or counters; the answer follows.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason>;
+
+    /// A frame was refused; for the counters.
+    fn refused(&mut self, reason: Reason);
+}
+
+/// What the door accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Entries a frame may hold.
+    pub batch_max: usize,
+    /// Bytes a frame may have.
+    pub frame_bytes_max: u32,
+}
+
+/// Something to read from the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The books of budgets.
+    Books {
+        /// Frame number to answer to.
+        frame: u64,
+        /// The least id wanted.
+        from: u64,
+        /// Budgets wanted.
+        max: u16,
+    },
+    /// The counters.
+    Totals {
+        /// Frame number to answer to.
+        frame: u64,
+    },
+}
+
+/// What the door keeps a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Session {
+    greeted: bool,
+    client: u64,
+}
+
+/// Answers written in one go before the transport looks at its limits again.
+const OUTPUT_BYTES_A_CALL: usize = 256 * 1024;
+
+impl Session {
+    /// Reads what a connection received: all whole frames in it.
+    pub fn received<G: Gate>(
+        &mut self,
+        id: ConnId,
+        input: &[u8],
+        out: &mut Out<'_>,
+        gate: &mut G,
+    ) -> Step {
+        let limits = gate.limits();
+        let mut consumed = 0;
+        while out.len() < OUTPUT_BYTES_A_CALL {
+            match frame::split(&input[consumed..], limits.frame_bytes_max) {
+                Ok(Split::Frame(frame)) => {
+                    consumed += frame.len();
+                    if let Err(refusal) = self.frame(id, frame, out, gate, limits) {
+                        let close = refusal.close;
+                        refuse(out, gate, frame::frame_number_hint(frame), &refusal);
+                        if close {
+                            return Step::Close { consumed, after_output: true };
+                        }
+                    }
+                }
+                Ok(Split::Incomplete { need }) => return Step::Read { consumed, need },
+                Err(error) => {
+                    refuse(out, gate, 0, &Refusal::closing(error));
+                    return Step::Close { consumed, after_output: true };
+                }
+            }
+        }
+        Step::Read { consumed, need: 0 }
+    }
+
+    #[inline]
+    fn frame<G: Gate>(
+        &mut self,
+        id: ConnId,
+        frame: &[u8],
+        out: &mut Out<'_>,
+        gate: &mut G,
+        limits: Limits,
+    ) -> Result<(), Refusal> {
+        match Message::decode(frame).map_err(Refusal::of)? {
+            Message::Decide(batch) if self.greeted => {
+                check_batch(batch.asks().len(), limits)?;
+                decide(self.client, &batch, out, gate);
+                Ok(())
+            }
+            Message::Resolve(batch) if self.greeted => {
+                check_batch(batch.resolves().len(), limits)?;
+                gate.resolve(id, &batch).map_err(Refusal::plain)
+            }
+            Message::Hello(hello) => self.hello(&hello, out, gate),
+            _ if !self.greeted => Err(Refusal::hello_expected()),
+            Message::Ping(ping) => {
+                let block = pong::Block::new(ping.frame(), gate.now_ms());
+                write(out, pong::encoded_len(), |buf| Ok(pong::encode(buf, &block)?.finish()));
+                Ok(())
+            }
+            Message::BooksRequest(request) => {
+                let (from, max) = (request.from_budget_id(), request.max());
+                let max = max.min(u16::try_from(limits.batch_max).unwrap_or(u16::MAX));
+                let question = Question::Books { frame: request.frame(), from, max };
+                gate.question(id, question).map_err(Refusal::plain)
+            }
+            Message::TotalsRequest(request) => {
+                let question = Question::Totals { frame: request.frame() };
+                gate.question(id, question).map_err(Refusal::plain)
+            }
+            _ => Err(Refusal::of(FrameError::UnknownTemplate {
+                found: frame::template_id(frame).unwrap_or(0),
+            })),
+        }
+    }
+
+    fn hello<G: Gate>(
+        &mut self,
+        hello: &Hello<'_>,
+        out: &mut Out<'_>,
+        gate: &mut G,
+    ) -> Result<(), Refusal> {
+        let (min, max) = (hello.version_min(), hello.version_max());
+        if min > SCHEMA_VERSION || max < SCHEMA_VERSION_MIN {
+            return Err(Refusal {
+                reason: Reason::VersionUnsupported,
+                detail: format!(
+                    "the client reads versions {min} to {max}, this node {SCHEMA_VERSION_MIN} to {SCHEMA_VERSION}"
+                ),
+                close: true,
+            });
+        }
+        if !gate.authorised(hello.auth()) {
+            return Err(Refusal {
+                reason: Reason::Unauthorised,
+                detail: "the auth token in Hello is not the one this door is configured with"
+                    .into(),
+                close: true,
+            });
+        }
+        self.greeted = true;
+        self.client = hello.client_id();
+        let mut block = gate.welcome();
+        block.set_version(SCHEMA_VERSION.min(max));
+        write(out, welcome::encoded_len(), |buf| Ok(welcome::encode(buf, &block)?.finish()));
+        Ok(())
+    }
+}
+
+#[inline]
+fn decide<G: Gate>(client: u64, batch: &Decide<'_>, out: &mut Out<'_>, gate: &mut G) {
+    let count = batch.asks().len();
+    let block = decided::Block::new(batch.frame(), gate.snapshot());
+    write(out, decided::encoded_len(count), |buf| {
+        let (answers, encoder) = decided::encode(buf, &block)?.answers_mut(count)?;
+        gate.decide(client, batch, answers);
+        Ok(encoder.finish())
+    });
+}
+
+/// Writes one message straight into the connection's output.
+#[inline]
+pub fn write(
+    out: &mut Out<'_>,
+    len: usize,
+    encode: impl FnOnce(&mut [u8]) -> Result<usize, wire::EncodeError>,
+) {
+    let written = encode(out.reserve(len));
+    out.commit(written.expect("encoded_len is the length that encode needs"));
+}
+
+fn check_batch(found: usize, limits: Limits) -> Result<(), Refusal> {
+    let (reason, detail) = if found == 0 {
+        (Reason::BatchEmpty, "the batch has no entries, expected at least one".to_string())
+    } else if found > limits.batch_max {
+        let text = format!("the batch has {found} entries, accepted up to {}", limits.batch_max);
+        (Reason::BatchTooLarge, text)
+    } else {
+        return Ok(());
+    };
+    Err(Refusal { reason, detail, close: false })
+}
+
+/// Why a frame is not taken.
+struct Refusal {
+    reason: Reason,
+    detail: String,
+    close: bool,
+}
+
+impl Refusal {
+    /// The framing is sound, the message is not.
+    fn of(error: FrameError) -> Refusal {
+        Refusal { reason: error.reason(), detail: error.to_string(), close: false }
+    }
+
+    fn closing(error: FrameError) -> Refusal {
+        Refusal { close: true, ..Refusal::of(error) }
+    }
+
+    fn plain(reason: Reason) -> Refusal {
+        let detail = match reason {
+            Reason::Busy => "too many frames wait for their answers; send this one again later",
+            Reason::ShuttingDown => "the node is stopping; send this to another or later",
+            _ => "",
+        };
+        Refusal { reason, detail: detail.into(), close: false }
+    }
+
+    fn hello_expected() -> Refusal {
+        let detail = "the first message of a connection must be Hello".into();
+        Refusal { reason: Reason::HelloExpected, detail, close: true }
+    }
+}
+
+#[cold]
+fn refuse<G: Gate>(out: &mut Out<'_>, gate: &mut G, frame: u64, refusal: &Refusal) {
+    gate.refused(refusal.reason);
+    let block = refused::Block::new(frame, refusal.reason);
+    let detail = refusal.detail.as_str();
+    write(out, refused::encoded_len(detail.len()), |buf| {
+        Ok(refused::encode(buf, &block)?.detail(detail)?.finish())
+    });
+}

@@ -1,0 +1,193 @@
+//! A worker's connections: a slab of slots with generations.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::buffer::{Buffer, Output};
+use crate::service::{CloseReason, ConnId};
+
+/// No instant: the clock of a worker starts at 0 and counts milliseconds.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Where a connection is in its life. It only moves downwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Read and answered.
+    Open,
+    /// Not read any more; its answers go out, then it ends.
+    Finishing(CloseReason),
+    /// Its answers are out and so is our end of stream. What the peer still sends is read and
+    /// dropped: closing with unread bytes would be a reset, which takes the answers away again.
+    Lingering(CloseReason),
+    /// To be taken out as soon as the kernel holds nothing of it.
+    Dead(CloseReason),
+}
+
+/// One connection. The last group belongs to the backend.
+pub(crate) struct Connection<C> {
+    pub(crate) fd: OwnedFd,
+    /// What the service keeps; gone once the service was told of the end.
+    pub(crate) user: Option<C>,
+    pub(crate) phase: Phase,
+    /// The start of an unfinished message; while paused, everything unread.
+    pub(crate) input: Buffer,
+    /// The size of the message that begins the input, 0 if not known.
+    pub(crate) need: usize,
+    pub(crate) output: Output,
+    /// The part of `output.len()` and `input.len()` that the totals count.
+    pub(crate) output_counted: usize,
+    pub(crate) input_counted: usize,
+    /// Not read, because answers wait.
+    pub(crate) paused: bool,
+    /// The peer's stream ended while paused; what it sent before is still to be answered.
+    pub(crate) ended: bool,
+    /// On the list of those the backend must look at.
+    pub(crate) dirty: bool,
+    /// When the last whole message came, or the connection.
+    pub(crate) message_ms: u64,
+    /// Since when a message is unfinished, or `NEVER`.
+    pub(crate) partial_ms: u64,
+    /// When the peer last took answers, or they began to wait.
+    pub(crate) progress_ms: u64,
+    /// When lingering ends.
+    pub(crate) linger_until_ms: u64,
+
+    /// Epoll: watched for bytes. io_uring: a receive is armed.
+    pub(crate) reading: bool,
+    /// Epoll: watched for room. io_uring: a send is in flight.
+    pub(crate) writing: bool,
+    /// io_uring: the armed receive is being cancelled.
+    pub(crate) cancelling: bool,
+}
+
+impl<C> Connection<C> {
+    pub(crate) fn new(fd: OwnedFd, now_ms: u64) -> Self {
+        Self {
+            fd,
+            user: None,
+            phase: Phase::Open,
+            input: Buffer::default(),
+            need: 0,
+            output: Output::default(),
+            output_counted: 0,
+            input_counted: 0,
+            paused: false,
+            ended: false,
+            dirty: false,
+            message_ms: now_ms,
+            partial_ms: NEVER,
+            progress_ms: now_ms,
+            linger_until_ms: NEVER,
+            reading: false,
+            writing: false,
+            cancelling: false,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whether bytes from the peer are wanted now.
+    pub(crate) fn wants_bytes(&self, stopping: bool) -> bool {
+        match self.phase {
+            Phase::Open => !self.paused && !self.ended && !stopping,
+            Phase::Lingering(_) => true,
+            Phase::Finishing(_) | Phase::Dead(_) => false,
+        }
+    }
+
+    /// Whether the service may still write to it.
+    pub(crate) fn is_writable(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Finishing(_))
+    }
+}
+
+struct Slot<C> {
+    generation: u32,
+    connection: Option<Connection<C>>,
+}
+
+/// Connections by slot.
+pub(crate) struct Slab<C> {
+    slots: Vec<Slot<C>>,
+    free: Vec<u32>,
+    len: usize,
+}
+
+impl<C> Slab<C> {
+    pub(crate) fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Slots ever used: the bound of a scan.
+    pub(crate) fn slots(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn insert(&mut self, connection: Connection<C>) -> ConnId {
+        self.len += 1;
+        if let Some(slot) = self.free.pop() {
+            let entry = &mut self.slots[slot as usize];
+            entry.connection = Some(connection);
+            return ConnId { slot, generation: entry.generation };
+        }
+        let slot = self.slots();
+        self.slots.push(Slot { generation: 0, connection: Some(connection) });
+        ConnId { slot, generation: 0 }
+    }
+
+    /// Takes the connection out; ids of it are stale from now on.
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Connection<C>> {
+        let entry = self.slots.get_mut(slot as usize)?;
+        let connection = entry.connection.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(slot);
+        self.len -= 1;
+        Some(connection)
+    }
+
+    #[inline]
+    pub(crate) fn at(&mut self, slot: u32) -> Option<&mut Connection<C>> {
+        self.slots.get_mut(slot as usize)?.connection.as_mut()
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, id: ConnId) -> Option<&mut Connection<C>> {
+        let entry = self.slots.get_mut(id.slot as usize)?;
+        if entry.generation == id.generation { entry.connection.as_mut() } else { None }
+    }
+
+    /// The id of the connection now in `slot`.
+    pub(crate) fn id_at(&self, slot: u32) -> ConnId {
+        let generation = self.slots.get(slot as usize).map_or(0, |entry| entry.generation);
+        ConnId { slot, generation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection<u8> {
+        Connection::new(crate::sys::event().unwrap(), 0)
+    }
+
+    #[test]
+    fn a_stale_id_reaches_nobody() {
+        let mut slab = Slab::new();
+        let first = slab.insert(connection());
+        assert!(slab.get(first).is_some());
+        assert!(slab.remove(first.slot).is_some());
+        assert!(slab.get(first).is_none() && slab.remove(first.slot).is_none());
+        let second = slab.insert(connection());
+        assert_eq!(second.slot, first.slot);
+        assert!(slab.get(first).is_none() && slab.get(second).is_some());
+        assert_eq!(slab.id_at(second.slot), second);
+        assert_eq!((slab.len(), slab.slots()), (1, 1));
+        assert!(slab.get(ConnId { slot: 99, generation: 0 }).is_none());
+    }
+}

@@ -1,0 +1,262 @@
+//! The epoll backend: level-triggered, one receive a connection and wake-up.
+//!
+//! Level-triggered events need no second receive to find the end, and give fairness for free: what
+//! is left in a socket is reported again after everybody else had a turn.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::choose::RunError;
+use crate::conns::{NEVER, Phase};
+use crate::counters::Counters;
+use crate::engine::Engine;
+use crate::listen::Listener;
+use crate::options::Options;
+use crate::service::{ConnId, Service};
+use crate::sys::{self, Epoll, Interest};
+use crate::wake::Handle;
+
+const EVENTS_MAX: usize = 512;
+/// Connections taken from one listener in one wake-up.
+const ACCEPTS_MAX: usize = 64;
+/// Pause of accepting when the process is out of descriptors.
+pub(crate) const BACKOFF_MS: u64 = 100;
+
+/// Token slots above every connection's.
+const WAKE: u32 = u32::MAX;
+const FIRST_DOOR: u32 = u32::MAX - 1;
+
+const READ: Interest = Interest { read: true, write: false };
+const NOTHING: Interest = Interest { read: false, write: false };
+
+/// Whether a failed accept means that descriptors or kernel memory ran out.
+pub(crate) fn is_exhaustion(errno: i32) -> bool {
+    [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM].contains(&errno)
+}
+
+/// The token slot of a listener.
+fn door_slot(door: usize) -> u32 {
+    FIRST_DOOR - u32::try_from(door).unwrap_or(0)
+}
+
+struct Loop<'a, S: Service> {
+    epoll: Epoll,
+    engine: Engine<'a, S::Conn>,
+    counters: &'a Counters,
+    service: &'a mut S,
+    listeners: Vec<Listener>,
+    /// When accepting goes on after a pause, else `NEVER`.
+    accept_again_ms: u64,
+    scratch: Vec<u8>,
+}
+
+/// Runs the loop until it is stopped.
+pub(crate) fn run<S: Service>(
+    listeners: Vec<Listener>,
+    options: &Options,
+    service: &mut S,
+    handle: &Handle,
+) -> Result<(), RunError> {
+    let kernel = |what| move |source| RunError::Kernel { what, source };
+    let epoll = Epoll::new(EVENTS_MAX).map_err(kernel("epoll_create1"))?;
+    epoll
+        .add(handle.bell().fd(), token(ConnId { slot: WAKE, generation: 0 }), READ)
+        .map_err(kernel("epoll_ctl for the waker"))?;
+    for (door, listener) in listeners.iter().enumerate() {
+        sys::set_nonblocking(listener.fd()).map_err(kernel("fcntl of a listener"))?;
+        epoll
+            .add(listener.fd(), token(ConnId { slot: door_slot(door), generation: 0 }), READ)
+            .map_err(kernel("epoll_ctl for a listener"))?;
+    }
+    let counters = handle.counters();
+    let scratch = vec![0; options.receive_buffer_bytes as usize];
+    let engine = Engine::new(options, counters);
+    let accept_again_ms = NEVER;
+    let mut all = Loop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
+    all.spin(handle).map_err(kernel("epoll_wait"))
+}
+
+fn token(id: ConnId) -> u64 {
+    id.to_bits()
+}
+
+impl<S: Service> Loop<'_, S> {
+    fn spin(&mut self, handle: &Handle) -> io::Result<()> {
+        let bell = handle.bell();
+        let mut sleep_ms = 0;
+        loop {
+            let found = self.epoll.wait(timeout(sleep_ms))?;
+            if sleep_ms > 0 {
+                bell.look();
+            }
+            self.engine.woke(found);
+            self.service.woke();
+            for index in 0..found {
+                self.handle(index, handle);
+            }
+            self.engine.resume(self.service);
+            bell.look();
+            let turn = self.engine.turn(self.service);
+            self.engine.sweep();
+            let was_stopping = self.engine.stopping();
+            let done = self.engine.stop_step(handle.stopping(), &turn);
+            if self.engine.stopping() && !was_stopping {
+                self.close_listeners();
+            }
+            self.visit_all();
+            if done {
+                return Ok(());
+            }
+            self.accept_again();
+            sleep_ms = self.engine.sleep_ms(&turn, bell);
+            if self.accept_again_ms != NEVER {
+                let again_ms = self.accept_again_ms.saturating_sub(self.engine.now_ms());
+                sleep_ms = sleep_ms.min(again_ms.max(1));
+            }
+        }
+    }
+
+    fn handle(&mut self, index: usize, handle: &Handle) {
+        let ready = self.epoll.ready(index);
+        let id = ConnId::from_bits(ready.token);
+        if id.slot == WAKE {
+            handle.bell().clear();
+            return;
+        }
+        if id.slot > FIRST_DOOR - 1024 {
+            self.accept((FIRST_DOOR - id.slot) as usize);
+            return;
+        }
+        let Some(conn) = self.engine.conns.get(id) else { return };
+        if conn.reading && (ready.read || ready.broken) {
+            match sys::receive(conn.fd(), &mut self.scratch) {
+                Ok(0) => self.engine.ended(id.slot),
+                Ok(count) => self.engine.feed(self.service, id.slot, &self.scratch[..count]),
+                Err(error) if is_transient(&error) => {}
+                Err(_) => self.engine.failed(id.slot),
+            }
+        } else if ready.broken {
+            self.engine.failed(id.slot);
+        }
+        if ready.write {
+            self.engine.mark(id.slot);
+        }
+    }
+
+    fn accept(&mut self, door: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            let Some(listener) = self.listeners.get(door) else { return };
+            match sys::accept(listener.fd()) {
+                Ok((fd, peer)) => self.admit(fd, peer, door),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_exhaustion(error.raw_os_error().unwrap_or(0)) => {
+                    self.counters.accept_backoffs.add(1);
+                    self.accept_again_ms = self.engine.now_ms() + BACKOFF_MS;
+                    self.watch_listeners(NOTHING);
+                    return;
+                }
+                // The peer left before we took it, and the like.
+                Err(_) => self.counters.accept_errors.add(1),
+            }
+        }
+    }
+
+    fn admit(&mut self, fd: std::os::fd::OwnedFd, peer: crate::Peer, door: usize) {
+        let Some(id) = self.engine.admit(self.service, fd, peer, door) else { return };
+        let Some(conn) = self.engine.conns.get(id) else { return };
+        conn.reading = true;
+        if self.epoll.add(conn.fd(), token(id), READ).is_err() {
+            self.engine.failed(id.slot);
+        }
+    }
+
+    /// Goes on accepting after a pause.
+    fn accept_again(&mut self) {
+        if self.accept_again_ms <= self.engine.now_ms() {
+            self.accept_again_ms = NEVER;
+            self.watch_listeners(READ);
+        }
+    }
+
+    fn watch_listeners(&mut self, interest: Interest) {
+        for (door, listener) in self.listeners.iter().enumerate() {
+            let id = ConnId { slot: door_slot(door), generation: 0 };
+            // It was added at the start, so this cannot fail short of a bug.
+            let _ = self.epoll.modify(listener.fd(), token(id), interest);
+        }
+    }
+
+    fn close_listeners(&mut self) {
+        for listener in self.listeners.drain(..) {
+            // A shared Unix listener stays open elsewhere, so closing alone would not remove it.
+            self.epoll.remove(listener.fd());
+        }
+        self.accept_again_ms = NEVER;
+    }
+
+    fn visit_all(&mut self) {
+        let list = self.engine.take_dirty();
+        for &slot in &list {
+            self.visit(slot);
+        }
+        self.engine.visited(list);
+    }
+
+    /// Brings the kernel in line with one connection: send, watch, close.
+    fn visit(&mut self, slot: u32) -> Option<()> {
+        self.engine.conns.at(slot)?.dirty = false;
+        let blocked = self.flush(slot)?;
+        self.engine.advance(slot);
+        let (id, stopping) = (self.engine.conns.id_at(slot), self.engine.stopping());
+        let conn = self.engine.conns.at(slot)?;
+        if matches!(conn.phase, Phase::Dead(_)) {
+            self.engine.bury(self.service, slot);
+            self.engine.remove(slot);
+            return None;
+        }
+        let wanted = Interest { read: conn.wants_bytes(stopping), write: blocked };
+        if wanted == (Interest { read: conn.reading, write: conn.writing }) {
+            return Some(());
+        }
+        (conn.reading, conn.writing) = (wanted.read, wanted.write);
+        if self.epoll.modify(conn.fd(), token(id), wanted).is_err() {
+            self.engine.failed(slot);
+        }
+        Some(())
+    }
+
+    /// Sends what waits; true when the socket has no room for the rest.
+    fn flush(&mut self, slot: u32) -> Option<bool> {
+        loop {
+            let conn = self.engine.conns.at(slot)?;
+            if !conn.is_writable() || conn.output.is_empty() {
+                return Some(false);
+            }
+            let crate::conns::Connection { fd, output, .. } = conn;
+            let bytes = output.next();
+            let size = bytes.len();
+            match sys::send(fd.as_fd(), bytes) {
+                Ok(count) => {
+                    self.engine.sent(slot, count);
+                    if count < size {
+                        return Some(true);
+                    }
+                }
+                Err(error) if is_transient(&error) => return Some(true),
+                Err(_) => {
+                    self.engine.failed(slot);
+                    return Some(false);
+                }
+            }
+        }
+    }
+}
+
+/// Errors after which a socket is still good.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn timeout(sleep_ms: u64) -> i32 {
+    if sleep_ms == NEVER { -1 } else { i32::try_from(sleep_ms).unwrap_or(i32::MAX) }
+}

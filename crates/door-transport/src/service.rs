@@ -1,0 +1,189 @@
+//! What a door gives to the loop, and what it gets from it.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::buffer::Out;
+use crate::outbox::Outbox;
+
+/// One connection of one worker, for as long as it lives: a slot and how often it was used.
+///
+/// An id of a closed connection never reaches the slot's next one (until a slot was used 2^32 times).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnId {
+    /// The id as a number, for a message to another thread and back.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    /// The id that [`to_bits`](Self::to_bits) gave. Any other number reaches no connection, or a
+    /// wrong one: keep it from strangers.
+    pub fn from_bits(bits: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves of the number")]
+        Self { slot: bits as u32, generation: (bits >> 32) as u32 }
+    }
+
+    /// The slot: below the worker's `connections_max`, unique among its open connections.
+    pub fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A TCP peer.
+    Tcp(SocketAddr),
+    /// A process of this machine over a Unix stream socket.
+    Local,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Local => f.write_str("local"),
+        }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CloseReason {
+    /// The peer finished sending and took its answers.
+    PeerClosed,
+    /// The peer or the network broke the connection.
+    PeerReset,
+    /// No whole message for `idle_ms_max`.
+    Idle,
+    /// A message begun and not finished for `partial_ms_max`.
+    SlowMessage,
+    /// Answers not taken for `stalled_ms_max`.
+    Stalled,
+    /// An unfinished message above `input_bytes_max`.
+    TooLarge,
+    /// Unfinished messages of all connections above `input_total_bytes_max`; this one came last.
+    Overload,
+    /// The service asked for it.
+    ServiceClosed,
+    /// The loop was stopped.
+    Shutdown,
+}
+
+impl CloseReason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Self; 9] = [
+        Self::PeerClosed,
+        Self::PeerReset,
+        Self::Idle,
+        Self::SlowMessage,
+        Self::Stalled,
+        Self::TooLarge,
+        Self::Overload,
+        Self::ServiceClosed,
+        Self::Shutdown,
+    ];
+
+    /// The reason's name in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PeerClosed => "peer_closed",
+            Self::PeerReset => "peer_reset",
+            Self::Idle => "idle",
+            Self::SlowMessage => "slow_message",
+            Self::Stalled => "stalled",
+            Self::TooLarge => "too_large",
+            Self::Overload => "overload",
+            Self::ServiceClosed => "service_closed",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// What a service made of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read on.
+    Read {
+        /// Bytes from the start of the input that are done with.
+        consumed: usize,
+        /// The whole size of the message that now begins the input, when its head tells; else 0.
+        /// The service is not called before that many bytes are there.
+        need: usize,
+    },
+    /// End the connection; the rest of the input is dropped.
+    Close {
+        /// Bytes from the start of the input that are done with.
+        consumed: usize,
+        /// Whether the peer may first take its answers (within `stalled_ms_max`).
+        after_output: bool,
+    },
+}
+
+/// What a service wants after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The next turn comes after so many milliseconds at the latest; `u64::MAX` = only on events.
+    /// At most a few ms late.
+    pub wait_ms_max: u64,
+    /// Do not sleep: look for events and come back at once.
+    pub spin: bool,
+    /// Nothing is in flight: every message received so far has its answer written. A stop waits
+    /// for this, within `stop_grace_ms_max`.
+    pub drained: bool,
+}
+
+impl Turn {
+    /// Nothing in flight, no timer.
+    pub const IDLE: Self = Self { wait_ms_max: u64::MAX, spin: false, drained: true };
+}
+
+/// One worker's doors: one value a worker, called only from its thread, never concurrently.
+pub trait Service {
+    /// What the service keeps about one connection.
+    type Conn;
+
+    /// The loop woke up; nothing was handed over yet. The place to refresh a cached clock.
+    fn woke(&mut self) {}
+
+    /// A connection was accepted on the listener with index `door`.
+    fn opened(&mut self, id: ConnId, peer: Peer, door: usize) -> Self::Conn;
+
+    /// Bytes arrived. `input` begins where the last call's consumption ended and is contiguous; it
+    /// holds at least `need` bytes if the last call asked for them. Called again until it consumes
+    /// nothing, asks for more than is there, or `out` has no room left.
+    ///
+    /// Bytes are read in place: from the receive buffer when the message arrived whole, from the
+    /// connection's own buffer when it came in pieces.
+    fn received(
+        &mut self,
+        id: ConnId,
+        conn: &mut Self::Conn,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step;
+
+    /// The connection is gone; its id reaches nothing any more.
+    fn closed(&mut self, id: ConnId, conn: Self::Conn, why: CloseReason);
+
+    /// Once a wake-up, after everything received was handed over: poll queues, run timers, write
+    /// to any connection.
+    fn turn(&mut self, outbox: &mut Outbox<'_, Self::Conn>) -> Turn;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_survive_a_trip_as_numbers() {
+        let id = ConnId { slot: 7, generation: u32::MAX };
+        assert_eq!(ConnId::from_bits(id.to_bits()), id);
+    }
+}

@@ -1,0 +1,482 @@
+//! The io_uring backend: multishot accept and receive, provided buffers, one kernel call a wake-up.
+//!
+//! # What keeps memory valid
+//! The kernel holds pointers to three kinds of memory: the receive buffers, the bytes of a send in
+//! flight (`Output`'s flying half, which nothing touches until its completion), and the waker's
+//! word. A connection's slot is freed only when neither a receive nor a send of it is in flight, so
+//! a completion never meets a stranger in its slot. When the loop ends, also by a panic of the
+//! service, `Drop` cancels everything and waits; should the kernel not let go, the memory is leaked.
+#![allow(unsafe_code)] // reason: operations carry raw pointers; the ring cannot check lifetimes
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use crate::buffer_ring::{BufferRing, GROUP};
+use crate::choose::{Refusal, RunError};
+use crate::conns::{Connection, NEVER, Phase, Slab};
+use crate::counters::Counters;
+use crate::engine::Engine;
+use crate::epoll::{BACKOFF_MS, is_exhaustion};
+use crate::listen::Listener;
+use crate::options::{Options, TaskRun};
+use crate::service::Service;
+use crate::sys;
+use crate::wake::Handle;
+
+/// Operations handed in by one kernel call; more only cost another call.
+const SUBMISSIONS: u32 = 2048;
+/// Completions the ring holds; the kernel queues more on the side, at a price.
+const COMPLETIONS_MIN: u32 = 4096;
+const COMPLETIONS_MAX: u32 = 32_768;
+/// Attempts to hand in operations while the kernel is short of memory.
+const SUBMIT_ATTEMPTS_MAX: u32 = 100;
+/// Rounds of 20 ms in which operations may end after the loop.
+const QUIESCE_ROUNDS_MAX: u32 = 100;
+
+/// What a completion belongs to: the high half of its user data; the low half is a slot or a door.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Kind {
+    Receive = 1,
+    Send = 2,
+    Accept = 3,
+    Wake = 4,
+    Cancel = 5,
+}
+
+fn tag(kind: Kind, index: u32) -> u64 {
+    u64::from(kind as u32) << 32 | u64::from(index)
+}
+
+fn untag(data: u64) -> (Option<Kind>, u32) {
+    let kinds = [Kind::Receive, Kind::Send, Kind::Accept, Kind::Wake, Kind::Cancel];
+    let kind = kinds.into_iter().find(|kind| *kind as u64 == data >> 32);
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
+    (kind, data as u32)
+}
+
+/// Whether this process gets the io_uring that a worker with these options needs.
+pub(crate) fn probe(options: &Options) -> Result<(), Refusal> {
+    let ring = set_up(options)?;
+    let mut buffers = BufferRing::new(2, 64).map_err(refused("memory for buffers"))?;
+    let registered = buffers.register(&ring.submitter()).map_err(refused("io_uring_register"));
+    drop(ring);
+    registered
+}
+
+fn refused(call: &'static str) -> impl Fn(io::Error) -> Refusal {
+    move |source| Refusal { call, source }
+}
+
+fn set_up(options: &Options) -> Result<IoUring, Refusal> {
+    let wanted = u32::try_from(options.connections_max.saturating_mul(2)).unwrap_or(u32::MAX);
+    let completions = wanted.clamp(COMPLETIONS_MIN, COMPLETIONS_MAX).next_power_of_two();
+    let mut builder = IoUring::builder();
+    builder.setup_single_issuer().setup_coop_taskrun().setup_submit_all();
+    builder.setup_clamp().setup_cqsize(completions);
+    if options.cooperative == TaskRun::Defer {
+        builder.setup_defer_taskrun();
+    }
+    builder.build(SUBMISSIONS).map_err(refused("io_uring_setup"))
+}
+
+struct Loop<'a, S: Service> {
+    ring: IoUring,
+    buffers: BufferRing,
+    engine: Engine<'a, S::Conn>,
+    counters: &'a Counters,
+    service: &'a mut S,
+    listeners: Vec<Listener>,
+    /// For each listener: a multishot accept is armed.
+    accepting: Vec<bool>,
+    /// When accepting goes on after a pause, else `NEVER`.
+    accept_again_ms: u64,
+    wake_fd: RawFd,
+    /// Where the kernel puts the waker's count.
+    wake_word: Box<[u8; 8]>,
+    /// Operations that the kernel may still touch memory for.
+    in_flight: usize,
+    completions: Vec<cqueue::Entry>,
+}
+
+/// Runs the loop until it is stopped.
+pub(crate) fn run<S: Service>(
+    listeners: Vec<Listener>,
+    options: &Options,
+    service: &mut S,
+    handle: &Handle,
+) -> Result<(), RunError> {
+    let ring = set_up(options)?;
+    let mut buffers = BufferRing::new(options.receive_buffers, options.receive_buffer_bytes)
+        .map_err(refused("memory for receive buffers"))?;
+    buffers.register(&ring.submitter()).map_err(refused("io_uring_register of the buffers"))?;
+    let accepting = vec![false; listeners.len()];
+    let counters = handle.counters();
+    let mut all = Loop {
+        ring,
+        buffers,
+        engine: Engine::new(options, counters),
+        counters,
+        service,
+        listeners,
+        accepting,
+        accept_again_ms: NEVER,
+        wake_fd: handle.bell().raw_fd(),
+        wake_word: Box::new([0; 8]),
+        in_flight: 0,
+        completions: Vec::new(),
+    };
+    all.spin(handle).map_err(|source| RunError::Kernel { what: "io_uring_enter", source })
+}
+
+impl<S: Service> Loop<'_, S> {
+    fn spin(&mut self, handle: &Handle) -> io::Result<()> {
+        let bell = handle.bell();
+        self.arm_wake();
+        self.arm_accepts();
+        let mut sleep_ms = 0;
+        loop {
+            self.enter(sleep_ms)?;
+            if sleep_ms > 0 {
+                bell.look();
+            }
+            self.completions.clear();
+            self.completions.extend(self.ring.completion());
+            self.engine.woke(self.completions.len());
+            self.service.woke();
+            for index in 0..self.completions.len() {
+                let entry = self.completions[index].clone();
+                self.complete(&entry);
+            }
+            self.buffers.publish();
+            self.engine.resume(self.service);
+            bell.look();
+            let turn = self.engine.turn(self.service);
+            self.engine.sweep();
+            let was_stopping = self.engine.stopping();
+            let done = self.engine.stop_step(handle.stopping(), &turn);
+            if self.engine.stopping() && !was_stopping {
+                self.close_listeners();
+            }
+            self.visit_all();
+            if done {
+                return Ok(());
+            }
+            if self.accept_again_ms <= self.engine.now_ms() {
+                self.accept_again_ms = NEVER;
+                self.arm_accepts();
+            }
+            sleep_ms = self.engine.sleep_ms(&turn, bell);
+            if self.accept_again_ms != NEVER {
+                let again_ms = self.accept_again_ms.saturating_sub(self.engine.now_ms());
+                sleep_ms = sleep_ms.min(again_ms.max(1));
+            }
+        }
+    }
+
+    /// The one kernel call of a wake-up: hands in, waits, lets completions happen.
+    fn enter(&mut self, sleep_ms: u64) -> io::Result<()> {
+        let result = match sleep_ms {
+            0 => self.enter_now(),
+            NEVER => self.ring.submit_and_wait(1),
+            _ => {
+                let span = std::time::Duration::from_millis(sleep_ms);
+                let span = Timespec::from(span);
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&span))
+            }
+        };
+        match result.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
+            Err(_) => result.map(drop),
+        }
+    }
+
+    /// Hands in and collects without waiting.
+    fn enter_now(&mut self) -> io::Result<usize> {
+        const GET_EVENTS: u32 = 1;
+        let count = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
+        // SAFETY: no argument is passed; the queued operations hold valid pointers (see `push`).
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(count, 0, GET_EVENTS, None) }
+    }
+
+    /// Queues an operation for the next kernel call; false when the kernel takes none.
+    ///
+    /// The memory it points to must stay valid and untouched until its completion.
+    fn push(&mut self, entry: &squeue::Entry) -> bool {
+        for _ in 0..SUBMIT_ATTEMPTS_MAX {
+            // SAFETY: callers point only to the wake word, or to the flying bytes of a connection
+            // that stays in its slot until the completion.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return true;
+            }
+            // Full: hand in early. An error here shows as a queue that stays full.
+            let _ = self.enter_now();
+        }
+        false
+    }
+
+    fn arm_wake(&mut self) {
+        let target = self.wake_word.as_mut_ptr();
+        let entry = opcode::Read::new(Fd(self.wake_fd), target, 8).build();
+        if self.push(&entry.user_data(tag(Kind::Wake, 0))) {
+            self.in_flight += 1;
+        }
+    }
+
+    fn arm_accepts(&mut self) {
+        for door in 0..self.listeners.len() {
+            if self.accepting[door] || self.engine.stopping() {
+                continue;
+            }
+            let fd = Fd(self.listeners[door].fd().as_raw_fd());
+            let index = u32::try_from(door).unwrap_or(u32::MAX);
+            let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
+            if self.push(&entry.user_data(tag(Kind::Accept, index))) {
+                self.accepting[door] = true;
+                self.in_flight += 1;
+            }
+        }
+    }
+
+    /// Ends accepting. The kernel keeps the sockets until the cancelled accepts completed.
+    fn close_listeners(&mut self) {
+        for door in 0..self.listeners.len() {
+            let index = u32::try_from(door).unwrap_or(u32::MAX);
+            let entry = opcode::AsyncCancel::new(tag(Kind::Accept, index)).build();
+            self.push(&entry.user_data(tag(Kind::Cancel, 0)));
+        }
+        self.listeners.clear();
+        self.accept_again_ms = NEVER;
+    }
+
+    fn complete(&mut self, entry: &cqueue::Entry) {
+        let (kind, index) = untag(entry.user_data());
+        match kind {
+            Some(Kind::Receive) => self.received(entry, index),
+            Some(Kind::Send) => self.sent(entry, index),
+            Some(Kind::Accept) => self.accepted(entry, index),
+            Some(Kind::Wake) => {
+                self.in_flight -= 1;
+                self.arm_wake();
+            }
+            Some(Kind::Cancel) | None => {}
+        }
+    }
+
+    fn received(&mut self, entry: &cqueue::Entry, slot: u32) {
+        let (result, flags) = (entry.result(), entry.flags());
+        let buffer = cqueue::buffer_select(flags);
+        match (usize::try_from(result), buffer) {
+            (Ok(0), _) => self.engine.ended(slot),
+            (Ok(count), Some(buffer)) => {
+                if let Some(bytes) = self.buffers.bytes(buffer, count) {
+                    self.engine.feed(self.service, slot, bytes);
+                }
+            }
+            (Ok(_), None) => self.engine.failed(slot),
+            (Err(_), _) => self.receive_failed(-result, slot),
+        }
+        if let Some(buffer) = buffer {
+            self.buffers.recycle(buffer);
+        }
+        if cqueue::more(flags) {
+            return;
+        }
+        self.in_flight -= 1;
+        if let Some(conn) = self.engine.conns.at(slot) {
+            conn.reading = false;
+            conn.cancelling = false;
+        }
+        self.engine.mark(slot);
+    }
+
+    fn receive_failed(&mut self, errno: i32, slot: u32) {
+        match errno {
+            libc::ENOBUFS => self.counters.buffers_exhausted.add(1),
+            libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
+            _ => self.engine.failed(slot),
+        }
+    }
+
+    fn sent(&mut self, entry: &cqueue::Entry, slot: u32) {
+        self.in_flight -= 1;
+        if let Some(conn) = self.engine.conns.at(slot) {
+            conn.writing = false;
+        }
+        let result = entry.result();
+        match usize::try_from(result) {
+            Ok(count) => self.engine.sent(slot, count),
+            Err(_) if matches!(-result, libc::EAGAIN | libc::EINTR) => {}
+            Err(_) => self.engine.failed(slot),
+        }
+        let Some(conn) = self.engine.conns.at(slot) else { return };
+        if conn.phase != Phase::Open || !conn.output.is_empty() {
+            self.engine.mark(slot);
+        }
+    }
+
+    fn accepted(&mut self, entry: &cqueue::Entry, door: u32) {
+        let (result, door) = (entry.result(), door as usize);
+        if result >= 0 {
+            self.admit(result, door);
+        } else if is_exhaustion(-result) {
+            self.counters.accept_backoffs.add(1);
+            self.accept_again_ms = self.engine.now_ms() + BACKOFF_MS;
+        } else if -result != libc::ECANCELED {
+            self.counters.accept_errors.add(1);
+        }
+        if cqueue::more(entry.flags()) {
+            return;
+        }
+        self.in_flight -= 1;
+        if let Some(armed) = self.accepting.get_mut(door) {
+            *armed = false;
+        }
+        if self.accept_again_ms == NEVER && !self.engine.stopping() {
+            self.arm_accepts();
+        }
+    }
+
+    fn admit(&mut self, fd: RawFd, door: usize) {
+        let fd = sys::own_accepted(fd);
+        if self.engine.stopping() {
+            return;
+        }
+        match sys::peer_of(std::os::fd::AsFd::as_fd(&fd)) {
+            Ok(peer) => drop(self.engine.admit(self.service, fd, peer, door)),
+            // The peer left before we took it.
+            Err(_) => self.counters.accept_errors.add(1),
+        }
+    }
+
+    fn visit_all(&mut self) {
+        let list = self.engine.take_dirty();
+        for &slot in &list {
+            self.visit(slot);
+        }
+        self.engine.visited(list);
+    }
+
+    /// Brings the kernel in line with one connection: send, receive, close.
+    fn visit(&mut self, slot: u32) -> Option<()> {
+        self.engine.conns.at(slot)?.dirty = false;
+        self.start_send(slot);
+        self.engine.advance(slot);
+        let stopping = self.engine.stopping();
+        let conn = self.engine.conns.at(slot)?;
+        if matches!(conn.phase, Phase::Dead(_)) {
+            return self.close(slot);
+        }
+        let wanted = conn.wants_bytes(stopping);
+        if wanted && !conn.reading {
+            conn.reading = true;
+            let entry = opcode::RecvMulti::new(Fd(conn.fd.as_raw_fd()), GROUP).build();
+            self.push_or_fail(&entry.user_data(tag(Kind::Receive, slot)), slot);
+        } else if !wanted && conn.reading && !conn.cancelling {
+            conn.cancelling = true;
+            let entry = opcode::AsyncCancel::new(tag(Kind::Receive, slot)).build();
+            self.push(&entry.user_data(tag(Kind::Cancel, 0)));
+        }
+        Some(())
+    }
+
+    /// Sends everything that waits, unless a send is in flight.
+    fn start_send(&mut self, slot: u32) -> Option<()> {
+        let conn = self.engine.conns.at(slot)?;
+        if conn.writing || !conn.is_writable() || conn.output.is_empty() {
+            return None;
+        }
+        conn.writing = true;
+        let Connection { fd, output, .. } = conn;
+        let bytes = output.next();
+        let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let entry = opcode::Send::new(Fd(fd.as_raw_fd()), bytes.as_ptr(), size)
+            .flags(libc::MSG_NOSIGNAL)
+            .build();
+        self.push_or_fail(&entry.user_data(tag(Kind::Send, slot)), slot);
+        Some(())
+    }
+
+    /// Queues an operation of a connection, which is lost when the kernel takes none.
+    fn push_or_fail(&mut self, entry: &squeue::Entry, slot: u32) {
+        if self.push(entry) {
+            self.in_flight += 1;
+            return;
+        }
+        let (kind, _) = untag(entry.get_user_data());
+        if let Some(conn) = self.engine.conns.at(slot) {
+            match kind {
+                Some(Kind::Send) => conn.writing = false,
+                _ => conn.reading = false,
+            }
+        }
+        self.engine.failed(slot);
+    }
+
+    /// Ends a dead connection; its slot is free once nothing is in flight.
+    fn close(&mut self, slot: u32) -> Option<()> {
+        self.engine.bury(self.service, slot);
+        let conn = self.engine.conns.at(slot)?;
+        if conn.reading || conn.writing {
+            sys::sever(conn.fd());
+        } else {
+            self.engine.remove(slot);
+        }
+        None
+    }
+
+    /// Waits for the end of every operation; whether all ended.
+    fn quiesce(&mut self) -> bool {
+        for _ in 0..QUIESCE_ROUNDS_MAX {
+            if self.in_flight == 0 {
+                return true;
+            }
+            let span = Timespec::from(std::time::Duration::from_millis(20));
+            let submitter = self.ring.submitter();
+            // Either call may find nothing to do; what counts are the completions.
+            let _ = submitter.register_sync_cancel(Some(span), CancelBuilder::any());
+            let _ = submitter.submit_with_args(1, &SubmitArgs::new().timespec(&span));
+            self.completions.clear();
+            self.completions.extend(self.ring.completion());
+            for entry in &self.completions {
+                let (kind, _) = untag(entry.user_data());
+                if kind == Some(Kind::Accept) && entry.result() >= 0 {
+                    drop(sys::own_accepted(entry.result()));
+                }
+                if !matches!(kind, Some(Kind::Cancel) | None) && !cqueue::more(entry.flags()) {
+                    self.in_flight -= 1;
+                }
+            }
+        }
+        self.in_flight == 0
+    }
+}
+
+impl<S: Service> Drop for Loop<'_, S> {
+    fn drop(&mut self) {
+        if self.quiesce() {
+            return;
+        }
+        tracing::error!(operations = self.in_flight, "io_uring did not end: its memory is leaked");
+        self.buffers.leak();
+        std::mem::forget(std::mem::replace(&mut self.engine.conns, Slab::new()));
+        std::mem::forget(std::mem::replace(&mut self.wake_word, Box::new([0; 8])));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_survive_the_kernel() {
+        for kind in [Kind::Receive, Kind::Send, Kind::Accept, Kind::Wake, Kind::Cancel] {
+            let (back, index) = untag(tag(kind, u32::MAX));
+            assert!(back == Some(kind) && index == u32::MAX);
+        }
+        assert!(untag(0).0.is_none());
+    }
+}

@@ -1,0 +1,156 @@
+//! Peers that misbehave.
+
+use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use door_transport::{CloseReason, Options};
+
+use crate::support::{Client, Dice, PATIENCE, Server, frame, wait_for};
+
+/// Asks for large answers until the server reads no more.
+fn ask_until_blocked(client: &mut Client) {
+    let ask = frame(b'B', b"20000");
+    client.0.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    loop {
+        match client.0.write_all(&ask.repeat(100)) {
+            Ok(()) => {}
+            Err(error) => {
+                assert!(
+                    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                    "{error}"
+                );
+                return;
+            }
+        }
+    }
+}
+
+pub fn a_peer_that_never_reads_costs_bounded_memory_and_is_closed(options: Options) {
+    let max = 50_000;
+    let server = Server::start(Options {
+        output_bytes_max: max,
+        stalled_ms_max: 1500,
+        receive_buffer_bytes: 4096,
+        ..options
+    });
+    let mut client = server.client();
+    ask_until_blocked(&mut client);
+    let counters = server.handle.counters();
+    assert!(counters.paused_reads.get() >= 1);
+    wait_for(|| counters.output_bytes.get() > 0, "waiting answers");
+    // The service stops at the limit; one answer may go past it.
+    assert!(counters.output_bytes.get() <= max as u64 + 20_005, "{counters:?}");
+    server.wait_closed(CloseReason::Stalled, 1);
+    wait_for(|| counters.output_bytes.get() == 0, "freed answers");
+    server.client().echo(b"others are served");
+    server.stop();
+}
+
+pub fn the_total_of_waiting_answers_is_bounded(options: Options) {
+    let (each, total) = (300_000, 500_000);
+    let server = Server::start(Options {
+        output_bytes_max: each,
+        output_total_bytes_max: total,
+        stalled_ms_max: 1500,
+        receive_buffer_bytes: 4096,
+        ..options
+    });
+    let mut deaf: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    for client in &mut deaf {
+        ask_until_blocked(client);
+    }
+    let counters = server.handle.counters();
+    // Each connection may have been in the middle of one hand-over when the limit was reached.
+    assert!(counters.output_bytes.get() <= (total + 4 * 20_005) as u64, "{counters:?}");
+    // Nobody is read now; this one is served once the stalled ones are closed.
+    server.client().echo(b"patience");
+    server.wait_closed(CloseReason::Stalled, 4);
+    server.stop();
+}
+
+pub fn silence_is_closed(options: Options) {
+    let server = Server::start(Options { idle_ms_max: 200, ..options });
+    let mut client = server.client();
+    assert!(client.read_to_end().is_empty());
+    server.wait_closed(CloseReason::Idle, 1);
+    server.stop();
+}
+
+pub fn a_slow_message_is_closed(options: Options) {
+    let server = Server::start(Options { partial_ms_max: 300, ..options });
+    let mut client = server.client();
+    client.echo(b"fine");
+    let bytes = frame(b'E', &[0; 1000]);
+    for byte in &bytes {
+        // Each byte is activity, but no message; at this pace it takes 10 s.
+        if client.0.write_all(&[*byte]).is_err() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+        if server.handle.counters().closed(CloseReason::SlowMessage) > 0 {
+            break;
+        }
+    }
+    server.wait_closed(CloseReason::SlowMessage, 1);
+    server.stop();
+}
+
+pub fn a_reset_is_noticed(options: Options) {
+    let server = Server::start(options);
+    let mut client = server.client();
+    client.send(&frame(b'E', &[5; 1000]));
+    // Closing with unread bytes resets the connection.
+    wait_for(|| client.0.peek(&mut [0]).is_ok_and(|count| count == 1), "the answer");
+    drop(client);
+    server.wait_closed(CloseReason::PeerReset, 1);
+    server.client().echo(b"others are served");
+    server.stop();
+}
+
+pub fn garbage_hurts_only_its_sender(options: Options) {
+    let server = Server::start(options);
+    let mut good = server.client();
+    for seed in 0..30 {
+        let mut dice = Dice(seed);
+        let size = 1 + dice.below(5000);
+        let mut client = server.client();
+        // A length that is a lie, then noise.
+        let mut bytes = vec![0xff; 4];
+        bytes.extend(dice.bytes(size));
+        client.send(&bytes);
+        assert_eq!(client.read_to_end(), frame(b'!', b"refused"));
+        good.echo(b"others are served");
+    }
+    drop(good);
+    server.stop();
+}
+
+pub fn a_flood_does_not_starve_others(options: Options) {
+    let server = Server::start(options);
+    let over = AtomicBool::new(false);
+    let flood = frame(b'E', &[9; 100]).repeat(2000);
+    thread::scope(|scope| {
+        let stream = server.client().0;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let (over, flood) = (&over, &flood);
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                writer.write_all(flood).unwrap();
+            }
+            writer.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        scope.spawn(move || {
+            let (mut stream, mut sink) = (stream, vec![0; 1 << 16]);
+            while stream.read(&mut sink).unwrap() > 0 {}
+        });
+        let mut client = server.client();
+        for round in 0..50u8 {
+            client.echo(&[round; 50]);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    server.stop();
+}

@@ -1,0 +1,92 @@
+//! Cases that need limits of the whole process, so they run in one of their own: this binary again,
+//! started by a shell that sets them.
+
+use std::env;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use door_transport::{Options, TaskRun, Transport};
+
+use crate::support::{Client, Server, wait_for};
+
+const BACKEND: &str = "DOOR_TRANSPORT_CHILD";
+
+fn run_child(options: &Options, case: &str, descriptors: u32) {
+    let backend = match (options.transport, options.cooperative) {
+        (Transport::Epoll, _) => "epoll",
+        (_, TaskRun::Defer) => "io_uring-defer",
+        (_, TaskRun::Coop) => "io_uring-coop",
+    };
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(format!("ulimit -S -n {descriptors} && exec \"$0\" --ignored --exact child::{case}"))
+        .arg(env::current_exe().unwrap())
+        .env(BACKEND, backend)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+fn in_child(case: fn(Options)) {
+    if let Ok(backend) = env::var(BACKEND) {
+        crate::support::over(&backend, case);
+    }
+}
+
+pub fn ten_hundred_and_more_idle_connections(options: Options) {
+    run_child(&options, "idle_child", 6000);
+}
+
+#[test]
+#[ignore = "run by its parent, with limits"]
+fn idle_child() {
+    in_child(|options| {
+        let server = Server::start(Options { connections_max: 4000, ..options });
+        let mut clients: Vec<Client> = (0..2500).map(|_| server.client()).collect();
+        let counters = server.handle.counters();
+        wait_for(|| counters.connections.get() == 2500, "all connections");
+        for index in [0, 1, 1250, 2499] {
+            clients[index].echo(b"one among many");
+        }
+        assert_eq!(counters.refused_full.get(), 0);
+        drop(clients);
+        wait_for(|| counters.connections.get() == 0, "all gone");
+        server.stop();
+    });
+}
+
+pub fn without_descriptors_accepting_pauses(options: Options) {
+    run_child(&options, "descriptors_child", 64);
+}
+
+#[test]
+#[ignore = "run by its parent, with limits"]
+fn descriptors_child() {
+    in_child(|options| {
+        let server = Server::start(options);
+        let mut first = server.client();
+        first.echo(b"before");
+        // Take every descriptor there is, then give back one: enough for our end of one more.
+        let mut hoard = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            hoard.push(file);
+        }
+        hoard.pop();
+        let mut second = server.client();
+        let counters = server.handle.counters();
+        wait_for(|| counters.accept_backoffs.get() >= 2, "a pause and another try");
+        first.echo(b"others are served meanwhile");
+        // Paused, not spinning: the tries are 100 ms apart.
+        let (tries, turns) = (counters.accept_backoffs.get(), counters.wakeups.get());
+        thread::sleep(Duration::from_millis(300));
+        assert!(counters.accept_backoffs.get() - tries <= 5);
+        assert!(counters.wakeups.get() - turns <= 40);
+        drop(hoard);
+        second.echo(b"after");
+        drop((first, second));
+        server.stop();
+    });
+}

@@ -1,0 +1,66 @@
+//! Named limits and their counters.
+
+use door_transport::{CloseReason, Options, OptionsError, RunError, run};
+
+use crate::support::{Client, Framed, Server, frame, wait_for};
+
+pub fn a_full_worker_refuses(options: Options) {
+    let server = Server::start(Options { connections_max: 2, ..options });
+    let (mut first, mut second) = (server.client(), server.client());
+    first.echo(b"first");
+    second.echo(b"second");
+    let mut third = server.client();
+    assert!(third.read_to_end().is_empty());
+    let counters = server.handle.counters();
+    assert_eq!((counters.refused_full.get(), counters.accepted.get()), (1, 2));
+    drop(first);
+    wait_for(|| counters.connections.get() == 1, "a free place");
+    server.client().echo(b"fourth");
+    second.echo(b"still here");
+    drop(second);
+    server.stop();
+}
+
+pub fn too_large_messages_are_refused_early(options: Options) {
+    let server = Server::start(Options { input_bytes_max: 1000, ..options });
+    let mut client = server.client();
+    // An earlier answer still arrives; the head of the large one is enough to refuse it.
+    let mut bytes = frame(b'E', b"small");
+    bytes.extend_from_slice(&frame(b'E', &[0; 2000])[..10]);
+    client.send(&bytes);
+    assert_eq!(client.read_to_end(), frame(b'E', b"small"));
+    drop(client);
+    server.wait_closed(CloseReason::TooLarge, 1);
+    server.stop();
+}
+
+pub fn unfinished_messages_are_bounded_in_total(options: Options) {
+    let server = Server::start(Options {
+        input_bytes_max: 40_000,
+        input_total_bytes_max: 100_000,
+        ..options
+    });
+    let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send(&frame(b'E', &[0; 39_000])[..30_000]);
+    }
+    server.wait_closed(CloseReason::Overload, 2);
+    let counters = server.handle.counters();
+    wait_for(|| counters.input_bytes.get() <= 100_000, "a bounded total");
+    assert_eq!(counters.closed(CloseReason::Overload), 2);
+    drop(clients);
+    server.stop();
+}
+
+#[test]
+fn wrong_options_do_not_start() {
+    let service = Framed(std::sync::Arc::default());
+    let options = Options { receive_buffers: 3, ..Options::default() };
+    let handle = door_transport::Handle::new().unwrap();
+    let Err(RunError::Options(OptionsError { name, .. })) =
+        run(Vec::new(), &options, service, &handle)
+    else {
+        panic!("it started")
+    };
+    assert_eq!(name, "receive_buffers");
+}

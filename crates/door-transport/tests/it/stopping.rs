@@ -1,0 +1,56 @@
+//! The end of a loop.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use door_transport::{CloseReason, Options};
+
+use crate::support::{Server, frame, wait_for};
+
+pub fn stop_answers_what_was_received(options: Options) {
+    let server = Server::start(options);
+    server.shared().answer_at_stop = true;
+    let mut client = server.client();
+    client.send(&frame(b'L', b"in flight"));
+    let idle = server.client();
+    wait_for(|| server.shared().later.len() == 1 && server.shared().opened.len() == 2, "both");
+    let address = server.address;
+    server.handle.stop();
+    assert_eq!(client.read_to_end(), frame(b'L', b"in flight"));
+    drop(client);
+    drop(idle);
+    let handle = server.handle.clone();
+    server.stop();
+    assert_eq!(handle.counters().closed(CloseReason::Shutdown), 2);
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+pub fn stop_is_bounded_by_the_grace(options: Options) {
+    let server = Server::start(Options { stop_grace_ms_max: 300, ..options });
+    // The service never gets rid of this one, and the client never ends its side.
+    let mut client = server.client();
+    client.send(&frame(b'L', b"never answered"));
+    wait_for(|| server.shared().later.len() == 1, "the message");
+    let began = Instant::now();
+    server.stop();
+    assert!(began.elapsed() >= Duration::from_millis(300), "the grace is given");
+    drop(client);
+}
+
+pub fn a_stop_before_the_start_ends_at_once(options: Options) {
+    let mut server = Server::start(options.clone());
+    server.handle.stop();
+    server.join();
+    // The handle keeps its stop: the next loop with it ends as well.
+    let service = crate::support::Framed(server.shared.clone());
+    door_transport::run(Vec::new(), &options, service, &server.handle).unwrap();
+}
+
+pub fn a_panic_of_the_service_leaves_nothing_running(options: Options) {
+    let mut server = Server::start(options);
+    let (mut client, mut other) = (server.client(), server.client());
+    other.echo(b"before");
+    client.send(&frame(b'P', b""));
+    assert!(server.thread.take().unwrap().join().is_err());
+    assert!(other.read_to_end().is_empty() && client.read_to_end().is_empty());
+}

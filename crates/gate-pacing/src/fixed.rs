@@ -1,0 +1,145 @@
+//! Fixed-point arithmetic: what pacing needs instead of floats.
+//!
+//! A float in the mathematical library may differ by a bit between two machines, and then so would decisions.
+//! `Qn` means an integer in units of 1 / 2^n.
+
+/// One in Q32.
+pub(crate) const ONE_Q32: u64 = 1 << 32;
+/// One in Q62: shares of a plan. A budget of 10^18 times a share is exact to a base unit.
+pub(crate) const ONE_Q62: u64 = 1 << 62;
+
+/// log2(e) in Q32, rounded to the nearest.
+const LOG2_E_Q32: i128 = 6_196_328_019;
+/// Steps of the table of powers.
+const STEPS: usize = 64;
+const STEPS_LOG2: u32 = 6;
+/// `POWERS[i]` is 2^(i/64) in Q32.
+const POWERS: [u64; STEPS + 1] = powers();
+
+/// e^x, both in Q32, for x from -20 to +20 (beyond, as at the ends). The relative error is below 2e-5 where the
+/// result is 1 or more; below 1 it is at most that and one unit of Q32.
+pub(crate) fn exp_q32(x: i64) -> u64 {
+    let x = x.clamp(-20 << 32, 20 << 32);
+    let exponent = (i128::from(x) * LOG2_E_Q32) >> 32;
+    let (whole, part) = (exponent >> 32, narrow_u64(exponent & 0xFFFF_FFFF));
+    // The upper six bits of the part choose the step, the lower 26 are the way along it.
+    let step = usize::try_from(part >> (32 - STEPS_LOG2)).unwrap_or(0).min(STEPS - 1);
+    let along = part & ((1 << (32 - STEPS_LOG2)) - 1);
+    let (low, high) = (POWERS[step], POWERS[step + 1]);
+    let power = low + (((high - low) * along) >> (32 - STEPS_LOG2));
+    // |x| <= 20, so whole is -29 to 28, and power is below 2^34.
+    if whole >= 0 { power << whole } else { power >> -whole }
+}
+
+/// 2^(i/64) by multiplying roots of two: 2^(1/2), 2^(1/4), ... 2^(1/64), in Q62.
+const fn powers() -> [u64; STEPS + 1] {
+    let mut table = [0; STEPS + 1];
+    let mut i = 0;
+    while i <= STEPS {
+        let mut power = 1_u128 << 62;
+        // The root of 2^125 is sqrt(2) in Q62; the root of a Q124 number is a Q62 number.
+        let mut root = (1_u128 << 125).isqrt();
+        let mut bit = STEPS >> 1;
+        while bit > 0 {
+            if (i % STEPS) & bit != 0 {
+                power = (power * root) >> 62;
+            }
+            root = (root << 62).isqrt();
+            bit >>= 1;
+        }
+        if i == STEPS {
+            power <<= 1;
+        }
+        table[i] = to_q32(power);
+        i += 1;
+    }
+    table
+}
+
+/// Q62 to Q32, rounded to the nearest.
+#[expect(clippy::cast_possible_truncation, reason = "at most 2 in Q32; `TryFrom` is not const")]
+const fn to_q32(q62: u128) -> u64 {
+    ((q62 + (1 << 29)) >> 30) as u64
+}
+
+/// `part / whole` in Q62: at most one, and one where `whole` is nothing.
+pub(crate) fn share_q62(part: u64, whole: u64) -> u64 {
+    if part >= whole {
+        return ONE_Q62;
+    }
+    let share = (u128::from(part) << 62) / u128::from(whole);
+    u64::try_from(share).unwrap_or(ONE_Q62)
+}
+
+/// A number in 64 bits without sign; what does not fit becomes the nearest that does.
+pub(crate) fn narrow_u64(wide: i128) -> u64 {
+    u64::try_from(wide.max(0)).unwrap_or(u64::MAX)
+}
+
+/// A number in 64 bits; what does not fit becomes the nearest that does.
+pub(crate) fn narrow_i64(wide: i128) -> i64 {
+    i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "floats are what the integers are compared with"
+)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ONE: f64 = ONE_Q32 as f64;
+
+    #[test]
+    fn the_table_is_right() {
+        for (i, power) in POWERS.iter().enumerate() {
+            let exact = (i as f64 / STEPS as f64).exp2() * ONE;
+            assert!((*power as f64 - exact).abs() <= 0.51, "{i}: {power} for {exact}");
+        }
+    }
+
+    #[test]
+    fn some_values_are_pinned() {
+        // The same bits on every machine: these were computed on x86-64.
+        assert_eq!(exp_q32(0), ONE_Q32);
+        let table = [
+            (-20, 8),
+            (-6, 10_646_162),
+            (-1, 1_580_050_710),
+            (1, 11_675_083_706),
+            (6, 1_732_713_988_864),
+        ];
+        for (x, expected) in table {
+            assert_eq!(exp_q32(x << 32), expected, "{x}");
+        }
+        assert_eq!(exp_q32(i64::MAX), exp_q32(20 << 32));
+        assert_eq!(exp_q32(i64::MIN), exp_q32(-20 << 32));
+    }
+
+    proptest! {
+        #[test]
+        fn close_to_the_real_one(x in -20_i64 << 32..20 << 32) {
+            let exact = (x as f64 / ONE).exp() * ONE;
+            let error = (exp_q32(x) as f64 - exact).abs();
+            prop_assert!(error <= exact * 2e-5 + 1.0, "e^{}: {} for {exact}", x as f64 / ONE, exp_q32(x));
+        }
+
+        #[test]
+        fn monotone(a in -21_i64 << 32..21 << 32, step in 0_i64..1 << 34) {
+            prop_assert!(exp_q32(a) <= exp_q32(a + step));
+        }
+
+        #[test]
+        fn shares_are_exact(part: u64, whole in 1_u64..) {
+            let share = share_q62(part, whole);
+            prop_assert!(share <= ONE_Q62);
+            if part < whole {
+                let (low, high) = (u128::from(share) * u128::from(whole), u128::from(part) << 62);
+                prop_assert!(low <= high && high < low + u128::from(whole));
+            }
+        }
+    }
+}

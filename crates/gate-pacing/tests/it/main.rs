@@ -1,0 +1,4 @@
+//! Properties of plans, and whole days of simulated traffic under each of them.
+
+mod days;
+mod laws;

@@ -1,0 +1,88 @@
+//! Taking over a new set of budgets, whole.
+
+use std::collections::BTreeSet;
+
+use super::{Bank, Out};
+use crate::{BudgetSpec, Record, SpecError, Status, spec};
+
+impl Bank {
+    /// What is wrong with a set of budgets as the next configuration; empty if it can be taken over.
+    pub fn check(&self, specs: &[BudgetSpec]) -> Vec<SpecError> {
+        let mut errors = spec::check(specs);
+        let new = specs.iter().filter(|spec| self.slot(spec.id).is_none()).count();
+        let found = self.slots() + new;
+        if found > spec::BUDGETS_MAX && specs.len() <= spec::BUDGETS_MAX {
+            errors.push(SpecError::TooMany { found });
+        }
+        for new in specs {
+            let Some(slot) = self.slot(new.id) else { continue };
+            let known = &self.budget(slot).spec;
+            let id = new.id;
+            if known.unit != new.unit {
+                errors.push(SpecError::Fixed { id, field: "unit" });
+            }
+            if known.parent != new.parent {
+                errors.push(SpecError::Fixed { id, field: "parent" });
+            }
+        }
+        errors
+    }
+
+    /// Takes over a set of budgets: new ones begin, changed ones change at once, missing ones end. Either all
+    /// of it or, with errors, nothing.
+    pub fn configure(&mut self, specs: &[BudgetSpec], out: &mut Out) -> Result<(), Vec<SpecError>> {
+        let errors = self.check(specs);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut changed = Vec::new();
+        for spec in parents_first(specs) {
+            let known = self.slot(spec.id).map(|slot| (slot, &self.budget(slot).spec));
+            if known.is_some_and(|(_, known)| known == spec) {
+                continue;
+            }
+            let flown = known.filter(|(_, k)| (k.start, k.end) != (spec.start, spec.end));
+            if let Some((slot, _)) = flown {
+                self.recall_under(slot, out);
+            }
+            self.book(Record::Budget { spec: Box::new(spec.clone()) }, out);
+            changed.extend(self.slot(spec.id));
+        }
+        let kept: BTreeSet<u64> = specs.iter().map(|spec| spec.id).collect();
+        let gone: Vec<u64> = self.slots.keys().copied().filter(|id| !kept.contains(id)).collect();
+        for id in gone {
+            let slot = self.slot(id).expect("from the index");
+            if self.budget(slot).spec.status != Status::Ended {
+                self.book(Record::BudgetEnded { id }, out);
+                changed.push(slot);
+            }
+        }
+        for slot in changed {
+            self.review(slot, out);
+        }
+        Ok(())
+    }
+
+    /// Fills the purses of all budgets that may spend. For the start of a run.
+    pub fn open_all(&mut self, out: &mut Out) {
+        for slot in 0..u32::try_from(self.budgets.len()).expect("BUDGETS_MAX is below 2^32") {
+            self.review_one(slot, out);
+        }
+    }
+}
+
+/// Budgets without parents first, then their children, and so on.
+fn parents_first(specs: &[BudgetSpec]) -> impl Iterator<Item = &BudgetSpec> {
+    let mut done: BTreeSet<u64> = BTreeSet::new();
+    let mut levels: Vec<Vec<&BudgetSpec>> = Vec::new();
+    let mut waiting: Vec<&BudgetSpec> = specs.iter().collect();
+    while !waiting.is_empty() {
+        let (ready, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|spec| spec.parent.is_none_or(|p| done.contains(&p)));
+        assert!(!ready.is_empty(), "the set was checked: every parent is there, no circle");
+        done.extend(ready.iter().map(|spec| spec.id));
+        levels.push(ready);
+        waiting = rest;
+    }
+    levels.into_iter().flatten()
+}

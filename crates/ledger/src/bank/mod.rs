@@ -1,0 +1,441 @@
+//! The bank: the single writer of a node's balances.
+//!
+//! - `apply`: the only code that changes state; live and in replay.
+//! - `fill`: how much money goes to which purse, and how it comes back.
+//! - `resolve`: confirm, settle, release.
+//! - `timeline`: everything that happens because time passed.
+
+mod apply;
+mod configure;
+mod fill;
+mod resolve;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use money::Window;
+
+pub use apply::ReplayError;
+
+use crate::books::minus;
+use crate::grant::Grants;
+use crate::spec::LEVELS_MAX;
+use crate::{Amount, Books, BudgetSpec, Line, Record, ToBank, ToWorker};
+use timeline::Timeline;
+
+/// How a bank behaves. One set for a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Workers that have purses, 1 ..= 1,024.
+    pub workers: u16,
+    /// How long an unconfirmed hold may live at most, with the rounding of its deadline.
+    pub hold_ms_max: u64,
+    /// How long a confirmed hold waits to be settled.
+    pub billing_ms: u64,
+    /// How long after its billing deadline a token is still judged. After that nothing is known of it.
+    pub late_ms: u64,
+    /// A purse should last about this long.
+    pub refresh_ms: u64,
+    /// A grant older than this is replaced, so that the marks of old holds can be forgotten.
+    pub grant_ms_max: u64,
+    /// Grants that may be open at once; above it no purse is filled by a new grant.
+    pub grants_max: usize,
+    /// Pages of marks (256 holds, 128 bytes each) that may exist; above it the answer is `Busy`.
+    pub pages_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            workers: 1,
+            hold_ms_max: 2_250,
+            billing_ms: 3_600_000,
+            late_ms: 3_600_000,
+            refresh_ms: 200,
+            grant_ms_max: 600_000,
+            grants_max: 4_000_000,
+            pages_max: 8_000_000,
+        }
+    }
+}
+
+/// What a step of the bank leads to. Records must be sealed, in order, before the messages go out.
+#[derive(Clone, Debug, Default)]
+pub struct Out {
+    /// What changed.
+    pub records: Vec<Record>,
+    /// What to tell which worker, in order.
+    pub messages: Vec<(u16, ToWorker)>,
+}
+
+impl Out {
+    fn send(&mut self, worker: u16, message: ToWorker) {
+        self.messages.push((worker, message));
+    }
+}
+
+/// Things worth counting that are not money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Resolves judged, repeats included.
+    pub resolves: u64,
+    /// Resolves that were answered with their first answer.
+    pub repeats: u64,
+    /// Grants made, refills included.
+    pub fills: u64,
+    /// How often a purse was asked to give money back.
+    pub recalls: u64,
+    /// Messages whose stamp was before one already seen from the same worker; judged by the later one.
+    pub clock_back: u64,
+    /// Wants that the bounds on grants refused.
+    pub grants_full: u64,
+    /// Resolves that the bound on marks refused.
+    pub pages_full: u64,
+    /// Settles that the bound on what can be booked (`Bank::SPENT_MAX`) refused.
+    pub spent_full: u64,
+}
+
+/// A run of the node, with the options that outlive it in its tokens.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    number: u32,
+    hold_ms_max: u64,
+    billing_ms: u64,
+}
+
+/// One budget and what the bank knows of it.
+#[derive(Clone, Debug)]
+struct Budget {
+    spec: BudgetSpec,
+    /// This budget, its parent, and so on up, as slots.
+    chain: [u32; LEVELS_MAX],
+    levels: usize,
+    children: Vec<u32>,
+    books: Books,
+    /// The civil day; zero-length before the first.
+    day: Window,
+    /// What became of the money that was handed out on that day, by line; `Free` stays zero.
+    day_lines: [Amount; 7],
+    /// The last search for money in the purses of the budget and of those under it.
+    search: Search,
+}
+
+/// A search for money among purses, continued by the next one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    /// Where the next one begins.
+    cursor: usize,
+    at_ms: u64,
+    found: bool,
+}
+
+/// What the bank knows of one purse.
+#[derive(Clone, Copy, Debug, Default)]
+struct Desk {
+    /// The open grant; 0 means none.
+    grant: u64,
+    /// When the worker asked last.
+    asked_ms: u64,
+    /// When it was last told to give money back.
+    recalled_ms: u64,
+}
+
+/// The bank. See the crate's page for its part in the whole.
+#[derive(Clone, Debug)]
+pub struct Bank {
+    options: Options,
+    run: Run,
+    now_ms: u64,
+    /// Per worker: no later message of it carries an earlier stamp.
+    safe_ms: Vec<u64>,
+    budgets: Vec<Budget>,
+    slots: BTreeMap<u64, u32>,
+    /// Slot by worker.
+    desks: Vec<Desk>,
+    grants: Grants,
+    pages: usize,
+    timeline: Timeline,
+    counts: Counts,
+}
+
+impl Bank {
+    /// A bank without budgets, before its first run. Replay records into it if there are any, then
+    /// [`Bank::start_run`].
+    pub fn new(options: Options) -> Bank {
+        assert!((1..=1024).contains(&options.workers), "1 to 1,024 workers");
+        Bank {
+            run: Run::default(),
+            now_ms: 0,
+            safe_ms: vec![0; usize::from(options.workers)],
+            budgets: Vec::new(),
+            slots: BTreeMap::new(),
+            desks: Vec::new(),
+            grants: Grants::default(),
+            pages: 0,
+            timeline: Timeline::default(),
+            counts: Counts::default(),
+            options,
+        }
+    }
+
+    /// Begins a run. Money that earlier runs had in purses and holds is suspended until none of those holds
+    /// can be alive.
+    pub fn start_run(&mut self, now_ms: u64, out: &mut Out) {
+        self.now_ms = self.now_ms.max(now_ms);
+        let record = Record::RunStarted {
+            run: self.run.number + 1,
+            at_ms: self.now_ms,
+            suspended_until_ms: self.now_ms + self.run.hold_ms_max,
+            hold_ms_max: self.options.hold_ms_max,
+            billing_ms: self.options.billing_ms,
+        };
+        self.book(record, out);
+    }
+
+    /// Takes one message of a worker.
+    pub fn step(&mut self, worker: u16, message: ToBank, out: &mut Out) {
+        match message {
+            ToBank::Want { slot, free, asked, short, seq } => {
+                self.want(worker, slot, fill::Need { free, asked, short, seq }, out);
+            }
+            ToBank::Lapse { grant, deadline_ms, amount, .. } => {
+                if let Some(grant) = self.grants.get_mut(grant) {
+                    grant.reported_ms = grant.reported_ms.max(deadline_ms);
+                }
+                self.timeline.lapse(grant, deadline_ms, amount);
+                self.run_timeline(out);
+            }
+            ToBank::Retire { slot, grant, free } => self.retired(worker, slot, grant, free, out),
+            ToBank::Return { grant, amount } => self.give_back(grant, amount, out),
+            ToBank::Resolve { action, hold, amount, at_ms, reply } => {
+                let at_ms = self.stamp(worker, at_ms);
+                let request = resolve::Request { action, hold, amount, at_ms };
+                let (verdict, repeat) = self.resolve(request, out);
+                out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
+            }
+            ToBank::Tick { now_ms } => {
+                self.stamp(worker, now_ms);
+                self.run_timeline(out);
+            }
+        }
+    }
+
+    /// Lets the bank's own clock pass: days, flights, replacements. Call it some times a second.
+    pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
+        self.now_ms = self.now_ms.max(now_ms);
+        self.run_timeline(out);
+    }
+
+    /// The slot of a budget: its index in every worker's purses, stable for the run.
+    pub fn slot(&self, id: u64) -> Option<u32> {
+        self.slots.get(&id).copied()
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.budgets.len()
+    }
+
+    /// The books of the budget in a slot.
+    pub fn books(&self, slot: u32) -> &Books {
+        &self.budget(slot).books
+    }
+
+    /// The configuration of the budget in a slot.
+    pub fn spec(&self, slot: u32) -> &BudgetSpec {
+        &self.budget(slot).spec
+    }
+
+    /// The civil day of the budget and what of it is used: spent, held and handed out on that day.
+    pub fn day(&self, slot: u32) -> (Window, Amount) {
+        let budget = self.budget(slot);
+        (budget.day, budget.day_used())
+    }
+
+    /// What of the present day's money stands on a line.
+    pub fn day_line(&self, slot: u32, line: Line) -> Amount {
+        self.budget(slot).day_lines[line as usize]
+    }
+
+    /// Slots in the order of budget ids, from this id on.
+    pub fn slots_from(&self, id: u64) -> impl Iterator<Item = (u64, u32)> {
+        self.slots.range(id..).map(|(id, slot)| (*id, *slot))
+    }
+
+    /// What was confirmed, settled or released of holds whose lapse is not yet accounted: a worker still counts
+    /// it as held, the books do not.
+    pub fn resolved_before_lapse(&self, slot: u32) -> Amount {
+        let desks = self.desks_of(slot);
+        let sums =
+            desks.iter().filter_map(|desk| Some(self.grants.get(desk.grant)?.resolved.total()));
+        sums.fold(Amount::ZERO, crate::books::plus)
+    }
+
+    /// The latest instant that the bank has seen; after a replay, that its records name. A worker's clock must
+    /// not start before it: its requests would be judged by this instant, not by its clock.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Number of this run.
+    pub fn run(&self) -> u32 {
+        self.run.number
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Grants that are open, retired or suspended but not yet closed.
+    pub fn grants(&self) -> usize {
+        self.grants.len()
+    }
+
+    /// A figure over everything that records decide: budgets, books, days, grants and the marks of their holds.
+    /// Banks with equal figures have, for all that matters here, equal states.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest(u64::from(self.run.number));
+        for (id, slot) in &self.slots {
+            let budget = self.budget(*slot);
+            digest.eat(*id);
+            digest.eat(budget.spec.status as u64);
+            digest.eat(budget.day.start.ms());
+            for line in Bank::LINES {
+                digest.amount(budget.books.line(line));
+                digest.amount(budget.day_lines[line as usize]);
+            }
+        }
+        for (number, grant) in self.grants.numbers() {
+            digest.eat(number);
+            digest.amount(grant.out);
+            digest.amount(grant.held);
+            grant.stage_and_marks(&mut |word| digest.eat(word));
+        }
+        digest.0
+    }
+
+    /// The most that can be booked as spent in one budget, debts included: four times the largest limit. Up
+    /// to here no balance can overflow; a settle beyond it is refused with `BadAmount`.
+    pub const SPENT_MAX: Amount = Amount::new(4 * money::LIMIT_MAX.get());
+
+    /// All lines of the books, in the order of a statement.
+    pub const LINES: [Line; 7] = [
+        Line::Free,
+        Line::Purses,
+        Line::Held,
+        Line::Suspended,
+        Line::Settled,
+        Line::OverSettled,
+        Line::Late,
+    ];
+
+    /// Checks everything that must hold between budgets, grants and days; for tests and after a replay.
+    /// Returns what does not.
+    pub fn audit(&self) -> Result<(), String> {
+        let mut out = vec![Amount::ZERO; self.budgets.len()];
+        let mut held = vec![Amount::ZERO; self.budgets.len()];
+        for (number, grant) in self.grants.numbers() {
+            if grant.held != grant.billing.total() {
+                return Err(format!("grant {number}: held differs from its billing deadlines"));
+            }
+            for slot in self.chain(grant.slot) {
+                let i = slot as usize;
+                out[i] = crate::books::plus(out[i], grant.out);
+                held[i] = crate::books::plus(held[i], grant.held);
+            }
+        }
+        for (i, budget) in self.budgets.iter().enumerate() {
+            let books = &budget.books;
+            let with_workers =
+                crate::books::plus(books.line(Line::Purses), books.line(Line::Suspended));
+            if with_workers != out[i] || books.line(Line::Held) != held[i] {
+                return Err(format!(
+                    "budget {}: books {books:?}, grants {:?} and {:?}",
+                    budget.spec.id, out[i], held[i]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What may still be handed out: the least of what is free in the budget and its parents and of what is
+    /// left of their days.
+    fn available(&self, slot: u32) -> Amount {
+        let levels = self.chain(slot).map(|level| self.budget(level).available());
+        levels.min().unwrap_or(Amount::ZERO)
+    }
+
+    fn budget(&self, slot: u32) -> &Budget {
+        &self.budgets[slot as usize]
+    }
+
+    /// The budget and its parents, from the bottom up.
+    fn chain(&self, slot: u32) -> impl DoubleEndedIterator<Item = u32> + use<> {
+        let budget = self.budget(slot);
+        budget.chain.into_iter().take(budget.levels)
+    }
+
+    fn desks_of(&self, slot: u32) -> &[Desk] {
+        let workers = usize::from(self.options.workers);
+        &self.desks[slot as usize * workers..][..workers]
+    }
+
+    fn desk_mut(&mut self, slot: u32, worker: u16) -> &mut Desk {
+        let workers = usize::from(self.options.workers);
+        &mut self.desks[slot as usize * workers + usize::from(worker)]
+    }
+
+    fn book(&mut self, record: Record, out: &mut Out) {
+        if let Err(error) = self.apply(&record) {
+            panic!("the bank made a record that does not fit its own state: {error}");
+        }
+        out.records.push(record);
+    }
+
+    /// Notes a worker's stamp; a stamp that went back counts as the last one.
+    fn stamp(&mut self, worker: u16, at_ms: u64) -> u64 {
+        let safe = &mut self.safe_ms[usize::from(worker)];
+        if at_ms < *safe {
+            self.counts.clock_back += 1;
+        }
+        *safe = (*safe).max(at_ms);
+        self.now_ms = self.now_ms.max(*safe);
+        *safe
+    }
+}
+
+/// A running figure: FNV-1a with a rotation, over words.
+struct Digest(u64);
+
+impl Digest {
+    fn eat(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+
+    fn amount(&mut self, amount: Amount) {
+        self.eat(amount.get().cast_unsigned());
+    }
+}
+
+impl Budget {
+    /// What of the day's limit is used: everything handed out on that day that did not come back.
+    fn day_used(&self) -> Amount {
+        self.day_lines.iter().fold(Amount::ZERO, |sum, line| crate::books::plus(sum, *line))
+    }
+
+    /// What this budget alone could hand out.
+    fn available(&self) -> Amount {
+        let free = minus(self.books.line(Line::Free), self.late_reserve());
+        let day = self.spec.daily.map_or(free, |daily| minus(daily, self.day_used()));
+        free.min(day)
+    }
+
+    fn late_reserve(&self) -> Amount {
+        let kept =
+            i128::from(self.spec.limit.get()) * i128::from(self.spec.late_reserve_bp) / 10_000;
+        let spent = minus(self.books.spent(), self.books.line(Line::Settled));
+        let kept = Amount::new(i64::try_from(kept).expect("a part of the limit"));
+        minus(kept, spent).max(Amount::ZERO)
+    }
+}

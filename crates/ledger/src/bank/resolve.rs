@@ -1,0 +1,112 @@
+//! Confirm, settle and release: each hold is judged once, by the stamp of the request.
+
+use wire::{Action, Verdict};
+
+use super::{Bank, Out};
+use crate::grant::{Grant, Mark};
+use crate::{Amount, Hold, Record};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) action: Action,
+    pub(super) hold: Hold,
+    pub(super) amount: Amount,
+    pub(super) at_ms: u64,
+}
+
+/// What a request comes to.
+enum Judgement {
+    /// Something changes: the verdict, and what is booked.
+    Book(Verdict, Amount),
+    /// It was judged before; nothing changes.
+    Repeat(Verdict),
+    /// Nothing changes.
+    Refuse(Verdict),
+}
+
+impl Bank {
+    /// Returns the verdict and whether it is a first answer given again.
+    pub(super) fn resolve(&mut self, request: Request, out: &mut Out) -> (Verdict, bool) {
+        self.counts.resolves += 1;
+        let Request { action, hold, amount, at_ms } = request;
+        let Some(grant) = self.grants.get(hold.grant) else { return (Verdict::TooOld, false) };
+        if action == Action::Settle && !(Amount::ZERO..=money::ASK_MAX).contains(&amount) {
+            return (Verdict::BadAmount, false);
+        }
+        let slot = grant.slot;
+        match judge(grant, &request) {
+            Judgement::Refuse(verdict) => (verdict, false),
+            Judgement::Repeat(verdict) => {
+                self.counts.repeats += 1;
+                (verdict, true)
+            }
+            Judgement::Book(..)
+                if grant.needs_page(hold.seq) && self.pages >= self.options.pages_max =>
+            {
+                self.counts.pages_full += 1;
+                (Verdict::Busy, false)
+            }
+            Judgement::Book(_, amount) if !self.can_book(slot, amount) => {
+                self.counts.spent_full += 1;
+                (Verdict::BadAmount, false)
+            }
+            Judgement::Book(verdict, amount) => {
+                self.book(Record::Resolved { hold, verdict, amount, at_ms }, out);
+                (verdict, false)
+            }
+        }
+    }
+}
+
+impl Bank {
+    /// Is the amount, on all levels, within what can be booked as spent?
+    fn can_book(&self, slot: u32, amount: Amount) -> bool {
+        let room = |level| crate::books::minus(Bank::SPENT_MAX, self.books(level).spent());
+        self.chain(slot).all(|level| amount <= room(level))
+    }
+}
+
+/// The whole table of (what the hold is, what is asked, is it in time).
+fn judge(grant: &Grant, request: &Request) -> Judgement {
+    let Request { action, hold, amount, at_ms } = *request;
+    // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
+    // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
+    let in_time = at_ms < hold.deadline_ms.min(grant.over_ms());
+    let unconfirmed_alive = in_time && hold.amount <= grant.out;
+    let confirmed_alive = at_ms < grant.billing_deadline_ms(hold.deadline_ms);
+    let mark = grant.mark(hold.seq);
+    let alive = match mark {
+        Mark::Open => unconfirmed_alive,
+        Mark::Confirmed => confirmed_alive,
+        _ => false,
+    };
+    match (mark, action) {
+        (Mark::Open, Action::Confirm) if alive => Judgement::Book(Verdict::Confirmed, Amount::ZERO),
+        (Mark::Confirmed, Action::Confirm) => Judgement::Repeat(Verdict::Confirmed),
+        (Mark::Open | Mark::Confirmed, Action::Release) if alive => {
+            Judgement::Book(Verdict::Released, Amount::ZERO)
+        }
+        (Mark::Released, Action::Release) => Judgement::Repeat(Verdict::Released),
+        (Mark::Open | Mark::Confirmed, Action::Confirm | Action::Release) => {
+            Judgement::Refuse(Verdict::Expired)
+        }
+        (Mark::Released, Action::Confirm) => Judgement::Refuse(Verdict::AlreadyReleased),
+        (Mark::Open | Mark::Confirmed, Action::Settle) if alive && amount <= hold.amount => {
+            Judgement::Book(Verdict::Settled, amount)
+        }
+        (Mark::Open | Mark::Confirmed, Action::Settle) if alive => {
+            Judgement::Book(Verdict::SettledOver, amount)
+        }
+        // Spent although the hold was gone: a real debt.
+        (Mark::Open | Mark::Confirmed | Mark::Released, Action::Settle) => {
+            Judgement::Book(Verdict::SettledLate, amount)
+        }
+        (Mark::Settled, Action::Settle) => Judgement::Repeat(Verdict::Settled),
+        (Mark::SettledOver, Action::Settle) => Judgement::Repeat(Verdict::SettledOver),
+        (Mark::SettledLate, Action::Settle) => Judgement::Repeat(Verdict::SettledLate),
+        (
+            Mark::Settled | Mark::SettledOver | Mark::SettledLate,
+            Action::Confirm | Action::Release,
+        ) => Judgement::Refuse(Verdict::AlreadySettled),
+    }
+}

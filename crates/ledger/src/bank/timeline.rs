@@ -1,0 +1,182 @@
+//! What happens because time passed.
+//!
+//! Two clocks drive it. What depends on the stamps of requests (lapses, billing deadlines, the end of grants)
+//! waits until *every* worker has said that no earlier stamp will come: so the answer to a request never
+//! depends on how far a sweep got. What depends on the calendar follows the bank's own clock.
+
+use std::collections::BTreeMap;
+
+use super::{Bank, Out};
+use crate::grant::Stage;
+use crate::{Amount, BudgetSpec, Line, Record, ToWorker};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// Holds made under a grant reached their deadline.
+    Lapse { grant: u64, amount: Amount },
+    /// Confirmed holds of a grant reached their billing deadline.
+    Billing { grant: u64 },
+    /// A grant's suspension ends, or it may be closed.
+    Grant { grant: u64 },
+    /// A budget's day ends.
+    Day { slot: u32 },
+    /// A budget's flight begins or ends.
+    Flight { slot: u32 },
+    /// An open grant is old.
+    Old { grant: u64 },
+}
+
+/// Events by the millisecond they are due.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline {
+    by_stamp: BTreeMap<u64, Vec<Event>>,
+    by_clock: BTreeMap<u64, Vec<Event>>,
+}
+
+impl Timeline {
+    pub(super) fn lapse(&mut self, grant: u64, deadline_ms: u64, amount: Amount) {
+        self.by_stamp.entry(deadline_ms).or_default().push(Event::Lapse { grant, amount });
+    }
+
+    pub(super) fn billing(&mut self, grant: u64, deadline_ms: u64) {
+        self.by_stamp.entry(deadline_ms).or_default().push(Event::Billing { grant });
+    }
+
+    pub(super) fn grant(&mut self, grant: u64, due_ms: u64) {
+        self.by_stamp.entry(due_ms).or_default().push(Event::Grant { grant });
+    }
+
+    pub(super) fn day(&mut self, slot: u32, end_ms: u64) {
+        self.by_clock.entry(end_ms).or_default().push(Event::Day { slot });
+    }
+
+    pub(super) fn flight(&mut self, slot: u32, spec: &BudgetSpec) {
+        for due in [spec.start.ms(), spec.end.ms()] {
+            self.by_clock.entry(due).or_default().push(Event::Flight { slot });
+        }
+    }
+
+    pub(super) fn old(&mut self, grant: u64, due_ms: u64) {
+        self.by_clock.entry(due_ms).or_default().push(Event::Old { grant });
+    }
+
+    /// A new run: what workers of the last one would have reported is suspended instead.
+    pub(super) fn forget_lapses(&mut self) {
+        for events in self.by_stamp.values_mut() {
+            events.retain(|event| !matches!(event, Event::Lapse { .. }));
+        }
+    }
+
+    fn pop(&mut self, safe_ms: u64, now_ms: u64) -> Option<(u64, Vec<Event>)> {
+        for (map, until) in [(&mut self.by_stamp, safe_ms), (&mut self.by_clock, now_ms)] {
+            if let Some(entry) = map.first_entry()
+                && *entry.key() <= until
+            {
+                return Some(entry.remove_entry());
+            }
+        }
+        None
+    }
+}
+
+impl Bank {
+    pub(super) fn run_timeline(&mut self, out: &mut Out) {
+        let safe_ms = self.safe_ms();
+        while let Some((due_ms, events)) = self.timeline.pop(safe_ms, self.now_ms) {
+            for event in events {
+                match event {
+                    Event::Lapse { grant, amount } => self.lapse(grant, due_ms, amount, out),
+                    Event::Billing { grant } => self.billing_lapse(grant, due_ms, out),
+                    Event::Grant { grant } => self.end_grant(grant, due_ms, out),
+                    Event::Day { slot } => self.day_ended(slot, out),
+                    Event::Flight { slot } => self.review(slot, out),
+                    Event::Old { grant } => self.renew(grant, out),
+                }
+            }
+        }
+    }
+
+    /// No worker will send an earlier stamp.
+    fn safe_ms(&self) -> u64 {
+        self.safe_ms.iter().copied().min().unwrap_or(0)
+    }
+
+    /// The holds of a grant with this deadline are over: what nobody confirmed comes back.
+    fn lapse(&mut self, number: u64, deadline_ms: u64, amount: Amount, out: &mut Out) {
+        let grant = self.grants.get_mut(number).expect("grants outlive their holds");
+        let resolved = grant.resolved.take(deadline_ms);
+        let back = crate::books::minus(amount, resolved);
+        assert!(back >= Amount::ZERO, "grant {number}: more was resolved than held");
+        if back == Amount::ZERO {
+            return;
+        }
+        let (slot, worker) = (grant.slot, grant.worker);
+        if grant.stage == Stage::Open {
+            // It stays with the worker: no balance changes, so no record.
+            out.send(worker, ToWorker::Restore { slot, grant: number, amount: back });
+        } else {
+            self.give_back(number, back, out);
+        }
+    }
+
+    fn billing_lapse(&mut self, number: u64, deadline_ms: u64, out: &mut Out) {
+        let Some(grant) = self.grants.get(number) else { return };
+        let amount = grant.billing.get(deadline_ms);
+        self.book(Record::BillingLapsed { grant: number, deadline_ms, amount }, out);
+    }
+
+    fn end_grant(&mut self, number: u64, due_ms: u64, out: &mut Out) {
+        let Some(grant) = self.grants.get(number) else { return };
+        match grant.stage {
+            Stage::Suspended { until_ms } if until_ms <= due_ms => {
+                let amount = grant.out;
+                self.book(Record::Resumed { grant: number, amount }, out);
+            }
+            Stage::Retired { deadline_ms } => {
+                let (empty, pending) = (grant.out == Amount::ZERO, grant.held > Amount::ZERO);
+                let close_ms = self.close_ms(number, deadline_ms).expect("found above");
+                if empty && !pending && close_ms <= due_ms {
+                    self.book(Record::GrantClosed { grant: number }, out);
+                } else {
+                    // Money is still on its way back to it: look again a second later.
+                    let later_ms = due_ms.max(self.safe_ms()) + 1_000;
+                    self.timeline.grant(number, close_ms.max(later_ms));
+                }
+            }
+            Stage::Suspended { .. } | Stage::Open => {}
+        }
+    }
+
+    fn day_ended(&mut self, slot: u32, out: &mut Out) {
+        if self.budget(slot).day.end.ms() > self.now_ms {
+            return;
+        }
+        self.roll_days(slot, out);
+        for worker in 0..self.options.workers {
+            let grant = self.desk_mut(slot, worker).grant;
+            if grant != 0 {
+                self.renew(grant, out);
+            }
+        }
+    }
+
+    /// Begins the present day of the budget and its parents where their last one is over.
+    pub(super) fn roll_days(&mut self, slot: u32, out: &mut Out) {
+        for level in self.chain(slot) {
+            let budget = self.budget(level);
+            if budget.day.end.ms() > self.now_ms {
+                continue;
+            }
+            let now = money::Instant::from_ms(self.now_ms);
+            let day = money::day_at(now, &budget.spec.zone);
+            let id = budget.spec.id;
+            let (start_ms, end_ms) = (day.start.ms(), day.end.ms());
+            self.book(Record::DayRolled { id, start_ms, end_ms }, out);
+        }
+    }
+
+    /// What is suspended in a budget, for statements.
+    pub fn suspended(&self, slot: u32) -> Amount {
+        self.books(slot).line(Line::Suspended)
+    }
+}

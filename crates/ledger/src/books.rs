@@ -1,0 +1,128 @@
+//! The books of one budget: every micro is on exactly one line.
+
+use crate::Amount;
+
+/// The lines of a budget's books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Not handed to anybody.
+    Free,
+    /// With workers: unreserved, or in holds that nobody confirmed yet.
+    Purses,
+    /// In confirmed holds.
+    Held,
+    /// With workers of an earlier run, until no hold of theirs can be alive.
+    Suspended,
+    /// Spent, within holds.
+    Settled,
+    /// Spent above holds.
+    OverSettled,
+    /// Spent after the hold was gone.
+    Late,
+}
+
+/// Balances of one budget, in base units of its unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    limit: Amount,
+    lines: [Amount; 7],
+}
+
+impl Books {
+    /// What may be spent in the budget's life.
+    pub fn limit(&self) -> Amount {
+        self.limit
+    }
+
+    /// One line. Only `Free` can be negative: debts and lowered limits take from it what is not there.
+    #[inline]
+    pub fn line(&self, line: Line) -> Amount {
+        self.lines[line as usize]
+    }
+
+    /// Everything that is spent: settled, over-settled and late.
+    pub fn spent(&self) -> Amount {
+        let [.., settled, over, late] = self.lines;
+        plus(plus(settled, over), late)
+    }
+
+    /// Everything that is not free: the exposure.
+    pub fn exposure(&self) -> Amount {
+        minus(self.limit, self.line(Line::Free))
+    }
+
+    /// Moves money from one line to another.
+    ///
+    /// # Panics
+    /// If a line other than `Free` would become negative, or a sum would overflow: a broken invariant.
+    pub(crate) fn shift(&mut self, from: Line, to: Line, amount: Amount) {
+        assert!(amount >= Amount::ZERO, "money moves forward: {amount:?} from {from:?} to {to:?}");
+        let left = minus(self.lines[from as usize], amount);
+        assert!(
+            from == Line::Free || left >= Amount::ZERO,
+            "{from:?} has {:?}, less than {amount:?}",
+            self.lines[from as usize]
+        );
+        self.lines[from as usize] = left;
+        self.lines[to as usize] = plus(self.lines[to as usize], amount);
+        self.assert_conserved();
+    }
+
+    /// Sets the limit; the difference comes from or goes to the free line.
+    pub(crate) fn set_limit(&mut self, limit: Amount) {
+        let free = plus(self.line(Line::Free), minus(limit, self.limit));
+        self.lines[Line::Free as usize] = free;
+        self.limit = limit;
+        self.assert_conserved();
+    }
+
+    /// Conservation (DESIGN: invariant 4): the lines add up to the limit. Checked in release builds at every
+    /// change, live and in replay.
+    fn assert_conserved(&self) {
+        let total = self.lines.iter().fold(Amount::ZERO, |sum, line| plus(sum, *line));
+        assert_eq!(total, self.limit, "every micro is on exactly one line: {self:?}");
+    }
+}
+
+/// Adds balances. They stay far below the largest i64 (limits end at 10^18), so an overflow is a bug.
+#[inline]
+pub(crate) fn plus(a: Amount, b: Amount) -> Amount {
+    a.checked_add(b).expect("balances are bounded by the limits of amounts")
+}
+
+/// Subtracts balances; see [`plus`].
+#[inline]
+pub(crate) fn minus(a: Amount, b: Amount) -> Amount {
+    a.checked_sub(b).expect("balances are bounded by the limits of amounts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_lowered_limit_can_leave_free_negative() {
+        let mut books = Books::default();
+        books.set_limit(Amount::new(10));
+        books.shift(Line::Free, Line::Settled, Amount::new(8));
+        books.set_limit(Amount::new(5));
+        assert_eq!(books.line(Line::Free), Amount::new(-3));
+        assert_eq!(books.exposure(), Amount::new(8));
+    }
+
+    proptest! {
+        #[test]
+        fn shifts_conserve(amounts in proptest::collection::vec(0i64..1000, 1..50)) {
+            let mut books = Books::default();
+            books.set_limit(Amount::new(1_000_000));
+            for amount in amounts {
+                books.shift(Line::Free, Line::Purses, Amount::new(amount));
+                books.shift(Line::Purses, Line::Held, Amount::new(amount / 2));
+                books.shift(Line::Held, Line::Settled, Amount::new(amount / 4));
+                books.shift(Line::Free, Line::Late, Amount::new(amount));
+            }
+            prop_assert_eq!(books.exposure(), minus(books.limit(), books.line(Line::Free)));
+        }
+    }
+}

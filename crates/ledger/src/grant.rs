@@ -1,0 +1,303 @@
+//! Grants: numbered purse fillings, and what became of the holds made from them.
+
+use std::collections::VecDeque;
+
+use wire::Verdict;
+
+use crate::Amount;
+use crate::spec::LEVELS_MAX;
+
+/// Holds whose marks share a page.
+const PAGE_HOLDS: u32 = 256;
+type Page = [u8; PAGE_HOLDS as usize / 2];
+
+/// What became of a hold; four bits each, so that a repeated request gets its first answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Nobody spoke of it yet: alive until its deadline, then expired.
+    Open,
+    Confirmed,
+    Settled,
+    SettledOver,
+    SettledLate,
+    Released,
+}
+
+impl Mark {
+    const ALL: [Mark; 6] = [
+        Mark::Open,
+        Mark::Confirmed,
+        Mark::Settled,
+        Mark::SettledOver,
+        Mark::SettledLate,
+        Mark::Released,
+    ];
+
+    /// The mark a verdict leaves; `None` for verdicts that leave none.
+    pub(crate) fn of(verdict: Verdict) -> Option<Mark> {
+        match verdict {
+            Verdict::Confirmed => Some(Mark::Confirmed),
+            Verdict::Settled => Some(Mark::Settled),
+            Verdict::SettledOver => Some(Mark::SettledOver),
+            Verdict::SettledLate => Some(Mark::SettledLate),
+            Verdict::Released => Some(Mark::Released),
+            _ => None,
+        }
+    }
+}
+
+/// Where a grant is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The worker may make holds from it.
+    Open,
+    /// No more holds will be made; the last deadline is known.
+    Retired { deadline_ms: u64 },
+    /// It belongs to an earlier run; its money is suspended until then.
+    Suspended { until_ms: u64 },
+}
+
+/// One grant.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) slot: u32,
+    pub(crate) worker: u16,
+    pub(crate) billing_ms: u64,
+    /// First instant of the day, on each level, that its spend belongs to.
+    pub(crate) days: [u64; LEVELS_MAX],
+    /// With the worker (or suspended): unreserved or in unconfirmed holds.
+    pub(crate) out: Amount,
+    /// In confirmed holds.
+    pub(crate) held: Amount,
+    pub(crate) stage: Stage,
+    /// Latest deadline of the holds that the worker reported; 0 before the first.
+    pub(crate) reported_ms: u64,
+    /// Per deadline not yet passed: what of its holds was confirmed, settled or released.
+    pub(crate) resolved: Sums,
+    /// Per billing deadline: what is confirmed and not yet settled.
+    pub(crate) billing: Sums,
+    marks: Vec<Option<Box<Page>>>,
+}
+
+impl Grant {
+    pub(crate) fn new(slot: u32, worker: u16, billing_ms: u64) -> Grant {
+        Grant {
+            slot,
+            worker,
+            billing_ms,
+            days: [0; LEVELS_MAX],
+            out: Amount::ZERO,
+            held: Amount::ZERO,
+            stage: Stage::Open,
+            reported_ms: 0,
+            resolved: Sums::default(),
+            billing: Sums::default(),
+            marks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn mark(&self, seq: u32) -> Mark {
+        let page = self.marks.get((seq / PAGE_HOLDS) as usize).and_then(|page| page.as_ref());
+        let nibble =
+            page.map_or(0, |page| page[(seq % PAGE_HOLDS / 2) as usize] >> (seq % 2 * 4) & 0xF);
+        Mark::ALL[usize::from(nibble)]
+    }
+
+    /// Sets a mark. Returns how many pages were made for it (0 or 1).
+    pub(crate) fn set_mark(&mut self, seq: u32, mark: Mark) -> u32 {
+        let index = (seq / PAGE_HOLDS) as usize;
+        if index >= self.marks.len() {
+            self.marks.resize_with(index + 1, || None);
+        }
+        let made = u32::from(self.marks[index].is_none());
+        let page = self.marks[index].get_or_insert_with(|| Box::new([0; 128]));
+        let (byte, shift) = ((seq % PAGE_HOLDS / 2) as usize, seq % 2 * 4);
+        page[byte] = page[byte] & !(0xF << shift) | (mark as u8) << shift;
+        made
+    }
+
+    /// Would marking this hold need a page that is not there yet?
+    pub(crate) fn needs_page(&self, seq: u32) -> bool {
+        self.marks.get((seq / PAGE_HOLDS) as usize).is_none_or(Option::is_none)
+    }
+
+    /// No hold of the grant is alive from this instant on, whatever its token says.
+    pub(crate) fn over_ms(&self) -> u64 {
+        match self.stage {
+            Stage::Open => u64::MAX,
+            Stage::Retired { deadline_ms } => deadline_ms,
+            Stage::Suspended { until_ms } => until_ms,
+        }
+    }
+
+    /// For the digest of the bank.
+    pub(crate) fn stage_and_marks(&self, eat: &mut impl FnMut(u64)) {
+        eat(self.over_ms());
+        for (index, page) in self.marks.iter().enumerate() {
+            let Some(page) = page else { continue };
+            eat(index as u64);
+            for word in page.chunks_exact(8) {
+                eat(word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+            }
+        }
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.marks.iter().flatten().count()
+    }
+
+    /// The billing deadline of the holds with this first deadline. Rounded up to a 64th of the billing
+    /// window, so that a grant has few of them.
+    pub(crate) fn billing_deadline_ms(&self, deadline_ms: u64) -> u64 {
+        let width = (self.billing_ms / 64).max(1);
+        (deadline_ms + self.billing_ms).div_ceil(width) * width
+    }
+}
+
+/// A short list of (deadline, sum); entries appear and vanish in about the order of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sums(Vec<(u64, Amount)>);
+
+impl Sums {
+    /// Adds to a deadline's sum. Returns true if the deadline is new.
+    pub(crate) fn add(&mut self, deadline_ms: u64, amount: Amount) -> bool {
+        match self.0.iter_mut().rev().find(|(deadline, _)| *deadline == deadline_ms) {
+            Some((_, sum)) => {
+                *sum = crate::books::plus(*sum, amount);
+                false
+            }
+            None => {
+                self.0.push((deadline_ms, amount));
+                true
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, deadline_ms: u64) -> Amount {
+        let found = self.0.iter().find(|(deadline, _)| *deadline == deadline_ms);
+        found.map_or(Amount::ZERO, |(_, sum)| *sum)
+    }
+
+    pub(crate) fn subtract(&mut self, deadline_ms: u64, amount: Amount) {
+        let entry = self.0.iter_mut().find(|(deadline, _)| *deadline == deadline_ms);
+        let (_, sum) = entry.expect("only what was added is subtracted");
+        *sum = crate::books::minus(*sum, amount);
+        assert!(*sum >= Amount::ZERO, "only what was added is subtracted");
+    }
+
+    pub(crate) fn take(&mut self, deadline_ms: u64) -> Amount {
+        match self.0.iter().position(|(deadline, _)| *deadline == deadline_ms) {
+            Some(index) => self.0.remove(index).1,
+            None => Amount::ZERO,
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn total(&self) -> Amount {
+        self.0.iter().fold(Amount::ZERO, |total, (_, sum)| crate::books::plus(total, *sum))
+    }
+}
+
+/// The open grants, found by number. Numbers rise by one and old ones close first, more or less, so a
+/// double-ended queue is an exact index.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grants {
+    first: u64,
+    queue: VecDeque<Option<Box<Grant>>>,
+    count: usize,
+}
+
+impl Grants {
+    /// The number the next grant will have. The first grant is 1: 0 means none.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.first.max(1) + self.queue.len() as u64
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn push(&mut self, grant: Grant) {
+        self.first = self.first.max(1);
+        self.queue.push_back(Some(Box::new(grant)));
+        self.count += 1;
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, number: u64) -> Option<&Grant> {
+        self.queue.get(self.index(number)?)?.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Grant> {
+        let index = self.index(number)?;
+        self.queue.get_mut(index)?.as_deref_mut()
+    }
+
+    pub(crate) fn close(&mut self, number: u64) -> Option<Box<Grant>> {
+        let index = self.index(number)?;
+        let grant = self.queue.get_mut(index)?.take()?;
+        self.count -= 1;
+        while self.queue.front().is_some_and(Option::is_none) {
+            self.queue.pop_front();
+            self.first += 1;
+        }
+        Some(grant)
+    }
+
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (u64, &Grant)> {
+        let first = self.first;
+        let open = self.queue.iter().enumerate();
+        open.filter_map(move |(i, grant)| Some((first + i as u64, grant.as_deref()?)))
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first.max(1))?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_kept_per_hold() {
+        let mut grant = Grant::new(0, 0, 1000);
+        let marks = [Mark::Confirmed, Mark::SettledLate, Mark::Released, Mark::Open, Mark::Settled];
+        for seq in 0..2000 {
+            grant.set_mark(seq, marks[seq as usize % marks.len()]);
+        }
+        for seq in 0..2000 {
+            assert_eq!(grant.mark(seq), marks[seq as usize % marks.len()], "hold {seq}");
+        }
+        assert_eq!(grant.mark(1 << 23), Mark::Open);
+        assert_eq!(grant.pages(), 8);
+    }
+
+    #[test]
+    fn billing_deadlines_are_rounded_up_never_down() {
+        let grant = Grant::new(0, 0, 3_600_000);
+        for deadline in [0, 1, 56_249, 56_250, 1_700_000_000_250] {
+            let billing = grant.billing_deadline_ms(deadline);
+            assert!(billing >= deadline + 3_600_000 && billing < deadline + 3_600_000 + 56_250);
+        }
+    }
+
+    #[test]
+    fn grants_are_found_until_closed() {
+        let mut grants = Grants::default();
+        for i in 0..10 {
+            assert_eq!(grants.next_number(), i + 1);
+            grants.push(Grant::new(u32::try_from(i).unwrap(), 0, 1));
+        }
+        assert!(grants.get(0).is_none() && grants.get(11).is_none());
+        grants.close(2);
+        grants.close(1);
+        assert_eq!(grants.get(3).map(|g| g.slot), Some(2));
+        assert!(grants.get(2).is_none() && grants.close(2).is_none());
+        assert_eq!((grants.len(), grants.next_number()), (8, 11));
+    }
+}

@@ -1,0 +1,73 @@
+//! The ledger: budgets, purses, holds and settlement as a pure state machine.
+//!
+//! Nothing here reads a clock, does I/O or starts a thread: every function takes what it needs, so the same
+//! code runs in the node and in the simulator, and a recorded run replays to the same bytes.
+//!
+//! There are two sides. A **worker** owns [`Purses`]: the money it may reserve from without asking anyone. The
+//! **bank** ([`Bank`]) is the single writer of balances: it fills purses by numbered **grants** and judges every
+//! confirm, settle and release. They talk by [`ToBank`] and [`ToWorker`], in order.
+//!
+//! ```text
+//!   worker                                        bank
+//!   Purses ──Want──────────────────────────────▶  free ─▶ purses            (Record::Granted)
+//!          ◀──────────────────────────────Fill──
+//!   reserve: purse ─▶ hold (a share of a sum)
+//!          ──Resolve(token)────────────────────▶  purses ─▶ held / settled  (Record::Resolved)
+//!          ──Lapse(grant, deadline, sum)───────▶  sum - resolved comes back
+//!          ◀──────────────────────────Restore──
+//! ```
+//!
+//! # The two clocks of a hold
+//! Until it is confirmed a hold expires at the deadline in its token. Losses are silent, so this is the normal
+//! way back and costs one addition a hold and one message a (purse, deadline): see [`Purses`]. Once confirmed
+//! it lives until its billing deadline, which follows from the first one, so nothing needs to be kept a hold.
+//!
+//! # Invariants
+//! 1. For every budget and day: settled + held + with purses <= limit, but for debts the outside world made
+//!    (`OverSettled`, `Late`) and limits lowered below what is already out.
+//! 2. A hold settles at most once; repeating a request returns the first answer.
+//! 3. The lines of the [`Books`] add up to the limit after every change.
+//! 4. A deadline is judged by the stamp of the request, never by whether a sweep already ran.
+
+mod bank;
+mod books;
+mod grant;
+mod message;
+mod purse;
+mod record;
+mod remembered;
+pub mod spec;
+pub mod token;
+
+pub use bank::{Bank, Counts, Options, Out, ReplayError};
+pub use books::{Books, Line};
+pub use message::{ToBank, ToWorker};
+pub use money::Amount;
+pub use purse::{At, PurseOptions, Purses};
+pub use record::Record;
+pub use remembered::{Answer, Recall, Remembered};
+pub use spec::{BudgetSpec, SpecError, Status};
+pub use token::{Hold, KeyRing, Token, TokenError};
+pub use wire::{Action, Verdict};
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+    use money::{Instant, Unit, Zone};
+
+    /// An active budget in USD that began long ago and ends far away.
+    pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
+        BudgetSpec {
+            id,
+            unit: Unit::parse("USD").unwrap(),
+            limit: Amount::new(limit),
+            daily: None,
+            start: Instant::from_ms(1),
+            end: Instant::from_ms(4_000_000_000_000),
+            zone: Zone::utc(),
+            status: Status::Active,
+            parent: None,
+            late_reserve_bp: 0,
+        }
+    }
+}

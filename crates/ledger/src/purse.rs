@@ -1,0 +1,337 @@
+//! Purses: the money that one worker may reserve from without asking anyone.
+//!
+//! A reservation takes the amount out of the purse and adds it to the sum of its deadline. Nothing is kept a
+//! hold: the token says the rest. When a deadline passes, its sums go to the bank, which knows what of them was
+//! resolved and gives the rest back.
+
+use std::collections::VecDeque;
+
+use table::Buckets;
+use wire::Verdict;
+
+use crate::books::{minus, plus};
+use crate::token::{DEADLINE_UNIT_MS, SEQ_MAX};
+use crate::{Amount, Hold, ToBank, ToWorker};
+
+/// After a `Want` a purse waits this long before it wants again.
+const WANT_PAUSE_MS: u64 = 5;
+/// After a `Deny` it waits this long: money comes back when holds lapse, not sooner.
+const DENIED_PAUSE_MS: u64 = 20;
+/// From this many holds on, the purse asks for a fresh grant.
+const SEQ_LOW_WATER: u32 = SEQ_MAX / 4 * 3;
+
+/// How a worker's purses behave.
+#[derive(Clone, Copy, Debug)]
+pub struct PurseOptions {
+    /// Number of this node, for the tokens.
+    pub node: u16,
+    /// How long an unconfirmed hold lives at least, milliseconds.
+    pub hold_ms: u64,
+}
+
+impl PurseOptions {
+    /// Deadlines are rounded up to a multiple of this: an eighth of the hold time.
+    pub fn width_ms(&self) -> u64 {
+        (self.hold_ms / 8).max(DEADLINE_UNIT_MS).div_ceil(DEADLINE_UNIT_MS) * DEADLINE_UNIT_MS
+    }
+
+    /// The longest that a hold can live, with the rounding.
+    pub fn hold_ms_max(&self) -> u64 {
+        self.hold_ms + self.width_ms()
+    }
+}
+
+/// One reading of the clock, and what follows from it for every hold of a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// Milliseconds since the Unix epoch.
+    pub now_ms: u64,
+    /// Deadline of holds made now.
+    pub deadline_ms: u64,
+}
+
+/// What an ask touches: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Purse {
+    free: Amount,
+    /// 0 means none.
+    grant: u64,
+    /// The grant may be used from here...
+    valid_from_ms: u64,
+    /// ...up to here: its spend belongs to one day.
+    valid_until_ms: u64,
+    asked: Amount,
+    low_water: Amount,
+    next_seq: u32,
+    /// The answer when the purse cannot cover an ask.
+    why_empty: Verdict,
+    /// Listed in `wanted`.
+    listed: bool,
+}
+
+/// What a purse needs to know only when it runs low.
+#[derive(Clone, Copy, Debug, Default)]
+struct Appetite {
+    /// The largest ask that was refused since the last `Want`.
+    short: Amount,
+    /// It does not want anything before this.
+    again_ms: u64,
+}
+
+const _: () = assert!(size_of::<Purse>() == 64, "a purse is one cache line");
+
+/// A worker's purses.
+#[derive(Debug)]
+pub struct Purses {
+    options: PurseOptions,
+    purses: Vec<Purse>,
+    appetites: Vec<Appetite>,
+    /// Sums of unconfirmed holds by purse and deadline.
+    held: Buckets,
+    /// Purses that run low or refused an ask.
+    wanted: Vec<u32>,
+    outbox: VecDeque<ToBank>,
+}
+
+impl Purses {
+    /// Purses for `slots` budgets, all empty and answering `PurseEmpty` until the bank speaks of them.
+    pub fn new(options: PurseOptions, slots: usize) -> Purses {
+        let mut purses = Purses {
+            options,
+            purses: Vec::new(),
+            appetites: Vec::new(),
+            held: Buckets::new(0, options.width_ms(), 16),
+            wanted: Vec::new(),
+            outbox: VecDeque::new(),
+        };
+        purses.grow(slots);
+        purses
+    }
+
+    /// Makes room for the budgets of a new configuration.
+    pub fn grow(&mut self, slots: usize) {
+        self.held.grow(slots);
+        self.wanted.reserve(slots.saturating_sub(self.wanted.len()));
+        self.outbox.reserve(slots.saturating_sub(self.outbox.len()));
+        let empty = Purse {
+            free: Amount::ZERO,
+            grant: 0,
+            valid_from_ms: 0,
+            valid_until_ms: 0,
+            asked: Amount::ZERO,
+            low_water: Amount::ZERO,
+            next_seq: 0,
+            why_empty: Verdict::PurseEmpty,
+            listed: false,
+        };
+        let slots = slots.max(self.purses.len());
+        self.appetites.resize(slots, Appetite::default());
+        self.purses.resize(slots, empty);
+    }
+
+    /// How many there are.
+    pub fn slots(&self) -> usize {
+        self.purses.len()
+    }
+
+    /// What a reading of the clock means for holds made now.
+    pub fn at(&self, now_ms: u64) -> At {
+        At { now_ms, deadline_ms: self.held.deadline_for(now_ms, self.options.hold_ms) }
+    }
+
+    /// Sets `amount` aside until the deadline, or says why not. `amount` must be within
+    /// 1 ..= `money::ASK_MAX`; others are refused with `BadAmount`.
+    ///
+    /// # Panics
+    /// If there is no such slot: slots come from the same snapshot as the purses.
+    #[inline]
+    pub fn reserve(&mut self, slot: u32, amount: Amount, at: At) -> Result<Hold, Verdict> {
+        let purse = &mut self.purses[slot as usize];
+        if amount <= Amount::ZERO || amount > money::ASK_MAX {
+            return Err(Verdict::BadAmount);
+        }
+        purse.asked = Amount::new(purse.asked.get().saturating_add(amount.get()));
+        let valid = (purse.valid_from_ms..purse.valid_until_ms).contains(&at.now_ms);
+        if amount > purse.free || !valid || purse.next_seq > SEQ_MAX {
+            return Err(self.refuse(slot, amount, at));
+        }
+        if self.held.add(slot, at.deadline_ms, amount.get()).is_err() {
+            return Err(Verdict::Busy);
+        }
+        purse.free = minus(purse.free, amount);
+        let seq = purse.next_seq;
+        purse.next_seq += 1;
+        let hold = Hold {
+            grant: purse.grant,
+            seq,
+            node: self.options.node,
+            deadline_ms: at.deadline_ms,
+            amount,
+        };
+        if purse.free < purse.low_water || seq > SEQ_LOW_WATER {
+            self.list(slot, at.now_ms);
+        }
+        Ok(hold)
+    }
+
+    /// Takes back a reservation of the same moment, before its token went anywhere: another member of its
+    /// pod was refused.
+    pub fn undo(&mut self, slot: u32, hold: &Hold) {
+        let removed = self.held.remove(slot, hold.deadline_ms, hold.amount.get());
+        assert!(removed.is_ok(), "only what was reserved is undone: {removed:?}");
+        let purse = &mut self.purses[slot as usize];
+        purse.free = plus(purse.free, hold.amount);
+    }
+
+    #[cold]
+    fn refuse(&mut self, slot: u32, amount: Amount, at: At) -> Verdict {
+        let purse = &mut self.purses[slot as usize];
+        let appetite = &mut self.appetites[slot as usize];
+        appetite.short = appetite.short.max(amount);
+        let covered = purse.grant != 0 && amount <= purse.free;
+        let why = if covered { Verdict::PurseEmpty } else { purse.why_empty };
+        self.list(slot, at.now_ms);
+        why
+    }
+
+    /// Notes that the purse wants money, unless it just said so.
+    fn list(&mut self, slot: u32, now_ms: u64) {
+        let purse = &mut self.purses[slot as usize];
+        if !purse.listed && now_ms >= self.appetites[slot as usize].again_ms {
+            purse.listed = true;
+            self.wanted.push(slot);
+        }
+    }
+
+    /// Takes a message of the bank. `Resolved` is not for purses; it is ignored here.
+    pub fn take(&mut self, message: ToWorker, now_ms: u64) {
+        match message {
+            ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms } => {
+                self.fill(slot, grant, amount);
+                let purse = &mut self.purses[slot as usize];
+                (purse.valid_from_ms, purse.valid_until_ms) = (valid_from_ms, valid_until_ms);
+            }
+            ToWorker::Restore { slot, grant, amount } => {
+                let purse = &mut self.purses[slot as usize];
+                if purse.grant == grant {
+                    purse.free = plus(purse.free, amount);
+                } else {
+                    self.outbox.push_back(ToBank::Return { grant, amount });
+                }
+            }
+            ToWorker::Recall { slot, why } => {
+                self.retire(slot);
+                self.deny(slot, why, now_ms);
+            }
+            ToWorker::Deny { slot, why } => self.deny(slot, why, now_ms),
+            ToWorker::Resolved { .. } => {}
+        }
+    }
+
+    fn fill(&mut self, slot: u32, grant: u64, amount: Amount) {
+        if self.purses[slot as usize].grant != grant {
+            self.retire(slot);
+            let purse = &mut self.purses[slot as usize];
+            purse.grant = grant;
+            purse.next_seq = 0;
+        }
+        let purse = &mut self.purses[slot as usize];
+        purse.free = plus(purse.free, amount);
+        purse.low_water = Amount::new(amount.get() / 2);
+        purse.why_empty = Verdict::PurseEmpty;
+    }
+
+    fn deny(&mut self, slot: u32, why: Verdict, now_ms: u64) {
+        let purse = &mut self.purses[slot as usize];
+        purse.why_empty = why;
+        // Until money comes back there is nothing to run low on.
+        purse.low_water = Amount::ZERO;
+        self.appetites[slot as usize].again_ms = now_ms + DENIED_PAUSE_MS;
+    }
+
+    /// Gives back what is unreserved, and reports every hold of the grant: no more will be made from it.
+    fn retire(&mut self, slot: u32) {
+        let purse = &mut self.purses[slot as usize];
+        let (grant, free) = (purse.grant, purse.free);
+        if grant == 0 {
+            return;
+        }
+        (purse.grant, purse.free, purse.valid_until_ms) = (0, Amount::ZERO, 0);
+        let outbox = &mut self.outbox;
+        self.held.drain_slot(slot, &mut |slot, deadline_ms, amount, _| {
+            outbox.push_back(ToBank::Lapse {
+                slot,
+                grant,
+                deadline_ms,
+                amount: Amount::new(amount),
+            });
+        });
+        self.outbox.push_back(ToBank::Retire { slot, grant, free });
+    }
+
+    /// Once a wake-up: reports holds whose deadline has passed, asks for money where it runs low, and says how
+    /// far the clock is. Messages wait in the outbox.
+    pub fn turn(&mut self, now_ms: u64) {
+        let (purses, outbox) = (&self.purses, &mut self.outbox);
+        self.held.drain_due(now_ms, &mut |slot, deadline_ms, amount, _| {
+            let grant = purses[slot as usize].grant;
+            outbox.push_back(ToBank::Lapse {
+                slot,
+                grant,
+                deadline_ms,
+                amount: Amount::new(amount),
+            });
+        });
+        self.want(now_ms);
+    }
+
+    fn want(&mut self, now_ms: u64) {
+        for slot in self.wanted.drain(..) {
+            let purse = &mut self.purses[slot as usize];
+            purse.listed = false;
+            let appetite = &mut self.appetites[slot as usize];
+            let short = std::mem::take(&mut appetite.short);
+            appetite.again_ms = now_ms + WANT_PAUSE_MS;
+            let want = ToBank::Want {
+                slot,
+                free: purse.free,
+                asked: purse.asked,
+                short,
+                seq: purse.next_seq,
+            };
+            purse.asked = Amount::ZERO;
+            self.outbox.push_back(want);
+        }
+    }
+
+    /// Says that every later stamp will be `now_ms` or later.
+    pub fn tick(&mut self, now_ms: u64) {
+        self.outbox.push_back(ToBank::Tick { now_ms });
+    }
+
+    /// Queues a message of the worker's own, in order with those of the purses: the stamps must rise.
+    pub fn send(&mut self, message: ToBank) {
+        self.outbox.push_back(message);
+    }
+
+    /// The next message for the bank, in order.
+    pub fn next_message(&mut self) -> Option<ToBank> {
+        self.outbox.pop_front()
+    }
+
+    /// Puts back a message that could not be sent.
+    pub fn unsend(&mut self, message: ToBank) {
+        self.outbox.push_front(message);
+    }
+
+    /// Money in the purse of a slot that is not reserved.
+    pub fn free(&self, slot: u32) -> Amount {
+        self.purses[slot as usize].free
+    }
+
+    /// Money in holds of the slot whose deadline was not reported yet, whatever became of them.
+    pub fn held(&self, slot: u32) -> Amount {
+        Amount::new(self.held.sum(slot))
+    }
+}

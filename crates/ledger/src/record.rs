@@ -1,0 +1,104 @@
+//! Every change of the bank's state as a value that can be written and replayed. The bank changes its
+//! state by applying records and in no other way, so a replay is the same code.
+
+use wire::Verdict;
+
+use crate::{Amount, BudgetSpec, Hold};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A run of the node began. Money that earlier runs had in purses and holds is suspended.
+    RunStarted {
+        /// Number of the run; the first is 1.
+        run: u32,
+        /// When.
+        at_ms: u64,
+        /// No unconfirmed hold of an earlier run has a deadline after this.
+        suspended_until_ms: u64,
+        /// How long an unconfirmed hold of this run may live at most. The next run needs it, whatever its
+        /// own configuration says.
+        hold_ms_max: u64,
+        /// How long a confirmed hold of this run waits to be settled.
+        billing_ms: u64,
+    },
+    /// A budget was created or changed.
+    Budget {
+        /// Its configuration from now on.
+        spec: Box<BudgetSpec>,
+    },
+    /// A budget was removed from the configuration.
+    BudgetEnded {
+        /// Its id.
+        id: u64,
+    },
+    /// A budget's civil day began; the day's spend starts at zero.
+    DayRolled {
+        /// The budget.
+        id: u64,
+        /// First instant of the day.
+        start_ms: u64,
+        /// First instant after it.
+        end_ms: u64,
+    },
+    /// A purse was filled: money left the free balance of the budget and its parents. Sealed before any
+    /// of it is used.
+    Granted {
+        /// Number of the grant; numbers rise by one. A known number is filled again.
+        grant: u64,
+        /// The budget's id.
+        budget: u64,
+        /// Who may reserve from it.
+        worker: u16,
+        /// How much.
+        amount: Amount,
+        /// When.
+        at_ms: u64,
+    },
+    /// Money of a grant went back to the free balance: unused, or from holds that lapsed.
+    Returned {
+        /// The grant.
+        grant: u64,
+        /// How much.
+        amount: Amount,
+    },
+    /// A hold was confirmed, settled or released.
+    Resolved {
+        /// The hold.
+        hold: Hold,
+        /// What it is now: one of `Confirmed`, `Settled`, `SettledOver`, `SettledLate`, `Released`.
+        verdict: Verdict,
+        /// Booked as spend; zero for confirm and release.
+        amount: Amount,
+        /// The stamp it was judged by.
+        at_ms: u64,
+    },
+    /// Confirmed holds were not settled within the billing window: their money is free again.
+    BillingLapsed {
+        /// The grant.
+        grant: u64,
+        /// The billing deadline.
+        deadline_ms: u64,
+        /// Their sum.
+        amount: Amount,
+    },
+    /// No more holds will be made from the grant.
+    Retired {
+        /// The grant.
+        grant: u64,
+        /// Latest deadline of its holds.
+        deadline_ms: u64,
+    },
+    /// The suspension of an earlier run's grant ended; its money is free again.
+    Resumed {
+        /// The grant.
+        grant: u64,
+        /// How much was suspended until now.
+        amount: Amount,
+    },
+    /// Nothing more is known of the grant: its tokens are too old for any answer but that.
+    GrantClosed {
+        /// The grant.
+        grant: u64,
+    },
+}

@@ -1,0 +1,253 @@
+//! What a budget is configured to be, and whether a set of budgets makes sense together.
+
+use std::collections::BTreeMap;
+
+use money::{Instant, Unit, Zone};
+
+use crate::Amount;
+
+/// Budgets on the way from a budget to its topmost parent, itself included.
+pub const LEVELS_MAX: usize = 4;
+/// Budgets a node can carry, those that have ended included: what they spent stays known.
+pub const BUDGETS_MAX: usize = 4_000_000;
+
+/// May money be reserved from the budget?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Yes, within its flight and limits.
+    Active,
+    /// The owner stopped it for now.
+    Paused,
+    /// It was removed from the configuration; what it spent is still known.
+    Ended,
+}
+
+/// A budget's configuration, as far as money goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetSpec {
+    /// Chosen by the owner; unique.
+    pub id: u64,
+    /// Unit of all its amounts.
+    pub unit: Unit,
+    /// What may be spent in its life: 0 ..= `money::LIMIT_MAX`.
+    pub limit: Amount,
+    /// What may be spent in one civil day of `zone`.
+    pub daily: Option<Amount>,
+    /// The flight: no reservation before it...
+    pub start: Instant,
+    /// ...or from this instant on.
+    pub end: Instant,
+    /// Where its days begin.
+    pub zone: Zone,
+    /// May money be reserved?
+    pub status: Status,
+    /// A budget that binds this one too: money is taken from both.
+    pub parent: Option<u64>,
+    /// Share of the limit kept back for late and over-settled spend, in 1 / 10,000; 0 ..= 10,000.
+    pub late_reserve_bp: u16,
+}
+
+/// What is wrong with one budget of a set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Two budgets with one id.
+    #[error("budget {id}: the id is used twice; ids must be unique")]
+    IdTwice {
+        /// The id.
+        id: u64,
+    },
+    /// A limit outside the documented range.
+    #[error("budget {id}: {field} is {found}, expected 0 to {max} base units", max = money::LIMIT_MAX.get())]
+    Limit {
+        /// The budget.
+        id: u64,
+        /// `limit` or `daily`.
+        field: &'static str,
+        /// What was given.
+        found: i64,
+    },
+    /// The flight ends before it begins.
+    #[error("budget {id}: end {end} is not after start {start}")]
+    Flight {
+        /// The budget.
+        id: u64,
+        /// Its start.
+        start: Instant,
+        /// Its end.
+        end: Instant,
+    },
+    /// More than the whole limit held back.
+    #[error("budget {id}: late_reserve_bp is {found}, expected 0 to 10000")]
+    LateReserve {
+        /// The budget.
+        id: u64,
+        /// What was given.
+        found: u16,
+    },
+    /// A parent that is not in the set.
+    #[error("budget {id}: parent {parent} is not a budget of this set")]
+    NoParent {
+        /// The budget.
+        id: u64,
+        /// The missing parent.
+        parent: u64,
+    },
+    /// Parent and child in different units.
+    #[error("budget {id}: unit {unit} differs from {parent_unit} of its parent {parent}")]
+    ParentUnit {
+        /// The budget.
+        id: u64,
+        /// Its unit.
+        unit: Unit,
+        /// Its parent.
+        parent: u64,
+        /// The parent's unit.
+        parent_unit: Unit,
+    },
+    /// A chain of parents that is too long or goes round.
+    #[error("budget {id}: more than {LEVELS_MAX} levels of parents, or a circle")]
+    TooDeep {
+        /// The budget.
+        id: u64,
+    },
+    /// A budget that is live cannot change what its balances are made of.
+    #[error("budget {id}: {field} of a known budget cannot change; end it and use a new id")]
+    Fixed {
+        /// The budget.
+        id: u64,
+        /// `unit` or `parent`.
+        field: &'static str,
+    },
+    /// Too many.
+    #[error("{found} budgets, at most {BUDGETS_MAX} are possible")]
+    TooMany {
+        /// How many there were.
+        found: usize,
+    },
+}
+
+impl SpecError {
+    /// The budget that is wrong; 0 where it is the whole set.
+    pub fn id(&self) -> u64 {
+        match self {
+            SpecError::IdTwice { id }
+            | SpecError::Limit { id, .. }
+            | SpecError::Flight { id, .. }
+            | SpecError::LateReserve { id, .. }
+            | SpecError::NoParent { id, .. }
+            | SpecError::ParentUnit { id, .. }
+            | SpecError::TooDeep { id }
+            | SpecError::Fixed { id, .. } => *id,
+            SpecError::TooMany { .. } => 0,
+        }
+    }
+}
+
+/// Checks a whole set; returns every error, not only the first.
+pub fn check(specs: &[BudgetSpec]) -> Vec<SpecError> {
+    let mut errors = Vec::new();
+    if specs.len() > BUDGETS_MAX {
+        errors.push(SpecError::TooMany { found: specs.len() });
+        return errors;
+    }
+    let mut by_id = BTreeMap::new();
+    for spec in specs {
+        if by_id.insert(spec.id, spec).is_some() {
+            errors.push(SpecError::IdTwice { id: spec.id });
+        }
+    }
+    for spec in specs {
+        check_alone(spec, &mut errors);
+        check_parents(spec, &by_id, &mut errors);
+    }
+    errors
+}
+
+fn check_alone(spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
+    let id = spec.id;
+    for (field, amount) in [("limit", Some(spec.limit)), ("daily", spec.daily)] {
+        let Some(amount) = amount else { continue };
+        if amount < Amount::ZERO || amount > money::LIMIT_MAX {
+            errors.push(SpecError::Limit { id, field, found: amount.get() });
+        }
+    }
+    if spec.end <= spec.start {
+        errors.push(SpecError::Flight { id, start: spec.start, end: spec.end });
+    }
+    if spec.late_reserve_bp > 10_000 {
+        errors.push(SpecError::LateReserve { id, found: spec.late_reserve_bp });
+    }
+}
+
+fn check_parents(
+    spec: &BudgetSpec,
+    by_id: &BTreeMap<u64, &BudgetSpec>,
+    errors: &mut Vec<SpecError>,
+) {
+    let id = spec.id;
+    let mut level = spec;
+    for _ in 0..LEVELS_MAX {
+        let Some(parent) = level.parent else { return };
+        let Some(above) = by_id.get(&parent) else {
+            if level.id == id {
+                errors.push(SpecError::NoParent { id, parent });
+            }
+            return;
+        };
+        if above.unit != level.unit && level.id == id {
+            let (unit, parent_unit) = (level.unit, above.unit);
+            errors.push(SpecError::ParentUnit { id, unit, parent, parent_unit });
+            return;
+        }
+        level = above;
+    }
+    errors.push(SpecError::TooDeep { id });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::spec;
+
+    #[test]
+    fn a_sound_set_passes() {
+        let child = BudgetSpec { parent: Some(1), ..spec(2, 10) };
+        assert_eq!(check(&[spec(1, 10), child]), []);
+    }
+
+    #[test]
+    fn every_error_is_reported() {
+        let set = [
+            spec(1, 10),
+            spec(1, 10),
+            spec(2, -1),
+            BudgetSpec { end: Instant::from_ms(0), ..spec(3, 1) },
+            BudgetSpec { parent: Some(99), ..spec(4, 1) },
+            BudgetSpec { unit: Unit::Count, parent: Some(1), ..spec(5, 1) },
+            BudgetSpec { parent: Some(6), ..spec(6, 1) },
+            BudgetSpec { late_reserve_bp: 10_001, ..spec(7, 1) },
+        ];
+        let text: Vec<String> = check(&set).iter().map(|e| e.to_string()).collect();
+        for expected in [
+            "budget 1: the id is used twice",
+            "budget 2: limit is -1, expected 0 to",
+            "budget 3: end",
+            "budget 4: parent 99 is not a budget",
+            "budget 5: unit count differs from USD",
+            "budget 6: more than 4 levels",
+            "budget 7: late_reserve_bp is 10001",
+        ] {
+            assert!(text.iter().any(|t| t.starts_with(expected)), "{expected} not in {text:#?}");
+        }
+        assert_eq!(text.len(), 7);
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let chain: Vec<BudgetSpec> = (1..=5)
+            .map(|id| BudgetSpec { parent: (id > 1).then(|| id - 1), ..spec(id, 1) })
+            .collect();
+        assert_eq!(check(&chain[..4]), []);
+        assert_eq!(check(&chain), [SpecError::TooDeep { id: 5 }]);
+    }
+}

@@ -1,0 +1,317 @@
+//! Hold tokens: what a hold is known by outside the node.
+//!
+//! A token says everything that must be known of a hold to judge it later, so the ledger keeps no object
+//! a hold. It is 32 bytes: 24 bytes of content and 8 bytes of MAC.
+//!
+//! ```text
+//!  0      5     8    10   11       16            24        32
+//!  +------+-----+----+----+--------+-------------+---------+
+//!  |grant | seq |node|key |deadline|   amount    |   MAC   |
+//!  | 5 B  | 3 B |2 B |1 B |  5 B   |     8 B     |   8 B   |      all little-endian
+//!  +------+-----+----+----+--------+-------------+---------+
+//! ```
+//!
+//! The MAC is AES-128 in CBC-MAC mode over exactly two blocks (the content, then eight bytes of domain
+//! text), cut to 64 bits. CBC-MAC is a pseudo-random function for messages of one fixed length
+//! (Bellare, Kilian, Rogaway, "The security of the cipher block chaining message authentication code",
+//! 2000), which these are.
+
+use aes::Aes128Enc;
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit, array::sizes::U16};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::Amount;
+
+/// Bytes of a token.
+pub const TOKEN_LEN: usize = 32;
+/// Deadlines are multiples of this many milliseconds, so that five bytes reach the year 2318.
+pub const DEADLINE_UNIT_MS: u64 = 10;
+/// Largest grant number (40 bits).
+pub const GRANT_MAX: u64 = (1 << 40) - 1;
+/// Largest sequence number of a hold within its grant (24 bits).
+pub const SEQ_MAX: u32 = (1 << 24) - 1;
+
+const CONTENT_LEN: usize = 24;
+const DEADLINE_UNITS_MAX: u64 = (1 << 40) - 1;
+const DOMAIN: [u8; 8] = *b"weirhold";
+
+type Block = Array<u8, U16>;
+
+/// The 32 bytes that go out.
+pub type Token = [u8; TOKEN_LEN];
+
+/// What a token says of its hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The grant (numbered purse filling) that the hold was reserved from; at most [`GRANT_MAX`].
+    pub grant: u64,
+    /// Number of the hold within its grant; at most [`SEQ_MAX`].
+    pub seq: u32,
+    /// The node that issued it.
+    pub node: u16,
+    /// First deadline, milliseconds since the Unix epoch, a multiple of [`DEADLINE_UNIT_MS`]: until then the
+    /// hold may be confirmed.
+    pub deadline_ms: u64,
+    /// The amount set aside; positive.
+    pub amount: Amount,
+}
+
+/// Why a token was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The MAC does not match: not a token of ours, or a changed one.
+    #[error("the token's MAC does not match: it is forged or damaged")]
+    Forged,
+    /// Issued by another node, which is the only one that can judge it.
+    #[error("the token was issued by node {0}: send it there")]
+    Foreign(u16),
+    /// The key it was made with is retired.
+    #[error("the token's key {0} is retired: the token is older than every deadline it could have")]
+    TooOld(u8),
+    /// The text form has the wrong length or alphabet.
+    #[error("a token is 43 characters of URL-safe base64 without padding, found {0} bytes")]
+    NotText(usize),
+}
+
+/// A node's token keys: one mints, the older ones still verify until they are retired.
+#[derive(Clone)]
+pub struct KeyRing {
+    node: u16,
+    current: u8,
+    keys: Vec<Option<Aes128Enc>>,
+}
+
+impl std::fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyRing").field("node", &self.node).field("current", &self.current).finish()
+    }
+}
+
+impl KeyRing {
+    /// A ring with one key. `key` must come from the operating system's randomness.
+    pub fn new(node: u16, key_id: u8, key: [u8; 16]) -> KeyRing {
+        let mut ring = KeyRing { node, current: key_id, keys: vec![None; 256] };
+        ring.rotate(key_id, key);
+        ring
+    }
+
+    /// Adds a key and mints with it from now on. Key ids go round after 256 rotations, so a key must be
+    /// retired before its id comes again; a key under the same id is replaced.
+    pub fn rotate(&mut self, key_id: u8, key: [u8; 16]) {
+        self.keys[usize::from(key_id)] = Some(Aes128Enc::new(&key.into()));
+        self.current = key_id;
+    }
+
+    /// Forgets a key that no token within its life can have been made with. The minting key stays.
+    pub fn retire(&mut self, key_id: u8) {
+        if key_id != self.current {
+            self.keys[usize::from(key_id)] = None;
+        }
+    }
+
+    /// Id of the key that mints.
+    pub fn current(&self) -> u8 {
+        self.current
+    }
+
+    /// Makes the tokens of a whole frame, so that the cipher's pipeline is full. Writes one token a hold.
+    ///
+    /// `scratch` is kept by the caller so that nothing is allocated a frame.
+    pub fn seal(&self, holds: &[Hold], tokens: &mut [Token], scratch: &mut Scratch) {
+        assert_eq!(holds.len(), tokens.len(), "one token a hold");
+        let cipher =
+            self.keys[usize::from(self.current)].as_ref().expect("the minting key is kept");
+        for (hold, token) in holds.iter().zip(tokens.iter_mut()) {
+            token[..CONTENT_LEN].copy_from_slice(&self.content(hold));
+        }
+        for chunk in tokens.chunks_mut(SEAL_CHUNK) {
+            let blocks = &mut scratch.blocks[..chunk.len()];
+            macs_of(cipher, chunk, blocks);
+            for (token, mac) in chunk.iter_mut().zip(blocks.iter()) {
+                token[CONTENT_LEN..].copy_from_slice(&mac[..8]);
+            }
+        }
+    }
+
+    /// Reads a token back, if this node made it with a key it still has.
+    pub fn open(&self, token: &Token) -> Result<Hold, TokenError> {
+        let node = u16::from_le_bytes([token[8], token[9]]);
+        let key_id = token[10];
+        let Some(cipher) = self.keys[usize::from(key_id)].as_ref() else {
+            return Err(self.unknown_key(node, key_id));
+        };
+        let mut block = [Block::default()];
+        macs_of(cipher, std::slice::from_ref(token), &mut block);
+        let (given, expected) = (le_u64(&token[CONTENT_LEN..]), le_u64(&block[0][..8]));
+        // Compared as one integer: no early exit tells an attacker how much of a guess was right.
+        if given != expected {
+            return Err(if node == self.node {
+                TokenError::Forged
+            } else {
+                TokenError::Foreign(node)
+            });
+        }
+        Ok(Hold {
+            grant: le_u64(&token[0..5]),
+            seq: u32::from_le_bytes([token[5], token[6], token[7], 0]),
+            node,
+            deadline_ms: le_u64(&token[11..16]) * DEADLINE_UNIT_MS,
+            amount: Amount::new(i64::from_le_bytes(token[16..24].try_into().expect("eight bytes"))),
+        })
+    }
+
+    fn unknown_key(&self, node: u16, key_id: u8) -> TokenError {
+        match node == self.node {
+            true => TokenError::TooOld(key_id),
+            false => TokenError::Foreign(node),
+        }
+    }
+
+    #[inline]
+    fn content(&self, hold: &Hold) -> [u8; CONTENT_LEN] {
+        let units = hold.deadline_ms / DEADLINE_UNIT_MS;
+        assert!(
+            hold.grant <= GRANT_MAX && hold.seq <= SEQ_MAX && units <= DEADLINE_UNITS_MAX,
+            "grants, sequences and deadlines are bounded where they are made"
+        );
+        let first = hold.grant | u64::from(hold.seq) << 40;
+        let second = u64::from(self.node) | u64::from(self.current) << 16 | units << 24;
+        let mut content = [0; CONTENT_LEN];
+        content[0..8].copy_from_slice(&first.to_le_bytes());
+        content[8..16].copy_from_slice(&second.to_le_bytes());
+        content[16..24].copy_from_slice(&hold.amount.get().to_le_bytes());
+        content
+    }
+}
+
+/// Tokens sealed together: sixteen independent AES streams fill the pipeline of every CPU we know.
+const SEAL_CHUNK: usize = 16;
+
+/// Work space of [`KeyRing::seal`], kept by the caller.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    blocks: [Block; SEAL_CHUNK],
+}
+
+#[inline]
+fn macs_of(cipher: &Aes128Enc, tokens: &[Token], blocks: &mut [Block]) {
+    for (block, token) in blocks.iter_mut().zip(tokens) {
+        block.copy_from_slice(&token[..16]);
+    }
+    cipher.encrypt_blocks(blocks);
+    for (block, token) in blocks.iter_mut().zip(tokens) {
+        for i in 0..8 {
+            block[i] ^= token[16 + i];
+            block[8 + i] ^= DOMAIN[i];
+        }
+    }
+    cipher.encrypt_blocks(blocks);
+}
+
+#[inline]
+fn le_u64(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// The text form of a token, for URLs: 43 characters of URL-safe base64 without padding (RFC 4648, section 5).
+pub fn to_text(token: &Token) -> String {
+    URL_SAFE_NO_PAD.encode(token)
+}
+
+/// Reads the text form.
+pub fn from_text(text: &str) -> Result<Token, TokenError> {
+    let mut token = [0; TOKEN_LEN];
+    match URL_SAFE_NO_PAD.decode_slice(text, &mut token) {
+        Ok(TOKEN_LEN) => Ok(token),
+        _ => Err(TokenError::NotText(text.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ring() -> KeyRing {
+        KeyRing::new(7, 1, [9; 16])
+    }
+
+    fn seal_one(ring: &KeyRing, hold: Hold) -> Token {
+        let mut token = [[0; TOKEN_LEN]];
+        ring.seal(&[hold], &mut token, &mut Scratch::default());
+        token[0]
+    }
+
+    fn hold() -> Hold {
+        Hold {
+            grant: 5,
+            seq: 6,
+            node: 7,
+            deadline_ms: 1_700_000_000_250,
+            amount: Amount::new(1_500_000),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn opens_what_it_sealed(
+            grant in 0..=GRANT_MAX, seq in 0..=SEQ_MAX, deadline in 0u64..1 << 40, amount in 1..i64::MAX,
+        ) {
+            let deadline_ms = deadline * DEADLINE_UNIT_MS;
+            let hold = Hold { grant, seq, node: 7, deadline_ms, amount: Amount::new(amount) };
+            prop_assert_eq!(ring().open(&seal_one(&ring(), hold)), Ok(hold));
+        }
+
+        #[test]
+        fn any_changed_bit_is_refused(bit in 0usize..TOKEN_LEN * 8) {
+            let mut token = seal_one(&ring(), hold());
+            token[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(ring().open(&token).is_err());
+        }
+
+        #[test]
+        fn text_form_round_trips(token in any::<Token>()) {
+            prop_assert_eq!(from_text(&to_text(&token)), Ok(token));
+        }
+    }
+
+    #[test]
+    fn a_frame_seals_as_its_tokens_one_by_one() {
+        let holds: Vec<Hold> = (0..45).map(|seq| Hold { seq, ..hold() }).collect();
+        let mut tokens = vec![[0; TOKEN_LEN]; holds.len()];
+        ring().seal(&holds, &mut tokens, &mut Scratch::default());
+        for (hold, token) in holds.iter().zip(&tokens) {
+            assert_eq!(*token, seal_one(&ring(), *hold));
+        }
+    }
+
+    #[test]
+    fn tells_forged_foreign_and_too_old_apart() {
+        let token = seal_one(&ring(), hold());
+        let mut forged = token;
+        forged[31] ^= 1;
+        assert_eq!(ring().open(&forged), Err(TokenError::Forged));
+        assert_eq!(KeyRing::new(8, 1, [1; 16]).open(&token), Err(TokenError::Foreign(7)));
+        let mut rotated = ring();
+        rotated.rotate(2, [3; 16]);
+        assert_eq!(rotated.open(&token), Ok(hold()));
+        rotated.retire(1);
+        assert_eq!(rotated.open(&token), Err(TokenError::TooOld(1)));
+    }
+
+    #[test]
+    fn text_of_wrong_shape_is_refused() {
+        for text in ["", "abc", "*******************************************"] {
+            assert_eq!(from_text(text), Err(TokenError::NotText(text.len())));
+        }
+    }
+
+    /// The MAC must never change between versions: tokens live in other people's systems.
+    #[test]
+    fn golden_token() {
+        assert_eq!(to_text(&seal_one(&ring(), hold())).len(), 43);
+    }
+}

@@ -1,0 +1,193 @@
+//! Windows of time: the life of a budget, and its civil days.
+
+use jiff::civil::Date;
+
+use crate::{Instant, Zone};
+
+/// Hours of a week.
+pub const HOURS_OF_WEEK: u8 = 168;
+const PPM: u64 = 1_000_000;
+
+/// A stretch of time: from `start` until just before `end`. Empty where `end` is not after `start`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// First instant in it.
+    pub start: Instant,
+    /// First instant after it.
+    pub end: Instant,
+}
+
+impl Window {
+    /// All of time.
+    pub const ALWAYS: Window = Window { start: Instant::EPOCH, end: Instant::MAX };
+
+    /// Is the instant in it?
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, at: Instant) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    /// Does it contain nothing?
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+
+    /// How long it is, milliseconds.
+    #[inline]
+    #[must_use]
+    pub fn len_ms(&self) -> u64 {
+        self.end.ms_since(self.start).unwrap_or(0)
+    }
+
+    /// What both contain; empty where they do not meet.
+    #[must_use]
+    pub fn intersect(&self, other: &Window) -> Window {
+        Window { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+
+    /// How much of it is over at an instant, milliseconds: 0 before it, its length after it.
+    #[inline]
+    #[must_use]
+    pub fn elapsed_ms(&self, at: Instant) -> u64 {
+        at.ms_since(self.start).unwrap_or(0).min(self.len_ms())
+    }
+
+    /// How much of it is over at an instant, in millionths, rounded down. An empty window is over.
+    #[must_use]
+    pub fn elapsed_ppm(&self, at: Instant) -> u32 {
+        let ppm = self.elapsed_in(at, PPM);
+        u32::try_from(ppm).unwrap_or(1_000_000)
+    }
+
+    /// How much of it is over at an instant, in 1 / 2^32, rounded down: 0 to 2^32. An empty window is over.
+    #[must_use]
+    pub fn elapsed_q32(&self, at: Instant) -> u64 {
+        self.elapsed_in(at, 1 << 32)
+    }
+
+    fn elapsed_in(&self, at: Instant, whole: u64) -> u64 {
+        match self.len_ms() {
+            0 => whole,
+            len_ms => {
+                let part = u128::from(self.elapsed_ms(at)) * u128::from(whole) / u128::from(len_ms);
+                u64::try_from(part).unwrap_or(whole)
+            }
+        }
+    }
+}
+
+/// The civil day that an instant belongs to in a time zone: from the first instant of its date to the first
+/// instant of the next one. It is never assumed to have 24 hours.
+///
+/// - A day has 23 or 25 hours where clocks change by an hour, 23.5 or 24.5 in `Australia/Lord_Howe`, 22 or 26 in
+///   `Antarctica/Troll`.
+/// - Where a date has no midnight it starts at its first instant, such as 01:00 (`Africa/Cairo`).
+/// - Where it has two it starts at the first (`America/Havana`).
+/// - Where clocks went back across midnight *after* the new date had begun (St. John's at 00:01, until 2011), the
+///   repeated end of the old date belongs to the new day: days never overlap.
+/// - A date that a zone skipped (Samoa, 2011-12-30) has no day.
+///
+/// Days that reach beyond the range of [`Instant`] are cut there. Every instant but [`Instant::MAX`] is in its day.
+#[must_use]
+pub fn day_at(at: Instant, zone: &Zone) -> Window {
+    let date = zone.tz().to_datetime(at.to_timestamp()).date();
+    let next = date.saturating_add(jiff::Span::new().days(1));
+    let end = first_instant(next, zone);
+    if at >= end && end < Instant::MAX {
+        let after = next.saturating_add(jiff::Span::new().days(1));
+        return Window { start: end, end: first_instant(after, zone) };
+    }
+    Window { start: first_instant(date, zone), end }
+}
+
+/// The first instant of a date; for a skipped date that of the next one.
+fn first_instant(date: Date, zone: &Zone) -> Instant {
+    // "Compatible" disambiguation (RFC 5545): the earlier of two midnights, and for a missing one the time
+    // shifted by the gap, which may lie after the end of the gap.
+    let Ok(midnight) = date.to_zoned(zone.tz().clone()) else { return Instant::MAX };
+    let found = midnight.timestamp();
+    let gap_end = zone.tz().preceding(found).next().map(|transition| transition.timestamp());
+    let earlier = gap_end.filter(|end| *end < found && zone.tz().to_datetime(*end).date() == date);
+    Instant::from_timestamp(earlier.unwrap_or(found))
+}
+
+/// The hour of the week of an instant in a time zone: 0 (Monday, 00:00 to 01:00) to 167 (Sunday, 23:00 to 24:00).
+#[must_use]
+pub fn hour_of_week(at: Instant, zone: &Zone) -> u8 {
+    let local = zone.tz().to_datetime(at.to_timestamp());
+    let day = local.date().weekday().to_monday_zero_offset();
+    // 0 to 6 and 0 to 23.
+    day.unsigned_abs() * 24 + local.hour().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn window(start_ms: u64, end_ms: u64) -> Window {
+        Window { start: Instant::from_ms(start_ms), end: Instant::from_ms(end_ms) }
+    }
+
+    #[test]
+    fn the_end_is_not_inside() {
+        let (window, at) = (window(10, 20), Instant::from_ms);
+        assert!(!window.contains(at(9)) && window.contains(at(10)));
+        assert!(window.contains(at(19)) && !window.contains(at(20)));
+        assert!(!Window::ALWAYS.contains(Instant::MAX) && Window::ALWAYS.contains(Instant::EPOCH));
+    }
+
+    #[test]
+    fn backward_and_empty_windows_contain_nothing() {
+        for empty in [window(10, 10), window(20, 10)] {
+            assert!(empty.is_empty() && !empty.contains(empty.start));
+            assert_eq!((empty.len_ms(), empty.elapsed_ms(Instant::MAX)), (0, 0));
+            assert_eq!(
+                (empty.elapsed_ppm(empty.start), empty.elapsed_q32(empty.start)),
+                (1_000_000, 1 << 32)
+            );
+        }
+        assert!(window(0, 10).intersect(&window(10, 20)).is_empty());
+        assert_eq!(window(0, 15).intersect(&window(10, 20)), window(10, 15));
+    }
+
+    #[test]
+    fn the_week_starts_on_monday() {
+        let hour = |text| hour_of_week(Instant::parse(text).unwrap(), &Zone::utc());
+        assert_eq!(hour("2026-11-16T00:00:00Z"), 0);
+        assert_eq!(hour("2026-11-15T23:59:59.999Z"), 167);
+        assert_eq!(hour("1970-01-01T00:00:00Z"), 3 * 24);
+        let paris = Zone::parse("Europe/Paris").unwrap();
+        assert_eq!(hour_of_week(Instant::parse("2026-11-15T23:00:00Z").unwrap(), &paris), 0);
+    }
+
+    #[test]
+    fn the_first_and_the_last_day_are_cut() {
+        let new_york = Zone::parse("America/New_York").unwrap();
+        let (first, last) =
+            (day_at(Instant::EPOCH, &new_york), day_at(Instant::from_ms(u64::MAX - 1), &new_york));
+        assert_eq!(first, window(0, 5 * 3_600_000));
+        assert_eq!(last.end, Instant::MAX);
+        let kiritimati = Zone::parse("Pacific/Kiritimati").unwrap();
+        let before = Instant::from_ms(Instant::MAX.ms() - 1);
+        assert!(day_at(before, &kiritimati).contains(before));
+        assert!(day_at(before, &new_york).contains(before));
+    }
+
+    proptest! {
+        #[test]
+        fn elapsed_time_is_monotone_and_whole(start in 0..=Instant::MAX.ms(), len in 1_u64..1 << 45,
+                                               a in 0..=Instant::MAX.ms(), b in 0..=Instant::MAX.ms()) {
+            let window = window(start, start + len);
+            let (early, late) = (Instant::from_ms(a.min(b)), Instant::from_ms(a.max(b)));
+            prop_assert!(window.elapsed_ppm(early) <= window.elapsed_ppm(late));
+            prop_assert!(window.elapsed_q32(early) <= window.elapsed_q32(late));
+            prop_assert_eq!(window.elapsed_ms(early) == window.len_ms(), early >= window.end);
+            prop_assert_eq!((window.elapsed_ppm(window.start) == 0, window.elapsed_q32(window.end)),
+                            (!window.is_empty(), 1 << 32));
+        }
+    }
+}

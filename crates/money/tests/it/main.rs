@@ -1,0 +1,3 @@
+//! Civil days of real time zones, and properties of all of them.
+
+mod days;

@@ -1,0 +1,180 @@
+//! Log-linear buckets: every power of two is cut into 64 equal parts.
+
+/// Bits of a value that are kept below its leading one.
+const PART_BITS: u32 = 6;
+/// Parts of a power of two; also the number of values, from 0 on, that have a bucket of their own.
+const PARTS: usize = 1 << PART_BITS;
+/// Buckets for all of u64.
+pub(crate) const BUCKETS: usize = (64 - PART_BITS as usize + 1) * PARTS;
+
+/// Counts of values (ns, bytes, whatever the caller's unit), for one thread. Takes every u64; what
+/// it reports is at most 1/64 (1.6 %) above what was recorded, and never below. 30 kB, allocated at
+/// construction only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    max: u64,
+}
+
+impl Histogram {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Histogram {
+        Histogram { counts: vec![0; BUCKETS], count: 0, max: 0 }
+    }
+
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.record_many(value, 1);
+    }
+
+    /// Counts `times` values at once, as for a batch of which only the mean is known.
+    #[inline]
+    pub fn record_many(&mut self, value: u64, times: u64) {
+        // Wrapping is beyond reach (centuries at a record a nanosecond), and spares a branch.
+        let count = &mut self.counts[bucket_of(value)];
+        *count = count.wrapping_add(times);
+        self.count = self.count.wrapping_add(times);
+        self.max = self.max.max(if times == 0 { 0 } else { value });
+    }
+
+    /// Adds all that `other` counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (own, more) in self.counts.iter_mut().zip(&other.counts) {
+            *own = own.wrapping_add(*more);
+        }
+        self.count = self.count.wrapping_add(other.count);
+        self.max = self.max.max(other.max);
+    }
+
+    /// The smallest recorded value that at least the share `q` (0 to 1, beyond is taken as 0 or 1) of
+    /// all values does not exceed, up to the error of the type; 0 when nothing was recorded.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> u64 {
+        let rank = rank(q, self.count);
+        let mut below = 0u64;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            below = below.saturating_add(count);
+            if below >= rank && count > 0 {
+                return last_of(bucket).min(self.max);
+            }
+        }
+        0
+    }
+
+    /// Number of values recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The largest value recorded, exact; 0 when nothing was.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        (self.count, self.max) = (0, 0);
+    }
+
+    /// From counts that were read elsewhere; those beyond the last bucket are ignored.
+    /// `max` is asked for last, so that it is not older than the counts.
+    pub(crate) fn from_counts(
+        counts: impl Iterator<Item = u64>,
+        max: impl FnOnce() -> u64,
+    ) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (own, count) in histogram.counts.iter_mut().zip(counts) {
+            *own = count;
+            histogram.count = histogram.count.wrapping_add(count);
+        }
+        histogram.max = max();
+        histogram
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
+/// The bucket of a value. Below [`PARTS`] the value itself; above, its power of two and the
+/// [`PART_BITS`] bits that follow the leading one.
+#[inline(always)]
+pub(crate) fn bucket_of(value: u64) -> usize {
+    let above = (value >> PART_BITS) | 1;
+    let power = 63 - above.leading_zeros();
+    let top = value >> power;
+    #[allow(clippy::cast_possible_truncation, reason = "top is below 2 * PARTS")]
+    let part = top as usize;
+    power as usize * PARTS + part
+}
+
+/// The largest value of a bucket.
+fn last_of(bucket: usize) -> u64 {
+    let (power, part) = match bucket / PARTS {
+        0 => (0, bucket),
+        group => (group - 1, bucket % PARTS + PARTS),
+    };
+    // The group's first value and its width; the last bucket of all ends at u64::MAX.
+    let first = (part as u64) << power;
+    first + ((1u64 << power) - 1)
+}
+
+/// How many values must lie at or below the quantile: at least 1.
+fn rank(q: f64, count: u64) -> u64 {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a rank within a count; 2^53 values are beyond reach, and `as` keeps to the range"
+    )]
+    let rank = (q.clamp(0.0, 1.0) * count as f64).ceil() as u64;
+    rank.clamp(1, count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_tile_all_numbers_in_order() {
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert_eq!(last_of(BUCKETS - 1), u64::MAX);
+        let mut first = 0u64;
+        for bucket in 0..BUCKETS {
+            let last = last_of(bucket);
+            assert_eq!((bucket_of(first), bucket_of(last)), (bucket, bucket));
+            assert!(last - first <= first / PARTS as u64, "bucket {bucket} is too wide");
+            first = last.wrapping_add(1);
+        }
+        assert_eq!(first, 0, "the last bucket ends at the last number");
+    }
+
+    #[test]
+    fn an_empty_one_says_zero() {
+        let histogram = Histogram::new();
+        assert_eq!((histogram.count(), histogram.max(), histogram.quantile(0.99)), (0, 0, 0));
+    }
+
+    #[test]
+    fn recording_none_changes_nothing() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(77, 0);
+        assert_eq!(histogram, Histogram::new());
+    }
+
+    #[test]
+    fn clearing_leaves_a_new_one() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(1_000, 9);
+        histogram.clear();
+        assert_eq!(histogram, Histogram::new());
+    }
+}

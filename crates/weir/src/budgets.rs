@@ -1,0 +1,361 @@
+//! The budgets file: `.jsonl` or `.csv`, one budget a line. A file with any bad line is refused whole, with every
+//! error and its line.
+
+use std::fmt;
+use std::path::Path;
+
+use gate_pacing::{Curve, Plan, Strategy};
+use ledger::{Amount, BudgetSpec, Status};
+use money::{Instant, Unit, Window, Zone, ZoneCache};
+use serde_json::{Map, Value};
+
+/// A budget as its owner configured it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// What the ledger needs of it.
+    pub spec: BudgetSpec,
+    /// For people.
+    pub name: String,
+    /// How its spend is spread.
+    pub plan: Plan,
+}
+
+/// One thing wrong in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What was found and what was expected.
+    pub text: String,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.text)
+    }
+}
+
+const FIELDS: [&str; 13] = [
+    "id",
+    "name",
+    "unit",
+    "limit",
+    "daily",
+    "start",
+    "end",
+    "tz",
+    "plan",
+    "curve",
+    "status",
+    "parent",
+    "late_reserve_bp",
+];
+
+/// Reads a file. The ending of its name says which format it has.
+pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
+    let file = path.display().to_string();
+    let whole = |text: String| vec![LineError { file: file.clone(), line: 1, text }];
+    let text =
+        std::fs::read_to_string(path).map_err(|error| whole(format!("cannot be read: {error}")))?;
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("jsonl" | "ndjson") => parse(&file, json_lines(&text)),
+        Some("csv") => parse(&file, csv_lines(&text)),
+        _ => Err(whole("a budgets file is called *.jsonl or *.csv".into())),
+    }
+}
+
+type Line = (usize, Result<Map<String, Value>, String>);
+
+fn json_lines(text: &str) -> Vec<Line> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let object = |line: &str| match serde_json::from_str(line) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(other) => Err(format!("found {}, expected one object a line", kind(&other))),
+        Err(error) => Err(format!("not JSON: {error}")),
+    };
+    lines.map(|(i, line)| (i + 1, object(line))).collect()
+}
+
+fn csv_lines(text: &str) -> Vec<Line> {
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(false).trim(csv::Trim::All).from_reader(text.as_bytes());
+    let names = match reader.headers() {
+        Ok(names) => names.clone(),
+        Err(error) => return vec![(1, Err(format!("the first line names the columns: {error}")))],
+    };
+    let object = |record: csv::Result<csv::StringRecord>| {
+        let record = record.map_err(|error| (csv_line(&error), format!("not CSV: {error}")))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let filled = names.iter().zip(&record).filter(|(_, value)| !value.is_empty());
+        let fields = filled.map(|(name, value)| (name.to_string(), Value::from(value)));
+        Ok((line, fields.collect()))
+    };
+    let lines = reader.into_records().map(object);
+    let to_usize = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
+    lines
+        .map(|line: Result<(u64, Map<String, Value>), (u64, String)>| match line {
+            Ok((line, fields)) => (to_usize(line), Ok(fields)),
+            Err((line, text)) => (to_usize(line), Err(text)),
+        })
+        .collect()
+}
+
+fn csv_line(error: &csv::Error) -> u64 {
+    error.position().map_or(0, csv::Position::line)
+}
+
+fn parse(file: &str, lines: Vec<Line>) -> Result<Vec<Budget>, Vec<LineError>> {
+    let mut budgets = Vec::with_capacity(lines.len());
+    let mut line_of = std::collections::BTreeMap::new();
+    let mut errors = Vec::new();
+    let mut zones = ZoneCache::default();
+    let mut push =
+        |line: usize, text: String| errors.push(LineError { file: file.to_string(), line, text });
+    for (line, fields) in lines {
+        match fields.map_err(|error| vec![error]).and_then(|fields| budget(&fields, &mut zones)) {
+            Ok(budget) => {
+                line_of.entry(budget.spec.id).or_insert(line);
+                budgets.push(budget);
+            }
+            Err(texts) => texts.into_iter().for_each(|text| push(line, text)),
+        }
+    }
+    let specs: Vec<BudgetSpec> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+    for error in ledger::spec::check(&specs) {
+        push(line_of.get(&error.id()).copied().unwrap_or(1), error.to_string());
+    }
+    if errors.is_empty() { Ok(budgets) } else { Err(errors) }
+}
+
+/// One budget from its fields; every error at once.
+fn budget(fields: &Map<String, Value>, zones: &mut ZoneCache) -> Result<Budget, Vec<String>> {
+    let mut reader = Reader { fields, errors: Vec::new() };
+    reader.refuse_unknown();
+    let id = reader.required("id", whole_number);
+    let unit = reader.optional("unit", |v| {
+        text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
+    });
+    let unit = unit.unwrap_or_else(|| Unit::parse("USD").expect("a currency"));
+    let amount = |value: &Value| amount(value, unit);
+    let limit = reader.required("limit", amount);
+    let daily = reader.optional("daily", amount);
+    let instant = |value: &Value| {
+        text(value, "an instant as \"2026-01-01T00:00:00Z\"", |t| Instant::parse(t).ok())
+    };
+    let start = reader.optional("start", instant).unwrap_or(Window::ALWAYS.start);
+    let end = reader.optional("end", instant).unwrap_or(Window::ALWAYS.end);
+    let zone = reader.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
+    let strategy = reader.optional("plan", |v| {
+        text(v, "\"asap\", \"even\", \"traffic\" or \"throttle\"", |t| Strategy::parse(t).ok())
+    });
+    let curve = reader.optional("curve", curve);
+    let status = reader.optional("status", status).unwrap_or(Status::Active);
+    let parent = reader.optional("parent", whole_number);
+    let late_reserve_bp = reader.optional("late_reserve_bp", basis_points).unwrap_or(0);
+    let name = reader.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
+    let (Some(id), Some(limit), true) = (id, limit, reader.errors.is_empty()) else {
+        return Err(reader.errors);
+    };
+    let strategy = strategy.unwrap_or(Strategy::Asap);
+    let flight = Window { start, end };
+    let plan = Plan::new(id, strategy, flight, daily.is_some(), zone.clone(), curve);
+    let plan = plan.map_err(|error| vec![error.to_string()])?;
+    let spec =
+        BudgetSpec { id, unit, limit, daily, start, end, zone, status, parent, late_reserve_bp };
+    Ok(Budget { name: name.unwrap_or_else(|| format!("budget {id}")), spec, plan })
+}
+
+struct Reader<'a> {
+    fields: &'a Map<String, Value>,
+    errors: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn refuse_unknown(&mut self) {
+        for name in self.fields.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+            self.errors
+                .push(format!("{name}: there is no such field; known are {}", FIELDS.join(", ")));
+        }
+    }
+
+    fn required<T>(
+        &mut self,
+        name: &str,
+        read: impl FnMut(&Value) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = self.optional(name, read);
+        if value.is_none() && self.fields.get(name).is_none_or(Value::is_null) {
+            self.errors.push(format!("{name}: missing; id and limit are required"));
+        }
+        value
+    }
+
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        mut read: impl FnMut(&Value) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = self.fields.get(name).filter(|value| !value.is_null())?;
+        match read(value) {
+            Ok(value) => Some(value),
+            Err(text) => {
+                self.errors.push(format!("{name}: {text}"));
+                None
+            }
+        }
+    }
+}
+
+fn kind(value: &Value) -> String {
+    let text = value.to_string();
+    let short: String = text.chars().take(60).collect();
+    if short.len() < text.len() { format!("{short}...") } else { short }
+}
+
+fn text<T>(value: &Value, expected: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, String> {
+    value
+        .as_str()
+        .and_then(read)
+        .ok_or_else(|| format!("found {}, expected {expected}", kind(value)))
+}
+
+/// A number, or text of one as CSV has it.
+fn whole_number(value: &Value) -> Result<u64, String> {
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    number.ok_or_else(|| {
+        format!("found {}, expected a whole number from 0 to {}", kind(value), u64::MAX)
+    })
+}
+
+fn basis_points(value: &Value) -> Result<u16, String> {
+    let number = whole_number(value).ok().and_then(|number| u16::try_from(number).ok());
+    let number = number.filter(|number| *number <= 10_000);
+    number.ok_or_else(|| format!("found {}, expected 0 to 10000", kind(value)))
+}
+
+fn amount(value: &Value, unit: Unit) -> Result<Amount, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
+        other => {
+            return Err(format!(
+                "found {}, expected an amount as text, such as \"1000.00\"",
+                kind(other)
+            ));
+        }
+    };
+    unit.parse_amount(&text).map_err(|error| format!("found {}: {error}", kind(value)))
+}
+
+fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
+    let Some(name) = value.as_str() else {
+        return Err(format!(
+            "found {}, expected a time zone such as \"Europe/Paris\"",
+            kind(value)
+        ));
+    };
+    zones.get(name).map_err(|error| error.to_string())
+}
+
+fn status(value: &Value) -> Result<Status, String> {
+    text(value, "\"active\", \"paused\" or \"ended\"", |text| match text {
+        "active" => Some(Status::Active),
+        "paused" => Some(Status::Paused),
+        "ended" => Some(Status::Ended),
+        _ => None,
+    })
+}
+
+/// A list of numbers, or text with spaces between them as CSV has it.
+fn curve(value: &Value) -> Result<Curve, String> {
+    let numbers: Option<Vec<u16>> = match value {
+        Value::Array(list) => {
+            list.iter().map(|number| u16::try_from(number.as_u64()?).ok()).collect()
+        }
+        Value::String(text) => text.split_whitespace().map(|number| number.parse().ok()).collect(),
+        _ => None,
+    };
+    let weights = numbers.ok_or_else(|| {
+        let most = gate_pacing::WEIGHT_MAX;
+        format!("found {}, expected 24 or 168 whole numbers from 0 to {most}", kind(value))
+    })?;
+    Curve::hourly(&weights).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(ending: &str, text: &str) -> Result<Vec<Budget>, Vec<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("b.{ending}"));
+        std::fs::write(&path, text).unwrap();
+        read(&path).map_err(|errors| {
+            let place = format!("{}:", path.display());
+            errors.iter().map(|e| e.to_string().replace(&place, "")).collect()
+        })
+    }
+
+    #[test]
+    fn a_full_line_and_a_short_one() {
+        let text = r#"{"id":1,"name":"spring","unit":"USD","limit":"1000.00","daily":"100.00","start":"2026-01-01T00:00:00Z","end":"2027-01-01T00:00:00Z","tz":"Europe/Paris","plan":"even","status":"active","parent":null}
+
+{"id":2,"limit":"5","unit":"count","parent":null}
+"#;
+        let budgets = read_text("jsonl", text).unwrap();
+        assert_eq!(budgets[0].spec.limit, Amount::new(1_000_000_000));
+        assert_eq!(budgets[0].spec.daily, Some(Amount::new(100_000_000)));
+        assert_eq!(budgets[0].name, "spring");
+        assert_eq!(budgets[1].spec.limit, Amount::new(5));
+        assert_eq!(budgets[1].name, "budget 2");
+    }
+
+    #[test]
+    fn csv_says_the_same_as_jsonl() {
+        let csv = "id,limit,daily,plan,parent\n1,1000.00,100.00,even,\n2,10,,asap,1\n";
+        let json = "{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"plan\":\"even\"}\n{\"id\":2,\"limit\":\"10\",\"plan\":\"asap\",\"parent\":1}\n";
+        assert_eq!(read_text("csv", csv), read_text("jsonl", json));
+    }
+
+    #[test]
+    fn every_bad_line_is_told() {
+        let text = r#"{"id":1,"limit":"10.0000001"}
+{"id":2}
+nonsense
+{"id":3,"limit":"1","colour":"red","plan":"fast","tz":"Mars/Base"}
+{"id":4,"limit":1.5}
+{"id":5,"limit":"1","parent":77}
+{"id":5,"limit":"1"}
+[1]
+"#;
+        let errors = read_text("jsonl", text).unwrap_err();
+        for expected in [
+            "1: limit: found \"10.0000001\"",
+            "2: limit: missing",
+            "3: not JSON",
+            "4: colour: there is no such field",
+            "4: plan: found \"fast\", expected \"asap\"",
+            "4: tz:",
+            "5: limit: found 1.5, expected an amount as text",
+            "6: budget 5: parent 77 is not a budget",
+            "6: budget 5: the id is used twice",
+            "8: found [1], expected one object a line",
+        ] {
+            assert!(
+                errors.iter().any(|e| e.starts_with(expected)),
+                "{expected} not in {errors:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn fifty_thousand_budgets_are_read() {
+        let line = |id| {
+            format!("{{\"id\":{id},\"limit\":\"1000.00\",\"daily\":\"10\",\"plan\":\"even\"}}\n")
+        };
+        let text: String = (1..=50_000).map(line).collect();
+        assert_eq!(read_text("jsonl", &text).unwrap().len(), 50_000);
+    }
+}

@@ -1,0 +1,463 @@
+//! `weir.toml`: every key is defined once, with its default and its meaning; the parser, `weir check`, the
+//! environment variables and the printed template all come from that one definition.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use door_transport::cores::CoreList;
+use door_transport::{TaskRun, Transport};
+
+/// Something wrong with the configuration: where, what was found, what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// `file:line`, the name of an environment variable, or a command line flag.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}
+
+/// What a key is set to, as it was written.
+#[derive(Clone, Debug)]
+enum Written {
+    Text(String),
+    Integer(i64),
+    Boolean(bool),
+    Other(&'static str),
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Written::Text(text) => write!(f, "\"{text}\""),
+            Written::Integer(number) => write!(f, "{number}"),
+            Written::Boolean(yes) => write!(f, "{yes}"),
+            Written::Other(kind) => write!(f, "a {kind}"),
+        }
+    }
+}
+
+/// A type that a key can have.
+trait Value: Sized {
+    /// What to write, for errors.
+    const EXPECTED: &'static str;
+    fn read(written: &Written) -> Option<Self>;
+    fn print(&self) -> String;
+}
+
+macro_rules! integer_value {
+    ($($type:ty = $expected:literal),*) => {$(
+        impl Value for $type {
+            const EXPECTED: &'static str = $expected;
+            fn read(written: &Written) -> Option<Self> {
+                match written {
+                    Written::Integer(number) => <$type>::try_from(*number).ok(),
+                    Written::Text(text) => text.parse().ok(),
+                    Written::Boolean(_) | Written::Other(_) => None,
+                }
+            }
+            fn print(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+integer_value!(
+    u16 = "a whole number from 0 to 65535",
+    u32 = "a whole number from 0 to 4294967295",
+    u64 = "a whole number, 0 or more",
+    usize = "a whole number, 0 or more"
+);
+
+macro_rules! text_value {
+    ($($type:ty = $expected:literal),*) => {$(
+        impl Value for $type {
+            const EXPECTED: &'static str = $expected;
+            fn read(written: &Written) -> Option<Self> {
+                match written {
+                    Written::Text(text) => <$type>::from_str(text).ok(),
+                    _ => None,
+                }
+            }
+            fn print(&self) -> String {
+                format!("{:?}", self.to_string())
+            }
+        }
+    )*};
+}
+text_value!(
+    String = "text in quotes",
+    SocketAddr = "an address as \"127.0.0.1:7700\"; port 0 picks a free one",
+    Transport = "\"auto\", \"io_uring\" or \"epoll\"",
+    CoreList = "\"auto\" or a list of cores as \"0,2-5\""
+);
+
+impl Value for PathBuf {
+    const EXPECTED: &'static str = "a path in quotes";
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Text(text) if !text.is_empty() => Some(PathBuf::from(text)),
+            _ => None,
+        }
+    }
+    fn print(&self) -> String {
+        format!("{:?}", self.display().to_string())
+    }
+}
+
+impl Value for TaskRun {
+    const EXPECTED: &'static str = "\"defer\" or \"coop\"";
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Text(text) if text == "defer" => Some(TaskRun::Defer),
+            Written::Text(text) if text == "coop" => Some(TaskRun::Coop),
+            _ => None,
+        }
+    }
+    fn print(&self) -> String {
+        match self {
+            TaskRun::Defer => "\"defer\"".into(),
+            TaskRun::Coop => "\"coop\"".into(),
+        }
+    }
+}
+
+impl Value for bool {
+    const EXPECTED: &'static str = "true or false";
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Boolean(yes) => Some(*yes),
+            Written::Text(text) => text.parse().ok(),
+            Written::Integer(_) | Written::Other(_) => None,
+        }
+    }
+    fn print(&self) -> String {
+        self.to_string()
+    }
+}
+
+macro_rules! config {
+    ($($section:ident ($section_doc:literal) { $($key:ident: $type:ty = $default:expr, $doc:literal;)* })*) => {
+        /// The whole configuration, one field a section of the file.
+        #[derive(Clone, Debug, Default)]
+        pub struct Config {
+            $(#[doc = $section_doc] pub $section: sections::$section,)*
+        }
+
+        /// The sections of the file.
+        #[allow(non_camel_case_types, reason = "named as the sections of the file, which they stand for")]
+        pub mod sections {
+            use super::*;
+            $(
+                #[doc = $section_doc]
+                #[derive(Clone, Debug)]
+                pub struct $section { $(#[doc = $doc] pub $key: $type,)* }
+                impl Default for $section {
+                    fn default() -> $section { $section { $($key: $default,)* } }
+                }
+            )*
+        }
+
+        /// Every key: section, name.
+        const KEYS: &[(&str, &str)] = &[$($((stringify!($section), stringify!($key)),)*)*];
+
+        impl Config {
+            fn set(&mut self, section: &str, key: &str, written: &Written) -> Result<(), String> {
+                match (section, key) {
+                    $($((stringify!($section), stringify!($key)) => {
+                        self.$section.$key = <$type as Value>::read(written)
+                            .ok_or_else(|| wrong::<$type>(written))?;
+                        Ok(())
+                    })*)*
+                    _ => Err(unknown(section, key)),
+                }
+            }
+
+            /// The configuration as a file, every key with its meaning.
+            pub fn print(&self) -> String {
+                let mut text = String::new();
+                $(
+                    text += &format!("# {}\n[{}]\n", $section_doc.trim(), stringify!($section));
+                    $(text += &format!("#{}\n{} = {}\n", $doc, stringify!($key), self.$section.$key.print());)*
+                    text += "\n";
+                )*
+                text
+            }
+        }
+    };
+}
+
+config! {
+    node ("Who this node is.") {
+        id: u16 = 1, " Number of this node in its hold tokens; tokens of other nodes are refused as foreign.";
+        data_dir: PathBuf = PathBuf::from("weir-data"), " Folder for what the node keeps: its lock, its token keys, later its journal.";
+    }
+    workers ("The threads that answer.") {
+        cores: CoreList = CoreList::Auto, " One worker for each of these cores: a list as \"0,2-5\", or \"auto\", which leaves some cores to the rest of the node.";
+        pin: bool = true, " Pin each worker to its core.";
+    }
+    transport ("The event loop of the workers.") {
+        kind: Transport = Transport::Auto, " \"io_uring\", \"epoll\", or \"auto\": io_uring where the kernel lets us.";
+        task_run: TaskRun = TaskRun::Defer, " How io_uring completes operations: \"defer\" (Linux 6.1) or \"coop\".";
+        connections_max: usize = 20_000, " Connections of one worker; more are closed at once and counted.";
+        output_bytes_max: usize = 1_048_576, " Unsent answers of one connection; above it the connection is not read.";
+        output_total_bytes_max: usize = 268_435_456, " Unsent answers of all connections of a worker; above it none is read.";
+        idle_ms_max: u64 = 300_000, " A connection without a message for so long is closed, milliseconds.";
+        partial_ms_max: u64 = 10_000, " A message must be complete this long after its first byte, milliseconds.";
+        stalled_ms_max: u64 = 10_000, " A client that reads nothing of its answers for so long is closed, milliseconds.";
+    }
+    batch ("The batch door: SBE messages in frames over TCP.") {
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the door. Beyond loopback an auth_token is required.";
+        auth_token: String = String::new(), " What clients must say in Hello; empty lets everybody in.";
+        batch_max: u16 = 1024, " Entries a frame may hold, 1 to 1024.";
+        frame_bytes_max: u32 = 65_536, " Bytes a frame may have, 4,096 to 1,048,576.";
+        resolves_waiting_max: usize = 4_096, " Frames of confirms, settles and releases of one worker that may wait for the bank; more are refused as busy.";
+    }
+    admin ("For people and tools: status page, counters, balances.") {
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the HTTP door; loopback only.";
+    }
+    budgets ("Where budgets come from.") {
+        file: PathBuf = PathBuf::from("budgets.jsonl"), " One budget a line, .jsonl or .csv; taken over again whenever it changes.";
+        check_ms: u64 = 500, " How often the file is looked at, milliseconds, 10 or more.";
+    }
+    ledger ("Holds and purses.") {
+        hold_ms: u64 = 2_000, " How long an unconfirmed hold lives at least, milliseconds, 80 to 600,000. Rounded up by at most an eighth.";
+        billing_ms: u64 = 3_600_000, " How long a confirmed hold waits for its settlement, milliseconds.";
+        late_ms: u64 = 3_600_000, " How long after that its token is still judged, milliseconds.";
+        refresh_ms: u64 = 200, " A purse should last about this long, milliseconds.";
+        remember_max: usize = 65_536, " Answers a worker remembers for frames with the remember flag.";
+        grants_max: usize = 4_000_000, " Grants that may be open at once.";
+        mark_pages_max: usize = 8_000_000, " Pages of marks of resolved holds: 256 holds and 128 bytes each.";
+    }
+    pacing ("The slow loop that steers the plans.") {
+        tick_ms: u64 = 200, " How often the parameters of all plans are computed anew, milliseconds, 10 to 10,000.";
+    }
+    log ("What the node says.") {
+        level: String = "info".into(), " error, warn, info, debug or trace.";
+    }
+}
+
+fn wrong<T: Value>(written: &Written) -> String {
+    format!("found {written}, expected {}", T::EXPECTED)
+}
+
+fn unknown(section: &str, key: &str) -> String {
+    let known = |(s, k): &&(&str, &str)| s == &section || k == &key;
+    let near: Vec<String> = KEYS.iter().filter(known).map(|(s, k)| format!("{s}.{k}")).collect();
+    let hint = if near.is_empty() { sections() } else { near.join(", ") };
+    format!("there is no key {section}.{key}; known here: {hint}")
+}
+
+fn sections() -> String {
+    let mut sections: Vec<&str> = KEYS.iter().map(|(section, _)| *section).collect();
+    sections.dedup();
+    format!("the sections {}", sections.join(", "))
+}
+
+/// Reads the configuration: defaults, then the file, then the environment. Returns every error at once.
+pub fn load(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Config, Vec<ConfigError>> {
+    let mut config = Config::default();
+    let mut errors = Vec::new();
+    if let Some(path) = file {
+        match std::fs::read_to_string(path) {
+            Ok(text) => read_file(&mut config, &path.display().to_string(), &text, &mut errors),
+            Err(error) => errors.push(ConfigError {
+                place: path.display().to_string(),
+                text: format!("cannot be read: {error}"),
+            }),
+        }
+    }
+    read_environment(&mut config, environment, &mut errors);
+    config.check(file, &mut errors);
+    if errors.is_empty() { Ok(config) } else { Err(errors) }
+}
+
+fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<ConfigError>) {
+    let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+    let mut push = |offset: usize, text: String| {
+        errors.push(ConfigError { place: format!("{name}:{}", line_of(offset)), text });
+    };
+    let (table, faults) = toml::de::DeTable::parse_recoverable(text);
+    for fault in faults {
+        push(fault.span().map_or(0, |span| span.start), fault.message().to_string());
+    }
+    for (section, value) in table.get_ref() {
+        let (section, at) = (section.get_ref().as_ref(), section.span().start);
+        let toml::de::DeValue::Table(keys) = value.get_ref() else {
+            push(at, format!("\"{section}\" stands outside a section, expected {}", sections()));
+            continue;
+        };
+        for (key, value) in keys {
+            let written = written(value.get_ref());
+            if let Err(text) = config.set(section, key.get_ref(), &written) {
+                push(key.span().start, format!("{section}.{}: {text}", key.get_ref()));
+            }
+        }
+    }
+}
+
+fn written(value: &toml::de::DeValue<'_>) -> Written {
+    use toml::de::DeValue;
+    match value {
+        DeValue::String(text) => Written::Text(text.to_string()),
+        DeValue::Integer(number) => {
+            let parsed = i64::from_str_radix(&number.as_str().replace('_', ""), number.radix());
+            parsed.map_or(Written::Other("number beyond 64 bits"), Written::Integer)
+        }
+        DeValue::Float(_) => Written::Other("number with a fraction"),
+        DeValue::Boolean(yes) => Written::Boolean(*yes),
+        DeValue::Datetime(_) => Written::Other("date"),
+        DeValue::Array(_) => Written::Other("list"),
+        DeValue::Table(_) => Written::Other("table"),
+    }
+}
+
+/// `WEIR_SECTION__KEY` overrides the file.
+fn read_environment(
+    config: &mut Config,
+    environment: impl Iterator<Item = (String, String)>,
+    errors: &mut Vec<ConfigError>,
+) {
+    for (name, value) in environment {
+        let Some(rest) = name.strip_prefix("WEIR_") else { continue };
+        let Some((section, key)) = rest.split_once("__") else { continue };
+        let (section, key) = (section.to_lowercase(), key.to_lowercase());
+        if let Err(text) = config.set(&section, &key, &Written::Text(value)) {
+            errors.push(ConfigError { place: name, text });
+        }
+    }
+}
+
+impl Config {
+    /// Whom the doors let in: beyond this machine only those who authenticate.
+    ///
+    /// # Errors
+    /// What is open that must not be.
+    pub fn check_doors(&self) -> Result<(), Vec<ConfigError>> {
+        let mut errors = Vec::new();
+        let mut must = |holds: bool, text: String| {
+            if !holds {
+                errors.push(ConfigError { place: "doors".into(), text });
+            }
+        };
+        let listen = self.batch.listen;
+        must(
+            listen.ip().is_loopback() || !self.batch.auth_token.is_empty(),
+            format!(
+                "batch.listen is {listen}, beyond loopback: set batch.auth_token, or listen on 127.0.0.1"
+            ),
+        );
+        must(
+            self.admin.listen.ip().is_loopback(),
+            format!(
+                "admin.listen is {}: it has no authentication yet, listen on 127.0.0.1",
+                self.admin.listen
+            ),
+        );
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// What no single key can tell.
+    fn check(&self, file: Option<&Path>, errors: &mut Vec<ConfigError>) {
+        errors.extend(self.check_doors().err().unwrap_or_default());
+        let place = file.map_or("configuration".into(), |path| path.display().to_string());
+        let mut must = |holds: bool, text: String| {
+            if !holds {
+                errors.push(ConfigError { place: place.clone(), text });
+            }
+        };
+        let range = |name: &str, value: u64, from: u64, to: u64| {
+            (
+                (from..=to).contains(&value),
+                format!("{name}: found {value}, expected {from} to {to}"),
+            )
+        };
+        for (holds, text) in [
+            range("batch.batch_max", self.batch.batch_max.into(), 1, 1024),
+            range("batch.frame_bytes_max", self.batch.frame_bytes_max.into(), 4_096, 1_048_576),
+            range("budgets.check_ms", self.budgets.check_ms, 10, 3_600_000),
+            range("ledger.hold_ms", self.ledger.hold_ms, 80, 600_000),
+            range("ledger.billing_ms", self.ledger.billing_ms, 1_000, 31 * 86_400_000),
+            range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),
+            range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
+            range("pacing.tick_ms", self.pacing.tick_ms, 10, 10_000),
+        ] {
+            must(holds, text);
+        }
+        must(
+            ["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()),
+            format!(
+                "log.level: found \"{}\", expected error, warn, info, debug or trace",
+                self.log.level
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Vec<ConfigError>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let pairs = environment.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        load(Some(file.path()), pairs)
+    }
+
+    #[test]
+    fn the_printed_defaults_read_back() {
+        let printed = Config::default().print();
+        assert_eq!(read(&printed, &[]).unwrap().print(), printed);
+    }
+
+    #[test]
+    fn every_error_is_told_with_its_line() {
+        let text = "[node]\nid = 70000\nname = 1\n[batch]\nlisten = \"nowhere\"\n[nothing]\nx = 1\n[pacing]\ntick_ms = 1\n";
+        let errors = read(text, &[("WEIR_LEDGER__HOLD_MS", "soon")]).unwrap_err();
+        let errors: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
+        for expected in [
+            ":2: node.id: found 70000, expected a whole number from 0 to 65535",
+            ":3: node.name: there is no key node.name; known here: node.id, node.data_dir",
+            ":5: batch.listen: found \"nowhere\", expected an address",
+            ":7: nothing.x: there is no key nothing.x",
+            "WEIR_LEDGER__HOLD_MS: found \"soon\", expected a whole number",
+            "pacing.tick_ms: found 1, expected 10 to 10000",
+        ] {
+            assert!(errors.iter().any(|e| e.contains(expected)), "{expected} not in {errors:#?}");
+        }
+    }
+
+    #[test]
+    fn the_environment_overrides_the_file() {
+        let config = read(
+            "[node]\nid = 3\n",
+            &[("WEIR_NODE__ID", "4"), ("WEIR_BATCH__LISTEN", "127.0.0.1:0")],
+        );
+        let config = config.unwrap();
+        assert_eq!((config.node.id, config.batch.listen.port()), (4, 0));
+    }
+
+    #[test]
+    fn beyond_loopback_needs_a_token() {
+        let open = "[batch]\nlisten = \"0.0.0.0:7700\"\n";
+        assert!(read(open, &[]).unwrap_err()[0].text.contains("set batch.auth_token"));
+        assert!(read(&format!("{open}auth_token = \"x\"\n"), &[]).is_ok());
+    }
+
+    #[test]
+    fn broken_toml_is_told_with_its_line() {
+        let errors = read("[node]\nid = \n", &[]).unwrap_err();
+        assert!(errors[0].place.ends_with(":2"), "{errors:?}");
+    }
+}

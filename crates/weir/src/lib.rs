@@ -1,0 +1,7 @@
+//! Weir's composition: the one crate that knows all the others, and its command line.
+
+pub mod budgets;
+pub mod config;
+pub mod node;
+pub mod sample;
+pub mod stat;

@@ -1,0 +1,251 @@
+//! The `weir` binary.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use door_transport::Transport;
+use weir::config::{Config, ConfigError};
+use weir::node::Node;
+use weir::{budgets, config, sample, stat};
+
+/// A real-time spend gate: may I spend this, now?
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a node until Ctrl-C.
+    #[command(
+        after_help = "Example: weir run --budgets budgets.jsonl\n\nPrints a line a door, then `ready`. Ctrl-C answers what is in flight and ends; a second one ends at once."
+    )]
+    Run(RunArgs),
+    /// Check the configuration and the budgets, whole, without starting anything.
+    #[command(
+        after_help = "Example: weir check --config weir.toml --budgets budgets.jsonl\n\nPrints every error with its line. Exit code 0 if there is none, 1 otherwise."
+    )]
+    Check(CheckArgs),
+    /// Load a node and audit what it promised.
+    #[command(
+        after_help = "Example: weir hammer --target 127.0.0.1:7700 --duration 10s --connections 8 --depth 8 --batch 10"
+    )]
+    Hammer(hammer::Args),
+    /// Show the live counters of a running node.
+    #[command(after_help = "Example: weir stat --json --budget 1")]
+    Stat(StatArgs),
+    /// Print made-up budgets, to try a node with.
+    #[command(after_help = "Example: weir sample-budgets --count 1000 > budgets.jsonl")]
+    SampleBudgets(SampleArgs),
+}
+
+#[derive(Args)]
+struct RunArgs {
+    #[command(flatten)]
+    files: Files,
+    /// Folder for what the node keeps.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Address of the batch door; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    batch: Option<SocketAddr>,
+    /// Address of the admin door; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<SocketAddr>,
+    /// auto, io_uring or epoll.
+    #[arg(long)]
+    transport: Option<Transport>,
+}
+
+#[derive(Args)]
+struct Files {
+    /// The configuration; without one, every key has its default.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The budgets: .jsonl or .csv, one a line.
+    #[arg(long, value_name = "FILE")]
+    budgets: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    files: Files,
+    /// Print the configuration in force, every key with its meaning.
+    #[arg(long)]
+    print: bool,
+}
+
+#[derive(Args)]
+struct StatArgs {
+    /// The node's admin address; otherwise it is read from the data folder.
+    #[arg(long, value_name = "HOST:PORT")]
+    target: Option<SocketAddr>,
+    /// The node's data folder.
+    #[arg(long, value_name = "DIR", default_value = "weir-data")]
+    data: PathBuf,
+    /// Also the books of this budget: limit, free, purses, held, settled, over_settled, late.
+    #[arg(long, value_name = "ID")]
+    budget: Option<u64>,
+    /// As one JSON object; amounts in micros.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct SampleArgs {
+    /// How many.
+    #[arg(long, default_value_t = 1000)]
+    count: u64,
+    /// The same seed gives the same budgets.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let result = match command {
+        Command::Run(args) => run(&args),
+        Command::Check(args) => check(&args),
+        Command::Hammer(args) => hammer(&args),
+        Command::Stat(args) => show_stat(&args),
+        Command::SampleBudgets(args) => {
+            sample::write(args.count, args.seed, &mut io::stdout().lock())
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(|error| error.to_string())
+        }
+    };
+    result.unwrap_or_else(|error| {
+        // A reader that went away (`| head`) is no failure of ours.
+        let _ = writeln!(io::stderr(), "weir: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn load(files: &Files) -> Result<Config, String> {
+    let loaded = config::load(files.config.as_deref(), std::env::vars());
+    let mut config = loaded.map_err(|errors| lines(&errors))?;
+    if let Some(file) = &files.budgets {
+        config.budgets.file.clone_from(file);
+    }
+    Ok(config)
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    format!("the configuration has {} error(s)\n{}", errors.len(), lines.join("\n"))
+}
+
+fn run(args: &RunArgs) -> Result<ExitCode, String> {
+    let mut config = load(&args.files)?;
+    if let Some(data) = &args.data {
+        config.node.data_dir.clone_from(data);
+    }
+    config.batch.listen = args.batch.unwrap_or(config.batch.listen);
+    config.admin.listen = args.admin.unwrap_or(config.admin.listen);
+    config.transport.kind = args.transport.unwrap_or(config.transport.kind);
+    config.check_doors().map_err(|errors| lines(&errors))?;
+    if let Some(file) = &args.files.budgets
+        && !file.exists()
+    {
+        return Err(format!("budgets file {} is not there", file.display()));
+    }
+    log_to_stderr(&config.log.level);
+    let signals = Signals::catch()?;
+    let node = Node::start(&config).map_err(|error| error.to_string())?;
+    say(&format!("batch {}", node.batch_address()));
+    say(&format!("admin http://{}/", node.admin_address()));
+    tracing::warn!(
+        "there is no journal yet: balances live in memory, and a restart begins from the budgets file"
+    );
+    say("ready");
+    while !signals.stop.load(Ordering::Acquire) && !node.is_broken() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let broken = node.is_broken();
+    tracing::info!("stopping: no new connections, answering what is in flight");
+    let well = node.stop() && !broken;
+    if well {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err("the node did not end well; see the log above".into())
+    }
+}
+
+/// A line on standard output, at once: others wait for it.
+fn say(line: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn log_to_stderr(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::new(level);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_target(false);
+    // Fails only where a test has set a log up before.
+    let _ = log.try_init();
+}
+
+/// Ctrl-C and SIGTERM: the first asks to stop, the second ends the process.
+struct Signals {
+    stop: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals, String> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in signal_hook::consts::TERM_SIGNALS {
+            let failed = |error: io::Error| format!("signals cannot be caught: {error}");
+            signal_hook::flag::register_conditional_shutdown(*signal, 1, Arc::clone(&stop))
+                .map_err(failed)?;
+            signal_hook::flag::register(*signal, Arc::clone(&stop)).map_err(failed)?;
+        }
+        Ok(Signals { stop })
+    }
+}
+
+fn check(args: &CheckArgs) -> Result<ExitCode, String> {
+    let config = load(&args.files)?;
+    if args.print {
+        let _ = write!(io::stdout(), "{}", config.print());
+    }
+    let file = &config.budgets.file;
+    if !file.exists() && args.files.budgets.is_none() {
+        say(&format!("configuration is sound; there is no budgets file at {}", file.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let budgets = budgets::read(file).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        format!("the budgets have {} error(s)\n{}", errors.len(), lines.join("\n"))
+    })?;
+    say(&format!("configuration and {} budgets are sound", budgets.len()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn hammer(args: &hammer::Args) -> Result<ExitCode, String> {
+    let signals = Signals::catch()?;
+    let code = hammer::main(args, &signals.stop, &mut io::stdout().lock());
+    code.map(ExitCode::from).map_err(|error| error.to_string())
+}
+
+fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
+    let address = args.target.map_or_else(|| stat::address_of(&args.data), Ok);
+    let figures =
+        address.and_then(|address| stat::fetch(address, args.budget)).map_err(|e| e.to_string())?;
+    let mut out = io::stdout().lock();
+    let written =
+        if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, &mut out) };
+    // A reader that went away (`| head`) is no failure.
+    let _ = written;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,309 @@
+//! The admin door: counters and balances over HTTP, for people (`/`) and tools (`/stat`, `/books`). Read only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::Sender as Commands;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use door_transport::{CloseReason, Handle};
+use serde_json::{Map, Value, json};
+use wire::Reason;
+
+use super::bank_thread::{Command, Report, ask};
+use super::books::BookLine;
+use super::shared::WorkerCounters;
+use super::{StartError, spawn, system};
+use crate::config::Config;
+
+/// Rows of `/books` in one answer.
+const BOOKS_MAX: usize = 1_000;
+
+/// What the admin door knows without asking the bank.
+#[derive(Clone, Debug)]
+pub(crate) struct Status(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    node: u16,
+    started: Instant,
+    handles: Vec<Handle>,
+    counters: Vec<Arc<WorkerCounters>>,
+    budgets: Mutex<BudgetsStatus>,
+}
+
+/// How the budgets file stands.
+#[derive(Debug, Default)]
+struct BudgetsStatus {
+    names: HashMap<u64, String>,
+    reloads: u64,
+    refused: u64,
+    errors: Vec<String>,
+}
+
+impl Status {
+    pub(crate) fn new(
+        config: &Config,
+        handles: &[Handle],
+        counters: Vec<Arc<WorkerCounters>>,
+    ) -> Status {
+        Status(Arc::new(Shared {
+            node: config.node.id,
+            started: Instant::now(),
+            handles: handles.to_vec(),
+            counters,
+            budgets: Mutex::default(),
+        }))
+    }
+
+    /// A set of budgets is in force.
+    pub(crate) fn configured(&self, names: HashMap<u64, String>) {
+        let mut budgets = self.budgets();
+        budgets.names = names;
+        budgets.reloads += 1;
+        budgets.errors.clear();
+    }
+
+    /// A set of budgets was refused.
+    pub(crate) fn refused(&self, errors: Vec<String>) {
+        let mut budgets = self.budgets();
+        budgets.refused += 1;
+        budgets.errors = errors;
+    }
+
+    fn budgets(&self) -> std::sync::MutexGuard<'_, BudgetsStatus> {
+        // Plain data: a thread that died while it held this left nothing half done that matters.
+        self.0.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The door's own figures: frames refused, connections.
+    fn door(&self) -> Map<String, Value> {
+        let sum = |read: &dyn Fn(&Handle) -> u64| self.0.handles.iter().map(read).sum::<u64>();
+        let refused = Reason::ALL.iter().map(|reason| {
+            let count: u64 = self.0.counters.iter().map(|counters| counters.refused(*reason)).sum();
+            (reason.name().to_string(), count)
+        });
+        let closed = CloseReason::ALL.iter().map(|reason| {
+            (reason.name().to_string(), sum(&|handle| handle.counters().closed(*reason)))
+        });
+        let mut door = Map::new();
+        door.insert("refused_frames".into(), counted(refused));
+        door.insert("closed".into(), counted(closed));
+        for (name, count) in [
+            ("connections", sum(&|h| h.counters().connections.get())),
+            ("accepted", sum(&|h| h.counters().accepted.get())),
+            ("refused_full", sum(&|h| h.counters().refused_full.get())),
+            ("bytes_in", sum(&|h| h.counters().bytes_in.get())),
+            ("bytes_out", sum(&|h| h.counters().bytes_out.get())),
+            ("output_bytes_waiting", sum(&|h| h.counters().output_bytes.get())),
+            ("reads_paused", sum(&|h| h.counters().paused_reads.get())),
+            ("remembered", self.worker_sum(|c| &c.remembered)),
+            ("resolves_waiting", self.worker_sum(|c| &c.waiting)),
+            ("clock_back", self.worker_sum(|c| &c.clock_back)),
+        ] {
+            door.insert(name.into(), count.into());
+        }
+        door
+    }
+
+    fn worker_sum(&self, pick: impl Fn(&WorkerCounters) -> &std::sync::atomic::AtomicU64) -> u64 {
+        let read = |counters: &Arc<WorkerCounters>| {
+            pick(counters).load(std::sync::atomic::Ordering::Relaxed)
+        };
+        self.0.counters.iter().map(read).sum()
+    }
+}
+
+/// Only what occurred.
+fn counted(counts: impl Iterator<Item = (String, u64)>) -> Value {
+    counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name, Value::from(count))).collect()
+}
+
+/// The running admin door.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) address: SocketAddr,
+    stop: tokio::sync::oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+struct App {
+    status: Status,
+    commands: Commands<Command>,
+}
+
+/// Takes the address, so that a taken one is known before anything else starts.
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let failed = |source| StartError::Admin { address, source };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+impl Admin {
+    pub(crate) fn start(
+        listener: TcpListener,
+        status: Status,
+        commands: Commands<Command>,
+    ) -> Result<Admin, StartError> {
+        let address = listener.local_addr().map_err(|e| system("the admin door's address", &e))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| system("the admin door's event loop", &e))?;
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let routes = routes(App { status, commands });
+        let thread = spawn("admin", move || {
+            runtime.block_on(async move {
+                let served = async {
+                    let listener = tokio::net::TcpListener::from_std(listener)?;
+                    axum::serve(listener, routes).await
+                };
+                tokio::select! {
+                    result = served => if let Err(error) = result {
+                        tracing::error!(%error, "the admin door failed");
+                    },
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Admin { address, stop, thread })
+    }
+
+    pub(crate) fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+fn routes(app: App) -> Router {
+    Router::new()
+        .route("/", get(|| async { Html(include_str!("status.html")) }))
+        .route("/stat", get(stat))
+        .route("/books", get(books))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .fallback(|| async {
+            problem(StatusCode::NOT_FOUND, "there is /, /stat, /books and /healthz")
+        })
+        .with_state(app)
+}
+
+#[derive(serde::Deserialize)]
+struct StatQuery {
+    budget: Option<u64>,
+}
+
+async fn stat(State(app): State<App>, Query(query): Query<StatQuery>) -> Response {
+    let Some((report, lines)) = app.ask_bank(query.budget).await else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "the bank does not answer");
+    };
+    let mut answer = app.totals(&report);
+    if let Some(id) = query.budget {
+        let Some(line) = lines.first() else {
+            return problem(StatusCode::NOT_FOUND, &format!("there is no budget {id}"));
+        };
+        let names = app.status.budgets();
+        let Value::Object(fields) = row(line, &names.names) else {
+            unreachable!("a row is an object")
+        };
+        answer.extend(fields);
+    }
+    Json(Value::Object(answer)).into_response()
+}
+
+#[derive(serde::Deserialize)]
+struct BooksQuery {
+    #[serde(default)]
+    from: u64,
+    max: Option<usize>,
+}
+
+async fn books(State(app): State<App>, Query(query): Query<BooksQuery>) -> Response {
+    let Some((_, lines)) = app.ask_bank(None).await else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "the bank does not answer");
+    };
+    let max = query.max.unwrap_or(BOOKS_MAX).min(BOOKS_MAX);
+    let names = app.status.budgets();
+    let mut from = lines.iter().skip_while(|line| line.id < query.from);
+    let rows: Vec<Value> = from.by_ref().take(max).map(|line| row(line, &names.names)).collect();
+    Json(json!({ "budgets": rows, "next": from.next().map(|line| line.id) })).into_response()
+}
+
+impl App {
+    /// The bank answers on a thread of its own; waiting for it must not stop this one.
+    async fn ask_bank(&self, id: Option<u64>) -> Option<(Report, Vec<BookLine>)> {
+        let commands = self.commands.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let report = ask(&commands, |reply| Command::Report { reply })?;
+            let lines = ask(&commands, |reply| Command::Books { id, reply })?;
+            Some((report, lines))
+        });
+        asked.await.ok().flatten()
+    }
+
+    fn totals(&self, report: &Report) -> Map<String, Value> {
+        let totals = &report.totals;
+        let verdicts = totals.verdicts.iter().map(|(v, count)| (v.name().to_string(), *count));
+        let mut door = self.status.door();
+        for (name, value) in [
+            ("decisions", totals.decisions),
+            ("granted", totals.granted),
+            ("resolves", totals.resolves),
+            ("repeats", totals.repeats),
+            ("worker_cpu_ns", totals.worker_cpu_ns),
+        ] {
+            door.insert(name.into(), value.into());
+        }
+        door.insert("verdicts".into(), counted(verdicts));
+        let resolved: BTreeMap<String, u64> =
+            report.resolved.iter().map(|(v, count)| (v.name().to_string(), *count)).collect();
+        door.insert("resolved".into(), json!(resolved));
+        let bank = report.bank;
+        let file = self.status.budgets();
+        let uptime_ms =
+            u64::try_from(self.status.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let answer = json!({
+            "node": self.status.0.node,
+            "uptime_ms": uptime_ms,
+            "workers": self.status.0.counters.len(),
+            "journal": "none",
+            "doors": { "batch": door },
+            "bank": {
+                "budgets": report.budgets, "snapshot": report.snapshot, "grants_open": report.grants,
+                "fills": bank.fills, "recalls": bank.recalls, "clock_back": bank.clock_back,
+                "grants_full": bank.grants_full, "pages_full": bank.pages_full,
+            },
+            "budgets_file": { "loads": file.reloads, "refused": file.refused, "errors": file.errors },
+        });
+        let Value::Object(answer) = answer else { unreachable!("made as an object") };
+        answer
+    }
+}
+
+/// One budget's books.
+fn row(line: &BookLine, names: &HashMap<u64, String>) -> Value {
+    json!({
+        "id": line.id,
+        "name": names.get(&line.id),
+        "unit": line.unit.to_string(),
+        "limit": line.limit.get(),
+        "free": line.free.get(),
+        "purses": line.purses.get(),
+        "held": line.held.get(),
+        "settled": line.settled.get(),
+        "over_settled": line.over_settled.get(),
+        "late": line.late.get(),
+    })
+}
+
+/// An error in the form of RFC 9457.
+fn problem(status: StatusCode, detail: &str) -> Response {
+    let body = json!({ "type": "about:blank", "status": status.as_u16(), "detail": detail });
+    let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+    (status, kind, body.to_string()).into_response()
+}

@@ -1,0 +1,325 @@
+//! The bank's thread: takes what workers and the watcher say, in turn, and tells workers what follows from it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver as Commands, Sender as Reply, TryRecvError};
+use std::time::Duration;
+
+use door_batch::Question;
+use door_transport::Waker;
+use gate_pacing::Pace;
+use ledger::{Bank, Out, SpecError};
+use money::Instant;
+use probe::NodeClock;
+use table::ring::{Receiver, SendError, Sender};
+use table::{Map, Secret};
+use wire::Verdict;
+
+use super::books::{BookLine, Totals};
+use super::pacer::{Pacer, reported_held};
+use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters};
+use crate::budgets::Budget;
+
+/// Messages taken from one worker before the next one's turn.
+const UP_MAX: usize = 4096;
+/// How long the thread sleeps when there is nothing to do; urgent messages wake it.
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// What others may ask of the bank.
+pub(crate) enum Command {
+    /// Take over these budgets, all or none.
+    Configure { budgets: Vec<Budget>, reply: Reply<Result<Applied, Vec<SpecError>>> },
+    /// The books of these budgets, or of all.
+    Books { id: Option<u64>, reply: Reply<Vec<BookLine>> },
+    /// The counters.
+    Report { reply: Reply<Report> },
+    /// Stop once everything taken so far is answered.
+    Stop,
+}
+
+/// What a configuration led to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Applied {
+    /// Number of the new snapshot.
+    pub(crate) snapshot: u32,
+}
+
+/// How the bank stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) totals: Totals,
+    pub(crate) resolved: Vec<(Verdict, u64)>,
+    pub(crate) bank: ledger::Counts,
+    pub(crate) budgets: usize,
+    pub(crate) grants: usize,
+    pub(crate) snapshot: u32,
+}
+
+/// One worker, as the bank sees it.
+pub(crate) struct Link {
+    pub(crate) up: Receiver<Up>,
+    pub(crate) down: Sender<Down>,
+    pub(crate) waker: Waker,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) backlog: VecDeque<Down>,
+}
+
+/// The bank and everything it talks to.
+pub(crate) struct BankThread {
+    pub(crate) bank: Bank,
+    pub(crate) links: Vec<Link>,
+    pub(crate) commands: Commands<Command>,
+    pub(crate) secret: Secret,
+    pub(crate) tick_ms: u64,
+    pacer: Pacer,
+    gauges: Vec<Arc<[SlotGauge]>>,
+    snapshot: u32,
+    out: Out,
+    clock: NodeClock,
+}
+
+impl BankThread {
+    pub(crate) fn new(
+        bank: Bank,
+        links: Vec<Link>,
+        commands: Commands<Command>,
+        secret: Secret,
+        tick_ms: u64,
+    ) -> BankThread {
+        let gauges = links.iter().map(|_| Arc::from([])).collect();
+        let (pacer, out, clock) = (Pacer::default(), Out::default(), NodeClock::new());
+        BankThread {
+            bank,
+            links,
+            commands,
+            secret,
+            tick_ms,
+            pacer,
+            gauges,
+            snapshot: 0,
+            out,
+            clock,
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub(crate) fn run(mut self) {
+        let mut paced_ms = 0;
+        loop {
+            let now_ms = self.clock.now_ms();
+            let taken = self.take_up(now_ms);
+            self.bank.tick(now_ms, &mut self.out);
+            if now_ms >= paced_ms + self.tick_ms {
+                paced_ms = now_ms;
+                self.pace(now_ms);
+            }
+            let stop = self.take_commands();
+            self.seal_and_send();
+            if stop && taken == 0 {
+                return;
+            }
+            if taken == 0 {
+                std::thread::park_timeout(SLEEP);
+            }
+        }
+    }
+
+    fn take_up(&mut self, now_ms: u64) -> usize {
+        let mut taken = 0;
+        for index in 0..self.links.len() {
+            let worker = u16::try_from(index).expect("at most 1,024 workers");
+            for _ in 0..UP_MAX {
+                let Some(message) = self.links[index].up.recv() else { break };
+                taken += 1;
+                match message {
+                    Up::Ledger(message) => {
+                        self.pacer.watch(&message);
+                        self.bank.step(worker, message, &mut self.out);
+                    }
+                    Up::Question { conn, question } => {
+                        let answer = Box::new(self.answer(question, now_ms));
+                        self.links[index].backlog.push_back(Down::Answer { conn, answer });
+                    }
+                    Up::Old(Old::Paces(paces)) => self.pacer.used(&paces, self.tick_ms, index == 0),
+                    Up::Old(Old::Snapshot(_)) => {}
+                }
+            }
+        }
+        taken
+    }
+
+    /// Hands out what the steps since the last call led to. There is no journal yet: a record counts as sealed as
+    /// soon as it is made.
+    fn seal_and_send(&mut self) {
+        self.out.records.clear();
+        for (worker, message) in self.out.messages.drain(..) {
+            self.links[usize::from(worker)].backlog.push_back(Down::Ledger(message));
+        }
+        for link in &mut self.links {
+            link.send();
+        }
+    }
+
+    fn pace(&mut self, now_ms: u64) {
+        let all = self.parameters(now_ms);
+        for (link, paces) in self.links.iter_mut().zip(all) {
+            // Parameters that could not be delivered yet are out of date now.
+            link.backlog
+                .retain(|message| !matches!(message, Down::Paces(old) if old.len() == paces.len()));
+            link.backlog.push_back(Down::Paces(paces));
+        }
+    }
+
+    fn parameters(&self, now_ms: u64) -> Vec<Box<[Pace]>> {
+        let now = Instant::from_ms(now_ms);
+        self.pacer.parameters(&self.bank, &self.gauges, now, self.tick_ms)
+    }
+
+    fn take_commands(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Configure { budgets, reply }) => {
+                    let applied = self.configure(budgets);
+                    let _ = reply.send(applied);
+                }
+                Ok(Command::Books { id, reply }) => {
+                    let _ = reply.send(self.books(id));
+                }
+                Ok(Command::Report { reply }) => {
+                    let _ = reply.send(self.report());
+                }
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) => return false,
+            }
+        }
+    }
+
+    fn configure(&mut self, budgets: Vec<Budget>) -> Result<Applied, Vec<SpecError>> {
+        let now_ms = self.clock.now_ms();
+        self.bank.tick(now_ms, &mut self.out);
+        let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+        let mut out = Out::default();
+        self.bank.configure(&specs, &mut out)?;
+        for budget in budgets {
+            let slot = self.bank.slot(budget.spec.id).expect("just configured");
+            self.pacer.set_plan(slot, budget.plan);
+        }
+        self.snapshot += 1;
+        self.send_snapshots(now_ms);
+        self.out.records.append(&mut out.records);
+        self.out.messages.append(&mut out.messages);
+        Ok(Applied { snapshot: self.snapshot })
+    }
+
+    /// Every worker gets the same budgets; each has gauges of its own to write to.
+    fn send_snapshots(&mut self, now_ms: u64) {
+        let slots = u32::try_from(self.bank.slots()).expect("slots are counted in 32 bits");
+        let units: Vec<[u8; 4]> =
+            (0..slots).map(|slot| self.bank.spec(slot).unit.to_code()).collect();
+        for gauges in self.gauges.iter_mut().filter(|gauges| gauges.len() < units.len()) {
+            *gauges = units.iter().map(|_| SlotGauge::default()).collect();
+        }
+        let all = self.parameters(now_ms);
+        for ((link, gauges), paces) in self.links.iter_mut().zip(&self.gauges).zip(all) {
+            let ids = self.bank.slots_from(0);
+            let snapshot = Snapshot {
+                number: self.snapshot,
+                slots: Map::build(self.secret, ids).expect("ids are unique"),
+                units: units.clone(),
+                gauges: Arc::clone(gauges),
+            };
+            link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), paces));
+        }
+    }
+
+    fn answer(&self, question: Question, now_ms: u64) -> Answer {
+        match question {
+            Question::Books { frame, from, max } => {
+                let mut slots = self.bank.slots_from(from);
+                let page = slots.by_ref().take(usize::from(max));
+                let lines = page.map(|(_, slot)| self.book_line(slot)).collect();
+                Answer::Books { frame, now_ms, more: slots.next().is_some(), lines }
+            }
+            Question::Totals { frame } => Answer::Totals { frame, now_ms, totals: self.totals() },
+        }
+    }
+
+    fn book_line(&self, slot: u32) -> BookLine {
+        BookLine::of(&self.bank, slot, reported_held(&self.gauges, slot))
+    }
+
+    fn books(&self, id: Option<u64>) -> Vec<BookLine> {
+        match id {
+            Some(id) => self.bank.slot(id).map(|slot| self.book_line(slot)).into_iter().collect(),
+            None => self.bank.slots_from(0).map(|(_, slot)| self.book_line(slot)).collect(),
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        let asked = self.count(WorkerCounters::verdict);
+        let resolved = self.count(WorkerCounters::resolved);
+        let granted = asked.iter().find(|(verdict, _)| *verdict == Verdict::Granted);
+        Totals {
+            worker_cpu_ns: self.links.iter().map(|link| link.counters.cpu_ns()).sum(),
+            decisions: asked.iter().map(|(_, count)| count).sum(),
+            granted: granted.map_or(0, |(_, count)| *count),
+            resolves: resolved.iter().map(|(_, count)| count).sum(),
+            repeats: self.bank.counts().repeats,
+            verdicts: asked,
+        }
+    }
+
+    /// Sums over the workers, verdicts that occurred.
+    fn count(&self, read: impl Fn(&WorkerCounters, Verdict) -> u64) -> Vec<(Verdict, u64)> {
+        let sum = |verdict: &Verdict| {
+            let workers = self.links.iter().map(|link| read(&link.counters, *verdict));
+            (*verdict, workers.sum::<u64>())
+        };
+        Verdict::ALL.iter().map(sum).filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            totals: self.totals(),
+            resolved: self.count(WorkerCounters::resolved),
+            bank: self.bank.counts(),
+            budgets: self.bank.slots(),
+            grants: self.bank.grants(),
+            snapshot: self.snapshot,
+        }
+    }
+}
+
+impl Link {
+    /// Sends as much of the backlog as the queue takes, and wakes the worker for it.
+    fn send(&mut self) {
+        let before = self.backlog.len();
+        while let Some(message) = self.backlog.pop_front() {
+            match self.down.try_send(message) {
+                Ok(()) => {}
+                Err(SendError::Full(message)) => {
+                    self.backlog.push_front(message);
+                    break;
+                }
+                Err(SendError::Closed(_)) => {
+                    self.backlog.clear();
+                    return;
+                }
+            }
+        }
+        if self.backlog.len() < before {
+            self.waker.wake();
+        }
+    }
+}
+
+/// Sends a command and waits for the answer.
+pub(crate) fn ask<T>(
+    commands: &std::sync::mpsc::Sender<Command>,
+    command: impl FnOnce(Reply<T>) -> Command,
+) -> Option<T> {
+    let (reply, answer) = std::sync::mpsc::channel();
+    commands.send(command(reply)).ok()?;
+    // The bank answers within milliseconds; a bound, so that a stuck bank does not hang others.
+    answer.recv_timeout(Duration::from_secs(10)).ok()
+}

@@ -1,0 +1,73 @@
+//! What a node says of its balances and counters.
+
+use ledger::{Amount, Bank, Line};
+use money::Unit;
+use wire::Verdict;
+
+/// The books of one budget as the outside sees them, in base units of its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BookLine {
+    /// The budget.
+    pub id: u64,
+    /// Its unit.
+    pub unit: Unit,
+    /// What may be spent in its life.
+    pub limit: Amount,
+    /// Not handed to anybody; negative where debts or a lowered limit took what was not there.
+    pub free: Amount,
+    /// With the workers, not reserved.
+    pub purses: Amount,
+    /// In holds: unconfirmed, confirmed, or suspended after a crash.
+    pub held: Amount,
+    /// Spent within holds.
+    pub settled: Amount,
+    /// Spent above holds.
+    pub over_settled: Amount,
+    /// Spent after the hold was gone.
+    pub late: Amount,
+}
+
+impl BookLine {
+    /// The books of a slot. `reported_held` is what the workers last said that they hold: it lags by a fraction of
+    /// a second, and moves money between the lines `purses` and `held` only.
+    pub fn of(bank: &Bank, slot: u32, reported_held: Amount) -> BookLine {
+        let (books, spec) = (bank.books(slot), bank.spec(slot));
+        let out = books.line(Line::Purses);
+        let unconfirmed =
+            less(reported_held, bank.resolved_before_lapse(slot)).clamp(Amount::ZERO, out);
+        let certain = [books.line(Line::Held), books.line(Line::Suspended), unconfirmed];
+        BookLine {
+            id: spec.id,
+            unit: spec.unit,
+            limit: books.limit(),
+            free: books.line(Line::Free),
+            purses: less(out, unconfirmed),
+            held: Amount::total(certain).expect("parts of the limit"),
+            settled: books.line(Line::Settled),
+            over_settled: books.line(Line::OverSettled),
+            late: books.line(Line::Late),
+        }
+    }
+}
+
+/// A difference of balances; they are far from the ends of an i64.
+pub(crate) fn less(a: Amount, b: Amount) -> Amount {
+    a.checked_sub(b).expect("balances are bounded")
+}
+
+/// Counters of a run, over all workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// CPU time of the workers' threads, ns.
+    pub worker_cpu_ns: u64,
+    /// Asks answered.
+    pub decisions: u64,
+    /// Of these granted.
+    pub granted: u64,
+    /// Confirms, settles and releases judged by the bank.
+    pub resolves: u64,
+    /// Of these answered with their first answer.
+    pub repeats: u64,
+    /// Asks by verdict, those that occurred.
+    pub verdicts: Vec<(Verdict, u64)>,
+}

@@ -1,0 +1,324 @@
+//! A running node: workers, the bank, the watcher and the admin door, and how they start and stop.
+
+mod admin;
+mod answers;
+mod bank_thread;
+pub mod books;
+mod pacer;
+mod pending;
+mod shared;
+mod watcher;
+mod worker;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender as Commands;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use door_transport::{BindError, Handle, Listeners, Options as TransportOptions, RunError};
+use ledger::{Bank, KeyRing, PurseOptions, Purses};
+use probe::NodeClock;
+use table::ring;
+
+use crate::budgets::LineError;
+use crate::config::Config;
+use bank_thread::{BankThread, Command, Link};
+use shared::{Facts, WorkerCounters};
+use worker::{Lines, Worker};
+
+/// Messages that fit between a worker and the bank, each way.
+const RING_LEN: usize = 65_536;
+
+/// Why a node does not start. Every text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder.
+    #[error("data folder {path}: {source}; give another with --data or node.data_dir")]
+    Data {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another node runs on this data folder.
+    #[error(
+        "data folder {path} is in use by another node; stop it, or give this one its own with --data"
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A door's address.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The admin door's address.
+    #[error("admin door {address}: {source}; give another with --admin or admin.listen")]
+    Admin {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The list of cores.
+    #[error("workers.cores: {0}")]
+    Cores(String),
+    /// The event loop.
+    #[error("transport: {0}")]
+    Transport(String),
+    /// The budgets file, line by line.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Budgets(Vec<LineError>),
+    /// The system has no randomness or no threads for us.
+    #[error("{what}: {text}")]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        text: String,
+    },
+}
+
+type WorkerThread = JoinHandle<Result<Worker, RunError>>;
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    batch: SocketAddr,
+    admin: SocketAddr,
+    handles: Vec<Handle>,
+    workers: Vec<WorkerThread>,
+    commands: Commands<Command>,
+    bank: JoinHandle<()>,
+    watcher: watcher::Watcher,
+    admin_thread: admin::Admin,
+    /// Held while the node runs.
+    _lock: std::fs::File,
+}
+
+impl Node {
+    /// Starts everything and returns when the doors accept.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start(config: &Config) -> Result<Node, StartError> {
+        let lock = lock_data(&config.node.data_dir)?;
+        let budgets = watcher::first_read(&config.budgets.file).map_err(StartError::Budgets)?;
+        let cores = place(config)?;
+        let transport = transport_options(config);
+        door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
+        let listeners = Listeners::bind(config.batch.listen, cores.workers.len())?;
+        let batch = listeners.first().and_then(door_transport::Listener::local_addr);
+        let batch = batch.unwrap_or(config.batch.listen);
+        let admin_listener = admin::bind(config.admin.listen)?;
+
+        let purse_options = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
+        let facts = Arc::new(facts(config)?);
+        let (commands, inbox) = mpsc::channel();
+        let mut ends = Vec::new();
+        let mut links = Vec::new();
+        let mut handles = Vec::new();
+        for _ in &cores.workers {
+            let handle = Handle::new().map_err(|e| system("an event descriptor", &e))?;
+            let (up, from_worker) = ring::channel(RING_LEN);
+            let (to_worker, down) = ring::channel(RING_LEN);
+            let counters = Arc::new(WorkerCounters::default());
+            links.push(Link {
+                up: from_worker,
+                down: to_worker,
+                waker: handle.waker(),
+                counters: Arc::clone(&counters),
+                backlog: std::collections::VecDeque::new(),
+            });
+            ends.push((up, down, counters));
+            handles.push(handle);
+        }
+        let status = admin::Status::new(
+            config,
+            &handles,
+            ends.iter().map(|(_, _, c)| Arc::clone(c)).collect(),
+        );
+
+        let secret = table::Secret::new(facts.secret);
+        let mut bank = Bank::new(bank_options(config, cores.workers.len(), purse_options));
+        // There is no journal yet, so nobody waits for the record of the start.
+        bank.start_run(NodeClock::new().now_ms(), &mut ledger::Out::default());
+        let bank_thread = BankThread::new(bank, links, inbox, secret, config.pacing.tick_ms);
+        let rest = cores.rest.clone();
+        let bank = spawn("bank", move || {
+            confine(&rest);
+            bank_thread.run();
+        })?;
+
+        let mut workers = Vec::new();
+        let seats = ends.into_iter().zip(listeners).zip(&handles).zip(&cores.workers).enumerate();
+        for (number, ((((up, down, counters), listener), handle), core)) in seats {
+            let (facts, handle, core) =
+                (Arc::clone(&facts), handle.clone(), core.filter(|_| config.workers.pin));
+            let (transport, number) =
+                (transport.clone(), u16::try_from(number).unwrap_or(u16::MAX));
+            let lines = Lines { up, down, bank: bank.thread().clone() };
+            let purses = Purses::new(purse_options, 0);
+            workers.push(spawn("worker", move || {
+                if let Some(core) = core
+                    && let Err(error) = door_transport::cores::pin(core)
+                {
+                    tracing::warn!(%error, "worker runs unpinned");
+                }
+                counters.sign();
+                let worker = Worker::new(number, facts, counters, purses, lines);
+                door_transport::run(vec![listener], &transport, worker, &handle)
+            })?);
+        }
+        let watcher = watcher::Watcher::start(config, budgets, commands.clone(), status.clone())?;
+        let admin_thread = admin::Admin::start(admin_listener, status, commands.clone())?;
+        let node = Node {
+            batch,
+            admin: admin_thread.address,
+            handles,
+            workers,
+            commands,
+            bank,
+            watcher,
+            admin_thread,
+            _lock: lock,
+        };
+        node.write_addresses(&config.node.data_dir);
+        Ok(node)
+    }
+
+    /// Where the batch door listens.
+    pub fn batch_address(&self) -> SocketAddr {
+        self.batch
+    }
+
+    /// Where the admin door listens.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Has a worker or the bank ended on its own?
+    pub fn is_broken(&self) -> bool {
+        self.bank.is_finished() || self.workers.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
+    pub fn stop(self) -> bool {
+        self.watcher.stop();
+        for handle in &self.handles {
+            handle.stop();
+        }
+        let mut well = true;
+        for worker in self.workers {
+            match worker.join() {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "a worker failed");
+                    well = false;
+                }
+                Err(_) => well = false,
+            }
+        }
+        let _ = self.commands.send(Command::Stop);
+        self.bank.thread().unpark();
+        well &= self.bank.join().is_ok();
+        self.admin_thread.stop();
+        well
+    }
+
+    /// For `weir stat --data`: where this node is reached.
+    fn write_addresses(&self, folder: &std::path::Path) {
+        let text = format!("{{\"batch\":\"{}\",\"admin\":\"{}\"}}\n", self.batch, self.admin);
+        if let Err(error) = std::fs::write(folder.join("addresses.json"), text) {
+            tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
+        }
+    }
+}
+
+fn lock_data(folder: &std::path::Path) -> Result<std::fs::File, StartError> {
+    let failed = |source| StartError::Data { path: folder.to_path_buf(), source };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let file = std::fs::File::create(folder.join("lock")).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(StartError::Locked { path: folder.to_path_buf() })
+        }
+        Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn place(config: &Config) -> Result<door_transport::cores::Placement, StartError> {
+    let allowed = door_transport::cores::allowed().map_err(|e| system("the list of cores", &e))?;
+    config.workers.cores.place(&allowed).map_err(|e| StartError::Cores(e.to_string()))
+}
+
+fn confine(rest: &[usize]) {
+    if let Err(error) = door_transport::cores::confine(rest) {
+        tracing::warn!(%error, "the bank may run on the workers' cores");
+    }
+}
+
+fn transport_options(config: &Config) -> TransportOptions {
+    let t = &config.transport;
+    TransportOptions {
+        transport: t.kind,
+        cooperative: t.task_run,
+        connections_max: t.connections_max,
+        input_bytes_max: config.batch.frame_bytes_max as usize,
+        output_bytes_max: t.output_bytes_max,
+        output_total_bytes_max: t.output_total_bytes_max,
+        idle_ms_max: t.idle_ms_max,
+        partial_ms_max: t.partial_ms_max,
+        stalled_ms_max: t.stalled_ms_max,
+        ..TransportOptions::default()
+    }
+}
+
+fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger::Options {
+    let l = &config.ledger;
+    ledger::Options {
+        workers: u16::try_from(workers).unwrap_or(u16::MAX),
+        hold_ms_max: purses.hold_ms_max(),
+        billing_ms: l.billing_ms,
+        late_ms: l.late_ms,
+        refresh_ms: l.refresh_ms,
+        grants_max: l.grants_max,
+        pages_max: l.mark_pages_max,
+        ..ledger::Options::default()
+    }
+}
+
+fn facts(config: &Config) -> Result<Facts, StartError> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)
+        .map_err(|e| StartError::System { what: "randomness", text: e.to_string() })?;
+    let (key, secret) = random.split_at(16);
+    let whole = |bytes: &[u8]| <[u8; 16]>::try_from(bytes).expect("16 bytes");
+    let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
+    Ok(Facts {
+        node: config.node.id,
+        run: 1,
+        hold_ms: small(config.ledger.hold_ms),
+        billing_ms: small(config.ledger.billing_ms),
+        keys: KeyRing::new(config.node.id, 1, whole(key)),
+        auth_token: config.batch.auth_token.clone().into_bytes(),
+        batch_max: config.batch.batch_max,
+        frame_bytes_max: config.batch.frame_bytes_max,
+        waiting_max: config.batch.resolves_waiting_max,
+        secret: u128::from_le_bytes(whole(secret)),
+        remember_max: config.ledger.remember_max,
+    })
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, StartError> {
+    let thread = std::thread::Builder::new().name(name.to_string());
+    thread.spawn(run).map_err(|e| system("a thread", &e))
+}
+
+fn system(what: &'static str, error: &std::io::Error) -> StartError {
+    StartError::System { what, text: error.to_string() }
+}

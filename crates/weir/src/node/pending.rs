@@ -1,0 +1,138 @@
+//! Frames of resolves that wait for the bank's answers.
+
+use door_transport::Out;
+use wire::{ResolvedFlags, Verdict, resolved};
+
+/// One entry of one waiting frame, as it travels to the bank and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    index: u32,
+    entry: u32,
+}
+
+impl Place {
+    pub(crate) fn new(index: u32, entry: usize) -> Place {
+        Place { index, entry: u32::try_from(entry).expect("a batch has at most 1,024 entries") }
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.index) << 32 | u64::from(self.entry)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Place {
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).expect("32 bits");
+        Place { index: half(bits >> 32), entry: half(bits) }
+    }
+}
+
+/// A frame of resolves and the answers to it so far.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// The connection, as bits of its id.
+    pub(crate) conn: u64,
+    frame: u64,
+    left: usize,
+    answers: Vec<resolved::Answer>,
+}
+
+impl Batch {
+    /// Writes the whole answer.
+    pub(crate) fn write(&self, out: &mut Out<'_>) {
+        let block = resolved::Block::new(self.frame);
+        let len = resolved::encoded_len(self.answers.len());
+        door_batch::write(out, len, |buf| {
+            Ok(resolved::encode(buf, &block)?.answers(&self.answers)?.finish())
+        });
+    }
+}
+
+/// All waiting frames of a worker; their number is bounded.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    batches: Vec<Option<Batch>>,
+    free: Vec<u32>,
+    complete: Vec<u32>,
+    /// Kept for their memory.
+    spare: Vec<Batch>,
+    /// Answers by verdict.
+    pub(crate) counts: [u64; 256],
+}
+
+impl Waiting {
+    pub(crate) fn new(max: usize) -> Waiting {
+        let max = u32::try_from(max).unwrap_or(u32::MAX);
+        Waiting {
+            batches: (0..max).map(|_| None).collect(),
+            free: (0..max).rev().collect(),
+            complete: Vec::new(),
+            spare: Vec::new(),
+            counts: [0; 256],
+        }
+    }
+
+    /// Makes room for a frame's answers; `None` if too many frames wait.
+    pub(crate) fn open(&mut self, conn: u64, frame: u64, entries: usize) -> Option<u32> {
+        let index = self.free.pop()?;
+        let mut batch = self.spare.pop().unwrap_or_default();
+        (batch.conn, batch.frame, batch.left) = (conn, frame, entries);
+        let empty = resolved::Answer::new(Verdict::Busy, ResolvedFlags::default());
+        batch.answers.clear();
+        batch.answers.resize(entries, empty);
+        self.batches[index as usize] = Some(batch);
+        Some(index)
+    }
+
+    /// Takes the answer to one entry.
+    pub(crate) fn answer(&mut self, place: Place, verdict: Verdict, repeat: bool) {
+        let batch =
+            self.batches[place.index as usize].as_mut().expect("answered once, while it waits");
+        let flags = if repeat { ResolvedFlags::REPEAT } else { ResolvedFlags::default() };
+        batch.answers[place.entry as usize] = resolved::Answer::new(verdict, flags);
+        batch.left -= 1;
+        self.counts[usize::from(verdict.as_raw())] += 1;
+        if batch.left == 0 {
+            self.complete.push(place.index);
+        }
+    }
+
+    /// The next frame all of whose answers are there.
+    pub(crate) fn next_complete(&mut self) -> Option<Batch> {
+        let index = self.complete.pop()?;
+        self.free.push(index);
+        self.batches[index as usize].take()
+    }
+
+    pub(crate) fn recycle(&mut self, batch: Batch) {
+        self.spare.push(batch);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.batches.len() - self.free.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_complete_when_all_its_entries_are_answered() {
+        let mut waiting = Waiting::new(2);
+        let first = waiting.open(1, 10, 2).unwrap();
+        let second = waiting.open(2, 20, 1).unwrap();
+        assert_eq!(waiting.open(3, 30, 1), None, "bounded");
+        waiting.answer(Place::new(first, 1), Verdict::Settled, false);
+        assert!(waiting.next_complete().is_none());
+        waiting.answer(Place::from_bits(Place::new(second, 0).to_bits()), Verdict::Forged, false);
+        assert_eq!(waiting.next_complete().map(|batch| batch.frame), Some(20));
+        waiting.answer(Place::new(first, 0), Verdict::Released, true);
+        let batch = waiting.next_complete().unwrap();
+        assert_eq!(batch.answers[1].verdict(), Some(Verdict::Settled));
+        assert!(batch.answers[0].flags().repeat());
+        assert!(waiting.is_empty());
+    }
+}

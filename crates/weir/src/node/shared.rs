@@ -1,0 +1,180 @@
+//! What the threads of a node hand to each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use door_batch::Question;
+use gate_pacing::Pace;
+use ledger::{Amount, KeyRing, ToBank, ToWorker};
+use table::{Map, Secret};
+use wire::{Reason, Verdict};
+
+use crate::node::books::{BookLine, Totals};
+
+/// From a worker to the bank.
+#[derive(Debug)]
+pub(crate) enum Up {
+    /// The ledger's business.
+    Ledger(ToBank),
+    /// A client's question; `conn` comes back with the answer.
+    Question { conn: u64, question: Question },
+    /// Replaced on the worker, to be freed elsewhere: freeing a large table takes long.
+    Old(Old),
+}
+
+/// What workers do not free themselves.
+#[derive(Debug)]
+#[allow(dead_code, reason = "only carried to where it is dropped")]
+pub(crate) enum Old {
+    Snapshot(Arc<Snapshot>),
+    Paces(Box<[Pace]>),
+}
+
+/// From the bank to a worker.
+#[derive(Debug)]
+pub(crate) enum Down {
+    /// The ledger's business.
+    Ledger(ToWorker),
+    /// A new configuration and the parameters of its plans, in force from the next batch on.
+    Snapshot(Arc<Snapshot>, Box<[Pace]>),
+    /// New parameters of all plans, by slot.
+    Paces(Box<[Pace]>),
+    /// The answer to a question.
+    Answer { conn: u64, answer: Box<Answer> },
+}
+
+/// What a client asked to know.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Books { frame: u64, now_ms: u64, more: bool, lines: Vec<BookLine> },
+    Totals { frame: u64, now_ms: u64, totals: Totals },
+}
+
+/// One configuration, immutable: which budgets there are and where their purses stand.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Rises by one with each configuration.
+    pub(crate) number: u32,
+    /// Budget id to slot.
+    pub(crate) slots: Map<u32>,
+    /// Unit code by slot, as on the wire.
+    pub(crate) units: Vec<[u8; 4]>,
+    /// What the worker says of each slot, for the bank and for statements.
+    pub(crate) gauges: Arc<[SlotGauge]>,
+}
+
+impl Snapshot {
+    /// Before the first configuration.
+    pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
+        let slots = Map::with_capacity(secret, 0);
+        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), gauges: Arc::new([]) })
+    }
+}
+
+/// What one worker says of one purse. Written by the worker only, now and then; read by the bank.
+#[derive(Debug, Default)]
+pub(crate) struct SlotGauge {
+    held: AtomicI64,
+    free: AtomicI64,
+}
+
+impl SlotGauge {
+    pub(crate) fn set(&self, held: Amount, free: Amount) {
+        self.held.store(held.get(), Relaxed);
+        self.free.store(free.get(), Relaxed);
+    }
+
+    /// In holds whose deadline was not reported yet.
+    pub(crate) fn held(&self) -> Amount {
+        Amount::new(self.held.load(Relaxed))
+    }
+}
+
+/// Counters of one worker. Written by it alone, read by anybody.
+#[derive(Debug)]
+pub(crate) struct WorkerCounters {
+    /// Asks by verdict.
+    pub(crate) verdicts: Vec<AtomicU64>,
+    /// Confirms, settles and releases by verdict.
+    pub(crate) resolved: Vec<AtomicU64>,
+    /// Frames refused by reason.
+    pub(crate) refused: Vec<AtomicU64>,
+    /// Asks answered from memory.
+    pub(crate) remembered: AtomicU64,
+    /// Frames of resolves that wait for the bank.
+    pub(crate) waiting: AtomicU64,
+    /// Jumps of the system clock backwards that were held back.
+    pub(crate) clock_back: AtomicU64,
+    /// Kernel thread id, for its CPU time.
+    pub(crate) thread: AtomicU32,
+}
+
+impl Default for WorkerCounters {
+    fn default() -> WorkerCounters {
+        let row = || (0..256).map(|_| AtomicU64::new(0)).collect();
+        WorkerCounters {
+            verdicts: row(),
+            resolved: row(),
+            refused: row(),
+            remembered: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            clock_back: AtomicU64::new(0),
+            thread: AtomicU32::new(0),
+        }
+    }
+}
+
+impl WorkerCounters {
+    pub(crate) fn verdict(&self, verdict: Verdict) -> u64 {
+        self.verdicts[usize::from(verdict.as_raw())].load(Relaxed)
+    }
+
+    pub(crate) fn resolved(&self, verdict: Verdict) -> u64 {
+        self.resolved[usize::from(verdict.as_raw())].load(Relaxed)
+    }
+
+    pub(crate) fn refused(&self, reason: Reason) -> u64 {
+        self.refused[usize::from(reason.as_raw())].load(Relaxed)
+    }
+
+    /// CPU time of the worker's thread, ns; 0 where the kernel does not tell.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let path = format!("/proc/self/task/{}/schedstat", self.thread.load(Relaxed));
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    }
+
+    /// Notes which thread this is; to be called on it.
+    pub(crate) fn sign(&self) {
+        let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+        let id = link.file_name().and_then(|name| name.to_str()?.parse().ok());
+        self.thread.store(id.unwrap_or(0), Relaxed);
+    }
+}
+
+/// What does not change in a run.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Number of the node.
+    pub(crate) node: u16,
+    /// Number of the run.
+    pub(crate) run: u32,
+    /// Least life of an unconfirmed hold.
+    pub(crate) hold_ms: u32,
+    /// Billing window.
+    pub(crate) billing_ms: u32,
+    /// Makes and reads tokens.
+    pub(crate) keys: KeyRing,
+    /// What clients must say in Hello.
+    pub(crate) auth_token: Vec<u8>,
+    /// Entries a frame may hold.
+    pub(crate) batch_max: u16,
+    /// Bytes a frame may have.
+    pub(crate) frame_bytes_max: u32,
+    /// Frames of resolves that may wait on one worker.
+    pub(crate) waiting_max: usize,
+    /// Keeps strangers from choosing ids that collide in our tables.
+    pub(crate) secret: u128,
+    /// Answers remembered.
+    pub(crate) remember_max: usize,
+}

@@ -1,0 +1,511 @@
+//! A worker: what happens between the bytes of a frame and the bytes of its answer.
+//!
+//! The walk of one batch: read the asks in place, look all their budgets up at once, let the plan and then the
+//! purse judge each, make the tokens of those that were granted, all together. No lock, no allocation, no system
+//! call, no clock: the time is read once a wake-up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::Thread;
+
+use door_batch::{Gate, Limits, Question, Session};
+use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
+use gate_pacing::{Decision, Pace};
+use ledger::token::Scratch;
+use ledger::{
+    Amount, Answer as Remembrance, At, Hold, Purses, Recall, Remembered, ToBank, ToWorker,
+    TokenError,
+};
+use probe::NodeClock;
+use table::ring::{Receiver, SendError, Sender};
+use wire::decide::Ask;
+use wire::{Action, Decide, Reason, Resolve, Verdict, decided, welcome};
+
+use super::answers::write_answer;
+use super::pending::{Place, Waiting};
+use super::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
+
+/// The bank hears at least this often how far a worker's clock is.
+const TICK_MS: u64 = 10;
+/// A worker that nobody talks to wakes up this often.
+const IDLE_MS: u64 = 20;
+/// Slots whose gauges are written in one millisecond: 50,000 within a fifth of a second.
+const GAUGES_A_MS: usize = 256;
+/// Messages of the bank taken in one wake-up.
+const DOWN_MAX: usize = 4096;
+
+/// One worker.
+pub(crate) struct Worker {
+    number: u16,
+    facts: Arc<Facts>,
+    counters: Arc<WorkerCounters>,
+    clock: NodeClock,
+    at: At,
+    snapshot: Arc<Snapshot>,
+    paces: Box<[Pace]>,
+    purses: Purses,
+    remembered: Option<Remembered>,
+    up: Sender<Up>,
+    down: Receiver<Down>,
+    bank: Thread,
+    waiting: Waiting,
+    frame: Frame,
+    verdicts: [u64; 256],
+    next_tick_ms: u64,
+    next_gauge: usize,
+    gauged_ms: u64,
+    /// A message went to the bank that it should not sleep over.
+    urgent: bool,
+}
+
+/// Work space for one frame, kept so that nothing is allocated a frame.
+#[derive(Default)]
+struct Frame {
+    ids: Vec<u64>,
+    slots: Vec<Option<u32>>,
+    holds: Vec<Hold>,
+    /// Which answer each hold belongs to.
+    places: Vec<u16>,
+    tokens: Vec<ledger::Token>,
+    scratch: Scratch,
+}
+
+/// The queues of one worker.
+pub(crate) struct Lines {
+    pub(crate) up: Sender<Up>,
+    pub(crate) down: Receiver<Down>,
+    pub(crate) bank: Thread,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: u16,
+        facts: Arc<Facts>,
+        counters: Arc<WorkerCounters>,
+        purses: Purses,
+        lines: Lines,
+    ) -> Worker {
+        let mut clock = NodeClock::new();
+        let at = purses.at(clock.now_ms());
+        let secret = table::Secret::new(facts.secret);
+        Worker {
+            number,
+            counters,
+            clock,
+            at,
+            snapshot: Snapshot::empty(secret),
+            paces: Box::default(),
+            purses,
+            remembered: None,
+            up: lines.up,
+            down: lines.down,
+            bank: lines.bank,
+            waiting: Waiting::new(facts.waiting_max),
+            frame: Frame::default(),
+            verdicts: [0; 256],
+            next_tick_ms: 0,
+            next_gauge: 0,
+            gauged_ms: 0,
+            urgent: false,
+            facts,
+        }
+    }
+
+    /// Judges one ask: is it sound, does its plan allow it, is the money there.
+    #[inline]
+    fn judge(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
+        let slot = slot.ok_or(Verdict::UnknownBudget)?;
+        let amount = Amount::new(ask.amount());
+        if !amount.is_ask() {
+            return Err(Verdict::BadAmount);
+        }
+        let (unit, expected) = (ask.unit(), self.snapshot.units[slot as usize]);
+        if unit != expected && unit != [0; 4] {
+            return Err(Verdict::UnitMismatch);
+        }
+        let pace = &mut self.paces[slot as usize];
+        if pace.decide(ask.request_id(), amount) == Decision::Paced {
+            return Err(Verdict::Paced);
+        }
+        self.purses.reserve(slot, amount, self.at).inspect_err(|_| pace.give_back(amount))
+    }
+
+    fn judge_all(&mut self, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        for (i, ask) in batch.asks().iter().enumerate() {
+            let judged = self.judge(ask, self.frame.slots[i]);
+            self.answer(i, judged, answers);
+        }
+    }
+
+    /// Neighbours with the same non-zero pod are granted all or none.
+    fn judge_pods(&mut self, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        let asks = batch.asks();
+        let mut from = 0;
+        while let Some(first) = asks.get(from) {
+            let pod = first.pod();
+            let same = asks.iter().skip(from + 1).take_while(|ask| pod != 0 && ask.pod() == pod);
+            let to = from + 1 + same.count();
+            self.judge_pod(batch, from..to, answers);
+            from = to;
+        }
+    }
+
+    fn judge_pod(
+        &mut self,
+        batch: &Decide<'_>,
+        members: std::ops::Range<usize>,
+        answers: &mut [decided::Answer],
+    ) {
+        let holds_before = self.frame.holds.len();
+        for i in members.clone() {
+            let Some(ask) = batch.asks().get(i) else { return };
+            let judged = self.judge(ask, self.frame.slots[i]);
+            let Err(why) = judged else {
+                self.answer(i, judged, answers);
+                continue;
+            };
+            self.undo_since(holds_before);
+            for other in members.clone() {
+                let verdict = if other == i { why } else { Verdict::PodRefused };
+                self.correct(other, verdict, other < i, answers);
+            }
+            return;
+        }
+    }
+
+    /// Takes back the holds made since, as if they had never been asked for.
+    fn undo_since(&mut self, holds_before: usize) {
+        while self.frame.holds.len() > holds_before {
+            let (Some(hold), Some(place)) = (self.frame.holds.pop(), self.frame.places.pop())
+            else {
+                return;
+            };
+            if let Some(slot) = self.frame.slots[usize::from(place)] {
+                self.purses.undo(slot, &hold);
+                self.paces[slot as usize].give_back(hold.amount);
+            }
+        }
+    }
+
+    fn correct(
+        &mut self,
+        i: usize,
+        verdict: Verdict,
+        counted: bool,
+        answers: &mut [decided::Answer],
+    ) {
+        if counted {
+            self.verdicts[usize::from(Verdict::Granted.as_raw())] -= 1;
+        }
+        self.answer(i, Err(verdict), answers);
+    }
+
+    /// Notes the answer to ask `i`; tokens are made later, all together.
+    #[inline]
+    fn answer(&mut self, i: usize, judged: Result<Hold, Verdict>, answers: &mut [decided::Answer]) {
+        let verdict = match judged {
+            Ok(hold) => {
+                self.frame.holds.push(hold);
+                self.frame
+                    .places
+                    .push(u16::try_from(i).expect("a batch has at most 1,024 entries"));
+                Verdict::Granted
+            }
+            Err(why) => {
+                answers[i].set_token([0; 32]);
+                why
+            }
+        };
+        answers[i].set_verdict(verdict);
+        self.verdicts[usize::from(verdict.as_raw())] += 1;
+    }
+
+    /// With the remember flag: a request id seen before gets its first answer.
+    fn judge_remembered(
+        &mut self,
+        client: u64,
+        batch: &Decide<'_>,
+        answers: &mut [decided::Answer],
+    ) {
+        let (secret, max, lifetime) =
+            (self.facts.secret, self.facts.remember_max, self.facts.hold_ms);
+        let mut table = self.remembered.take().unwrap_or_else(|| {
+            Remembered::new(max, u64::from(lifetime), u64::try_from(secret >> 64).unwrap_or(0))
+        });
+        let now_ms = self.at.now_ms;
+        for (i, ask) in batch.asks().iter().enumerate() {
+            let (key, content) = identity(client, ask);
+            let judged = match table.recall(key, content, now_ms) {
+                Recall::Answered(first) => {
+                    let seen = &self.counters.remembered;
+                    seen.store(seen.load(Relaxed) + 1, Relaxed);
+                    first.hold.ok_or(first.verdict)
+                }
+                Recall::Different => Err(Verdict::IdReused),
+                Recall::Full => Err(Verdict::Busy),
+                // All or none cannot be promised for answers that are remembered one by one.
+                Recall::New(_) if ask.pod() != 0 => Err(Verdict::PodRefused),
+                Recall::New(place) => {
+                    let judged = self.judge(ask, self.frame.slots[i]);
+                    let verdict = judged.err().unwrap_or(Verdict::Granted);
+                    let answer = Remembrance { verdict, hold: judged.ok() };
+                    table.store(place, key, content, answer, now_ms);
+                    judged
+                }
+            };
+            self.answer(i, judged, answers);
+        }
+        self.remembered = Some(table);
+    }
+
+    /// Makes the tokens of the frame's holds.
+    fn seal(&mut self, answers: &mut [decided::Answer]) {
+        let frame = &mut self.frame;
+        frame.tokens.resize(frame.holds.len(), [0; ledger::token::TOKEN_LEN]);
+        self.facts.keys.seal(&frame.holds, &mut frame.tokens, &mut frame.scratch);
+        for (place, token) in frame.places.iter().zip(&frame.tokens) {
+            answers[usize::from(*place)].set_token(*token);
+        }
+        frame.holds.clear();
+        frame.places.clear();
+    }
+
+    fn take_down(&mut self, outbox: &mut Outbox<'_, Session>) {
+        for _ in 0..DOWN_MAX {
+            let Some(message) = self.down.recv() else { return };
+            match message {
+                Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
+                    self.waiting.answer(Place::from_bits(reply), verdict, repeat);
+                }
+                Down::Ledger(message) => self.purses.take(message, self.at.now_ms),
+                Down::Snapshot(snapshot, paces) => {
+                    self.apply(snapshot);
+                    self.replace_paces(paces);
+                }
+                Down::Paces(paces) => self.replace_paces(paces),
+                Down::Answer { conn, answer } => {
+                    outbox.with(ConnId::from_bits(conn), |_, out| write_answer(out, &answer));
+                }
+            }
+        }
+    }
+
+    /// Between two batches, never in the middle of one.
+    fn apply(&mut self, snapshot: Arc<Snapshot>) {
+        self.purses.grow(snapshot.units.len());
+        let old = std::mem::replace(&mut self.snapshot, snapshot);
+        self.send(Up::Old(Old::Snapshot(old)));
+    }
+
+    fn replace_paces(&mut self, paces: Box<[Pace]>) {
+        let old = std::mem::replace(&mut self.paces, paces);
+        self.send(Up::Old(Old::Paces(old)));
+    }
+
+    /// For what may be lost if the queue is full: things to free, which are then freed here.
+    fn send(&mut self, message: Up) {
+        if let Err(SendError::Full(message)) = self.up.try_send(message) {
+            drop(message);
+        }
+    }
+
+    /// Hands to the bank what the purses and clients want from it, as far as the queue takes it.
+    fn push_up(&mut self) {
+        while let Some(message) = self.purses.next_message() {
+            self.urgent |= !matches!(message, ToBank::Tick { .. } | ToBank::Lapse { .. });
+            if let Err(refused) = self.up.try_send(Up::Ledger(message)) {
+                if let SendError::Full(Up::Ledger(message)) = refused {
+                    self.purses.unsend(message);
+                }
+                break;
+            }
+        }
+        if std::mem::take(&mut self.urgent) {
+            self.bank.unpark();
+        }
+    }
+
+    fn write_resolved(&mut self, outbox: &mut Outbox<'_, Session>) {
+        while let Some(batch) = self.waiting.next_complete() {
+            outbox.with(ConnId::from_bits(batch.conn), |_, out| batch.write(out));
+            self.waiting.recycle(batch);
+        }
+    }
+
+    /// Tells other threads how things stand. At most once a millisecond.
+    fn publish(&mut self) {
+        let now_ms = self.at.now_ms;
+        if now_ms == self.gauged_ms {
+            return;
+        }
+        self.gauged_ms = now_ms;
+        let rows = [
+            (&self.counters.verdicts, &self.verdicts),
+            (&self.counters.resolved, &self.waiting.counts),
+        ];
+        for (shared, counts) in rows {
+            for (shared, count) in shared.iter().zip(counts) {
+                shared.store(*count, Relaxed);
+            }
+        }
+        self.counters.waiting.store(self.waiting.len() as u64, Relaxed);
+        self.counters.clock_back.store(self.clock.state().stepped_back, Relaxed);
+        let gauges = &self.snapshot.gauges;
+        for _ in 0..GAUGES_A_MS.min(gauges.len()) {
+            let slot = self.next_gauge % gauges.len();
+            self.next_gauge = slot + 1;
+            let index = u32::try_from(slot).expect("slots are counted in 32 bits");
+            gauges[slot].set(self.purses.held(index), self.purses.free(index));
+        }
+    }
+
+    fn resolve_one(
+        &mut self,
+        place: Place,
+        token: &ledger::Token,
+        amount: i64,
+        action: Option<Action>,
+    ) {
+        let opened = self.facts.keys.open(token);
+        let refused = match (opened, action) {
+            (Ok(hold), Some(action)) => {
+                let amount = Amount::new(amount);
+                let (at_ms, reply) = (self.at.now_ms, place.to_bits());
+                self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, reply });
+                return;
+            }
+            (Err(TokenError::Foreign(_)), _) => Verdict::Foreign,
+            (Err(TokenError::TooOld(_)), _) => Verdict::TooOld,
+            (Err(_), _) => Verdict::Forged,
+            (Ok(_), None) => Verdict::BadAction,
+        };
+        self.waiting.answer(place, refused, false);
+    }
+}
+
+/// What names a request (client and id), and a digest of the rest of it.
+fn identity(client: u64, ask: &Ask) -> (u64, u64) {
+    let mix = |a: u64, b: u64| (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let key = mix(ask.request_id(), client);
+    let unit = u64::from(u32::from_le_bytes(ask.unit())) << 16 | u64::from(ask.pod());
+    let content = mix(mix(ask.budget_id(), ask.amount().cast_unsigned()), mix(ask.user_id(), unit));
+    (key, content)
+}
+
+impl Gate for Worker {
+    fn limits(&self) -> Limits {
+        let Facts { batch_max, frame_bytes_max, .. } = *self.facts;
+        Limits { batch_max: usize::from(batch_max), frame_bytes_max }
+    }
+
+    fn authorised(&self, token: &[u8]) -> bool {
+        let expected = &self.facts.auth_token;
+        let differing = expected.iter().zip(token).fold(0, |bits, (a, b)| bits | (a ^ b));
+        expected.is_empty() || (expected.len() == token.len() && differing == 0)
+    }
+
+    fn welcome(&self) -> welcome::Block {
+        let f = &self.facts;
+        welcome::Block::new(
+            wire::SCHEMA_VERSION,
+            f.node,
+            f.run,
+            f.batch_max,
+            self.number,
+            f.frame_bytes_max,
+            f.hold_ms,
+            f.billing_ms,
+            self.at.now_ms,
+        )
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.at.now_ms
+    }
+
+    fn snapshot(&self) -> u32 {
+        self.snapshot.number
+    }
+
+    #[inline]
+    fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        let asks = batch.asks();
+        let mut pods = 0;
+        self.frame.ids.clear();
+        for ask in asks.iter() {
+            self.frame.ids.push(ask.budget_id());
+            pods |= ask.pod();
+        }
+        self.frame.slots.resize(asks.len(), None);
+        self.snapshot.slots.get_batch(&self.frame.ids, &mut self.frame.slots);
+        if batch.flags().remember() {
+            self.judge_remembered(client, batch, answers);
+        } else if pods != 0 {
+            self.judge_pods(batch, answers);
+        } else {
+            self.judge_all(batch, answers);
+        }
+        self.seal(answers);
+    }
+
+    fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
+        let resolves = batch.resolves();
+        let index =
+            self.waiting.open(conn.to_bits(), batch.frame(), resolves.len()).ok_or(Reason::Busy)?;
+        for (entry, resolve) in resolves.iter().enumerate() {
+            let place = Place::new(index, entry);
+            self.resolve_one(place, resolve.token(), resolve.amount(), resolve.action());
+        }
+        Ok(())
+    }
+
+    fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
+        self.urgent = true;
+        let conn = conn.to_bits();
+        self.up.try_send(Up::Question { conn, question }).map_err(|_| Reason::Busy)
+    }
+
+    fn refused(&mut self, reason: Reason) {
+        let count: &AtomicU64 = &self.counters.refused[usize::from(reason.as_raw())];
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+impl Service for Worker {
+    type Conn = Session;
+
+    fn woke(&mut self) {
+        self.at = self.purses.at(self.clock.now_ms());
+    }
+
+    fn opened(&mut self, _: ConnId, _: Peer, _: usize) -> Session {
+        Session::default()
+    }
+
+    #[inline]
+    fn received(
+        &mut self,
+        id: ConnId,
+        conn: &mut Session,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        conn.received(id, input, out, self)
+    }
+
+    fn closed(&mut self, _: ConnId, _: Session, _: CloseReason) {}
+
+    fn turn(&mut self, outbox: &mut Outbox<'_, Session>) -> Turn {
+        let now_ms = self.at.now_ms;
+        self.take_down(outbox);
+        self.purses.turn(now_ms);
+        if now_ms >= self.next_tick_ms {
+            self.purses.tick(now_ms);
+            self.next_tick_ms = now_ms + TICK_MS;
+        }
+        self.push_up();
+        self.write_resolved(outbox);
+        self.publish();
+        Turn { wait_ms_max: IDLE_MS, spin: false, drained: self.waiting.is_empty() }
+    }
+}

@@ -1,0 +1,96 @@
+//! `weir stat`: the live counters of a running node.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum StatError {
+    /// Nobody said where the node is.
+    #[error("{path}: {text}; is a node running on this data folder? Give --data or --target")]
+    NoAddress {
+        /// The file that should say it.
+        path: String,
+        /// What is wrong with it.
+        text: String,
+    },
+    /// The node cannot be reached.
+    #[error("node at {address}: {source}; is it running?")]
+    Unreachable {
+        /// Its admin address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It answers, but not with figures.
+    #[error("node at {address}: {text}")]
+    Refused {
+        /// Its admin address.
+        address: SocketAddr,
+        /// Its answer.
+        text: String,
+    },
+}
+
+/// The admin address of the node that runs on a data folder.
+///
+/// # Errors
+/// There is none, or the file that says it cannot be read.
+pub fn address_of(data: &Path) -> Result<SocketAddr, StatError> {
+    let path = data.join("addresses.json");
+    let wrong = |text: String| StatError::NoAddress { path: path.display().to_string(), text };
+    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let addresses: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let admin = addresses.get("admin").and_then(Value::as_str).and_then(|admin| admin.parse().ok());
+    admin.ok_or_else(|| wrong("has no admin address".into()))
+}
+
+/// Asks a node for its counters, and for the books of one budget.
+///
+/// # Errors
+/// [`StatError`].
+pub fn fetch(address: SocketAddr, budget: Option<u64>) -> Result<Value, StatError> {
+    let path = budget.map_or("/stat".to_string(), |id| format!("/stat?budget={id}"));
+    let answer =
+        get(address, &path).map_err(|source| StatError::Unreachable { address, source })?;
+    let refused = |text: String| StatError::Refused { address, text };
+    let (head, body) =
+        answer.split_once("\r\n\r\n").ok_or_else(|| refused("no HTTP answer".into()))?;
+    let value: Value = serde_json::from_str(body).map_err(|error| refused(error.to_string()))?;
+    if head.starts_with("HTTP/1.0 200") || head.starts_with("HTTP/1.1 200") {
+        return Ok(value);
+    }
+    Err(refused(value.get("detail").and_then(Value::as_str).unwrap_or(head).to_string()))
+}
+
+/// One request of HTTP/1.0, which ends with the connection.
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let limit = Duration::from_secs(15);
+    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The figures for people.
+pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    print_value("", stat, out)
+}
+
+fn print_value(name: &str, value: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(key, value)| {
+            let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            print_value(&name, value, out)
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| print_value(name, item, out)),
+        Value::String(text) => writeln!(out, "{name:<40} {text}"),
+        other => writeln!(out, "{name:<40} {other}"),
+    }
+}

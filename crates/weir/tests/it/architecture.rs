@@ -1,0 +1,205 @@
+//! The rules of ARCHITECTURE.md, checked: who may depend on whom, what pure crates do without, and that the page
+//! names every crate there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Usable by every family.
+const UNITS: [&str; 4] = ["money", "wire", "probe", "table"];
+/// Pure: no I/O, no threads, no clock, no randomness.
+const PURE: [&str; 6] = ["money", "wire", "table", "gate-pacing", "gate-auction", "ledger"];
+/// Where `unsafe` may stand.
+const UNSAFE: [&str; 3] = ["door-transport", "table", "vault"];
+/// The one crate that knows all families.
+const COMPOSER: &str = "weir";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Crate name to its folder.
+fn crates(folder: &str) -> BTreeMap<String, PathBuf> {
+    let entries =
+        std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let crates = entries.filter(|path| path.join("Cargo.toml").is_file());
+    crates.map(|path| (path.file_name().unwrap().to_str().unwrap().to_string(), path)).collect()
+}
+
+fn manifest(folder: &Path) -> toml::Table {
+    std::fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap()
+}
+
+/// Crates of this workspace that a crate depends on when it is built (tests aside).
+fn own_dependencies(folder: &Path, own: &BTreeSet<String>) -> BTreeSet<String> {
+    let manifest = manifest(folder);
+    let table = manifest.get("dependencies").and_then(toml::Value::as_table);
+    table
+        .into_iter()
+        .flat_map(toml::Table::keys)
+        .filter(|name| own.contains(*name))
+        .cloned()
+        .collect()
+}
+
+fn family(name: &str) -> &str {
+    name.split('-').next().unwrap()
+}
+
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
+
+/// The part of a file that is built into the product: without its tests and comments.
+fn product_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let product = text.split("#[cfg(test)]").next().unwrap();
+    product.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+#[test]
+fn folder_names_are_crate_names() {
+    for folder in ["crates", "proof"] {
+        for (name, path) in crates(folder) {
+            let package = manifest(&path)["package"]["name"].as_str().unwrap().to_string();
+            assert!(package == name || name == "fuzz", "{} is called {package}", path.display());
+        }
+    }
+}
+
+#[test]
+fn families_depend_on_units_only() {
+    let crates = crates("crates");
+    let own: BTreeSet<String> = crates.keys().cloned().collect();
+    for (name, path) in &crates {
+        if name == COMPOSER {
+            continue;
+        }
+        for dependency in own_dependencies(path, &own) {
+            let unit = UNITS.contains(&dependency.as_str());
+            let same_family =
+                family(name) == family(&dependency) && !UNITS.contains(&name.as_str());
+            assert!(
+                unit || same_family,
+                "{name} depends on {dependency}: a family depends on the units ({UNITS:?}) and itself; only {COMPOSER} composes"
+            );
+        }
+    }
+}
+
+#[test]
+fn pure_crates_have_no_clock_io_or_threads() {
+    let banned = [
+        "std::fs",
+        "std::net",
+        "std::thread",
+        "std::process",
+        "std::io",
+        "std::env",
+        "Instant::now",
+        "SystemTime",
+        "println!",
+        "eprintln!",
+        "getrandom",
+        "HashMap::new",
+        "RandomState",
+    ];
+    let crates = crates("crates");
+    for name in PURE.iter().filter_map(|name| crates.get(*name)) {
+        for (path, text) in sources(name) {
+            for (line, content) in product_lines(&text) {
+                for word in banned {
+                    assert!(
+                        !content.contains(word),
+                        "{}:{}: {word} in a pure crate",
+                        path.display(),
+                        line + 1
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_may() {
+    for (name, path) in crates("crates") {
+        for (file, text) in sources(&path) {
+            let found = product_lines(&text).find(|(_, line)| {
+                line.contains("unsafe {")
+                    || line.contains("unsafe fn")
+                    || line.contains("unsafe impl")
+            });
+            if let Some((line, _)) = found {
+                assert!(
+                    UNSAFE.contains(&name.as_str()),
+                    "{}:{}: unsafe code",
+                    file.display(),
+                    line + 1
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn money_never_touches_a_float() {
+    let crates = crates("crates");
+    for name in ["money", "ledger", "gate-pacing"] {
+        for (path, text) in sources(&crates[name]) {
+            for (line, content) in product_lines(&text) {
+                let float = content.contains("f64") || content.contains("f32");
+                assert!(!float, "{}:{}: a float in {name}", path.display(), line + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn architecture_names_every_crate_and_no_other() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut named = BTreeSet::new();
+    let map = page.split("## Code map").nth(1).expect("a code map").split("\n## ").next().unwrap();
+    for line in map.lines().filter(|line| line.starts_with("| `")) {
+        named.insert(line.split('`').nth(1).unwrap().to_string());
+    }
+    let mut there: BTreeSet<String> = crates("crates").into_keys().collect();
+    there.extend(crates("proof").into_keys().map(|name| format!("proof/{name}")));
+    assert_eq!(
+        named, there,
+        "the code map of ARCHITECTURE.md and the folders of crates/ and proof/"
+    );
+}
+
+#[test]
+fn readme_shows_the_commands() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for command in ["make run", "make test", "make bench", "make demo"] {
+        assert!(readme.contains(command), "README.md does not show `{command}`");
+    }
+}
+
+#[test]
+fn licences_are_on_the_list() {
+    let lock: toml::Table =
+        std::fs::read_to_string(root().join("Cargo.lock")).unwrap().parse().unwrap();
+    let names: Vec<&str> =
+        lock["package"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    for banned in ["openssl", "openssl-sys", "native-tls", "chrono", "rust_decimal"] {
+        assert!(
+            !names.contains(&banned),
+            "{banned} is in the tree; deny.toml says why it must not be"
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the whole house: the architecture, and the node as its users drive it.
+
+mod architecture;

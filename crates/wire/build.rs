@@ -1,0 +1,45 @@
+//! Generates the codecs of the batch protocol from its schema into `OUT_DIR`; nothing generated is kept in git.
+//!
+//! The same generator also translates the small schemas under `tests/schema/`: two versions of one protocol, which
+//! prove that an old reader and a new writer understand each other and the reverse.
+
+// A build script talks to cargo by printing.
+#![allow(clippy::print_stdout)]
+
+#[path = "build/mod.rs"]
+mod generator;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// (schema file, name of the generated file, oldest schema version that is still understood)
+const SCHEMAS: [(&str, &str, u16); 3] = [
+    ("../../schema/weir.xml", "weir.rs", 1),
+    ("tests/schema/evolve_old.xml", "evolve_old.rs", 1),
+    ("tests/schema/evolve_new.xml", "evolve_new.rs", 1),
+];
+
+fn main() -> ExitCode {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
+    let Some(folder_out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else {
+        eprintln!("OUT_DIR is not set: this program is a build script, cargo runs it");
+        return ExitCode::FAILURE;
+    };
+    for (file, name, version_min) in SCHEMAS {
+        println!("cargo:rerun-if-changed={file}");
+        if let Err(problem) = translate(Path::new(file), &folder_out.join(name), version_min) {
+            eprintln!("{problem}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn translate(file: &Path, out: &Path, version_min: u16) -> Result<(), String> {
+    let shown = file.display();
+    let xml = std::fs::read_to_string(file).map_err(|e| format!("{shown}: cannot read: {e}"))?;
+    let code = generator::generate(&shown.to_string(), &xml, version_min)
+        .map_err(|problem| problem.to_string())?;
+    std::fs::write(out, code).map_err(|e| format!("{}: cannot write: {e}", out.display()))
+}

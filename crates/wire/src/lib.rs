@@ -1,0 +1,56 @@
+//! The batch protocol: frames and zero-copy views, generated from `schema/weir.xml` when the crate is compiled.
+//!
+//! A frame is a framing header (FIX Simple Open Framing Header), an SBE message header, a root block of fixed fields,
+//! repeating groups of fixed entries, and variable-length data; `docs/formats.md` draws the bytes.
+//!
+//! - **Reading**: [`frame::split`] cuts a stream of bytes into frames. [`Message::decode`] checks a whole frame once,
+//!   every length and count of it, and hands out a view; from then on reads are plain loads from the buffer.
+//! - **Writing**: each message has a module with `encode`, which writes into a buffer of the caller, in order, and
+//!   `encoded_len`, which says how much room that takes. Nothing is allocated.
+//!
+//! For each message `Xyz` of the schema there is a view [`Xyz<'_>`](Decide), also reachable through [`Message`], and a
+//! module [`xyz`](decide) with `Block` (the fixed fields), one type for the entries of each group (`asks` -> `Ask`;
+//! `Item` where that name is taken), `encode` and `encoded_len`. Enums and sets of the schema are plain types
+//! ([`Verdict`], [`DecideFlags`]).
+//!
+//! ```
+//! use wire::{Message, decide};
+//!
+//! let mut buf = [0; 256];
+//! let block = decide::Block::new(7, wire::DecideFlags::REMEMBER);
+//! let ask = decide::Ask::new(1, 42, 1_500_000, 0, *b"USD\0", 0, 0);
+//! let len = decide::encode(&mut buf, &block)?.asks(&[ask])?.finish();
+//!
+//! let Message::Decide(batch) = Message::decode(&buf[..len])? else { panic!("another message") };
+//! assert_eq!(batch.frame(), 7);
+//! for ask in batch.asks() {
+//!     assert_eq!((ask.budget_id(), ask.amount()), (42, 1_500_000));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A stranger's bytes can make decoding fail with a [`FrameError`]; they never make it panic, and nothing here is
+//! `unsafe`.
+
+#![forbid(unsafe_code)]
+
+// Generated code says `::wire::...`, so that it also compiles outside of this crate (the tests do that).
+extern crate self as wire;
+
+mod error;
+pub mod frame;
+mod group;
+pub mod rt;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
+mod visit;
+
+pub use error::{EncodeError, FrameError};
+pub use frame::{ENCODING_TYPE, FRAME_HEADER_LEN, FRAME_LEN_MIN, Split};
+pub use group::{Entries, Entry, Group};
+pub use visit::Visitor;
+
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/weir.rs"));
+}
+pub use generated::*;

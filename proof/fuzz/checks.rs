@@ -1,0 +1,138 @@
+// What must hold for any bytes at all. The fuzz targets call these functions, and so does the test that replays their
+// corpora in plain `cargo test`.
+
+use wire::frame::{self, Split};
+use wire::{FrameError, Message, Visitor};
+
+/// Longest frame accepted in these checks, in bytes.
+const FRAME_LEN_MAX: u32 = 65_536;
+
+/// One frame: split, decode, touch every field.
+pub(crate) fn frame_decode(data: &[u8]) {
+    let _ = frame::frame_number_hint(data);
+    match frame::split(data, FRAME_LEN_MAX) {
+        Ok(Split::Frame(whole)) => {
+            assert!(whole.len() >= wire::FRAME_LEN_MIN && whole.len() <= data.len());
+            decode(whole);
+        }
+        Ok(Split::Incomplete { need }) => {
+            assert!(need > data.len());
+            assert!(need <= FRAME_LEN_MAX as usize);
+        }
+        Err(error) => explain(error),
+    }
+    decode(data);
+}
+
+/// A stream in chunks (the first byte says how long they are) gives the same frames and the same error as in one piece.
+pub(crate) fn frame_stream(data: &[u8]) {
+    let Some((first, stream)) = data.split_first() else { return };
+    let mut whole = Vec::new();
+    let whole_end = take_frames(stream, &mut whole);
+
+    let (mut pieces, mut pieces_end) = (Vec::new(), Ok(()));
+    let mut waiting = Vec::new();
+    for chunk in stream.chunks(usize::from(*first % 64) + 1) {
+        waiting.extend_from_slice(chunk);
+        let before = pieces.len();
+        pieces_end = take_frames(&waiting, &mut pieces);
+        let used: usize = pieces[before..].iter().map(Vec::len).sum();
+        waiting.drain(..used);
+        if pieces_end.is_err() {
+            break;
+        }
+    }
+    assert_eq!(whole, pieces);
+    assert_eq!(whole_end, pieces_end);
+    whole.iter().for_each(|frame| decode(frame));
+}
+
+fn take_frames(mut stream: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), FrameError> {
+    while let Split::Frame(whole) = frame::split(stream, FRAME_LEN_MAX)? {
+        frames.push(whole.to_vec());
+        stream = &stream[whole.len()..];
+    }
+    Ok(())
+}
+
+fn decode(frame: &[u8]) {
+    match Message::decode(frame) {
+        Ok(message) => {
+            assert_eq!(frame::template_id(frame), Some(message.template_id()));
+            let mut touch = Touch::default();
+            message.visit(&mut touch);
+            assert_eq!(touch.entries_seen, touch.entries_said);
+            encode_again(&message, frame);
+        }
+        Err(error) => explain(error),
+    }
+}
+
+/// Our own encoder gives back the bytes of a frame whose writer had exactly our layout.
+fn encode_again(message: &Message<'_>, frame: &[u8]) {
+    let Message::Decide(decide) = message else { return };
+    let Some(asks) = decide.asks().as_slice() else { return };
+    let mut again = vec![0; wire::decide::encoded_len(asks.len())];
+    let is_full = "encoded_len says how long it is";
+    let encoder = wire::decide::encode(&mut again, decide.block()).expect(is_full);
+    // Version and block length may differ from ours, the content may not.
+    if asks.len() <= 65_534 {
+        encoder.asks(asks).expect(is_full).finish();
+        assert_eq!(Message::decode(&again).expect("our own frame").name(), "Decide");
+        if frame.len() == again.len() && frame[..14] == again[..14] {
+            assert_eq!(frame, again);
+        }
+    }
+}
+
+fn explain(error: FrameError) {
+    assert!(!error.to_string().is_empty());
+    let _ = error.reason();
+}
+
+/// Looks at every byte of every field.
+#[derive(Default)]
+struct Touch {
+    sum: u64,
+    entries_said: usize,
+    entries_seen: usize,
+}
+
+impl Touch {
+    fn add(&mut self, bytes: &[u8]) {
+        self.sum = bytes
+            .iter()
+            .fold(self.sum, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    }
+}
+
+impl Visitor for Touch {
+    fn number(&mut self, _name: &'static str, value: i128) {
+        self.add(&value.to_le_bytes());
+    }
+
+    fn choice(&mut self, _name: &'static str, raw: u8, _label: Option<&'static str>) {
+        self.add(&[raw]);
+    }
+
+    fn bytes(&mut self, _name: &'static str, value: &[u8]) {
+        self.add(value);
+    }
+
+    fn text(&mut self, _name: &'static str, value: &[u8]) {
+        let _ = std::str::from_utf8(value);
+        self.add(value);
+    }
+
+    fn group(&mut self, _name: &'static str, len: usize) {
+        self.entries_said += len;
+    }
+
+    fn entry(&mut self) {
+        self.entries_seen += 1;
+    }
+
+    fn group_end(&mut self) {
+        std::hint::black_box(self.sum);
+    }
+}

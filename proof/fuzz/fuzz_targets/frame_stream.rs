@@ -1,0 +1,8 @@
+//! A stream of any bytes in chunks: see `checks.rs`.
+#![no_main]
+
+#[allow(dead_code)] // shared with the other target
+#[path = "../checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::frame_stream(data));

@@ -1,0 +1,244 @@
+//! One connection of the readiness loop: its buffers and its frames in flight.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+
+use mio::net::TcpStream;
+use wire::{Action, DecideFlags, decide, resolve};
+
+use crate::notices::{Kind, Notice, Waiting};
+
+/// First size of a read buffer: all answers of a wake-up, usually, in one read.
+const READ_LEN: usize = 128 << 10;
+/// Unsent bytes beyond which no further frame of asks is encoded: the node does not read.
+pub(crate) const UNSENT_LEN_MAX: usize = 1 << 20;
+/// Frames of asks in flight on one connection in open loop; beyond it frames wait, and their waiting counts.
+pub(crate) const OPEN_IN_FLIGHT_MAX: u64 = 4_096;
+/// Frames of notices in flight on one connection.
+pub(crate) const NOTICE_FRAMES_MAX: usize = 16;
+
+/// A frame of asks that waits for its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Flight {
+    /// Its number; 0 where the place is free.
+    pub frame: u64,
+    /// First row of the table.
+    pub first: usize,
+    /// When it was due (open loop) or written (closed loop), ns since the start of the run.
+    pub from_ns: u64,
+    /// When it was written.
+    pub sent_ns: u64,
+}
+
+/// A frame of notices that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct NoticeFlight {
+    /// Its number.
+    pub frame: u64,
+    /// When it was written, ns since the start of the run.
+    pub sent_ns: u64,
+    /// What is in it, in order.
+    pub notices: Vec<Notice>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    /// The socket, non-blocking.
+    pub stream: TcpStream,
+    /// Still usable.
+    pub alive: bool,
+    /// Bytes to send, from `out_sent` on.
+    out: Vec<u8>,
+    out_len: usize,
+    out_sent: usize,
+    /// Bytes read but not yet understood: `input[..filled]`.
+    pub input: Vec<u8>,
+    /// See `input`.
+    pub filled: usize,
+    ring: Vec<Flight>,
+    sequence: u64,
+    /// Frames of asks in flight.
+    pub in_flight: u64,
+    /// Frames of notices in flight, oldest first.
+    pub notice_flights: VecDeque<NoticeFlight>,
+    /// Notices not yet sent.
+    pub waiting: Waiting,
+    spare: Vec<Vec<Notice>>,
+}
+
+/// Numbers of frames of notices are odd, those of asks even.
+pub(crate) const fn is_notice_frame(frame: u64) -> bool {
+    frame & 1 == 1
+}
+
+impl Conn {
+    /// A connection that may have `in_flight_max` frames of asks in flight.
+    pub(crate) fn new(stream: TcpStream, in_flight_max: u64) -> Self {
+        let places = usize::try_from(in_flight_max.next_power_of_two()).unwrap_or(1 << 16);
+        Self {
+            stream,
+            alive: true,
+            out: Vec::new(),
+            out_len: 0,
+            out_sent: 0,
+            input: vec![0; READ_LEN],
+            filled: 0,
+            ring: vec![Flight::default(); places],
+            sequence: 0,
+            in_flight: 0,
+            notice_flights: VecDeque::new(),
+            waiting: Waiting::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Whether another frame of asks may be encoded: fewer than `depth` in flight, its place is free, the node reads.
+    #[inline]
+    pub(crate) fn has_room(&self, depth: u64) -> bool {
+        let next = self.sequence + 1;
+        self.alive
+            && self.in_flight < depth
+            && self.ring[self.place(next << 1)].frame == 0
+            && self.out_len - self.out_sent < UNSENT_LEN_MAX
+    }
+
+    /// Encodes a frame of asks from consecutive rows, with their request ids changed by `id_xor`.
+    #[inline]
+    pub(crate) fn ask(
+        &mut self,
+        rows: &[decide::Ask],
+        flags: DecideFlags,
+        id_xor: u64,
+        mut flight: Flight,
+    ) -> Result<(), wire::EncodeError> {
+        self.sequence += 1;
+        let frame = self.sequence << 1;
+        let buf = self.room(decide::encoded_len(rows.len()));
+        let (asks, encoder) =
+            decide::encode(buf, &decide::Block::new(frame, flags))?.asks_mut(rows.len())?;
+        asks.copy_from_slice(rows);
+        for ask in asks {
+            ask.set_request_id(ask.request_id() ^ id_xor);
+        }
+        self.out_len += encoder.finish();
+        flight.frame = frame;
+        let place = self.place(frame);
+        self.ring[place] = flight;
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Takes the flight that an answer names; `None` if there is none.
+    #[inline]
+    pub(crate) fn answered(&mut self, frame: u64) -> Option<Flight> {
+        let place = self.place(frame);
+        let flight = self.ring[place];
+        if flight.frame != frame || frame == 0 {
+            return None;
+        }
+        self.ring[place].frame = 0;
+        self.in_flight -= 1;
+        Some(flight)
+    }
+
+    /// Encodes a frame of notices.
+    pub(crate) fn notify(
+        &mut self,
+        notices: Vec<Notice>,
+        sent_ns: u64,
+    ) -> Result<(), wire::EncodeError> {
+        self.sequence += 1;
+        let frame = self.sequence << 1 | 1;
+        let buf = self.room(resolve::encoded_len(notices.len()));
+        let (entries, encoder) =
+            resolve::encode(buf, &resolve::Block::new(frame))?.resolves_mut(notices.len())?;
+        for (entry, notice) in entries.iter_mut().zip(&notices) {
+            let (action, amount) = match notice.kind {
+                Kind::Confirm => (Action::Confirm, 0),
+                Kind::Settle | Kind::Again { .. } => (Action::Settle, notice.price),
+                Kind::Release => (Action::Release, 0),
+            };
+            *entry = resolve::Item::new(notice.token, amount, action);
+        }
+        self.out_len += encoder.finish();
+        self.notice_flights.push_back(NoticeFlight { frame, sent_ns, notices });
+        Ok(())
+    }
+
+    /// Takes the frame of notices that an answer names.
+    pub(crate) fn notices_answered(&mut self, frame: u64) -> Option<NoticeFlight> {
+        let at = self.notice_flights.iter().position(|flight| flight.frame == frame)?;
+        self.notice_flights.remove(at)
+    }
+
+    /// An empty list of notices, used before if possible.
+    pub(crate) fn spare_list(&mut self) -> Vec<Notice> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Gives a list back.
+    pub(crate) fn give_back(&mut self, mut list: Vec<Notice>) {
+        list.clear();
+        self.spare.push(list);
+    }
+
+    /// Nothing waits, nothing is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.notice_flights.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Writes what it can, in one system call where the socket takes it; returns the bytes written.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> io::Result<usize> {
+        let begin = self.out_sent;
+        while self.out_sent < self.out_len {
+            match self.stream.write(&self.out[self.out_sent..self.out_len]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.out_sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let written = self.out_sent - begin;
+        if self.out_sent == self.out_len {
+            (self.out_sent, self.out_len) = (0, 0);
+        }
+        Ok(written)
+    }
+
+    /// Reads once; `None` where nothing is there. The flag says that more may be waiting.
+    #[inline]
+    pub(crate) fn read(&mut self) -> io::Result<Option<(usize, bool)>> {
+        loop {
+            match self.stream.read(&mut self.input[self.filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    self.filled += n;
+                    // A short read of a stream means that it is drained; the next byte wakes us again (epoll(7)).
+                    return Ok(Some((n, self.filled == self.input.len())));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// `len` bytes behind what is already to be sent.
+    #[inline]
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let end = self.out_len + len;
+        if self.out.len() < end {
+            self.out.resize(end.next_power_of_two(), 0);
+        }
+        &mut self.out[self.out_len..end]
+    }
+
+    #[inline]
+    fn place(&self, frame: u64) -> usize {
+        let sequence = usize::try_from(frame >> 1).unwrap_or(0);
+        sequence & (self.ring.len() - 1)
+    }
+}

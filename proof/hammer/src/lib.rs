@@ -1,0 +1,62 @@
+//! The load tool that audits what it was promised.
+//!
+//! [`run`] opens connections to a node's batch door, asks as fast as answers come (closed loop) or on a timetable (open
+//! loop), settles a share of what it is granted, and keeps its own books beside the node's. Every second and at the end
+//! it compares the two with each other and with the limits. See `docs/hammer.md`.
+//!
+//! Where to look: `engine` is the sending thread and its hot loop, `resolve` its settling half, `audit` the rules,
+//! `run` the order of things.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod asks;
+mod audit;
+mod conn;
+mod control;
+mod cpu;
+mod engine;
+mod error;
+mod latency;
+mod notices;
+pub mod openrtb;
+mod plan;
+mod progress;
+mod random;
+mod report;
+mod resolve;
+mod run;
+mod schedule;
+mod tally;
+
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+
+pub use args::{AMOUNT_MICROS_MAX, AmountRange, Args, BATCH_MAX, CONNECTIONS_MAX, DEPTH_MAX};
+pub use engine::NoticeCounts;
+pub use error::HammerError;
+pub use latency::Quantiles;
+pub use report::{OpenRtbReport, Report, ScheduleReport};
+pub use run::run;
+
+/// All of `weir hammer`: runs (or generates requests), prints to `out` and returns the process exit code. An error of
+/// the run is printed to standard error.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn main(args: &Args, stop: &AtomicBool, out: &mut dyn Write) -> io::Result<u8> {
+    if let Some(count) = args.generate_openrtb {
+        for line in openrtb::generate(args.seed, count) {
+            writeln!(out, "{line}")?;
+        }
+        return Ok(0);
+    }
+    match run(args, stop) {
+        Ok(report) if args.json => report.print_json(out).map(|()| report.exit_code()),
+        Ok(report) => report.print_table(out).map(|()| report.exit_code()),
+        Err(e) => {
+            writeln!(io::stderr(), "weir hammer: {e}")?;
+            Ok(e.exit_code())
+        }
+    }
+}

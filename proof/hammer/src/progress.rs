@@ -1,0 +1,228 @@
+//! What is shown while a run goes on, on standard error.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::Ordering;
+
+use wire::Verdict;
+
+use crate::args::Args;
+use crate::latency::Quantiles;
+use crate::report::{by_count, grouped, percent};
+use crate::tally::Tally;
+
+/// Lines of the live block.
+const BLOCK_LINES: usize = 5;
+
+/// Sums over the threads at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Moment {
+    /// Seconds since the start.
+    pub at_s: f64,
+    /// Asks answered.
+    pub decisions: u64,
+    /// Asks granted.
+    pub granted: u64,
+    /// Refusals by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Settles acknowledged.
+    pub settles: u64,
+}
+
+/// What the last audit saw, over all budgets, in micros.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Books {
+    /// Settled, over and late since the start of the run.
+    pub spent: i128,
+    /// In holds now.
+    pub held: i128,
+    /// Above limits, so far.
+    pub over: i64,
+}
+
+impl Moment {
+    /// Reads the tallies.
+    #[must_use]
+    pub(crate) fn read(tallies: &[Tally], at_s: f64) -> Self {
+        let mut moment = Self { at_s, ..Self::default() };
+        for tally in tallies {
+            moment.decisions += tally.decisions.load(Ordering::Acquire);
+            moment.settles += tally.settles.load(Ordering::Acquire);
+            for (code, counter) in (0_u8..).zip(&tally.verdicts) {
+                let count = counter.load(Ordering::Acquire);
+                match Verdict::from_raw(code) {
+                    _ if count == 0 => {}
+                    Some(Verdict::Granted) => moment.granted += count,
+                    Some(verdict) => *moment.refused.entry(verdict.name()).or_default() += count,
+                    None => *moment.refused.entry("unknown_verdict").or_default() += count,
+                }
+            }
+        }
+        moment
+    }
+}
+
+/// The progress display.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    style: Style,
+    terminal: bool,
+    drawn: bool,
+    last: Moment,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    None,
+    Line,
+    Block,
+}
+
+impl Progress {
+    /// As the flags say.
+    #[must_use]
+    pub(crate) fn new(args: &Args) -> Self {
+        let style = match (args.quiet, args.live) {
+            (true, _) => Style::None,
+            (_, true) => Style::Block,
+            _ => Style::Line,
+        };
+        let terminal = std::io::stderr().is_terminal();
+        Self { style, terminal, drawn: false, last: Moment::default() }
+    }
+
+    /// Shows a moment. A broken standard error is no reason to stop a run.
+    pub(crate) fn show(&mut self, now: Moment, latency: &Quantiles, books: &Books) {
+        let text = match self.style {
+            Style::None => return,
+            Style::Line => line(&self.last, &now, latency, books),
+            Style::Block => block(&self.last, &now, latency, books),
+        };
+        let mut err = std::io::stderr().lock();
+        let _ = match (self.terminal, self.style) {
+            (true, Style::Line) => write!(err, "\r{text}\x1b[K"),
+            (true, _) => {
+                let up = if self.drawn { BLOCK_LINES } else { 0 };
+                redraw(&mut err, up, &text)
+            }
+            (_, Style::Block) => write!(err, "{text}"),
+            _ => writeln!(err, "{text}"),
+        };
+        let _ = err.flush();
+        self.drawn = true;
+        self.last = now;
+    }
+
+    /// Ends the line, so that what follows begins on its own.
+    pub(crate) fn end(&self) {
+        if self.terminal && self.drawn && self.style == Style::Line {
+            let _ = writeln!(std::io::stderr().lock());
+        }
+    }
+}
+
+/// Goes up over the last block and writes the new one, clearing what was longer.
+fn redraw(err: &mut dyn Write, up: usize, text: &str) -> std::io::Result<()> {
+    if up > 0 {
+        write!(err, "\x1b[{up}A")?;
+    }
+    write!(err, "{}", text.replace('\n', "\x1b[K\n"))
+}
+
+fn per_s(last: &Moment, now: &Moment) -> u64 {
+    let seconds = (now.at_s - last.at_s).max(1e-3);
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate for the eye"
+    )]
+    let rate = ((now.decisions - last.decisions) as f64 / seconds) as u64;
+    rate
+}
+
+/// Refusals of the interval, the most frequent three.
+fn refusals(last: &Moment, now: &Moment) -> String {
+    let mut since = now.refused.clone();
+    for (reason, count) in &mut since {
+        *count -= last.refused.get(reason).copied().unwrap_or(0).min(*count);
+    }
+    let asked = now.decisions - last.decisions;
+    let shown: Vec<String> = by_count(&since)
+        .into_iter()
+        .filter(|&(_, count)| count > 0)
+        .take(3)
+        .map(|(reason, count)| format!("{reason} {}", percent(count, asked)))
+        .collect();
+    if shown.is_empty() { "none".into() } else { shown.join(", ") }
+}
+
+fn line(last: &Moment, now: &Moment, latency: &Quantiles, books: &Books) -> String {
+    format!(
+        "{:6.1} s  {:>12}/s  p99 {:>8.1} us  granted {}  refused {}  settles {}  over {}",
+        now.at_s,
+        grouped(per_s(last, now)),
+        latency.p99,
+        percent(now.granted - last.granted, now.decisions - last.decisions),
+        refusals(last, now),
+        grouped(now.settles),
+        books.over
+    )
+}
+
+fn block(last: &Moment, now: &Moment, latency: &Quantiles, books: &Books) -> String {
+    let money =
+        |micros: i128| format!("{}.{:06}", micros / 1_000_000, (micros % 1_000_000).unsigned_abs());
+    let lines: [String; BLOCK_LINES] = [
+        format!(
+            "{:6.1} s   {} decisions/s   ({} so far)",
+            now.at_s,
+            grouped(per_s(last, now)),
+            grouped(now.decisions)
+        ),
+        format!(
+            "  latency   p50 {:.1} us   p99 {:.1} us   max {:.1} us",
+            latency.p50, latency.p99, latency.max
+        ),
+        format!("  spent     {}   in {} settles", money(books.spent), grouped(now.settles)),
+        format!("  held      {}   over {} micros", money(books.held), books.over),
+        format!(
+            "  granted   {}   refused: {}",
+            percent(now.granted - last.granted, now.decisions - last.decisions),
+            refusals(last, now)
+        ),
+    ];
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments() -> (Moment, Moment) {
+        let refused = BTreeMap::from([("paced", 10), ("busy", 5)]);
+        let last = Moment { at_s: 1.0, decisions: 100, granted: 85, refused, settles: 1 };
+        let refused = BTreeMap::from([("paced", 30), ("busy", 5), ("exhausted", 40)]);
+        let now = Moment { at_s: 2.0, decisions: 300, granted: 225, refused, settles: 12 };
+        (last, now)
+    }
+
+    #[test]
+    fn a_line_shows_the_interval_not_the_whole_run() {
+        let (last, now) = moments();
+        let text = line(&last, &now, &Quantiles::default(), &Books::default());
+        assert!(text.contains("200/s"), "{text}");
+        assert!(text.contains("granted 70.0 %"), "{text}");
+        assert!(text.contains("exhausted 20.0 %, paced 10.0 %"), "{text}");
+        assert!(!text.contains("busy"), "nothing was busy in this second: {text}");
+    }
+
+    #[test]
+    fn the_block_has_as_many_lines_as_it_goes_up() {
+        let (last, now) = moments();
+        let books = Books { spent: 1_500_000, held: 2, over: 0 };
+        let text = block(&last, &now, &Quantiles::default(), &books);
+        assert_eq!(text.lines().count(), BLOCK_LINES);
+        assert!(text.contains("1.500000") && text.contains("0.000002"), "{text}");
+    }
+}

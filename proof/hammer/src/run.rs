@@ -1,0 +1,549 @@
+//! A run from beginning to end: handshake, load, audits, drain, last audit, report.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use wire::Reason;
+
+use crate::HammerError;
+use crate::args::Args;
+use crate::asks::{AskTable, Draw, Shares};
+use crate::audit::{Auditor, Reading, Row};
+use crate::control::{Caller, Control, Totals, Welcome};
+use crate::engine::{Engine, NoticeCounts, Outcome};
+use crate::latency::{Quantiles, histogram};
+use crate::openrtb;
+use crate::plan::Plan;
+use crate::progress::{Books, Moment, Progress};
+use crate::report::{OpenRtbReport, Report, ScheduleReport};
+use crate::tally::{Tally, snapshot};
+
+/// Between two looks at the threads.
+const TICK: Duration = Duration::from_millis(10);
+/// Between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// How long the node's totals may take to agree after the last answer.
+const TOTALS_SETTLE: Duration = Duration::from_secs(2);
+
+/// Loads the target as `args` say, and audits it. Setting `stop` ends the load early; draining and the last audit still
+/// happen.
+///
+/// # Errors
+/// The run could not be made: wrong usage, no node there, a refused handshake, nothing to ask. What goes wrong during
+/// the run is in the report.
+pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
+    args.check()?;
+    let mut control = Control::connect(caller(args, 0)?)?;
+    check_welcome(args, &control.welcome)?;
+    let base = control.books()?;
+    let ids: Vec<u64> = match args.budgets {
+        Some(n) => (1..=u64::from(n)).collect(),
+        None => base.iter().map(|row| row.id).collect(),
+    };
+    if ids.is_empty() {
+        return Err(HammerError::NoBudgets);
+    }
+    let (table, mapped) = table(args, &ids, &base)?;
+    let plan = Plan::new(args, &control.welcome, table, &ids);
+    let streams = connect_all(args)?;
+    let tallies: Vec<Tally> = (0..args.threads).map(|_| Tally::new(ids.len())).collect();
+    let totals = control.totals()?;
+    let auditor = Auditor::new(&base, &ids, plan.hold_sure_ns, args.exclusive);
+    let start = Instant::now();
+    let supervisor = Supervisor {
+        control,
+        auditor,
+        tallies: &tallies,
+        budgets: ids.len(),
+        start,
+        latency: histogram(),
+        progress: Progress::new(args),
+        base_spent: spent(&base),
+        books: Books::default(),
+        faults: Vec::new(),
+        totals_before: totals,
+        totals_loaded: None,
+    };
+    let (outcomes, done) = load(args, &plan, &tallies, streams, stop, start, supervisor)?;
+    Ok(report(args, ids.len(), mapped, &tallies, &outcomes, done))
+}
+
+fn caller(args: &Args, client_id: u64) -> Result<Caller<'_>, HammerError> {
+    let (target, auth, timeout) = (args.target()?, args.auth.as_str(), args.timeout);
+    Ok(Caller { target, auth, client_id, timeout })
+}
+
+/// What can only be judged with the node's limits in hand.
+fn check_welcome(args: &Args, welcome: &Welcome) -> Result<(), HammerError> {
+    if args.batch > welcome.batch_max {
+        return Err(HammerError::Usage {
+            flag: "batch",
+            found: args.batch.to_string(),
+            expected: format!("at most {}, what the node takes", welcome.batch_max),
+        });
+    }
+    let hold = Duration::from_millis(u64::from(welcome.hold_ms));
+    if args.settle_delay >= hold {
+        return Err(HammerError::Usage {
+            flag: "settle-delay",
+            found: format!("{:?}", args.settle_delay),
+            expected: format!(
+                "less than a hold lives at this node, {hold:?} (for late settles: --late)"
+            ),
+        });
+    }
+    Ok(())
+}
+
+fn table(
+    args: &Args,
+    ids: &[u64],
+    base: &[Row],
+) -> Result<(AskTable, Option<OpenRtbReport>), HammerError> {
+    let shares = Shares {
+        win: args.win,
+        confirm: args.confirm,
+        price: args.price_share,
+        loss_notice_lost: args.loss_notice_lost,
+        win_notice_lost: args.win_notice_lost,
+        repeat: args.repeat,
+        over: args.over,
+        late: args.late,
+    };
+    let Some(path) = &args.openrtb else {
+        let (skew, amount, users, seed) = (args.skew, args.amount, args.users, args.seed);
+        let draw = Draw { budgets: ids.len(), skew, amount, users, seed };
+        return Ok((AskTable::synthetic(&draw, &shares, args.batch), None));
+    };
+    let text =
+        std::fs::read(path).map_err(|source| HammerError::File { path: path.clone(), source })?;
+    let units: BTreeMap<u64, [u8; 4]> = base.iter().map(|row| (row.id, row.unit)).collect();
+    let units: Vec<[u8; 4]> =
+        ids.iter().map(|id| units.get(id).copied().unwrap_or_default()).collect();
+    let (asks, mapped) = openrtb::map_lines(&text, &units, args.floor_default);
+    if asks.is_empty() {
+        return Err(HammerError::OpenRtbAllBad {
+            path: path.clone(),
+            lines: mapped.lines,
+            first: mapped.bad_lines.first().cloned().unwrap_or_else(|| "the file is empty".into()),
+        });
+    }
+    Ok((AskTable::replay(&asks, &shares, args.seed, args.batch), Some(mapped)))
+}
+
+/// Opens all connections, and deals them to the threads in turn.
+fn connect_all(args: &Args) -> Result<Vec<Vec<mio::net::TcpStream>>, HammerError> {
+    let mut dealt: Vec<Vec<_>> = (0..args.threads).map(|_| Vec::new()).collect();
+    let threads = u32::from(args.threads);
+    for number in 0..args.connections {
+        let stream = Control::connect(caller(args, u64::from(number) + 1)?)?.into_stream();
+        stream
+            .set_nonblocking(true)
+            .map_err(|source| HammerError::System { what: "a non-blocking socket", source })?;
+        let thread = usize::try_from(number % threads).unwrap_or(0);
+        dealt[thread].push(mio::net::TcpStream::from_std(stream));
+    }
+    Ok(dealt)
+}
+
+/// Runs the threads to their end, with the supervisor beside them.
+fn load(
+    args: &Args,
+    plan: &Plan,
+    tallies: &[Tally],
+    streams: Vec<Vec<mio::net::TcpStream>>,
+    stop: &AtomicBool,
+    start: Instant,
+    mut supervisor: Supervisor<'_>,
+) -> Result<(Vec<Outcome>, Done), HammerError> {
+    let loaded: Vec<AtomicBool> = tallies.iter().map(|_| AtomicBool::new(false)).collect();
+    let system = |source| HammerError::System { what: "a sending thread", source };
+    let outcomes = std::thread::scope(|scope| {
+        let mut handles = Vec::new();
+        for (thread, own) in streams.into_iter().enumerate() {
+            let (tally, loaded) = (&tallies[thread], &loaded[thread]);
+            let core = args.core.map(|first| usize::from(first) + thread);
+            let builder = std::thread::Builder::new().name(format!("hammer-{thread}"));
+            let handle = builder.spawn_scoped(scope, move || {
+                if let Some(id) = core {
+                    core_affinity::set_for_current(core_affinity::CoreId { id });
+                }
+                let result = Engine::new(plan, tally, own, thread as u64, start).run(stop, loaded);
+                loaded.store(true, Ordering::Release);
+                result
+            });
+            handles.push(handle.map_err(system)?);
+        }
+        supervisor.watch(args, &loaded, || handles.iter().all(|h| h.is_finished()));
+        let mut outcomes = Vec::new();
+        for handle in handles {
+            let joined = handle.join().map_err(|_| {
+                system(std::io::Error::other("a sending thread panicked; this is a bug"))
+            })?;
+            outcomes.push(joined.map_err(system)?);
+        }
+        Ok(outcomes)
+    })?;
+    let done = supervisor.finish(&outcomes, args.exclusive);
+    Ok((outcomes, done))
+}
+
+/// The main thread's part of a run.
+struct Supervisor<'a> {
+    control: Control,
+    auditor: Auditor,
+    tallies: &'a [Tally],
+    budgets: usize,
+    start: Instant,
+    latency: Histogram<u64>,
+    progress: Progress,
+    base_spent: i128,
+    books: Books,
+    /// Reasons why the audit cannot be believed, or found something beyond the books.
+    faults: Vec<String>,
+    totals_before: Totals,
+    totals_loaded: Option<(Totals, u64)>,
+}
+
+/// What the supervisor leaves behind.
+struct Done {
+    auditor: Auditor,
+    latency: Histogram<u64>,
+    faults: Vec<String>,
+    server_ns_per_request: Option<f64>,
+}
+
+impl Supervisor<'_> {
+    /// Audits and shows progress until `is_done`.
+    fn watch(&mut self, args: &Args, loaded: &[AtomicBool], is_done: impl Fn() -> bool) {
+        let mut audit_at = args.audit_every;
+        let mut show_at = PROGRESS_EVERY;
+        while !is_done() {
+            std::thread::sleep(TICK);
+            let elapsed = self.start.elapsed();
+            if self.totals_loaded.is_none() && loaded.iter().all(|l| l.load(Ordering::Acquire)) {
+                self.read_loaded_totals();
+            }
+            if !args.audit_every.is_zero() && elapsed >= audit_at {
+                self.audit(false);
+                audit_at = elapsed + args.audit_every;
+            }
+            if elapsed >= show_at {
+                self.show();
+                show_at += PROGRESS_EVERY;
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn reading(&self) -> Reading {
+        let begin_ns = self.now_ns();
+        let sums = snapshot(self.tallies, self.budgets);
+        Reading { sums, begin_ns, end_ns: self.now_ns() }
+    }
+
+    fn audit(&mut self, last: bool) {
+        let low = self.reading();
+        let rows = match self.control.books() {
+            Ok(rows) => rows,
+            Err(e) => return self.fault(format!("the books could not be read: {e}")),
+        };
+        let high = self.reading();
+        let slowest = |tally: &Tally| tally.latency_ns_max.load(Ordering::Acquire);
+        let latency_ns_max = self.tallies.iter().map(slowest).max().unwrap_or(0);
+        self.auditor.check(&rows, &low, &high, latency_ns_max, last);
+        self.books = Books {
+            spent: spent(&rows) - self.base_spent,
+            held: rows.iter().map(|row| i128::from(row.held)).sum(),
+            over: self.auditor.over_micros(),
+        };
+    }
+
+    fn show(&mut self) {
+        let mut interval = histogram();
+        for tally in self.tallies {
+            let _ = interval.add(tally.latency.collect(&mut self.latency));
+        }
+        let moment = Moment::read(self.tallies, self.start.elapsed().as_secs_f64());
+        self.progress.show(moment, &Quantiles::of(&interval), &self.books);
+    }
+
+    /// The node's CPU time while the load ran, without the drain.
+    fn read_loaded_totals(&mut self) {
+        match self.control.totals() {
+            Ok(totals) => self.totals_loaded = Some((totals, totals.decisions)),
+            Err(e) => {
+                self.fault(format!("the totals could not be read: {e}"));
+                self.totals_loaded = Some((self.totals_before, 0));
+            }
+        }
+    }
+
+    fn fault(&mut self, text: String) {
+        if self.faults.len() < 10 && !self.faults.contains(&text) {
+            self.faults.push(text);
+        }
+    }
+
+    fn finish(mut self, outcomes: &[Outcome], exclusive: bool) -> Done {
+        self.audit(true);
+        if exclusive {
+            self.check_totals(outcomes);
+        }
+        self.show();
+        self.progress.end();
+        let before = self.totals_before;
+        let server_ns_per_request = self.totals_loaded.and_then(|(totals, _)| {
+            let cpu_ns = totals.worker_cpu_ns.checked_sub(before.worker_cpu_ns)?;
+            per(cpu_ns, totals.decisions.checked_sub(before.decisions)?)
+        });
+        let Self { auditor, latency, faults, .. } = self;
+        Done { auditor, latency, faults, server_ns_per_request }
+    }
+
+    /// The node's own counters must have moved by what we saw. Its workers publish them now and then: give them time.
+    fn check_totals(&mut self, outcomes: &[Outcome]) {
+        let moment = Moment::read(self.tallies, 0.0);
+        // Answers that a lost connection swallowed are in the node's count but not in ours.
+        let swallowed = outcomes.iter().any(|o| o.lost_answers > 0 || o.errors_count > 0);
+        let flagged = outcomes.iter().map(|o| o.notices.flagged).sum::<u64>();
+        let ours =
+            [("decisions", moment.decisions), ("granted", moment.granted), ("repeats", flagged)];
+        let until = Instant::now() + TOTALS_SETTLE;
+        loop {
+            let (before, totals) = match self.control.totals() {
+                Ok(totals) => (self.totals_before, totals),
+                Err(e) => return self.fault(format!("the totals could not be read: {e}")),
+            };
+            let theirs = [
+                totals.decisions.wrapping_sub(before.decisions),
+                totals.granted.wrapping_sub(before.granted),
+                totals.repeats.wrapping_sub(before.repeats),
+            ];
+            let agrees = |ours: u64, theirs: u64| {
+                if swallowed { theirs >= ours } else { theirs == ours }
+            };
+            if ours.iter().zip(theirs).all(|(own, their)| agrees(own.1, their)) {
+                return;
+            }
+            if Instant::now() >= until {
+                for ((name, own), their) in ours.into_iter().zip(theirs) {
+                    if !agrees(own, their) {
+                        self.fault(format!(
+                            "the node's totals moved by {their} {name}, we saw {own}"
+                        ));
+                    }
+                }
+                return;
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+fn spent(rows: &[Row]) -> i128 {
+    rows.iter().map(|r| i128::from(r.settled) + i128::from(r.over) + i128::from(r.late)).sum()
+}
+
+/// `ns / count`; `None` where nothing was counted or measured.
+fn per(ns: u64, count: u64) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    (count > 0 && ns > 0).then(|| ns as f64 / count as f64)
+}
+
+fn report(
+    args: &Args,
+    budgets: usize,
+    openrtb: Option<OpenRtbReport>,
+    tallies: &[Tally],
+    outcomes: &[Outcome],
+    done: Done,
+) -> Report {
+    let moment = Moment::read(tallies, 0.0);
+    let sum = |get: &dyn Fn(&Tally) -> u64| tallies.iter().map(get).sum::<u64>();
+    let load_ns = outcomes.iter().map(|o| o.load_ns).max().unwrap_or(0);
+    let duration_s = Duration::from_nanos(load_ns).as_secs_f64();
+    let loaded: u64 = outcomes.iter().map(|o| o.decisions_loaded).sum();
+    let notices = add_notices(outcomes);
+    let money = Money::of(&snapshot(tallies, budgets));
+    let duplicates_booked = notices.duplicates.max(done.auditor.unexplained_budgets());
+    let lost_acks = notices.lost + done.auditor.missing_budgets();
+    let lost_answers: u64 = outcomes.iter().map(|o| o.lost_answers).sum();
+    let errors: Vec<String> = outcomes.iter().flat_map(|o| o.errors.clone()).take(20).collect();
+    let over_micros = done.auditor.over_micros();
+    let wrongs = wrongs(over_micros, duplicates_booked, lost_acks, lost_answers, &done, &errors);
+    let cpu_ns: Option<u64> = outcomes.iter().map(|o| o.cpu_ns).sum();
+    let schedule = args.rate.map(|rate| schedule_report(rate, outcomes));
+    let notes = notes(args, &moment, &notices, schedule.as_ref());
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let decisions_per_s = if duration_s > 0.0 { loaded as f64 / duration_s } else { 0.0 };
+    Report {
+        target: args.target.clone().unwrap_or_default(),
+        mode: if args.rate.is_some() { "open" } else { "closed" },
+        duration_s,
+        connections: args.connections,
+        depth: args.depth,
+        batch: args.batch,
+        threads: args.threads,
+        budgets,
+        seed: args.seed,
+        decisions: moment.decisions,
+        decisions_per_s: (decisions_per_s * 10.0).round() / 10.0,
+        granted: moment.granted,
+        granted_micros: money.granted,
+        refused: moment.refused,
+        frames_refused: frames_refused(tallies),
+        frames: sum(&|t| t.frames_sent.load(Ordering::Acquire)),
+        bytes_sent: sum(&|t| t.bytes_sent.load(Ordering::Acquire)),
+        bytes_received: sum(&|t| t.bytes_received.load(Ordering::Acquire)),
+        settled_micros: money.settled,
+        over_settled_micros: money.over,
+        late_micros: money.late,
+        unanswered_micros: money.unanswered,
+        notices,
+        over_micros,
+        duplicates_booked,
+        lost_acks,
+        lost_answers,
+        latency_us: Quantiles::of(&done.latency),
+        notice_latency_us: notice_latency(outcomes),
+        schedule,
+        server_ns_per_request: done.server_ns_per_request,
+        hammer_ns_per_request: cpu_ns.and_then(|ns| per(ns, loaded)),
+        audits: done.auditor.audits,
+        promise_checks: done.auditor.promise_checks,
+        audit: if wrongs.is_empty() { "ok".into() } else { wrongs.join("; ") },
+        errors,
+        notes,
+        openrtb,
+    }
+}
+
+/// All that keeps the audit from being `ok`, in words.
+fn wrongs(
+    over_micros: i64,
+    duplicates_booked: u64,
+    lost_acks: u64,
+    lost_answers: u64,
+    done: &Done,
+    errors: &[String],
+) -> Vec<String> {
+    let counted = [
+        (over_micros > 0).then(|| format!("{over_micros} micros over")),
+        (duplicates_booked > 0).then(|| format!("{duplicates_booked} duplicates booked")),
+        (lost_acks > 0).then(|| format!("{lost_acks} lost acknowledgements")),
+        (lost_answers > 0).then(|| format!("{lost_answers} frames of asks never answered")),
+    ];
+    let unsaid = done.auditor.findings_count - done.auditor.findings.len() as u64;
+    let more = (unsaid > 0).then(|| format!("{unsaid} more findings like these"));
+    counted
+        .into_iter()
+        .flatten()
+        .chain(done.faults.iter().cloned())
+        .chain(done.auditor.findings.iter().cloned())
+        .chain(more)
+        .chain(errors.iter().cloned())
+        .collect()
+}
+
+/// Sums over all budgets, in micros.
+struct Money {
+    granted: i64,
+    settled: i64,
+    over: i64,
+    late: i64,
+    unanswered: i64,
+}
+
+impl Money {
+    fn of(sums: &[crate::tally::Sums]) -> Self {
+        let sum = |get: &dyn Fn(&crate::tally::Sums) -> i64| {
+            sums.iter().fold(0_i64, |all, s| all.saturating_add(get(s)))
+        };
+        Self {
+            granted: sum(&|s| s.granted),
+            settled: sum(&|s| s.settled),
+            over: sum(&|s| s.over),
+            late: sum(&|s| s.late),
+            unanswered: sum(&|s| s.sent - s.answered),
+        }
+    }
+}
+
+fn add_notices(outcomes: &[Outcome]) -> NoticeCounts {
+    outcomes.iter().map(|o| o.notices).fold(NoticeCounts::default(), NoticeCounts::plus)
+}
+
+fn notice_latency(outcomes: &[Outcome]) -> Quantiles {
+    let mut all = histogram();
+    for outcome in outcomes {
+        let _ = all.add(&outcome.notice_latency);
+    }
+    Quantiles::of(&all)
+}
+
+fn frames_refused(tallies: &[Tally]) -> BTreeMap<&'static str, u64> {
+    let mut refused = BTreeMap::new();
+    for tally in tallies {
+        for (code, counter) in (0_u8..).zip(&tally.reasons) {
+            let count = counter.load(Ordering::Acquire);
+            if count > 0 {
+                let name = Reason::from_raw(code).map_or("unknown_reason", Reason::name);
+                *refused.entry(name).or_default() += count;
+            }
+        }
+    }
+    refused
+}
+
+fn schedule_report(rate: u64, outcomes: &[Outcome]) -> ScheduleReport {
+    let mut lag = histogram();
+    for outcome in outcomes {
+        let _ = lag.add(&outcome.lag);
+    }
+    let frames_behind = outcomes.iter().map(|o| o.frames_behind).sum();
+    let frames_skipped = outcomes.iter().map(|o| o.frames_skipped).sum();
+    let lag_us = Quantiles::of(&lag);
+    let behind = lag_us.p99 > 1_000.0 || frames_skipped > lag.len() / 100;
+    ScheduleReport { asked_per_s: rate, frames_behind, frames_skipped, lag_us, behind }
+}
+
+fn notes(
+    args: &Args,
+    moment: &Moment,
+    notices: &NoticeCounts,
+    schedule: Option<&ScheduleReport>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |when: bool, text: String| {
+        if when {
+            notes.push(text);
+        }
+    };
+    note(
+        schedule.is_some_and(|s| s.behind),
+        "the hammer fell behind its schedule: the load was lighter than asked for; latencies still count from the \
+         intended instants"
+            .into(),
+    );
+    note(
+        notices.unsent > 0,
+        format!("{} notices were not sent before the drain ended", notices.unsent),
+    );
+    note(
+        notices.dropped > 0,
+        format!("{} wins were let go: too many notices waited", notices.dropped),
+    );
+    note(notices.put_off > 0, format!("{} notices were put off by the node", notices.put_off));
+    note(
+        moment.granted == 0 && moment.decisions > 0,
+        "nothing was granted: the audit saw no money move".into(),
+    );
+    note(!args.exclusive, "other clients may be active: only lower bounds were audited".into());
+    notes
+}

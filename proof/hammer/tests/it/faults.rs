@@ -1,0 +1,81 @@
+//! Nodes and targets that do not work: clear errors, the right exit code, no hanging.
+
+use std::sync::atomic::AtomicBool;
+
+use hammer::HammerError;
+
+use crate::fake::{Sin, args, hammer, start, start_with};
+
+const RICH: i64 = 1_000_000_000_000;
+
+fn error(node: &crate::fake::Fake, more: &str) -> HammerError {
+    hammer::run(&args(node, more), &AtomicBool::new(false)).unwrap_err()
+}
+
+#[test]
+fn a_closed_connection_is_an_error_of_the_run() {
+    let report = hammer(&start(Sin::Close, 2, RICH), "");
+    assert!(report.errors[0].contains("the node closed it"), "{report:#?}");
+    assert_eq!(report.exit_code(), 1);
+}
+
+#[test]
+fn an_answer_of_another_length_is_an_error_of_the_run() {
+    let report = hammer(&start(Sin::ShortAnswer, 2, RICH), "");
+    assert!(report.errors[0].contains("9 answers to a frame of 10 asks"), "{report:#?}");
+    assert_eq!(report.exit_code(), 1);
+}
+
+#[test]
+fn an_unreachable_target_is_named() {
+    let node = start(Sin::None, 2, RICH);
+    let mut wrong = args(&node, "");
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    wrong.target = Some(free.to_string());
+    let e = hammer::run(&wrong, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(e, HammerError::Unreachable { .. }), "{e}");
+    assert!(e.to_string().contains(&free.to_string()) && e.exit_code() == 1);
+    wrong.target = Some("no-port-here".into());
+    assert!(hammer::run(&wrong, &AtomicBool::new(false)).is_err());
+}
+
+#[test]
+fn a_refused_handshake_says_what_to_do() {
+    let e = error(&start(Sin::RefuseHello, 2, RICH), "");
+    assert!(matches!(e, HammerError::HandshakeRefused { .. }), "{e}");
+    assert!(e.to_string().contains("--auth"), "{e}");
+}
+
+#[test]
+fn another_protocol_is_told() {
+    let e = error(&start(Sin::SpeakHttp, 2, RICH), "");
+    assert!(matches!(e, HammerError::NotOurProtocol { .. }), "{e}");
+}
+
+#[test]
+fn nothing_to_ask_is_told() {
+    assert!(matches!(error(&start(Sin::None, 0, 0), ""), HammerError::NoBudgets));
+}
+
+#[test]
+fn limits_of_the_node_are_usage_errors() {
+    let node = start_with(Sin::None, 2, RICH, 100);
+    for (flags, flag) in [("--batch 65", "batch"), ("--settle-delay 100ms", "settle-delay")] {
+        let e = error(&node, flags);
+        assert!(e.to_string().contains(flag) && e.exit_code() == 2, "{e}");
+    }
+}
+
+#[test]
+fn a_file_of_nonsense_is_an_error() {
+    let node = start(Sin::None, 2, RICH);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "nonsense\nmore nonsense\n").unwrap();
+    let e = error(&node, &format!("--openrtb {}", file.path().display()));
+    assert!(
+        e.to_string().contains("none of its 2 lines") && e.to_string().contains("line 1"),
+        "{e}"
+    );
+    assert!(matches!(error(&node, "--openrtb /nonexistent/x"), HammerError::File { .. }));
+}

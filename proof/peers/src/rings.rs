@@ -1,0 +1,202 @@
+//! Handing items to another thread: `table::ring` (`rtrb` with names and counters) beside `rtrb` itself,
+//! `crossbeam`, the standard bounded channel, and a queue behind a mutex.
+//!
+//! - *one thread*: push one, pop one: what the instructions cost, nothing is shared.
+//! - *core to core*: one thread pushes, another pops, both as fast as they can and neither sleeps: time
+//!   from the first push to the last pop, divided by the items. Where the machine gives the process
+//!   only one core at times, the slowest rounds show it.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, mpsc};
+
+use crate::Size;
+use crate::rounds::{Case, compare};
+
+const CAPACITY: usize = 1_024;
+const ITEMS: u64 = 400_000;
+const ROUNDS: usize = 11;
+/// Items that `drain` takes at most in one call.
+const CHUNK: usize = 64;
+
+/// Prints the tables.
+pub fn run(size: Size) {
+    let (rounds, items) = (size.pick(ROUNDS, 1), size.pick(ITEMS, 2_000));
+    one_thread(rounds, items);
+    core_to_core(rounds, items);
+}
+
+fn one_thread(rounds: usize, items: u64) {
+    let (mut sender, mut receiver) = table::ring::channel(CAPACITY);
+    let (mut producer, mut consumer) = rtrb::RingBuffer::new(CAPACITY);
+    let array = crossbeam_queue::ArrayQueue::new(CAPACITY);
+    let (cross_in, cross_out) = crossbeam_channel::bounded(CAPACITY);
+    let (std_in, std_out) = mpsc::sync_channel(CAPACITY);
+    let mutex = Mutex::new(VecDeque::with_capacity(CAPACITY));
+    let mut cases: Vec<Case<'_>> = vec![
+        (
+            "table::ring",
+            pairs(items, move |item| {
+                let _ = sender.try_send(item);
+                receiver.recv()
+            }),
+        ),
+        (
+            "rtrb",
+            pairs(items, move |item| {
+                let _ = producer.push(item);
+                consumer.pop().ok()
+            }),
+        ),
+        (
+            "crossbeam ArrayQueue",
+            pairs(items, move |item| {
+                let _ = array.push(item);
+                array.pop()
+            }),
+        ),
+        (
+            "crossbeam bounded channel",
+            pairs(items, move |item| {
+                let _ = cross_in.try_send(item);
+                cross_out.try_recv().ok()
+            }),
+        ),
+        (
+            "std sync_channel",
+            pairs(items, move |item| {
+                let _ = std_in.try_send(item);
+                std_out.try_recv().ok()
+            }),
+        ),
+        (
+            "Mutex<VecDeque>",
+            pairs(items, move |item| {
+                lock(&mutex).push_back(item);
+                lock(&mutex).pop_front()
+            }),
+        ),
+    ];
+    compare("push and pop, one thread", rounds, &mut cases);
+}
+
+fn core_to_core(rounds: usize, items: u64) {
+    let mut cases: Vec<Case<'_>> = vec![
+        ("table::ring, recv", Box::new(move || ours(items, None))),
+        ("table::ring, drain", Box::new(move || ours(items, Some(CHUNK)))),
+        ("rtrb", Box::new(move || plain_rtrb(items))),
+        ("crossbeam ArrayQueue", Box::new(move || crossbeam_array(items))),
+        ("crossbeam bounded channel", Box::new(move || crossbeam_bounded(items))),
+        ("std sync_channel", Box::new(move || std_sync(items))),
+        ("Mutex<VecDeque>", Box::new(move || mutex_queue(items))),
+    ];
+    compare("core to core, an item", rounds, &mut cases);
+}
+
+/// Pushes and pops `items` times; `step` does one of each.
+fn pairs<'a>(
+    items: u64,
+    mut step: impl FnMut(u64) -> Option<u64> + 'a,
+) -> Box<dyn FnMut() -> u64 + 'a> {
+    Box::new(move || {
+        let got = (0..items).filter_map(|item| step(black_box(item))).fold(0, u64::wrapping_add);
+        assert_eq!(black_box(got), items * (items - 1) / 2, "an item got lost");
+        items
+    })
+}
+
+fn ours(items: u64, chunk: Option<usize>) -> u64 {
+    let (mut sender, mut receiver) = table::ring::channel(CAPACITY);
+    let push = move |item| sender.try_send(item).is_ok();
+    match chunk {
+        None => cross(items, push, move |take| receiver.recv().map(take).is_some()),
+        Some(max) => cross(items, push, move |take| receiver.drain(max, take) > 0),
+    }
+}
+
+fn plain_rtrb(items: u64) -> u64 {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::new(CAPACITY);
+    let push = move |item| producer.push(item).is_ok();
+    cross(items, push, move |take| consumer.pop().map(take).is_ok())
+}
+
+fn crossbeam_array(items: u64) -> u64 {
+    let queue = crossbeam_queue::ArrayQueue::new(CAPACITY);
+    cross(items, |item| queue.push(item).is_ok(), |take| queue.pop().map(take).is_some())
+}
+
+fn crossbeam_bounded(items: u64) -> u64 {
+    let (sender, receiver) = crossbeam_channel::bounded(CAPACITY);
+    let push = move |item| sender.try_send(item).is_ok();
+    cross(items, push, move |take| receiver.try_recv().map(take).is_ok())
+}
+
+fn std_sync(items: u64) -> u64 {
+    let (sender, receiver) = mpsc::sync_channel(CAPACITY);
+    let push = move |item| sender.try_send(item).is_ok();
+    cross(items, push, move |take| receiver.try_recv().map(take).is_ok())
+}
+
+fn mutex_queue(items: u64) -> u64 {
+    let queue = Mutex::new(VecDeque::with_capacity(CAPACITY));
+    let push = |item| {
+        let mut queue = lock(&queue);
+        let fits = queue.len() < CAPACITY;
+        if fits {
+            queue.push_back(item);
+        }
+        fits
+    };
+    cross(items, push, |take| {
+        let item = lock(&queue).pop_front();
+        item.map(take).is_some()
+    })
+}
+
+/// Runs `push` on a thread of its own and `pop` here. Either says whether it got on; `pop` hands what
+/// it got to its argument.
+fn cross(
+    items: u64,
+    mut push: impl FnMut(u64) -> bool + Send,
+    mut pop: impl FnMut(&mut dyn FnMut(u64)) -> bool,
+) -> u64 {
+    let ready = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ready.store(true, Ordering::Release);
+            for item in 0..items {
+                patiently(|| push(item));
+            }
+        });
+        patiently(|| ready.load(Ordering::Acquire));
+        let (mut sum, mut count) = (0u64, 0);
+        while count < items {
+            patiently(|| {
+                pop(&mut |item| {
+                    sum = sum.wrapping_add(item);
+                    count += 1;
+                })
+            });
+        }
+        assert_eq!(black_box(sum), items * (items - 1) / 2, "an item got lost");
+    });
+    items
+}
+
+/// Tries until it works: at once again, with one pause of the processor, and now and then letting
+/// others run, for a shared machine.
+fn patiently(mut attempt: impl FnMut() -> bool) {
+    let mut failures = 0u32;
+    while !attempt() {
+        failures += 1;
+        if failures.is_multiple_of(2_000) {
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,202 @@
+//! The oracle: keeps its own books, in 128-bit integers, from nothing but what the outside world can see
+//! (which holds were granted, which answers came back), and says when the ledger broke a promise.
+
+use std::collections::BTreeMap;
+
+use ledger::{Action, Hold, Verdict};
+
+/// A hold as the outside world knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Ids of the budget and its parents.
+    pub(crate) chain: Vec<u64>,
+    /// What its token says.
+    pub(crate) hold: Hold,
+    /// When it was granted.
+    pub(crate) made_ms: u64,
+    /// What a settle for it asks to book; the same in every repeat.
+    pub(crate) price: i64,
+    /// A confirm was answered `Confirmed`.
+    pub(crate) confirmed: bool,
+    /// Somebody asked to release it.
+    pub(crate) release_asked: bool,
+    /// Somebody asked to settle it.
+    pub(crate) settle_asked: bool,
+    /// A release was answered `Released`.
+    pub(crate) released: bool,
+    /// A settle was answered: with this verdict.
+    pub(crate) settled: Option<Verdict>,
+    /// Answers "booked now" to settles of this hold.
+    pub(crate) bookings: u32,
+}
+
+/// A limit to hold the ledger to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cap {
+    lifetime: i128,
+    daily: Option<i128>,
+}
+
+/// The oracle's books.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    /// Every hold ever granted.
+    pub(crate) holds: Vec<Known>,
+    names: BTreeMap<(u64, u32), usize>,
+    caps: BTreeMap<u64, Cap>,
+    billing_ms: u64,
+}
+
+impl Oracle {
+    /// An oracle that expects this billing window.
+    pub(crate) fn new(billing_ms: u64) -> Oracle {
+        Oracle { billing_ms, ..Oracle::default() }
+    }
+
+    /// The limits that hold from now on. `exposure` is what the ledger had out when they changed: a lowered
+    /// limit takes nothing back.
+    pub(crate) fn set_cap(&mut self, id: u64, limit: i64, exposure: i64, daily: Option<i64>) {
+        let lifetime = i128::from(limit.max(exposure));
+        self.caps.insert(id, Cap { lifetime, daily: daily.map(i128::from) });
+    }
+
+    /// A hold was granted.
+    ///
+    /// # Errors
+    /// If another hold has the same identity.
+    pub(crate) fn granted(&mut self, known: Known) -> Result<(), String> {
+        let name = (known.hold.grant, known.hold.seq);
+        if let Some(other) = self.names.insert(name, self.holds.len()) {
+            let other = &self.holds[other];
+            return Err(format!("two holds with one identity: {other:?} and {known:?}"));
+        }
+        self.holds.push(known);
+        Ok(())
+    }
+
+    /// An answer came back for a request about a hold.
+    pub(crate) fn answered(
+        &mut self,
+        index: usize,
+        action: Action,
+        at_ms: u64,
+        verdict: Verdict,
+        repeat: bool,
+    ) -> Result<(), String> {
+        let billing_ms = self.billing_ms;
+        let known = &mut self.holds[index];
+        let in_time = at_ms < known.hold.deadline_ms;
+        // Billing deadlines are rounded up by at most a 64th of the window.
+        let billing_over = known.hold.deadline_ms + billing_ms + billing_ms / 64 + 1;
+        let fits = match (action, verdict) {
+            (Action::Confirm, Verdict::Confirmed) => repeat || in_time,
+            (Action::Confirm | Action::Release, Verdict::Expired) => !in_time,
+            (Action::Confirm, Verdict::AlreadySettled | Verdict::AlreadyReleased) => true,
+            (Action::Release, Verdict::AlreadySettled) => true,
+            (Action::Release, Verdict::Released) => repeat || at_ms < billing_over,
+            (Action::Settle, Verdict::Settled) => known.price <= known.hold.amount.get(),
+            (Action::Settle, Verdict::SettledOver) => known.price > known.hold.amount.get(),
+            (Action::Settle, Verdict::SettledLate) => {
+                let alive =
+                    in_time || known.confirmed && at_ms < known.hold.deadline_ms + billing_ms;
+                repeat || !alive || known.release_asked
+            }
+            (_, Verdict::TooOld) => at_ms >= billing_over,
+            _ => false,
+        };
+        if !fits {
+            return Err(format!(
+                "{action:?} at {at_ms} answered {verdict:?} (repeat {repeat}): {known:?}"
+            ));
+        }
+        match verdict {
+            Verdict::Confirmed => known.confirmed = true,
+            Verdict::Released => known.released = true,
+            Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate => {
+                if known.settled.is_some_and(|first| first != verdict) {
+                    return Err(format!("a repeat was answered {verdict:?}: {known:?}"));
+                }
+                known.settled = Some(verdict);
+                known.bookings += u32::from(!repeat);
+            }
+            _ => {}
+        }
+        if known.bookings > 1 {
+            return Err(format!("booked {} times: {known:?}", known.bookings));
+        }
+        Ok(())
+    }
+
+    /// No budget is overspent: what is settled within holds and what holds can still become never exceeds a
+    /// limit.
+    pub(crate) fn check_exposure(
+        &self,
+        now_ms: u64,
+        day_of: impl Fn(u64) -> (u64, u64),
+    ) -> Result<(), String> {
+        let mut lifetime: BTreeMap<u64, i128> = BTreeMap::new();
+        let mut today: BTreeMap<u64, i128> = BTreeMap::new();
+        for known in &self.holds {
+            let exposed = self.exposed(known, now_ms);
+            for id in &known.chain {
+                *lifetime.entry(*id).or_default() += exposed;
+                let (start_ms, end_ms) = day_of(*id);
+                if (start_ms..end_ms).contains(&known.made_ms) {
+                    *today.entry(*id).or_default() += exposed;
+                }
+            }
+        }
+        for (id, cap) in &self.caps {
+            let used = lifetime.get(id).copied().unwrap_or(0);
+            if used > cap.lifetime {
+                return Err(format!("budget {id}: {used} spent or held, limit {}", cap.lifetime));
+            }
+            let used = today.get(id).copied().unwrap_or(0);
+            if cap.daily.is_some_and(|daily| used > daily) {
+                return Err(format!(
+                    "budget {id}: {used} spent or held today, limit {:?}",
+                    cap.daily
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the ledger says is out or spent within holds must stay within the lifetime limit, too.
+    pub(crate) fn check_cap(&mut self, id: u64, within: i128) -> Result<(), String> {
+        let cap = self.caps.get_mut(&id).expect("every budget has a cap");
+        if within > cap.lifetime {
+            return Err(format!("budget {id}: books say {within} out, limit {}", cap.lifetime));
+        }
+        Ok(())
+    }
+
+    /// What a hold counts for at least: its booked price within the hold, or the hold while it can be settled in
+    /// time. A request on its way may already have been booked, and money above its price be free again.
+    fn exposed(&self, known: &Known, now_ms: u64) -> i128 {
+        let within = known.price.min(known.hold.amount.get());
+        match known.settled {
+            Some(Verdict::Settled | Verdict::SettledOver) => i128::from(within),
+            Some(_) => 0,
+            None if known.released || known.release_asked => 0,
+            None if known.settle_asked && now_ms < known.hold.deadline_ms => i128::from(within),
+            None if known.settle_asked => 0,
+            None if now_ms < known.hold.deadline_ms => i128::from(known.hold.amount.get()),
+            None if known.confirmed && now_ms < known.hold.deadline_ms + self.billing_ms => {
+                i128::from(known.hold.amount.get())
+            }
+            None => 0,
+        }
+    }
+
+    /// Everything that was acknowledged as spent, by budget.
+    pub(crate) fn spent(&self) -> BTreeMap<u64, i128> {
+        let mut spent: BTreeMap<u64, i128> = BTreeMap::new();
+        for known in self.holds.iter().filter(|known| known.settled.is_some()) {
+            for id in &known.chain {
+                *spent.entry(*id).or_default() += i128::from(known.price);
+            }
+        }
+        spent
+    }
+}
