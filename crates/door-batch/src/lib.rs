@@ -8,7 +8,7 @@
 use door_transport::{ConnId, Out, Step};
 use wire::{
     Decide, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
-    decided, frame, pong, refused, welcome,
+    books, decided, frame, pong, refused, welcome,
 };
 
 /// What stands behind the door.
@@ -82,9 +82,6 @@ pub struct Session {
     client: u64,
 }
 
-/// Answers written in one go before the transport looks at its limits again.
-const OUTPUT_BYTES_A_CALL: usize = 256 * 1024;
-
 impl Session {
     /// Reads what a connection received: all whole frames in it.
     pub fn received<G: Gate>(
@@ -96,7 +93,8 @@ impl Session {
     ) -> Step {
         let limits = gate.limits();
         let mut consumed = 0;
-        while out.len() < OUTPUT_BYTES_A_CALL {
+        // Without room for answers the rest waits: the transport calls again once there is some.
+        while out.room() > 0 {
             match frame::split(&input[consumed..], limits.frame_bytes_max) {
                 Ok(Split::Frame(frame)) => {
                     consumed += frame.len();
@@ -146,7 +144,7 @@ impl Session {
             }
             Message::BooksRequest(request) => {
                 let (from, max) = (request.from_budget_id(), request.max());
-                let max = max.min(u16::try_from(limits.batch_max).unwrap_or(u16::MAX));
+                let max = max.min(books_max(limits));
                 let question = Question::Books { frame: request.frame(), from, max };
                 gate.question(id, question).map_err(Refusal::plain)
             }
@@ -213,6 +211,13 @@ pub fn write(
 ) {
     let written = encode(out.reserve(len));
     out.commit(written.expect("encoded_len is the length that encode needs"));
+}
+
+/// Budgets that one answer may hold: no frame is longer than what Welcome said.
+fn books_max(limits: Limits) -> u16 {
+    let (empty, one) = (books::encoded_len(0), books::encoded_len(1));
+    let room = usize::try_from(limits.frame_bytes_max).unwrap_or(usize::MAX).saturating_sub(empty);
+    u16::try_from(limits.batch_max.min(room / (one - empty))).unwrap_or(u16::MAX)
 }
 
 fn check_batch(found: usize, limits: Limits) -> Result<(), Refusal> {

@@ -73,10 +73,10 @@ pub struct Options {
     /// in `refused_full`. Default: 16,384.
     pub connections_max: usize,
     /// Buffers the kernel may fill between two wake-ups (io_uring only): a power of two from 2 to
-    /// 32,768. Default: 512.
+    /// 32,768. It begins with 64 and takes more when it needs them. Default: 256.
     pub receive_buffers: u16,
     /// Bytes of one such buffer, and what epoll reads from one connection in one wake-up: 64 to
-    /// 1,048,576. Default: 16,384.
+    /// 1,048,576. Default: 65,536.
     pub receive_buffer_bytes: u32,
     /// Bytes of one connection's unfinished message, 1 to 2^30: the largest message a door accepts.
     /// More closes it with [`TooLarge`](crate::CloseReason::TooLarge). Default: 1 MiB.
@@ -110,8 +110,8 @@ impl Default for Options {
             transport: Transport::Auto,
             cooperative: TaskRun::Defer,
             connections_max: 16_384,
-            receive_buffers: 512,
-            receive_buffer_bytes: 16 * 1024,
+            receive_buffers: 256,
+            receive_buffer_bytes: 64 * 1024,
             input_bytes_max: 1024 * 1024,
             input_total_bytes_max: 64 * 1024 * 1024,
             output_bytes_max: 256 * 1024,

@@ -99,6 +99,10 @@ struct Loop<'a, S: Service> {
     wake_word: Box<[u8; 8]>,
     /// Operations that the kernel may still touch memory for.
     in_flight: usize,
+    /// Sends since the last kernel call that complete within the next one.
+    prompt_sends: usize,
+    /// The kernel ran out of receive buffers in this wake-up.
+    exhausted: bool,
     completions: Vec<cqueue::Entry>,
 }
 
@@ -127,6 +131,8 @@ pub(crate) fn run<S: Service>(
         wake_fd: handle.bell().raw_fd(),
         wake_word: Box::new([0; 8]),
         in_flight: 0,
+        prompt_sends: 0,
+        exhausted: false,
         completions: Vec::new(),
     };
     all.spin(handle).map_err(|source| RunError::Kernel { what: "io_uring_enter", source })
@@ -150,6 +156,9 @@ impl<S: Service> Loop<'_, S> {
             for index in 0..self.completions.len() {
                 let entry = self.completions[index].clone();
                 self.complete(&entry);
+            }
+            if std::mem::take(&mut self.exhausted) {
+                self.buffers.grow();
             }
             self.buffers.publish();
             self.engine.resume(self.service);
@@ -178,14 +187,18 @@ impl<S: Service> Loop<'_, S> {
     }
 
     /// The one kernel call of a wake-up: hands in, waits, lets completions happen.
+    ///
+    /// Our own sends must not end the wait at once: each that never waits (`MSG_DONTWAIT`) brings
+    /// exactly one completion before the wait begins, so one more than those is something new.
     fn enter(&mut self, sleep_ms: u64) -> io::Result<()> {
+        let want = 1 + std::mem::take(&mut self.prompt_sends);
         let result = match sleep_ms {
             0 => self.enter_now(),
-            NEVER => self.ring.submit_and_wait(1),
+            NEVER => self.ring.submit_and_wait(want),
             _ => {
                 let span = std::time::Duration::from_millis(sleep_ms);
                 let span = Timespec::from(span);
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&span))
+                self.ring.submitter().submit_with_args(want, &SubmitArgs::new().timespec(&span))
             }
         };
         match result.as_ref().map_err(io::Error::raw_os_error) {
@@ -295,7 +308,10 @@ impl<S: Service> Loop<'_, S> {
 
     fn receive_failed(&mut self, errno: i32, slot: u32) {
         match errno {
-            libc::ENOBUFS => self.counters.buffers_exhausted.add(1),
+            libc::ENOBUFS => {
+                self.counters.buffers_exhausted.add(1);
+                self.exhausted = true;
+            }
             libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
             _ => self.engine.failed(slot),
         }
@@ -313,6 +329,7 @@ impl<S: Service> Loop<'_, S> {
             Err(_) => self.engine.failed(slot),
         }
         let Some(conn) = self.engine.conns.at(slot) else { return };
+        conn.patient = conn.output.is_partly_sent();
         if conn.phase != Phase::Open || !conn.output.is_empty() {
             self.engine.mark(slot);
         }
@@ -390,11 +407,13 @@ impl<S: Service> Loop<'_, S> {
             return None;
         }
         conn.writing = true;
-        let Connection { fd, output, .. } = conn;
+        let Connection { fd, output, patient, .. } = conn;
         let bytes = output.next();
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let no_wait = if *patient { 0 } else { libc::MSG_DONTWAIT };
+        self.prompt_sends += usize::from(!*patient);
         let entry = opcode::Send::new(Fd(fd.as_raw_fd()), bytes.as_ptr(), size)
-            .flags(libc::MSG_NOSIGNAL)
+            .flags(libc::MSG_NOSIGNAL | no_wait)
             .build();
         self.push_or_fail(&entry.user_data(tag(Kind::Send, slot)), slot);
         Some(())

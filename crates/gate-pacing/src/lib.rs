@@ -17,8 +17,8 @@
 //! A plan never enforces a limit, the ledger does; it only says *not now*.
 //!
 //! # A new strategy
-//! One file in `strategy/` with a function from the [`Situation`](strategy::Situation) to
-//! [`Terms`](strategy::Terms), one variant of [`Strategy`], one arm in `strategy::Situation::terms`.
+//! One file in `strategy/` with a function from `Situation` to `Terms`, one variant of [`Strategy`], one arm in
+//! `Situation::terms`.
 
 mod counters;
 mod curve;

@@ -175,6 +175,16 @@ impl Purses {
         Ok(hold)
     }
 
+    /// Asks for the memory that [`Purses::reserve`] will touch for a slot: a frame's purses can be fetched all at
+    /// once, before the first of them is needed.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(purse) = self.purses.get(slot as usize) {
+            table::prefetch(purse);
+            self.held.prefetch(slot);
+        }
+    }
+
     /// Takes back a reservation of the same moment, before its token went anywhere: another member of its
     /// pod was refused.
     pub fn undo(&mut self, slot: u32, hold: &Hold) {

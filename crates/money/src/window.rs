@@ -1,12 +1,15 @@
 //! Windows of time: the life of a budget, and its civil days.
 
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
 
+use crate::zone::TABLE_END;
 use crate::{Instant, Zone};
 
 /// Hours of a week.
 pub const HOURS_OF_WEEK: u8 = 168;
 const PPM: u64 = 1_000_000;
+/// A day on which no clock changes.
+const DAY_MS: i64 = 86_400_000;
 
 /// A stretch of time: from `start` until just before `end`. Empty where `end` is not after `start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -93,6 +96,25 @@ impl Window {
 /// Days that reach beyond the range of [`Instant`] are cut there. Every instant but [`Instant::MAX`] is in its day.
 #[must_use]
 pub fn day_at(at: Instant, zone: &Zone) -> Window {
+    plain_day_at(at, zone).unwrap_or_else(|| any_day_at(at, zone))
+}
+
+/// The day of an instant if no clock changes anywhere near it, which is so on 99 of 100 days: from the table of
+/// offsets, over ten times as fast. Fifty thousand budgets may share one midnight.
+fn plain_day_at(at: Instant, zone: &Zone) -> Option<Window> {
+    let span = zone.offset_at(at);
+    let local_ms = i64::try_from(at.ms()).ok()? + span.offset_ms;
+    let start_ms = local_ms.div_euclid(DAY_MS) * DAY_MS - span.offset_ms;
+    let start = Instant::checked_from_ms(u64::try_from(start_ms).ok()?)?;
+    let end = start.plus_ms(DAY_MS.unsigned_abs())?;
+    // Two days: more than any clock was ever moved.
+    let far_ms = 2 * DAY_MS.unsigned_abs();
+    let plain = span.start <= start.minus_ms(far_ms)? && end.plus_ms(far_ms)? <= span.end;
+    (plain && end < TABLE_END).then_some(Window { start, end })
+}
+
+/// The day of any instant.
+fn any_day_at(at: Instant, zone: &Zone) -> Window {
     let date = zone.tz().to_datetime(at.to_timestamp()).date();
     let next = date.saturating_add(jiff::Span::new().days(1));
     let end = first_instant(next, zone);
@@ -105,10 +127,16 @@ pub fn day_at(at: Instant, zone: &Zone) -> Window {
 
 /// The first instant of a date; for a skipped date that of the next one.
 fn first_instant(date: Date, zone: &Zone) -> Instant {
+    let midnight = date.to_datetime(Time::midnight());
     // "Compatible" disambiguation (RFC 5545): the earlier of two midnights, and for a missing one the time
-    // shifted by the gap, which may lie after the end of the gap.
-    let Ok(midnight) = date.to_zoned(zone.tz().clone()) else { return Instant::MAX };
-    let found = midnight.timestamp();
+    // shifted by the gap...
+    let Ok(found) = zone.tz().to_ambiguous_timestamp(midnight).compatible() else {
+        return Instant::MAX;
+    };
+    if zone.tz().to_datetime(found) == midnight {
+        return Instant::from_timestamp(found);
+    }
+    // ...which may lie after the end of the gap.
     let gap_end = zone.tz().preceding(found).next().map(|transition| transition.timestamp());
     let earlier = gap_end.filter(|end| *end < found && zone.tz().to_datetime(*end).date() == date);
     Instant::from_timestamp(earlier.unwrap_or(found))
@@ -178,6 +206,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_short_cut_agrees(name in prop::sample::select(&["UTC", "Europe/Paris", "America/Havana", "Antarctica/Troll",
+                                    "Pacific/Apia", "Africa/Casablanca", "America/St_Johns", "Asia/Kathmandu"][..]),
+                                ms in prop_oneof![0_u64..10_000_000_000_000, 0..Instant::MAX.ms()]) {
+            let (zone, at) = (Zone::parse(name).unwrap(), Instant::from_ms(ms));
+            prop_assert_eq!(day_at(at, &zone), any_day_at(at, &zone));
+        }
+
         #[test]
         fn elapsed_time_is_monotone_and_whole(start in 0..=Instant::MAX.ms(), len in 1_u64..1 << 45,
                                                a in 0..=Instant::MAX.ms(), b in 0..=Instant::MAX.ms()) {

@@ -9,7 +9,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use crate::Instant;
 
 /// Offsets are tabled up to here, 2200-01-01T00:00:00Z; later instants have the last offset of the table.
-const TABLE_END: Instant = Instant::from_ms(7_258_118_400_000);
+pub(crate) const TABLE_END: Instant = Instant::from_ms(7_258_118_400_000);
 /// Most offset changes a table may have. The richest zone has about 500 from 1970 to 2200.
 const TABLE_MAX: usize = 10_000;
 

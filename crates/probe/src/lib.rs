@@ -3,7 +3,7 @@
 //! | part | what it is for |
 //! | --- | --- |
 //! | [`NodeClock`] | what time it is, in ms, never going back |
-//! | [`Histogram`] | latencies of one thread: 3 ns a record, 1.6 % error |
+//! | [`Histogram`] | latencies of one thread: under 3 ns a record, 1.6 % error |
 //! | [`shared_histogram`] | the same while another thread looks on |
 //!
 //! Reading a clock costs 25 ns (a virtual machine's cycle counter 13), more than many a step that one

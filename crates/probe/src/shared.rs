@@ -14,7 +14,7 @@ pub fn shared_histogram() -> (Recorder, Reader) {
 }
 
 /// The writing end. There is only one (it is no `Clone`, and recording needs `&mut`), so a plain load
-/// and a plain store do what would otherwise take an atomic addition: 2.6 ns against 5.5.
+/// and a plain store do what would otherwise take an atomic addition, in half the time.
 #[derive(Debug)]
 pub struct Recorder(Arc<Shared>);
 

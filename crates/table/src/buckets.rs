@@ -22,6 +22,17 @@ pub struct Buckets {
     sums: Vec<i64>,
     /// The last tick (deadline / width) that has been drained; none before the first drain.
     drained: Option<u64>,
+    /// The place of the last deadline that was booked: the holds of one moment share it, and finding it
+    /// takes a division. Forgotten at every drain.
+    last: Option<Place>,
+}
+
+/// Where the holds of one deadline are.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    deadline_ms: u64,
+    tick: u64,
+    at: usize,
 }
 
 /// Why [`Buckets`] did not book a hold. Nothing was changed.
@@ -95,7 +106,7 @@ impl Buckets {
     pub fn new(slots: usize, width_ms: u64, buckets: usize) -> Buckets {
         let count = buckets.next_power_of_two().max(2);
         let ring = (0..count).map(|_| Bucket::new(slots)).collect();
-        Buckets { width_ms: width_ms.max(1), ring, sums: vec![0; slots], drained: None }
+        Buckets { width_ms: width_ms.max(1), ring, sums: vec![0; slots], drained: None, last: None }
     }
 
     /// The deadline of a hold of `hold_ms` that starts at `now_ms`: rounded UP to the width, so a
@@ -121,7 +132,11 @@ impl Buckets {
     /// Every [`BucketError`]; then nothing has changed.
     #[inline]
     pub fn add(&mut self, slot: u32, deadline_ms: u64, amount: i64) -> Result<(), BucketError> {
-        let (at, tick) = self.place(slot, deadline_ms)?;
+        let Place { at, tick, .. } = match self.last {
+            Some(place) if place.deadline_ms == deadline_ms && self.holds_slot(slot) => place,
+            _ => self.place(slot, deadline_ms)?,
+        };
+        self.last = Some(Place { deadline_ms, tick, at });
         let range = BucketError::Range { slot };
         let sum = self.sums[slot as usize].checked_add(amount).ok_or(range)?;
         let bucket = &mut self.ring[at];
@@ -144,7 +159,7 @@ impl Buckets {
     /// leaves and its amount is not the rest of the sum.
     #[inline]
     pub fn remove(&mut self, slot: u32, deadline_ms: u64, amount: i64) -> Result<(), BucketError> {
-        let (at, _) = self.place(slot, deadline_ms)?;
+        let Place { at, .. } = self.place(slot, deadline_ms)?;
         let range = BucketError::Range { slot };
         let sum = self.sums[slot as usize].checked_sub(amount).ok_or(range)?;
         let bucket = &mut self.ring[at];
@@ -172,7 +187,7 @@ impl Buckets {
     /// Takes all that `slot` has at `deadline_ms` out and returns it; 0 when nothing is there.
     pub fn take(&mut self, slot: u32, deadline_ms: u64) -> i64 {
         match self.place(slot, deadline_ms) {
-            Ok((at, _)) => self.empty_cell(at, slot).amount(),
+            Ok(Place { at, .. }) => self.empty_cell(at, slot).amount(),
             Err(_) => 0,
         }
     }
@@ -182,6 +197,7 @@ impl Buckets {
     /// slots ascending. A `now_ms` far ahead drains everything, once; one that went back does
     /// nothing.
     pub fn drain_due(&mut self, now_ms: u64, give: &mut impl FnMut(u32, u64, i64, u32)) {
+        self.last = None;
         let now = now_ms / self.width_ms;
         if self.drained.is_some_and(|drained| now <= drained) {
             return;
@@ -238,10 +254,24 @@ impl Buckets {
         self.width_ms.saturating_mul(self.ring.len() as u64)
     }
 
+    /// Asks for the memory that [`Buckets::add`] will touch for this slot and the deadline booked last.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        let index = slot as usize;
+        if let (Some(place), Some(sum)) = (self.last, self.sums.get(index)) {
+            crate::prefetch(sum);
+            crate::prefetch(&self.ring[place.at].cells[index]);
+        }
+    }
+
+    fn holds_slot(&self, slot: u32) -> bool {
+        (slot as usize) < self.sums.len()
+    }
+
     /// The bucket of a deadline and its tick, or why it has none.
     #[inline]
-    fn place(&self, slot: u32, deadline_ms: u64) -> Result<(usize, u64), BucketError> {
-        if slot as usize >= self.sums.len() {
+    fn place(&self, slot: u32, deadline_ms: u64) -> Result<Place, BucketError> {
+        if !self.holds_slot(slot) {
             return Err(BucketError::NoSlot { slot, slots: self.sums.len() });
         }
         let tick = deadline_ms / self.width_ms;
@@ -265,7 +295,7 @@ impl Buckets {
         if bucket.tick != tick && !bucket.dirty.is_empty() {
             return Err(too_far);
         }
-        Ok((at, tick))
+        Ok(Place { deadline_ms, tick, at })
     }
 
     fn empty_cell(&mut self, at: usize, slot: u32) -> Cell {

@@ -4,9 +4,9 @@
     reason = "prefetch and madvise have no safe form; both are hints and neither reads nor writes"
 )]
 
-/// Asks for the cache line of `place`, so that a later read finds it near.
+/// Asks for the cache line of `place`, so that a later read finds it near. A hint: it changes nothing but time.
 #[inline(always)]
-pub(crate) fn prefetch<T>(place: &T) {
+pub fn prefetch<T>(place: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -17,5 +17,6 @@ mod mix;
 pub mod ring;
 
 pub use buckets::{BucketError, Buckets};
+pub use hot::prefetch;
 pub use map::{DuplicateKey, Map, ProbeLengths};
 pub use mix::Secret;

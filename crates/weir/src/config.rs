@@ -197,7 +197,7 @@ macro_rules! config {
 config! {
     node ("Who this node is.") {
         id: u16 = 1, " Number of this node in its hold tokens; tokens of other nodes are refused as foreign.";
-        data_dir: PathBuf = PathBuf::from("weir-data"), " Folder for what the node keeps: its lock, its token keys, later its journal.";
+        data_dir: PathBuf = PathBuf::from("weir-data"), " Folder for what the node keeps: its lock and its addresses, later its journal.";
     }
     workers ("The threads that answer.") {
         cores: CoreList = CoreList::Auto, " One worker for each of these cores: a list as \"0,2-5\", or \"auto\", which leaves some cores to the rest of the node.";
@@ -231,6 +231,7 @@ config! {
         hold_ms: u64 = 2_000, " How long an unconfirmed hold lives at least, milliseconds, 80 to 600,000. Rounded up by at most an eighth.";
         billing_ms: u64 = 3_600_000, " How long a confirmed hold waits for its settlement, milliseconds.";
         late_ms: u64 = 3_600_000, " How long after that its token is still judged, milliseconds.";
+        key_ms: u64 = 86_400_000, " How long a key mints tokens before the next one does, milliseconds; old keys verify until their tokens are too old.";
         refresh_ms: u64 = 200, " A purse should last about this long, milliseconds.";
         remember_max: usize = 65_536, " Answers a worker remembers for frames with the remember flag.";
         grants_max: usize = 4_000_000, " Grants that may be open at once.";
@@ -370,6 +371,9 @@ impl Config {
     /// What no single key can tell.
     fn check(&self, file: Option<&Path>, errors: &mut Vec<ConfigError>) {
         errors.extend(self.check_doors().err().unwrap_or_default());
+        if let Err(error) = crate::node::transport_options(self).check() {
+            errors.push(ConfigError { place: "transport".into(), text: error.to_string() });
+        }
         let place = file.map_or("configuration".into(), |path| path.display().to_string());
         let mut must = |holds: bool, text: String| {
             if !holds {
@@ -389,6 +393,7 @@ impl Config {
             range("ledger.hold_ms", self.ledger.hold_ms, 80, 600_000),
             range("ledger.billing_ms", self.ledger.billing_ms, 1_000, 31 * 86_400_000),
             range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),
+            range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
             range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
             range("pacing.tick_ms", self.pacing.tick_ms, 10, 10_000),
         ] {

@@ -1,6 +1,6 @@
 //! The `weir` binary.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -191,6 +191,7 @@ fn log_to_stderr(level: &str) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     // Fails only where a test has set a log up before.
     let _ = log.try_init();
@@ -215,21 +216,28 @@ impl Signals {
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode, String> {
-    let config = load(&args.files)?;
+    let loaded = config::load(args.files.config.as_deref(), std::env::vars());
+    let mut errors: Vec<String> =
+        loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
+    let config = loaded.unwrap_or_default();
     if args.print {
         let _ = write!(io::stdout(), "{}", config.print());
     }
-    let file = &config.budgets.file;
-    if !file.exists() && args.files.budgets.is_none() {
-        say(&format!("configuration is sound; there is no budgets file at {}", file.display()));
-        return Ok(ExitCode::SUCCESS);
+    let file = args.files.budgets.as_ref().unwrap_or(&config.budgets.file);
+    // The default file may be missing; one that was named may not.
+    let budgets = match file.exists() || args.files.budgets.is_some() {
+        true => budgets::read(file),
+        false => Ok(Vec::new()),
+    };
+    errors.extend(budgets.as_ref().err().into_iter().flatten().map(ToString::to_string));
+    match (errors.is_empty(), budgets) {
+        (true, Ok(budgets)) => {
+            // On standard error, so that what --print says can become a file.
+            eprintln!("the configuration and {} budgets are sound", budgets.len());
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),
     }
-    let budgets = budgets::read(file).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        format!("the budgets have {} error(s)\n{}", errors.len(), lines.join("\n"))
-    })?;
-    say(&format!("configuration and {} budgets are sound", budgets.len()));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn hammer(args: &hammer::Args) -> Result<ExitCode, String> {

@@ -28,7 +28,7 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
     for id in 1..=count {
         let chance = mix(seed ^ mix(id));
         let pick = |list: &'static [&'static str], shift: u32| {
-            list[usize::from((chance >> shift) as u8) % list.len()]
+            list[usize::from((chance >> shift).to_le_bytes()[0]) % list.len()]
         };
         let limit = 1_000 + chance % 500_000;
         let budget = serde_json::json!({
@@ -39,7 +39,7 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
             "daily": format!("{}.00", (limit / 10).max(100)),
             "tz": pick(&ZONES, 16),
             "plan": pick(&PLANS, 24),
-            "status": if chance % 50 == 0 { "paused" } else { "active" },
+            "status": if chance.is_multiple_of(50) { "paused" } else { "active" },
         });
         writeln!(out, "{budget}")?;
     }

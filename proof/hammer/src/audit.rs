@@ -125,7 +125,7 @@ impl Auditor {
     }
 
     /// Compares the books with the counters read before (`low`) and after (`high`) they were asked for.
-    /// `latency_ns_max` is the slowest answer so far; `last` says that everything is drained.
+    /// `latency_ns_max` is the slowest answer since the reading before; `last` says that everything is drained.
     pub(crate) fn check(
         &mut self,
         rows: &[Row],

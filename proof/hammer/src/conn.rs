@@ -188,6 +188,12 @@ impl Conn {
         self.in_flight == 0 && self.notice_flights.is_empty() && self.waiting.is_empty()
     }
 
+    /// Whether the socket took everything.
+    #[inline]
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.out_len == 0
+    }
+
     /// Writes what it can, in one system call where the socket takes it; returns the bytes written.
     #[inline]
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
@@ -204,6 +210,10 @@ impl Conn {
         let written = self.out_sent - begin;
         if self.out_sent == self.out_len {
             (self.out_sent, self.out_len) = (0, 0);
+        } else if self.out_sent > UNSENT_LEN_MAX {
+            // A socket that always takes a part must not make the buffer grow.
+            self.out.copy_within(self.out_sent..self.out_len, 0);
+            (self.out_sent, self.out_len) = (0, self.out_len - self.out_sent);
         }
         Ok(written)
     }
@@ -240,5 +250,84 @@ impl Conn {
     fn place(&self, frame: u64) -> usize {
         let sequence = usize::try_from(frame >> 1).unwrap_or(0);
         sequence & (self.ring.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asks::Repeat;
+    use wire::{Message, Split};
+
+    fn conn(in_flight_max: u64) -> (Conn, std::net::TcpListener) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Conn::new(TcpStream::from_std(stream), in_flight_max), listener)
+    }
+
+    fn row(request_id: u64) -> decide::Ask {
+        decide::Ask::new(request_id, 7, 1_000, 3, *b"USD\0", 0, 0)
+    }
+
+    #[test]
+    fn frames_carry_the_rows_with_fresh_ids() {
+        let (mut conn, _listener) = conn(4);
+        let rows = [row(1), row(2)];
+        conn.ask(&rows, DecideFlags::REMEMBER, 0xff00, Flight::default()).unwrap();
+        conn.ask(&rows, DecideFlags::REMEMBER, 0xee00, Flight::default()).unwrap();
+        let Ok(Split::Frame(first)) = wire::frame::split(&conn.out[..conn.out_len], 1 << 20) else {
+            panic!("no frame");
+        };
+        let Ok(Message::Decide(decide)) = Message::decode(first) else { panic!("no Decide") };
+        let ids: Vec<u64> = decide.asks().iter().map(wire::decide::Ask::request_id).collect();
+        assert_eq!(ids, [0xff01, 0xff02]);
+        assert!(decide.asks().iter().all(|a| a.budget_id() == 7 && a.amount() == 1_000));
+        assert_eq!(conn.out_len, first.len() * 2, "the second follows without a gap");
+    }
+
+    #[test]
+    fn an_answer_is_taken_once_and_only_if_it_was_asked() {
+        let (mut conn, _listener) = conn(2);
+        conn.ask(&[row(1)], DecideFlags::NONE, 0, Flight { first: 5, ..Flight::default() })
+            .unwrap();
+        conn.ask(&[row(1)], DecideFlags::NONE, 0, Flight { first: 6, ..Flight::default() })
+            .unwrap();
+        assert!(!conn.has_room(2));
+        assert!(conn.answered(0).is_none() && conn.answered(6).is_none());
+        assert_eq!(conn.answered(4).map(|f| f.first), Some(6), "answers may overtake each other");
+        assert!(conn.answered(4).is_none());
+        assert_eq!(conn.in_flight, 1);
+        assert_eq!(conn.answered(2).map(|f| f.first), Some(5));
+        assert!(conn.has_room(2));
+    }
+
+    #[test]
+    fn notices_become_the_actions_they_are() {
+        let (mut conn, _listener) = conn(2);
+        let notice = |kind| Notice {
+            token: [9; 32],
+            due_ns: 0,
+            alive_until_ns: 0,
+            gone_from_ns: 0,
+            price: 77,
+            hold: 100,
+            budget: 0,
+            kind,
+            repeat: Repeat::Never,
+            confirmed: false,
+            attempts: 0,
+        };
+        let again = Kind::Again { first: None };
+        let kinds = [Kind::Confirm, Kind::Settle, again, Kind::Release];
+        conn.notify(kinds.map(notice).to_vec(), 0).unwrap();
+        let Ok(Message::Resolve(resolve)) = Message::decode(&conn.out[..conn.out_len]) else {
+            panic!("no Resolve");
+        };
+        let sent: Vec<_> = resolve.resolves().iter().map(|r| (r.action(), r.amount())).collect();
+        let settle = (Some(Action::Settle), 77);
+        assert_eq!(sent, [(Some(Action::Confirm), 0), settle, settle, (Some(Action::Release), 0)]);
+        assert!(is_notice_frame(resolve.frame()));
+        assert!(conn.notices_answered(resolve.frame()).is_some() && conn.is_idle());
     }
 }

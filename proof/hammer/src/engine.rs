@@ -104,12 +104,13 @@ pub(crate) struct Engine<'a> {
     thread: u64,
     schedule: Option<Schedule>,
     next_conn: usize,
+    /// Connections that got frames and want to be flushed; kept for its memory.
+    touched: Vec<usize>,
     cursor: usize,
     pass: u64,
     id_xor: u64,
     random: Random,
     latency: Histogram<u64>,
-    latency_ns_max: u64,
     verdicts: [[u64; VERDICTS]; 2],
     pub(crate) reasons: [u64; REASONS],
     start: Instant,
@@ -141,12 +142,12 @@ impl<'a> Engine<'a> {
             thread,
             schedule,
             next_conn: 0,
+            touched: Vec::new(),
             cursor: 0,
             pass: thread,
             id_xor: plan.table.ids.pass_xor(thread),
             random: Random::new(plan.seed, 100 + thread),
             latency: histogram(),
-            latency_ns_max: 0,
             verdicts: [[0; VERDICTS]; 2],
             reasons: [0; REASONS],
             start,
@@ -193,7 +194,7 @@ impl<'a> Engine<'a> {
                 other => other?,
             }
             for event in &events {
-                self.wake(event.token().0, event.is_readable());
+                self.wake(event.token().0, event.is_readable(), event.is_read_closed());
             }
             let now = self.now_ns();
             if now >= swept_ns {
@@ -235,11 +236,13 @@ impl<'a> Engine<'a> {
     }
 
     /// A connection is ready.
-    fn wake(&mut self, at: usize, readable: bool) {
+    fn wake(&mut self, at: usize, readable: bool, closed: bool) {
         if !self.conns[at].alive {
             return;
         }
-        if readable && let Err(e) = self.read(at) {
+        if (readable || closed)
+            && let Err(e) = self.read(at, closed)
+        {
             self.lose(at, &e);
             return;
         }
@@ -247,7 +250,8 @@ impl<'a> Engine<'a> {
         self.serve(at, now);
     }
 
-    fn read(&mut self, at: usize) -> io::Result<()> {
+    /// Reads what is there. With `closed`, to the very end: it came together with the last bytes and wakes no second time.
+    fn read(&mut self, at: usize, closed: bool) -> io::Result<()> {
         while let Some((n, more)) = self.conns[at].read()? {
             self.bytes[1] += n as u64;
             let now = self.now_ns();
@@ -263,7 +267,7 @@ impl<'a> Engine<'a> {
             }
             self.conns[at].input = input;
             result.map_err(|text| io::Error::new(io::ErrorKind::InvalidData, text))?;
-            if !more {
+            if !more && !closed {
                 break;
             }
         }
@@ -315,9 +319,8 @@ impl<'a> Engine<'a> {
             }
         };
         let slow_ns = now.saturating_sub(flight.sent_ns);
-        if slow_ns > self.latency_ns_max {
-            // At once, and before the grants: the audit takes from it how long a hold may have lived already.
-            self.latency_ns_max = slow_ns;
+        if slow_ns > self.tally.latency_ns_max.load(Ordering::Relaxed) {
+            // Before the grants are counted: the audit takes from it how long their holds may have lived already.
             self.tally.latency_ns_max.store(slow_ns, Ordering::Release);
         }
         let targets = &self.plan.targets[flight.first..flight.first + batch];
@@ -362,18 +365,27 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Open loop: sends every frame whose time has come, over the connections in turn.
+    /// Open loop: sends every frame whose time has come, over the connections in turn; one write a connection, however
+    /// many frames it got.
     fn send_due(&mut self, now: u64) {
         let Some(mut schedule) = self.schedule.take() else { return };
+        let mut touched = std::mem::take(&mut self.touched);
         while !self.draining && schedule.due_ns() <= now {
             let Some(at) = self.next_with_room() else { break };
             let Some(due_ns) = schedule.take(now) else { break };
             let lag_ns = now - due_ns;
             self.outcome.lag.saturating_record(lag_ns);
             self.outcome.frames_behind += u64::from(lag_ns > BEHIND_NS);
+            // What the socket did not take before goes out when it is writable again.
+            if self.conns[at].is_flushed() {
+                touched.push(at);
+            }
             self.ask(at, due_ns, now);
+        }
+        for at in touched.drain(..) {
             self.flush(at);
         }
+        self.touched = touched;
         self.schedule = Some(schedule);
     }
 
@@ -417,6 +429,8 @@ impl<'a> Engine<'a> {
             return;
         }
         conn.alive = false;
+        // The node must not wait for us; what this says of a socket that is gone does not matter.
+        let _ = conn.stream.shutdown(std::net::Shutdown::Both);
         let notices: usize = conn.notice_flights.iter().map(|f| f.notices.len()).sum();
         let (asks, waiting) = (conn.in_flight, conn.waiting.len());
         let what = match e.kind() {

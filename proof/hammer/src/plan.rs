@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     pub settle_delay_ns: u64,
     /// Life of an unconfirmed hold, in ns.
     pub hold_ns: u64,
+    /// How long a hold lives at least, as seen from here, in ns: a little less than the node says.
+    pub hold_sure_ns: u64,
     /// Notices a frame may hold.
     pub notices_max: usize,
 }

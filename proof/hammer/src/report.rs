@@ -102,7 +102,7 @@ pub struct ScheduleReport {
     pub frames_skipped: u64,
     /// From due to sent.
     pub lag_us: Quantiles,
-    /// The sender did not keep up: the load was lighter than asked for.
+    /// The sender did not keep up: one frame in a hundred left over 1 ms late, or never.
     pub behind: bool,
 }
 

@@ -35,6 +35,7 @@ const TOTALS_SETTLE: Duration = Duration::from_secs(2);
 /// the run is in the report.
 pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
     args.check()?;
+    check_cores(args)?;
     let mut control = Control::connect(caller(args, 0)?)?;
     check_welcome(args, &control.welcome)?;
     let base = control.books()?;
@@ -53,7 +54,10 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
     let auditor = Auditor::new(&base, &ids, plan.hold_sure_ns, args.exclusive);
     let start = Instant::now();
     let supervisor = Supervisor {
+        args,
         control,
+        control_lost: false,
+        latency_ns_before: 0,
         auditor,
         tallies: &tallies,
         budgets: ids.len(),
@@ -73,6 +77,22 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
 fn caller(args: &Args, client_id: u64) -> Result<Caller<'_>, HammerError> {
     let (target, auth, timeout) = (args.target()?, args.auth.as_str(), args.timeout);
     Ok(Caller { target, auth, client_id, timeout })
+}
+
+/// Pinning must not fail in silence: the figures would be those of another arrangement.
+fn check_cores(args: &Args) -> Result<(), HammerError> {
+    let Some(first) = args.core else { return Ok(()) };
+    let ids: Vec<usize> =
+        core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
+    let first = usize::from(first);
+    match (first..first + usize::from(args.threads)).find(|id| !ids.contains(id)) {
+        None => Ok(()),
+        Some(id) => Err(HammerError::Usage {
+            flag: "core",
+            found: format!("core {id} is needed"),
+            expected: format!("cores this process may use: {ids:?}"),
+        }),
+    }
 }
 
 /// What can only be judged with the node's limits in hand.
@@ -192,7 +212,12 @@ fn load(
 
 /// The main thread's part of a run.
 struct Supervisor<'a> {
+    args: &'a Args,
     control: Control,
+    /// Slowest answer of the interval before this one, in ns.
+    latency_ns_before: u64,
+    /// The control connection broke and could not be opened again: said once.
+    control_lost: bool,
     auditor: Auditor,
     tallies: &'a [Tally],
     budgets: usize,
@@ -228,7 +253,10 @@ impl Supervisor<'_> {
             }
             if !args.audit_every.is_zero() && elapsed >= audit_at {
                 self.audit(false);
-                audit_at = elapsed + args.audit_every;
+                // On the grid, so that progress shows the books of its own second; what was missed is not made up.
+                while audit_at <= elapsed {
+                    audit_at += args.audit_every;
+                }
             }
             if elapsed >= show_at {
                 self.show();
@@ -247,15 +275,33 @@ impl Supervisor<'_> {
         Reading { sums, begin_ns, end_ns: self.now_ns() }
     }
 
+    /// The node's books. A control connection that broke is opened once more: the node may only have closed this one.
+    fn books(&mut self) -> Option<Vec<Row>> {
+        let first = match self.control.books() {
+            Ok(rows) => return Some(rows),
+            Err(e) => e,
+        };
+        let again = caller(self.args, 0).and_then(Control::connect);
+        let rows = again.and_then(|control| {
+            self.control = control;
+            self.control.books()
+        });
+        if rows.is_err() && !self.control_lost {
+            self.control_lost = true;
+            self.fault(format!("the books could not be read: {first}"));
+        }
+        rows.ok()
+    }
+
     fn audit(&mut self, last: bool) {
         let low = self.reading();
-        let rows = match self.control.books() {
-            Ok(rows) => rows,
-            Err(e) => return self.fault(format!("the books could not be read: {e}")),
-        };
+        let Some(rows) = self.books() else { return };
         let high = self.reading();
-        let slowest = |tally: &Tally| tally.latency_ns_max.load(Ordering::Acquire);
-        let latency_ns_max = self.tallies.iter().map(slowest).max().unwrap_or(0);
+        let slowest = |tally: &Tally| tally.latency_ns_max.swap(0, Ordering::AcqRel);
+        let latest_ns = self.tallies.iter().map(slowest).max().unwrap_or(0);
+        // Grants since the last reading were answered in this interval or at the end of the one before.
+        let latency_ns_max =
+            latest_ns.max(std::mem::replace(&mut self.latency_ns_before, latest_ns));
         self.auditor.check(&rows, &low, &high, latency_ns_max, last);
         self.books = Books {
             spent: spent(&rows) - self.base_spent,
@@ -278,7 +324,9 @@ impl Supervisor<'_> {
         match self.control.totals() {
             Ok(totals) => self.totals_loaded = Some((totals, totals.decisions)),
             Err(e) => {
-                self.fault(format!("the totals could not be read: {e}"));
+                if !self.control_lost {
+                    self.fault(format!("the totals could not be read: {e}"));
+                }
                 self.totals_loaded = Some((self.totals_before, 0));
             }
         }
@@ -318,6 +366,7 @@ impl Supervisor<'_> {
         loop {
             let (before, totals) = match self.control.totals() {
                 Ok(totals) => (self.totals_before, totals),
+                Err(_) if self.control_lost => return,
                 Err(e) => return self.fault(format!("the totals could not be read: {e}")),
             };
             let theirs = [
@@ -353,7 +402,7 @@ fn spent(rows: &[Row]) -> i128 {
 /// `ns / count`; `None` where nothing was counted or measured.
 fn per(ns: u64, count: u64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    (count > 0 && ns > 0).then(|| ns as f64 / count as f64)
+    (count > 0 && ns > 0).then(|| (ns as f64 * 10.0 / count as f64).round() / 10.0)
 }
 
 fn report(
@@ -527,9 +576,7 @@ fn notes(
     };
     note(
         schedule.is_some_and(|s| s.behind),
-        "the hammer fell behind its schedule: the load was lighter than asked for; latencies still count from the \
-         intended instants"
-            .into(),
+        "the hammer fell behind its schedule: a part of the latency is its own lateness (see the send lag)".into(),
     );
     note(
         notices.unsent > 0,

@@ -69,7 +69,8 @@ pub(crate) struct Tally {
     pub bytes_received: AtomicU64,
     /// Settles acknowledged (repeats not counted).
     pub settles: AtomicU64,
-    /// Slowest answer to a frame of asks so far, in ns.
+    /// Slowest answer to a frame of asks since the audit last took it away, in ns. The one counter that two threads
+    /// write: a store that crosses the taking counts in the next interval, which the audit allows for.
     pub latency_ns_max: AtomicU64,
     /// Latency histograms of frames of asks on their way to the reader.
     pub latency: Exchange,

@@ -12,10 +12,13 @@
     reason = "a program that prints figures: its amounts are made up, nothing is used from outside"
 )]
 
+mod bare;
 mod codec;
+mod decide;
 mod dispatch;
 mod expiry;
 mod histograms;
+mod node;
 mod rings;
 mod rounds;
 mod table;
@@ -52,6 +55,8 @@ const BENCHMARKS: &[Benchmark] = &[
     ("histograms", histograms::run),
     ("codec", codec::run),
     ("dispatch", dispatch::run),
+    ("decide", decide::run),
+    ("node", node::run),
 ];
 
 fn main() -> ExitCode {

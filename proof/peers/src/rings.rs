@@ -3,20 +3,23 @@
 //!
 //! - *one thread*: push one, pop one: what the instructions cost, nothing is shared.
 //! - *core to core*: one thread pushes, another pops, both as fast as they can and neither sleeps: time
-//!   from the first push to the last pop, divided by the items. Where the machine gives the process
-//!   only one core at times, the slowest rounds show it.
+//!   from the first push to the last pop, divided by the items. Both threads run before the time is
+//!   taken. Where the machine gives the process only one core at times, the slowest rounds show it.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use crate::Size;
-use crate::rounds::{Case, compare};
+use crate::rounds::{Case, TimedCase, compare, compare_timed};
 
 const CAPACITY: usize = 1_024;
 const ITEMS: u64 = 400_000;
 const ROUNDS: usize = 11;
+/// How long two new threads run before their time is taken.
+const SETTLE: Duration = Duration::from_millis(12);
 /// Items that `drain` takes at most in one call.
 const CHUNK: usize = 64;
 
@@ -82,7 +85,7 @@ fn one_thread(rounds: usize, items: u64) {
 }
 
 fn core_to_core(rounds: usize, items: u64) {
-    let mut cases: Vec<Case<'_>> = vec![
+    let mut cases: Vec<TimedCase<'_>> = vec![
         ("table::ring, recv", Box::new(move || ours(items, None))),
         ("table::ring, drain", Box::new(move || ours(items, Some(CHUNK)))),
         ("rtrb", Box::new(move || plain_rtrb(items))),
@@ -91,7 +94,7 @@ fn core_to_core(rounds: usize, items: u64) {
         ("std sync_channel", Box::new(move || std_sync(items))),
         ("Mutex<VecDeque>", Box::new(move || mutex_queue(items))),
     ];
-    compare("core to core, an item", rounds, &mut cases);
+    compare_timed("core to core, an item", rounds, &mut cases);
 }
 
 /// Pushes and pops `items` times; `step` does one of each.
@@ -106,7 +109,7 @@ fn pairs<'a>(
     })
 }
 
-fn ours(items: u64, chunk: Option<usize>) -> u64 {
+fn ours(items: u64, chunk: Option<usize>) -> (u64, Duration) {
     let (mut sender, mut receiver) = table::ring::channel(CAPACITY);
     let push = move |item| sender.try_send(item).is_ok();
     match chunk {
@@ -115,30 +118,30 @@ fn ours(items: u64, chunk: Option<usize>) -> u64 {
     }
 }
 
-fn plain_rtrb(items: u64) -> u64 {
+fn plain_rtrb(items: u64) -> (u64, Duration) {
     let (mut producer, mut consumer) = rtrb::RingBuffer::new(CAPACITY);
     let push = move |item| producer.push(item).is_ok();
     cross(items, push, move |take| consumer.pop().map(take).is_ok())
 }
 
-fn crossbeam_array(items: u64) -> u64 {
+fn crossbeam_array(items: u64) -> (u64, Duration) {
     let queue = crossbeam_queue::ArrayQueue::new(CAPACITY);
     cross(items, |item| queue.push(item).is_ok(), |take| queue.pop().map(take).is_some())
 }
 
-fn crossbeam_bounded(items: u64) -> u64 {
+fn crossbeam_bounded(items: u64) -> (u64, Duration) {
     let (sender, receiver) = crossbeam_channel::bounded(CAPACITY);
     let push = move |item| sender.try_send(item).is_ok();
     cross(items, push, move |take| receiver.try_recv().map(take).is_ok())
 }
 
-fn std_sync(items: u64) -> u64 {
+fn std_sync(items: u64) -> (u64, Duration) {
     let (sender, receiver) = mpsc::sync_channel(CAPACITY);
     let push = move |item| sender.try_send(item).is_ok();
     cross(items, push, move |take| receiver.try_recv().map(take).is_ok())
 }
 
-fn mutex_queue(items: u64) -> u64 {
+fn mutex_queue(items: u64) -> (u64, Duration) {
     let queue = Mutex::new(VecDeque::with_capacity(CAPACITY));
     let push = |item| {
         let mut queue = lock(&queue);
@@ -160,17 +163,21 @@ fn cross(
     items: u64,
     mut push: impl FnMut(u64) -> bool + Send,
     mut pop: impl FnMut(&mut dyn FnMut(u64)) -> bool,
-) -> u64 {
-    let ready = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+) -> (u64, Duration) {
+    let go = AtomicBool::new(false);
+    let (mut sum, mut count) = (0u64, 0);
+    let elapsed = std::thread::scope(|scope| {
         scope.spawn(|| {
-            ready.store(true, Ordering::Release);
+            patiently(|| go.load(Ordering::Acquire));
             for item in 0..items {
                 patiently(|| push(item));
             }
         });
-        patiently(|| ready.load(Ordering::Acquire));
-        let (mut sum, mut count) = (0u64, 0);
+        // Both threads spin for a few ticks of the scheduler: only then has it given each its core.
+        let spawned = Instant::now();
+        patiently(|| spawned.elapsed() > SETTLE);
+        go.store(true, Ordering::Release);
+        let started = Instant::now();
         while count < items {
             patiently(|| {
                 pop(&mut |item| {
@@ -179,9 +186,10 @@ fn cross(
                 })
             });
         }
-        assert_eq!(black_box(sum), items * (items - 1) / 2, "an item got lost");
+        started.elapsed()
     });
-    items
+    assert_eq!(sum, items * (items - 1) / 2, "an item got lost");
+    (items, elapsed)
 }
 
 /// Tries until it works: at once again, with one pause of the processor, and now and then letting

@@ -4,11 +4,15 @@
 //! shared machine hits every case alike. What is reported is the median of the ratios *within* a
 //! round, with a bootstrap interval; where this interval holds 1, the table says "cannot tell".
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One case: its name, and work that does a fixed amount and returns how many operations that was.
 /// The closure itself passes results through [`std::hint::black_box`].
 pub type Case<'a> = (&'a str, Box<dyn FnMut() -> u64 + 'a>);
+
+/// A case that measures itself, because it has preparations (threads to start) that do not count: it
+/// returns how many operations and how long they took.
+pub type TimedCase<'a> = (&'a str, Box<dyn FnMut() -> (u64, Duration) + 'a>);
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 2_000;
@@ -43,22 +47,41 @@ pub fn compare(title: &str, rounds: usize, cases: &mut [Case<'_>]) -> Vec<Outcom
     outcomes
 }
 
+/// As [`compare`], for cases that measure themselves.
+pub fn compare_timed(title: &str, rounds: usize, cases: &mut [TimedCase<'_>]) -> Vec<Outcome> {
+    let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
+    let outcomes = sample(rounds, &names, |at| (cases[at].1)());
+    print_table(title, &outcomes);
+    outcomes
+}
+
 /// As [`compare`], without printing.
 pub fn measure(rounds: usize, cases: &mut [Case<'_>]) -> Vec<Outcome> {
+    let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
+    sample(rounds, &names, |at| {
+        let started = Instant::now();
+        let operations = (cases[at].1)();
+        (operations, started.elapsed())
+    })
+}
+
+fn sample(
+    rounds: usize,
+    names: &[&str],
+    mut run: impl FnMut(usize) -> (u64, Duration),
+) -> Vec<Outcome> {
     let mut random = Random::new(SEED);
-    let mut samples = vec![Vec::with_capacity(rounds); cases.len()];
+    let mut samples = vec![Vec::with_capacity(rounds); names.len()];
     for round in 0..=rounds.max(1) {
-        for at in random.order(cases.len()) {
-            let started = Instant::now();
-            let operations = (cases[at].1)().max(1);
-            let nanos = started.elapsed().as_nanos() as f64;
+        for at in random.order(names.len()) {
+            let (operations, elapsed) = run(at);
             if round > 0 {
-                samples[at].push(nanos / operations as f64);
+                samples[at].push(elapsed.as_nanos() as f64 / operations.max(1) as f64);
             }
         }
     }
-    let names = cases.iter().map(|(name, _)| *name);
-    names.zip(&samples).map(|(name, own)| outcome(name, own, &samples[0], &mut random)).collect()
+    let own = names.iter().zip(&samples);
+    own.map(|(name, own)| outcome(name, own, &samples[0], &mut random)).collect()
 }
 
 fn outcome(name: &str, own: &[f64], first: &[f64], random: &mut Random) -> Outcome {

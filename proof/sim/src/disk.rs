@@ -51,17 +51,20 @@ impl Disk {
         self.waiting.pop_front().map(|(_, worker, message)| (worker, message))
     }
 
-    /// Is everything sealed?
-    pub(crate) fn is_clean(&self) -> bool {
-        self.unsealed.is_empty()
+    /// Does it seal nothing at present?
+    pub(crate) fn is_stuck(&self, now_ms: u64) -> bool {
+        now_ms < self.stuck_until_ms
     }
 
-    /// A crash: a part of what was not sealed happens to be on disk, in order, the rest is gone.
-    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+    /// A crash: a part of what was not sealed happens to be on disk, in order, the rest is gone. Returns how many
+    /// records that were not sealed were kept and lost.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) -> (usize, usize) {
         let kept = rng.index(self.unsealed.len() + 1);
+        let lost = self.unsealed.len() - kept;
         self.sealed.extend(self.unsealed.drain(..kept));
         self.unsealed.clear();
         self.waiting.clear();
         self.stuck_until_ms = 0;
+        (kept, lost)
     }
 }

@@ -8,14 +8,18 @@
 //!       oracle ◀──── answers ◀───────────────────── messages ◀──────── once sealed
 //! ```
 
+mod client;
 mod disk;
+mod draw;
 mod oracle;
 mod rng;
+mod stats;
 mod world;
 
 use std::fmt;
 
-pub use world::{Stats, World};
+pub use stats::{EVENTS, Stats};
+pub use world::World;
 
 /// Faults planted on purpose, in the simulated surroundings of the ledger: a simulator that does not find them
 /// proves nothing.
@@ -27,11 +31,21 @@ pub enum Bug {
     LapseTwice,
     /// A restart does not suspend what the crashed run had out.
     ForgetSuspension,
+    /// A worker's ticks promise more than its stamps keep.
+    TickAhead,
+    /// The message that a grant is retired gets lost.
+    LoseRetire,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 3] = [Bug::AnswerBeforeSeal, Bug::LapseTwice, Bug::ForgetSuspension];
+    pub const ALL: [Bug; 5] = [
+        Bug::AnswerBeforeSeal,
+        Bug::LapseTwice,
+        Bug::ForgetSuspension,
+        Bug::TickAhead,
+        Bug::LoseRetire,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -39,6 +53,8 @@ impl Bug {
             Bug::AnswerBeforeSeal => "answer-before-seal",
             Bug::LapseTwice => "lapse-twice",
             Bug::ForgetSuspension => "forget-suspension",
+            Bug::TickAhead => "tick-ahead",
+            Bug::LoseRetire => "lose-retire",
         }
     }
 }
@@ -85,25 +101,16 @@ pub fn run_seeds(from: u64, seeds: u64, steps: u32, bug: Option<Bug>) -> Outcome
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stats { granted, refused, answered, settled, crashes, changes, days, records } =
-            self.stats;
-        let [within, over, late, repeated] = settled;
-        writeln!(
-            f,
-            "{} seeds: {granted} holds granted, {refused} asks refused, {answered} resolves answered",
-            self.seeds
-        )?;
-        writeln!(
-            f,
-            "settled {within} within, {over} over, {late} late; {repeated} answered again"
-        )?;
-        writeln!(
-            f,
-            "{crashes} crashes, {changes} configuration changes, {days} days ended, {records} records"
-        )?;
+        writeln!(f, "{} seeds, digest {:016x}", self.seeds, self.stats.digest)?;
+        for event in EVENTS {
+            writeln!(f, "{:>12}  {event}", self.stats.get(event))?;
+        }
         match &self.violation {
             None => write!(f, "no promise was broken"),
-            Some((seed, error)) => write!(f, "seed {seed}: {error}"),
+            Some((seed, error)) => {
+                writeln!(f, "seed {seed}: {error}")?;
+                write!(f, "replay it with: cargo run -p sim -- --from {seed} --seeds 1")
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
 //! `sim`: runs seeds of the simulator from the command line.
+#![allow(clippy::print_stdout, reason = "a command line tool speaks on standard output")]
 
 use std::process::ExitCode;
 
@@ -12,8 +13,8 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
   --seeds N    how many seeds to run              [default: 1000]
   --from SEED  the first seed                     [default: 1]
   --steps N    steps of each run                  [default: 2000]
-  --bug NAME   plant a fault: answer-before-seal, lapse-twice or forget-suspension;
-               then finding it is success
+  --bug NAME   plant a fault, then finding it is success: answer-before-seal, lapse-twice,
+               forget-suspension, tick-ahead or lose-retire
 
 Example: replay one seed    sim --from 4711 --seeds 1
 Exit codes: 0 all promises held (or the planted fault was found), 1 not so, 2 wrong usage.";

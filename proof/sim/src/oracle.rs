@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Action, Hold, Verdict};
+use ledger::{Action, Hold, Record, Verdict};
 
 /// A hold as the outside world knows it.
 #[derive(Clone, Debug)]
@@ -12,6 +12,10 @@ pub(crate) struct Known {
     pub(crate) chain: Vec<u64>,
     /// What its token says.
     pub(crate) hold: Hold,
+    /// The run that granted it.
+    pub(crate) run: u32,
+    /// The billing window of that run.
+    pub(crate) billing_ms: u64,
     /// When it was granted.
     pub(crate) made_ms: u64,
     /// What a settle for it asks to book; the same in every repeat.
@@ -28,6 +32,41 @@ pub(crate) struct Known {
     pub(crate) settled: Option<Verdict>,
     /// Answers "booked now" to settles of this hold.
     pub(crate) bookings: u32,
+    /// It was answered that nothing is known of it any more.
+    pub(crate) too_old: bool,
+}
+
+impl Known {
+    /// A hold that was granted just now.
+    pub(crate) fn new(
+        chain: Vec<u64>,
+        hold: Hold,
+        run: u32,
+        billing_ms: u64,
+        made_ms: u64,
+        price: i64,
+    ) -> Known {
+        Known {
+            chain,
+            hold,
+            run,
+            billing_ms,
+            made_ms,
+            price,
+            confirmed: false,
+            release_asked: false,
+            settle_asked: false,
+            released: false,
+            settled: None,
+            bookings: 0,
+            too_old: false,
+        }
+    }
+
+    /// Its client waits for the answer to a settle.
+    pub(crate) fn waits(&self) -> bool {
+        self.settle_asked && self.settled.is_none() && !self.too_old
+    }
 }
 
 /// A limit to hold the ledger to.
@@ -44,15 +83,9 @@ pub(crate) struct Oracle {
     pub(crate) holds: Vec<Known>,
     names: BTreeMap<(u64, u32), usize>,
     caps: BTreeMap<u64, Cap>,
-    billing_ms: u64,
 }
 
 impl Oracle {
-    /// An oracle that expects this billing window.
-    pub(crate) fn new(billing_ms: u64) -> Oracle {
-        Oracle { billing_ms, ..Oracle::default() }
-    }
-
     /// The limits that hold from now on. `exposure` is what the ledger had out when they changed: a lowered
     /// limit takes nothing back.
     pub(crate) fn set_cap(&mut self, id: u64, limit: i64, exposure: i64, daily: Option<i64>) {
@@ -83,8 +116,8 @@ impl Oracle {
         verdict: Verdict,
         repeat: bool,
     ) -> Result<(), String> {
-        let billing_ms = self.billing_ms;
         let known = &mut self.holds[index];
+        let billing_ms = known.billing_ms;
         let in_time = at_ms < known.hold.deadline_ms;
         // Billing deadlines are rounded up by at most a 64th of the window.
         let billing_over = known.hold.deadline_ms + billing_ms + billing_ms / 64 + 1;
@@ -102,6 +135,8 @@ impl Oracle {
                 repeat || !alive || known.release_asked
             }
             (_, Verdict::TooOld) => at_ms >= billing_over,
+            // Only in worlds with narrow bounds; see `World::check_rest`.
+            (_, Verdict::Busy) => true,
             _ => false,
         };
         if !fits {
@@ -112,6 +147,7 @@ impl Oracle {
         match verdict {
             Verdict::Confirmed => known.confirmed = true,
             Verdict::Released => known.released = true,
+            Verdict::TooOld => known.too_old = true,
             Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate => {
                 if known.settled.is_some_and(|first| first != verdict) {
                     return Err(format!("a repeat was answered {verdict:?}: {known:?}"));
@@ -137,7 +173,7 @@ impl Oracle {
         let mut lifetime: BTreeMap<u64, i128> = BTreeMap::new();
         let mut today: BTreeMap<u64, i128> = BTreeMap::new();
         for known in &self.holds {
-            let exposed = self.exposed(known, now_ms);
+            let exposed = Oracle::exposed(known, now_ms);
             for id in &known.chain {
                 *lifetime.entry(*id).or_default() += exposed;
                 let (start_ms, end_ms) = day_of(*id);
@@ -173,7 +209,7 @@ impl Oracle {
 
     /// What a hold counts for at least: its booked price within the hold, or the hold while it can be settled in
     /// time. A request on its way may already have been booked, and money above its price be free again.
-    fn exposed(&self, known: &Known, now_ms: u64) -> i128 {
+    fn exposed(known: &Known, now_ms: u64) -> i128 {
         let within = known.price.min(known.hold.amount.get());
         match known.settled {
             Some(Verdict::Settled | Verdict::SettledOver) => i128::from(within),
@@ -182,21 +218,51 @@ impl Oracle {
             None if known.settle_asked && now_ms < known.hold.deadline_ms => i128::from(within),
             None if known.settle_asked => 0,
             None if now_ms < known.hold.deadline_ms => i128::from(known.hold.amount.get()),
-            None if known.confirmed && now_ms < known.hold.deadline_ms + self.billing_ms => {
+            None if known.confirmed && now_ms < known.hold.deadline_ms + known.billing_ms => {
                 i128::from(known.hold.amount.get())
             }
             None => 0,
         }
     }
 
-    /// Everything that was acknowledged as spent, by budget.
-    pub(crate) fn spent(&self) -> BTreeMap<u64, i128> {
+    /// Everything that was spent, by budget, from what clients were told. The journal must agree with each of them;
+    /// it also says whether a settle was booked whose client only heard, much later, that it is too old to tell.
+    pub(crate) fn spent(
+        &self,
+        journal: &[Record],
+        narrow: bool,
+    ) -> Result<BTreeMap<u64, i128>, String> {
+        let mut booked: BTreeMap<(u64, u32), (Verdict, i64)> = BTreeMap::new();
+        for record in journal {
+            let Record::Resolved { hold, verdict, amount, .. } = record else { continue };
+            if matches!(verdict, Verdict::Confirmed | Verdict::Released) {
+                continue;
+            }
+            let entry = (*verdict, amount.get());
+            if booked.insert((hold.grant, hold.seq), entry).is_some() {
+                return Err(format!("booked twice in the journal: {hold:?}"));
+            }
+        }
         let mut spent: BTreeMap<u64, i128> = BTreeMap::new();
-        for known in self.holds.iter().filter(|known| known.settled.is_some()) {
-            for id in &known.chain {
+        for known in &self.holds {
+            let entry = booked.remove(&(known.hold.grant, known.hold.seq));
+            let told = known.settled.map(|verdict| (verdict, known.price));
+            if told.is_some() && told != entry {
+                return Err(format!("the journal says {entry:?}: {known:?}"));
+            }
+            if known.waits() && !narrow {
+                return Err(format!("a settle was never answered: {known:?}"));
+            }
+            if entry.is_some() && !known.settle_asked {
+                return Err(format!("nobody settled it: {known:?}"));
+            }
+            for id in known.chain.iter().filter(|_| entry.is_some()) {
                 *spent.entry(*id).or_default() += i128::from(known.price);
             }
         }
-        spent
+        match booked.is_empty() {
+            true => Ok(spent),
+            false => Err(format!("holds that nobody was granted: {booked:?}")),
+        }
     }
 }

@@ -1,312 +1,223 @@
-//! The simulated node and its surroundings: workers, bank, disk, clients, faults.
+//! The simulated node and its surroundings: workers, bank, disk, owners, faults.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Hold, Line, Options, Out, PurseOptions, Purses, Status,
-    ToBank, ToWorker, Verdict,
+    Amount, Bank, BudgetSpec, Line, Options, Out, PurseOptions, Purses, Record, Status, ToBank,
+    ToWorker,
 };
-use money::{Instant, Unit, Zone};
+use money::Instant;
 
-use crate::Bug;
+use crate::client::Request;
 use crate::disk::Disk;
-use crate::oracle::{Known, Oracle};
+use crate::oracle::Oracle;
 use crate::rng::Rng;
-
-const HOLD_MS: u64 = 400;
-const BILLING_MS: u64 = 6_400;
-const LATE_MS: u64 = 20_000;
-
-/// What happened in a run, so that a reader sees that the run reached the rare cases.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stats {
-    /// Holds granted.
-    pub granted: u64,
-    /// Asks refused.
-    pub refused: u64,
-    /// Requests about holds that were answered.
-    pub answered: u64,
-    /// Of these: settled within, over, late, and answered again.
-    pub settled: [u64; 4],
-    /// Crashes.
-    pub crashes: u64,
-    /// Changes of the configuration.
-    pub changes: u64,
-    /// Days that ended.
-    pub days: u64,
-    /// Records written.
-    pub records: u64,
-}
-
-impl Stats {
-    /// Adds another run's.
-    pub fn add(&mut self, other: &Stats) {
-        self.granted += other.granted;
-        self.refused += other.refused;
-        self.answered += other.answered;
-        for (sum, more) in self.settled.iter_mut().zip(other.settled) {
-            *sum += more;
-        }
-        self.crashes += other.crashes;
-        self.changes += other.changes;
-        self.days += other.days;
-        self.records += other.records;
-    }
-}
+use crate::{Bug, Stats, draw};
 
 /// A worker with its purses and its two queues.
-struct Worker {
-    purses: Purses,
-    to_bank: VecDeque<ToBank>,
-    to_worker: VecDeque<ToWorker>,
-    /// Its clock may run behind the world's.
-    clock_ms: u64,
+pub(crate) struct Worker {
+    pub(crate) purses: Purses,
+    pub(crate) to_bank: VecDeque<ToBank>,
+    pub(crate) to_worker: VecDeque<ToWorker>,
+    /// Its clock runs this far behind the world's, and at times goes back.
+    lag_ms: u64,
+    /// The latest stamp of this run that it told the bank.
+    pub(crate) latest_ms: u64,
+    /// It does nothing before this.
+    stalled_until_ms: u64,
 }
 
-/// A request about a hold, on its way or answered.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    hold: usize,
-    action: Action,
-    at_ms: u64,
+impl Worker {
+    /// The bank hears of this stamp. A stamp that went back counts as the latest one.
+    pub(crate) fn told(&mut self, stamp_ms: u64) -> u64 {
+        self.latest_ms = self.latest_ms.max(stamp_ms);
+        self.latest_ms
+    }
 }
 
 /// One simulated node.
 pub struct World {
-    rng: Rng,
+    pub(crate) rng: Rng,
     bug: Option<Bug>,
-    now_ms: u64,
-    specs: Vec<BudgetSpec>,
-    bank: Bank,
-    disk: Disk,
-    workers: Vec<Worker>,
-    oracle: Oracle,
-    requests: Vec<Request>,
-    stats: Stats,
+    /// Faults have stopped.
+    pub(crate) calm: bool,
+    pub(crate) now_ms: u64,
+    narrow: bool,
+    pub(crate) options: Options,
+    purse_options: PurseOptions,
+    pub(crate) specs: Vec<BudgetSpec>,
+    /// Budgets that are not in the configuration at present.
+    ended: BTreeSet<u64>,
+    pub(crate) bank: Bank,
+    suspended_until_ms: u64,
+    pub(crate) disk: Disk,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) oracle: Oracle,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) stats: Stats,
 }
 
 impl World {
     /// A world drawn from a seed, before its first step.
     pub fn new(seed: u64, bug: Option<Bug>) -> World {
         let mut rng = Rng::new(seed);
-        // Shortly before a midnight of one of the zones, some of them on a day with a change of the clocks.
-        let midnights =
-            [1_774_738_800_000, 1_774_832_400_000, 1_793_484_000_000, 1_767_225_600_000];
-        let now_ms = midnights[rng.index(midnights.len())] - rng.below(20_000);
-        let workers = 1 + rng.index(3);
-        let specs = draw_budgets(&mut rng, now_ms);
-        let bank = Bank::new(options(workers));
+        let now_ms = draw::start_ms(&mut rng);
+        let narrow = draw::narrow(&mut rng);
+        let (options, purse_options) = draw::options(&mut rng, narrow);
+        let specs = draw::budgets(&mut rng, now_ms);
         let mut world = World {
             rng,
             bug,
+            calm: false,
             now_ms,
+            bank: Bank::new(options.clone()),
+            narrow,
+            options,
+            purse_options,
             specs,
-            bank,
+            ended: BTreeSet::new(),
+            suspended_until_ms: 0,
             disk: Disk::default(),
             workers: Vec::new(),
-            oracle: Oracle::new(BILLING_MS),
+            oracle: Oracle::default(),
             requests: Vec::new(),
             stats: Stats::default(),
         };
-        world.start(workers);
+        world.start();
         world.configure();
         world
     }
 
     /// Runs some thousand steps, then lets everything come to rest and checks that all money is accounted for.
+    ///
+    /// # Errors
+    /// What promise was broken, and when.
     pub fn run(mut self, steps: u32) -> Result<Stats, String> {
         for step in 0..steps {
             self.step().map_err(|error| format!("step {step}, {} ms: {error}", self.now_ms))?;
         }
-        self.rest()?;
+        self.rest().map_err(|error| format!("at rest, {} ms: {error}", self.now_ms))?;
         Ok(self.stats)
     }
 
-    fn start(&mut self, workers: usize) {
+    fn start(&mut self) {
         let mut out = Out::default();
         self.bank.start_run(self.now_ms, &mut out);
         self.bank.open_all(&mut out);
         self.disk.append(&mut out);
-        let slots = self.bank.slots();
-        let worker = || Worker {
-            purses: Purses::new(purse_options(), slots),
+        self.suspended_until_ms = self.now_ms + self.purse_options.hold_ms_max();
+        self.workers = (0..self.options.workers).map(|_| self.worker()).collect();
+    }
+
+    fn worker(&mut self) -> Worker {
+        Worker {
+            purses: Purses::new(self.purse_options, self.bank.slots()),
             to_bank: VecDeque::new(),
             to_worker: VecDeque::new(),
-            clock_ms: self.now_ms,
-        };
-        self.workers = (0..workers).map(|_| worker()).collect();
+            lag_ms: if self.rng.chance(300) { self.rng.below(200) } else { 0 },
+            latest_ms: self.bank.now_ms(),
+            stalled_until_ms: 0,
+        }
     }
 
     fn step(&mut self) -> Result<(), String> {
-        match self.rng.below(100) {
-            0..30 => self.ask()?,
-            30..50 => self.request(),
-            50..56 => self.pass_time(),
-            56..70 => self.worker_turn()?,
-            70..84 => self.bank_turn(),
-            84..97 => self.disk.seal(self.now_ms, &mut self.rng),
-            97 => self.disk.stick(self.now_ms + self.rng.below(300)),
-            98 if self.rng.chance(300) => self.change(),
-            98 if self.rng.chance(100) => self.jump(),
-            99 if self.rng.chance(150) => self.crash()?,
+        match self.rng.below(1000) {
+            0..300 => self.ask()?,
+            300..480 => self.request(),
+            480..500 => self.repeat(),
+            500..560 => self.now_ms += self.rng.below(60),
+            560..700 => self.worker_turn()?,
+            700..840 => self.bank_turn(),
+            840..965 => self.disk.seal(self.now_ms, &mut self.rng),
+            965..968 => self.disk.stick(self.now_ms + self.rng.below(300)),
+            // A full disk: for long nothing is sealed, and purses are all there is.
+            973 => self.disk.stick(self.now_ms + self.rng.below(1_500)),
+            974..977 => self.stall(),
+            977..980 => self.clock_back(),
+            980..983 => self.change(),
+            983 => self.jump(),
+            984..986 => self.crash()?,
             _ => {}
         }
         self.deliver();
         self.check()
     }
 
-    /// A client asks a worker for money.
-    fn ask(&mut self) -> Result<(), String> {
-        let worker = self.rng.index(self.workers.len());
-        let spec = self.specs[self.rng.index(self.specs.len())].clone();
-        let Some(slot) = self.bank.slot(spec.id) else { return Ok(()) };
-        let amount = self.rng.between(1, (spec.limit.get() / 200).max(2));
-        let made_ms = self.read_clock(worker);
-        let purses = &mut self.workers[worker].purses;
-        if slot as usize >= purses.slots() {
-            return Ok(());
-        }
-        let at = purses.at(made_ms);
-        match purses.reserve(slot, Amount::new(amount), at) {
-            Err(_) => self.stats.refused += 1,
-            // Some holds are taken back at once, as for a pod of which another member was refused.
-            Ok(hold) if self.rng.chance(50) => self.workers[worker].purses.undo(slot, &hold),
-            Ok(hold) => return self.granted(&spec, hold, made_ms),
-        }
-        Ok(())
+    fn stall(&mut self) {
+        self.stats.one("worker stalled");
+        let until_ms = self.now_ms + self.rng.below(400);
+        let index = self.rng.index(self.workers.len());
+        self.workers[index].stalled_until_ms = until_ms;
     }
 
-    fn granted(&mut self, spec: &BudgetSpec, hold: Hold, made_ms: u64) -> Result<(), String> {
-        self.stats.granted += 1;
-        let amount = hold.amount.get();
-        let price = match self.rng.below(10) {
-            0 => amount + self.rng.between(1, amount),
-            1 => 0,
-            2..6 => amount,
-            _ => self.rng.between(0, amount),
-        };
-        let mut chain = vec![spec.id];
-        while let Some(parent) = self.spec(*chain.last().expect("not empty")).parent {
-            chain.push(parent);
-        }
-        self.oracle.granted(Known {
-            chain,
-            hold,
-            made_ms,
-            price,
-            confirmed: false,
-            release_asked: false,
-            settle_asked: false,
-            released: false,
-            settled: None,
-            bookings: 0,
-        })
-    }
-
-    /// Somebody confirms, settles or releases a hold: a recent one mostly, any worker, perhaps again.
-    fn request(&mut self) {
-        let holds = self.oracle.holds.len();
-        if holds == 0 {
-            return;
-        }
-        let back = if self.rng.chance(900) {
-            self.rng.index(holds.min(60))
-        } else {
-            self.rng.index(holds)
-        };
-        let hold = holds - 1 - back;
-        let action = match self.rng.below(10) {
-            0..4 => Action::Confirm,
-            4..8 => Action::Settle,
-            _ => Action::Release,
-        };
-        for _ in 0..1 + self.rng.below(5) / 4 {
-            let worker = self.rng.index(self.workers.len());
-            self.send(worker, hold, action);
-        }
-    }
-
-    fn send(&mut self, worker: usize, hold: usize, action: Action) {
-        let at_ms = self.read_clock(worker);
-        let known = &mut self.oracle.holds[hold];
-        known.release_asked |= action == Action::Release;
-        known.settle_asked |= action == Action::Settle;
-        let amount = if action == Action::Settle { known.price } else { 0 };
-        let message = ToBank::Resolve {
-            action,
-            hold: known.hold,
-            amount: Amount::new(amount),
-            at_ms,
-            reply: self.requests.len() as u64,
-        };
-        self.requests.push(Request { hold, action, at_ms });
-        self.flush(worker);
-        self.workers[worker].to_bank.push_back(message);
-    }
-
-    fn pass_time(&mut self) {
-        self.now_ms += self.rng.below(60);
+    fn clock_back(&mut self) {
+        let far = if self.rng.chance(100) { 5_000 } else { 400 };
+        let index = self.rng.index(self.workers.len());
+        self.workers[index].lag_ms = self.rng.below(far);
     }
 
     /// A long pause, or a jump of the clock: seconds, or hours over a midnight.
     fn jump(&mut self) {
-        let far = self.rng.chance(100);
-        self.now_ms += if far { self.rng.below(30 * 3_600_000) } else { self.rng.below(10_000) };
+        if self.rng.chance(150) {
+            self.stats.one("clock jumped hours");
+            self.now_ms += 3_600_000 + self.rng.below(30 * 3_600_000);
+        } else {
+            self.stats.one("clock jumped seconds");
+            self.now_ms += self.rng.below(10_000);
+        }
     }
 
-    /// A worker's clock follows the world's, at times late, never backwards.
-    fn read_clock(&mut self, worker: usize) -> u64 {
-        let lag = if self.rng.chance(200) { self.rng.below(50) } else { 0 };
-        let clock = &mut self.workers[worker].clock_ms;
-        *clock = (*clock).max(self.now_ms.saturating_sub(lag));
-        *clock
+    /// A worker that is not stalled.
+    pub(crate) fn awake_worker(&mut self) -> Option<usize> {
+        let index = self.rng.index(self.workers.len());
+        (self.workers[index].stalled_until_ms <= self.now_ms).then_some(index)
+    }
+
+    /// What a worker's clock says. It may lag, and go back.
+    pub(crate) fn read_clock(&mut self, worker: usize) -> u64 {
+        let worker = &mut self.workers[worker];
+        if self.rng.chance(20) && worker.lag_ms > 0 {
+            worker.lag_ms -= self.rng.below(worker.lag_ms + 1);
+        }
+        self.now_ms - worker.lag_ms
     }
 
     fn worker_turn(&mut self) -> Result<(), String> {
-        let index = self.rng.index(self.workers.len());
+        let Some(index) = self.awake_worker() else { return Ok(()) };
         let now_ms = self.read_clock(index);
         for _ in 0..self.rng.below(40) {
             let Some(message) = self.workers[index].to_worker.pop_front() else { break };
             self.take(index, message, now_ms)?;
         }
-        self.workers[index].purses.turn(now_ms);
-        self.workers[index].purses.tick(now_ms);
-        self.flush(index);
+        self.turn(index, now_ms);
         Ok(())
     }
 
+    fn turn(&mut self, index: usize, now_ms: u64) {
+        let ahead_ms = if self.bug == Some(Bug::TickAhead) { 300 } else { 0 };
+        self.workers[index].told(now_ms);
+        let purses = &mut self.workers[index].purses;
+        purses.turn(now_ms);
+        purses.tick(now_ms + ahead_ms);
+        self.flush(index);
+    }
+
     fn take(&mut self, index: usize, message: ToWorker, now_ms: u64) -> Result<(), String> {
-        let ToWorker::Resolved { reply, verdict, repeat } = message else {
-            let worker = &mut self.workers[index];
-            worker.purses.grow(self.bank.slots());
-            worker.purses.take(message, now_ms);
-            return Ok(());
-        };
-        let request = self.requests[usize::try_from(reply).expect("an index")];
-        // The answer may be lost on its way to the client.
-        if self.rng.chance(100) {
-            return Ok(());
+        if let ToWorker::Resolved { reply, verdict, repeat } = message {
+            return self.answer(reply, verdict, repeat);
         }
-        self.stats.answered += 1;
-        let kind = match (verdict, repeat) {
-            (_, true) => Some(3),
-            (Verdict::Settled, _) => Some(0),
-            (Verdict::SettledOver, _) => Some(1),
-            (Verdict::SettledLate, _) => Some(2),
-            _ => None,
-        };
-        if let Some(kind) = kind {
-            self.stats.settled[kind] += 1;
-        }
-        self.oracle.answered(request.hold, request.action, request.at_ms, verdict, repeat)
+        self.workers[index].purses.take(message, now_ms);
+        Ok(())
     }
 
     /// Moves what the purses want to say into the queue to the bank.
-    fn flush(&mut self, index: usize) {
+    pub(crate) fn flush(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         while let Some(message) = worker.purses.next_message() {
-            if matches!(message, ToBank::Lapse { .. }) && self.bug == Some(Bug::LapseTwice) {
-                worker.to_bank.push_back(message);
+            match (message, self.bug) {
+                (ToBank::Lapse { .. }, Some(Bug::LapseTwice)) => worker.to_bank.push_back(message),
+                (ToBank::Retire { .. }, Some(Bug::LoseRetire)) => continue,
+                _ => {}
             }
             worker.to_bank.push_back(message);
         }
@@ -332,30 +243,49 @@ impl World {
         }
     }
 
-    /// An owner changes budgets: limits, status, daily limits.
+    /// An owner changes a budget: limits, status, flight, or whether it is there at all.
     fn change(&mut self) {
-        self.stats.changes += 1;
         let index = self.rng.index(self.specs.len());
-        let limit = self.rng.between(100, 20_000);
-        let pick = self.rng.below(4);
+        let most = if self.rng.chance(500) { 20_000 } else { 500 };
+        let limit = Amount::new(self.rng.between(100, most));
+        let end = Instant::from_ms(self.now_ms + 1_000 + self.rng.below(100_000_000));
+        let pick = self.rng.below(6);
         let pause = self.rng.chance(500);
+        let id = self.specs[index].id;
+        let below = limit.get() < self.out_of(id).0;
+        let leaf = self.specs.iter().all(|spec| spec.parent != Some(id));
         let spec = &mut self.specs[index];
         match pick {
-            0 => spec.limit = Amount::new(limit),
+            0 => {
+                spec.limit = limit;
+                self.stats.count("limit lowered below what is out", u64::from(below));
+            }
             1 if pause => spec.status = Status::Paused,
             1 | 2 => spec.status = Status::Active,
-            _ => spec.daily = spec.daily.map(|_| Amount::new(limit / 2)),
+            3 if leaf && spec.status == Status::Active => {
+                self.stats.one("budget ended or back");
+                if !self.ended.remove(&id) {
+                    self.ended.insert(id);
+                }
+            }
+            4 if end > spec.start => {
+                self.stats.one("flight moved");
+                spec.end = end;
+            }
+            _ => spec.daily = spec.daily.map(|_| Amount::new(limit.get() / 2)),
         }
+        self.stats.one("configuration changed");
         self.configure();
     }
 
     fn configure(&mut self) {
-        let before: Vec<(u64, i64, i64)> =
-            self.specs.iter().map(|spec| self.out_of(spec.id)).collect();
+        let before: Vec<(i64, i64)> = self.specs.iter().map(|spec| self.out_of(spec.id)).collect();
+        let present: Vec<BudgetSpec> =
+            self.specs.iter().filter(|spec| !self.ended.contains(&spec.id)).cloned().collect();
         let mut out = Out::default();
-        self.bank.configure(&self.specs, &mut out).expect("drawn to be sound");
+        self.bank.configure(&present, &mut out).expect("drawn to be sound");
         self.disk.append(&mut out);
-        for (spec, (_, exposure, used)) in self.specs.iter().zip(before) {
+        for (spec, (exposure, used)) in self.specs.iter().zip(before) {
             let daily = spec.daily.map(|daily| daily.get().max(used));
             self.oracle.set_cap(spec.id, spec.limit.get(), exposure, daily);
         }
@@ -364,34 +294,56 @@ impl World {
         }
     }
 
-    fn out_of(&self, id: u64) -> (u64, i64, i64) {
-        let Some(slot) = self.bank.slot(id) else { return (id, 0, 0) };
-        (id, self.bank.books(slot).exposure().get(), self.bank.day(slot).1.get())
+    /// What is out or spent in the budget's life, and of its day.
+    fn out_of(&self, id: u64) -> (i64, i64) {
+        let Some(slot) = self.bank.slot(id) else { return (0, 0) };
+        (self.bank.books(slot).exposure().get(), self.bank.day(slot).1.get())
     }
 
     /// kill -9: workers and queues are gone, the bank is what the disk says.
     fn crash(&mut self) -> Result<(), String> {
-        self.stats.crashes += 1;
-        let whole = self.disk.is_clean();
+        self.stats.one("crash");
+        self.stats.bank(self.bank.counts());
+        if self.disk.is_stuck(self.now_ms) {
+            self.stats.one("crash: disk stuck");
+        }
+        if self.now_ms < self.suspended_until_ms && self.bank.run() > 1 {
+            self.stats.one("crash during a suspension");
+        }
         let before = self.bank.digest();
-        self.disk.crash(&mut self.rng);
-        let workers = self.workers.len();
-        let mut options = options(workers);
-        if self.bug == Some(Bug::ForgetSuspension) {
-            options.hold_ms_max = 0;
+        let (kept, lost) = self.disk.crash(&mut self.rng);
+        self.stats.count("crash: records lost", u64::from(lost > 0));
+        self.stats.count("crash: records torn in the middle", u64::from(lost > 0 && kept > 0));
+        if self.rng.chance(500) {
+            self.stats.one("crash: the next run has other options");
+            (self.options, self.purse_options) = draw::options(&mut self.rng, self.narrow);
         }
-        self.bank = Bank::new(options);
-        for record in &self.disk.sealed {
-            self.bank.replay(record).map_err(|error| format!("replay: {error}"))?;
-        }
-        if whole && self.bank.digest() != before {
-            return Err("replayed state differs from the live one".into());
+        self.bank = self.replay()?;
+        if lost == 0 {
+            self.stats.one("crash: nothing lost, digests equal");
+            if self.bank.digest() != before {
+                return Err("replayed state differs from the live one".into());
+            }
         }
         self.bank.audit()?;
-        self.start(workers);
+        self.start();
         // Changes whose records were lost are made again by the watcher.
         self.configure();
         Ok(())
+    }
+
+    fn replay(&self) -> Result<Bank, String> {
+        let mut bank = Bank::new(self.options.clone());
+        for record in &self.disk.sealed {
+            let mut record = record.clone();
+            if self.bug == Some(Bug::ForgetSuspension)
+                && let Record::RunStarted { hold_ms_max, .. } = &mut record
+            {
+                *hold_ms_max = 0;
+            }
+            bank.replay(&record).map_err(|error| format!("replay: {error}"))?;
+        }
+        Ok(bank)
     }
 
     fn check(&mut self) -> Result<(), String> {
@@ -400,7 +352,8 @@ impl World {
             self.oracle.check_exposure(self.now_ms, |id| self.day_of(id))?;
         }
         for spec in &self.specs {
-            let slot = self.bank.slot(spec.id).expect("configured");
+            // A budget can end before its first record is sealed, and the crash comes between.
+            let Some(slot) = self.bank.slot(spec.id) else { continue };
             let books = self.bank.books(slot);
             let debts = books.line(Line::OverSettled).get() + books.line(Line::Late).get();
             let within = i128::from(books.exposure().get()) - i128::from(debts);
@@ -410,59 +363,62 @@ impl World {
     }
 
     fn day_of(&self, id: u64) -> (u64, u64) {
-        let slot = self.bank.slot(id).expect("configured");
+        let Some(slot) = self.bank.slot(id) else { return (0, 0) };
         let day = self.bank.day(slot).0;
         (day.start.ms(), day.end.ms())
     }
 
-    /// Faults stop, every budget is paused, every deadline passes: then no money is anywhere but free or spent,
-    /// and what was acknowledged is booked.
+    /// Faults stop, every budget is paused, clients get their answers, every deadline passes.
     fn rest(&mut self) -> Result<(), String> {
+        self.calm = true;
         for spec in &mut self.specs {
             spec.status = Status::Paused;
         }
         self.configure();
-        for _ in 0..60 {
-            self.now_ms += 1_000;
+        for second in 0..60 {
+            if second < 10 {
+                self.repeat_all();
+            }
             for index in 0..self.workers.len() {
-                let now_ms = self.now_ms;
-                self.workers[index].clock_ms = now_ms;
+                self.workers[index].lag_ms = 0;
+                let now_ms = self.read_clock(index);
                 while let Some(message) = self.workers[index].to_worker.pop_front() {
                     self.take(index, message, now_ms)?;
                 }
-                self.workers[index].purses.turn(now_ms);
-                self.workers[index].purses.tick(now_ms);
-                self.flush(index);
+                self.turn(index, now_ms);
             }
             while self.workers.iter().any(|worker| !worker.to_bank.is_empty()) {
                 self.bank_turn();
             }
             self.disk.seal(u64::MAX, &mut self.rng);
             self.deliver();
+            self.now_ms += if second < 10 { 1 } else { 1_000 };
         }
-        self.stats.records = self.disk.sealed.len() as u64;
-        let rolled = |record: &&ledger::Record| matches!(record, ledger::Record::DayRolled { .. });
-        self.stats.days = self.disk.sealed.iter().filter(rolled).count() as u64;
+        self.stats.bank(self.bank.counts());
+        self.stats.records(&self.disk.sealed, &self.bank);
         self.bank.audit()?;
         self.check_rest()
     }
 
+    /// No money is anywhere but free or spent, and what is spent is what clients were told, to the unit.
     fn check_rest(&self) -> Result<(), String> {
-        let acknowledged = self.oracle.spent();
+        let replayed = self.replay()?;
+        if self.bug.is_none() && replayed.digest() != self.bank.digest() {
+            return Err("replayed state differs from the live one".into());
+        }
+        let spent = self.oracle.spent(&self.disk.sealed, self.narrow)?;
         for spec in &self.specs {
-            let books = self.bank.books(self.bank.slot(spec.id).expect("configured"));
+            let books =
+                self.bank.slot(spec.id).map(|slot| *self.bank.books(slot)).unwrap_or_default();
             for line in [Line::Purses, Line::Held, Line::Suspended] {
                 if books.line(line) != Amount::ZERO {
                     return Err(format!("budget {}: money left behind: {books:?}", spec.id));
                 }
             }
-            let spent = i128::from(books.spent().get());
-            let acknowledged = acknowledged.get(&spec.id).copied().unwrap_or(0);
-            if acknowledged > spent {
-                return Err(format!(
-                    "budget {}: {acknowledged} acknowledged, {spent} booked",
-                    spec.id
-                ));
+            let booked = i128::from(books.spent().get());
+            let told = spent.get(&spec.id).copied().unwrap_or(0);
+            if told != booked {
+                return Err(format!("budget {}: clients know of {told}, {booked} booked", spec.id));
             }
         }
         if self.bank.grants() != 0 {
@@ -471,41 +427,13 @@ impl World {
         Ok(())
     }
 
-    fn spec(&self, id: u64) -> &BudgetSpec {
-        self.specs.iter().find(|spec| spec.id == id).expect("drawn with its parents")
+    /// Ids of a budget and its parents.
+    pub(crate) fn chain(&self, id: u64) -> Vec<u64> {
+        let mut chain = vec![id];
+        let parent = |id: u64| self.specs.iter().find(|spec| spec.id == id)?.parent;
+        while let Some(above) = parent(*chain.last().expect("not empty")) {
+            chain.push(above);
+        }
+        chain
     }
-}
-
-fn purse_options() -> PurseOptions {
-    PurseOptions { node: 1, hold_ms: HOLD_MS }
-}
-
-fn options(workers: usize) -> Options {
-    Options {
-        workers: u16::try_from(workers).expect("few workers"),
-        hold_ms_max: purse_options().hold_ms_max(),
-        billing_ms: BILLING_MS,
-        late_ms: LATE_MS,
-        grant_ms_max: 5_000,
-        ..Options::default()
-    }
-}
-
-/// A few budgets: some alone, some under a parent, some with daily limits in zones with odd days.
-fn draw_budgets(rng: &mut Rng, now_ms: u64) -> Vec<BudgetSpec> {
-    let zones = ["UTC", "Europe/Paris", "Australia/Lord_Howe", "America/Havana"];
-    (1..=2 + rng.below(6))
-        .map(|id| BudgetSpec {
-            id,
-            unit: Unit::parse("USD").expect("a currency"),
-            limit: Amount::new(rng.between(100, 20_000)),
-            daily: rng.chance(500).then(|| Amount::new(rng.between(50, 5_000))),
-            start: Instant::from_ms(now_ms - rng.below(1000)),
-            end: Instant::from_ms(now_ms + 10_000 + rng.below(100_000_000)),
-            zone: Zone::parse(zones[rng.index(zones.len())]).expect("a zone"),
-            status: Status::Active,
-            parent: (id > 1 && rng.chance(400)).then_some(1),
-            late_reserve_bp: if rng.chance(200) { 500 } else { 0 },
-        })
-        .collect()
 }

@@ -375,3 +375,28 @@ fn a_flight_that_ends_today_ends_the_day() {
     assert_eq!((progress.window.end, progress.planned), (flight.end, Amount::new(1_000)));
     assert_eq!(progress.index_ppm, Some(0));
 }
+
+/// Days of 23 and 25 hours carry the whole daily limit, along a line and along a curve.
+#[test]
+fn short_and_long_days_carry_the_whole_limit() {
+    let paris = Zone::parse("Europe/Paris").expect("a zone");
+    for strategy in [Strategy::Even, Strategy::Traffic, Strategy::Throttle] {
+        for (noon, hours) in [("2026-03-29T12:00:00Z", 23), ("2026-10-25T12:00:00Z", 25)] {
+            let noon = Instant::parse(noon).expect("an instant");
+            let day = day_at(noon, &paris);
+            assert_eq!(day.len_ms(), hours * 3_600_000);
+            let plan =
+                Plan::new(1, strategy, Window::ALWAYS, true, paris.clone(), None).expect("daily");
+            let day_limit = Some(Amount::new(1_000_000));
+            let counters = Counters { day, day_limit, ..certain(9_000_000, Spend::default()) };
+            let planned = |at: Instant| plan.progress(&counters, at).planned.get();
+            assert_eq!(planned(day.start), 0, "{strategy}, {hours} hours");
+            assert!((300_000..700_000).contains(&planned(noon)), "{strategy}, {hours} hours");
+            assert_eq!(
+                planned(Instant::from_ms(day.end.ms() - 1)),
+                1_000_000,
+                "{strategy}, {hours} hours"
+            );
+        }
+    }
+}

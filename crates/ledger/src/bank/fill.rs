@@ -30,11 +30,22 @@ pub(super) struct Need {
     pub(super) seq: u32,
 }
 
+impl Need {
+    /// Are the hold numbers of the grant about to run out?
+    fn numbers_low(self) -> bool {
+        self.seq > SEQ_MAX / 2
+    }
+}
+
 impl Bank {
     pub(super) fn want(&mut self, worker: u16, slot: u32, need: Need, out: &mut Out) {
         self.roll_days(slot, out);
         if let Some(why) = self.closed(slot) {
-            self.recall(worker, slot, why, out);
+            if self.desk_mut(slot, worker).grant == 0 {
+                out.send(worker, ToWorker::Deny { slot, why });
+            } else {
+                self.recall(worker, slot, why, out);
+            }
             return;
         }
         let wanted = self.wanted(worker, slot, need);
@@ -44,10 +55,14 @@ impl Bank {
         let recalled = amount < need.short && self.recall_from_others(worker, slot, out);
         if amount > Amount::ZERO {
             self.fill(worker, slot, amount, need.seq, out);
-        } else {
+        } else if need.numbers_low() {
+            // What is in the purse must come back before a new grant can have it.
+            self.recall(worker, slot, Verdict::PurseEmpty, out);
+        } else if available <= Amount::ZERO {
             let why = if recalled { Verdict::PurseEmpty } else { self.why_empty(slot) };
             out.send(worker, ToWorker::Deny { slot, why });
         }
+        // Else the purse has what it needs, and more is there when it needs more.
     }
 
     /// What the purse would use in `refresh_ms` at the rate of its asks since it last wanted something.
@@ -57,8 +72,14 @@ impl Bank {
         let since_ms = now_ms.saturating_sub(desk.asked_ms).max(1);
         desk.asked_ms = now_ms;
         let asked = i128::from(need.asked.get()) * i128::from(refresh_ms) / i128::from(since_ms);
-        let asked =
-            Amount::new(i64::try_from(asked).unwrap_or(i64::MAX).min(money::LIMIT_MAX.get()));
+        const LIMIT_MAX: i64 = money::LIMIT_MAX.get();
+        let asked = Amount::new(i64::try_from(asked).unwrap_or(LIMIT_MAX).min(LIMIT_MAX));
+        if need.numbers_low() {
+            // A new grant will replace the present one, and what is in the purse goes back.
+            return asked.max(need.free).max(need.short);
+        }
+        // At a slow rate it should still cover two more of what was asked since it wanted last.
+        let asked = asked.max(Amount::new(need.asked.get().saturating_mul(2).min(LIMIT_MAX)));
         crate::books::minus(asked, need.free).max(need.short)
     }
 
@@ -70,10 +91,6 @@ impl Bank {
         let full = self.grants.len() >= self.options.grants_max || grant > GRANT_MAX;
         if !usable && full {
             self.counts.grants_full += 1;
-            if present != 0 {
-                // It stays in use for now; try to replace it again later.
-                self.timeline.old(present, self.now_ms + self.options.grant_ms_max);
-            }
             out.send(worker, ToWorker::Deny { slot, why: Verdict::Busy });
             return;
         }
@@ -160,6 +177,10 @@ impl Bank {
         let amount = before.min(Amount::new(share));
         if amount > Amount::ZERO {
             self.fill(worker, slot, amount, SEQ_MAX, out);
+            if self.desk_mut(slot, worker).grant == number {
+                // No place for another grant: it stays in use for now.
+                self.timeline.old(number, self.now_ms + self.options.grant_ms_max);
+            }
         } else {
             self.recall(worker, slot, Verdict::PurseEmpty, out);
         }

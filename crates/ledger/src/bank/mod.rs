@@ -4,8 +4,11 @@
 //! - `fill`: how much money goes to which purse, and how it comes back.
 //! - `resolve`: confirm, settle, release.
 //! - `timeline`: everything that happens because time passed.
+//! - `configure`: taking over a set of budgets.
+//! - `audit`: what must hold between the parts of the state.
 
 mod apply;
+mod audit;
 mod configure;
 mod fill;
 mod resolve;
@@ -292,29 +295,6 @@ impl Bank {
         self.grants.len()
     }
 
-    /// A figure over everything that records decide: budgets, books, days, grants and the marks of their holds.
-    /// Banks with equal figures have, for all that matters here, equal states.
-    pub fn digest(&self) -> u64 {
-        let mut digest = Digest(u64::from(self.run.number));
-        for (id, slot) in &self.slots {
-            let budget = self.budget(*slot);
-            digest.eat(*id);
-            digest.eat(budget.spec.status as u64);
-            digest.eat(budget.day.start.ms());
-            for line in Bank::LINES {
-                digest.amount(budget.books.line(line));
-                digest.amount(budget.day_lines[line as usize]);
-            }
-        }
-        for (number, grant) in self.grants.numbers() {
-            digest.eat(number);
-            digest.amount(grant.out);
-            digest.amount(grant.held);
-            grant.stage_and_marks(&mut |word| digest.eat(word));
-        }
-        digest.0
-    }
-
     /// The most that can be booked as spent in one budget, debts included: four times the largest limit. Up
     /// to here no balance can overflow; a settle beyond it is refused with `BadAmount`.
     pub const SPENT_MAX: Amount = Amount::new(4 * money::LIMIT_MAX.get());
@@ -329,35 +309,6 @@ impl Bank {
         Line::OverSettled,
         Line::Late,
     ];
-
-    /// Checks everything that must hold between budgets, grants and days; for tests and after a replay.
-    /// Returns what does not.
-    pub fn audit(&self) -> Result<(), String> {
-        let mut out = vec![Amount::ZERO; self.budgets.len()];
-        let mut held = vec![Amount::ZERO; self.budgets.len()];
-        for (number, grant) in self.grants.numbers() {
-            if grant.held != grant.billing.total() {
-                return Err(format!("grant {number}: held differs from its billing deadlines"));
-            }
-            for slot in self.chain(grant.slot) {
-                let i = slot as usize;
-                out[i] = crate::books::plus(out[i], grant.out);
-                held[i] = crate::books::plus(held[i], grant.held);
-            }
-        }
-        for (i, budget) in self.budgets.iter().enumerate() {
-            let books = &budget.books;
-            let with_workers =
-                crate::books::plus(books.line(Line::Purses), books.line(Line::Suspended));
-            if with_workers != out[i] || books.line(Line::Held) != held[i] {
-                return Err(format!(
-                    "budget {}: books {books:?}, grants {:?} and {:?}",
-                    budget.spec.id, out[i], held[i]
-                ));
-            }
-        }
-        Ok(())
-    }
 
     /// What may still be handed out: the least of what is free in the budget and its parents and of what is
     /// left of their days.
@@ -402,19 +353,6 @@ impl Bank {
         *safe = (*safe).max(at_ms);
         self.now_ms = self.now_ms.max(*safe);
         *safe
-    }
-}
-
-/// A running figure: FNV-1a with a rotation, over words.
-struct Digest(u64);
-
-impl Digest {
-    fn eat(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
-    }
-
-    fn amount(&mut self, amount: Amount) {
-        self.eat(amount.get().cast_unsigned());
     }
 }
 

@@ -158,6 +158,8 @@ impl Bank {
                 self.renew(grant, out);
             }
         }
+        // Purses that the old day had left empty get their first money of the new one.
+        self.review_one(slot, out);
     }
 
     /// Begins the present day of the budget and its parents where their last one is over.

@@ -16,6 +16,7 @@ use table::{Map, Secret};
 use wire::Verdict;
 
 use super::books::{BookLine, Totals};
+use super::keys::Keys;
 use super::pacer::{Pacer, reported_held};
 use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters};
 use crate::budgets::Budget;
@@ -71,6 +72,7 @@ pub(crate) struct BankThread {
     pub(crate) commands: Commands<Command>,
     pub(crate) secret: Secret,
     pub(crate) tick_ms: u64,
+    keys: Keys,
     pacer: Pacer,
     gauges: Vec<Arc<[SlotGauge]>>,
     snapshot: u32,
@@ -85,6 +87,7 @@ impl BankThread {
         commands: Commands<Command>,
         secret: Secret,
         tick_ms: u64,
+        keys: Keys,
     ) -> BankThread {
         let gauges = links.iter().map(|_| Arc::from([])).collect();
         let (pacer, out, clock) = (Pacer::default(), Out::default(), NodeClock::new());
@@ -94,6 +97,7 @@ impl BankThread {
             commands,
             secret,
             tick_ms,
+            keys,
             pacer,
             gauges,
             snapshot: 0,
@@ -104,7 +108,7 @@ impl BankThread {
 
     /// Runs until it is told to stop.
     pub(crate) fn run(mut self) {
-        let mut paced_ms = 0;
+        let (mut paced_ms, mut stop) = (0, false);
         loop {
             let now_ms = self.clock.now_ms();
             let taken = self.take_up(now_ms);
@@ -112,8 +116,10 @@ impl BankThread {
             if now_ms >= paced_ms + self.tick_ms {
                 paced_ms = now_ms;
                 self.pace(now_ms);
+                self.rotate_keys(now_ms);
             }
-            let stop = self.take_commands();
+            // Kept: what was under way when the stop came is still taken first.
+            stop |= self.take_commands();
             self.seal_and_send();
             if stop && taken == 0 {
                 return;
@@ -157,6 +163,13 @@ impl BankThread {
         }
         for link in &mut self.links {
             link.send();
+        }
+    }
+
+    fn rotate_keys(&mut self, now_ms: u64) {
+        let Some(ring) = self.keys.rotate_if_due(now_ms) else { return };
+        for link in &mut self.links {
+            link.backlog.push_back(Down::Keys(Arc::clone(&ring)));
         }
     }
 

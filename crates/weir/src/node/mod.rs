@@ -4,6 +4,7 @@ mod admin;
 mod answers;
 mod bank_thread;
 pub mod books;
+mod keys;
 mod pacer;
 mod pending;
 mod shared;
@@ -17,7 +18,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use door_transport::{BindError, Handle, Listeners, Options as TransportOptions, RunError};
-use ledger::{Bank, KeyRing, PurseOptions, Purses};
+use ledger::{Bank, PurseOptions, Purses};
 use probe::NodeClock;
 use table::ring;
 
@@ -143,7 +144,9 @@ impl Node {
         let mut bank = Bank::new(bank_options(config, cores.workers.len(), purse_options));
         // There is no journal yet, so nobody waits for the record of the start.
         bank.start_run(NodeClock::new().now_ms(), &mut ledger::Out::default());
-        let bank_thread = BankThread::new(bank, links, inbox, secret, config.pacing.tick_ms);
+        let keys = keys::Keys::new(config)?;
+        let first_keys = keys.ring();
+        let bank_thread = BankThread::new(bank, links, inbox, secret, config.pacing.tick_ms, keys);
         let rest = cores.rest.clone();
         let bank = spawn("bank", move || {
             confine(&rest);
@@ -157,7 +160,8 @@ impl Node {
                 (Arc::clone(&facts), handle.clone(), core.filter(|_| config.workers.pin));
             let (transport, number) =
                 (transport.clone(), u16::try_from(number).unwrap_or(u16::MAX));
-            let lines = Lines { up, down, bank: bank.thread().clone() };
+            let lines =
+                Lines { up, down, bank: bank.thread().clone(), keys: Arc::clone(&first_keys) };
             let purses = Purses::new(purse_options, 0);
             workers.push(spawn("worker", move || {
                 if let Some(core) = core
@@ -259,7 +263,8 @@ fn confine(rest: &[usize]) {
     }
 }
 
-fn transport_options(config: &Config) -> TransportOptions {
+/// What the event loops are told.
+pub(crate) fn transport_options(config: &Config) -> TransportOptions {
     let t = &config.transport;
     TransportOptions {
         transport: t.kind,
@@ -290,23 +295,17 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
 }
 
 fn facts(config: &Config) -> Result<Facts, StartError> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random)
-        .map_err(|e| StartError::System { what: "randomness", text: e.to_string() })?;
-    let (key, secret) = random.split_at(16);
-    let whole = |bytes: &[u8]| <[u8; 16]>::try_from(bytes).expect("16 bytes");
     let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
     Ok(Facts {
         node: config.node.id,
         run: 1,
         hold_ms: small(config.ledger.hold_ms),
         billing_ms: small(config.ledger.billing_ms),
-        keys: KeyRing::new(config.node.id, 1, whole(key)),
         auth_token: config.batch.auth_token.clone().into_bytes(),
         batch_max: config.batch.batch_max,
         frame_bytes_max: config.batch.frame_bytes_max,
         waiting_max: config.batch.resolves_waiting_max,
-        secret: u128::from_le_bytes(whole(secret)),
+        secret: u128::from_le_bytes(keys::random()?),
         remember_max: config.ledger.remember_max,
     })
 }

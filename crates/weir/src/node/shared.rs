@@ -39,6 +39,8 @@ pub(crate) enum Down {
     Snapshot(Arc<Snapshot>, Box<[Pace]>),
     /// New parameters of all plans, by slot.
     Paces(Box<[Pace]>),
+    /// The token keys from now on.
+    Keys(Arc<KeyRing>),
     /// The answer to a question.
     Answer { conn: u64, answer: Box<Answer> },
 }
@@ -163,8 +165,6 @@ pub(crate) struct Facts {
     pub(crate) hold_ms: u32,
     /// Billing window.
     pub(crate) billing_ms: u32,
-    /// Makes and reads tokens.
-    pub(crate) keys: KeyRing,
     /// What clients must say in Hello.
     pub(crate) auth_token: Vec<u8>,
     /// Entries a frame may hold.

@@ -13,7 +13,7 @@ use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn
 use gate_pacing::{Decision, Pace};
 use ledger::token::Scratch;
 use ledger::{
-    Amount, Answer as Remembrance, At, Hold, Purses, Recall, Remembered, ToBank, ToWorker,
+    Amount, Answer as Remembrance, At, Hold, KeyRing, Purses, Recall, Remembered, ToBank, ToWorker,
     TokenError,
 };
 use probe::NodeClock;
@@ -38,6 +38,7 @@ const DOWN_MAX: usize = 4096;
 pub(crate) struct Worker {
     number: u16,
     facts: Arc<Facts>,
+    keys: Arc<KeyRing>,
     counters: Arc<WorkerCounters>,
     clock: NodeClock,
     at: At,
@@ -75,6 +76,8 @@ pub(crate) struct Lines {
     pub(crate) up: Sender<Up>,
     pub(crate) down: Receiver<Down>,
     pub(crate) bank: Thread,
+    /// The token keys of the start.
+    pub(crate) keys: Arc<KeyRing>,
 }
 
 impl Worker {
@@ -90,6 +93,7 @@ impl Worker {
         let secret = table::Secret::new(facts.secret);
         Worker {
             number,
+            keys: lines.keys,
             counters,
             clock,
             at,
@@ -201,7 +205,7 @@ impl Worker {
     }
 
     /// Notes the answer to ask `i`; tokens are made later, all together.
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, i: usize, judged: Result<Hold, Verdict>, answers: &mut [decided::Answer]) {
         let verdict = match judged {
             Ok(hold) => {
@@ -262,7 +266,7 @@ impl Worker {
     fn seal(&mut self, answers: &mut [decided::Answer]) {
         let frame = &mut self.frame;
         frame.tokens.resize(frame.holds.len(), [0; ledger::token::TOKEN_LEN]);
-        self.facts.keys.seal(&frame.holds, &mut frame.tokens, &mut frame.scratch);
+        self.keys.seal(&frame.holds, &mut frame.tokens, &mut frame.scratch);
         for (place, token) in frame.places.iter().zip(&frame.tokens) {
             answers[usize::from(*place)].set_token(*token);
         }
@@ -283,6 +287,7 @@ impl Worker {
                     self.replace_paces(paces);
                 }
                 Down::Paces(paces) => self.replace_paces(paces),
+                Down::Keys(keys) => self.keys = keys,
                 Down::Answer { conn, answer } => {
                     outbox.with(ConnId::from_bits(conn), |_, out| write_answer(out, &answer));
                 }
@@ -366,7 +371,7 @@ impl Worker {
         amount: i64,
         action: Option<Action>,
     ) {
-        let opened = self.facts.keys.open(token);
+        let opened = self.keys.open(token);
         let refused = match (opened, action) {
             (Ok(hold), Some(action)) => {
                 let amount = Amount::new(amount);
@@ -438,6 +443,10 @@ impl Gate for Worker {
         }
         self.frame.slots.resize(asks.len(), None);
         self.snapshot.slots.get_batch(&self.frame.ids, &mut self.frame.slots);
+        for slot in self.frame.slots.iter().flatten() {
+            table::prefetch(&self.paces[*slot as usize]);
+            self.purses.prefetch(*slot);
+        }
         if batch.flags().remember() {
             self.judge_remembered(client, batch, answers);
         } else if pods != 0 {

@@ -1,3 +1,15 @@
 //! Tests of the whole house: the architecture, and the node as its users drive it.
+#![allow(clippy::unwrap_used)] // reason: a failed set-up is a failed test
+#![allow(clippy::print_stdout)] // reason: what was skipped, and why, is a result
 
 mod architecture;
+mod cli;
+mod client;
+mod crowds;
+mod frames;
+mod hammering;
+mod money_rules;
+mod reloads;
+mod requests;
+mod support;
+mod tokens;

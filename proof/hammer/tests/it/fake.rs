@@ -38,6 +38,8 @@ pub(crate) enum Sin {
     BreakSum,
     /// Closes connections after some frames.
     Close,
+    /// Answers one more time and closes every connection, for good, after some frames.
+    Vanish,
     /// Answers the wrong number of asks.
     ShortAnswer,
     /// Calls a settle in time late.
@@ -181,6 +183,11 @@ fn serve(node: &Mutex<Node>, mut stream: TcpStream) {
                 return;
             }
             node.answer(frame, &mut out);
+            if node.sin == Sin::Vanish && node.frames > 200 {
+                // The last answer and the end of the stream arrive together.
+                let _ = stream.write_all(&out);
+                return;
+            }
         }
         input.copy_within(used..filled, 0);
         filled -= used;

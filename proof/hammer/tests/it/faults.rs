@@ -20,6 +20,15 @@ fn a_closed_connection_is_an_error_of_the_run() {
 }
 
 #[test]
+fn every_connection_of_a_node_that_vanishes_is_noticed() {
+    let report = hammer(&start(Sin::Vanish, 2, RICH), "--duration 1h");
+    assert_eq!(report.errors.len(), 4, "one for each connection: {report:#?}");
+    assert!(report.duration_s < 60.0, "nobody is left to ask");
+    assert!(report.audit.contains("the books could not be read"), "{}", report.audit);
+    assert_eq!((report.lost_acks, report.exit_code()), (0, 1), "unknown is not lost");
+}
+
+#[test]
 fn an_answer_of_another_length_is_an_error_of_the_run() {
     let report = hammer(&start(Sin::ShortAnswer, 2, RICH), "");
     assert!(report.errors[0].contains("9 answers to a frame of 10 asks"), "{report:#?}");

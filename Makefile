@@ -1,0 +1,75 @@
+# Weir. `make run` starts it, `make test` is the whole test suite, `make bench` prints the performance tables,
+# `make demo` is `make run` with live traffic. Each does what it needs by itself and can be run again at no cost.
+
+CARGO ?= cargo
+WEIR  := target/release/weir
+DEMO  := target/demo
+CARGO_FLAGS := --locked
+
+.PHONY: help run demo test bench smoke fmt clippy unit sim interop docs check-tools clean
+
+help:
+	@echo "make run    build and start Weir with sample budgets; prints the address to open"
+	@echo "make demo   the same with live traffic from the hammer, for one minute"
+	@echo "make test   every test: formatting, lints, unit, property, integration, simulator, interop, docs"
+	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
+
+check-tools:
+	@for tool in cargo java mvn; do command -v $$tool >/dev/null || { \
+	  echo "make: $$tool is missing; on Debian: rustup for cargo, apt-get install openjdk-17-jdk-headless maven"; exit 1; }; done
+
+$(WEIR): FORCE
+	@echo "== building the release binary"
+	@$(CARGO) build $(CARGO_FLAGS) --release -p weir
+FORCE:
+
+$(DEMO)/budgets.jsonl: $(WEIR)
+	@mkdir -p $(DEMO)
+	@test -s $@ || $(WEIR) sample-budgets --count 1000 > $@
+
+run: $(DEMO)/budgets.jsonl
+	@echo "== starting Weir on sample budgets ($(DEMO)/budgets.jsonl); Ctrl-C stops it"
+	@echo "== open the admin address that it prints"
+	@exec $(WEIR) run --budgets $(DEMO)/budgets.jsonl --data $(DEMO)/data
+
+demo: $(DEMO)/budgets.jsonl
+	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
+
+test: check-tools fmt clippy unit sim interop docs
+	@echo "== all tests passed"
+
+fmt:
+	@echo "== formatting"
+	@$(CARGO) fmt --all --check
+
+clippy:
+	@echo "== lints (warnings are errors)"
+	@$(CARGO) clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- -D warnings
+
+# Unit, property, integration and documentation tests of every crate; replays the fuzz corpora; the architecture
+# test; every benchmark once in small. CORPUS=FOLDER also replays real request files from there.
+unit:
+	@echo "== tests of all crates"
+	@$(CARGO) test $(CARGO_FLAGS) --workspace
+
+sim:
+	@echo "== simulator: 2,000 seeds without a broken promise, and the planted faults found"
+	@$(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --seeds 2000
+	@for bug in answer-before-seal lapse-twice forget-suspension; do \
+	  $(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --bug $$bug >/dev/null || { echo "the planted $$bug was not found"; exit 1; }; done
+
+interop:
+	@echo "== the official SBE tool's Java codec reads and writes our golden vectors"
+	@proof/interop/run
+
+docs:
+	@echo "== documentation builds without warnings"
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
+
+bench:
+	@echo "== building the benchmarks"
+	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers
+	@target/release/peers
+
+clean:
+	@$(CARGO) clean

@@ -1,0 +1,263 @@
+//! The small world of these tests.
+
+use ledger::{
+    Action, Amount, Bank, BudgetSpec, Hold, Line, Options, Out, PurseOptions, Purses, Record,
+    Status, ToBank, ToWorker, Verdict,
+};
+use money::{Instant, Unit, Zone};
+
+/// Noon, UTC.
+pub(crate) const NOON: u64 = 1_767_268_800_000;
+pub(crate) const HOLD_MS: u64 = 400;
+pub(crate) const BILLING_MS: u64 = 6_400;
+pub(crate) const LATE_MS: u64 = 20_000;
+/// Room for everything: larger than any deadline of a hold with its rounding.
+pub(crate) const BILLING_OVER_MS: u64 = HOLD_MS + 50 + BILLING_MS + BILLING_MS / 64;
+
+/// A budget in USD, active for ever, in UTC.
+pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
+    BudgetSpec {
+        id,
+        unit: Unit::parse("USD").unwrap(),
+        limit: Amount::new(limit),
+        daily: None,
+        start: Instant::from_ms(1),
+        end: Instant::from_ms(4_000_000_000_000),
+        zone: Zone::utc(),
+        status: Status::Active,
+        parent: None,
+        late_reserve_bp: 0,
+    }
+}
+
+/// The same, under a parent.
+pub(crate) fn child(id: u64, limit: i64, parent: u64) -> BudgetSpec {
+    BudgetSpec { parent: Some(parent), ..spec(id, limit) }
+}
+
+pub(crate) fn options(workers: u16) -> Options {
+    let purses = purse_options();
+    Options {
+        workers,
+        hold_ms_max: purses.hold_ms_max(),
+        billing_ms: BILLING_MS,
+        late_ms: LATE_MS,
+        ..Options::default()
+    }
+}
+
+fn purse_options() -> PurseOptions {
+    PurseOptions { node: 1, hold_ms: HOLD_MS }
+}
+
+/// The lines of a budget's books, in the order of [`Bank::LINES`].
+pub(crate) type Lines = [i64; 7];
+
+pub(crate) struct Bench {
+    pub(crate) bank: Bank,
+    pub(crate) purses: Vec<Purses>,
+    pub(crate) now_ms: u64,
+    /// Everything that was written, all runs.
+    pub(crate) records: Vec<Record>,
+    options: Options,
+    answer: Option<(Verdict, bool)>,
+}
+
+impl Bench {
+    pub(crate) fn new(workers: u16, specs: &[BudgetSpec]) -> Bench {
+        Bench::with(options(workers), specs)
+    }
+
+    pub(crate) fn with(options: Options, specs: &[BudgetSpec]) -> Bench {
+        Bench::at(NOON, options, specs)
+    }
+
+    pub(crate) fn at(now_ms: u64, options: Options, specs: &[BudgetSpec]) -> Bench {
+        let bank = Bank::new(options.clone());
+        let mut bench =
+            Bench { bank, purses: Vec::new(), now_ms, records: Vec::new(), options, answer: None };
+        bench.start();
+        bench.configure(specs);
+        bench
+    }
+
+    fn start(&mut self) {
+        let mut out = Out::default();
+        self.bank.start_run(self.now_ms, &mut out);
+        let slots = self.bank.slots();
+        let purses = || Purses::new(purse_options(), slots);
+        self.purses = (0..self.options.workers).map(|_| purses()).collect();
+        self.bank.open_all(&mut out);
+        self.deliver(out);
+        self.pump();
+    }
+
+    /// Everything in memory is lost; a new run replays the first `records` of what was written.
+    pub(crate) fn crash_with(&mut self, options: Options, records: usize) {
+        self.records.truncate(records);
+        self.options = options;
+        self.bank = replay(&self.options, &self.records);
+        self.start();
+    }
+
+    pub(crate) fn crash(&mut self) {
+        self.check();
+        self.crash_with(self.options.clone(), self.records.len());
+    }
+
+    pub(crate) fn configure(&mut self, specs: &[BudgetSpec]) {
+        let mut out = Out::default();
+        self.bank.configure(specs, &mut out).unwrap();
+        for purses in &mut self.purses {
+            purses.grow(self.bank.slots());
+        }
+        self.deliver(out);
+        self.pump();
+    }
+
+    fn deliver(&mut self, mut out: Out) {
+        self.records.append(&mut out.records);
+        for (worker, message) in out.messages {
+            match message {
+                ToWorker::Resolved { verdict, repeat, .. } => self.answer = Some((verdict, repeat)),
+                message => self.purses[usize::from(worker)].take(message, self.now_ms),
+            }
+        }
+    }
+
+    pub(crate) fn step(&mut self, worker: usize, message: ToBank) {
+        let mut out = Out::default();
+        self.bank.step(u16::try_from(worker).unwrap(), message, &mut out);
+        self.deliver(out);
+    }
+
+    /// All messages arrive, and those they lead to, until nothing is on its way.
+    pub(crate) fn pump(&mut self) {
+        let mut out = Out::default();
+        self.bank.tick(self.now_ms, &mut out);
+        self.deliver(out);
+        for worker in 0..self.purses.len() {
+            self.purses[worker].turn(self.now_ms);
+        }
+        // Twice: what the first ticks set free comes back as messages.
+        for _ in 0..2 {
+            self.flush();
+            for worker in 0..self.purses.len() {
+                self.purses[worker].tick(self.now_ms);
+            }
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        for round in 0.. {
+            assert!(round < 100, "messages beget messages");
+            let mut quiet = true;
+            for worker in 0..self.purses.len() {
+                while let Some(message) = self.purses[worker].next_message() {
+                    self.step(worker, message);
+                    quiet = false;
+                }
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn advance(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.pump();
+    }
+
+    pub(crate) fn reserve(&mut self, worker: usize, id: u64, amount: i64) -> Result<Hold, Verdict> {
+        let slot = self.bank.slot(id).unwrap();
+        let purses = &mut self.purses[worker];
+        let at = purses.at(self.now_ms);
+        purses.reserve(slot, Amount::new(amount), at)
+    }
+
+    /// As a client that asks again some times: every refusal makes the purse want money.
+    pub(crate) fn insist(&mut self, worker: usize, id: u64, amount: i64) -> Result<Hold, Verdict> {
+        let mut answer = self.reserve(worker, id, amount);
+        for _ in 0..20 {
+            if answer.is_ok() {
+                break;
+            }
+            self.advance(25);
+            answer = self.reserve(worker, id, amount);
+        }
+        answer
+    }
+
+    pub(crate) fn resolve_at(
+        &mut self,
+        worker: usize,
+        action: Action,
+        hold: Hold,
+        amount: i64,
+        at_ms: u64,
+    ) -> (Verdict, bool) {
+        let amount = Amount::new(amount);
+        self.answer = None;
+        self.step(worker, ToBank::Resolve { action, hold, amount, at_ms, reply: 7 });
+        self.answer.take().expect("every resolve is answered")
+    }
+
+    pub(crate) fn resolve(&mut self, action: Action, hold: Hold, amount: i64) -> (Verdict, bool) {
+        self.resolve_at(0, action, hold, amount, self.now_ms)
+    }
+
+    pub(crate) fn settle(&mut self, hold: Hold, amount: i64) -> Verdict {
+        self.resolve(Action::Settle, hold, amount).0
+    }
+
+    /// Reserves and settles until nobody gets anything any more; returns what was spent and the last "no".
+    pub(crate) fn spend_all(&mut self, id: u64, amount: i64) -> (i64, Verdict) {
+        let (mut spent, mut why) = (0, Verdict::Granted);
+        for worker in (0..self.purses.len()).cycle().take(100_000) {
+            match self.insist(worker, id, amount) {
+                Ok(hold) => {
+                    assert_eq!(self.settle(hold, amount), Verdict::Settled);
+                    spent += amount;
+                }
+                Err(no) if worker + 1 == self.purses.len() => {
+                    why = no;
+                    break;
+                }
+                Err(_) => {}
+            }
+        }
+        (spent, why)
+    }
+
+    pub(crate) fn line(&self, id: u64, line: Line) -> i64 {
+        self.bank.books(self.bank.slot(id).unwrap()).line(line).get()
+    }
+
+    pub(crate) fn lines(&self, id: u64) -> Lines {
+        Bank::LINES.map(|line| self.line(id, line))
+    }
+
+    /// The books add up, and what was written leads to the same state.
+    pub(crate) fn check(&self) {
+        self.bank.audit().unwrap();
+        let copy = replay(&self.options, &self.records);
+        assert_eq!(copy.digest(), self.bank.digest(), "replay and live state differ");
+        for (id, slot) in self.bank.slots_from(0) {
+            let books = self.bank.books(slot);
+            let sum: i64 = self.lines(id).iter().sum();
+            assert_eq!(sum, books.limit().get(), "budget {id}");
+        }
+    }
+}
+
+pub(crate) fn replay(options: &Options, records: &[Record]) -> Bank {
+    let mut bank = Bank::new(options.clone());
+    for (index, record) in records.iter().enumerate() {
+        let done = bank.replay(record);
+        assert!(done.is_ok(), "record {index} of {}: {done:?}: {record:?}", records.len());
+    }
+    bank.audit().unwrap();
+    bank
+}

@@ -1,0 +1,219 @@
+//! What a crash does: everything in memory is lost, the records are replayed.
+
+use ledger::{Action, Line, Options, Record, Verdict};
+
+use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, child, options, replay, spec};
+
+fn busy_world() -> Bench {
+    let mut bench = Bench::new(2, &[spec(1, 100_000), child(2, 50_000, 1), spec(3, 7_000)]);
+    for i in 0..60_usize {
+        let id = [1, 2, 3][i % 3];
+        if let Ok(hold) = bench.insist(i % 2, id, 100) {
+            match i % 5 {
+                0 => drop(bench.settle(hold, 90)),
+                1 => drop(bench.resolve(Action::Confirm, hold, 0)),
+                2 => drop(bench.resolve(Action::Release, hold, 0)),
+                3 => drop(bench.settle(hold, 130)),
+                _ => {}
+            }
+        }
+        bench.advance(20);
+    }
+    bench
+}
+
+/// Any prefix of what was written is a state the bank could have been in.
+#[test]
+fn every_prefix_replays_and_can_go_on() {
+    let bench = busy_world();
+    bench.check();
+    for records in 0..bench.records.len() {
+        let twice = [0, 0].map(|_| replay(&options(2), &bench.records[..records]).digest());
+        assert_eq!(twice[0], twice[1]);
+    }
+    for records in (0..bench.records.len()).step_by(17) {
+        let mut bench = busy_world();
+        bench.crash_with(options(2), records);
+        bench.advance(HOLD_MS + 51);
+        bench.check();
+        for (_, slot) in bench.bank.slots_from(0) {
+            assert_eq!(bench.bank.books(slot).line(Line::Suspended).get(), 0);
+        }
+    }
+}
+
+#[test]
+fn money_is_suspended_until_the_longest_deadline_then_free() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let _ = bench.insist(0, 1, 900).unwrap();
+    bench.crash();
+    let suspended = bench.line(1, Line::Suspended);
+    assert!(suspended >= 900);
+    assert!(bench.insist(0, 1, 900).is_err() || bench.line(1, Line::Suspended) == 0);
+    bench.advance(HOLD_MS + 50);
+    assert_eq!(bench.line(1, Line::Suspended), 0);
+    assert!(bench.insist(0, 1, 900).is_ok());
+    bench.check();
+}
+
+#[test]
+fn suspended_money_is_not_handed_out() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let hold = bench.insist(0, 1, 900).unwrap();
+    bench.crash();
+    for _ in 0..5 {
+        assert!(bench.reserve(0, 1, 200).is_err());
+        bench.advance(50);
+    }
+    assert_eq!(bench.settle(hold, 900), Verdict::Settled, "the token is still good");
+    bench.advance(1_000);
+    assert_eq!(bench.spend_all(1, 100), (100, Verdict::Exhausted));
+    bench.check();
+}
+
+#[test]
+fn a_token_of_an_earlier_run_settles_once_in_every_phase() {
+    // How long after the crash, and what the answer is.
+    let phases = [
+        (0, Verdict::Settled),
+        (HOLD_MS / 2, Verdict::Settled),
+        (HOLD_MS + 100, Verdict::SettledLate),
+        (BILLING_OVER_MS, Verdict::SettledLate),
+        (HOLD_MS + 100 + BILLING_OVER_MS + LATE_MS, Verdict::TooOld),
+    ];
+    for (wait_ms, verdict) in phases {
+        let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+        let hold = bench.insist(1, 1, 100).unwrap();
+        bench.crash();
+        bench.advance(wait_ms);
+        assert_eq!(bench.resolve(Action::Settle, hold, 100), (verdict, false), "{wait_ms} ms");
+        let booked = if verdict == Verdict::TooOld { 0 } else { 100 };
+        assert_eq!(bench.resolve(Action::Settle, hold, 100), (verdict, booked != 0));
+        assert_eq!(bench.bank.books(0).spent().get(), booked);
+        bench.crash();
+        assert_eq!(bench.resolve(Action::Settle, hold, 100).0, verdict, "after another crash");
+        assert_eq!(bench.bank.books(0).spent().get(), booked);
+        bench.advance(1_000);
+        bench.check();
+    }
+}
+
+#[test]
+fn confirmed_holds_survive_with_their_own_clock() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let [one, two] = [0, 0].map(|_| bench.insist(0, 1, 100).unwrap());
+    for hold in [one, two] {
+        assert_eq!(bench.resolve(Action::Confirm, hold, 0).0, Verdict::Confirmed);
+    }
+    bench.crash();
+    bench.crash();
+    assert_eq!(bench.line(1, Line::Held), 200);
+    bench.advance(3_000);
+    assert_eq!(bench.settle(one, 100), Verdict::Settled);
+    assert_eq!(bench.resolve(Action::Confirm, two, 0), (Verdict::Confirmed, true));
+    bench.advance(BILLING_OVER_MS);
+    assert_eq!(bench.line(1, Line::Held), 0, "the second was never billed");
+    assert_eq!(bench.line(1, Line::Settled), 100);
+    bench.check();
+}
+
+#[test]
+fn a_second_crash_does_not_prolong_the_suspension_of_the_first() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let _ = bench.insist(0, 1, 900).unwrap();
+    bench.crash();
+    bench.advance(HOLD_MS / 2);
+    bench.crash();
+    bench.advance(HOLD_MS / 2 + 50);
+    assert!(bench.line(1, Line::Suspended) < 900, "the first run's holds are over");
+    bench.advance(HOLD_MS);
+    assert_eq!(bench.line(1, Line::Suspended), 0);
+    bench.check();
+}
+
+/// The configuration may change between two runs; the tokens of the first do not.
+#[test]
+fn a_run_with_shorter_times_honours_the_longer_ones_of_the_last() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let confirmed = bench.insist(0, 1, 100).unwrap();
+    bench.resolve(Action::Confirm, confirmed, 0);
+    let open = bench.insist(0, 1, 800).unwrap();
+    let shorter = Options { hold_ms_max: 50, billing_ms: 640, ..options(1) };
+    bench.check();
+    bench.crash_with(shorter, bench.records.len());
+    bench.advance(HOLD_MS / 2);
+    assert!(bench.line(1, Line::Suspended) >= 800, "the hold is alive: its money is not free");
+    assert_eq!(bench.settle(open, 800), Verdict::Settled);
+    bench.advance(2_000);
+    assert_eq!(bench.settle(confirmed, 100), Verdict::Settled, "it has the first run's window");
+    bench.check();
+}
+
+/// Billing deadlines that passed are in the records; another billing window must not unsettle them.
+#[test]
+fn records_replay_under_another_billing_window() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let hold = bench.insist(0, 1, 100).unwrap();
+    bench.resolve(Action::Confirm, hold, 0);
+    bench.advance(BILLING_OVER_MS);
+    let lapsed = |record: &&Record| matches!(record, Record::BillingLapsed { .. });
+    assert_eq!(bench.records.iter().filter(lapsed).count(), 1);
+    for billing_ms in [1, 640, 3_600_000] {
+        let bank = replay(&Options { billing_ms, ..options(1) }, &bench.records);
+        assert_eq!(bank.digest(), bench.bank.digest());
+    }
+}
+
+/// The wall clock went back while the node was down: holds seem to live longer than their suspension.
+#[test]
+fn a_clock_that_went_back_across_a_restart_ends_holds_early_and_nothing_worse() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let granted_ms = bench.now_ms;
+    bench.now_ms += 3_600_000;
+    for purses in &mut bench.purses {
+        purses.turn(bench.now_ms);
+    }
+    let hold = bench.reserve(0, 1, 10).unwrap();
+    bench.now_ms = granted_ms;
+    bench.crash();
+    bench.advance(1_000);
+    assert_eq!(bench.line(1, Line::Suspended), 0);
+    assert_eq!(bench.resolve(Action::Confirm, hold, 0), (Verdict::Expired, false));
+    assert_eq!(bench.settle(hold, 10), Verdict::SettledLate);
+    bench.advance(1_000);
+    bench.check();
+}
+
+/// Fewer workers than before, or more: grants of the missing ones are suspended like all others.
+#[test]
+fn the_number_of_workers_may_change() {
+    for workers in [1, 2, 5] {
+        let mut bench = busy_world();
+        let records = bench.records.len();
+        bench.crash_with(options(workers), records);
+        bench.advance(1_000);
+        bench.check();
+        let spent = bench.bank.books(bench.bank.slot(3).unwrap()).spent().get();
+        let held = bench.line(3, Line::Held);
+        assert_eq!(bench.spend_all(3, 10).0 / 10, (7_000 - spent - held) / 10);
+    }
+}
+
+#[test]
+fn records_that_do_not_fit_change_nothing() {
+    let bench = busy_world();
+    for (index, record) in bench.records.iter().enumerate() {
+        let mut bank = replay(&options(2), &bench.records[..index]);
+        // Each record in the place of another: most do not fit, none may do harm.
+        for other in bench.records.iter().step_by(7) {
+            let (before, mut copy) = (bank.digest(), bank.clone());
+            if copy.replay(other).is_err() {
+                assert_eq!(copy.digest(), before, "{other:?} at {index}");
+                copy.audit().unwrap();
+            } else {
+                copy.audit().unwrap();
+            }
+        }
+        bank.replay(record).unwrap();
+    }
+}

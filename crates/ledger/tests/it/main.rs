@@ -1,0 +1,13 @@
+//! The rules of the ledger, one by one, in a small world: a bank, some workers' purses and the messages between
+//! them, without delays or faults. Faults are the simulator's part.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod bounds;
+mod crash;
+mod judge;
+mod limits;
+mod parents;
+mod purses;
+mod random;
+mod time;

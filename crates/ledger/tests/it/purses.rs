@@ -1,0 +1,167 @@
+//! How purses grow, shrink and give back.
+
+use ledger::{Action, BudgetSpec, Line, Verdict};
+use money::Unit;
+
+use crate::bench::{Bench, options, spec};
+
+/// Most holds are lost in silence; the rest must still find the last coin.
+#[test]
+fn the_last_percent_is_spent_by_several_workers_with_silent_losses() {
+    for workers in [1, 2, 4] {
+        let mut bench = Bench::new(workers, &[spec(1, 1_000_000)]);
+        let mut spent = 0;
+        for ask in 0..40_000_usize {
+            let worker = ask % usize::from(workers);
+            // A fifth of the bids win, in no rhythm with the deadlines.
+            let won = ask.wrapping_mul(2_654_435_761) / 128 % 5 == 0;
+            if let Ok(hold) = bench.reserve(worker, 1, 1_000)
+                && won
+            {
+                bench.resolve(Action::Confirm, hold, 0);
+                assert_eq!(bench.settle(hold, 1_000), Verdict::Settled);
+                spent += 1_000;
+            }
+            bench.advance(5);
+            if spent == 1_000_000 {
+                break;
+            }
+        }
+        assert_eq!(spent, 1_000_000, "{workers} workers");
+        assert_eq!(bench.line(1, Line::Settled), spent);
+        bench.check();
+    }
+}
+
+#[test]
+fn ten_items_are_sold_to_three_workers_exactly_once_each() {
+    let ten = BudgetSpec { unit: Unit::Count, ..spec(1, 10) };
+    let mut bench = Bench::new(3, &[ten]);
+    assert_eq!(bench.spend_all(1, 1), (10, Verdict::Exhausted));
+    bench.check();
+}
+
+#[test]
+fn one_ask_may_take_a_whole_budget() {
+    let mut bench = Bench::new(3, &[spec(1, 1_000)]);
+    assert_eq!(bench.insist(2, 1, 1_001), Err(Verdict::Exhausted));
+    let hold = bench.insist(2, 1, 1_000).unwrap();
+    assert_eq!(bench.settle(hold, 1_000), Verdict::Settled);
+    bench.advance(1_000);
+    assert_eq!(bench.lines(1), [0, 0, 0, 0, 1_000, 0, 0]);
+}
+
+#[test]
+fn an_idle_purse_is_recalled_for_another_worker() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    let _ = bench.insist(0, 1, 950).unwrap();
+    bench.advance(1_000);
+    assert!(bench.purses[0].free(0).get() >= 950, "it came back and lies idle");
+    assert!(bench.insist(1, 1, 900).is_ok());
+    assert!(bench.bank.counts().recalls > 0);
+    bench.check();
+}
+
+#[test]
+fn fillings_follow_demand_and_shrink_near_the_end() {
+    let mut bench = Bench::new(1, &[spec(1, 10_000_000)]);
+    let (mut peak, mut last) = (0, 0);
+    loop {
+        // 1,000 asks a second.
+        bench.advance(1);
+        let Ok(hold) = bench.reserve(0, 1, 1_000) else { break };
+        bench.settle(hold, 1_000);
+        last = bench.line(1, Line::Purses);
+        peak = peak.max(last);
+        if bench.line(1, Line::Free) < 10_000 {
+            break;
+        }
+    }
+    assert!(peak >= 100_000, "a purse lasts a good part of 200 ms: {peak}");
+    assert!(last < peak / 4, "near the end it holds {last}, at its peak {peak}");
+    assert_eq!(bench.spend_all(1, 1_000).1, Verdict::Exhausted);
+    assert_eq!(bench.line(1, Line::Settled), 10_000_000);
+}
+
+#[test]
+fn an_old_grant_is_replaced() {
+    let mut options = options(1);
+    options.grant_ms_max = 2_000;
+    let mut bench = Bench::with(options, &[spec(1, 1_000_000)]);
+    let first = bench.reserve(0, 1, 10).unwrap();
+    bench.advance(2_000);
+    let second = bench.insist(0, 1, 10).unwrap();
+    assert!(second.grant > first.grant);
+    for _ in 0..40 {
+        bench.advance(1_000);
+        bench.insist(0, 1, 10).unwrap();
+    }
+    assert!(bench.bank.grants() <= 16, "old ones close: {}", bench.bank.grants());
+    assert_eq!(bench.settle(first, 10), Verdict::TooOld);
+    bench.check();
+}
+
+/// A grant has 2^24 hold numbers; before they end the purse moves on to a fresh grant, without a refusal where
+/// money is left, and even where all of it is in the purse.
+#[test]
+fn a_grant_whose_numbers_run_out_is_replaced() {
+    for limit in [1_000_000_000, 1_000] {
+        let mut bench = Bench::new(1, &[spec(1, limit)]);
+        let slot = bench.bank.slot(1).unwrap();
+        let first = bench.insist(0, 1, 1_000).unwrap().grant;
+        bench.advance(1_000);
+        let mut refused = 0;
+        let replaced = (0..=ledger::token::SEQ_MAX).find(|ask| {
+            let purses = &mut bench.purses[0];
+            let at = purses.at(bench.now_ms);
+            let grant = match purses.reserve(slot, ledger::Amount::new(1), at) {
+                Ok(hold) => {
+                    purses.undo(slot, &hold);
+                    hold.grant
+                }
+                Err(_) => {
+                    refused += 1;
+                    first
+                }
+            };
+            if ask % 100_000 == 0 {
+                bench.advance(25);
+            }
+            grant != first
+        });
+        assert!(replaced.expect("a fresh grant") > ledger::token::SEQ_MAX / 2);
+        assert_eq!(refused > 0, limit == 1_000, "{refused} refused of a limit of {limit}");
+        bench.advance(1_000);
+        bench.check();
+    }
+}
+
+#[test]
+fn a_pod_is_undone_without_a_trace() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000_000), spec(2, 1_000_000), spec(3, 0)]);
+    let before = [1, 2].map(|slot| (bench.purses[0].free(slot), bench.purses[0].held(slot)));
+    let pod = [1, 2].map(|id| (bench.bank.slot(id).unwrap(), bench.reserve(0, id, 100).unwrap()));
+    assert_eq!(bench.reserve(0, 3, 100), Err(Verdict::Exhausted));
+    for (slot, hold) in pod {
+        bench.purses[0].undo(slot, &hold);
+    }
+    let after = [1, 2].map(|slot| (bench.purses[0].free(slot), bench.purses[0].held(slot)));
+    assert_eq!(before, after);
+    let next = bench.reserve(0, 1, 100).unwrap();
+    assert_eq!(next.seq, pod[0].1.seq + 1, "a number is never used twice");
+    bench.advance(1_000);
+    bench.check();
+}
+
+#[test]
+fn money_on_its_way_to_a_retired_grant_returns() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    let _ = bench.insist(0, 1, 600).unwrap();
+    // The hold lapses and another worker wants the money within the same moments.
+    for _ in 0..200 {
+        let _ = bench.reserve(1, 1, 900);
+        bench.advance(3);
+    }
+    assert!(bench.insist(1, 1, 900).is_ok());
+    bench.check();
+}

@@ -1,0 +1,153 @@
+//! Random rows of operations keep every promise that can be checked from outside.
+
+use ledger::{Action, Amount, BudgetSpec, Hold, Line, Status, Verdict};
+use proptest::prelude::*;
+
+use crate::bench::{Bench, child, options, spec};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Reserve { worker: usize, id: u64, amount: i64 },
+    Undo { worker: usize, id: u64, amount: i64 },
+    Resolve { pick: usize, action: Action, amount: i64 },
+    Advance { ms: u64 },
+    Limit { id: u64, limit: i64 },
+    Daily { id: u64, daily: i64 },
+    Pause { id: u64 },
+    Crash { lost: usize },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let action = prop_oneof![Just(Action::Confirm), Just(Action::Settle), Just(Action::Release)];
+    let (worker, id) = (0..2usize, 1..=4u64);
+    prop_oneof![
+        8 => (worker.clone(), id.clone(), 1..300i64)
+            .prop_map(|(worker, id, amount)| Op::Reserve { worker, id, amount }),
+        1 => (worker, id.clone(), 1..300i64)
+            .prop_map(|(worker, id, amount)| Op::Undo { worker, id, amount }),
+        8 => (0..50usize, action, 0..400i64)
+            .prop_map(|(pick, action, amount)| Op::Resolve { pick, action, amount }),
+        6 => (0..300u64).prop_map(|ms| Op::Advance { ms }),
+        1 => (1_000..90_000_000u64).prop_map(|ms| Op::Advance { ms }),
+        1 => (id.clone(), 0..5_000i64).prop_map(|(id, limit)| Op::Limit { id, limit }),
+        1 => (id.clone(), 0..2_000i64).prop_map(|(id, daily)| Op::Daily { id, daily }),
+        1 => id.prop_map(|id| Op::Pause { id }),
+        1 => (0..3usize).prop_map(|lost| Op::Crash { lost }),
+    ]
+}
+
+fn specs() -> Vec<BudgetSpec> {
+    let daily = Some(Amount::new(700));
+    vec![
+        spec(1, 5_000),
+        child(2, 3_000, 1),
+        child(3, 3_000, 2),
+        BudgetSpec { daily, ..spec(4, 4_000) },
+    ]
+}
+
+struct Play {
+    bench: Bench,
+    specs: Vec<BudgetSpec>,
+    holds: Vec<Hold>,
+    /// Answers "booked now", summed by amount; the books must say the same.
+    booked: i64,
+}
+
+impl Play {
+    fn play(&mut self, op: &Op) {
+        match *op {
+            Op::Reserve { worker, id, amount } => {
+                self.holds.extend(self.bench.reserve(worker, id, amount).ok());
+            }
+            Op::Undo { worker, id, amount } => {
+                if let Ok(hold) = self.bench.reserve(worker, id, amount) {
+                    let slot = self.bench.bank.slot(id).unwrap();
+                    self.bench.purses[worker].undo(slot, &hold);
+                }
+            }
+            Op::Resolve { pick, action, amount } => self.resolve(pick, action, amount),
+            Op::Advance { ms } => self.bench.advance(ms),
+            Op::Limit { id, limit } => self.change(id, |spec| spec.limit = Amount::new(limit)),
+            Op::Daily { id, daily } => {
+                self.change(id, |spec| spec.daily = Some(Amount::new(daily)))
+            }
+            Op::Pause { id } => self.change(id, |spec| {
+                let active = spec.status == Status::Active;
+                spec.status = if active { Status::Paused } else { Status::Active };
+            }),
+            Op::Crash { lost } => self.crash(lost),
+        }
+    }
+
+    fn resolve(&mut self, pick: usize, action: Action, amount: i64) {
+        let Some(hold) = self.holds.len().checked_sub(1 + pick).map(|i| self.holds[i]) else {
+            return;
+        };
+        let (verdict, repeat) = self.bench.resolve(action, hold, amount);
+        let settled =
+            matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate);
+        if settled && !repeat {
+            self.booked += amount;
+        }
+    }
+
+    fn change(&mut self, id: u64, change: impl Fn(&mut BudgetSpec)) {
+        self.specs.iter_mut().filter(|spec| spec.id == id).for_each(change);
+        self.bench.configure(&self.specs);
+    }
+
+    /// Some of the last records are lost, but none whose answer went out: only fillings and the like are.
+    fn crash(&mut self, lost: usize) {
+        let tail = self.bench.records.iter().rev();
+        let plain =
+            tail.take_while(|record| matches!(record, ledger::Record::Retired { .. })).count();
+        let records = self.bench.records.len() - lost.min(plain);
+        self.bench.crash_with(options(2), records);
+        self.bench.configure(&self.specs);
+    }
+
+    fn check(&self) {
+        self.bench.check();
+        let all = [1, 4].map(|id| {
+            let slot = self.bench.bank.slot(id).unwrap();
+            self.bench.bank.books(slot).spent().get()
+        });
+        assert_eq!(all.iter().sum::<i64>(), self.booked, "what was answered is what is booked");
+        for spec in &self.specs {
+            let slot = self.bench.bank.slot(spec.id).unwrap();
+            let books = self.bench.bank.books(slot);
+            for line in ledger::Bank::LINES.into_iter().filter(|line| *line != Line::Free) {
+                assert!(books.line(line) >= Amount::ZERO);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_row_of_operations_keeps_the_books(ops in proptest::collection::vec(op(), 1..120)) {
+        let bench = Bench::new(2, &specs());
+        let mut play = Play { bench, specs: specs(), holds: Vec::new(), booked: 0 };
+        for op in &ops {
+            play.play(op);
+            play.bench.bank.audit().unwrap();
+        }
+        play.check();
+        // At rest everything is free or spent.
+        for spec in &mut play.specs {
+            spec.status = Status::Paused;
+        }
+        play.bench.configure(&play.specs);
+        play.bench.advance(500);
+        play.bench.advance(40_000);
+        play.check();
+        prop_assert_eq!(play.bench.bank.grants(), 0);
+        for id in 1..=4 {
+            let [_, purses, held, suspended, ..] = play.bench.lines(id);
+            prop_assert_eq!((purses, held, suspended), (0, 0, 0), "budget {}", id);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the ledger keeps in memory, and that the hot path allocates nothing. In a binary of its own, because it
+//! counts every allocation of the process; one test, so that nothing else runs beside it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::alloc::System;
+
+use ledger::{
+    Action, Amount, Bank, BudgetSpec, Options, Out, PurseOptions, Purses, Status, ToBank,
+};
+use money::{Instant, Unit, Zone};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const BUDGETS: u64 = 50_000;
+const HOLDS: usize = 1_000_000;
+const CONFIRMED: usize = 100_000;
+const NOW_MS: u64 = 1_767_268_800_000;
+const MIB: usize = 1 << 20;
+/// What an allocator adds to an allocation: the header and the rounding of glibc's malloc.
+const OVERHEAD: usize = 16;
+
+/// Bytes in use, with the allocator's own.
+fn bytes() -> usize {
+    let stats = ALLOCATOR.stats();
+    let live = stats.allocations - stats.deallocations;
+    stats.bytes_allocated - stats.bytes_deallocated + live * OVERHEAD
+}
+
+fn allocations() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.allocations + stats.reallocations
+}
+
+fn spec(id: u64) -> BudgetSpec {
+    BudgetSpec {
+        id,
+        unit: Unit::parse("USD").unwrap(),
+        limit: Amount::new(1_000_000_000),
+        daily: Some(Amount::new(500_000_000)),
+        start: Instant::from_ms(1),
+        end: Instant::from_ms(4_000_000_000_000),
+        zone: Zone::utc(),
+        status: Status::Active,
+        parent: None,
+        late_reserve_bp: 0,
+    }
+}
+
+struct Node {
+    bank: Bank,
+    purses: Purses,
+    out: Out,
+}
+
+impl Node {
+    fn new() -> Node {
+        let purse_options = PurseOptions { node: 1, hold_ms: 2_000 };
+        let hold_ms_max = purse_options.hold_ms_max();
+        let mut bank = Bank::new(Options { hold_ms_max, ..Options::default() });
+        let mut out = Out::default();
+        bank.start_run(NOW_MS, &mut out);
+        {
+            let specs: Vec<BudgetSpec> = (1..=BUDGETS).map(spec).collect();
+            bank.configure(&specs, &mut out).unwrap();
+        }
+        let purses = Purses::new(purse_options, bank.slots());
+        let mut node = Node { bank, purses, out };
+        node.deliver();
+        // Its room is reused from now on; at the start it was as large as the configuration.
+        node.out = Out::default();
+        node
+    }
+
+    fn deliver(&mut self) {
+        self.out.records.clear();
+        for (_, message) in self.out.messages.drain(..) {
+            self.purses.take(message, NOW_MS);
+        }
+    }
+
+    fn step(&mut self, message: ToBank) {
+        self.bank.step(0, message, &mut self.out);
+        self.deliver();
+    }
+}
+
+#[test]
+fn fifty_thousand_budgets_and_a_million_holds() {
+    let before = bytes();
+    let mut node = Node::new();
+    let empty = bytes() - before;
+
+    assert_eq!(HOLDS / 50_000 / 10 * 50_000, CONFIRMED);
+    // Holds all over the budgets; what is kept of them here is the test's own and not counted.
+    let mut holds = Vec::with_capacity(CONFIRMED);
+    let base = bytes();
+    for i in 0..HOLDS {
+        let slot = u32::try_from(i % 50_000).unwrap();
+        let at = node.purses.at(NOW_MS + i as u64 / 1_000);
+        let hold =
+            node.purses.reserve(slot, Amount::new(100), at).expect("the first money covers it");
+        // The dearest way to lie: two in every budget, so that no two budgets share anything.
+        if i / 50_000 % 10 == 0 {
+            holds.push(hold);
+        }
+    }
+    let open = bytes() - base;
+    let base = bytes();
+    for (i, hold) in holds.iter().enumerate() {
+        let action = Action::Confirm;
+        let (amount, at_ms, reply) = (Amount::ZERO, NOW_MS + 1_000, i as u64);
+        node.step(ToBank::Resolve { action, hold: *hold, amount, at_ms, reply });
+    }
+    node.bank.audit().unwrap();
+    let confirmed = bytes() - base;
+    println!("{BUDGETS} budgets, one worker: {} MiB, {} bytes each", empty / MIB, empty / 50_000);
+    println!("{HOLDS} unconfirmed holds: {open} bytes more");
+    println!(
+        "{CONFIRMED} confirmed holds: {} MiB, {} bytes each",
+        confirmed / MIB,
+        confirmed / CONFIRMED
+    );
+    let all = bytes() - before - holds.capacity() * size_of::<ledger::Hold>();
+    println!("all: {} MiB", all / MIB);
+    assert!(all < 256 * MIB, "{all} bytes");
+    assert!(open < 1_000_000, "an unconfirmed hold costs less than a byte: {open} for all");
+
+    nothing_is_allocated(&mut node);
+}
+
+/// Once warm, reserving, undoing and a turn without messages stay off the allocator.
+fn nothing_is_allocated(node: &mut Node) {
+    let before = allocations();
+    for i in 0..100_000_u32 {
+        let slot = i % 50_000;
+        let at = node.purses.at(NOW_MS + 1_000);
+        let kept = node.purses.reserve(slot, Amount::new(1), at).unwrap();
+        let undone = node.purses.reserve(slot, Amount::new(2), at).unwrap();
+        node.purses.undo(slot, &undone);
+        assert!(kept.seq < undone.seq);
+        if i % 100 == 0 {
+            node.purses.turn(NOW_MS + 1_000);
+        }
+    }
+    assert_eq!(allocations() - before, 0, "granted");
+    let at = node.purses.at(NOW_MS + 1_000);
+    for slot in 0..50_000 {
+        assert!(node.purses.reserve(slot, money::ASK_MAX, at).is_err());
+    }
+    assert_eq!(allocations() - before, 0, "refused");
+}

@@ -1,0 +1,290 @@
+//! The command line as people and scripts use it.
+
+use std::process::Command;
+
+use serde_json::Value;
+use wire::{Action, Verdict, resolve};
+
+use crate::client::{Reply, resolve_frame};
+use crate::support::{Setup, http_get, line, output, over_transports, stderr, stdout, text, weir};
+
+fn run(arguments: &[&str]) -> std::process::Output {
+    output(weir().args(arguments))
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["run", "check", "hammer", "stat", "sample-budgets"] {
+        let output = run(&[command, "--help"]);
+        assert_eq!(output.status.code(), Some(0), "{command}");
+        let example = format!("weir {command}");
+        let help = stdout(&output);
+        assert!(help.contains("Example"), "{command}: {help}");
+        assert!(help.contains(&example), "{command}: {help}");
+    }
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
+    assert_eq!(run(&["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    for arguments in [
+        &[][..],
+        &["fly"],
+        &["run", "--fast"],
+        &["run", "--batch", "nowhere"],
+        &["run", "--transport", "pigeon"],
+        &["stat", "--budget", "one"],
+        &["hammer"],
+        &["hammer", "--target", "127.0.0.1:1", "--duration", "soon"],
+        &["hammer", "--target", "127.0.0.1:1", "--win", "2"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn failure_is_1_and_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("none.jsonl");
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (arguments, expected) in [
+        (vec!["run", "--budgets", text(&missing)], "is not there"),
+        (vec!["check", "--budgets", text(&missing)], "cannot be read"),
+        (vec!["check", "--config", text(&missing)], "cannot be read"),
+        (vec!["stat", "--data", text(folder.path())], "--target"),
+        (vec!["stat", "--target", &port.to_string()], "is it running?"),
+        (vec!["hammer", "--target", &port.to_string(), "--timeout", "1s"], &port.to_string()),
+        (vec!["run", "--batch", "0.0.0.0:0"], "auth_token"),
+        (vec!["run", "--admin", "0.0.0.0:0"], "loopback"),
+    ] {
+        let output = output(weir().args(&arguments).current_dir(folder.path()));
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(
+            said.contains(expected) || (expected == "loopback" && said.contains("127.0.0.1")),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn check_prints_every_error_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, budgets) = (folder.path().join("weir.toml"), folder.path().join("b.jsonl"));
+    std::fs::write(&config, "[node]\nid = -1\ncolour = 3\n[pacing]\ntick_ms = 1\n").unwrap();
+    std::fs::write(&budgets, "{\"id\":1}\n{\"limit\":\"1\"}\n").unwrap();
+    let both = ["check", "--config", text(&config), "--budgets", text(&budgets)];
+    let output = run(&both);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    for expected in [
+        "weir.toml:2: node.id",
+        "weir.toml:3: node.colour",
+        "pacing.tick_ms",
+        "b.jsonl:1: limit",
+        "b.jsonl:2: id",
+    ] {
+        assert!(said.contains(expected), "{expected} not in {said}");
+    }
+
+    std::fs::write(&config, "[node]\nid = 3\n").unwrap();
+    let said = stderr(&run(&both));
+    assert!(said.contains("2 error(s)") && said.contains("b.jsonl:2"), "{said}");
+
+    std::fs::write(&budgets, line(1, "1", "") + &line(2, "1", "")).unwrap();
+    let output = run(&both);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("2 budgets are sound"), "{}", stderr(&output));
+}
+
+#[test]
+fn check_print_is_a_file_that_check_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = output(weir().args(["check", "--print"]).current_dir(folder.path()));
+    assert_eq!(printed.status.code(), Some(0), "{}", stderr(&printed));
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, &printed.stdout).unwrap();
+    let again = output(weir().args(["check", "--config", text(&file)]).current_dir(folder.path()));
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+}
+
+#[test]
+fn the_environment_and_flags_override() {
+    let node = Setup::new(&line(1, "1", "")).with("node.id", "77").with("batch.batch_max", "5");
+    let node = node.start();
+    assert_eq!(node.stat()["node"], 77);
+    let Reply::Welcome { node: number, batch_max, .. } = node.stranger().hello() else { panic!() };
+    assert_eq!((number, batch_max), (77, 5));
+    let setup = Setup::new("").with("nothing.here", "1");
+    let output = output(&mut setup.command());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("WEIR_NOTHING__HERE: there is no key"), "{}", stderr(&output));
+}
+
+#[test]
+fn doors_are_told_then_ready() {
+    let node = Setup::new("").start();
+    assert_eq!(node.said.len(), 3, "{:?}", node.said);
+    assert!(node.said[0].starts_with("batch 127.0.0.1:") && node.batch.port() != 0);
+    assert!(node.said[1].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
+    assert_eq!(node.said[2], "ready");
+    let addresses = std::fs::read_to_string(node.data().join("addresses.json")).unwrap();
+    let addresses: Value = serde_json::from_str(&addresses).unwrap();
+    assert_eq!(addresses["batch"], node.batch.to_string());
+    assert_eq!(node.get("/healthz"), (200, "ok\n".into()));
+    assert_eq!(node.get("/nothing").0, 404);
+    assert_eq!(node.get("/").0, 200);
+}
+
+#[test]
+fn stat_shows_a_running_node() {
+    let node = Setup::new(&(line(1, "5", "") + &line(2, "5", ""))).start();
+    let mut client = node.client();
+    let token = client.grant(2, 1_000);
+    assert_eq!(client.settle(token, 900), (Verdict::Settled, false));
+    let (data, admin) = (node.data(), node.admin.to_string());
+    for place in [["--data", text(&data)], ["--target", &admin]] {
+        let output = output(weir().args(["stat", "--json", "--budget", "2"]).args(place));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let stat: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        for name in ["limit", "free", "purses", "held", "settled", "late", "over_settled"] {
+            assert!(stat[name].is_i64(), "{name} in {stat:#}");
+        }
+        assert_eq!((&stat["limit"], &stat["settled"]), (&5_000_000.into(), &900.into()));
+        assert!(stat["doors"]["batch"]["refused_frames"].is_object());
+        assert!(stat["doors"]["batch"]["verdicts"].is_object());
+    }
+    let plain = output(weir().args(["stat", "--target", &admin]));
+    assert_eq!(plain.status.code(), Some(0));
+    assert!(stdout(&plain).contains("doors.batch.granted"), "{}", stdout(&plain));
+    let output = output(weir().args(["stat", "--target", &admin, "--budget", "404"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("there is no budget 404"), "{}", stderr(&output));
+    assert_eq!(http_get(node.admin, "/stat?budget=x").0, 400);
+}
+
+#[test]
+fn books_are_paged() {
+    let lines: String = (1..=1_500).map(|id| line(id, "1", "")).collect();
+    let node = Setup::new(&lines).start();
+    let page = |path: &str| -> Value { serde_json::from_str(&node.get(path).1).unwrap() };
+    let first = page("/books");
+    assert_eq!(first["budgets"].as_array().unwrap().len(), 1_000);
+    assert_eq!(first["next"], 1_001);
+    let rest = page("/books?from=1001");
+    assert_eq!(rest["budgets"].as_array().unwrap().len(), 500);
+    assert_eq!(rest["next"], Value::Null);
+    assert_eq!(page("/books?from=7&max=2")["budgets"][1]["id"], 8);
+}
+
+#[test]
+fn a_second_node_on_the_same_folder_is_refused() {
+    let first = Setup::new(&line(1, "1", "")).start();
+    let mut second = weir();
+    second.arg("run").arg("--budgets").arg(first.budgets_file()).arg("--data").arg(first.data());
+    second.args(["--batch", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let refused = output(&mut second);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    assert!(said.contains("in use by another node") && said.contains("--data"), "{said}");
+    first.client().grant(1, 1);
+    let addresses = std::fs::read_to_string(first.data().join("addresses.json")).unwrap();
+    assert!(addresses.contains(&first.admin.to_string()), "the first one's are still there");
+}
+
+#[test]
+fn a_taken_port_is_told() {
+    let first = Setup::new("").start();
+    let folder = tempfile::tempdir().unwrap();
+    for flags in [
+        ["--batch", &first.batch.to_string(), "--admin", "127.0.0.1:0"],
+        ["--batch", "127.0.0.1:0", "--admin", &first.admin.to_string()],
+    ] {
+        let output = output(weir().arg("run").args(flags).current_dir(folder.path()));
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(flags[1]) || stderr(&output).contains(flags[3]),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn ctrl_c_answers_what_is_in_flight_and_ends_well() {
+    over_stop(|node, client| {
+        // Many frames are on their way when the stop comes; whatever was read is answered whole.
+        let tokens: Vec<_> = (0..200).map(|_| client.grant(1, 10)).collect();
+        let mut bytes = Vec::new();
+        for (number, token) in tokens.iter().enumerate() {
+            let item = resolve::Item::new(*token, 10, Action::Settle);
+            bytes.extend(resolve_frame(u64::try_from(number).unwrap(), &[item]));
+        }
+        client.send(&bytes);
+        node.wait_stat("the frames", |stat| stat["doors"]["batch"]["resolves"] == 200);
+        node.interrupt();
+        let mut frames = std::collections::BTreeSet::new();
+        while frames.len() < 200 {
+            let Reply::Resolved { frame, answers } = client.receive() else { panic!("no answer") };
+            assert_eq!(answers, [(Verdict::Settled, false)]);
+            assert!(frame < 200 && frames.insert(frame), "one answer a frame");
+        }
+        client.expect_end();
+    });
+}
+
+#[test]
+fn ctrl_c_closes_idle_and_half_said_connections() {
+    over_stop(|node, client| {
+        client.send(&[0, 0, 1]);
+        let mut idle: Vec<_> = (0..50).map(|_| node.client()).collect();
+        node.interrupt();
+        client.expect_end();
+        idle.iter_mut().for_each(|client| client.expect_end());
+    });
+}
+
+fn over_stop(case: impl Fn(&mut crate::support::Node, &mut crate::client::Client)) {
+    for transport in crate::support::TRANSPORTS {
+        let setup =
+            Setup::new(&line(1, "1000", "")).with("ledger.hold_ms", "600000").over(transport);
+        let mut node = match setup.try_start() {
+            Ok(node) => node,
+            Err(log) if log.contains("transport:") => {
+                println!("skipped: io_uring is refused here: {log}");
+                continue;
+            }
+            Err(log) => panic!("{log}"),
+        };
+        let mut client = node.client();
+        case(&mut node, &mut client);
+        assert_eq!(node.wait_end().code(), Some(0), "{}", node.log());
+        let refused = std::net::TcpStream::connect(node.batch).is_err();
+        assert!(refused, "nobody listens any more");
+        // The folder is free again.
+        let mut again = Command::new(env!("CARGO_BIN_EXE_weir"));
+        again.args(["stat", "--data"]).arg(node.data());
+        assert_eq!(output(&mut again).status.code(), Some(1), "and stat says that nobody is there");
+    }
+}
+
+#[test]
+fn sample_budgets_are_sound() {
+    let made = run(&["sample-budgets", "--count", "300", "--seed", "9"]);
+    assert_eq!(made.status.code(), Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("b.jsonl");
+    std::fs::write(&file, &made.stdout).unwrap();
+    let checked = run(&["check", "--budgets", text(&file)]);
+    assert!(stderr(&checked).contains("300 budgets are sound"), "{}", stderr(&checked));
+    assert_eq!(run(&["sample-budgets", "--count", "300", "--seed", "9"]).stdout, made.stdout);
+}
+
+#[test]
+fn both_transports_can_be_chosen() {
+    over_transports(|| Setup::new(""), |node| node.client().ping());
+}

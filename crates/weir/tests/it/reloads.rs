@@ -1,0 +1,138 @@
+//! Budgets that change while the node runs.
+
+use std::time::Instant;
+
+use wire::Verdict;
+
+use crate::support::{Setup, line, output, over_transports, stderr};
+
+#[test]
+fn changes_take_effect_without_a_restart() {
+    let setup = || {
+        let budgets = line(1, "0.0001", "") + &line(2, "1", "") + &line(3, "1", "");
+        Setup::new(&budgets).with("ledger.hold_ms", "600000")
+    };
+    over_transports(setup, |node| {
+        let mut client = node.client();
+        client.grant(1, 100);
+        client.wait_verdict(1, 100, Verdict::Exhausted);
+        client.grant(2, 100);
+        let removed = client.grant(3, 100);
+        assert_eq!(client.verdict(4, 1), Verdict::UnknownBudget);
+
+        // Raised, paused, removed, new.
+        let changed = line(1, "0.0003", "") + &line(2, "1", r#","status":"paused""#);
+        node.reload(&(changed + &line(4, "1", "")));
+        client.wait_verdict(1, 200, Verdict::Granted);
+        client.wait_verdict(1, 1, Verdict::Exhausted);
+        client.wait_verdict(2, 1, Verdict::Paused);
+        client.wait_verdict(3, 1, Verdict::Ended);
+        client.grant(4, 1);
+        let books = node.budget(1);
+        assert_eq!((books.limit, books.held + books.unspent()), (300, 300));
+        assert_eq!(client.settle(removed, 100), (Verdict::Settled, false), "promised is promised");
+        assert_eq!(node.budget(3).settled, 100);
+
+        // Resumed, lowered below what is out, back again.
+        let changed = line(1, "0.0001", "") + &line(2, "1", "") + &line(3, "1", "");
+        node.reload(&(changed + &line(4, "1", "")));
+        client.grant(2, 100);
+        client.grant(3, 100);
+        client.wait_verdict(1, 1, Verdict::Exhausted);
+        let books = node.wait_budget(1, "the holds", |books| books.held == 300);
+        assert_eq!((books.limit, books.free), (100, -200), "it says by how much");
+        node.wait_stat("the snapshot", |stat| stat["bank"]["snapshot"] == 3);
+    });
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_is_told() {
+    let setup = || Setup::new(&(line(1, "1", "") + &line(2, "1", "")));
+    over_transports(setup, |node| {
+        let mut client = node.client();
+        client.grant(1, 1);
+        let bad = line(1, "5", "") + "{\"id\":2,\"limit\":\"much\"}\n" + &line(1, "1", "") + "x\n";
+        node.replace_budgets(&bad);
+        let stat = node.wait_stat("the refusal", |stat| stat["budgets_file"]["refused"] == 1);
+        let errors: Vec<&str> = stat["budgets_file"]["errors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e.as_str().unwrap())
+            .collect();
+        let file = node.budgets_file().display().to_string();
+        for (number, expected) in
+            [(2, "limit: found \"much\""), (1, "id is used twice"), (4, "not JSON")]
+        {
+            let place = format!("{file}:{number}: ");
+            let told = errors.iter().any(|e| e.starts_with(&place) && e.contains(expected));
+            assert!(told, "{place}{expected} not in {errors:#?}");
+        }
+        assert_eq!(node.budget(1).limit, 1_000_000, "refused whole");
+        client.grant(2, 1);
+        assert!(node.log().contains("budgets refused whole"), "{}", node.log());
+
+        // What a known budget is made of cannot change.
+        node.replace_budgets(&(line(1, "1", r#","unit":"EUR""#) + &line(2, "1", "")));
+        let stat = node.wait_stat("the refusal", |stat| stat["budgets_file"]["refused"] == 2);
+        assert!(stat["budgets_file"]["errors"][0].as_str().unwrap().contains("unit"), "{stat:#}");
+        client.grant(1, 1);
+
+        node.reload(&line(1, "7", ""));
+        let stat = node.stat();
+        assert_eq!(stat["budgets_file"]["errors"].as_array().unwrap().len(), 0, "{stat:#}");
+        assert_eq!(node.budget(1).limit, 7_000_000);
+        client.wait_verdict(2, 1, Verdict::Ended);
+    });
+}
+
+#[test]
+fn a_file_that_is_gone_ends_nothing() {
+    let node = Setup::new(&line(1, "1", "")).start();
+    std::fs::remove_file(node.budgets_file()).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    node.client().grant(1, 1);
+    node.reload(&line(1, "2", ""));
+    assert_eq!(node.budget(1).limit, 2_000_000);
+}
+
+#[test]
+fn a_bad_file_at_the_start_is_told_line_by_line() {
+    let setup = Setup::new("{\"id\":1,\"limit\":\"1\"}\n{\"id\":2}\nnot a line\n");
+    let output = output(&mut setup.command());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty(), "nothing accepts: {}", crate::support::stdout(&output));
+    let file = setup.budgets_file().display().to_string();
+    for expected in [":2: limit: missing", ":3: not JSON"] {
+        let expected = format!("{file}{expected}");
+        assert!(stderr(&output).contains(&expected), "{expected} not in {}", stderr(&output));
+    }
+}
+
+#[test]
+fn fifty_thousand_budgets_are_loaded_and_changed() {
+    let lines = |limit: &str| -> String {
+        (1..=50_000)
+            .map(|id| line(id, limit, r#","daily":"10.00","plan":"even","tz":"Europe/Paris""#))
+            .collect()
+    };
+    let start = Instant::now();
+    let node = Setup::new(&lines("1000.00")).start();
+    println!("ready with 50,000 budgets after {} ms", start.elapsed().as_millis());
+    assert_eq!(node.stat()["bank"]["budgets"], 50_000);
+    let mut client = node.client();
+    assert_ne!(client.verdict(50_000, 1), Verdict::UnknownBudget, "ready means ready");
+    let start = Instant::now();
+    node.reload(&lines("2000.00"));
+    println!("50,000 budgets changed after {} ms", start.elapsed().as_millis());
+    assert_eq!(node.budget(50_000).limit, 2_000_000_000);
+    println!("memory: {} MiB", node.resident_bytes() >> 20);
+}
+
+#[test]
+fn budgets_are_in_force_when_the_node_says_ready() {
+    for _ in 0..10 {
+        let node = Setup::new(&line(1, "1000", "")).start();
+        assert_eq!(node.client().verdict(1, 1), Verdict::Granted);
+    }
+}

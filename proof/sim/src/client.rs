@@ -1,0 +1,199 @@
+//! The clients of the simulated node: they ask for money, tell what became of it, lose messages on the way, and
+//! repeat every settle until it is acknowledged.
+
+use ledger::{Action, Amount, BudgetSpec, Hold, ToBank, Verdict};
+
+use crate::oracle::Known;
+use crate::world::World;
+
+/// A request about a hold, on its way or answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) hold: usize,
+    pub(crate) action: Action,
+    /// The latest stamp of the worker that read it.
+    pub(crate) at_ms: u64,
+}
+
+impl World {
+    /// A client asks a worker for money, from one budget or from several, all or nothing.
+    pub(crate) fn ask(&mut self) -> Result<(), String> {
+        let Some(worker) = self.awake_worker() else { return Ok(()) };
+        let now_ms = self.read_clock(worker);
+        let members = if self.rng.chance(150) { 2 + self.rng.index(2) } else { 1 };
+        let before = self.purse_sums(worker);
+        let mut pod: Vec<(BudgetSpec, u32, Hold)> = Vec::new();
+        for _ in 0..members {
+            let spec = self.specs[self.rng.index(self.specs.len())].clone();
+            let Some(slot) = self.bank.slot(spec.id) else { break };
+            let amount = Amount::new(self.rng.between(1, (spec.limit.get() / 200).max(2)));
+            let purses = &mut self.workers[worker].purses;
+            let at = purses.at(now_ms);
+            match purses.reserve(slot, amount, at) {
+                Ok(hold) => pod.push((spec, slot, hold)),
+                Err(why) => {
+                    self.refused(why);
+                    break;
+                }
+            }
+        }
+        if pod.len() < members {
+            self.undo(worker, &pod, before)?;
+            return Ok(());
+        }
+        if members > 1 {
+            self.stats.one("pod granted");
+        }
+        pod.into_iter().try_for_each(|(spec, _, hold)| self.granted(&spec, hold, now_ms))
+    }
+
+    fn purse_sums(&self, worker: usize) -> (i64, i64) {
+        let purses = &self.workers[worker].purses;
+        let slots = 0..u32::try_from(purses.slots()).expect("few");
+        slots.fold((0, 0), |(free, held), slot| {
+            (free + purses.free(slot).get(), held + purses.held(slot).get())
+        })
+    }
+
+    /// A member of a pod was refused: the others are taken back.
+    fn undo(
+        &mut self,
+        worker: usize,
+        pod: &[(BudgetSpec, u32, Hold)],
+        before: (i64, i64),
+    ) -> Result<(), String> {
+        if pod.is_empty() {
+            return Ok(());
+        }
+        for (_, slot, hold) in pod {
+            self.workers[worker].purses.undo(*slot, hold);
+        }
+        self.stats.one("pod refused and undone");
+        let after = self.purse_sums(worker);
+        if after != before {
+            return Err(format!("a refused pod left a trace: {before:?} before, {after:?} after"));
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, why: Verdict) {
+        self.stats.one("ask refused");
+        match why {
+            Verdict::DayExhausted => self.stats.one("ask refused: day exhausted"),
+            Verdict::Exhausted => self.stats.one("ask refused: exhausted"),
+            Verdict::Busy => self.stats.one("ask refused: busy"),
+            _ => {}
+        }
+    }
+
+    fn granted(&mut self, spec: &BudgetSpec, hold: Hold, made_ms: u64) -> Result<(), String> {
+        self.stats.one("ask granted");
+        if self.disk.is_stuck(self.now_ms) {
+            self.stats.one("ask granted while the disk is stuck");
+        }
+        let amount = hold.amount.get();
+        let price = match self.rng.below(10) {
+            0 => amount + self.rng.between(1, amount),
+            1 => 0,
+            2..6 => amount,
+            _ => self.rng.between(0, amount),
+        };
+        let chain = self.chain(spec.id);
+        let run = self.bank.run();
+        let billing_ms = self.options.billing_ms;
+        self.oracle.granted(Known::new(chain, hold, run, billing_ms, made_ms, price))
+    }
+
+    /// Somebody confirms, settles or releases a hold: a recent one mostly, by any worker, perhaps twice.
+    pub(crate) fn request(&mut self) {
+        let holds = self.oracle.holds.len();
+        if holds == 0 {
+            return;
+        }
+        let recent = self.rng.chance(900);
+        let back = self.rng.index(if recent { holds.min(60) } else { holds });
+        let hold = holds - 1 - back;
+        let action = match self.rng.below(10) {
+            0..4 => Action::Confirm,
+            4..8 => Action::Settle,
+            _ => Action::Release,
+        };
+        for _ in 0..1 + self.rng.below(5) / 4 {
+            self.send(hold, action);
+        }
+    }
+
+    /// A settle without an answer is sent again.
+    pub(crate) fn repeat(&mut self) {
+        let holds = self.oracle.holds.len();
+        for index in holds.saturating_sub(200)..holds {
+            if self.oracle.holds[index].waits() && self.rng.chance(100) {
+                self.stats.one("request repeated");
+                self.send(index, Action::Settle);
+            }
+        }
+    }
+
+    /// Every settle without an answer is sent again, and nothing is lost.
+    pub(crate) fn repeat_all(&mut self) {
+        for index in 0..self.oracle.holds.len() {
+            if self.oracle.holds[index].waits() {
+                self.deliver_request(index % self.workers.len(), index, Action::Settle);
+            }
+        }
+    }
+
+    fn send(&mut self, hold: usize, action: Action) {
+        let known = &mut self.oracle.holds[hold];
+        known.release_asked |= action == Action::Release;
+        known.settle_asked |= action == Action::Settle;
+        let lost = self.rng.chance(80);
+        match self.awake_worker() {
+            Some(worker) if !lost => self.deliver_request(worker, hold, action),
+            _ => self.stats.one("request lost"),
+        }
+    }
+
+    fn deliver_request(&mut self, worker: usize, hold: usize, action: Action) {
+        let stamp = self.read_clock(worker);
+        let known = &self.oracle.holds[hold];
+        let amount = if action == Action::Settle { known.price } else { 0 };
+        let message = ToBank::Resolve {
+            action,
+            hold: known.hold,
+            amount: Amount::new(amount),
+            at_ms: stamp,
+            reply: self.requests.len() as u64,
+        };
+        let at_ms = self.workers[worker].told(stamp);
+        self.requests.push(Request { hold, action, at_ms });
+        self.flush(worker);
+        self.workers[worker].to_bank.push_back(message);
+    }
+
+    /// An answer is on its way to its client.
+    pub(crate) fn answer(
+        &mut self,
+        reply: u64,
+        verdict: Verdict,
+        repeat: bool,
+    ) -> Result<(), String> {
+        let request = self.requests[usize::try_from(reply).expect("an index")];
+        if !self.calm && self.rng.chance(100) {
+            self.stats.one("answer lost");
+            return Ok(());
+        }
+        self.stats.answer(verdict, repeat);
+        let known = &self.oracle.holds[request.hold];
+        if verdict == Verdict::SettledLate && !repeat && known.released {
+            self.stats.one("settled late after release");
+        }
+        if verdict == Verdict::Settled && !repeat && known.run < self.bank.run() {
+            self.stats.one("settled a hold of an earlier run");
+            if !known.confirmed {
+                self.stats.one("settled while suspended");
+            }
+        }
+        self.oracle.answered(request.hold, request.action, request.at_ms, verdict, repeat)
+    }
+}

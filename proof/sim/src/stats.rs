@@ -1,0 +1,139 @@
+//! What happened in a run: counters of everything that a run should reach, and a figure over its whole course.
+
+use std::collections::BTreeMap;
+
+use ledger::{Bank, Counts, Record, Verdict};
+
+/// Everything that is counted. The tests demand that a thousand seeds reach each of them.
+pub const EVENTS: [&str; 46] = [
+    "ask granted",
+    "ask refused",
+    "ask refused: day exhausted",
+    "ask refused: exhausted",
+    "ask refused: busy",
+    "ask granted while the disk is stuck",
+    "pod granted",
+    "pod refused and undone",
+    "request lost",
+    "request repeated",
+    "request answered",
+    "answer lost",
+    "answer repeated",
+    "confirmed",
+    "released",
+    "expired",
+    "already settled",
+    "already released",
+    "settled",
+    "settled over",
+    "settled late",
+    "settled late after release",
+    "settled a hold of an earlier run",
+    "settled while suspended",
+    "too old",
+    "refused: marks full",
+    "refused: grants full",
+    "crash",
+    "crash: records lost",
+    "crash: records torn in the middle",
+    "crash: disk stuck",
+    "crash: the next run has other options",
+    "crash: nothing lost, digests equal",
+    "crash during a suspension",
+    "configuration changed",
+    "limit lowered below what is out",
+    "budget ended or back",
+    "flight moved",
+    "day rolled",
+    "billing lapsed",
+    "purse recalled",
+    "clock went back",
+    "clock jumped seconds",
+    "clock jumped hours",
+    "worker stalled",
+    "record",
+];
+
+/// What happened in a run, or in a row of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    counts: BTreeMap<&'static str, u64>,
+    /// A figure over every answer and the final state: the same for every run of the same seed.
+    pub digest: u64,
+}
+
+impl Stats {
+    /// How often an event happened.
+    ///
+    /// # Panics
+    /// If there is no such event in [`EVENTS`].
+    pub fn get(&self, event: &str) -> u64 {
+        assert!(EVENTS.contains(&event), "{event} is not an event");
+        self.counts.get(event).copied().unwrap_or(0)
+    }
+
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Stats) {
+        for (event, count) in &other.counts {
+            self.count(event, *count);
+        }
+        self.eat(other.digest);
+    }
+
+    pub(crate) fn one(&mut self, event: &'static str) {
+        self.count(event, 1);
+    }
+
+    pub(crate) fn count(&mut self, event: &'static str, count: u64) {
+        debug_assert!(EVENTS.contains(&event), "{event} is not an event");
+        *self.counts.entry(event).or_default() += count;
+    }
+
+    /// Adds a word to the digest.
+    pub(crate) fn eat(&mut self, word: u64) {
+        self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
+    }
+
+    /// Counters of a bank whose run ends now.
+    pub(crate) fn bank(&mut self, counts: Counts) {
+        self.count("purse recalled", counts.recalls);
+        self.count("clock went back", counts.clock_back);
+        self.count("refused: marks full", counts.pages_full);
+        self.count("refused: grants full", counts.grants_full);
+    }
+
+    /// What was written, at the end.
+    pub(crate) fn records(&mut self, records: &[Record], bank: &Bank) {
+        self.count("record", records.len() as u64);
+        for record in records {
+            match record {
+                Record::DayRolled { .. } => self.one("day rolled"),
+                Record::BillingLapsed { amount, .. } if amount.get() > 0 => {
+                    self.one("billing lapsed")
+                }
+                _ => {}
+            }
+        }
+        self.eat(bank.digest());
+    }
+
+    /// An answer that reached its client.
+    pub(crate) fn answer(&mut self, verdict: Verdict, repeat: bool) {
+        self.one("request answered");
+        self.eat(u64::from(repeat) << 8 | verdict as u64);
+        let event = match verdict {
+            _ if repeat => "answer repeated",
+            Verdict::Confirmed => "confirmed",
+            Verdict::Released => "released",
+            Verdict::Settled => "settled",
+            Verdict::SettledOver => "settled over",
+            Verdict::SettledLate => "settled late",
+            Verdict::Expired => "expired",
+            Verdict::AlreadySettled => "already settled",
+            Verdict::AlreadyReleased => "already released",
+            Verdict::TooOld => "too old",
+            _ => return,
+        };
+        self.one(event);
+    }
+}
