@@ -55,7 +55,7 @@ unit:
 sim:
 	@echo "== simulator: 2,000 seeds without a broken promise, and the planted faults found"
 	@$(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --seeds 2000
-	@for bug in answer-before-seal lapse-twice forget-suspension; do \
+	@for bug in answer-before-seal lapse-twice forget-suspension tick-ahead lose-retire; do \
 	  $(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --bug $$bug >/dev/null || { echo "the planted $$bug was not found"; exit 1; }; done
 
 interop:

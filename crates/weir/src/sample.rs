@@ -30,13 +30,13 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
         let pick = |list: &'static [&'static str], shift: u32| {
             list[usize::from((chance >> shift).to_le_bytes()[0]) % list.len()]
         };
-        let limit = 1_000 + chance % 500_000;
+        let limit = 100 + chance % 20_000;
         let budget = serde_json::json!({
             "id": id,
             "name": format!("{} {}", pick(&BRANDS, 0), pick(&GOALS, 8)),
             "unit": "USD",
             "limit": format!("{limit}.00"),
-            "daily": format!("{}.00", (limit / 10).max(100)),
+            "daily": format!("{}.00", (limit / 10).max(50)),
             "tz": pick(&ZONES, 16),
             "plan": pick(&PLANS, 24),
             "status": if chance.is_multiple_of(50) { "paused" } else { "active" },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gate_pacing::{Counters, Demand, Pace, Plan, Spend};
-use ledger::{Amount, Bank, Line, ToBank};
+use ledger::{Amount, Bank, BudgetSpec, Line, ToBank};
 use money::Instant;
 
 use super::books::less;
@@ -68,6 +68,10 @@ impl Pacer {
         let pace = |(slot, row): (usize, &Row)| {
             let Some(plan) = &row.plan else { return Pace::CLOSED };
             let slot = u32::try_from(slot).expect("slots are counted in 32 bits");
+            if far_from_flight(bank.spec(slot), now, tick_ms) {
+                // The purses are empty and know why: that is a better answer than "the plan says not now".
+                return Pace::OPEN;
+            }
             plan.parameters(&row.counters(bank, slot, gauges), now, tick_ms, workers)
         };
         let first: Box<[Pace]> = self.rows.iter().enumerate().map(pace).collect();
@@ -76,6 +80,11 @@ impl Pacer {
         all.push(first);
         all
     }
+}
+
+/// Is the flight over, or does it begin so late that there will be other parameters by then?
+fn far_from_flight(spec: &BudgetSpec, now: Instant, tick_ms: u64) -> bool {
+    now >= spec.end || now.ms().saturating_add(2_000 + 10 * tick_ms) < spec.start.ms()
 }
 
 impl Row {

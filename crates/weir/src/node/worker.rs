@@ -33,6 +33,8 @@ const IDLE_MS: u64 = 20;
 const GAUGES_A_MS: usize = 256;
 /// Messages of the bank taken in one wake-up.
 const DOWN_MAX: usize = 4096;
+/// Questions that may wait for the bank. Their answers are large: many at once would be a way to fill our memory.
+const QUESTIONS_MAX: usize = 64;
 
 /// One worker.
 pub(crate) struct Worker {
@@ -50,6 +52,8 @@ pub(crate) struct Worker {
     down: Receiver<Down>,
     bank: Thread,
     waiting: Waiting,
+    /// Questions that wait for the bank.
+    questions: usize,
     frame: Frame,
     verdicts: [u64; 256],
     next_tick_ms: u64,
@@ -105,6 +109,7 @@ impl Worker {
             down: lines.down,
             bank: lines.bank,
             waiting: Waiting::new(facts.waiting_max),
+            questions: 0,
             frame: Frame::default(),
             verdicts: [0; 256],
             next_tick_ms: 0,
@@ -289,6 +294,7 @@ impl Worker {
                 Down::Paces(paces) => self.replace_paces(paces),
                 Down::Keys(keys) => self.keys = keys,
                 Down::Answer { conn, answer } => {
+                    self.questions -= 1;
                     outbox.with(ConnId::from_bits(conn), |_, out| write_answer(out, &answer));
                 }
             }
@@ -469,9 +475,14 @@ impl Gate for Worker {
     }
 
     fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
-        self.urgent = true;
+        if self.questions >= QUESTIONS_MAX {
+            return Err(Reason::Busy);
+        }
         let conn = conn.to_bits();
-        self.up.try_send(Up::Question { conn, question }).map_err(|_| Reason::Busy)
+        self.up.try_send(Up::Question { conn, question }).map_err(|_| Reason::Busy)?;
+        self.questions += 1;
+        self.urgent = true;
+        Ok(())
     }
 
     fn refused(&mut self, reason: Reason) {

@@ -24,7 +24,6 @@ fn budgets() -> Setup {
     lines += &(21..=30).map(|id| line(id, "0.05", "")).collect::<String>();
     lines +=
         &(31..=35).map(|id| line(id, "50", r#","daily":"20","plan":"even""#)).collect::<String>();
-    lines += &(36..=40).map(|id| line(id, "50", r#","parent":31"#)).collect::<String>();
     Setup::new(&lines).with("ledger.hold_ms", "500")
 }
 
@@ -102,6 +101,21 @@ fn debts_repeats_and_losses_pass_the_audit() {
         let report = hammer(node, &flags);
         assert!(report["over_settled_micros"].as_i64() > Some(0), "{report:#}");
         assert!(report["late_micros"].as_i64() > Some(0), "{report:#}");
+    });
+}
+
+/// What children spend moves the books of their parent, too: the audit may not call that somebody else's doing.
+#[test]
+fn children_and_their_parent_pass_the_audit() {
+    let setup = || {
+        let mut lines = line(1, "1", "");
+        lines += &(2..=10).map(|id| line(id, "50", r#","parent":1"#)).collect::<String>();
+        Setup::new(&lines).with("ledger.hold_ms", "500")
+    };
+    over_transports(setup, |node| {
+        let flags = ["--duration", "1s", "--win", "0.5", "--exclusive", "false", "--rate", "3000"];
+        let report = hammer(node, &flags);
+        assert!(report["settled_micros"].as_i64() > Some(0), "{report:#}");
     });
 }
 
