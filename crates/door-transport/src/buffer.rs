@@ -132,11 +132,6 @@ impl Output {
         self.pending.is_empty() && self.flying.is_empty()
     }
 
-    /// Whether the kernel took only a part of the last send.
-    pub(crate) fn is_partly_sent(&self) -> bool {
-        !self.flying.is_empty()
-    }
-
     /// What to send next: the rest of the last send, or everything that was written since.
     pub(crate) fn next(&mut self) -> &[u8] {
         if self.flying.is_empty() && !self.pending.is_empty() {
@@ -269,7 +264,6 @@ mod tests {
         assert_eq!((out.len(), out.room()), (5005, 0));
         assert_eq!(output.next().as_ptr(), address);
         output.sent(2, &mut pool);
-        assert!(output.is_partly_sent());
         assert_eq!(output.next(), b"rst");
         output.sent(3, &mut pool);
         assert_eq!(output.next(), [7; 5000]);

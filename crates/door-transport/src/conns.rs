@@ -57,8 +57,6 @@ pub(crate) struct Connection<C> {
     pub(crate) writing: bool,
     /// io_uring: the armed receive is being cancelled.
     pub(crate) cancelling: bool,
-    /// io_uring: the socket had no room, so the next send waits for some in the kernel.
-    pub(crate) patient: bool,
 }
 
 impl<C> Connection<C> {
@@ -82,7 +80,6 @@ impl<C> Connection<C> {
             reading: false,
             writing: false,
             cancelling: false,
-            patient: false,
         }
     }
 

@@ -99,8 +99,6 @@ struct Loop<'a, S: Service> {
     wake_word: Box<[u8; 8]>,
     /// Operations that the kernel may still touch memory for.
     in_flight: usize,
-    /// Sends since the last kernel call that complete within the next one.
-    prompt_sends: usize,
     /// The kernel ran out of receive buffers in this wake-up.
     exhausted: bool,
     completions: Vec<cqueue::Entry>,
@@ -131,7 +129,6 @@ pub(crate) fn run<S: Service>(
         wake_fd: handle.bell().raw_fd(),
         wake_word: Box::new([0; 8]),
         in_flight: 0,
-        prompt_sends: 0,
         exhausted: false,
         completions: Vec::new(),
     };
@@ -188,17 +185,17 @@ impl<S: Service> Loop<'_, S> {
 
     /// The one kernel call of a wake-up: hands in, waits, lets completions happen.
     ///
-    /// Our own sends must not end the wait at once: each that never waits (`MSG_DONTWAIT`) brings
-    /// exactly one completion before the wait begins, so one more than those is something new.
+    /// Sends usually complete within the call and end its wait at once, so a worker with little to
+    /// do comes back twice a message. Waiting for more completions than one would be wrong: a
+    /// connection may wait for just that send to be read again, or for the rest of it to be sent.
     fn enter(&mut self, sleep_ms: u64) -> io::Result<()> {
-        let want = 1 + std::mem::take(&mut self.prompt_sends);
         let result = match sleep_ms {
             0 => self.enter_now(),
-            NEVER => self.ring.submit_and_wait(want),
+            NEVER => self.ring.submit_and_wait(1),
             _ => {
                 let span = std::time::Duration::from_millis(sleep_ms);
                 let span = Timespec::from(span);
-                self.ring.submitter().submit_with_args(want, &SubmitArgs::new().timespec(&span))
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&span))
             }
         };
         match result.as_ref().map_err(io::Error::raw_os_error) {
@@ -329,7 +326,6 @@ impl<S: Service> Loop<'_, S> {
             Err(_) => self.engine.failed(slot),
         }
         let Some(conn) = self.engine.conns.at(slot) else { return };
-        conn.patient = conn.output.is_partly_sent();
         if conn.phase != Phase::Open || !conn.output.is_empty() {
             self.engine.mark(slot);
         }
@@ -407,13 +403,11 @@ impl<S: Service> Loop<'_, S> {
             return None;
         }
         conn.writing = true;
-        let Connection { fd, output, patient, .. } = conn;
+        let Connection { fd, output, .. } = conn;
         let bytes = output.next();
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let no_wait = if *patient { 0 } else { libc::MSG_DONTWAIT };
-        self.prompt_sends += usize::from(!*patient);
         let entry = opcode::Send::new(Fd(fd.as_raw_fd()), bytes.as_ptr(), size)
-            .flags(libc::MSG_NOSIGNAL | no_wait)
+            .flags(libc::MSG_NOSIGNAL)
             .build();
         self.push_or_fail(&entry.user_data(tag(Kind::Send, slot)), slot);
         Some(())

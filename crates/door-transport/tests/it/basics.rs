@@ -4,10 +4,11 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Instant;
 
 use door_transport::{CloseReason, Listeners, Options, Peer};
 
-use crate::support::{Client, Dice, Server, frame, wait_for};
+use crate::support::{Client, Dice, PATIENCE, Server, frame, wait_for};
 
 /// Writes `bytes` in random pieces while reading the answer, which must be the same bytes.
 fn echo_in_pieces(server: &Server, bytes: &[u8], piece_bytes_max: usize, seed: u64) {
@@ -73,6 +74,7 @@ pub fn pipelined_frames_are_answered_together(options: Options) {
     assert!(counters.sends.get() <= counters.receives.get(), "{counters:?}");
     assert!(counters.receives.get() < 100, "{counters:?}");
     assert_eq!(counters.bytes_in.get(), bytes.len() as u64);
+    drop(client);
     server.stop();
 }
 
@@ -83,6 +85,7 @@ pub fn bytes_one_by_one(options: Options) {
         client.send(&[byte]);
     }
     client.expect(&frame(b'E', b"half a frame is no frame").repeat(3));
+    drop(client);
     server.stop();
 }
 
@@ -97,6 +100,7 @@ pub fn a_large_message_arrives_whole(options: Options) {
 pub fn a_slow_reader_loses_nothing(options: Options) {
     let server = Server::start(Options { output_bytes_max: 10_000, ..options });
     let bytes = random_frames(3, 4000, 6000);
+    let began = Instant::now();
     let mut client = server.client();
     let mut writer = client.0.try_clone().unwrap();
     thread::scope(|scope| {
@@ -106,6 +110,8 @@ pub fn a_slow_reader_loses_nothing(options: Options) {
         wait_for(|| counters.paused_reads.get() > 0, "a pause");
         client.expect(&bytes);
     });
+    // About 1,200 pauses: if only the timer ended them (20 a second), it would take a minute.
+    assert!(began.elapsed() < PATIENCE, "reading resumes when answers leave, not later");
     server.stop();
 }
 

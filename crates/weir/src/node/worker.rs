@@ -121,7 +121,7 @@ impl Worker {
     }
 
     /// Judges one ask: is it sound, does its plan allow it, is the money there.
-    #[inline]
+    #[inline(always)]
     fn judge(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
         let slot = slot.ok_or(Verdict::UnknownBudget)?;
         let amount = Amount::new(ask.amount());
