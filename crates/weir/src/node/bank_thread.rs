@@ -193,6 +193,8 @@ impl BankThread {
             match self.commands.try_recv() {
                 Ok(Command::Configure { budgets, reply }) => {
                     let applied = self.configure(budgets);
+                    // On its way to the workers before anybody hears that it is in force.
+                    self.seal_and_send();
                     let _ = reply.send(applied);
                 }
                 Ok(Command::Books { id, reply }) => {

@@ -246,10 +246,19 @@ fn several_clients_never_get_more_than_there_is() {
                 });
             }
         });
-        let granted = granted.into_inner();
-        assert!(granted <= 10_000, "{granted} of 10,000 micros");
-        let (rest, _) = drain(node, 1, 1);
-        assert_eq!(granted + rest, 10_000, "and all of it can be had");
+        let mut granted = granted.into_inner();
+        // The last coins may lie in the purse of the other worker, which is asked for them but takes its time.
+        let mut clients: Vec<_> = (0..4).map(|_| node.client()).collect();
+        wait_for("the last coin", || {
+            for client in &mut clients {
+                granted += i64::from(client.verdict(1, 1) == Verdict::Granted);
+            }
+            assert!(granted <= 10_000, "{granted} of 10,000 micros");
+            granted == 10_000
+        });
+        for client in &mut clients {
+            assert_ne!(client.verdict(1, 1), Verdict::Granted);
+        }
         node.wait_budget(1, "all of it out", |books| books.held + books.purses == 10_000);
     });
 }

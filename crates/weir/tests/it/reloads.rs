@@ -121,6 +121,7 @@ fn fifty_thousand_budgets_are_loaded_and_changed() {
     let node = Setup::new(&lines("1000.00")).start();
     println!("ready with 50,000 budgets after {} ms", start.elapsed().as_millis());
     assert_eq!(node.stat()["bank"]["budgets"], 50_000);
+    println!("memory: {} MiB", node.resident_bytes() >> 20);
     let mut client = node.client();
     assert_ne!(client.verdict(50_000, 1), Verdict::UnknownBudget, "ready means ready");
     let start = Instant::now();

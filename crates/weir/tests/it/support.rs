@@ -78,11 +78,12 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// How a node is to be started.
+#[derive(Clone)]
 pub(crate) struct Setup {
-    folder: TempDir,
+    folder: Arc<TempDir>,
     transport: &'static str,
     environment: Vec<(String, String)>,
-    descriptors_max: bool,
+    descriptors: Option<&'static str>,
 }
 
 impl Setup {
@@ -91,7 +92,8 @@ impl Setup {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("budgets.jsonl"), budgets).unwrap();
         // Tests share the cores: pinned workers of many nodes would all sit on the same one.
-        Setup { folder, transport: "auto", environment: Vec::new(), descriptors_max: false }
+        let folder = Arc::new(folder);
+        Setup { folder, transport: "auto", environment: Vec::new(), descriptors: None }
             .with("workers.pin", "false")
             .with("budgets.check_ms", "20")
     }
@@ -109,7 +111,12 @@ impl Setup {
 
     /// As many descriptors as the system lets a process have.
     pub(crate) fn with_all_descriptors(self) -> Setup {
-        Setup { descriptors_max: true, ..self }
+        self.with_descriptors("$(ulimit -H -n)")
+    }
+
+    /// So many descriptors: a number, or words of the shell for one.
+    pub(crate) fn with_descriptors(self, count: &'static str) -> Setup {
+        Setup { descriptors: Some(count), ..self }
     }
 
     pub(crate) fn budgets_file(&self) -> PathBuf {
@@ -122,10 +129,10 @@ impl Setup {
 
     /// The command line; not started yet.
     pub(crate) fn command(&self) -> Command {
-        let mut command = if self.descriptors_max {
+        let mut command = if let Some(count) = self.descriptors {
             let mut shell = Command::new("sh");
-            let script = "ulimit -S -n $(ulimit -H -n); exec \"$0\" \"$@\"";
-            shell.args(["-c", script, env!("CARGO_BIN_EXE_weir")]);
+            let script = format!("ulimit -S -n {count}; exec \"$0\" \"$@\"");
+            shell.args(["-c", &script, env!("CARGO_BIN_EXE_weir")]);
             shell
         } else {
             weir()
@@ -339,6 +346,13 @@ impl Node {
         let status = std::fs::read_to_string(status).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
+    /// Kills it at once, and starts it again on the same folder.
+    pub(crate) fn restart(self) -> Node {
+        let setup = self.setup.clone();
+        drop(self);
+        setup.start()
     }
 
     /// Ctrl-C.

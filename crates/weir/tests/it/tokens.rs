@@ -175,8 +175,10 @@ fn foreign_tokens_are_told_from_forged_ones() {
 
 #[test]
 fn tokens_of_an_earlier_run_are_not_known() {
-    let token = lasting().start().client().grant(1, 5_000);
-    over_transports(lasting, |node| {
+    for transport in ["epoll", "auto"] {
+        let first = lasting().over(transport).start();
+        let token = first.client().grant(1, 5_000);
+        let node = first.restart();
         let mut client = node.client();
         // The same grant and sequence numbers exist in this run too.
         let own = client.grant(1, 5_000);
@@ -184,6 +186,28 @@ fn tokens_of_an_earlier_run_are_not_known() {
         assert_eq!(client.settle(token, 9), (Verdict::Forged, false), "keys are new with each run");
         assert_eq!(node.budget(1).settled, 0);
         assert_eq!(client.settle(own, 9), (Verdict::Settled, false));
+        wait_resolved(&node, "forged", 1);
+    }
+}
+
+#[test]
+fn tokens_outlive_the_rotation_of_their_key() {
+    // The shortest life of a key, and lives of holds that allow it.
+    let setup = || {
+        Setup::new(&line(1, "1000", ""))
+            .with("ledger.key_ms", "1000")
+            .with("ledger.hold_ms", "10000")
+            .with("ledger.billing_ms", "60000")
+            .with("ledger.late_ms", "10000")
+    };
+    over_transports(setup, |node| {
+        let mut client = node.client();
+        let old = client.grant(1, 5_000);
+        assert_eq!(client.resolve(old, 0, Action::Confirm), (Verdict::Confirmed, false));
+        // Byte 10 of a token is the number of its key.
+        crate::support::wait_for("another key", || client.grant(1, 1)[10] != old[10]);
+        assert_eq!(client.settle(old, 5_000), (Verdict::Settled, false));
+        assert_eq!(client.settle(old, 5_000), (Verdict::Settled, true));
     });
 }
 

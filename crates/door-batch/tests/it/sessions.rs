@@ -1,0 +1,86 @@
+//! What the door keeps of a connection, and what it tells the gate.
+
+use door_batch::Question;
+use door_transport::Options;
+use wire::{Message, Reason};
+
+use crate::model::{Said, said};
+use crate::support::{
+    AUTH, LIMITS, books_frame, decide_frame, frames, hello_frame, over_transports, ping_frame,
+    resolve_frame,
+};
+
+#[test]
+fn the_gate_is_asked_nothing_before_the_greeting() {
+    over_transports(&Options::default(), |server| {
+        for first in [decide_frame(1, 1), resolve_frame(1, 1), books_frame(1, 1), ping_frame(1)] {
+            let stream = [first, decide_frame(2, 1)].concat();
+            let answers = frames(&server.client().exchange(&stream, 1_000));
+            assert_eq!(answers.len(), 1, "closed behind the refusal");
+            assert_eq!(said(&answers[0]), Said::Refused(Reason::HelloExpected));
+        }
+        let seen = server.seen.lock().unwrap();
+        assert_eq!((seen.asks, seen.resolves, seen.questions.len()), (0, 0, 0));
+        assert_eq!(seen.refused, [Reason::HelloExpected; 4]);
+    });
+}
+
+#[test]
+fn the_gate_hears_who_asks_and_a_second_greeting_changes_that() {
+    over_transports(&Options::default(), |server| {
+        let stream =
+            [hello_frame(11, AUTH), decide_frame(1, 1), hello_frame(22, AUTH), decide_frame(2, 1)];
+        let answers = frames(&server.client().exchange(&stream.concat(), 13));
+        assert_eq!(answers.len(), 4);
+        assert_eq!(server.seen.lock().unwrap().clients, [11, 22]);
+    });
+}
+
+#[test]
+fn answers_stand_where_their_asks_stood() {
+    over_transports(&Options::default(), |server| {
+        let stream = [hello_frame(1, AUTH), decide_frame(9, 5)].concat();
+        let answers = frames(&server.client().exchange(&stream, 1_000));
+        let Ok(Message::Decided(decided)) = Message::decode(&answers[1]) else { panic!() };
+        assert_eq!((decided.frame(), decided.snapshot()), (9, 3));
+        let tokens: Vec<u8> = decided.answers().iter().map(|answer| answer.token()[31]).collect();
+        assert_eq!(tokens, [0, 1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn what_the_gate_refuses_is_told_with_its_frame_and_a_text() {
+    over_transports(&Options::default(), |server| {
+        let stream = [hello_frame(1, AUTH), resolve_frame(8, 2), books_frame(9, 1)].concat();
+        let answers = frames(&server.client().exchange(&stream, 1_000));
+        for (answer, (number, reason)) in
+            answers[1..].iter().zip([(8, Reason::Busy), (9, Reason::ShuttingDown)])
+        {
+            let Ok(Message::Refused(refused)) = Message::decode(answer) else { panic!() };
+            assert_eq!((refused.frame(), refused.reason()), (number, Some(reason)));
+            assert!(refused.detail().unwrap().contains("later"));
+        }
+    });
+}
+
+#[test]
+fn pages_of_books_are_bounded_by_batch_and_frame() {
+    over_transports(&Options::default(), |server| {
+        let stream = [hello_frame(1, AUTH), books_frame(1, 3), books_frame(2, u16::MAX)].concat();
+        server.client().exchange(&stream, 1_000);
+        let seen = server.seen.lock().unwrap();
+        let page = |frame, max| Question::Books { frame, from: 0, max };
+        let most = u16::try_from(LIMITS.batch_max).unwrap();
+        assert_eq!(seen.questions, [page(1, 3), page(2, most)]);
+    });
+}
+
+#[test]
+fn a_greeting_that_fails_ends_the_connection() {
+    over_transports(&Options::default(), |server| {
+        let stream = [hello_frame(1, b"guess"), hello_frame(1, AUTH)].concat();
+        let answers = frames(&server.client().exchange(&stream, 1_000));
+        assert_eq!(answers.len(), 1, "one guess a connection");
+        assert_eq!(said(&answers[0]), Said::Refused(Reason::Unauthorised));
+    });
+}
