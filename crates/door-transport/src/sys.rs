@@ -347,10 +347,34 @@ pub(crate) fn set_affinity(cores: &[usize]) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, mem::size_of_val(&set), &raw const set) }).map(drop)
 }
 
+/// Raises the process's soft limit of open descriptors to its hard limit, and returns it. Every connection is a
+/// descriptor, and the usual soft limit of 1,024 is there for programs that use `select`.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn raise_descriptor_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit into `limit`, which is one.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the kernel reads one rlimit from `limit`, which is one.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(limit.rlim_cur)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn the_descriptor_limit_is_raised_to_the_hard_one() {
+        let raised = raise_descriptor_limit().unwrap();
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+        assert_eq!(soft, raised);
+    }
 
     #[test]
     fn addresses_survive_the_kernel_form() {

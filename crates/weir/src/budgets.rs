@@ -18,6 +18,8 @@ pub struct Budget {
     pub name: String,
     /// How its spend is spread.
     pub plan: Plan,
+    /// The line it stands on, from 1.
+    pub line: usize,
 }
 
 /// One thing wrong in the file.
@@ -114,7 +116,10 @@ fn parse(file: &str, lines: Vec<Line>) -> Result<Vec<Budget>, Vec<LineError>> {
     let mut push =
         |line: usize, text: String| errors.push(LineError { file: file.to_string(), line, text });
     for (line, fields) in lines {
-        match fields.map_err(|error| vec![error]).and_then(|fields| budget(&fields, &mut zones)) {
+        match fields
+            .map_err(|error| vec![error])
+            .and_then(|fields| budget(line, &fields, &mut zones))
+        {
             Ok(budget) => {
                 line_of.entry(budget.spec.id).or_insert(line);
                 budgets.push(budget);
@@ -130,7 +135,11 @@ fn parse(file: &str, lines: Vec<Line>) -> Result<Vec<Budget>, Vec<LineError>> {
 }
 
 /// One budget from its fields; every error at once.
-fn budget(fields: &Map<String, Value>, zones: &mut ZoneCache) -> Result<Budget, Vec<String>> {
+fn budget(
+    line: usize,
+    fields: &Map<String, Value>,
+    zones: &mut ZoneCache,
+) -> Result<Budget, Vec<String>> {
     let mut reader = Reader { fields, errors: Vec::new() };
     reader.refuse_unknown();
     let id = reader.required("id", whole_number);
@@ -164,7 +173,7 @@ fn budget(fields: &Map<String, Value>, zones: &mut ZoneCache) -> Result<Budget, 
     let plan = plan.map_err(|error| vec![error.to_string()])?;
     let spec =
         BudgetSpec { id, unit, limit, daily, start, end, zone, status, parent, late_reserve_bp };
-    Ok(Budget { name: name.unwrap_or_else(|| format!("budget {id}")), spec, plan })
+    Ok(Budget { name: name.unwrap_or_else(|| format!("budget {id}")), spec, plan, line })
 }
 
 struct Reader<'a> {
@@ -315,7 +324,7 @@ mod tests {
     #[test]
     fn csv_says_the_same_as_jsonl() {
         let csv = "id,limit,daily,plan,parent\n1,1000.00,100.00,even,\n2,10,,asap,1\n";
-        let json = "{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"plan\":\"even\"}\n{\"id\":2,\"limit\":\"10\",\"plan\":\"asap\",\"parent\":1}\n";
+        let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"plan\":\"even\"}\n{\"id\":2,\"limit\":\"10\",\"plan\":\"asap\",\"parent\":1}\n";
         assert_eq!(read_text("csv", csv), read_text("jsonl", json));
     }
 

@@ -59,7 +59,11 @@ struct Echo {
 }
 
 impl Echo {
-    fn answer(&mut self, bytes: &[u8], out: &mut Out<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    fn answer(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Out<'_>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
         match Message::decode(bytes)? {
             Message::Decide(batch) => {
                 let count = batch.asks().len();
@@ -72,7 +76,8 @@ impl Echo {
                 out.commit(len);
             }
             Message::Hello(_) => {
-                let block = welcome::Block::new(1, 1, 1, 1024, 0, FRAME_BYTES_MAX, 2_000, 3_600_000, 1);
+                let block =
+                    welcome::Block::new(1, 1, 1, 1024, 0, FRAME_BYTES_MAX, 2_000, 3_600_000, 1);
                 let buf = out.reserve(welcome::encoded_len());
                 let len = welcome::encode(buf, &block)?.finish();
                 out.commit(len);
@@ -96,7 +101,10 @@ impl Echo {
     }
 }
 
-fn write_books(request: &wire::BooksRequest<'_>, out: &mut Out<'_>) -> Result<(), wire::EncodeError> {
+fn write_books(
+    request: &wire::BooksRequest<'_>,
+    out: &mut Out<'_>,
+) -> Result<(), wire::EncodeError> {
     let from = request.from_budget_id().max(1);
     let to = BUDGETS.min(from + u64::from(request.max()).saturating_sub(1));
     let line = |id| books::Budget::new(id, 1 << 50, 1 << 50, 0, 0, 0, 0, 0, *b"USD\0");

@@ -24,7 +24,8 @@ pub fn run(size: Size) {
 
 fn run_with(budgets: u32, asks: usize, rounds: usize) {
     let ids = draw(budgets, asks);
-    let map = Map::build(Secret::new(77), (0..budgets).map(|slot| (id(slot), slot))).expect("ids differ");
+    let map =
+        Map::build(Secret::new(77), (0..budgets).map(|slot| (id(slot), slot))).expect("ids differ");
     let keys = KeyRing::new(1, 1, [7; 16]);
     let mut worker = Worker::new(&map, &keys, budgets);
     let mut slots = [None; FRAME];
@@ -68,7 +69,11 @@ fn run_with(budgets: u32, asks: usize, rounds: usize) {
         ("purse", Box::new(purse)),
         ("token", Box::new(token)),
     ];
-    compare(&format!("a decision, {budgets} budgets, frames of {FRAME}: ns an ask"), rounds, &mut cases);
+    compare(
+        &format!("a decision, {budgets} budgets, frames of {FRAME}: ns an ask"),
+        rounds,
+        &mut cases,
+    );
 }
 
 fn id(slot: u32) -> u64 {

@@ -30,7 +30,9 @@ impl Kind {
             (_, TaskRun::Coop) => "io_uring, coop",
         };
         match self {
-            Kind::Node(transport, task_run, true) => format!("node, {}", loop_name(transport, task_run)),
+            Kind::Node(transport, task_run, true) => {
+                format!("node, {}", loop_name(transport, task_run))
+            }
             Kind::Node(transport, task_run, false) => {
                 format!("node, {}, unpinned", loop_name(transport, task_run))
             }
@@ -67,7 +69,8 @@ pub fn run(size: Size) {
         return;
     }
     let bench = Bench { weir, rounds: size.pick(5, 1), seconds: size.pick("1s", "50ms") };
-    let closed = |batch, connections, depth| Load { batch, connections, depth, rate: None, win: 0.0 };
+    let closed =
+        |batch, connections, depth| Load { batch, connections, depth, rate: None, win: 0.0 };
     let mut loads: Vec<Load> = vec![closed(10, 8, 8), closed(10, 8, 32)];
     if size == Size::Full {
         for batch in [1, 10, 100] {
@@ -84,9 +87,17 @@ pub fn run(size: Size) {
     ];
     let few = if size == Size::Full { &[8, 64, 512][..] } else { &[8][..] };
     let loads: Vec<Load> = few.iter().map(|connections| closed(10, *connections, 8)).collect();
-    bench.table("event loops: io_uring with DEFER_TASKRUN on and off, epoll, unpinned", &loops, &loads);
+    bench.table(
+        "event loops: io_uring with DEFER_TASKRUN on and off, epoll, unpinned",
+        &loops,
+        &loads,
+    );
     let open = Load { rate: Some(1_000_000), win: 0.0, ..closed(10, 8, 8) };
-    bench.table("open loop: 1 M decisions a second, latency from the intended time", &[NODE], &[open]);
+    bench.table(
+        "open loop: 1 M decisions a second, latency from the intended time",
+        &[NODE],
+        &[open],
+    );
 }
 
 struct Bench {
@@ -147,7 +158,12 @@ impl Bench {
         }
     }
 
-    fn start_node(&self, transport: Transport, task_run: TaskRun, pin: bool) -> Result<Server, String> {
+    fn start_node(
+        &self,
+        transport: Transport,
+        task_run: TaskRun,
+        pin: bool,
+    ) -> Result<Server, String> {
         let folder = std::env::temp_dir().join(format!("weir-bench-{}", std::process::id()));
         let _ = std::fs::create_dir_all(&folder);
         let budgets = folder.join("budgets.jsonl");
@@ -181,7 +197,12 @@ impl Bench {
         let mut command = Command::new(&self.weir);
         command.args(["hammer", "--json", "--quiet", "--audit-every", "0s", "--core", "1"]);
         command.args(["--target", &address.to_string(), "--duration", self.seconds]);
-        command.args(["--connections", &load.connections.to_string(), "--depth", &load.depth.to_string()]);
+        command.args([
+            "--connections",
+            &load.connections.to_string(),
+            "--depth",
+            &load.depth.to_string(),
+        ]);
         command.args(["--batch", &load.batch.to_string(), "--win", &load.win.to_string()]);
         if let Some(rate) = load.rate {
             command.args(["--rate", &rate.to_string()]);
@@ -239,7 +260,9 @@ fn weir_binary() -> PathBuf {
 fn budgets_text() -> String {
     let line = |id| {
         let plan = if id % 2 == 0 { "asap" } else { "even" };
-        format!("{{\"id\":{id},\"limit\":\"900000000000\",\"daily\":\"900000000000\",\"plan\":\"{plan}\"}}\n")
+        format!(
+            "{{\"id\":{id},\"limit\":\"900000000000\",\"daily\":\"900000000000\",\"plan\":\"{plan}\"}}\n"
+        )
     };
     (1..=BUDGETS).map(line).collect()
 }
@@ -271,7 +294,8 @@ fn median(samples: &[Sample], pick: impl Fn(&Sample) -> f64) -> f64 {
 fn print_row(kind: Kind, load: Load, samples: &[Sample], first_ns: f64) {
     let of = |pick: fn(&Sample) -> f64| median(samples, pick);
     let server_ns = of(|s| s.server_ns);
-    let settles = if load.win > 0.0 { format!(", {} % won", load.win * 100.0) } else { String::new() };
+    let settles =
+        if load.win > 0.0 { format!(", {} % won", load.win * 100.0) } else { String::new() };
     println!(
         "| {}{settles} | {} | {} | {} | {:.2} M | {server_ns:.1} | {:.2} | {:.1} | {:.0} | {:.0} | {:.0} |",
         kind.name(),

@@ -142,9 +142,14 @@ impl Bank {
             // An earlier crash suspended it: the run that made its holds is long over.
             return;
         }
+        let retired = matches!(grant.stage, Stage::Retired { .. });
         grant.stage = Stage::Suspended { until_ms };
         grant.resolved.clear();
         let (slot, out) = (grant.slot, grant.out);
+        if retired {
+            let budget = &mut self.budgets[slot as usize];
+            budget.retired_out = minus(budget.retired_out, out);
+        }
         self.timeline.grant(number, until_ms);
         self.shift(slot, number, Line::Purses, Line::Suspended, out);
     }
@@ -182,6 +187,7 @@ impl Bank {
             books: Books::default(),
             day: Bank::window(0, 0),
             day_lines: [Amount::ZERO; 7],
+            retired_out: Amount::ZERO,
             search: Search::default(),
         });
         self.desks.resize(self.budgets.len() * usize::from(self.options.workers), Desk::default());
@@ -318,8 +324,13 @@ impl Bank {
     fn apply_retired(&mut self, number: u64, deadline_ms: u64) -> Result<(), ReplayError> {
         let close_ms = self.close_ms(number, deadline_ms)?;
         let grant = self.grants.get_mut(number).expect("close_ms found it");
+        let again = matches!(grant.stage, Stage::Retired { .. });
         grant.stage = Stage::Retired { deadline_ms };
-        let (slot, worker) = (grant.slot, grant.worker);
+        let (slot, worker, out) = (grant.slot, grant.worker, grant.out);
+        if !again {
+            let budget = &mut self.budgets[slot as usize];
+            budget.retired_out = plus(budget.retired_out, out);
+        }
         self.timeline.grant(number, close_ms);
         if worker < self.options.workers {
             let desk = self.desk_mut(slot, worker);
@@ -367,6 +378,10 @@ impl Bank {
             return Err(ReplayError::NotThere { grant: number, amount, there: grant.out });
         }
         grant.out = minus(grant.out, amount);
+        if matches!(grant.stage, Stage::Retired { .. }) {
+            let budget = &mut self.budgets[grant.slot as usize];
+            budget.retired_out = minus(budget.retired_out, amount);
+        }
         Ok(grant)
     }
 

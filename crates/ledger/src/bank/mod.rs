@@ -119,6 +119,8 @@ struct Budget {
     day: Window,
     /// What became of the money that was handed out on that day, by line; `Free` stays zero.
     day_lines: [Amount; 7],
+    /// Out under retired grants: all of it is in holds.
+    retired_out: Amount,
     /// The last search for money in the purses of the budget and of those under it.
     search: Search,
 }
@@ -265,9 +267,19 @@ impl Bank {
         self.slots.range(id..).map(|(id, slot)| (*id, *slot))
     }
 
+    /// What is in unconfirmed holds of the budget and of those under it; the rest of the line `Purses` is
+    /// unreserved. `reported` says for a slot what the workers' purses hold (see [`crate::Purses::held`]).
+    pub fn unconfirmed(&self, slot: u32, reported: &impl Fn(u32) -> Amount) -> Amount {
+        let budget = self.budget(slot);
+        let open = minus(reported(slot), self.resolved_before_lapse(slot)).max(Amount::ZERO);
+        let own = crate::books::plus(open, budget.retired_out);
+        let below = budget.children.iter().map(|child| self.unconfirmed(*child, reported));
+        below.fold(own, crate::books::plus).min(budget.books.line(Line::Purses))
+    }
+
     /// What was confirmed, settled or released of holds whose lapse is not yet accounted: a worker still counts
     /// it as held, the books do not.
-    pub fn resolved_before_lapse(&self, slot: u32) -> Amount {
+    fn resolved_before_lapse(&self, slot: u32) -> Amount {
         let desks = self.desks_of(slot);
         let sums =
             desks.iter().filter_map(|desk| Some(self.grants.get(desk.grant)?.resolved.total()));

@@ -260,7 +260,7 @@ impl BankThread {
     }
 
     fn book_line(&self, slot: u32) -> BookLine {
-        BookLine::of(&self.bank, slot, reported_held(&self.gauges, slot))
+        BookLine::of(&self.bank, slot, &|slot| reported_held(&self.gauges, slot))
     }
 
     fn books(&self, id: Option<u64>) -> Vec<BookLine> {

@@ -28,13 +28,12 @@ pub struct BookLine {
 }
 
 impl BookLine {
-    /// The books of a slot. `reported_held` is what the workers last said that they hold: it lags by a fraction of
-    /// a second, and moves money between the lines `purses` and `held` only.
-    pub fn of(bank: &Bank, slot: u32, reported_held: Amount) -> BookLine {
+    /// The books of a slot. `reported` is what the workers last said that their purses hold: it lags by a fraction
+    /// of a second, and moves money between the lines `purses` and `held` only.
+    pub fn of(bank: &Bank, slot: u32, reported: &impl Fn(u32) -> Amount) -> BookLine {
         let (books, spec) = (bank.books(slot), bank.spec(slot));
         let out = books.line(Line::Purses);
-        let unconfirmed =
-            less(reported_held, bank.resolved_before_lapse(slot)).clamp(Amount::ZERO, out);
+        let unconfirmed = bank.unconfirmed(slot, reported);
         let certain = [books.line(Line::Held), books.line(Line::Suspended), unconfirmed];
         BookLine {
             id: spec.id,
@@ -51,7 +50,7 @@ impl BookLine {
 }
 
 /// A difference of balances; they are far from the ends of an i64.
-pub(crate) fn less(a: Amount, b: Amount) -> Amount {
+fn less(a: Amount, b: Amount) -> Amount {
     a.checked_sub(b).expect("balances are bounded")
 }
 

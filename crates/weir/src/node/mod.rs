@@ -104,6 +104,10 @@ impl Node {
     /// [`StartError`]; nothing is left running.
     pub fn start(config: &Config) -> Result<Node, StartError> {
         let lock = lock_data(&config.node.data_dir)?;
+        match door_transport::raise_descriptor_limit() {
+            Ok(limit) => tracing::debug!(limit, "open descriptors"),
+            Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
+        }
         let budgets = watcher::first_read(&config.budgets.file).map_err(StartError::Budgets)?;
         let cores = place(config)?;
         let transport = transport_options(config);

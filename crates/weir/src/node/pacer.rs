@@ -6,7 +6,6 @@ use gate_pacing::{Counters, Demand, Pace, Plan, Spend};
 use ledger::{Amount, Bank, BudgetSpec, Line, ToBank};
 use money::Instant;
 
-use super::books::less;
 use super::shared::SlotGauge;
 
 /// Plans by slot, and what pacing measures beside the books.
@@ -90,9 +89,7 @@ fn far_from_flight(spec: &BudgetSpec, now: Instant, tick_ms: u64) -> bool {
 impl Row {
     fn counters(&self, bank: &Bank, slot: u32, gauges: &[Arc<[SlotGauge]>]) -> Counters {
         let books = bank.books(slot);
-        let open = reported_held(gauges, slot);
-        let open = less(open, bank.resolved_before_lapse(slot))
-            .clamp(Amount::ZERO, books.line(Line::Purses));
+        let open = bank.unconfirmed(slot, &|slot| reported_held(gauges, slot));
         let (day, _) = bank.day(slot);
         let today = |line| bank.day_line(slot, line);
         let spent_today = [Line::Settled, Line::OverSettled, Line::Late].map(today);

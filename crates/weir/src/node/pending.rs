@@ -1,5 +1,7 @@
 //! Frames of resolves that wait for the bank's answers.
 
+use std::collections::VecDeque;
+
 use door_transport::Out;
 use wire::{ResolvedFlags, Verdict, resolved};
 
@@ -51,7 +53,7 @@ impl Batch {
 pub(crate) struct Waiting {
     batches: Vec<Option<Batch>>,
     free: Vec<u32>,
-    complete: Vec<u32>,
+    complete: VecDeque<u32>,
     /// Kept for their memory.
     spare: Vec<Batch>,
     /// Answers by verdict.
@@ -64,7 +66,7 @@ impl Waiting {
         Waiting {
             batches: (0..max).map(|_| None).collect(),
             free: (0..max).rev().collect(),
-            complete: Vec::new(),
+            complete: VecDeque::new(),
             spare: Vec::new(),
             counts: [0; 256],
         }
@@ -91,13 +93,13 @@ impl Waiting {
         batch.left -= 1;
         self.counts[usize::from(verdict.as_raw())] += 1;
         if batch.left == 0 {
-            self.complete.push(place.index);
+            self.complete.push_back(place.index);
         }
     }
 
     /// The next frame all of whose answers are there.
     pub(crate) fn next_complete(&mut self) -> Option<Batch> {
-        let index = self.complete.pop()?;
+        let index = self.complete.pop_front()?;
         self.free.push(index);
         self.batches[index as usize].take()
     }

@@ -3,6 +3,7 @@
 //! It looks at the file's time, size and inode some times a second rather than asking the kernel to tell: that
 //! works the same for editors that replace files, for links, and on file systems of other machines.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,6 +96,7 @@ impl Watch {
 
     fn hand_over(&mut self, budgets: Vec<Budget>) {
         let count = budgets.len();
+        let lines: HashMap<u64, usize> = budgets.iter().map(|b| (b.spec.id, b.line)).collect();
         let names = budgets.iter().map(|b| (b.spec.id, b.name.clone())).collect();
         let answer = ask(&self.commands, |reply| Command::Configure { budgets, reply });
         match answer {
@@ -104,7 +106,10 @@ impl Watch {
             }
             Some(Err(errors)) => {
                 let file = self.path.display();
-                self.refuse(errors.iter().map(|error| format!("{file}: {error}")).collect());
+                let line = |id| lines.get(&id).copied().unwrap_or(1);
+                let told =
+                    errors.iter().map(|error| format!("{file}:{}: {error}", line(error.id())));
+                self.refuse(told.collect());
             }
             None => tracing::error!("the bank does not answer; budgets stay as they were"),
         }
