@@ -211,6 +211,18 @@ fn put_setters(code: &mut String, field: &Field) {
 ",
         field.name
     );
+    if matches!(field.kind, Kind::Bytes { .. }) {
+        put!(
+            code,
+            "    /// `{}`, to be written in place.
+    #[inline]
+    pub fn {name}_mut(&mut self) -> &mut {ty} {{
+        &mut self.{name}
+    }}
+",
+            field.name
+        );
+    }
     if matches!(field.kind, Kind::Enum(_)) {
         put!(
             code,

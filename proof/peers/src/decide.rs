@@ -4,7 +4,6 @@
 use std::hint::black_box;
 
 use gate_pacing::{Decision, Pace};
-use ledger::token::Scratch;
 use ledger::{Amount, Hold, KeyRing, PurseOptions, Purses, ToWorker, Token};
 use table::{Map, Secret};
 
@@ -31,7 +30,8 @@ fn run_with(budgets: u32, asks: usize, rounds: usize) {
     let mut slots = [None; FRAME];
     let mut paces = vec![Pace::OPEN; budgets as usize];
     let mut purses = purses(budgets);
-    let (mut tokens, mut scratch) = ([Token::default(); FRAME], Scratch::default());
+    let mut tokens = [Token::default(); FRAME];
+    let places: [u16; FRAME] = std::array::from_fn(|i| u16::try_from(i).expect("few"));
     let hold = Hold { grant: 1, seq: 2, node: 1, deadline_ms: 1_000, amount: Amount::new(1_000) };
     let holds = [hold; FRAME];
     let whole = || worker.decide_all(&ids);
@@ -58,7 +58,10 @@ fn run_with(budgets: u32, asks: usize, rounds: usize) {
     };
     let token = || {
         each(&ids, |frame| {
-            keys.seal(&holds[..frame.len()], &mut tokens[..frame.len()], &mut scratch);
+            for (hold, token) in holds.iter().zip(&mut tokens).take(frame.len()) {
+                keys.write(hold, token);
+            }
+            keys.seal(&mut tokens, &places[..frame.len()], |token| token);
             black_box(&tokens);
         })
     };
@@ -120,9 +123,8 @@ struct Worker<'a> {
     paces: Vec<Pace>,
     purses: Purses,
     slots: [Option<u32>; FRAME],
-    holds: Vec<Hold>,
+    places: Vec<u16>,
     tokens: [Token; FRAME],
-    scratch: Scratch,
 }
 
 impl<'a> Worker<'a> {
@@ -133,9 +135,8 @@ impl<'a> Worker<'a> {
             paces: vec![Pace::OPEN; budgets as usize],
             purses: purses(budgets),
             slots: [None; FRAME],
-            holds: Vec::with_capacity(FRAME),
+            places: Vec::with_capacity(FRAME),
             tokens: [Token::default(); FRAME],
-            scratch: Scratch::default(),
         }
     }
 
@@ -147,20 +148,21 @@ impl<'a> Worker<'a> {
                 table::prefetch(&self.paces[*slot as usize]);
                 self.purses.prefetch(*slot);
             }
-            for slot in self.slots[..frame.len()].iter().flatten() {
+            for (i, slot) in self.slots[..frame.len()].iter().enumerate() {
+                let Some(slot) = *slot else { continue };
                 let amount = Amount::new(1_000);
-                let pace = &mut self.paces[*slot as usize];
+                let pace = &mut self.paces[slot as usize];
                 if pace.decide(number as u64, amount) == Decision::Paced {
                     continue;
                 }
-                if let Ok(hold) = self.purses.reserve(*slot, amount, at) {
-                    self.holds.push(hold);
+                if let Ok(hold) = self.purses.reserve(slot, amount, at) {
+                    self.keys.write(&hold, &mut self.tokens[i]);
+                    self.places.push(i as u16);
                 }
             }
-            let tokens = &mut self.tokens[..self.holds.len()];
-            self.keys.seal(&self.holds, tokens, &mut self.scratch);
-            black_box(&tokens);
-            self.holds.clear();
+            self.keys.seal(&mut self.tokens, &self.places, |token| token);
+            black_box(&self.tokens);
+            self.places.clear();
         }
         ids.len() as u64
     }

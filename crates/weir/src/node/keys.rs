@@ -76,13 +76,13 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::token::Scratch;
     use ledger::{Amount, Hold, Token, TokenError};
 
     fn seal(ring: &KeyRing) -> Token {
         let hold = Hold { grant: 1, seq: 1, node: 1, deadline_ms: 1_000, amount: Amount::new(1) };
         let mut token = [[0; 32]];
-        ring.seal(&[hold], &mut token, &mut Scratch::default());
+        ring.write(&hold, &mut token[0]);
+        ring.seal(&mut token, &[0], |token| token);
         token[0]
     }
 

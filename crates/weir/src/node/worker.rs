@@ -11,7 +11,6 @@ use std::thread::Thread;
 use door_batch::{Gate, Limits, Question, Session};
 use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
 use gate_pacing::{Decision, Pace};
-use ledger::token::Scratch;
 use ledger::{
     Amount, Answer as Remembrance, At, Hold, KeyRing, Purses, Recall, Remembered, ToBank, ToWorker,
     TokenError,
@@ -68,11 +67,10 @@ pub(crate) struct Worker {
 struct Frame {
     ids: Vec<u64>,
     slots: Vec<Option<u32>>,
-    holds: Vec<Hold>,
-    /// Which answer each hold belongs to.
+    /// Answers that were granted: their tokens are written, and sealed all together.
     places: Vec<u16>,
-    tokens: Vec<ledger::Token>,
-    scratch: Scratch,
+    /// Holds of the pod that is being judged.
+    pod: Vec<Hold>,
 }
 
 /// The queues of one worker.
@@ -165,15 +163,20 @@ impl Worker {
         members: std::ops::Range<usize>,
         answers: &mut [decided::Answer],
     ) {
-        let holds_before = self.frame.holds.len();
+        let granted_before = self.frame.places.len();
+        self.frame.pod.clear();
         for i in members.clone() {
             let Some(ask) = batch.asks().get(i) else { return };
             let judged = self.judge(ask, self.frame.slots[i]);
-            let Err(why) = judged else {
-                self.answer(i, judged, answers);
-                continue;
+            let why = match judged {
+                Err(why) => why,
+                Ok(hold) => {
+                    self.frame.pod.push(hold);
+                    self.answer(i, judged, answers);
+                    continue;
+                }
             };
-            self.undo_since(holds_before);
+            self.undo_pod(granted_before);
             for other in members.clone() {
                 let verdict = if other == i { why } else { Verdict::PodRefused };
                 self.correct(other, verdict, other < i, answers);
@@ -182,18 +185,16 @@ impl Worker {
         }
     }
 
-    /// Takes back the holds made since, as if they had never been asked for.
-    fn undo_since(&mut self, holds_before: usize) {
-        while self.frame.holds.len() > holds_before {
-            let (Some(hold), Some(place)) = (self.frame.holds.pop(), self.frame.places.pop())
-            else {
-                return;
-            };
+    /// Takes back the holds of the pod so far, as if they had never been asked for.
+    fn undo_pod(&mut self, granted_before: usize) {
+        while let Some(hold) = self.frame.pod.pop() {
+            let place = self.frame.places.pop().expect("a granted answer has a place");
             if let Some(slot) = self.frame.slots[usize::from(place)] {
                 self.purses.undo(slot, &hold);
                 self.paces[slot as usize].give_back(hold.amount);
             }
         }
+        assert_eq!(self.frame.places.len(), granted_before, "a pod is undone whole");
     }
 
     fn correct(
@@ -214,10 +215,9 @@ impl Worker {
     fn answer(&mut self, i: usize, judged: Result<Hold, Verdict>, answers: &mut [decided::Answer]) {
         let verdict = match judged {
             Ok(hold) => {
-                self.frame.holds.push(hold);
-                self.frame
-                    .places
-                    .push(u16::try_from(i).expect("a batch has at most 1,024 entries"));
+                self.keys.write(&hold, answers[i].token_mut());
+                let place = u16::try_from(i).expect("a batch has at most 1,024 entries");
+                self.frame.places.push(place);
                 Verdict::Granted
             }
             Err(why) => {
@@ -267,16 +267,10 @@ impl Worker {
         self.remembered = Some(table);
     }
 
-    /// Makes the tokens of the frame's holds.
+    /// Seals the tokens of the frame, where they stand in its answer.
     fn seal(&mut self, answers: &mut [decided::Answer]) {
-        let frame = &mut self.frame;
-        frame.tokens.resize(frame.holds.len(), [0; ledger::token::TOKEN_LEN]);
-        self.keys.seal(&frame.holds, &mut frame.tokens, &mut frame.scratch);
-        for (place, token) in frame.places.iter().zip(&frame.tokens) {
-            answers[usize::from(*place)].set_token(*token);
-        }
-        frame.holds.clear();
-        frame.places.clear();
+        self.keys.seal(answers, &self.frame.places, decided::Answer::token_mut);
+        self.frame.places.clear();
     }
 
     fn take_down(&mut self, outbox: &mut Outbox<'_, Session>) {

@@ -131,7 +131,7 @@ impl Setup {
     pub(crate) fn command(&self) -> Command {
         let mut command = if let Some(count) = self.descriptors {
             let mut shell = Command::new("sh");
-            let script = format!("ulimit -S -n {count}; exec \"$0\" \"$@\"");
+            let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
             shell.args(["-c", &script, env!("CARGO_BIN_EXE_weir")]);
             shell
         } else {
