@@ -14,7 +14,7 @@ for _ in $(seq 200); do
 done
 target=$(awk '$1 == "batch" {print $2}' "$out")
 echo "== node at $target; open $(awk '$1 == "admin" {print $2}' "$out")"
-echo "== one minute of OpenRTB requests (proof/hammer/samples/openrtb.jsonl) as batches, wins settled, then the audit"
+echo "== ${DURATION:-60s} of OpenRTB requests (proof/hammer/samples/openrtb.jsonl) as batches, wins settled, then the audit"
 "$WEIR" hammer --target "$target" --duration "${DURATION:-60s}" --connections 8 --depth 8 --batch 10 \
   --openrtb proof/hammer/samples/openrtb.jsonl --live
 echo "== the node's own books"
