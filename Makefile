@@ -56,7 +56,7 @@ sim:
 	@echo "== simulator: 2,000 seeds without a broken promise, and the planted faults found"
 	@$(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --seeds 2000
 	@for bug in answer-before-seal lapse-twice forget-suspension tick-ahead lose-retire; do \
-	  $(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --bug $$bug >/dev/null || { echo "the planted $$bug was not found"; exit 1; }; done
+	  $(CARGO) run $(CARGO_FLAGS) --quiet -p sim -- --bug $$bug >/dev/null 2>&1 || { echo "the planted $$bug was not found"; exit 1; }; done
 
 interop:
 	@echo "== the official SBE tool's Java codec reads and writes our golden vectors"
