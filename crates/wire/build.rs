@@ -1,4 +1,5 @@
-//! Generates the codecs of the batch protocol from its schema into `OUT_DIR`; nothing generated is kept in git.
+//! Generates the codecs of the batch protocol and of the journal from their schemas into `OUT_DIR`; nothing
+//! generated is kept in git.
 //!
 //! The same generator also translates the small schemas under `tests/schema/`: two versions of one protocol, which
 //! prove that an old reader and a new writer understand each other and the reverse.
@@ -12,11 +13,19 @@ mod generator;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// (schema file, name of the generated file, oldest schema version that is still understood)
-const SCHEMAS: [(&str, &str, u16); 3] = [
-    ("../../schema/weir.xml", "weir.rs", 1),
-    ("tests/schema/evolve_old.xml", "evolve_old.rs", 1),
-    ("tests/schema/evolve_new.xml", "evolve_new.rs", 1),
+use generator::Options;
+
+/// Every schema is understood from its first version on; on a connection messages travel in frames.
+const FRAMED: Options = Options { version_min: 1, framed: true };
+/// A file says by its own means where a record begins and ends.
+const UNFRAMED: Options = Options { version_min: 1, framed: false };
+
+/// (schema file, name of the generated file, options)
+const SCHEMAS: [(&str, &str, Options); 4] = [
+    ("../../schema/weir.xml", "weir.rs", FRAMED),
+    ("../../schema/journal.xml", "journal.rs", UNFRAMED),
+    ("tests/schema/evolve_old.xml", "evolve_old.rs", FRAMED),
+    ("tests/schema/evolve_new.xml", "evolve_new.rs", FRAMED),
 ];
 
 fn main() -> ExitCode {
@@ -26,9 +35,9 @@ fn main() -> ExitCode {
         eprintln!("OUT_DIR is not set: this program is a build script, cargo runs it");
         return ExitCode::FAILURE;
     };
-    for (file, name, version_min) in SCHEMAS {
+    for (file, name, options) in SCHEMAS {
         println!("cargo:rerun-if-changed={file}");
-        if let Err(problem) = translate(Path::new(file), &folder_out.join(name), version_min) {
+        if let Err(problem) = translate(Path::new(file), &folder_out.join(name), options) {
             eprintln!("{problem}");
             return ExitCode::FAILURE;
         }
@@ -36,10 +45,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn translate(file: &Path, out: &Path, version_min: u16) -> Result<(), String> {
+fn translate(file: &Path, out: &Path, options: Options) -> Result<(), String> {
     let shown = file.display();
     let xml = std::fs::read_to_string(file).map_err(|e| format!("{shown}: cannot read: {e}"))?;
-    let code = generator::generate(&shown.to_string(), &xml, version_min)
+    let code = generator::generate(&shown.to_string(), &xml, options)
         .map_err(|problem| problem.to_string())?;
     std::fs::write(out, code).map_err(|e| format!("{}: cannot write: {e}", out.display()))
 }

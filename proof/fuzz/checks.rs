@@ -2,7 +2,7 @@
 // corpora in plain `cargo test`.
 
 use wire::frame::{self, Split};
-use wire::{FrameError, Message, Visitor};
+use wire::{FrameError, Message, Visitor, journal};
 
 /// Longest frame accepted in these checks, in bytes.
 const FRAME_LEN_MAX: u32 = 65_536;
@@ -59,9 +59,7 @@ fn decode(frame: &[u8]) {
     match Message::decode(frame) {
         Ok(message) => {
             assert_eq!(frame::template_id(frame), Some(message.template_id()));
-            let mut touch = Touch::default();
-            message.visit(&mut touch);
-            assert_eq!(touch.entries_seen, touch.entries_said);
+            touch(|visitor| message.visit(visitor));
             encode_again(&message, frame);
         }
         Err(error) => explain(error),
@@ -83,6 +81,53 @@ fn encode_again(message: &Message<'_>, frame: &[u8]) {
             assert_eq!(frame, again);
         }
     }
+}
+
+/// The bytes of one record of the journal, or what a damaged disk made of them: decode, touch every field, and encode
+/// those kinds again that have a group or data.
+pub(crate) fn journal_decode(data: &[u8]) {
+    let message = match journal::Message::decode(data) {
+        Ok(message) => message,
+        Err(error) => return explain(error),
+    };
+    assert_eq!(data[2..4], message.template_id().to_le_bytes());
+    touch(|visitor| message.visit(visitor));
+    let again = match &message {
+        journal::Message::StateGrant(grant) => grant_again(grant),
+        journal::Message::Operator(operator) => operator_again(operator),
+        _ => None,
+    };
+    // A newer writer may have sent more than is known here.
+    let Some(again) = again.filter(|_| data[6..8] == journal::SCHEMA_VERSION.to_le_bytes()) else {
+        return;
+    };
+    assert_eq!(journal::Message::decode(&again).expect("our own record").name(), message.name());
+    if again.len() == data.len() && again[..8] == data[..8] {
+        assert_eq!(again, data);
+    }
+}
+
+fn grant_again(grant: &journal::StateGrant<'_>) -> Option<Vec<u8>> {
+    let billing = grant.billing().as_slice().filter(|entries| entries.len() <= 65_534)?;
+    let mut again = vec![0; journal::state_grant::encoded_len(billing.len())];
+    let encoder = journal::state_grant::encode(&mut again, grant.block());
+    encoder.and_then(|e| e.billing(billing)).expect("encoded_len says how long it is").finish();
+    Some(again)
+}
+
+fn operator_again(operator: &journal::Operator<'_>) -> Option<Vec<u8>> {
+    let (who, why) = (operator.who().ok()?, operator.why().ok()?);
+    let mut again = vec![0; journal::operator::encoded_len(who.len(), why.len())];
+    let encoder = journal::operator::encode(&mut again, operator.block());
+    let encoder = encoder.and_then(|e| e.who(who)).and_then(|e| e.why(why));
+    encoder.expect("encoded_len says how long it is").finish();
+    Some(again)
+}
+
+fn touch(visit: impl FnOnce(&mut dyn Visitor)) {
+    let mut touch = Touch::default();
+    visit(&mut touch);
+    assert_eq!(touch.entries_seen, touch.entries_said);
 }
 
 fn explain(error: FrameError) {

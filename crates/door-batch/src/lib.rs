@@ -252,6 +252,9 @@ impl Refusal {
     fn plain(reason: Reason) -> Refusal {
         let detail = match reason {
             Reason::Busy => "too many frames wait for their answers; send this one again later",
+            Reason::Journal => {
+                "the journal cannot be written at present; send this one again later"
+            }
             Reason::ShuttingDown => "the node is stopping; send this to another or later",
             _ => "",
         };

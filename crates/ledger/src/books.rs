@@ -29,6 +29,26 @@ pub struct Books {
 }
 
 impl Books {
+    /// Most that can be off the free line: so far below the largest i64 that no sum of lines can overflow.
+    pub(crate) const EXPOSURE_MAX: Amount = Amount::new(8 * money::LIMIT_MAX.get());
+
+    /// Books that were read; `None` if they do not add up.
+    pub(crate) fn of(limit: Amount, lines: [Amount; 7]) -> Option<Books> {
+        let [free, rest @ ..] = lines;
+        let exposure = exposure(&rest)?;
+        (free.checked_add(exposure) == Some(limit)).then_some(Books { limit, lines })
+    }
+
+    /// Can this much more leave the free line?
+    pub(crate) fn has_room(&self, amount: Amount) -> bool {
+        plus(self.exposure(), amount) <= Books::EXPOSURE_MAX
+    }
+
+    /// All lines, in the order of [`crate::Bank::LINES`].
+    pub(crate) fn lines(&self) -> [Amount; 7] {
+        self.lines
+    }
+
     /// What may be spent in the budget's life.
     pub fn limit(&self) -> Amount {
         self.limit
@@ -82,6 +102,13 @@ impl Books {
         let total = self.lines.iter().fold(Amount::ZERO, |sum, line| plus(sum, *line));
         assert_eq!(total, self.limit, "every micro is on exactly one line: {self:?}");
     }
+}
+
+/// The sum of lines that cannot be negative; `None` if one is, or they are more than can be.
+pub(crate) fn exposure(lines: &[Amount]) -> Option<Amount> {
+    let sum = Amount::total(lines.iter().copied())?;
+    let sound = lines.iter().all(|line| *line >= Amount::ZERO) && sum <= Books::EXPOSURE_MAX;
+    sound.then_some(sum)
 }
 
 /// Adds balances. They stay far below the largest i64 (limits end at 10^18), so an overflow is a bug.

@@ -5,11 +5,24 @@ use std::collections::VecDeque;
 use wire::Verdict;
 
 use crate::Amount;
+use crate::part::{MARKS_BYTES, Stage};
 use crate::spec::LEVELS_MAX;
+use crate::token::SEQ_MAX;
 
 /// Holds whose marks share a page.
 const PAGE_HOLDS: u32 = 256;
-type Page = [u8; PAGE_HOLDS as usize / 2];
+type Page = [u8; MARKS_BYTES];
+const _: () = assert!(PAGE_HOLDS as usize == 2 * MARKS_BYTES);
+
+#[inline]
+fn byte_of(seq: u32) -> usize {
+    (seq % PAGE_HOLDS / 2) as usize
+}
+
+#[inline]
+fn shift_of(seq: u32) -> u32 {
+    seq % 2 * 4
+}
 
 /// What became of a hold; four bits each, so that a repeated request gets its first answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,17 +59,6 @@ impl Mark {
     }
 }
 
-/// Where a grant is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// The worker may make holds from it.
-    Open,
-    /// No more holds will be made; the last deadline is known.
-    Retired { deadline_ms: u64 },
-    /// It belongs to an earlier run; its money is suspended until then.
-    Suspended { until_ms: u64 },
-}
-
 /// One grant.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
@@ -76,7 +78,8 @@ pub(crate) struct Grant {
     pub(crate) resolved: Sums,
     /// Per billing deadline: what is confirmed and not yet settled.
     pub(crate) billing: Sums,
-    marks: Vec<Option<Box<Page>>>,
+    /// Pages of marks by their number, rising; only those that have a mark.
+    marks: Vec<(u32, Box<Page>)>,
 }
 
 impl Grant {
@@ -97,28 +100,60 @@ impl Grant {
     }
 
     pub(crate) fn mark(&self, seq: u32) -> Mark {
-        let page = self.marks.get((seq / PAGE_HOLDS) as usize).and_then(|page| page.as_ref());
-        let nibble =
-            page.map_or(0, |page| page[(seq % PAGE_HOLDS / 2) as usize] >> (seq % 2 * 4) & 0xF);
+        let Ok(found) = self.find_page(seq) else { return Mark::Open };
+        let nibble = self.marks[found].1[byte_of(seq)] >> shift_of(seq) & 0xF;
         Mark::ALL[usize::from(nibble)]
     }
 
     /// Sets a mark. Returns how many pages were made for it (0 or 1).
-    pub(crate) fn set_mark(&mut self, seq: u32, mark: Mark) -> u32 {
-        let index = (seq / PAGE_HOLDS) as usize;
-        if index >= self.marks.len() {
-            self.marks.resize_with(index + 1, || None);
-        }
-        let made = u32::from(self.marks[index].is_none());
-        let page = self.marks[index].get_or_insert_with(|| Box::new([0; 128]));
-        let (byte, shift) = ((seq % PAGE_HOLDS / 2) as usize, seq % 2 * 4);
-        page[byte] = page[byte] & !(0xF << shift) | (mark as u8) << shift;
-        made
+    pub(crate) fn set_mark(&mut self, seq: u32, mark: Mark) -> usize {
+        let found = self.find_page(seq);
+        let index = found.unwrap_or_else(|index| {
+            self.marks.insert(index, (seq / PAGE_HOLDS, Box::new([0; MARKS_BYTES])));
+            index
+        });
+        let byte = &mut self.marks[index].1[byte_of(seq)];
+        *byte = *byte & !(0xF << shift_of(seq)) | (mark as u8) << shift_of(seq);
+        usize::from(found.is_err())
     }
 
     /// Would marking this hold need a page that is not there yet?
     pub(crate) fn needs_page(&self, seq: u32) -> bool {
-        self.marks.get((seq / PAGE_HOLDS) as usize).is_none_or(Option::is_none)
+        self.find_page(seq).is_err()
+    }
+
+    /// Where the page with this hold is, or would be.
+    #[inline]
+    fn find_page(&self, seq: u32) -> Result<usize, usize> {
+        self.marks.binary_search_by_key(&(seq / PAGE_HOLDS), |(page, _)| *page)
+    }
+
+    /// Fetches where the pages of marks are.
+    pub(crate) fn prefetch_marks(&self) {
+        self.marks.last().into_iter().for_each(table::prefetch);
+    }
+
+    /// Fetches the mark of a hold.
+    pub(crate) fn prefetch_mark(&self, seq: u32) {
+        if let Ok(found) = self.find_page(seq) {
+            table::prefetch(&self.marks[found].1[byte_of(seq)]);
+        }
+    }
+
+    /// The pages of marks, rising.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = (u32, &Page)> {
+        self.marks.iter().map(|(page, marks)| (*page, &**marks))
+    }
+
+    /// Adds a page that was read. False if it does not follow the last one, or no grant could have it.
+    pub(crate) fn add_marks(&mut self, page: u32, marks: Page) -> bool {
+        let follows = self.marks.last().is_none_or(|(last, _)| *last < page);
+        let known = marks.iter().all(|byte| (byte & 0xF).max(byte >> 4) <= Mark::Released as u8);
+        let fits = follows && known && page <= SEQ_MAX / PAGE_HOLDS;
+        if fits {
+            self.marks.push((page, Box::new(marks)));
+        }
+        fits
     }
 
     /// No hold of the grant is alive from this instant on, whatever its token says.
@@ -130,20 +165,8 @@ impl Grant {
         }
     }
 
-    /// For the digest of the bank.
-    pub(crate) fn stage_and_marks(&self, eat: &mut impl FnMut(u64)) {
-        eat(self.over_ms());
-        for (index, page) in self.marks.iter().enumerate() {
-            let Some(page) = page else { continue };
-            eat(index as u64);
-            for word in page.chunks_exact(8) {
-                eat(word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-            }
-        }
-    }
-
     pub(crate) fn pages(&self) -> usize {
-        self.marks.iter().flatten().count()
+        self.marks.len()
     }
 
     /// The billing deadline of the holds with this first deadline. Rounded up to a 64th of the billing
@@ -156,7 +179,7 @@ impl Grant {
 
 /// A short list of (deadline, sum); entries appear and vanish in about the order of time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sums(Vec<(u64, Amount)>);
+pub(crate) struct Sums(pub(crate) Vec<(u64, Amount)>);
 
 impl Sums {
     /// Adds to a deadline's sum. Returns true if the deadline is new.
@@ -196,10 +219,17 @@ impl Sums {
         self.0.clear();
     }
 
+    pub(crate) fn all(&self) -> &[(u64, Amount)] {
+        &self.0
+    }
+
     pub(crate) fn total(&self) -> Amount {
         self.0.iter().fold(Amount::ZERO, |total, (_, sum)| crate::books::plus(total, *sum))
     }
 }
+
+/// Numbers from the first open grant to the last, those that are closed included: eight bytes each.
+pub(crate) const GRANT_SPAN_MAX: usize = 1 << 25;
 
 /// The open grants, found by number. Numbers rise by one and old ones close first, more or less, so a
 /// double-ended queue is an exact index.
@@ -237,6 +267,23 @@ impl Grants {
         self.queue.get_mut(index)?.as_deref_mut()
     }
 
+    /// Fetches where a grant is.
+    pub(crate) fn prefetch_place(&self, number: u64) {
+        let place = self.index(number).and_then(|index| self.queue.get(index));
+        place.into_iter().for_each(table::prefetch);
+    }
+
+    /// Fetches a grant.
+    pub(crate) fn prefetch(&self, number: u64) {
+        if let Some(grant) = self.get(number) {
+            table::prefetch(&grant.slot);
+            table::prefetch(&grant.days);
+            table::prefetch(&grant.out);
+            table::prefetch(&grant.marks);
+            table::prefetch(&grant.billing);
+        }
+    }
+
     pub(crate) fn close(&mut self, number: u64) -> Option<Box<Grant>> {
         let index = self.index(number)?;
         let grant = self.queue.get_mut(index)?.take()?;
@@ -252,6 +299,34 @@ impl Grants {
         let first = self.first;
         let open = self.queue.iter().enumerate();
         open.filter_map(move |(i, grant)| Some((first + i as u64, grant.as_deref()?)))
+    }
+
+    /// Puts a grant that was read in its place. False if its number does not follow, or is too far from the first.
+    pub(crate) fn place(&mut self, number: u64, grant: Grant) -> bool {
+        let fits = number >= self.next_number() && self.skip_to(number);
+        if fits {
+            self.push(grant);
+        }
+        fits
+    }
+
+    /// Numbers up to this one were given to grants that are closed. False if that are more than can be.
+    pub(crate) fn skip_to(&mut self, number: u64) -> bool {
+        if self.count == 0 {
+            self.queue.clear();
+            self.first = number;
+        }
+        let span = number.checked_sub(self.first).and_then(|span| usize::try_from(span).ok());
+        let Some(span) = span.filter(|span| *span < GRANT_SPAN_MAX) else { return false };
+        if span > self.queue.len() {
+            self.queue.resize_with(span, || None);
+        }
+        span == self.queue.len()
+    }
+
+    /// Is the first open grant so old that no number is left for another?
+    pub(crate) fn span_full(&self) -> bool {
+        self.queue.len() >= GRANT_SPAN_MAX
     }
 
     fn index(&self, number: u64) -> Option<usize> {

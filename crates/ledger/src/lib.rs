@@ -32,19 +32,23 @@
 mod bank;
 mod books;
 mod grant;
+mod keys;
 mod message;
+mod part;
 mod purse;
 mod record;
 mod remembered;
 pub mod spec;
 pub mod token;
 
-pub use bank::{Bank, Counts, Options, Out, ReplayError};
+pub use bank::{Bank, Counts, Options, Out, ReplayError, Restore, RestoreError};
 pub use books::{Books, Line};
+pub use keys::{KeyBytes, KeyError, TokenKey};
 pub use message::{ToBank, ToWorker};
 pub use money::Amount;
+pub use part::{MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
-pub use record::Record;
+pub use record::{Door, OPERATOR_TEXT_MAX, Origin, Record};
 pub use remembered::{Answer, Recall, Remembered};
 pub use spec::{BudgetSpec, SpecError, Status};
 pub use token::{Hold, KeyRing, Token, TokenError};

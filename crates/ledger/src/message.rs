@@ -2,7 +2,7 @@
 
 use wire::{Action, Verdict};
 
-use crate::{Amount, Hold};
+use crate::{Amount, Hold, Origin};
 
 /// From a worker to the bank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +59,8 @@ pub enum ToBank {
         amount: Amount,
         /// When the worker read the request. The ledger judges deadlines by this stamp.
         at_ms: u64,
+        /// Who asks.
+        origin: Origin,
         /// Whatever the worker needs to find the asker again; comes back unchanged.
         reply: u64,
     },

@@ -3,7 +3,35 @@
 
 use wire::Verdict;
 
-use crate::{Amount, BudgetSpec, Hold};
+use crate::{Amount, BudgetSpec, Hold, KeyBytes};
+
+/// Where a request came in. The numbers are those of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Door {
+    /// The binary batch protocol.
+    Batch = 1,
+    /// OpenRTB notices over HTTP.
+    Openrtb,
+    /// A FIX session.
+    Fix,
+    /// Serial keys and bulk encryption over HTTP.
+    Keys,
+    /// The admin API.
+    Admin,
+}
+
+/// Who asked for a change, as far as the node can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Where the request came in.
+    pub door: Door,
+    /// What the client calls it; 0 where it gave no name.
+    pub request_id: u64,
+}
+
+/// Longest text, in bytes, that is kept of who acted and why.
+pub const OPERATOR_TEXT_MAX: usize = 256;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +100,8 @@ pub enum Record {
         amount: Amount,
         /// The stamp it was judged by.
         at_ms: u64,
+        /// Who asked for it.
+        origin: Origin,
     },
     /// Confirmed holds were not settled within the billing window: their money is free again.
     BillingLapsed {
@@ -89,6 +119,16 @@ pub enum Record {
         /// Latest deadline of its holds.
         deadline_ms: u64,
     },
+    /// The start of a run suspended this in a grant of an earlier one. It changes nothing: `RunStarted` did, for
+    /// all grants at once; this says so for one of them, for whoever reads the trail.
+    Suspended {
+        /// The grant.
+        grant: u64,
+        /// Until when.
+        until_ms: u64,
+        /// How much.
+        amount: Amount,
+    },
     /// The suspension of an earlier run's grant ended; its money is free again.
     Resumed {
         /// The grant.
@@ -100,5 +140,28 @@ pub enum Record {
     GrantClosed {
         /// The grant.
         grant: u64,
+    },
+    /// Tokens are made with this key from now on.
+    KeyAdded {
+        /// Its id, which tokens name.
+        key_id: u8,
+        /// The key.
+        key: KeyBytes,
+        /// When.
+        at_ms: u64,
+    },
+    /// No token made with the key can be judged any more.
+    KeyRetired {
+        /// Its id.
+        key_id: u8,
+    },
+    /// Somebody acted on the node; the records that follow in the same step are what it led to.
+    Operator {
+        /// When.
+        at_ms: u64,
+        /// Who, at most [`OPERATOR_TEXT_MAX`] bytes.
+        who: Box<str>,
+        /// Why, at most [`OPERATOR_TEXT_MAX`] bytes.
+        why: Box<str>,
     },
 }

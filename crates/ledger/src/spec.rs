@@ -163,7 +163,7 @@ pub fn check(specs: &[BudgetSpec]) -> Vec<SpecError> {
     errors
 }
 
-fn check_alone(spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
+pub(crate) fn check_alone(spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
     let id = spec.id;
     for (field, amount) in [("limit", Some(spec.limit)), ("daily", spec.daily)] {
         let Some(amount) = amount else { continue };

@@ -40,6 +40,15 @@ impl NodeClock {
         NodeClock { started: Instant::now(), state: ClockState::start(0, system_ms()) }
     }
 
+    /// A clock that does not start before an instant, ms since 1970: one that its user has already acted on. Where the
+    /// system's time of day is before it, the clock holds still until that has come by.
+    #[must_use]
+    pub fn not_before(earliest_ms: u64) -> NodeClock {
+        let mut clock = NodeClock::new();
+        clock.state.now_ms = clock.state.now_ms.max(earliest_ms);
+        clock
+    }
+
     /// Reads the clocks and returns the node's time, ms since 1970.
     pub fn now_ms(&mut self) -> u64 {
         let monotonic_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -116,6 +125,15 @@ mod tests {
         let clock = ClockState::start(0, START_MS).advance(250 * MS, START_MS + 250);
         assert_eq!((clock.now_ms, clock.ahead_ms()), (START_MS + 250, 0));
         assert_eq!((clock.stepped_back, clock.stepped_forward), (0, 0));
+    }
+
+    #[test]
+    fn a_clock_can_begin_ahead_of_the_system() {
+        let ahead_ms = system_ms() + 60_000;
+        let mut clock = NodeClock::not_before(ahead_ms);
+        assert_eq!(clock.now_ms(), ahead_ms);
+        assert!(clock.state().ahead_ms() > 0);
+        assert!(NodeClock::not_before(1).now_ms() > 1);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
+use ledger_journal::Durability;
 
 /// Something wrong with the configuration: where, what was found, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +130,23 @@ impl Value for TaskRun {
     }
 }
 
+impl Value for Durability {
+    const EXPECTED: &'static str = "\"sealed\" or \"os\"";
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Text(text) if text == "sealed" => Some(Durability::Sealed),
+            Written::Text(text) if text == "os" => Some(Durability::Os),
+            _ => None,
+        }
+    }
+    fn print(&self) -> String {
+        match self {
+            Durability::Sealed => "\"sealed\"".into(),
+            Durability::Os => "\"os\"".into(),
+        }
+    }
+}
+
 impl Value for bool {
     const EXPECTED: &'static str = "true or false";
     fn read(written: &Written) -> Option<Self> {
@@ -197,7 +215,7 @@ macro_rules! config {
 config! {
     node ("Who this node is.") {
         id: u16 = 1, " Number of this node in its hold tokens; tokens of other nodes are refused as foreign.";
-        data_dir: PathBuf = PathBuf::from("weir-data"), " Folder for what the node keeps: its lock and its addresses, later its journal.";
+        data_dir: PathBuf = PathBuf::from("weir-data"), " Folder for what the node keeps: its lock, its addresses and, in `journal`, everything that changed money.";
     }
     workers ("The threads that answer.") {
         cores: CoreList = CoreList::Auto, " One worker for each of these cores: a list as \"0,2-5\", or \"auto\", which leaves some cores to the rest of the node.";
@@ -236,6 +254,14 @@ config! {
         remember_max: usize = 65_536, " Answers a worker remembers for frames with the remember flag.";
         grants_max: usize = 4_000_000, " Grants that may be open at once.";
         mark_pages_max: usize = 8_000_000, " Pages of marks of resolved holds: 256 holds and 128 bytes each.";
+    }
+    journal ("The record of everything that changed money, in the folder `journal` of node.data_dir.") {
+        durability: Durability = Durability::Sealed, " When an answer that changed money goes out: \"sealed\", once the disk has its record, or \"os\", once the system has it: then a crash of the system or a power cut loses the last seconds.";
+        segment_bytes: u64 = 67_108_864, " Length of a file of the journal, prepared ahead, 4 MiB to 4 GiB.";
+        snapshot_bytes: u64 = 268_435_456, " A snapshot is made after so many bytes of records; a start reads the newest one and the records since.";
+        unsealed_bytes_max: usize = 67_108_864, " Records that may wait for the disk; above it confirms, settles and releases are refused with `journal`.";
+        keep_bytes_max: u64 = 10_737_418_240, " Old files are kept, for exports and audits, up to so many bytes...";
+        keep_days_max: u64 = 30, " ...and so many days. What a start needs is always kept.";
     }
     pacing ("The slow loop that steers the plans.") {
         tick_ms: u64 = 200, " How often the parameters of all plans are computed anew, milliseconds, 10 to 10,000.";
@@ -395,6 +421,15 @@ impl Config {
             range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),
             range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
             range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
+            range("journal.segment_bytes", self.journal.segment_bytes, 1 << 22, 1 << 32),
+            range("journal.snapshot_bytes", self.journal.snapshot_bytes, 1 << 20, 1 << 40),
+            range(
+                "journal.unsealed_bytes_max",
+                self.journal.unsealed_bytes_max as u64,
+                1 << 21,
+                1 << 34,
+            ),
+            range("journal.keep_days_max", self.journal.keep_days_max, 0, 36_500),
             range("pacing.tick_ms", self.pacing.tick_ms, 10, 10_000),
         ] {
             must(holds, text);

@@ -2,6 +2,7 @@
 
 pub mod budgets;
 pub mod config;
+pub mod journal;
 pub mod node;
 pub mod sample;
 pub mod stat;

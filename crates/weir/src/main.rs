@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
 use weir::config::{Config, ConfigError};
 use weir::node::Node;
-use weir::{budgets, config, sample, stat};
+use weir::{budgets, config, journal, sample, stat};
 
 /// A real-time spend gate: may I spend this, now?
 #[derive(Parser)]
@@ -42,6 +42,9 @@ enum Command {
     /// Show the live counters of a running node.
     #[command(after_help = "Example: weir stat --json --budget 1")]
     Stat(StatArgs),
+    /// Look into the journal of a node, prove it, export it, repair it.
+    #[command(after_help = "Example: weir journal verify --data weir-data")]
+    Journal(journal::Args),
     /// Print made-up budgets, to try a node with.
     #[command(after_help = "Example: weir sample-budgets --count 1000 > budgets.jsonl")]
     SampleBudgets(SampleArgs),
@@ -117,6 +120,9 @@ fn main() -> ExitCode {
         Command::Check(args) => check(&args),
         Command::Hammer(args) => hammer(&args),
         Command::Stat(args) => show_stat(&args),
+        Command::Journal(args) => {
+            journal::main(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
+        }
         Command::SampleBudgets(args) => {
             sample::write(args.count, args.seed, &mut io::stdout().lock())
                 .map(|()| ExitCode::SUCCESS)
@@ -163,9 +169,6 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     say(&format!("batch {}", node.batch_address()));
     say(&format!("admin http://{}/", node.admin_address()));
-    tracing::warn!(
-        "there is no journal yet: balances live in memory, and a restart begins from the budgets file"
-    );
     say("ready");
     while !signals.stop.load(Ordering::Acquire) && !node.is_broken() {
         std::thread::sleep(Duration::from_millis(20));
@@ -211,6 +214,10 @@ impl Signals {
                 .map_err(failed)?;
             signal_hook::flag::register(*signal, Arc::clone(&stop)).map_err(failed)?;
         }
+        // A file that may not grow is an error of its write, like a full disk; the default is to end the process.
+        let ignored = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored)
+            .map_err(|error| format!("signals cannot be caught: {error}"))?;
         Ok(Signals { stop })
     }
 }

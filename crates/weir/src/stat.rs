@@ -54,9 +54,16 @@ pub fn address_of(data: &Path) -> Result<SocketAddr, StatError> {
 /// # Errors
 /// [`StatError`].
 pub fn fetch(address: SocketAddr, budget: Option<u64>) -> Result<Value, StatError> {
-    let path = budget.map_or("/stat".to_string(), |id| format!("/stat?budget={id}"));
+    get(address, &budget.map_or("/stat".to_string(), |id| format!("/stat?budget={id}")))
+}
+
+/// Asks a node's admin door for a path that answers with JSON.
+///
+/// # Errors
+/// [`StatError`].
+pub fn get(address: SocketAddr, path: &str) -> Result<Value, StatError> {
     let answer =
-        get(address, &path).map_err(|source| StatError::Unreachable { address, source })?;
+        request(address, path).map_err(|source| StatError::Unreachable { address, source })?;
     let refused = |text: String| StatError::Refused { address, text };
     let (head, body) =
         answer.split_once("\r\n\r\n").ok_or_else(|| refused("no HTTP answer".into()))?;
@@ -68,7 +75,7 @@ pub fn fetch(address: SocketAddr, budget: Option<u64>) -> Result<Value, StatErro
 }
 
 /// One request of HTTP/1.0, which ends with the connection.
-fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+fn request(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let limit = Duration::from_secs(15);
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;

@@ -8,7 +8,7 @@ pub(super) fn encoder(code: &mut String, message: &Message) {
     put_encoded_len(code, message);
     put!(
         code,
-        "/// Starts a frame with `{name}` at the beginning of `buf`.
+        "/// Starts `{name}`, with its headers, at the beginning of `buf`.
 ///
 /// # Errors
 /// The buffer is too small."
@@ -31,7 +31,7 @@ pub fn encode<'a>(buf: &'a mut [u8], block: &Block) -> Result<Encoder<'a>, ::wir
     put!(
         code,
         "#[derive(Debug)]
-#[must_use = \"a frame is complete only after `finish`\"]"
+#[must_use = \"a message is complete only after `finish`\"]"
     );
     put!(
         code,
@@ -52,7 +52,7 @@ pub fn encode<'a>(buf: &'a mut [u8], block: &Block) -> Result<Encoder<'a>, ::wir
     put!(
         code,
         "impl Encoder<'_, {step}> {{
-    /// Writes the framing header; returns the bytes of the whole frame."
+    /// Completes the headers; returns the bytes of the whole message with them."
     );
     put!(
         code,
@@ -81,13 +81,13 @@ fn put_encoded_len(code: &mut String, message: &Message) {
     }
     put!(
         code,
-        "/// Bytes of the whole frame, for these counts of entries and lengths of data.
+        "/// Bytes of the whole message with its headers, for these counts of entries and lengths of data.
 #[inline]"
     );
     put!(
         code,
         "pub const fn encoded_len({}) -> usize {{
-    ::wire::FRAME_LEN_MIN.saturating_add(size_of::<Block>()){sum}
+    super::SCHEMA.headers_len().saturating_add(size_of::<Block>()){sum}
 }}
 ",
         taken.join(", ")

@@ -45,7 +45,7 @@ fn view(code: &mut String, message: &Message) {
     put!(
         code,
         "///
-/// A view: checked once against the frame, then read in place."
+/// A view: checked once against its bytes, then read in place."
     );
     put!(
         code,
@@ -86,7 +86,7 @@ pub struct {name}<'a> {{
 fn put_decode(code: &mut String, message: &Message) {
     put!(
         code,
-        "    /// Checks a whole frame that must hold this message.
+        "    /// Checks the bytes of one whole message, with its headers, that must be this one.
     ///
     /// # Errors
     /// What does not fit: see [`wire::FrameError`]."
@@ -94,11 +94,11 @@ fn put_decode(code: &mut String, message: &Message) {
     put!(
         code,
         "    #[inline]
-    pub fn decode(frame: &'a [u8]) -> Result<Self, ::wire::FrameError> {{"
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ::wire::FrameError> {{"
     );
     put!(
         code,
-        "        let cursor = ::wire::rt::open(frame, &super::SCHEMA)?;
+        "        let cursor = ::wire::rt::open(bytes, &super::SCHEMA)?;
         cursor.expect(TEMPLATE_ID)?;
         Self::read(cursor)
     }}
@@ -304,7 +304,7 @@ pub enum Message<'a> {{"
     put!(code, "}}\n\nimpl<'a> Message<'a> {{");
     put!(
         code,
-        "    /// Checks a whole frame and says which message it holds.
+        "    /// Checks the bytes of one whole message, with its headers, and says which one it is.
     ///
     /// # Errors
     /// What does not fit: see [`wire::FrameError`]."
@@ -312,8 +312,8 @@ pub enum Message<'a> {{"
     put!(
         code,
         "    #[inline]
-    pub fn decode(frame: &'a [u8]) -> Result<Self, ::wire::FrameError> {{
-        let cursor = ::wire::rt::open(frame, &SCHEMA)?;
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ::wire::FrameError> {{
+        let cursor = ::wire::rt::open(bytes, &SCHEMA)?;
         match cursor.template_id() {{"
     );
     for m in &schema.messages {
@@ -350,8 +350,10 @@ pub enum Message<'a> {{"
     put!(code, "}}\n");
     let numbered: Vec<String> =
         schema.messages.iter().filter(|m| m.is_numbered()).map(|m| m.id.to_string()).collect();
-    let pattern =
-        if numbered.is_empty() { "u16::MAX..=0".to_owned() } else { numbered.join(" | ") };
+    if numbered.is_empty() {
+        return;
+    }
+    let pattern = numbered.join(" | ");
     put!(
         code,
         "/// Whether messages of this template begin with the frame number that answers echo.

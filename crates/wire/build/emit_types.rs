@@ -1,5 +1,6 @@
 //! Prints schema constants, enums and sets.
 
+use super::Options;
 use super::model::{Enum, Schema, Set};
 
 /// Writes to the code text; a `String` never fails.
@@ -19,7 +20,8 @@ pub(super) fn doc_line(description: &str, otherwise: &str) -> String {
     format!("/// {first}{}{end}", letters.as_str())
 }
 
-pub(super) fn schema_constants(code: &mut String, schema: &Schema, version_min: u16) {
+pub(super) fn schema_constants(code: &mut String, schema: &Schema, options: Options) {
+    let Options { version_min, framed } = options;
     let Schema { file, id, version, .. } = schema;
     put!(code, "// Generated from {file}; do not edit.\n");
     put!(
@@ -44,6 +46,7 @@ pub const SCHEMA_VERSION_MIN: u16 = {version_min};
     id: SCHEMA_ID,
     version: SCHEMA_VERSION,
     version_min: SCHEMA_VERSION_MIN,
+    framed: {framed},
 }};
 "
     );

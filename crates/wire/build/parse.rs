@@ -28,7 +28,7 @@ pub(super) fn parse(file: &str, xml: &str) -> Result<Schema, SchemaError> {
         return Err(source.error(root, "unsupported byteOrder: expected littleEndian"));
     }
     let version = source.number(root, "version")?;
-    let types = parse_types(&source, root)?;
+    let types = parse_types(&source, root, version)?;
     let mut messages: Vec<Message> = Vec::new();
     for node in elements(root) {
         match node.tag_name().name() {
@@ -305,7 +305,7 @@ impl Source<'_> {
 
     /// `sinceVersion`, by default that of the parent: not newer than the schema and not older than what stands before,
     /// because things are only ever added at the end.
-    fn since(
+    pub(super) fn since(
         &self,
         node: Node<'_, '_>,
         version: u16,

@@ -29,11 +29,15 @@ pub(super) struct Types {
 }
 
 /// Reads all `<types>` elements.
-pub(super) fn parse_types(source: &Source<'_>, root: Node<'_, '_>) -> Result<Types, SchemaError> {
+pub(super) fn parse_types(
+    source: &Source<'_>,
+    root: Node<'_, '_>,
+    version: u16,
+) -> Result<Types, SchemaError> {
     let mut types = Types::default();
     for list in elements(root).filter(|n| n.tag_name().name() == "types") {
         for node in elements(list) {
-            parse_type(source, node, &mut types)?;
+            parse_type(source, node, version, &mut types)?;
         }
     }
     if !types.has_message_header {
@@ -45,6 +49,7 @@ pub(super) fn parse_types(source: &Source<'_>, root: Node<'_, '_>) -> Result<Typ
 fn parse_type(
     source: &Source<'_>,
     node: Node<'_, '_>,
+    version: u16,
     types: &mut Types,
 ) -> Result<(), SchemaError> {
     let name = source.name(node)?;
@@ -58,7 +63,7 @@ fn parse_type(
         }
         "enum" => {
             types.kinds.insert(name.clone(), Kind::Enum(name));
-            types.enums.push(parse_enum(source, node)?);
+            types.enums.push(parse_enum(source, node, version)?);
         }
         "set" => {
             let set = parse_set(source, node)?;
@@ -84,7 +89,7 @@ fn parse_named_type(source: &Source<'_>, node: Node<'_, '_>) -> Result<Kind, Sch
     }
 }
 
-fn parse_enum(source: &Source<'_>, node: Node<'_, '_>) -> Result<Enum, SchemaError> {
+fn parse_enum(source: &Source<'_>, node: Node<'_, '_>, version: u16) -> Result<Enum, SchemaError> {
     source.allow(node, &["name", "encodingType", "description"])?;
     if node.attribute("encodingType") != Some("uint8") {
         return Err(source.error(node, "unsupported encodingType: enums are uint8"));
@@ -92,7 +97,9 @@ fn parse_enum(source: &Source<'_>, node: Node<'_, '_>) -> Result<Enum, SchemaErr
     let mut values: Vec<Value> = Vec::new();
     for value in elements(node) {
         source.expect_tag(value, "validValue")?;
-        source.allow(value, &["name", "description"])?;
+        source.allow(value, &["name", "description", "sinceVersion"])?;
+        // A reader takes unknown codes as numbers, so nothing hangs on the version but that it exists.
+        source.since(value, version, 0, 0)?;
         let name = source.name(value)?;
         let text = value.text().unwrap_or_default().trim();
         let raw: u8 = text

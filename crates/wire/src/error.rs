@@ -1,8 +1,9 @@
-//! What can be wrong with a frame, and what can go wrong while writing one.
+//! What can be wrong with a frame or a bare message, and what can go wrong while writing one.
 
 use crate::Reason;
 
-/// Why a frame cannot be read. Always the peer's fault; the numbers are what was found in the frame.
+/// Why a frame, or a message of the [journal](crate::journal), cannot be read. Always the writer's fault; the numbers
+/// are what was found in the bytes.
 ///
 /// [`FrameError::reason`] is what a refusal says on the wire; the text of the error is its detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,14 @@ pub enum FrameError {
         /// The bytes given.
         given: usize,
     },
+    /// A message without framing ends before the end of its header.
+    #[error("the message header takes {need} bytes, but {left} are given")]
+    HeaderOutside {
+        /// The bytes that the message header takes.
+        need: usize,
+        /// The bytes given.
+        left: usize,
+    },
     /// The message belongs to another schema.
     #[error("schema id {found}, expected {expected}")]
     UnknownSchema {
@@ -68,22 +77,22 @@ pub enum FrameError {
         /// The length of the block's first version, in bytes.
         min: usize,
     },
-    /// The root block does not fit the frame.
-    #[error("root block of {block_len} bytes, but {left} are left in the frame")]
+    /// The root block does not fit the message.
+    #[error("root block of {block_len} bytes, but {left} are left")]
     BlockOutside {
         /// The block length found, in bytes.
         block_len: u16,
-        /// The bytes left in the frame.
+        /// The bytes left.
         left: usize,
     },
-    /// The frame ends before the size of a group.
-    #[error("group {group}: its size takes {need} bytes, but {left} are left in the frame")]
+    /// The message ends before the size of a group.
+    #[error("group {group}: its size takes {need} bytes, but {left} are left")]
     GroupSizeOutside {
         /// Name of the group in the schema.
         group: &'static str,
         /// The bytes that a group size takes.
         need: usize,
-        /// The bytes left in the frame.
+        /// The bytes left.
         left: usize,
     },
     /// The entries of a group are shorter than their first version.
@@ -96,10 +105,8 @@ pub enum FrameError {
         /// The length of an entry's first version, in bytes.
         min: usize,
     },
-    /// The entries of a group do not fit the frame.
-    #[error(
-        "group {group}: {count} entries of {block_len} bytes, but {left} are left in the frame"
-    )]
+    /// The entries of a group do not fit the message.
+    #[error("group {group}: {count} entries of {block_len} bytes, but {left} are left")]
     GroupOutside {
         /// Name of the group in the schema.
         group: &'static str,
@@ -107,17 +114,17 @@ pub enum FrameError {
         count: u16,
         /// The block length found, in bytes.
         block_len: u16,
-        /// The bytes left in the frame.
+        /// The bytes left.
         left: usize,
     },
-    /// The frame ends before the length of a data element.
-    #[error("data {data}: its length takes {need} bytes, but {left} are left in the frame")]
+    /// The message ends before the length of a data element.
+    #[error("data {data}: its length takes {need} bytes, but {left} are left")]
     DataLengthOutside {
         /// Name of the data element in the schema.
         data: &'static str,
         /// The bytes that a data length takes.
         need: usize,
-        /// The bytes left in the frame.
+        /// The bytes left.
         left: usize,
     },
     /// A data element is longer than the schema allows.
@@ -130,20 +137,20 @@ pub enum FrameError {
         /// The limit of the schema, in bytes.
         max: u32,
     },
-    /// A data element does not fit the frame.
-    #[error("data {data}: {len} bytes, but {left} are left in the frame")]
+    /// A data element does not fit the message.
+    #[error("data {data}: {len} bytes, but {left} are left")]
     DataOutside {
         /// Name of the data element in the schema.
         data: &'static str,
         /// The length found, in bytes.
         len: u32,
-        /// The bytes left in the frame.
+        /// The bytes left.
         left: usize,
     },
     /// Bytes stand after the message, which only a newer version may do.
     #[error("{left} bytes after the end of the message")]
     TrailingBytes {
-        /// The bytes left in the frame.
+        /// The bytes left.
         left: usize,
     },
 }
@@ -159,6 +166,7 @@ impl FrameError {
             Self::UnknownTemplate { .. } => Reason::UnknownTemplate,
             Self::FrameTooShort { .. }
             | Self::LengthMismatch { .. }
+            | Self::HeaderOutside { .. }
             | Self::BlockTooShort { .. }
             | Self::BlockOutside { .. }
             | Self::GroupSizeOutside { .. }
@@ -180,7 +188,7 @@ impl FrameError {
     }
 }
 
-/// Why a frame cannot be written. The caller's fault; what is in the buffer then is no frame.
+/// Why a message cannot be written. The caller's fault; what is in the buffer then is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {

@@ -3,32 +3,37 @@
 //! The framing header is the FIX Simple Open Framing Header 1.0: message length (u32, big-endian, the whole frame with
 //! this header) and encoding type (u16, big-endian). These two numbers are the only big-endian ones of the protocol.
 
-use zerocopy::{
-    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian, little_endian,
-};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian};
 
 use crate::FrameError;
+use crate::rt::MessageHeader;
 
 /// Bytes of the framing header.
-pub const FRAME_HEADER_LEN: usize = 6;
+pub const FRAME_HEADER_LEN: usize = size_of::<FrameHeader>();
+/// Bytes of the SBE message header.
+pub const MESSAGE_HEADER_LEN: usize = size_of::<MessageHeader>();
 /// Bytes of the shortest frame: framing header and SBE message header. (A real message has at least a root block.)
-pub const FRAME_LEN_MIN: usize = size_of::<Headers>();
+pub const FRAME_LEN_MIN: usize = FRAME_HEADER_LEN + MESSAGE_HEADER_LEN;
 /// The encoding type in the framing header: SBE 1.0, little-endian.
 pub const ENCODING_TYPE: u16 = 0xEB50;
 
 const FRAME_LEN_MIN_U32: u32 = 14;
 const _: () = assert!(FRAME_LEN_MIN == FRAME_LEN_MIN_U32 as usize);
 
+/// The framing header.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct FrameHeader {
+    pub(crate) frame_len: big_endian::U32,
+    pub(crate) encoding_type: big_endian::U16,
+}
+
 /// The framing header and the SBE message header behind it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(crate) struct Headers {
-    pub(crate) frame_len: big_endian::U32,
-    pub(crate) encoding_type: big_endian::U16,
-    pub(crate) block_len: little_endian::U16,
-    pub(crate) template_id: little_endian::U16,
-    pub(crate) schema_id: little_endian::U16,
-    pub(crate) version: little_endian::U16,
+struct Headers {
+    frame: FrameHeader,
+    message: MessageHeader,
 }
 
 /// What stands at the beginning of a stream.
@@ -76,11 +81,12 @@ pub fn split(buf: &[u8], frame_len_max: u32) -> Result<Split<'_>, FrameError> {
 /// none or it cannot be read.
 pub fn frame_number_hint(frame: &[u8]) -> u64 {
     let Ok((headers, block)) = Headers::ref_from_prefix(frame) else { return 0 };
-    let is_ours = headers.encoding_type.get() == ENCODING_TYPE
-        && headers.schema_id.get() == crate::SCHEMA_ID
-        && crate::is_numbered(headers.template_id.get());
+    let message = headers.message;
+    let is_ours = headers.frame.encoding_type.get() == ENCODING_TYPE
+        && message.schema_id.get() == crate::SCHEMA_ID
+        && crate::is_numbered(message.template_id.get());
     match block.first_chunk() {
-        Some(number) if is_ours && headers.block_len.get() >= 8 => u64::from_le_bytes(*number),
+        Some(number) if is_ours && message.block_len.get() >= 8 => u64::from_le_bytes(*number),
         _ => 0,
     }
 }
@@ -89,5 +95,5 @@ pub fn frame_number_hint(frame: &[u8]) -> u64 {
 #[inline]
 pub fn template_id(frame: &[u8]) -> Option<u16> {
     let (headers, _) = Headers::ref_from_prefix(frame).ok()?;
-    Some(headers.template_id.get())
+    Some(headers.message.template_id.get())
 }

@@ -19,7 +19,7 @@ pub trait Entry: FromBytes + KnownLayout + Immutable + Unaligned + Sized {
     fn view(bytes: &[u8], version: u16) -> Option<Self::View<'_>>;
 }
 
-/// The entries of a repeating group, checked to lie within the frame.
+/// The entries of a repeating group, checked to lie within the message.
 ///
 /// The distance between entries is the writer's block length: what a newer writer added to each entry is skipped.
 pub struct Group<'a, E> {

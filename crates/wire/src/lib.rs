@@ -1,4 +1,5 @@
-//! The batch protocol: frames and zero-copy views, generated from `schema/weir.xml` when the crate is compiled.
+//! The batch protocol (frames and zero-copy views) and the records of the [`journal`], generated from `schema/weir.xml`
+//! and `schema/journal.xml` when the crate is compiled.
 //!
 //! A frame is a framing header (FIX Simple Open Framing Header), an SBE message header, a root block of fixed fields,
 //! repeating groups of fixed entries, and variable-length data; `docs/formats.md` draws the bytes.
@@ -46,7 +47,7 @@ pub mod sample;
 mod visit;
 
 pub use error::{EncodeError, FrameError};
-pub use frame::{ENCODING_TYPE, FRAME_HEADER_LEN, FRAME_LEN_MIN, Split};
+pub use frame::{ENCODING_TYPE, FRAME_HEADER_LEN, FRAME_LEN_MIN, MESSAGE_HEADER_LEN, Split};
 pub use group::{Entries, Entry, Group};
 pub use visit::Visitor;
 
@@ -54,3 +55,28 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/weir.rs"));
 }
 pub use generated::*;
+
+pub mod journal {
+    //! The records of the journal and the parts of its snapshots: the same kinds of views and encoders as those of the
+    //! batch protocol, for messages *without* framing header.
+    //!
+    //! A record is an SBE message header of [`MESSAGE_HEADER_LEN`](crate::MESSAGE_HEADER_LEN) bytes, a root block, groups
+    //! and data. Where it ends is known from outside: the journal's own record head says so. [`Message::decode`] takes
+    //! exactly the bytes of one record and refuses what does not fill them; `encode` writes at the beginning of the
+    //! buffer, and `finish` says how many bytes it took.
+    //!
+    //! ```
+    //! use wire::journal::{self, Message};
+    //!
+    //! let mut buf = [0; 64];
+    //! let block = journal::returned::Block::new(7, 1_500_000);
+    //! let len = journal::returned::encode(&mut buf, &block)?.finish();
+    //!
+    //! let Message::Returned(returned) = Message::decode(&buf[..len])? else { panic!("another record") };
+    //! assert_eq!((returned.grant(), returned.amount()), (7, 1_500_000));
+    //! assert_eq!(len, journal::returned::encoded_len());
+    //! # Ok::<(), Box<dyn std::error::Error>>(())
+    //! ```
+
+    include!(concat!(env!("OUT_DIR"), "/journal.rs"));
+}

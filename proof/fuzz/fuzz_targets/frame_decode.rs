@@ -1,7 +1,7 @@
 //! One frame of any bytes: see `checks.rs`.
 #![no_main]
 
-#[allow(dead_code)] // shared with the other target
+#[allow(dead_code)] // shared with the other targets
 #[path = "../checks.rs"]
 mod checks;
 

@@ -28,6 +28,8 @@ pub(crate) struct Flight {
     pub from_ns: u64,
     /// When it was written.
     pub sent_ns: u64,
+    /// What the request ids of the rows were changed by.
+    pub id_xor: u64,
 }
 
 /// A frame of notices that waits for its answer.
@@ -123,6 +125,7 @@ impl Conn {
         }
         self.out_len += encoder.finish();
         flight.frame = frame;
+        flight.id_xor = id_xor;
         let place = self.place(frame);
         self.ring[place] = flight;
         self.in_flight += 1;
@@ -159,7 +162,7 @@ impl Conn {
                 Kind::Settle | Kind::Again { .. } => (Action::Settle, notice.price),
                 Kind::Release => (Action::Release, 0),
             };
-            *entry = resolve::Item::new(notice.token, amount, action);
+            *entry = resolve::Item::new(notice.token, amount, action, notice.request_id);
         }
         self.out_len += encoder.finish();
         self.notice_flights.push_back(NoticeFlight { frame, sent_ns, notices });
@@ -307,6 +310,7 @@ mod tests {
         let (mut conn, _listener) = conn(2);
         let notice = |kind| Notice {
             token: [9; 32],
+            request_id: 78,
             due_ns: 0,
             alive_until_ns: 0,
             gone_from_ns: 0,
@@ -327,6 +331,7 @@ mod tests {
         let sent: Vec<_> = resolve.resolves().iter().map(|r| (r.action(), r.amount())).collect();
         let settle = (Some(Action::Settle), 77);
         assert_eq!(sent, [(Some(Action::Confirm), 0), settle, settle, (Some(Action::Release), 0)]);
+        assert!(resolve.resolves().iter().all(|r| r.request_id() == Some(78)));
         assert!(is_notice_frame(resolve.frame()));
         assert!(conn.notices_answered(resolve.frame()).is_some() && conn.is_idle());
     }

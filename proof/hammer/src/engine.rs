@@ -414,7 +414,7 @@ impl<'a> Engine<'a> {
         let first = self.cursor;
         self.cursor += plan.batch;
         let rows = &plan.asks[first..self.cursor];
-        let flight = Flight { frame: 0, first, from_ns, sent_ns: now };
+        let flight = Flight { frame: 0, first, from_ns, sent_ns: now, id_xor: 0 };
         self.frames[0] += 1;
         if let Err(e) = self.conns[at].ask(rows, plan.flags, self.id_xor, flight) {
             self.fault(format!("a frame of asks cannot be encoded: {e}"));

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
 pub(crate) struct Notice {
     /// The hold.
     pub token: Token,
+    /// The request id of its ask, by which the node's books know the settlement.
+    pub request_id: u64,
     /// When to send it, ns since the start of the run.
     pub due_ns: u64,
     /// Until when the hold certainly lives: the ask was sent then, plus the node's hold time.
@@ -121,6 +123,7 @@ mod tests {
     fn notice(kind: Kind, due_ns: u64) -> Notice {
         Notice {
             token: [0; 32],
+            request_id: 0,
             due_ns,
             alive_until_ns: 0,
             gone_from_ns: 0,

@@ -36,8 +36,10 @@ impl Engine<'_> {
         }
         let target = self.plan.targets[fated.row as usize];
         let soon = now.saturating_add(self.plan.settle_delay_ns);
+        let sent_id = self.plan.asks[fated.row as usize].request_id() ^ flight.id_xor;
         let base = Notice {
             token,
+            request_id: sent_id,
             due_ns: soon,
             alive_until_ns: flight.sent_ns.saturating_add(self.plan.hold_sure_ns),
             gone_from_ns: now.saturating_add(self.plan.hold_ns),
@@ -295,8 +297,7 @@ impl Engine<'_> {
         if number == 0 {
             return Err(format!("the node refused: {name}: {detail}"));
         }
-        let is_transient = matches!(reason, Some(Reason::Busy | Reason::ShuttingDown));
-        if !is_transient {
+        if !is_for_now(reason) && reason != Some(Reason::ShuttingDown) {
             self.fault(format!("frame {number} was refused: {name}: {detail}"));
         }
         if !Self::is_notice(number) {
@@ -310,7 +311,7 @@ impl Engine<'_> {
         };
         for notice in &flight.notices {
             match notice.kind {
-                Kind::Settle if reason == Some(Reason::Busy) => self.put_off(*notice, at, now),
+                Kind::Settle if is_for_now(reason) => self.put_off(*notice, at, now),
                 Kind::Settle => self.give_up(notice),
                 // A notice can get lost; the hold then expires, or is settled without it.
                 _ => self.outcome.notices.put_off += 1,
@@ -333,6 +334,11 @@ impl Engine<'_> {
     }
 }
 
+/// The node takes the same frame again once it has caught up, or its disk has.
+fn is_for_now(reason: Option<Reason>) -> bool {
+    matches!(reason, Some(Reason::Busy | Reason::Journal))
+}
+
 /// How an answer was seen.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
@@ -344,4 +350,17 @@ struct Seen {
     sent_ns: u64,
     /// When the answer was read.
     now: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_will_be_taken_later_is_sent_again() {
+        let for_now: Vec<_> =
+            Reason::ALL.into_iter().filter(|reason| is_for_now(Some(*reason))).collect();
+        assert_eq!(for_now, [Reason::Busy, Reason::Journal]);
+        assert!(!is_for_now(None), "a reason of a later version");
+    }
 }

@@ -14,13 +14,20 @@
 
 mod bare;
 mod codec;
+mod daemon;
 mod decide;
 mod dispatch;
 mod expiry;
+mod figures;
 mod histograms;
+mod journal;
 mod node;
+mod postgres;
+mod redis;
 mod rings;
 mod rounds;
+mod settling;
+mod sync_methods;
 mod table;
 
 use std::process::ExitCode;
@@ -57,6 +64,11 @@ const BENCHMARKS: &[Benchmark] = &[
     ("dispatch", dispatch::run),
     ("decide", decide::run),
     ("node", node::run),
+    ("journal", journal::run),
+    ("sync_methods", sync_methods::run),
+    ("redis", redis::run),
+    ("postgres", postgres::run),
+    ("settles", settling::run),
 ];
 
 fn main() -> ExitCode {

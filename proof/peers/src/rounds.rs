@@ -133,7 +133,7 @@ fn bootstrap(samples: &[f64], random: &mut Random) -> (f64, f64) {
     (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
 }
 
-fn median(mut samples: Vec<f64>) -> f64 {
+pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
     let middle = samples.len() / 2;
     if samples.len() % 2 == 1 {

@@ -1,17 +1,17 @@
 //! The clients of the simulated node: they ask for money, tell what became of it, lose messages on the way, and
 //! repeat every settle until it is acknowledged.
 
-use ledger::{Action, Amount, BudgetSpec, Hold, ToBank, Verdict};
+use ledger::{Action, Amount, BudgetSpec, Door, Hold, Origin, ToBank, Verdict};
 
 use crate::oracle::Known;
-use crate::world::World;
+use crate::world::{World, request_index};
 
 /// A request about a hold, on its way or answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) hold: usize,
     pub(crate) action: Action,
-    /// The latest stamp of the worker that read it.
+    /// The latest stamp of the worker that read it, or once the bank took it: by which it was judged.
     pub(crate) at_ms: u64,
 }
 
@@ -20,6 +20,10 @@ impl World {
     pub(crate) fn ask(&mut self) -> Result<(), String> {
         let Some(worker) = self.awake_worker() else { return Ok(()) };
         let now_ms = self.read_clock(worker);
+        if self.workers[worker].journal_fails {
+            self.stats.one("ask refused: journal");
+            return Ok(());
+        }
         let members = if self.rng.chance(150) { 2 + self.rng.index(2) } else { 1 };
         let before = self.purse_sums(worker);
         let mut pod: Vec<(BudgetSpec, u32, Hold)> = Vec::new();
@@ -88,7 +92,7 @@ impl World {
 
     fn granted(&mut self, spec: &BudgetSpec, hold: Hold, made_ms: u64) -> Result<(), String> {
         self.stats.one("ask granted");
-        if self.disk.is_stuck(self.now_ms) {
+        if self.journal.sealer().is_stuck() {
             self.stats.one("ask granted while the disk is stuck");
         }
         let amount = hold.amount.get();
@@ -163,9 +167,10 @@ impl World {
             hold: known.hold,
             amount: Amount::new(amount),
             at_ms: stamp,
+            origin: Origin { door: Door::Batch, request_id: hold as u64 },
             reply: self.requests.len() as u64,
         };
-        let at_ms = self.workers[worker].told(stamp);
+        let at_ms = self.workers[worker].latest_ms.max(stamp);
         self.requests.push(Request { hold, action, at_ms });
         self.flush(worker);
         self.workers[worker].to_bank.push_back(message);
@@ -178,7 +183,7 @@ impl World {
         verdict: Verdict,
         repeat: bool,
     ) -> Result<(), String> {
-        let request = self.requests[usize::try_from(reply).expect("an index")];
+        let request = self.requests[request_index(reply)];
         if !self.calm && self.rng.chance(100) {
             self.stats.one("answer lost");
             return Ok(());

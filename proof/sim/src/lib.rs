@@ -1,25 +1,43 @@
 //! The deterministic simulator: workers, the bank and its journal in one thread, with messages delayed, repeated
-//! and lost, a disk that is slow or stuck, crashes at any step and clocks that lag and jump; beside them an
-//! oracle that keeps the books in 128-bit integers. Everything is drawn from a seed, and a seed replays exactly.
+//! and lost, a disk that tears, fails, fills up and stands still, crashes at any step and within any call of the
+//! disk, and clocks that lag and jump; beside them an oracle that keeps the books in 128-bit integers. Everything is
+//! drawn from a seed, and a seed replays exactly.
 //!
 //! ```text
-//!   asks, resolves             to_bank                    records
-//!  ───────────────▶  workers ───────────▶  bank ───────────────────▶  disk (seals late, tears)
-//!       oracle ◀──── answers ◀───────────────────── messages ◀──────── once sealed
+//!   asks, resolves             to_bank              records              groups
+//!  ───────────────▶  workers ───────────▶  bank ───────────────▶  journal ────────▶  disk (tears, loses, fails)
+//!       oracle ◀──── answers ◀────────────────────── messages ◀── once sealed
 //! ```
+//!
+//! Ledger and journal are those of the node. Simulated are clients (`client`), the turns of the node's threads
+//! and what is drawn of them ([`World`]), and the folder ([`files`]).
 
+mod bank;
 mod client;
-mod disk;
+mod crash;
+pub mod designs;
 mod draw;
+mod faults;
+pub mod files;
+mod journal;
 mod oracle;
+mod owner;
+mod planted;
+mod rest;
 mod rng;
 mod stats;
 mod world;
 
 use std::fmt;
 
+use files::FAULTS;
 pub use stats::{EVENTS, Stats};
 pub use world::World;
+
+/// Steps of a run, unless somebody asks for another number.
+pub const STEPS: u32 = 2_000;
+/// So many seeds reach everything that is counted.
+pub const SEEDS_TO_REACH: u64 = 1_000;
 
 /// Faults planted on purpose, in the simulated surroundings of the ledger: a simulator that does not find them
 /// proves nothing.
@@ -35,16 +53,31 @@ pub enum Bug {
     TickAhead,
     /// The message that a grant is retired gets lost.
     LoseRetire,
+    /// A recovered bank does not know which holds were settled: their money is booked, their marks are others'.
+    ForgetMarks,
+    /// A recovery takes what is there of a group that was not written to its end.
+    AcceptTorn,
+    /// After a failed sync the same one is called again, and believed.
+    SyncAgain,
+    /// Names of files are never sealed.
+    LoseNames,
+    /// Snapshots are taken from the running bank: they have what is not sealed.
+    EarlySnapshot,
 }
 
 impl Bug {
-    /// All of them.
-    pub const ALL: [Bug; 5] = [
-        Bug::AnswerBeforeSeal,
-        Bug::LapseTwice,
-        Bug::ForgetSuspension,
-        Bug::TickAhead,
-        Bug::LoseRetire,
+    /// All of them, with the number of seeds, counted from 1, within which each must be found.
+    pub const ALL: [(Bug, u64); 10] = [
+        (Bug::AnswerBeforeSeal, 50),
+        (Bug::LapseTwice, 50),
+        (Bug::ForgetSuspension, 50),
+        (Bug::TickAhead, 50),
+        (Bug::LoseRetire, 50),
+        (Bug::ForgetMarks, 50),
+        (Bug::AcceptTorn, 300),
+        (Bug::SyncAgain, 100),
+        (Bug::LoseNames, 50),
+        (Bug::EarlySnapshot, 50),
     ];
 
     /// Its name on the command line.
@@ -55,6 +88,11 @@ impl Bug {
             Bug::ForgetSuspension => "forget-suspension",
             Bug::TickAhead => "tick-ahead",
             Bug::LoseRetire => "lose-retire",
+            Bug::ForgetMarks => "forget-marks",
+            Bug::AcceptTorn => "accept-torn",
+            Bug::SyncAgain => "sync-again",
+            Bug::LoseNames => "lose-names",
+            Bug::EarlySnapshot => "early-snapshot",
         }
     }
 }
@@ -77,6 +115,10 @@ pub fn run(seed: u64, steps: u32, bug: Option<Bug>) -> Result<Stats, String> {
 pub struct Outcome {
     /// Seeds that ran.
     pub seeds: u64,
+    /// Steps of each.
+    pub steps: u32,
+    /// The fault that was planted.
+    pub bug: Option<Bug>,
     /// Sums over them.
     pub stats: Stats,
     /// The first seed that broke a promise, and which.
@@ -85,7 +127,7 @@ pub struct Outcome {
 
 /// Runs seeds until one breaks a promise.
 pub fn run_seeds(from: u64, seeds: u64, steps: u32, bug: Option<Bug>) -> Outcome {
-    let mut outcome = Outcome { seeds: 0, stats: Stats::default(), violation: None };
+    let mut outcome = Outcome { seeds: 0, steps, bug, stats: Stats::default(), violation: None };
     for seed in from..from + seeds {
         outcome.seeds += 1;
         match run(seed, steps, bug) {
@@ -99,18 +141,38 @@ pub fn run_seeds(from: u64, seeds: u64, steps: u32, bug: Option<Bug>) -> Outcome
     outcome
 }
 
+/// A fault of the disk that a journal cannot meet which writes no sector twice without sealing it between.
+const NOT_MET: &str = "lost write: an older one of the sector survived";
+
+impl Outcome {
+    /// Everything that is counted: of the ledger and the journal, then of the disk.
+    fn counted() -> impl Iterator<Item = &'static str> {
+        EVENTS.into_iter().chain(FAULTS.into_iter().filter(|fault| *fault != NOT_MET))
+    }
+
+    /// What these seeds should have reached and did not. With fewer than [`SEEDS_TO_REACH`] nothing is expected.
+    pub fn missed(&self) -> Vec<&'static str> {
+        let few = self.seeds < SEEDS_TO_REACH || self.steps < STEPS;
+        Outcome::counted().filter(|event| !few && self.stats.get(event) == 0).collect()
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} seeds, digest {:016x}", self.seeds, self.stats.digest)?;
-        for event in EVENTS {
+        for event in Outcome::counted() {
             writeln!(f, "{:>12}  {event}", self.stats.get(event))?;
         }
-        match &self.violation {
-            None => write!(f, "no promise was broken"),
-            Some((seed, error)) => {
-                writeln!(f, "seed {seed}: {error}")?;
-                write!(f, "replay it with: cargo run -p sim -- --from {seed} --seeds 1")
-            }
+        let missed = self.missed();
+        if !missed.is_empty() {
+            writeln!(f, "never reached: {}", missed.join("; "))?;
         }
+        let Some((seed, error)) = &self.violation else {
+            return write!(f, "no promise was broken");
+        };
+        writeln!(f, "seed {seed}: {error}")?;
+        let command = "cargo run --release -p sim --";
+        write!(f, "replay it with: {command} --from {seed} --seeds 1 --steps {}", self.steps)?;
+        self.bug.map_or(Ok(()), |bug| write!(f, " --bug {}", bug.name()))
     }
 }

@@ -137,6 +137,8 @@ impl Oracle {
             (_, Verdict::TooOld) => at_ms >= billing_over,
             // Only in worlds with narrow bounds; see `World::check_rest`.
             (_, Verdict::Busy) => true,
+            // Nothing was looked at: the disk did not take anything.
+            (_, Verdict::Journal) => !repeat,
             _ => false,
         };
         if !fits {

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use ledger::{Bank, Counts, Record, Verdict};
 
+use crate::files::FAULTS;
+
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 46] = [
+pub const EVENTS: [&str; 73] = [
     "ask granted",
     "ask refused",
     "ask refused: day exhausted",
     "ask refused: exhausted",
     "ask refused: busy",
+    "ask refused: journal",
     "ask granted while the disk is stuck",
     "pod granted",
     "pod refused and undone",
@@ -33,10 +36,26 @@ pub const EVENTS: [&str; 46] = [
     "too old",
     "refused: marks full",
     "refused: grants full",
+    "refused: journal fails",
+    "refused: journal full",
+    "configuration refused: journal fails",
     "crash",
     "crash: records lost",
-    "crash: records torn in the middle",
+    "crash: unsealed records kept",
+    "crash: unsealed records kept and lost",
     "crash: disk stuck",
+    "crash: writer failing",
+    "crash in the writer",
+    "crash in a rotation",
+    "crash in a preparation",
+    "crash in a snapshot",
+    "crash in a recovery",
+    "recovery failed by the disk",
+    "recovery: torn group cut",
+    "recovery: snapshot used",
+    "damage: refused",
+    "damage: survived",
+    "damage: an older snapshot used",
     "crash: the next run has other options",
     "crash: nothing lost, digests equal",
     "crash during a suspension",
@@ -51,6 +70,16 @@ pub const EVENTS: [&str; 46] = [
     "clock jumped seconds",
     "clock jumped hours",
     "worker stalled",
+    "token key retired",
+    "segment begun",
+    "segment prepared",
+    "writer failed",
+    "writer failed: disk full",
+    "writer works again",
+    "writer beside the keeper",
+    "keeper failed",
+    "snapshot made",
+    "segment removed by retention",
     "record",
 ];
 
@@ -66,9 +95,9 @@ impl Stats {
     /// How often an event happened.
     ///
     /// # Panics
-    /// If there is no such event in [`EVENTS`].
+    /// If there is no such event in [`EVENTS`], and no such fault in [`FAULTS`].
     pub fn get(&self, event: &str) -> u64 {
-        assert!(EVENTS.contains(&event), "{event} is not an event");
+        assert!(is_known(event), "{event} is not an event");
         self.counts.get(event).copied().unwrap_or(0)
     }
 
@@ -85,13 +114,18 @@ impl Stats {
     }
 
     pub(crate) fn count(&mut self, event: &'static str, count: u64) {
-        debug_assert!(EVENTS.contains(&event), "{event} is not an event");
+        debug_assert!(is_known(event), "{event} is not an event");
         *self.counts.entry(event).or_default() += count;
     }
 
     /// Adds a word to the digest.
     pub(crate) fn eat(&mut self, word: u64) {
         self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
+    }
+
+    /// What went wrong on a disk.
+    pub(crate) fn faults(&mut self, faults: &BTreeMap<&'static str, u64>) {
+        faults.iter().for_each(|(fault, count)| self.count(fault, *count));
     }
 
     /// Counters of a bank whose run ends now.
@@ -136,4 +170,8 @@ impl Stats {
         };
         self.one(event);
     }
+}
+
+fn is_known(event: &str) -> bool {
+    EVENTS.contains(&event) || FAULTS.contains(&event)
 }

@@ -209,7 +209,7 @@ pub(crate) fn decide_frame(number: u64, count: usize) -> Vec<u8> {
 }
 
 pub(crate) fn resolve_frame(number: u64, count: usize) -> Vec<u8> {
-    let items = vec![resolve::Item::new([1; 32], 1, wire::Action::Settle); count];
+    let items = vec![resolve::Item::new([1; 32], 1, wire::Action::Settle, 0); count];
     encoded(resolve::encoded_len(count), |buf| {
         Ok(resolve::encode(buf, &resolve::Block::new(number))?.resolves(&items)?.finish())
     })

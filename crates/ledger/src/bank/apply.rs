@@ -2,12 +2,13 @@
 
 use wire::Verdict;
 
-use super::{Bank, Budget, Desk, Run, Search};
+use super::{Bank, Budget, Desk, Run, Search, Timeline};
 use crate::books::{minus, plus};
-use crate::grant::{Grant, Mark, Stage};
-use crate::spec::LEVELS_MAX;
+use crate::grant::{Grant, Mark};
+use crate::part::Stage;
+use crate::spec::{BUDGETS_MAX, LEVELS_MAX, SpecError, check_alone};
 use crate::token::SEQ_MAX;
-use crate::{Amount, Books, BudgetSpec, Hold, Line, Record, Status};
+use crate::{Amount, Books, BudgetSpec, Hold, KeyError, Line, Record, Status, TokenKey};
 
 /// A record that cannot follow the ones before it: records are missing, changed or out of order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,18 +58,70 @@ pub enum ReplayError {
         /// The verdict.
         verdict: Verdict,
     },
+    /// A budget that cannot be.
+    #[error(transparent)]
+    Budget(#[from] SpecError),
+    /// An instant or a span that no node comes to.
+    #[error("{0} ms is beyond the last instant")]
+    Instant(u64),
+    /// More would be spent or out than a budget can carry.
+    #[error("{amount:?} of grant {grant} do not fit in the books")]
+    TooMuch {
+        /// The grant.
+        grant: u64,
+        /// What should move.
+        amount: Amount,
+    },
+    /// The token keys cannot change this way.
+    #[error(transparent)]
+    Key(#[from] KeyError),
 }
 
 impl Bank {
     /// Replays one record of an earlier run. Nothing is changed by a record that does not fit.
+    ///
+    /// # Panics
+    /// If a run of this bank is live: it makes its own records.
     pub fn replay(&mut self, record: &Record) -> Result<(), ReplayError> {
+        assert!(!self.timeline.is_live(), "records are replayed before a run begins");
         self.apply(record)
+    }
+
+    /// Replays records one after the other, as [`Bank::replay`] does, several times as fast: while one is applied,
+    /// what the next ones will change is on its way from memory.
+    ///
+    /// # Errors
+    /// The index of the record that does not fit, and why. All before it were applied.
+    pub fn replay_all(&mut self, records: &[Record]) -> Result<(), (usize, ReplayError)> {
+        for (index, record) in records.iter().enumerate() {
+            let ahead = |distance| match records.get(index + distance) {
+                Some(Record::Resolved { hold, .. }) => Some(hold),
+                _ => None,
+            };
+            // Each step follows a pointer that the step before has fetched.
+            ahead(4 * AHEAD).into_iter().for_each(|hold| self.grants.prefetch_place(hold.grant));
+            ahead(3 * AHEAD).into_iter().for_each(|hold| self.grants.prefetch(hold.grant));
+            if let Some(hold) = ahead(2 * AHEAD)
+                && let Some(grant) = self.grants.get(hold.grant)
+            {
+                grant.prefetch_marks();
+                self.budget(grant.slot).prefetch();
+            }
+            if let Some(hold) = ahead(AHEAD)
+                && let Some(grant) = self.grants.get(hold.grant)
+            {
+                grant.prefetch_mark(hold.seq);
+            }
+            self.replay(record).map_err(|error| (index, error))?;
+        }
+        Ok(())
     }
 
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), ReplayError> {
         match record {
             Record::RunStarted { run, at_ms, suspended_until_ms, hold_ms_max, billing_ms } => {
                 let (hold_ms_max, billing_ms) = (*hold_ms_max, *billing_ms);
+                check_ms([*at_ms, *suspended_until_ms, hold_ms_max, billing_ms])?;
                 let run = Run { number: *run, hold_ms_max, billing_ms };
                 self.apply_run(run, *at_ms, *suspended_until_ms)
             }
@@ -79,6 +132,7 @@ impl Bank {
                 Ok(())
             }
             Record::DayRolled { id, start_ms, end_ms } => {
+                check_ms([*start_ms, *end_ms])?;
                 let slot = self.known(*id)?;
                 let budget = &mut self.budgets[slot as usize];
                 // A changed time zone can make the new day overlap the old one: then what was used carries over,
@@ -91,10 +145,12 @@ impl Bank {
                 Ok(())
             }
             Record::Granted { grant, budget, worker, amount, at_ms } => {
+                check_ms([*at_ms])?;
                 self.apply_granted(*grant, *budget, *worker, *amount, *at_ms)
             }
             Record::Returned { grant, amount } => self.apply_returned(*grant, *amount),
-            Record::Resolved { hold, verdict, amount, at_ms } => {
+            Record::Resolved { hold, verdict, amount, at_ms, .. } => {
+                check_ms([hold.deadline_ms, *at_ms])?;
                 self.apply_resolved(hold, *verdict, *amount)?;
                 self.now_ms = self.now_ms.max(*at_ms);
                 Ok(())
@@ -103,6 +159,7 @@ impl Bank {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
             }
             Record::Retired { grant, deadline_ms } => {
+                check_ms([*deadline_ms])?;
                 let stage = self.grants.get(*grant).map(|grant| grant.stage);
                 match stage.ok_or(ReplayError::NoGrant(*grant))? {
                     Stage::Open => self.apply_retired(*grant, *deadline_ms),
@@ -111,6 +168,21 @@ impl Bank {
             }
             Record::Resumed { grant, amount } => self.apply_resumed(*grant, *amount),
             Record::GrantClosed { grant } => self.apply_closed(*grant),
+            Record::Suspended { grant, until_ms, amount } => {
+                self.check_suspended(*grant, *until_ms, *amount)
+            }
+            Record::KeyAdded { key_id, key, at_ms } => {
+                check_ms([*at_ms])?;
+                self.keys.add(TokenKey { id: *key_id, key: *key, since_ms: *at_ms })?;
+                self.now_ms = self.now_ms.max(*at_ms);
+                Ok(())
+            }
+            Record::KeyRetired { key_id } => Ok(self.keys.retire(*key_id)?),
+            Record::Operator { at_ms, .. } => {
+                check_ms([*at_ms])?;
+                self.now_ms = self.now_ms.max(*at_ms);
+                Ok(())
+            }
         }
     }
 
@@ -123,42 +195,55 @@ impl Bank {
         self.now_ms = self.now_ms.max(at_ms);
         self.safe_ms.fill(self.now_ms);
         self.desks.fill(Desk::default());
-        self.timeline.forget_lapses();
-        let open: Vec<u64> = self
-            .grants
-            .numbers()
-            .filter(|(_, grant)| grant.out > Amount::ZERO || grant.stage == Stage::Open)
-            .map(|(number, _)| number)
-            .collect();
-        for number in open {
+        let numbers: Vec<u64> = self.not_yet_suspended().collect();
+        for number in numbers {
             self.suspend(number, until_ms);
         }
         Ok(())
     }
 
+    /// What the start of a run suspends. Not what an earlier crash did: the run that made those holds is long over.
+    pub(super) fn not_yet_suspended(&self) -> impl Iterator<Item = u64> {
+        let suspends = |grant: &Grant| match grant.stage {
+            Stage::Open => true,
+            Stage::Retired { .. } => grant.out > Amount::ZERO,
+            Stage::Suspended { .. } => false,
+        };
+        self.grants.numbers().filter(move |(_, grant)| suspends(grant)).map(|(number, _)| number)
+    }
+
     fn suspend(&mut self, number: u64, until_ms: u64) {
         let grant = self.grants.get_mut(number).expect("an open grant");
-        if matches!(grant.stage, Stage::Suspended { .. }) {
-            // An earlier crash suspended it: the run that made its holds is long over.
-            return;
-        }
         let retired = matches!(grant.stage, Stage::Retired { .. });
         grant.stage = Stage::Suspended { until_ms };
         grant.resolved.clear();
-        let (slot, out) = (grant.slot, grant.out);
         if retired {
-            let budget = &mut self.budgets[slot as usize];
-            budget.retired_out = minus(budget.retired_out, out);
+            let budget = &mut self.budgets[grant.slot as usize];
+            budget.retired_out = minus(budget.retired_out, grant.out);
         }
-        self.timeline.grant(number, until_ms);
-        self.shift(slot, number, Line::Purses, Line::Suspended, out);
+        grant.shift(&mut self.budgets, Line::Purses, Line::Suspended, grant.out);
+    }
+
+    /// Does the record say what `RunStarted` did?
+    fn check_suspended(
+        &self,
+        number: u64,
+        until_ms: u64,
+        amount: Amount,
+    ) -> Result<(), ReplayError> {
+        let grant = self.grants.get(number).ok_or(ReplayError::NoGrant(number))?;
+        if grant.stage != (Stage::Suspended { until_ms }) {
+            return Err(ReplayError::NotOpen(number));
+        }
+        if grant.out != amount {
+            return Err(ReplayError::NotThere { grant: number, amount, there: grant.out });
+        }
+        Ok(())
     }
 
     fn apply_budget(&mut self, spec: &BudgetSpec) -> Result<(), ReplayError> {
-        let slot = match self.slots.get(&spec.id) {
-            Some(slot) => *slot,
-            None => self.add_slot(spec)?,
-        };
+        self.check_spec(spec)?;
+        let slot = self.slot(spec.id).unwrap_or_else(|| self.add_slot(spec));
         let budget = &mut self.budgets[slot as usize];
         budget.spec = spec.clone();
         budget.books.set_limit(spec.limit);
@@ -166,12 +251,40 @@ impl Bank {
         Ok(())
     }
 
-    fn add_slot(&mut self, spec: &BudgetSpec) -> Result<u32, ReplayError> {
+    /// Can the budget be added, or changed to this?
+    pub(super) fn check_spec(&self, spec: &BudgetSpec) -> Result<(), SpecError> {
+        let mut errors = Vec::new();
+        if self.slot(spec.id).is_none() && self.slots() >= BUDGETS_MAX {
+            errors.push(SpecError::TooMany { found: BUDGETS_MAX + 1 });
+        }
+        check_alone(spec, &mut errors);
+        self.check_fixed(spec, &mut errors);
+        self.check_parent(spec, &mut errors);
+        errors.pop().map_or(Ok(()), Err)
+    }
+
+    fn check_parent(&self, spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
+        let (id, unit) = (spec.id, spec.unit);
+        let Some(parent) = spec.parent else { return };
+        let Some(above) = self.slot(parent).map(|slot| self.budget(slot)) else {
+            return errors.push(SpecError::NoParent { id, parent });
+        };
+        if above.levels == LEVELS_MAX {
+            errors.push(SpecError::TooDeep { id });
+        }
+        if above.spec.unit != unit {
+            let parent_unit = above.spec.unit;
+            errors.push(SpecError::ParentUnit { id, unit, parent, parent_unit });
+        }
+    }
+
+    /// Adds a budget that was checked.
+    pub(super) fn add_slot(&mut self, spec: &BudgetSpec) -> u32 {
         let slot = u32::try_from(self.budgets.len()).expect("BUDGETS_MAX is below 2^32");
         let mut chain = [slot; LEVELS_MAX];
         let mut levels = 1;
         if let Some(parent) = spec.parent {
-            let parent = self.known(parent)?;
+            let parent = self.slots[&parent];
             for level in self.chain(parent) {
                 chain[levels] = level;
                 levels += 1;
@@ -191,7 +304,7 @@ impl Bank {
             search: Search::default(),
         });
         self.desks.resize(self.budgets.len() * usize::from(self.options.workers), Desk::default());
-        Ok(slot)
+        slot
     }
 
     fn apply_granted(
@@ -205,6 +318,9 @@ impl Bank {
         let slot = self.known(id)?;
         if amount < Amount::ZERO || amount > money::LIMIT_MAX {
             return Err(ReplayError::NotThere { grant: number, amount, there: money::LIMIT_MAX });
+        }
+        if !self.has_room(slot, amount) {
+            return Err(ReplayError::TooMuch { grant: number, amount });
         }
         if let Some(grant) = self.grants.get(number) {
             if (grant.slot, grant.worker, grant.stage) != (slot, worker, Stage::Open) {
@@ -224,15 +340,14 @@ impl Bank {
         self.now_ms = self.now_ms.max(at_ms);
         let grant = self.grants.get_mut(number).expect("found or made");
         grant.out = plus(grant.out, amount);
-        self.shift(slot, number, Line::Free, Line::Purses, amount);
+        grant.shift(&mut self.budgets, Line::Free, Line::Purses, amount);
         Ok(())
     }
 
     fn apply_returned(&mut self, number: u64, amount: Amount) -> Result<(), ReplayError> {
-        let grant = self.take_out(number, amount)?;
-        let from = grant.line_out();
-        let slot = grant.slot;
-        self.shift(slot, number, from, Line::Free, amount);
+        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        let from = grant.take_out(&mut self.budgets, number, amount)?;
+        grant.shift(&mut self.budgets, from, Line::Free, amount);
         Ok(())
     }
 
@@ -243,64 +358,47 @@ impl Bank {
         amount: Amount,
     ) -> Result<(), ReplayError> {
         let (number, seq) = (hold.grant, hold.seq);
+        let Bank { grants, budgets, pages, timeline, .. } = self;
+        let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
         let Some(mark) = Mark::of(verdict) else { return Err(not_possible) };
-        let before = self.grants.get(number).ok_or(ReplayError::NoGrant(number))?.mark(seq);
+        let before = grant.mark(seq);
         let sound = (Amount::ZERO..=money::ASK_MAX).contains(&amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && hold.seq <= SEQ_MAX;
         if !sound {
             return Err(not_possible);
         }
+        let within = if mark == Mark::SettledLate { Amount::ZERO } else { amount.min(hold.amount) };
+        let debt = minus(amount, within);
+        if debt > Amount::ZERO && !grant.levels(budgets).all(|b| b.books.has_room(debt)) {
+            return Err(ReplayError::TooMuch { grant: number, amount: debt });
+        }
         let from = match (before, mark) {
             (Mark::Open | Mark::Confirmed | Mark::Released, Mark::SettledLate) => Line::Free,
-            (Mark::Open, _) => self.take_out(number, hold.amount)?.line_out(),
+            (Mark::Open, _) => grant.take_out(budgets, number, hold.amount)?,
             (Mark::Confirmed, Mark::Confirmed) => return Err(not_possible),
-            (Mark::Confirmed, _) => self.take_held(number, hold)?,
+            (Mark::Confirmed, _) => grant.take_held(hold)?,
             _ => return Err(not_possible),
         };
-        let grant = self.grants.get_mut(number).expect("found above");
-        self.pages += grant.set_mark(seq, mark) as usize;
-        let slot = grant.slot;
-        if before == Mark::Open && from == Line::Purses {
+        *pages += grant.set_mark(seq, mark);
+        if before == Mark::Open && from == Line::Purses && timeline.is_live() {
             grant.resolved.add(hold.deadline_ms, hold.amount);
         }
-        let within = amount.min(hold.amount);
         match mark {
             Mark::Confirmed => {
-                self.hold_for_billing(hold);
-                self.shift(slot, number, from, Line::Held, hold.amount);
+                grant.hold_for_billing(hold, timeline);
+                grant.shift(budgets, from, Line::Held, hold.amount);
             }
-            Mark::Released => self.shift(slot, number, from, Line::Free, hold.amount),
-            Mark::SettledLate => self.shift(slot, number, Line::Free, Line::Late, amount),
+            Mark::Released => grant.shift(budgets, from, Line::Free, hold.amount),
+            Mark::SettledLate => grant.shift(budgets, Line::Free, Line::Late, amount),
             _ => {
-                self.shift(slot, number, from, Line::Settled, within);
-                self.shift(slot, number, from, Line::Free, minus(hold.amount, within));
-                self.shift(slot, number, Line::Free, Line::OverSettled, minus(amount, within));
+                grant.shift(budgets, from, Line::Settled, within);
+                grant.shift(budgets, from, Line::Free, minus(hold.amount, within));
+                grant.shift(budgets, Line::Free, Line::OverSettled, debt);
             }
         }
         Ok(())
-    }
-
-    fn hold_for_billing(&mut self, hold: &Hold) {
-        let grant = self.grants.get_mut(hold.grant).expect("found by the caller");
-        grant.held = plus(grant.held, hold.amount);
-        let deadline_ms = grant.billing_deadline_ms(hold.deadline_ms);
-        if grant.billing.add(deadline_ms, hold.amount) {
-            self.timeline.billing(hold.grant, deadline_ms);
-        }
-    }
-
-    fn take_held(&mut self, number: u64, hold: &Hold) -> Result<Line, ReplayError> {
-        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
-        let deadline_ms = grant.billing_deadline_ms(hold.deadline_ms);
-        let there = grant.billing.get(deadline_ms);
-        if there < hold.amount {
-            return Err(ReplayError::NotThere { grant: number, amount: hold.amount, there });
-        }
-        grant.billing.subtract(deadline_ms, hold.amount);
-        grant.held = minus(grant.held, hold.amount);
-        Ok(Line::Held)
     }
 
     fn apply_billing_lapsed(
@@ -316,14 +414,12 @@ impl Bank {
         }
         grant.billing.take(deadline_ms);
         grant.held = minus(grant.held, amount);
-        let slot = grant.slot;
-        self.shift(slot, number, Line::Held, Line::Free, amount);
+        grant.shift(&mut self.budgets, Line::Held, Line::Free, amount);
         Ok(())
     }
 
     fn apply_retired(&mut self, number: u64, deadline_ms: u64) -> Result<(), ReplayError> {
-        let close_ms = self.close_ms(number, deadline_ms)?;
-        let grant = self.grants.get_mut(number).expect("close_ms found it");
+        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let again = matches!(grant.stage, Stage::Retired { .. });
         grant.stage = Stage::Retired { deadline_ms };
         let (slot, worker, out) = (grant.slot, grant.worker, grant.out);
@@ -331,6 +427,7 @@ impl Bank {
             let budget = &mut self.budgets[slot as usize];
             budget.retired_out = plus(budget.retired_out, out);
         }
+        let close_ms = self.close_ms(self.grants.get(number).expect("found above"), deadline_ms);
         self.timeline.grant(number, close_ms);
         if worker < self.options.workers {
             let desk = self.desk_mut(slot, worker);
@@ -350,8 +447,9 @@ impl Bank {
         if amount != there {
             return Err(ReplayError::NotThere { grant: number, amount, there });
         }
-        let slot = self.take_out(number, amount)?.slot;
-        self.shift(slot, number, Line::Suspended, Line::Free, amount);
+        let grant = self.grants.get_mut(number).expect("found above");
+        let from = grant.take_out(&mut self.budgets, number, amount)?;
+        grant.shift(&mut self.budgets, from, Line::Free, amount);
         self.apply_retired(number, until_ms)
     }
 
@@ -367,43 +465,13 @@ impl Bank {
     }
 
     /// When nothing more can come for a grant whose last hold had this deadline.
-    pub(super) fn close_ms(&self, number: u64, deadline_ms: u64) -> Result<u64, ReplayError> {
-        let grant = self.grants.get(number).ok_or(ReplayError::NoGrant(number))?;
-        Ok(grant.billing_deadline_ms(deadline_ms) + self.options.late_ms)
+    pub(super) fn close_ms(&self, grant: &Grant, deadline_ms: u64) -> u64 {
+        grant.billing_deadline_ms(deadline_ms) + self.options.late_ms
     }
 
-    fn take_out(&mut self, number: u64, amount: Amount) -> Result<&Grant, ReplayError> {
-        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
-        if amount < Amount::ZERO || grant.out < amount {
-            return Err(ReplayError::NotThere { grant: number, amount, there: grant.out });
-        }
-        grant.out = minus(grant.out, amount);
-        if matches!(grant.stage, Stage::Retired { .. }) {
-            let budget = &mut self.budgets[grant.slot as usize];
-            budget.retired_out = minus(budget.retired_out, amount);
-        }
-        Ok(grant)
-    }
-
-    /// Moves money of a grant on every level, and in the days the grant was made in where they are not over.
-    fn shift(&mut self, slot: u32, grant: u64, from: Line, to: Line, amount: Amount) {
-        let days = self.grants.get(grant).map(|grant| grant.days);
-        for (i, level) in self.chain(slot).enumerate() {
-            let budget = &mut self.budgets[level as usize];
-            budget.books.shift(from, to, amount);
-            let same_day = days.is_some_and(|days| days[i] == budget.day.start.ms());
-            if !same_day {
-                continue;
-            }
-            if from != Line::Free {
-                let line = &mut budget.day_lines[from as usize];
-                *line = minus(*line, amount);
-            }
-            if to != Line::Free {
-                let line = &mut budget.day_lines[to as usize];
-                *line = plus(*line, amount);
-            }
-        }
+    /// Can this much more leave the free lines of the budget and its parents?
+    fn has_room(&self, slot: u32, amount: Amount) -> bool {
+        self.chain(slot).all(|level| self.books(level).has_room(amount))
     }
 
     fn known(&self, id: u64) -> Result<u32, ReplayError> {
@@ -416,6 +484,18 @@ impl Bank {
     }
 }
 
+/// Records between the steps of fetching what a record will change: about as many as fit into a memory access.
+const AHEAD: usize = 8;
+
+impl Budget {
+    fn prefetch(&self) {
+        table::prefetch(&self.chain);
+        table::prefetch(&self.books);
+        table::prefetch(&self.day);
+        table::prefetch(&self.day_lines);
+    }
+}
+
 impl Grant {
     /// The line that `out` stands on.
     pub(super) fn line_out(&self) -> Line {
@@ -423,5 +503,80 @@ impl Grant {
             Stage::Suspended { .. } => Line::Suspended,
             Stage::Open | Stage::Retired { .. } => Line::Purses,
         }
+    }
+
+    /// Takes money from what is out. Returns the line it leaves.
+    fn take_out(
+        &mut self,
+        budgets: &mut [Budget],
+        number: u64,
+        amount: Amount,
+    ) -> Result<Line, ReplayError> {
+        if amount < Amount::ZERO || self.out < amount {
+            return Err(ReplayError::NotThere { grant: number, amount, there: self.out });
+        }
+        self.out = minus(self.out, amount);
+        if matches!(self.stage, Stage::Retired { .. }) {
+            let budget = &mut budgets[self.slot as usize];
+            budget.retired_out = minus(budget.retired_out, amount);
+        }
+        Ok(self.line_out())
+    }
+
+    /// Takes a confirmed hold's money from what is held. Returns the line it leaves.
+    fn take_held(&mut self, hold: &Hold) -> Result<Line, ReplayError> {
+        let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
+        let there = self.billing.get(deadline_ms);
+        if there < hold.amount {
+            return Err(ReplayError::NotThere { grant: hold.grant, amount: hold.amount, there });
+        }
+        self.billing.subtract(deadline_ms, hold.amount);
+        self.held = minus(self.held, hold.amount);
+        Ok(Line::Held)
+    }
+
+    fn hold_for_billing(&mut self, hold: &Hold, timeline: &mut Timeline) {
+        self.held = plus(self.held, hold.amount);
+        let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
+        if self.billing.add(deadline_ms, hold.amount) {
+            timeline.billing(hold.grant, deadline_ms);
+        }
+    }
+
+    /// The budget that it is of, and its parents.
+    fn levels<'a>(&self, budgets: &'a [Budget]) -> impl Iterator<Item = &'a Budget> + use<'a> {
+        let budget = &budgets[self.slot as usize];
+        budget.chain[..budget.levels].iter().map(|level| &budgets[*level as usize])
+    }
+
+    /// Moves money of the grant on every level, and in the days it was made in where they are not over.
+    fn shift(&self, budgets: &mut [Budget], from: Line, to: Line, amount: Amount) {
+        if amount == Amount::ZERO {
+            return;
+        }
+        let budget = &budgets[self.slot as usize];
+        let (chain, levels) = (budget.chain, budget.levels);
+        for (level, day_ms) in chain.into_iter().zip(self.days).take(levels) {
+            let budget = &mut budgets[level as usize];
+            budget.books.shift(from, to, amount);
+            if day_ms != budget.day.start.ms() {
+                continue;
+            }
+            if from != Line::Free {
+                let line = &mut budget.day_lines[from as usize];
+                *line = minus(*line, amount);
+            }
+            if to != Line::Free {
+                let line = &mut budget.day_lines[to as usize];
+                *line = plus(*line, amount);
+            }
+        }
+    }
+}
+
+fn check_ms<const N: usize>(all: [u64; N]) -> Result<(), ReplayError> {
+    match all.into_iter().find(|ms| *ms > Bank::MS_MAX) {
+        Some(ms) => Err(ReplayError::Instant(ms)),
+        None => Ok(()),
     }
 }

@@ -1,29 +1,37 @@
 //! What must hold between the parts of the bank's state, and a figure to compare states by.
 
 use super::{Bank, Budget};
-use crate::books::plus;
-use crate::{Amount, Line};
+use crate::grant::Grant;
+use crate::part::Stage;
+use crate::{Amount, BudgetSpec, Line};
 
 impl Bank {
-    /// A figure over everything that records decide: budgets, books, days, grants and the marks of their holds.
+    /// A figure over everything that records decide: the run, budgets, books, days, grants and the marks of their
+    /// holds, token keys.
     /// Banks with equal figures have, for all that matters here, equal states.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest(u64::from(self.run.number));
-        for (id, slot) in &self.slots {
+        digest.eat(self.run.hold_ms_max);
+        digest.eat(self.run.billing_ms);
+        for slot in self.slots.values() {
             let budget = self.budget(*slot);
-            digest.eat(*id);
-            digest.eat(budget.spec.status as u64);
+            digest.eat(u64::from(*slot));
+            digest.spec(&budget.spec);
             digest.eat(budget.day.start.ms());
+            digest.eat(budget.day.end.ms());
             for line in Bank::LINES {
                 digest.amount(budget.books.line(line));
                 digest.amount(budget.day_lines[line as usize]);
             }
         }
         for (number, grant) in self.grants.numbers() {
-            digest.eat(number);
-            digest.amount(grant.out);
-            digest.amount(grant.held);
-            grant.stage_and_marks(&mut |word| digest.eat(word));
+            digest.grant(number, grant);
+        }
+        digest.eat(self.grants.next_number());
+        for key in self.keys() {
+            digest.eat(u64::from(key.id));
+            digest.eat(key.since_ms);
+            digest.bytes(&key.key.0);
         }
         digest.0
     }
@@ -40,9 +48,9 @@ impl Bank {
                 return Err(format!("grant {number}: held differs from its billing deadlines"));
             }
             for (slot, day) in self.chain(grant.slot).zip(grant.days) {
-                lives[slot as usize].add(grant.out, grant.held);
+                lives[slot as usize].add(grant);
                 if self.budget(slot).day.start.ms() == day {
-                    days[slot as usize].add(grant.out, grant.held);
+                    days[slot as usize].add(grant);
                 }
             }
         }
@@ -51,31 +59,39 @@ impl Bank {
     }
 }
 
-/// What grants say is out and held.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What grants say is on the lines that grants are about.
+#[derive(Clone, Copy, Debug, Default)]
 struct Sum {
-    out: Amount,
-    held: Amount,
+    purses: i128,
+    held: i128,
+    suspended: i128,
 }
 
 impl Sum {
-    fn add(&mut self, out: Amount, held: Amount) {
-        self.out = plus(self.out, out);
-        self.held = plus(self.held, held);
+    fn add(&mut self, grant: &Grant) {
+        let out = match grant.line_out() {
+            Line::Suspended => &mut self.suspended,
+            _ => &mut self.purses,
+        };
+        *out += i128::from(grant.out.get());
+        self.held += i128::from(grant.held.get());
+    }
+
+    fn lines(&self) -> [(Line, i128); 3] {
+        [(Line::Purses, self.purses), (Line::Held, self.held), (Line::Suspended, self.suspended)]
     }
 }
 
 impl Budget {
     fn audit(&self, life: &Sum, today: &Sum) -> Result<(), String> {
         let (id, books) = (self.spec.id, &self.books);
-        let out = plus(books.line(Line::Purses), books.line(Line::Suspended));
-        if (Sum { out, held: books.line(Line::Held) }) != *life {
+        let agrees = |(line, sum): (Line, i128)| i128::from(books.line(line).get()) == sum;
+        if !life.lines().into_iter().all(agrees) {
             return Err(format!("budget {id}: books {books:?}, grants {life:?}"));
         }
-        let day = |line: Line| self.day_lines[line as usize];
-        let out = plus(day(Line::Purses), day(Line::Suspended));
         // A day may count more: what it took over from one that it overlaps.
-        let counted = out >= today.out && day(Line::Held) >= today.held;
+        let day = |line: Line| i128::from(self.day_lines[line as usize].get());
+        let counted = today.lines().into_iter().all(|(line, sum)| day(line) >= sum);
         let negative = self.day_lines.iter().any(|line| *line < Amount::ZERO);
         if !counted || negative {
             return Err(format!("budget {id}: day {:?}, grants {today:?}", self.day_lines));
@@ -90,6 +106,56 @@ struct Digest(u64);
 impl Digest {
     fn eat(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.eat(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            self.eat(chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        }
+    }
+
+    fn maybe(&mut self, word: Option<u64>) {
+        self.eat(u64::from(word.is_some()));
+        self.eat(word.unwrap_or(0));
+    }
+
+    fn spec(&mut self, spec: &BudgetSpec) {
+        self.eat(spec.id);
+        self.bytes(&spec.unit.to_code());
+        self.amount(spec.limit);
+        self.maybe(spec.daily.map(|daily| daily.get().cast_unsigned()));
+        self.eat(spec.start.ms());
+        self.eat(spec.end.ms());
+        self.bytes(spec.zone.name().as_bytes());
+        self.eat(spec.status as u64);
+        self.maybe(spec.parent);
+        self.eat(u64::from(spec.late_reserve_bp));
+    }
+
+    fn grant(&mut self, number: u64, grant: &Grant) {
+        self.eat(number);
+        self.eat(u64::from(grant.slot));
+        self.eat(u64::from(grant.worker));
+        self.eat(grant.billing_ms);
+        self.amount(grant.out);
+        self.amount(grant.held);
+        let (stage, stage_ms) = match grant.stage {
+            Stage::Open => (0, 0),
+            Stage::Retired { deadline_ms } => (1, deadline_ms),
+            Stage::Suspended { until_ms } => (2, until_ms),
+        };
+        self.eat(stage);
+        self.eat(stage_ms);
+        grant.days.iter().for_each(|day| self.eat(*day));
+        for (deadline_ms, amount) in grant.billing.all() {
+            self.eat(*deadline_ms);
+            self.amount(*amount);
+        }
+        for (page, marks) in grant.marks() {
+            self.eat(u64::from(page));
+            self.bytes(marks);
+        }
     }
 
     fn amount(&mut self, amount: Amount) {

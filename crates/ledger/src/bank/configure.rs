@@ -14,18 +14,20 @@ impl Bank {
         if found > spec::BUDGETS_MAX && specs.len() <= spec::BUDGETS_MAX {
             errors.push(SpecError::TooMany { found });
         }
-        for new in specs {
-            let Some(slot) = self.slot(new.id) else { continue };
-            let known = &self.budget(slot).spec;
-            let id = new.id;
-            if known.unit != new.unit {
-                errors.push(SpecError::Fixed { id, field: "unit" });
-            }
-            if known.parent != new.parent {
-                errors.push(SpecError::Fixed { id, field: "parent" });
-            }
-        }
+        specs.iter().for_each(|spec| self.check_fixed(spec, &mut errors));
         errors
+    }
+
+    /// What of a known budget would change that cannot.
+    pub(super) fn check_fixed(&self, spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
+        let Some(slot) = self.slot(spec.id) else { return };
+        let (id, known) = (spec.id, &self.budget(slot).spec);
+        if known.unit != spec.unit {
+            errors.push(SpecError::Fixed { id, field: "unit" });
+        }
+        if known.parent != spec.parent {
+            errors.push(SpecError::Fixed { id, field: "parent" });
+        }
     }
 
     /// Takes over a set of budgets: new ones begin, changed ones change at once, missing ones end. Either all

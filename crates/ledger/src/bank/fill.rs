@@ -8,7 +8,7 @@
 use wire::Verdict;
 
 use super::{Bank, Out, Search};
-use crate::grant::Stage;
+use crate::part::Stage;
 use crate::token::{GRANT_MAX, SEQ_MAX};
 use crate::{Amount, Record, Status, ToWorker};
 
@@ -88,7 +88,9 @@ impl Bank {
         let present = self.desk_mut(slot, worker).grant;
         let usable = present != 0 && seq <= SEQ_MAX / 2 && self.of_today(present);
         let grant = if usable { present } else { self.grants.next_number() };
-        let full = self.grants.len() >= self.options.grants_max || grant > GRANT_MAX;
+        let full = self.grants.len() >= self.options.grants_max
+            || self.grants.span_full()
+            || grant > GRANT_MAX;
         if !usable && full {
             self.counts.grants_full += 1;
             out.send(worker, ToWorker::Deny { slot, why: Verdict::Busy });

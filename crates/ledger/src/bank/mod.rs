@@ -5,6 +5,7 @@
 //! - `resolve`: confirm, settle, release.
 //! - `timeline`: everything that happens because time passed.
 //! - `configure`: taking over a set of budgets.
+//! - `restore`: the state as parts, and back.
 //! - `audit`: what must hold between the parts of the state.
 
 mod apply;
@@ -12,18 +13,24 @@ mod audit;
 mod configure;
 mod fill;
 mod resolve;
+mod restore;
 mod timeline;
 
 use std::collections::BTreeMap;
 
-use money::Window;
+use money::{Instant, Window};
 
 pub use apply::ReplayError;
+pub use restore::{Restore, RestoreError};
 
 use crate::books::minus;
 use crate::grant::Grants;
+use crate::keys::TokenKeys;
 use crate::spec::LEVELS_MAX;
-use crate::{Amount, Books, BudgetSpec, Line, Record, ToBank, ToWorker};
+use crate::{
+    Amount, Books, BudgetSpec, KeyBytes, KeyError, Line, OPERATOR_TEXT_MAX, Record, ToBank,
+    ToWorker, TokenKey,
+};
 use timeline::Timeline;
 
 /// How a bank behaves. One set for a run.
@@ -159,6 +166,7 @@ pub struct Bank {
     desks: Vec<Desk>,
     grants: Grants,
     pages: usize,
+    keys: TokenKeys,
     timeline: Timeline,
     counts: Counts,
 }
@@ -177,6 +185,7 @@ impl Bank {
             desks: Vec::new(),
             grants: Grants::default(),
             pages: 0,
+            keys: TokenKeys::default(),
             timeline: Timeline::default(),
             counts: Counts::default(),
             options,
@@ -187,6 +196,7 @@ impl Bank {
     /// can be alive.
     pub fn start_run(&mut self, now_ms: u64, out: &mut Out) {
         self.now_ms = self.now_ms.max(now_ms);
+        self.timeline = Timeline::default();
         let record = Record::RunStarted {
             run: self.run.number + 1,
             at_ms: self.now_ms,
@@ -194,7 +204,56 @@ impl Bank {
             hold_ms_max: self.options.hold_ms_max,
             billing_ms: self.options.billing_ms,
         };
+        let suspended: Vec<u64> = self.not_yet_suspended().collect();
         self.book(record, out);
+        for grant in suspended {
+            self.note_suspended(grant, out);
+        }
+        self.begin_timeline();
+    }
+
+    /// For the trail: what the start of this run suspended in a grant.
+    fn note_suspended(&mut self, number: u64, out: &mut Out) {
+        let grant = self.grants.get(number).expect("suspended just now");
+        let (until_ms, amount) = (grant.over_ms(), grant.out);
+        self.book(Record::Suspended { grant: number, until_ms, amount }, out);
+    }
+
+    /// Makes tokens with this key from now on. `key` must come from the operating system's randomness.
+    ///
+    /// # Errors
+    /// If a key with this id is in use.
+    pub fn add_key(&mut self, key_id: u8, key: KeyBytes, out: &mut Out) -> Result<(), KeyError> {
+        if self.keys().iter().any(|known| known.id == key_id) {
+            return Err(KeyError::Twice(key_id));
+        }
+        self.book(Record::KeyAdded { key_id, key, at_ms: self.now_ms }, out);
+        Ok(())
+    }
+
+    /// Forgets a key that no token within its life can have been made with.
+    ///
+    /// # Errors
+    /// If there is no such key, or it is the one that mints.
+    pub fn retire_key(&mut self, key_id: u8, out: &mut Out) -> Result<(), KeyError> {
+        self.keys.clone().retire(key_id)?;
+        self.book(Record::KeyRetired { key_id }, out);
+        Ok(())
+    }
+
+    /// The token keys that are not retired, oldest first; the last one mints.
+    pub fn keys(&self) -> &[TokenKey] {
+        self.keys.all()
+    }
+
+    /// Notes who acts on the node, and why: before the step that does it. Texts are cut to
+    /// [`crate::OPERATOR_TEXT_MAX`] bytes.
+    pub fn note_operator(&mut self, who: &str, why: &str, out: &mut Out) {
+        let [who, why] = [who, why].map(|text| {
+            let end = text.floor_char_boundary(OPERATOR_TEXT_MAX);
+            Box::from(&text[..end])
+        });
+        self.book(Record::Operator { at_ms: self.now_ms, who, why }, out);
     }
 
     /// Takes one message of a worker.
@@ -212,9 +271,9 @@ impl Bank {
             }
             ToBank::Retire { slot, grant, free } => self.retired(worker, slot, grant, free, out),
             ToBank::Return { grant, amount } => self.give_back(grant, amount, out),
-            ToBank::Resolve { action, hold, amount, at_ms, reply } => {
+            ToBank::Resolve { action, hold, amount, at_ms, origin, reply } => {
                 let at_ms = self.stamp(worker, at_ms);
-                let request = resolve::Request { action, hold, amount, at_ms };
+                let request = resolve::Request { action, hold, amount, at_ms, origin };
                 let (verdict, repeat) = self.resolve(request, out);
                 out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
             }
@@ -310,6 +369,10 @@ impl Bank {
     /// The most that can be booked as spent in one budget, debts included: four times the largest limit. Up
     /// to here no balance can overflow; a settle beyond it is refused with `BadAmount`.
     pub const SPENT_MAX: Amount = Amount::new(4 * money::LIMIT_MAX.get());
+
+    /// The last instant, and the longest span, that may be in a record: far beyond any real one, and so far below
+    /// the largest u64 that no sum of some of them can overflow.
+    pub(crate) const MS_MAX: u64 = Instant::MAX.ms();
 
     /// All lines of the books, in the order of a statement.
     pub const LINES: [Line; 7] = [

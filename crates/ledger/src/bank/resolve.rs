@@ -4,7 +4,7 @@ use wire::{Action, Verdict};
 
 use super::{Bank, Out};
 use crate::grant::{Grant, Mark};
-use crate::{Amount, Hold, Record};
+use crate::{Amount, Hold, Origin, Record};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -12,6 +12,7 @@ pub(super) struct Request {
     pub(super) hold: Hold,
     pub(super) amount: Amount,
     pub(super) at_ms: u64,
+    pub(super) origin: Origin,
 }
 
 /// What a request comes to.
@@ -28,7 +29,7 @@ impl Bank {
     /// Returns the verdict and whether it is a first answer given again.
     pub(super) fn resolve(&mut self, request: Request, out: &mut Out) -> (Verdict, bool) {
         self.counts.resolves += 1;
-        let Request { action, hold, amount, at_ms } = request;
+        let Request { action, hold, amount, at_ms, origin } = request;
         let Some(grant) = self.grants.get(hold.grant) else { return (Verdict::TooOld, false) };
         if action == Action::Settle && !(Amount::ZERO..=money::ASK_MAX).contains(&amount) {
             return (Verdict::BadAmount, false);
@@ -51,7 +52,7 @@ impl Bank {
                 (Verdict::BadAmount, false)
             }
             Judgement::Book(verdict, amount) => {
-                self.book(Record::Resolved { hold, verdict, amount, at_ms }, out);
+                self.book(Record::Resolved { hold, verdict, amount, at_ms, origin }, out);
                 (verdict, false)
             }
         }
@@ -68,7 +69,7 @@ impl Bank {
 
 /// The whole table of (what the hold is, what is asked, is it in time).
 fn judge(grant: &Grant, request: &Request) -> Judgement {
-    let Request { action, hold, amount, at_ms } = *request;
+    let Request { action, hold, amount, at_ms, .. } = *request;
     // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
     // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
     let in_time = at_ms < hold.deadline_ms.min(grant.over_ms());

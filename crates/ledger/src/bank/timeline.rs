@@ -3,11 +3,14 @@
 //! Two clocks drive it. What depends on the stamps of requests (lapses, billing deadlines, the end of grants)
 //! waits until *every* worker has said that no earlier stamp will come: so the answer to a request never
 //! depends on how far a sweep got. What depends on the calendar follows the bank's own clock.
+//!
+//! A timeline exists only while a run is live. A replay of millions of records would pile up events that later
+//! records make void, so the start of the run makes them all at once from the state.
 
 use std::collections::BTreeMap;
 
 use super::{Bank, Out};
-use crate::grant::Stage;
+use crate::part::Stage;
 use crate::{Amount, BudgetSpec, Line, Record, ToWorker};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,44 +29,54 @@ enum Event {
     Old { grant: u64 },
 }
 
-/// Events by the millisecond they are due.
+/// Events by the millisecond they are due. Takes none before the run is live.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timeline {
+    live: bool,
     by_stamp: BTreeMap<u64, Vec<Event>>,
     by_clock: BTreeMap<u64, Vec<Event>>,
 }
 
 impl Timeline {
+    pub(super) fn is_live(&self) -> bool {
+        self.live
+    }
+
     pub(super) fn lapse(&mut self, grant: u64, deadline_ms: u64, amount: Amount) {
-        self.by_stamp.entry(deadline_ms).or_default().push(Event::Lapse { grant, amount });
+        self.by_stamp(deadline_ms, Event::Lapse { grant, amount });
     }
 
     pub(super) fn billing(&mut self, grant: u64, deadline_ms: u64) {
-        self.by_stamp.entry(deadline_ms).or_default().push(Event::Billing { grant });
+        self.by_stamp(deadline_ms, Event::Billing { grant });
     }
 
     pub(super) fn grant(&mut self, grant: u64, due_ms: u64) {
-        self.by_stamp.entry(due_ms).or_default().push(Event::Grant { grant });
+        self.by_stamp(due_ms, Event::Grant { grant });
     }
 
     pub(super) fn day(&mut self, slot: u32, end_ms: u64) {
-        self.by_clock.entry(end_ms).or_default().push(Event::Day { slot });
+        self.by_clock(end_ms, Event::Day { slot });
     }
 
     pub(super) fn flight(&mut self, slot: u32, spec: &BudgetSpec) {
-        for due in [spec.start.ms(), spec.end.ms()] {
-            self.by_clock.entry(due).or_default().push(Event::Flight { slot });
+        for due_ms in [spec.start.ms(), spec.end.ms()] {
+            self.by_clock(due_ms, Event::Flight { slot });
         }
     }
 
     pub(super) fn old(&mut self, grant: u64, due_ms: u64) {
-        self.by_clock.entry(due_ms).or_default().push(Event::Old { grant });
+        self.by_clock(due_ms, Event::Old { grant });
     }
 
-    /// A new run: what workers of the last one would have reported is suspended instead.
-    pub(super) fn forget_lapses(&mut self) {
-        for events in self.by_stamp.values_mut() {
-            events.retain(|event| !matches!(event, Event::Lapse { .. }));
+    fn by_stamp(&mut self, due_ms: u64, event: Event) {
+        if self.live {
+            self.by_stamp.entry(due_ms).or_default().push(event);
+        }
+    }
+
+    fn by_clock(&mut self, due_ms: u64, event: Event) {
+        if self.live {
+            self.by_clock.entry(due_ms).or_default().push(event);
         }
     }
 
@@ -80,6 +93,31 @@ impl Timeline {
 }
 
 impl Bank {
+    /// Everything that will happen because of what is now. For the start of a run, when no grant is open: what
+    /// workers of the last one would have reported is suspended instead.
+    pub(super) fn begin_timeline(&mut self) {
+        let mut timeline = Timeline { live: true, ..Timeline::default() };
+        for (slot, budget) in (0..).zip(&self.budgets) {
+            timeline.flight(slot, &budget.spec);
+            if !budget.day.is_empty() {
+                timeline.day(slot, budget.day.end.ms());
+            }
+        }
+        for (number, grant) in self.grants.numbers() {
+            match grant.stage {
+                Stage::Open => panic!("grant {number} is open before the run began"),
+                Stage::Suspended { until_ms } => timeline.grant(number, until_ms),
+                Stage::Retired { deadline_ms } => {
+                    timeline.grant(number, self.close_ms(grant, deadline_ms));
+                }
+            }
+            for deadline_ms in grant.billing.all().iter().map(|(deadline_ms, _)| *deadline_ms) {
+                timeline.billing(number, deadline_ms);
+            }
+        }
+        self.timeline = timeline;
+    }
+
     pub(super) fn run_timeline(&mut self, out: &mut Out) {
         let safe_ms = self.safe_ms();
         while let Some((due_ms, events)) = self.timeline.pop(safe_ms, self.now_ms) {
@@ -134,7 +172,7 @@ impl Bank {
             }
             Stage::Retired { deadline_ms } => {
                 let (empty, pending) = (grant.out == Amount::ZERO, grant.held > Amount::ZERO);
-                let close_ms = self.close_ms(number, deadline_ms).expect("found above");
+                let close_ms = self.close_ms(grant, deadline_ms);
                 if empty && !pending && close_ms <= due_ms {
                     self.book(Record::GrantClosed { grant: number }, out);
                 } else {

@@ -1,8 +1,8 @@
 //! The small world of these tests.
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Hold, Line, Options, Out, PurseOptions, Purses, Record,
-    Status, ToBank, ToWorker, Verdict,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, Line, Options, Origin, Out, PurseOptions, Purses,
+    Record, Status, ToBank, ToWorker, Verdict,
 };
 use money::{Instant, Unit, Zone};
 
@@ -13,6 +13,8 @@ pub(crate) const BILLING_MS: u64 = 6_400;
 pub(crate) const LATE_MS: u64 = 20_000;
 /// Room for everything: larger than any deadline of a hold with its rounding.
 pub(crate) const BILLING_OVER_MS: u64 = HOLD_MS + 50 + BILLING_MS + BILLING_MS / 64;
+
+pub(crate) const ORIGIN: Origin = Origin { door: Door::Batch, request_id: 9 };
 
 /// A budget in USD, active for ever, in UTC.
 pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
@@ -115,6 +117,13 @@ impl Bench {
         self.pump();
     }
 
+    /// What an operator does to the bank.
+    pub(crate) fn act(&mut self, act: impl FnOnce(&mut Bank, &mut Out)) {
+        let mut out = Out::default();
+        act(&mut self.bank, &mut out);
+        self.deliver(out);
+    }
+
     fn deliver(&mut self, mut out: Out) {
         self.records.append(&mut out.records);
         for (worker, message) in out.messages {
@@ -200,7 +209,10 @@ impl Bench {
     ) -> (Verdict, bool) {
         let amount = Amount::new(amount);
         self.answer = None;
-        self.step(worker, ToBank::Resolve { action, hold, amount, at_ms, reply: 7 });
+        self.step(
+            worker,
+            ToBank::Resolve { action, hold, amount, at_ms, origin: ORIGIN, reply: 7 },
+        );
         self.answer.take().expect("every resolve is answered")
     }
 
@@ -259,5 +271,8 @@ pub(crate) fn replay(options: &Options, records: &[Record]) -> Bank {
         assert!(done.is_ok(), "record {index} of {}: {done:?}: {record:?}", records.len());
     }
     bank.audit().unwrap();
+    let mut at_once = Bank::new(options.clone());
+    at_once.replay_all(records).unwrap();
+    assert_eq!(at_once.digest(), bank.digest());
     bank
 }

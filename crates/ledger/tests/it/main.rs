@@ -10,4 +10,7 @@ mod limits;
 mod parents;
 mod purses;
 mod random;
+mod restore;
+mod speed;
 mod time;
+mod trail;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::bench::{Bench, child, options, spec};
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Reserve { worker: usize, id: u64, amount: i64 },
     Undo { worker: usize, id: u64, amount: i64 },
     Resolve { pick: usize, action: Action, amount: i64 },
@@ -15,9 +15,12 @@ enum Op {
     Daily { id: u64, daily: i64 },
     Pause { id: u64 },
     Crash { lost: usize },
+    NewKey { id: u8 },
+    RetireKey { pick: usize },
+    Operator,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     let action = prop_oneof![Just(Action::Confirm), Just(Action::Settle), Just(Action::Release)];
     let (worker, id) = (0..2usize, 1..=4u64);
     prop_oneof![
@@ -33,6 +36,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (id.clone(), 0..2_000i64).prop_map(|(id, daily)| Op::Daily { id, daily }),
         1 => id.prop_map(|id| Op::Pause { id }),
         1 => (0..3usize).prop_map(|lost| Op::Crash { lost }),
+        1 => any::<u8>().prop_map(|id| Op::NewKey { id }),
+        1 => (0..3usize).prop_map(|pick| Op::RetireKey { pick }),
+        1 => Just(Op::Operator),
     ]
 }
 
@@ -46,8 +52,8 @@ fn specs() -> Vec<BudgetSpec> {
     ]
 }
 
-struct Play {
-    bench: Bench,
+pub(crate) struct Play {
+    pub(crate) bench: Bench,
     specs: Vec<BudgetSpec>,
     holds: Vec<Hold>,
     /// Answers "booked now", summed by amount; the books must say the same.
@@ -55,7 +61,12 @@ struct Play {
 }
 
 impl Play {
-    fn play(&mut self, op: &Op) {
+    pub(crate) fn new() -> Play {
+        let bench = Bench::new(2, &specs());
+        Play { bench, specs: specs(), holds: Vec::new(), booked: 0 }
+    }
+
+    pub(crate) fn play(&mut self, op: &Op) {
         match *op {
             Op::Reserve { worker, id, amount } => {
                 self.holds.extend(self.bench.reserve(worker, id, amount).ok());
@@ -77,6 +88,16 @@ impl Play {
                 spec.status = if active { Status::Paused } else { Status::Active };
             }),
             Op::Crash { lost } => self.crash(lost),
+            Op::NewKey { id } => self.bench.act(|bank, out| {
+                let used = bank.keys().iter().any(|key| key.id == id);
+                assert_eq!(bank.add_key(id, [id; 16].into(), out).is_err(), used);
+            }),
+            Op::RetireKey { pick } => self.bench.act(|bank, out| {
+                let Some(id) = bank.keys().get(pick).map(|key| key.id) else { return };
+                let mints = pick + 1 == bank.keys().len();
+                assert_eq!(bank.retire_key(id, out).is_err(), mints);
+            }),
+            Op::Operator => self.bench.act(|bank, out| bank.note_operator("ada", "a look", out)),
         }
     }
 
@@ -129,8 +150,7 @@ proptest! {
 
     #[test]
     fn any_row_of_operations_keeps_the_books(ops in proptest::collection::vec(op(), 1..120)) {
-        let bench = Bench::new(2, &specs());
-        let mut play = Play { bench, specs: specs(), holds: Vec::new(), booked: 0 };
+        let mut play = Play::new();
         for op in &ops {
             play.play(op);
             play.bench.bank.audit().unwrap();

@@ -5,7 +5,8 @@
 use std::alloc::System;
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Options, Out, PurseOptions, Purses, Status, ToBank,
+    Action, Amount, Bank, BudgetSpec, Door, Options, Origin, Out, PurseOptions, Purses, Restore,
+    Status, ToBank,
 };
 use money::{Instant, Unit, Zone};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -111,7 +112,8 @@ fn fifty_thousand_budgets_and_a_million_holds() {
     for (i, hold) in holds.iter().enumerate() {
         let action = Action::Confirm;
         let (amount, at_ms, reply) = (Amount::ZERO, NOW_MS + 1_000, i as u64);
-        node.step(ToBank::Resolve { action, hold: *hold, amount, at_ms, reply });
+        let origin = Origin { door: Door::Batch, request_id: reply };
+        node.step(ToBank::Resolve { action, hold: *hold, amount, at_ms, origin, reply });
     }
     node.bank.audit().unwrap();
     let confirmed = bytes() - base;
@@ -122,12 +124,28 @@ fn fifty_thousand_budgets_and_a_million_holds() {
         confirmed / MIB,
         confirmed / CONFIRMED
     );
+    let (in_parts, restored) = parts_and_copy_bytes(&node.bank);
+    println!("parts: {} MiB; the bank made of them: {} MiB", in_parts / MIB, restored / MIB);
+    assert!(restored <= empty + confirmed, "{restored} bytes, more than the bank that grew");
     let all = bytes() - before - holds.capacity() * size_of::<ledger::Hold>();
     println!("all: {} MiB", all / MIB);
     assert!(all < 256 * MIB, "{all} bytes");
     assert!(open < 1_000_000, "an unconfirmed hold costs less than a byte: {open} for all");
 
     nothing_is_allocated(&mut node);
+}
+
+/// Bytes of the parts of a bank, and of a bank made from them.
+fn parts_and_copy_bytes(bank: &Bank) -> (usize, usize) {
+    let base = bytes();
+    let mut parts = Vec::new();
+    bank.parts(&mut |part| parts.push(part));
+    let in_parts = bytes() - base;
+    let mut restore = Restore::new(Options::default());
+    parts.into_iter().for_each(|part| restore.take(part).unwrap());
+    let copy = restore.finish().unwrap();
+    assert_eq!(copy.digest(), bank.digest());
+    (in_parts, bytes() - base)
 }
 
 /// Once warm, reserving, undoing and a turn without messages stay off the allocator.

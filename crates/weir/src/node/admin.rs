@@ -273,7 +273,7 @@ impl App {
             "node": self.status.0.node,
             "uptime_ms": uptime_ms,
             "workers": self.status.0.counters.len(),
-            "journal": "none",
+            "journal": journal(&report.journal),
             "doors": { "batch": door },
             "bank": {
                 "budgets": report.budgets, "snapshot": report.snapshot, "grants_open": report.grants,
@@ -285,6 +285,28 @@ impl App {
         let Value::Object(answer) = answer else { unreachable!("made as an object") };
         answer
     }
+}
+
+/// How the journal stands.
+fn journal(figures: &ledger_journal::Figures) -> Value {
+    let micros = |q: f64| figures.seal_ns.quantile(q) / 1_000;
+    let kept = &figures.kept;
+    json!({
+        "state": if figures.failure.is_some() { "failing" } else { "sealing" },
+        "failure": figures.failure,
+        "sealed": figures.sealed.saturating_sub(1),
+        "unsealed_bytes": figures.unsealed_bytes,
+        "groups": figures.groups,
+        "bytes": figures.bytes,
+        "errors": figures.errors,
+        "segments_begun": figures.segments,
+        "seal_us": { "p50": micros(0.5), "p99": micros(0.99), "max": figures.seal_ns.max() / 1_000 },
+        "snapshots": kept.snapshots,
+        "snapshot": kept.snapshot.saturating_sub(1),
+        "snapshot_ms": kept.snapshot_ms,
+        "files_removed": kept.removed,
+        "keeper_failure": kept.failure,
+    })
 }
 
 /// One budget's books.

@@ -1,4 +1,5 @@
-//! The bank's thread: takes what workers and the watcher say, in turn, and tells workers what follows from it.
+//! The bank's thread: takes what workers and the watcher say, in turn, writes what changes into the journal, and tells
+//! workers what follows from it once that is sealed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use door_batch::Question;
 use door_transport::Waker;
 use gate_pacing::Pace;
-use ledger::{Bank, Out, SpecError};
+use ledger::{Bank, Out, SpecError, ToBank, ToWorker};
+use ledger_journal::{Disk, Journal, JournalOptions, Writer};
 use money::Instant;
 use probe::NodeClock;
 use table::ring::{Receiver, SendError, Sender};
@@ -28,14 +30,23 @@ const SLEEP: Duration = Duration::from_millis(1);
 
 /// What others may ask of the bank.
 pub(crate) enum Command {
-    /// Take over these budgets, all or none.
-    Configure { budgets: Vec<Budget>, reply: Reply<Result<Applied, Vec<SpecError>>> },
+    /// Take over these budgets, all or none; `why` goes into the journal.
+    Configure { budgets: Vec<Budget>, why: String, reply: Reply<Result<Applied, Refusal>> },
     /// The books of these budgets, or of all.
     Books { id: Option<u64>, reply: Reply<Vec<BookLine>> },
     /// The counters.
     Report { reply: Reply<Report> },
     /// Stop once everything taken so far is answered.
     Stop,
+}
+
+/// Why a configuration is not taken over.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// It does not make sense, or does not fit what is there.
+    Specs(Vec<SpecError>),
+    /// Nothing can be sealed at present.
+    Journal(String),
 }
 
 /// What a configuration led to.
@@ -54,6 +65,13 @@ pub(crate) struct Report {
     pub(crate) budgets: usize,
     pub(crate) grants: usize,
     pub(crate) snapshot: u32,
+    pub(crate) journal: ledger_journal::Figures,
+}
+
+/// Something that may be known only once the records before it are sealed.
+enum Held {
+    Down(usize, Down),
+    Applied(Reply<Result<Applied, Refusal>>, Applied),
 }
 
 /// One worker, as the bank sees it.
@@ -78,36 +96,63 @@ pub(crate) struct BankThread {
     snapshot: u32,
     out: Out,
     clock: NodeClock,
+    journal: Journal,
+    /// With the first sequence that need not be sealed for it, in order.
+    held: VecDeque<(u64, Held)>,
+    /// Workers were told that the journal cannot seal.
+    failing: bool,
 }
 
+/// What a bank's thread begins with.
+pub(crate) struct Start {
+    /// The recovered bank, its run started...
+    pub(crate) bank: Bank,
+    /// ...and the records of that.
+    pub(crate) out: Out,
+    pub(crate) keys: Keys,
+    pub(crate) disk: Disk,
+    pub(crate) writer: Writer<Disk>,
+    pub(crate) journal: JournalOptions,
+}
+
+/// How long a stop waits for the disk.
+const FINISH: Duration = Duration::from_secs(10);
+
 impl BankThread {
+    /// To be called on the bank's thread.
+    ///
+    /// # Errors
+    /// The system has no threads for the journal.
     pub(crate) fn new(
-        bank: Bank,
+        start: Start,
         links: Vec<Link>,
         commands: Commands<Command>,
         secret: Secret,
         tick_ms: u64,
-        keys: Keys,
-    ) -> BankThread {
+    ) -> std::io::Result<BankThread> {
         let gauges = links.iter().map(|_| Arc::from([])).collect();
-        let (pacer, out, clock) = (Pacer::default(), Out::default(), NodeClock::new());
-        BankThread {
+        let Start { bank, out, keys, disk, writer, journal } = start;
+        let journal = Journal::start(disk, writer, journal, std::thread::current())?;
+        Ok(BankThread {
+            clock: NodeClock::not_before(bank.now_ms()),
             bank,
             links,
             commands,
             secret,
             tick_ms,
             keys,
-            pacer,
+            pacer: Pacer::default(),
             gauges,
             snapshot: 0,
             out,
-            clock,
-        }
+            journal,
+            held: VecDeque::new(),
+            failing: false,
+        })
     }
 
-    /// Runs until it is told to stop.
-    pub(crate) fn run(mut self) {
+    /// Runs until it is told to stop; true if everything was sealed by then.
+    pub(crate) fn run(mut self) -> bool {
         let (mut paced_ms, mut stop) = (0, false);
         loop {
             let now_ms = self.clock.now_ms();
@@ -117,12 +162,13 @@ impl BankThread {
                 paced_ms = now_ms;
                 self.pace(now_ms);
                 self.rotate_keys(now_ms);
+                assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
             }
             // Kept: what was under way when the stop came is still taken first.
             stop |= self.take_commands();
             self.seal_and_send();
             if stop && taken == 0 {
-                return;
+                return self.finish();
             }
             if taken == 0 {
                 std::thread::park_timeout(SLEEP);
@@ -130,14 +176,29 @@ impl BankThread {
         }
     }
 
+    /// Seals what is left. Workers have ended by now: whoever waited for an answer has it, or went away.
+    fn finish(self) -> bool {
+        let finished = self.journal.finish(FINISH);
+        if let Err(error) = &finished {
+            tracing::error!(error, "what the journal could not seal was not acknowledged");
+        }
+        finished.is_ok()
+    }
+
     fn take_up(&mut self, now_ms: u64) -> usize {
         let mut taken = 0;
+        let refuse = self.journal.is_failing() || self.journal.is_full();
         for index in 0..self.links.len() {
             let worker = u16::try_from(index).expect("at most 1,024 workers");
             for _ in 0..UP_MAX {
                 let Some(message) = self.links[index].up.recv() else { break };
                 taken += 1;
                 match message {
+                    Up::Ledger(ToBank::Resolve { reply, .. }) if refuse => {
+                        let verdict = Verdict::Journal;
+                        let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+                        self.links[index].backlog.push_back(Down::Ledger(answer));
+                    }
                     Up::Ledger(message) => {
                         self.pacer.watch(&message);
                         self.bank.step(worker, message, &mut self.out);
@@ -154,22 +215,54 @@ impl BankThread {
         taken
     }
 
-    /// Hands out what the steps since the last call led to. There is no journal yet: a record counts as sealed as
-    /// soon as it is made.
+    /// Gives the journal what the steps since the last call changed, and hands out what follows from records that
+    /// are sealed.
     fn seal_and_send(&mut self) {
+        let now_ms = self.bank.now_ms();
+        self.journal.append(&self.out.records, now_ms);
         self.out.records.clear();
+        let needed = self.journal.next_sequence();
         for (worker, message) in self.out.messages.drain(..) {
-            self.links[usize::from(worker)].backlog.push_back(Down::Ledger(message));
+            self.held.push_back((needed, Held::Down(usize::from(worker), Down::Ledger(message))));
         }
+        let sealed = self.journal.sealed();
+        let mut applied = Vec::new();
+        while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
+            match held {
+                Held::Down(link, down) => self.links[link].backlog.push_back(down),
+                Held::Applied(reply, what) => applied.push((reply, what)),
+            }
+        }
+        self.tell_failure();
         for link in &mut self.links {
             link.send();
+        }
+        // After the workers: who hears that a configuration is in force may use it at once.
+        for (reply, what) in applied {
+            let _ = reply.send(Ok(what));
+        }
+    }
+
+    /// Workers stop granting at once when the disk fails, and go on when it works.
+    fn tell_failure(&mut self) {
+        let failing = self.journal.is_failing();
+        if failing != std::mem::replace(&mut self.failing, failing) {
+            for link in &mut self.links {
+                link.backlog.push_back(Down::JournalFails(failing));
+            }
         }
     }
 
     fn rotate_keys(&mut self, now_ms: u64) {
-        let Some(ring) = self.keys.rotate_if_due(now_ms) else { return };
-        for link in &mut self.links {
-            link.backlog.push_back(Down::Keys(Arc::clone(&ring)));
+        let Some(ring) = self.keys.rotate_if_due(&mut self.bank, now_ms, &mut self.out) else {
+            return;
+        };
+        // No token is made with a key that a crash could forget.
+        self.seal_and_send();
+        let needed = self.journal.next_sequence();
+        for link in 0..self.links.len() {
+            let down = Down::Keys(Arc::clone(&ring));
+            self.held.push_back((needed, Held::Down(link, down)));
         }
     }
 
@@ -191,11 +284,18 @@ impl BankThread {
     fn take_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Configure { budgets, reply }) => {
-                    let applied = self.configure(budgets);
-                    // On its way to the workers before anybody hears that it is in force.
-                    self.seal_and_send();
-                    let _ = reply.send(applied);
+                Ok(Command::Configure { budgets, why, reply }) => {
+                    match self.configure(budgets, &why) {
+                        Err(refusal) => {
+                            let _ = reply.send(Err(refusal));
+                        }
+                        Ok(applied) => {
+                            // Sealed, and on its way to the workers, before anybody hears that it is in force.
+                            self.seal_and_send();
+                            let needed = self.journal.next_sequence();
+                            self.held.push_back((needed, Held::Applied(reply, applied)));
+                        }
+                    }
                 }
                 Ok(Command::Books { id, reply }) => {
                     let _ = reply.send(self.books(id));
@@ -209,12 +309,25 @@ impl BankThread {
         }
     }
 
-    fn configure(&mut self, budgets: Vec<Budget>) -> Result<Applied, Vec<SpecError>> {
+    fn configure(&mut self, budgets: Vec<Budget>, why: &str) -> Result<Applied, Refusal> {
+        if let Some(failure) = self.journal.failure() {
+            return Err(Refusal::Journal(failure));
+        }
         let now_ms = self.clock.now_ms();
         self.bank.tick(now_ms, &mut self.out);
         let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+        let errors = self.bank.check(&specs);
+        if !errors.is_empty() {
+            return Err(Refusal::Specs(errors));
+        }
         let mut out = Out::default();
-        self.bank.configure(&specs, &mut out)?;
+        self.bank.note_operator("budgets file", why, &mut out);
+        self.bank.configure(&specs, &mut out).map_err(Refusal::Specs)?;
+        if self.snapshot == 0 {
+            // Budgets that an earlier run knew have not changed, but their purses are empty.
+            self.bank.open_all(&mut out);
+        }
+        self.pacer.grow(self.bank.slots());
         for budget in budgets {
             let slot = self.bank.slot(budget.spec.id).expect("just configured");
             self.pacer.set_plan(slot, budget.plan);
@@ -301,6 +414,7 @@ impl BankThread {
             budgets: self.bank.slots(),
             grants: self.bank.grants(),
             snapshot: self.snapshot,
+            journal: self.journal.status().read(),
         }
     }
 }

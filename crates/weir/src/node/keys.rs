@@ -1,28 +1,20 @@
 //! The node's token keys: made from the operating system's randomness, rotated, and retired when no token they
-//! made can be alive.
-//!
-//! Until there is a journal they live in memory: tokens of an earlier run are forged to a later one, which knows
-//! nothing of their holds either.
+//! made can be alive. The bank keeps them, and the journal: tokens outlive the run that made them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ledger::KeyRing;
+use ledger::{Bank, KeyBytes, KeyRing, Out, TokenKey};
 
 use super::StartError;
 use crate::config::Config;
 
-/// Keys and when to change them.
+/// When keys change.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    ring: Arc<KeyRing>,
+    node: u16,
     rotate_ms: u64,
     /// How long a token can be judged after it was made.
     life_ms: u64,
-    /// When the present key began to mint; 0 until the first look at the clock.
-    since_ms: u64,
-    /// Keys that only verify, with the time they may be forgotten.
-    old: VecDeque<(u8, u64)>,
 }
 
 /// 16 bytes that nobody can guess.
@@ -34,49 +26,78 @@ pub(crate) fn random() -> Result<[u8; 16], StartError> {
 }
 
 impl Keys {
-    pub(crate) fn new(config: &Config) -> Result<Keys, StartError> {
+    pub(crate) fn new(config: &Config) -> Keys {
         let l = &config.ledger;
         // A token lives for its two deadlines, each rounded up, and the time it is still judged after them.
         let life_ms = 2 * l.hold_ms + l.billing_ms + l.billing_ms / 32 + l.late_ms + 60_000;
         // A key's id comes again after 256 rotations: by then it must be retired.
         let rotate_ms = l.key_ms.max(life_ms / 200);
-        let ring = Arc::new(KeyRing::new(config.node.id, 1, random()?));
-        Ok(Keys { ring, rotate_ms, life_ms, since_ms: 0, old: VecDeque::new() })
+        Keys { node: config.node.id, rotate_ms, life_ms }
     }
 
-    pub(crate) fn ring(&self) -> Arc<KeyRing> {
-        Arc::clone(&self.ring)
+    /// The keys that the bank knows, ready for use.
+    ///
+    /// # Panics
+    /// If it knows none: [`Keys::ensure`] comes first.
+    pub(crate) fn ring(&self, bank: &Bank) -> Arc<KeyRing> {
+        let (first, later) = bank.keys().split_first().expect("the first key was ensured");
+        let mut ring = KeyRing::new(self.node, first.id, first.key.0);
+        for key in later {
+            ring.rotate(key.id, key.key.0);
+        }
+        Arc::new(ring)
+    }
+
+    /// Makes the first key of a new node.
+    pub(crate) fn ensure(&self, bank: &mut Bank, out: &mut Out) -> Result<(), StartError> {
+        if bank.keys().is_empty() {
+            add(bank, 1, random()?, out);
+        }
+        Ok(())
     }
 
     /// A new ring, if it is time for one.
-    pub(crate) fn rotate_if_due(&mut self, now_ms: u64) -> Option<Arc<KeyRing>> {
-        if self.since_ms == 0 {
-            self.since_ms = now_ms;
-        }
-        if now_ms < self.since_ms + self.rotate_ms {
+    pub(crate) fn rotate_if_due(
+        &self,
+        bank: &mut Bank,
+        now_ms: u64,
+        out: &mut Out,
+    ) -> Option<Arc<KeyRing>> {
+        let present = *bank.keys().last()?;
+        if now_ms < present.since_ms + self.rotate_ms {
             return None;
         }
         // Without randomness the present key mints on; the next look tries again.
         let key =
             random().inspect_err(|error| tracing::error!(%error, "token key not rotated")).ok()?;
-        self.since_ms = now_ms;
-        let present = self.ring.current();
-        self.old.push_back((present, now_ms + self.life_ms));
-        let mut ring = KeyRing::clone(&self.ring);
-        ring.rotate(present.wrapping_add(1), key);
-        while let Some((id, _)) = self.old.pop_front_if(|(_, until_ms)| *until_ms <= now_ms) {
-            ring.retire(id);
+        for id in self.too_old(bank.keys(), now_ms) {
+            if let Err(error) = bank.retire_key(id, out) {
+                tracing::error!(%error, "token key not retired");
+            }
         }
-        self.ring = Arc::new(ring);
-        tracing::info!(key = present.wrapping_add(1), "token key rotated");
-        Some(self.ring())
+        add(bank, present.id.wrapping_add(1), key, out);
+        tracing::info!(key = present.id.wrapping_add(1), "token key rotated");
+        Some(self.ring(bank))
+    }
+
+    /// Keys that stopped minting longer ago than a token lives.
+    fn too_old(&self, keys: &[TokenKey], now_ms: u64) -> Vec<u8> {
+        let pairs = keys.windows(2).map(|pair| (pair[0].id, pair[1].since_ms));
+        let old = pairs.filter(|(_, until_ms)| until_ms + self.life_ms <= now_ms);
+        old.map(|(id, _)| id).collect()
+    }
+}
+
+fn add(bank: &mut Bank, id: u8, key: [u8; 16], out: &mut Out) {
+    if let Err(error) = bank.add_key(id, KeyBytes(key), out) {
+        tracing::error!(%error, "token key not added");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::{Amount, Hold, Token, TokenError};
+    use ledger::{Amount, Hold, Options, Token, TokenError};
 
     fn seal(ring: &KeyRing) -> Token {
         let hold = Hold { grant: 1, seq: 1, node: 1, deadline_ms: 1_000, amount: Amount::new(1) };
@@ -91,23 +112,31 @@ mod tests {
         let mut config = Config::default();
         (config.ledger.key_ms, config.ledger.billing_ms, config.ledger.late_ms) =
             (1_000, 1_000, 1_000);
-        let mut keys = Keys::new(&config).unwrap();
-        assert!(keys.rotate_if_due(5).is_none());
-        let token = seal(&keys.ring());
+        let keys = Keys::new(&config);
+        let (mut bank, mut out) = (Bank::new(Options::default()), Out::default());
         let mut now_ms = 5;
+        bank.start_run(now_ms, &mut out);
+        keys.ensure(&mut bank, &mut out).unwrap();
+        assert!(keys.rotate_if_due(&mut bank, now_ms, &mut out).is_none());
+        let token = seal(&keys.ring(&bank));
         let mut rotations = 0;
+        let mut rotate = |bank: &mut Bank, now_ms| {
+            bank.tick(now_ms, &mut out);
+            keys.rotate_if_due(bank, now_ms, &mut out).is_some()
+        };
         while now_ms < 5 + keys.life_ms {
             now_ms += keys.rotate_ms;
-            rotations += u64::from(keys.rotate_if_due(now_ms).is_some());
-            assert!(keys.ring().open(&token).is_ok(), "after {now_ms} ms");
+            rotations += u64::from(rotate(&mut bank, now_ms));
+            assert!(keys.ring(&bank).open(&token).is_ok(), "after {now_ms} ms");
         }
-        while keys.ring().open(&token).is_ok() {
+        while keys.ring(&bank).open(&token).is_ok() {
             now_ms += keys.rotate_ms;
-            keys.rotate_if_due(now_ms).unwrap();
+            assert!(rotate(&mut bank, now_ms));
             rotations += 1;
         }
-        assert_eq!(keys.ring().open(&token), Err(TokenError::TooOld(1)));
+        assert_eq!(keys.ring(&bank).open(&token), Err(TokenError::TooOld(1)));
         assert!(rotations < 256, "{rotations} rotations: the key's id must not come again before");
-        assert!(keys.ring().open(&seal(&keys.ring())).is_ok());
+        let ring = keys.ring(&bank);
+        assert!(ring.open(&seal(&ring)).is_ok());
     }
 }

@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 
 use door_transport::{BindError, Handle, Listeners, Options as TransportOptions, RunError};
 use ledger::{Bank, PurseOptions, Purses};
+use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Writer};
 use probe::NodeClock;
 use table::ring;
 
@@ -64,6 +65,22 @@ pub enum StartError {
     /// The list of cores.
     #[error("workers.cores: {0}")]
     Cores(String),
+    /// The journal's folder.
+    #[error("journal {path}: {source}; is the disk full, read-only or failing?")]
+    Journal {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The journal cannot be read back.
+    #[error("journal {path}: {source}")]
+    Recover {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong, where, and what can be done.
+        source: Box<RecoverError>,
+    },
     /// The event loop.
     #[error("transport: {0}")]
     Transport(String),
@@ -90,7 +107,7 @@ pub struct Node {
     handles: Vec<Handle>,
     workers: Vec<WorkerThread>,
     commands: Commands<Command>,
-    bank: JoinHandle<()>,
+    bank: JoinHandle<bool>,
     watcher: watcher::Watcher,
     admin_thread: admin::Admin,
     /// Held while the node runs.
@@ -118,7 +135,8 @@ impl Node {
         let admin_listener = admin::bind(config.admin.listen)?;
 
         let purse_options = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
-        let facts = Arc::new(facts(config)?);
+        let start = recover(config, cores.workers.len(), purse_options)?;
+        let facts = Arc::new(facts(config, &start.bank)?);
         let (commands, inbox) = mpsc::channel();
         let mut ends = Vec::new();
         let mut links = Vec::new();
@@ -145,16 +163,19 @@ impl Node {
         );
 
         let secret = table::Secret::new(facts.secret);
-        let mut bank = Bank::new(bank_options(config, cores.workers.len(), purse_options));
-        // There is no journal yet, so nobody waits for the record of the start.
-        bank.start_run(NodeClock::new().now_ms(), &mut ledger::Out::default());
-        let keys = keys::Keys::new(config)?;
-        let first_keys = keys.ring();
-        let bank_thread = BankThread::new(bank, links, inbox, secret, config.pacing.tick_ms, keys);
-        let rest = cores.rest.clone();
+        let first_keys = start.keys.ring(&start.bank);
+        // The bank may fill the purses of budgets it recovered before workers have the first snapshot.
+        let recovered_slots = start.bank.slots();
+        let (rest, tick_ms) = (cores.rest.clone(), config.pacing.tick_ms);
         let bank = spawn("bank", move || {
             confine(&rest);
-            bank_thread.run();
+            match BankThread::new(start, links, inbox, secret, tick_ms) {
+                Ok(thread) => thread.run(),
+                Err(error) => {
+                    tracing::error!(%error, "the journal's threads did not start");
+                    false
+                }
+            }
         })?;
 
         let mut workers = Vec::new();
@@ -166,7 +187,7 @@ impl Node {
                 (transport.clone(), u16::try_from(number).unwrap_or(u16::MAX));
             let lines =
                 Lines { up, down, bank: bank.thread().clone(), keys: Arc::clone(&first_keys) };
-            let purses = Purses::new(purse_options, 0);
+            let purses = Purses::new(purse_options, recovered_slots);
             workers.push(spawn("worker", move || {
                 if let Some(core) = core
                     && let Err(error) = door_transport::cores::pin(core)
@@ -229,7 +250,7 @@ impl Node {
         }
         let _ = self.commands.send(Command::Stop);
         self.bank.thread().unpark();
-        well &= self.bank.join().is_ok();
+        well &= self.bank.join().unwrap_or(false);
         self.admin_thread.stop();
         well
     }
@@ -298,11 +319,85 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
     }
 }
 
-fn facts(config: &Config) -> Result<Facts, StartError> {
+/// Reads the journal back, starts the run, and begins the segment that the run writes to: a disk that cannot take
+/// it is known before any door opens.
+fn recover(
+    config: &Config,
+    workers: usize,
+    purses: PurseOptions,
+) -> Result<bank_thread::Start, StartError> {
+    let path = config.node.data_dir.join("journal");
+    let failed = |source| StartError::Journal { path: path.clone(), source };
+    let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
+    let options = bank_options(config, workers, purses);
+    let began = std::time::Instant::now();
+    let mut said = began;
+    let progress = &mut |records| {
+        if said.elapsed() >= std::time::Duration::from_secs(1) {
+            said = std::time::Instant::now();
+            tracing::info!(records, "reading the journal");
+        }
+    };
+    let recovered = ledger_journal::recover(&disk, &options, config.node.id, progress);
+    let recovered = recovered.map_err(|error| match error {
+        // The disk's trouble is not damage: nobody should reach for a backup or a repair.
+        RecoverError::Read(ReadError::Io { file, source }) => {
+            failed(std::io::Error::new(source.kind(), format!("{file}: {source}")))
+        }
+        error => StartError::Recover { path: path.clone(), source: Box::new(error) },
+    })?;
+    let ledger_journal::Recovered { mut bank, tail, report } = recovered;
+    if let Some(cut) = &report.cut {
+        tracing::warn!(
+            file = cut.file,
+            offset = cut.offset,
+            bytes = cut.bytes,
+            record = cut.sequence,
+            "cut off what a crash left half written: it was never acknowledged"
+        );
+    }
+    let now_ms = NodeClock::new().now_ms();
+    if bank.now_ms() > now_ms {
+        tracing::warn!(
+            ahead_ms = bank.now_ms() - now_ms,
+            "the journal's last record is from the future: the node's clock stands still until then"
+        );
+    }
+    let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
+    bank.start_run(now_ms, &mut out);
+    keys.ensure(&mut bank, &mut out)?;
+    tracing::info!(
+        run = bank.run(),
+        budgets = bank.slots(),
+        snapshot = report.snapshot,
+        records = report.records,
+        ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        method = disk.method().name(),
+        "journal read, sums checked"
+    );
+    let j = &config.journal;
+    let mut writer = Writer::new(disk.clone(), config.node.id, j.segment_bytes, tail);
+    writer.open(now_ms).map_err(failed)?;
+    let keep = Keep {
+        snapshot_bytes: j.snapshot_bytes,
+        bytes_max: j.keep_bytes_max,
+        ms_max: j.keep_days_max * 86_400_000,
+    };
+    let journal = JournalOptions {
+        unsealed_bytes_max: j.unsealed_bytes_max,
+        segment_bytes: j.segment_bytes,
+        keep,
+        bank: options,
+    };
+    Ok(bank_thread::Start { bank, out, keys, disk, writer, journal })
+}
+
+fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
     let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
     Ok(Facts {
         node: config.node.id,
-        run: 1,
+        run: bank.run(),
+        earliest_ms: bank.now_ms(),
         hold_ms: small(config.ledger.hold_ms),
         billing_ms: small(config.ledger.billing_ms),
         auth_token: config.batch.auth_token.clone().into_bytes(),

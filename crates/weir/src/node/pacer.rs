@@ -24,12 +24,13 @@ struct Row {
 }
 
 impl Pacer {
+    /// Makes room for the budgets of a bank. Those without a plan (an earlier run's) stay closed.
+    pub(crate) fn grow(&mut self, slots: usize) {
+        self.rows.resize_with(slots.max(self.rows.len()), Row::default);
+    }
+
     pub(crate) fn set_plan(&mut self, slot: u32, plan: Plan) {
-        let index = slot as usize;
-        if index >= self.rows.len() {
-            self.rows.resize_with(index + 1, Row::default);
-        }
-        self.rows[index].plan = Some(plan);
+        self.rows[slot as usize].plan = Some(plan);
     }
 
     /// Watches what workers tell the bank.

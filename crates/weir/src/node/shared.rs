@@ -41,6 +41,8 @@ pub(crate) enum Down {
     Paces(Box<[Pace]>),
     /// The token keys from now on.
     Keys(Arc<KeyRing>),
+    /// The journal cannot seal records (true), or can again (false).
+    JournalFails(bool),
     /// The answer to a question.
     Answer { conn: u64, answer: Box<Answer> },
 }
@@ -173,6 +175,8 @@ pub(crate) struct Facts {
     pub(crate) frame_bytes_max: u32,
     /// Frames of resolves that may wait on one worker.
     pub(crate) waiting_max: usize,
+    /// No clock of this run shows an earlier instant: an earlier run has acted on it.
+    pub(crate) earliest_ms: u64,
     /// Keeps strangers from choosing ids that collide in our tables.
     pub(crate) secret: u128,
     /// Answers remembered.

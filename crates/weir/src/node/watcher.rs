@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use super::admin::Status;
-use super::bank_thread::{Command, ask};
+use super::bank_thread::{Command, Refusal, ask};
 use super::{StartError, spawn};
 use crate::budgets::{Budget, LineError, read};
 use crate::config::Config;
@@ -27,20 +27,21 @@ pub(crate) struct Watcher {
     thread: JoinHandle<()>,
 }
 
-/// A file's budgets, and its stamp from before it was read.
+/// A file's budgets, if there is a file, and its stamp from before it was read.
 pub(crate) struct FirstRead {
-    budgets: Vec<Budget>,
+    budgets: Option<Vec<Budget>>,
     stamp: Stamp,
 }
 
-/// Reads the budgets for the start. No file means no budgets yet.
+/// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
+/// but nobody may reserve from them.
 pub(crate) fn first_read(path: &Path) -> Result<FirstRead, Vec<LineError>> {
     let stamp = stamp(path);
     if stamp.is_none() {
         tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears");
-        return Ok(FirstRead { budgets: Vec::new(), stamp });
+        return Ok(FirstRead { budgets: None, stamp });
     }
-    Ok(FirstRead { budgets: read(path)?, stamp })
+    Ok(FirstRead { budgets: Some(read(path)?), stamp })
 }
 
 impl Watcher {
@@ -55,7 +56,9 @@ impl Watcher {
         let every = Duration::from_millis(config.budgets.check_ms);
         let stop = Arc::new(AtomicBool::new(false));
         let mut watch = Watch { path, stamp: first.stamp, commands, status };
-        watch.hand_over(first.budgets);
+        if let Some(budgets) = first.budgets {
+            watch.hand_over(budgets);
+        }
         let stopped = Arc::clone(&stop);
         let thread = spawn("watcher", move || {
             while !stopped.load(Ordering::Acquire) {
@@ -98,20 +101,27 @@ impl Watch {
         let count = budgets.len();
         let lines: HashMap<u64, usize> = budgets.iter().map(|b| (b.spec.id, b.line)).collect();
         let names = budgets.iter().map(|b| (b.spec.id, b.name.clone())).collect();
-        let answer = ask(&self.commands, |reply| Command::Configure { budgets, reply });
+        let why = format!("{} has {count} budgets", self.path.display());
+        let answer = ask(&self.commands, |reply| Command::Configure { budgets, why, reply });
         match answer {
             Some(Ok(applied)) => {
                 tracing::info!(budgets = count, snapshot = applied.snapshot, "budgets in force");
                 self.status.configured(names);
             }
-            Some(Err(errors)) => {
+            Some(Err(Refusal::Journal(error))) => {
+                tracing::error!(error, "the journal cannot take new budgets; they are tried again");
+                self.stamp = None;
+            }
+            Some(Err(Refusal::Specs(errors))) => {
                 let file = self.path.display();
                 let line = |id| lines.get(&id).copied().unwrap_or(1);
                 let told =
                     errors.iter().map(|error| format!("{file}:{}: {error}", line(error.id())));
                 self.refuse(told.collect());
             }
-            None => tracing::error!("the bank does not answer; budgets stay as they were"),
+            None => tracing::error!(
+                "the bank does not answer: the budgets come into force when the journal takes them"
+            ),
         }
     }
 

@@ -12,13 +12,13 @@ use door_batch::{Gate, Limits, Question, Session};
 use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
 use gate_pacing::{Decision, Pace};
 use ledger::{
-    Amount, Answer as Remembrance, At, Hold, KeyRing, Purses, Recall, Remembered, ToBank, ToWorker,
-    TokenError,
+    Amount, Answer as Remembrance, At, Door, Hold, KeyRing, Origin, Purses, Recall, Remembered,
+    ToBank, ToWorker, TokenError,
 };
 use probe::NodeClock;
 use table::ring::{Receiver, SendError, Sender};
 use wire::decide::Ask;
-use wire::{Action, Decide, Reason, Resolve, Verdict, decided, welcome};
+use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
 use super::answers::write_answer;
 use super::pending::{Place, Waiting};
@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     gauged_ms: u64,
     /// A message went to the bank that it should not sleep over.
     urgent: bool,
+    /// The journal cannot seal: nothing is granted.
+    journal_fails: bool,
 }
 
 /// Work space for one frame, kept so that nothing is allocated a frame.
@@ -90,7 +92,7 @@ impl Worker {
         purses: Purses,
         lines: Lines,
     ) -> Worker {
-        let mut clock = NodeClock::new();
+        let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
         let secret = table::Secret::new(facts.secret);
         Worker {
@@ -114,6 +116,7 @@ impl Worker {
             next_gauge: 0,
             gauged_ms: 0,
             urgent: false,
+            journal_fails: false,
             facts,
         }
     }
@@ -287,6 +290,7 @@ impl Worker {
                 }
                 Down::Paces(paces) => self.replace_paces(paces),
                 Down::Keys(keys) => self.keys = keys,
+                Down::JournalFails(fails) => self.journal_fails = fails,
                 Down::Answer { conn, answer } => {
                     self.questions -= 1;
                     outbox.with(ConnId::from_bits(conn), |_, out| write_answer(out, &answer));
@@ -364,19 +368,16 @@ impl Worker {
         }
     }
 
-    fn resolve_one(
-        &mut self,
-        place: Place,
-        token: &ledger::Token,
-        amount: i64,
-        action: Option<Action>,
-    ) {
-        let opened = self.keys.open(token);
-        let refused = match (opened, action) {
+    fn resolve_one(&mut self, place: Place, request: resolve::ItemView<'_>) {
+        let opened = self.keys.open(request.token());
+        let refused = match (opened, request.action()) {
             (Ok(hold), Some(action)) => {
-                let amount = Amount::new(amount);
+                let amount = Amount::new(request.amount());
                 let (at_ms, reply) = (self.at.now_ms, place.to_bits());
-                self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, reply });
+                // Clients of version 1 give no name.
+                let request_id = request.request_id().unwrap_or(0);
+                let origin = Origin { door: Door::Batch, request_id };
+                self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
                 return;
             }
             (Err(TokenError::Foreign(_)), _) => Verdict::Foreign,
@@ -434,6 +435,10 @@ impl Gate for Worker {
 
     #[inline]
     fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        if self.journal_fails {
+            (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
+            return;
+        }
         let asks = batch.asks();
         let mut pods = 0;
         self.frame.ids.clear();
@@ -458,12 +463,15 @@ impl Gate for Worker {
     }
 
     fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
+        if self.journal_fails {
+            return Err(Reason::Journal);
+        }
         let resolves = batch.resolves();
         let index =
             self.waiting.open(conn.to_bits(), batch.frame(), resolves.len()).ok_or(Reason::Busy)?;
         for (entry, resolve) in resolves.iter().enumerate() {
             let place = Place::new(index, entry);
-            self.resolve_one(place, resolve.token(), resolve.amount(), resolve.action());
+            self.resolve_one(place, resolve);
         }
         Ok(())
     }

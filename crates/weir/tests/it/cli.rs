@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> std::process::Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["run", "check", "hammer", "stat", "sample-budgets"] {
+    for command in ["run", "check", "hammer", "stat", "journal", "sample-budgets"] {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}");
         let example = format!("weir {command}");
@@ -221,7 +221,7 @@ fn ctrl_c_answers_what_is_in_flight_and_ends_well() {
         let tokens: Vec<_> = (0..200).map(|_| client.grant(1, 10)).collect();
         let mut bytes = Vec::new();
         for (number, token) in tokens.iter().enumerate() {
-            let item = resolve::Item::new(*token, 10, Action::Settle);
+            let item = resolve::Item::new(*token, 10, Action::Settle, 0);
             bytes.extend(resolve_frame(u64::try_from(number).unwrap(), &[item]));
         }
         client.send(&bytes);

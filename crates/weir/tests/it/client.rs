@@ -123,7 +123,18 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    fn next_frame(&mut self) -> u64 {
+    /// The same, where the node may end at any moment; false if it has.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        match self.stream.write_all(bytes) {
+            Ok(()) => true,
+            Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                false
+            }
+            Err(error) => panic!("not sent: {error}"),
+        }
+    }
+
+    pub(crate) fn next_frame(&mut self) -> u64 {
         self.frame += 1;
         self.frame
     }
@@ -247,7 +258,7 @@ impl Client {
 
     /// The verdict, and whether it is a first answer given again.
     pub(crate) fn resolve(&mut self, token: Token, amount: i64, action: Action) -> (Verdict, bool) {
-        self.resolve_all(&[resolve::Item::new(token, amount, action)])[0]
+        self.resolve_all(&[resolve::Item::new(token, amount, action, 0)])[0]
     }
 
     pub(crate) fn settle(&mut self, token: Token, amount: i64) -> (Verdict, bool) {

@@ -193,7 +193,7 @@ fn batches_are_bounded() {
         let (frame, detail) = client.expect_refusal(Reason::BatchTooLarge);
         assert_eq!(frame, 3);
         assert!(detail.contains("17") && detail.contains("16"), "{detail}");
-        let items = vec![wire::resolve::Item::new([0; 32], 0, wire::Action::Settle); 17];
+        let items = vec![wire::resolve::Item::new([0; 32], 0, wire::Action::Settle, 0); 17];
         client.send(&resolve_frame(4, &items));
         assert_eq!(client.expect_refusal(Reason::BatchTooLarge).0, 4);
         assert_eq!(client.decide(&asks[..16]).len(), 16, "the largest one is taken");
@@ -208,7 +208,7 @@ fn the_first_message_is_hello() {
         let asks = [ask(fresh_id(), 1, 5)];
         let firsts = [
             decide_frame(1, DecideFlags::default(), &asks),
-            resolve_frame(1, &[wire::resolve::Item::new([0; 32], 0, wire::Action::Settle)]),
+            resolve_frame(1, &[wire::resolve::Item::new([0; 32], 0, wire::Action::Settle, 0)]),
             ping_frame(1),
             books_frame(1, 0, 1),
             totals_frame(1),
@@ -225,18 +225,21 @@ fn the_first_message_is_hello() {
 }
 
 #[test]
-fn other_versions_are_refused_and_newer_clients_agree_on_ours() {
+fn other_versions_are_refused_and_others_agree_on_the_newest_both_know() {
     over_transports(one_budget, |node| {
-        for versions in [(2, 9), (0, 0)] {
+        for versions in [(3, 9), (0, 0)] {
             let mut client = node.stranger();
             client.send(&hello_frame(versions, 1, b""));
             let (_, detail) = client.expect_refusal(Reason::VersionUnsupported);
-            assert!(detail.contains("this node 1 to 1"), "{detail}");
+            assert!(detail.contains("this node 1 to 2"), "{detail}");
             client.expect_end();
         }
         node.wait_refused("version_unsupported", 2);
         let mut client = node.stranger();
         client.send(&hello_frame((0, 9), 1, b""));
+        assert!(matches!(client.receive(), Reply::Welcome { version: 2, .. }));
+        let mut client = node.stranger();
+        client.send(&hello_frame((1, 1), 1, b""));
         assert!(matches!(client.receive(), Reply::Welcome { version: 1, .. }));
     });
 }

@@ -5,9 +5,12 @@
 mod architecture;
 mod cli;
 mod client;
+mod crashes;
 mod crowds;
 mod frames;
+mod full_disk;
 mod hammering;
+mod journal_cli;
 mod money_rules;
 mod reloads;
 mod requests;

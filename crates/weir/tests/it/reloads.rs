@@ -36,8 +36,8 @@ fn changes_take_effect_without_a_restart() {
         // Resumed, lowered below what is out, back again.
         let changed = line(1, "0.0001", "") + &line(2, "1", "") + &line(3, "1", "");
         node.reload(&(changed + &line(4, "1", "")));
-        client.grant(2, 100);
-        client.grant(3, 100);
+        client.wait_verdict(2, 100, Verdict::Granted);
+        client.wait_verdict(3, 100, Verdict::Granted);
         client.wait_verdict(1, 1, Verdict::Exhausted);
         let books = node.budget(1);
         assert_eq!((books.limit, books.free), (100, -200), "it says by how much");

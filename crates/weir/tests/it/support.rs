@@ -83,7 +83,8 @@ pub(crate) struct Setup {
     folder: Arc<TempDir>,
     transport: &'static str,
     environment: Vec<(String, String)>,
-    descriptors: Option<&'static str>,
+    /// What the shell does before it becomes the node.
+    prelude: Option<String>,
 }
 
 impl Setup {
@@ -93,8 +94,10 @@ impl Setup {
         std::fs::write(folder.path().join("budgets.jsonl"), budgets).unwrap();
         // Tests share the cores: pinned workers of many nodes would all sit on the same one.
         let folder = Arc::new(folder);
-        Setup { folder, transport: "auto", environment: Vec::new(), descriptors: None }
+        Setup { folder, transport: "auto", environment: Vec::new(), prelude: None }
             .with("workers.pin", "false")
+            // Small files: many nodes start at once.
+            .with("journal.segment_bytes", "4194304")
             .with("budgets.check_ms", "20")
     }
 
@@ -116,7 +119,12 @@ impl Setup {
 
     /// So many descriptors: a number, or words of the shell for one.
     pub(crate) fn with_descriptors(self, count: &'static str) -> Setup {
-        Setup { descriptors: Some(count), ..self }
+        self.after(&format!("ulimit -n {count}"))
+    }
+
+    /// A node whose shell does this first.
+    pub(crate) fn after(self, prelude: &str) -> Setup {
+        Setup { prelude: Some(prelude.into()), ..self }
     }
 
     pub(crate) fn budgets_file(&self) -> PathBuf {
@@ -129,9 +137,9 @@ impl Setup {
 
     /// The command line; not started yet.
     pub(crate) fn command(&self) -> Command {
-        let mut command = if let Some(count) = self.descriptors {
+        let mut command = if let Some(prelude) = &self.prelude {
             let mut shell = Command::new("sh");
-            let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
+            let script = format!("{prelude}; exec \"$0\" \"$@\"");
             shell.args(["-c", &script, env!("CARGO_BIN_EXE_weir")]);
             shell
         } else {
@@ -357,7 +365,16 @@ impl Node {
 
     /// Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        let kill = format!("kill -INT {}", self.child.id());
+        self.signal("INT");
+    }
+
+    /// What a service manager sends to stop it.
+    pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 

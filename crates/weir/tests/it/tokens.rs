@@ -65,10 +65,10 @@ fn a_replayed_settle_is_booked_once() {
         }
         // On another connection, and several times in one frame.
         let mut other = node.client();
-        let items = [resolve::Item::new(token, 4_000, Action::Settle); 5];
+        let items = [resolve::Item::new(token, 4_000, Action::Settle, 0); 5];
         assert_eq!(other.resolve_all(&items), [(Verdict::Settled, true); 5]);
         let fresh = client.grant(1, 5_000);
-        let items = [resolve::Item::new(fresh, 1_000, Action::Settle); 3];
+        let items = [resolve::Item::new(fresh, 1_000, Action::Settle, 0); 3];
         let once = [(Verdict::Settled, false), (Verdict::Settled, true), (Verdict::Settled, true)];
         assert_eq!(other.resolve_all(&items), once);
         assert_eq!(node.budget(1).settled, 5_000);
@@ -174,19 +174,22 @@ fn foreign_tokens_are_told_from_forged_ones() {
 }
 
 #[test]
-fn tokens_of_an_earlier_run_are_not_known() {
+fn tokens_of_an_earlier_run_settle_once() {
     for transport in ["epoll", "auto"] {
         let first = lasting().over(transport).start();
-        let token = first.client().grant(1, 5_000);
+        let mut client = first.client();
+        let (early, late) = (client.grant(1, 5_000), client.grant(1, 5_000));
+        assert_eq!(client.settle(early, 9), (Verdict::Settled, false));
         let node = first.restart();
         let mut client = node.client();
-        // The same grant and sequence numbers exist in this run too.
-        let own = client.grant(1, 5_000);
-        assert_eq!(own[..8], token[..8]);
-        assert_eq!(client.settle(token, 9), (Verdict::Forged, false), "keys are new with each run");
-        assert_eq!(node.budget(1).settled, 0);
-        assert_eq!(client.settle(own, 9), (Verdict::Settled, false));
-        wait_resolved(&node, "forged", 1);
+        assert_eq!(node.budget(1).settled, 9);
+        assert_ne!(client.grant(1, 5_000)[..8], late[..8], "no number is given twice");
+        assert_eq!(client.settle(early, 9), (Verdict::Settled, true), "the first answer again");
+        assert_eq!(client.settle(late, 10), (Verdict::Settled, false));
+        assert_eq!(node.budget(1).settled, 19);
+        let node = node.restart();
+        assert_eq!(node.client().settle(late, 10), (Verdict::Settled, true));
+        assert_eq!(node.budget(1).settled, 19);
     }
 }
 
@@ -220,7 +223,7 @@ fn amounts_and_actions_that_cannot_be_are_refused() {
             assert_eq!(client.settle(token, amount), (Verdict::BadAmount, false), "{amount}");
         }
         for action in [0, 4, 255] {
-            let mut item = resolve::Item::new(token, 1, Action::Settle);
+            let mut item = resolve::Item::new(token, 1, Action::Settle, 0);
             item.set_action_raw(action);
             assert_eq!(client.resolve_all(&[item]), [(Verdict::BadAction, false)], "{action}");
         }
@@ -237,11 +240,11 @@ fn one_frame_may_hold_everything() {
         let mut client = node.client();
         let tokens: Vec<Token> = (0..4).map(|_| client.grant(1, 100)).collect();
         let answers = client.resolve_all(&[
-            resolve::Item::new(tokens[0], 100, Action::Settle),
-            resolve::Item::new([1; 32], 100, Action::Settle),
-            resolve::Item::new(tokens[1], 0, Action::Release),
-            resolve::Item::new(tokens[2], 0, Action::Confirm),
-            resolve::Item::new(tokens[3], 150, Action::Settle),
+            resolve::Item::new(tokens[0], 100, Action::Settle, 0),
+            resolve::Item::new([1; 32], 100, Action::Settle, 0),
+            resolve::Item::new(tokens[1], 0, Action::Release, 0),
+            resolve::Item::new(tokens[2], 0, Action::Confirm, 0),
+            resolve::Item::new(tokens[3], 150, Action::Settle, 0),
         ]);
         let verdicts: Vec<Verdict> = answers.iter().map(|(verdict, _)| *verdict).collect();
         use Verdict::{Confirmed, Foreign, Released, Settled, SettledOver};
@@ -255,7 +258,7 @@ fn frames_that_wait_are_bounded() {
     over_transports(setup, |node| {
         let mut client = node.client();
         let token = client.grant(1, 100);
-        client.send(&resolve_frame(5, &[resolve::Item::new(token, 1, Action::Settle)]));
+        client.send(&resolve_frame(5, &[resolve::Item::new(token, 1, Action::Settle, 0)]));
         let (frame, detail) = client.expect_refusal(Reason::Busy);
         assert_eq!(frame, 5);
         assert!(detail.contains("again later"), "{detail}");
@@ -270,7 +273,7 @@ fn whoever_goes_before_the_answer_is_booked_all_the_same() {
         for _ in 0..20 {
             let mut client: Client = node.client();
             let token = client.grant(1, 100);
-            client.send(&resolve_frame(1, &[resolve::Item::new(token, 100, Action::Settle)]));
+            client.send(&resolve_frame(1, &[resolve::Item::new(token, 100, Action::Settle, 0)]));
             // Closed with the answer under way: it must reach nobody else.
             drop(client);
             node.client().ping();

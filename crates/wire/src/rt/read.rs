@@ -1,12 +1,12 @@
-//! The checked walk over a frame.
+//! The checked walk over a message, behind a framing header or bare.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::{DataLen, GroupSize, SchemaInfo};
-use crate::frame::{ENCODING_TYPE, FRAME_LEN_MIN, Headers};
+use super::{DataLen, GroupSize, MessageHeader, SchemaInfo};
+use crate::frame::{ENCODING_TYPE, FRAME_LEN_MIN, FrameHeader, MESSAGE_HEADER_LEN};
 use crate::{Entry, FrameError, Group};
 
-/// A place in a frame: everything before it is checked.
+/// A place in a message: everything before it is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     rest: &'a [u8],
@@ -18,24 +18,18 @@ pub struct Cursor<'a> {
     version_known: u16,
 }
 
-/// Checks both headers of a frame.
+/// Checks what stands in front of the root block: both headers of a frame, or the message header of a bare message.
 ///
 /// # Errors
-/// The frame is not exactly as long as it says, or is of another encoding, schema or a too old version.
+/// The frame is not exactly as long as it says, the message has no whole header, or it is of another encoding, schema
+/// or a too old version.
 #[inline]
-pub fn open<'a>(frame: &'a [u8], schema: &SchemaInfo) -> Result<Cursor<'a>, FrameError> {
-    let Ok((headers, rest)) = Headers::ref_from_prefix(frame) else {
-        return Err(too_short(frame));
+pub fn open<'a>(bytes: &'a [u8], schema: &SchemaInfo) -> Result<Cursor<'a>, FrameError> {
+    let message = if schema.framed { unframed(bytes)? } else { bytes };
+    let Ok((header, rest)) = MessageHeader::ref_from_prefix(message) else {
+        return Err(FrameError::HeaderOutside { need: MESSAGE_HEADER_LEN, left: message.len() });
     };
-    let encoding_type = headers.encoding_type.get();
-    if encoding_type != ENCODING_TYPE {
-        return Err(FrameError::UnknownEncoding { found: encoding_type });
-    }
-    let said = headers.frame_len.get();
-    if usize::try_from(said) != Ok(frame.len()) {
-        return Err(FrameError::LengthMismatch { said, given: frame.len() });
-    }
-    let (schema_id, version) = (headers.schema_id.get(), headers.version.get());
+    let (schema_id, version) = (header.schema_id.get(), header.version.get());
     if schema_id != schema.id {
         return Err(FrameError::UnknownSchema { found: schema_id, expected: schema.id });
     }
@@ -44,11 +38,31 @@ pub fn open<'a>(frame: &'a [u8], schema: &SchemaInfo) -> Result<Cursor<'a>, Fram
     }
     Ok(Cursor {
         rest,
-        block_len: headers.block_len.get(),
-        template_id: headers.template_id.get(),
+        block_len: header.block_len.get(),
+        template_id: header.template_id.get(),
         version,
         version_known: schema.version,
     })
+}
+
+/// The message in a frame.
+#[inline]
+fn unframed(frame: &[u8]) -> Result<&[u8], FrameError> {
+    if frame.len() < FRAME_LEN_MIN {
+        return Err(too_short(frame));
+    }
+    let Ok((header, message)) = FrameHeader::ref_from_prefix(frame) else {
+        return Err(too_short(frame));
+    };
+    let encoding_type = header.encoding_type.get();
+    if encoding_type != ENCODING_TYPE {
+        return Err(FrameError::UnknownEncoding { found: encoding_type });
+    }
+    let said = header.frame_len.get();
+    if usize::try_from(said) != Ok(frame.len()) {
+        return Err(FrameError::LengthMismatch { said, given: frame.len() });
+    }
+    Ok(message)
 }
 
 #[cold]

@@ -1,9 +1,9 @@
-//! Writing a frame into a caller's buffer.
+//! Writing a message into a caller's buffer, behind a framing header or bare.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, big_endian};
 
-use super::{DataLen, GroupSize, SchemaInfo};
-use crate::frame::{ENCODING_TYPE, FRAME_LEN_MIN, Headers};
+use super::{DataLen, GroupSize, MessageHeader, SchemaInfo};
+use crate::frame::{ENCODING_TYPE, FrameHeader};
 use crate::{EncodeError, Entry};
 
 /// Most entries of a group: the largest u16 means null in SBE.
@@ -19,17 +19,18 @@ pub const fn data_len(len: usize) -> usize {
     len.saturating_add(size_of::<DataLen>())
 }
 
-/// A frame being written: the part behind is complete, but for the length in the framing header.
+/// A message being written: the part behind is complete, but for the length in the framing header where there is one.
 #[derive(Debug)]
 pub struct Out<'a> {
-    frame_len: &'a mut big_endian::U32,
+    /// `None` where the schema has no framing header.
+    frame_len: Option<&'a mut big_endian::U32>,
     rest: &'a mut [u8],
-    /// Bytes written, with both headers.
+    /// Bytes written, with all headers.
     written: usize,
 }
 
 impl<'a> Out<'a> {
-    /// Writes both headers and the root block.
+    /// Writes the headers and the root block.
     ///
     /// # Errors
     /// The buffer is too small.
@@ -40,19 +41,22 @@ impl<'a> Out<'a> {
         schema: &SchemaInfo,
         block: &B,
     ) -> Result<Self, EncodeError> {
-        let (need, left) = (FRAME_LEN_MIN + size_of::<B>(), buf.len());
+        let (need, left) = (schema.headers_len() + size_of::<B>(), buf.len());
         let full = EncodeError::Full { need, left };
         let Some((start, rest)) = buf.split_at_mut_checked(need) else { return Err(full) };
-        let Ok((headers, room)) = Headers::mut_from_prefix(start) else { return Err(full) };
+        let (frame_len, message) = match schema.framed {
+            true => begin_frame(start).ok_or(full)?,
+            false => (None, start),
+        };
+        let Ok((header, room)) = MessageHeader::mut_from_prefix(message) else { return Err(full) };
         if block.write_to(room).is_err() {
             return Err(full);
         }
-        headers.encoding_type.set(ENCODING_TYPE);
-        headers.block_len.set(len_u16(size_of::<B>()));
-        headers.template_id.set(template_id);
-        headers.schema_id.set(schema.id);
-        headers.version.set(schema.version);
-        Ok(Self { frame_len: &mut headers.frame_len, rest, written: need })
+        header.block_len.set(len_u16(size_of::<B>()));
+        header.template_id.set(template_id);
+        header.schema_id.set(schema.id);
+        header.version.set(schema.version);
+        Ok(Self { frame_len, rest, written: need })
     }
 
     /// Writes the size of a group and gives out the room of its entries.
@@ -113,11 +117,13 @@ impl<'a> Out<'a> {
         Ok(())
     }
 
-    /// Writes the length into the framing header; returns it.
+    /// Writes the length into the framing header, where there is one; returns it.
     #[inline]
     pub fn finish(self) -> usize {
-        // `take` keeps the length within u32.
-        self.frame_len.set(u32::try_from(self.written).unwrap_or(u32::MAX));
+        if let Some(frame_len) = self.frame_len {
+            // `take` keeps the length within u32.
+            frame_len.set(u32::try_from(self.written).unwrap_or(u32::MAX));
+        }
         self.written
     }
 
@@ -134,6 +140,14 @@ impl<'a> Out<'a> {
         self.written = end;
         Ok(room)
     }
+}
+
+/// Writes the framing header but for its length; gives out the room of the length and that of the message.
+#[inline]
+fn begin_frame(start: &mut [u8]) -> Option<(Option<&mut big_endian::U32>, &mut [u8])> {
+    let (header, message) = FrameHeader::mut_from_prefix(start).ok()?;
+    header.encoding_type.set(ENCODING_TYPE);
+    Some((Some(&mut header.frame_len), message))
 }
 
 /// Lengths of blocks are checked to fit by the generator, counts by the caller.

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::{hostile, samples};
+use crate::{hostile, journal, samples};
 
 /// The same functions that the fuzz targets call.
 #[path = "../../../../proof/fuzz/checks.rs"]
@@ -45,6 +45,14 @@ fn frame_stream() {
     replay("frame_stream", checks::frame_stream);
 }
 
+#[test]
+fn journal_decode() {
+    if std::env::var_os("WEIR_CORPUS_WRITE").is_some() {
+        write_seeds();
+    }
+    replay("journal_decode", checks::journal_decode);
+}
+
 fn write_seeds() {
     let write = |target: &str, name: &str, bytes: &[u8]| {
         let folder = folder(target);
@@ -57,6 +65,12 @@ fn write_seeds() {
     }
     for case in hostile::cases() {
         write("frame_decode", case.name, &case.frame);
+    }
+    for (name, record) in journal::samples() {
+        write("journal_decode", name, &record);
+    }
+    for case in journal::lies() {
+        write("journal_decode", case.name, &case.record);
     }
     let all: Vec<u8> = samples.iter().flat_map(|(_, frame)| frame.clone()).collect();
     for chunk_len in [1_u8, 7, 64] {

@@ -169,6 +169,37 @@ fn data_may_be_as_long_as_the_schema_says_and_no_longer() {
     assert_eq!(old::Order::decode(&frame).err(), Some(error));
 }
 
+/// The batch protocol itself: version 1 had no request id in the entries of Resolve.
+#[test]
+fn a_client_of_version_1_gives_its_settlements_no_name() {
+    let mut buf = [0; wire::resolve::encoded_len(2)];
+    let item = |first, amount| {
+        wire::resolve::Item::new([first; 32], amount, wire::Action::Settle, u64::MAX)
+    };
+    let entries = [item(1, 10), item(2, 20)];
+    let block = wire::resolve::Block::new(5);
+    wire::resolve::encode(&mut buf, &block)
+        .and_then(|e| e.resolves(&entries))
+        .expect("it fits")
+        .finish();
+
+    let (head, items) = buf.split_at(14 + 8 + 4);
+    let mut old = head.to_vec();
+    items.chunks(49).for_each(|item| old.extend(&item[..41]));
+    let len = u32::try_from(old.len()).expect("small");
+    old[..4].copy_from_slice(&len.to_be_bytes());
+    old[12..14].copy_from_slice(&1_u16.to_le_bytes());
+    old[22..24].copy_from_slice(&41_u16.to_le_bytes());
+    let resolve = wire::Resolve::decode(&old).expect("readable");
+    let read: Vec<_> = resolve
+        .resolves()
+        .iter()
+        .map(|r| (r.token()[0], r.amount(), r.action(), r.request_id()))
+        .collect();
+    let settle = Some(wire::Action::Settle);
+    assert_eq!(read, [(1, 10, settle, None), (2, 20, settle, None)]);
+}
+
 #[test]
 fn lengths_of_blocks() {
     assert_eq!((size_of::<old::order::Block>(), size_of::<new::order::Block>()), (9, 28));

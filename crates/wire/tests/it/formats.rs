@@ -20,7 +20,7 @@ fn lengths_of_entries_are_documented() {
     let drawn = [
         (size_of::<decide::Ask>(), 40),
         (size_of::<decided::Answer>(), 33),
-        (size_of::<resolve::Item>(), 41),
+        (size_of::<resolve::Item>(), 49),
         (size_of::<resolved::Answer>(), 2),
         (size_of::<books::Budget>(), 68),
         (size_of::<totals::Item>(), 9),

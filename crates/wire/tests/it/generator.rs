@@ -7,11 +7,13 @@ mod build;
 const OLD: &str = include_str!("../schema/evolve_old.xml");
 const NEW: &str = include_str!("../schema/evolve_new.xml");
 
+const OPTIONS: build::Options = build::Options { version_min: 1, framed: true };
+
 /// Replaces one piece of the newer schema and gives the error.
 fn error_of(from: &str, to: &str) -> String {
     assert!(NEW.contains(from), "the schema has no {from:?}");
     let xml = NEW.replacen(from, to, 1);
-    match build::generate("new.xml", &xml, 1) {
+    match build::generate("new.xml", &xml, OPTIONS) {
         Ok(_) => panic!("accepted {to:?}"),
         Err(error) => error.to_string(),
     }
@@ -20,8 +22,8 @@ fn error_of(from: &str, to: &str) -> String {
 #[test]
 fn sound_schemas_pass_and_the_same_schema_gives_the_same_code() {
     for xml in [OLD, NEW] {
-        let first = build::generate("x.xml", xml, 1).expect("a sound schema");
-        assert_eq!(first, build::generate("x.xml", xml, 1).expect("a sound schema"));
+        let first = build::generate("x.xml", xml, OPTIONS).expect("a sound schema");
+        assert_eq!(first, build::generate("x.xml", xml, OPTIONS).expect("a sound schema"));
     }
 }
 
@@ -76,4 +78,7 @@ fn evolution_that_would_break_readers_is_refused() {
     let in_the_middle =
         error_of("type=\"int64\" sinceVersion=\"3\"", "type=\"int64\" sinceVersion=\"1\"");
     assert!(in_the_middle.contains("add at the end only"), "{in_the_middle}");
+    let value =
+        error_of("<validValue name=\"RED\">", "<validValue name=\"RED\" sinceVersion=\"4\">");
+    assert!(value.contains("newer than the schema"), "{value}");
 }

@@ -1,4 +1,5 @@
-//! Golden vectors, shared with other languages: `schema/golden/<message>.hex` and the same values as `.json`.
+//! Golden vectors, shared with other languages: `schema/golden/<message>.hex` and the same values as `.json`;
+//! those of the journal in `schema/golden/journal/`.
 //!
 //! `WEIR_GOLDEN_WRITE=1 cargo test -p wire golden` writes them anew; review the difference like code.
 
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use wire::{Message, Visitor};
 
-use crate::samples;
+use crate::samples::{self, Sample};
 
 fn path(name: &str, extension: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -25,10 +26,10 @@ pub(crate) fn read_hex(name: &str) -> Vec<u8> {
     digits.iter().map(|d| u8::from_str_radix(d, 16).expect("two hex digits")).collect()
 }
 
-fn hex_text(name: &str, frame: &[u8]) -> String {
+fn hex_text(name: &str, first: &str, bytes: &[u8]) -> String {
     let mut text =
-        format!("# {name}: {} bytes, framing header first; values in {name}.json\n", frame.len());
-    for line in frame.chunks(16) {
+        format!("# {name}: {} bytes, {first} first; values in {name}.json\n", bytes.len());
+    for line in bytes.chunks(16) {
         let digits: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
         writeln!(text, "{}", digits.join(" ")).expect("a string takes all");
     }
@@ -38,10 +39,19 @@ fn hex_text(name: &str, frame: &[u8]) -> String {
 /// The values of a frame by name.
 pub(crate) fn to_json(frame: &[u8]) -> Value {
     let message = Message::decode(frame).expect("a sound frame");
+    named_values(message.name(), message.template_id(), |visitor| message.visit(visitor))
+}
+
+/// What a message shows to a visitor.
+pub(crate) fn named_values(
+    name: &str,
+    template_id: u16,
+    visit: impl FnOnce(&mut dyn Visitor),
+) -> Value {
     let mut values = Values { open: vec![Map::new()], groups: Vec::new() };
-    message.visit(&mut values);
+    visit(&mut values);
     let fields = values.open.pop().expect("the root is never closed");
-    json!({ "message": message.name(), "templateId": message.template_id(), "fields": fields })
+    json!({ "message": name, "templateId": template_id, "fields": fields })
 }
 
 /// Collects what is visited: byte arrays as hex, enums by name, text cut at the first NUL of fixed arrays.
@@ -105,18 +115,24 @@ impl Visitor for Values {
 
 #[test]
 fn vectors_are_what_is_encoded_and_decoded() {
+    check("", "framing header", samples::all(), to_json);
+}
+
+/// Compares the vectors of a folder with what is encoded and decoded; writes them first if that is asked for.
+pub(crate) fn check(folder: &str, first: &str, samples: Vec<Sample>, to_json: fn(&[u8]) -> Value) {
     if std::env::var_os("WEIR_GOLDEN_WRITE").is_some() {
-        write_all();
+        write_all(folder, first, &samples, to_json);
     }
-    for (name, frame) in samples::all() {
-        let golden = read_hex(name);
-        assert_eq!(frame, golden, "{name}: encoded bytes (left) against {name}.hex (right)");
-        let json = fs::read_to_string(path(name, "json")).expect("a .json beside each .hex");
+    for (name, bytes) in samples {
+        let at = format!("{folder}{name}");
+        let golden = read_hex(&at);
+        assert_eq!(bytes, golden, "{at}: encoded bytes (left) against {name}.hex (right)");
+        let json = fs::read_to_string(path(&at, "json")).expect("a .json beside each .hex");
         let values: Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(
             to_json(&golden),
             values,
-            "{name}: decoded values (left) against {name}.json (right)"
+            "{at}: decoded values (left) against {name}.json (right)"
         );
     }
 }
@@ -134,10 +150,14 @@ fn every_message_has_a_vector() {
     }
 }
 
-fn write_all() {
-    for (name, frame) in samples::all() {
-        fs::write(path(name, "hex"), hex_text(name, &frame)).expect("the folder can be written");
-        let json = serde_json::to_string_pretty(&to_json(&frame)).expect("plain values") + "\n";
-        fs::write(path(name, "json"), json).expect("the folder can be written");
+fn write_all(folder: &str, first: &str, samples: &[Sample], to_json: fn(&[u8]) -> Value) {
+    for (name, bytes) in samples {
+        let write = |extension: &str, text: String| {
+            let path = path(&format!("{folder}{name}"), extension);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be made");
+            fs::write(path, text).expect("the folder can be written");
+        };
+        write("hex", hex_text(name, first, bytes));
+        write("json", serde_json::to_string_pretty(&to_json(bytes)).expect("plain values") + "\n");
     }
 }

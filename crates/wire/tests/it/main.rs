@@ -1,4 +1,4 @@
-//! Tests of the batch protocol from outside.
+//! Tests of the batch protocol and the journal's records from outside.
 
 mod corpus;
 mod evolution;
@@ -6,6 +6,7 @@ mod formats;
 mod generator;
 mod golden;
 mod hostile;
+mod journal;
 mod property;
 mod samples;
 mod split;

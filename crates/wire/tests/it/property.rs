@@ -2,13 +2,17 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use wire::{EncodeError, Message};
+use wire::{
+    Action, Books, BooksRequest, Decide, Decided, EncodeError, Message, Ping, Pong, Resolve,
+    Resolved, Totals, TotalsRequest, Welcome, books, books_request, decide, decided, ping, pong,
+    resolve, resolved, totals, totals_request, welcome,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{corpus, samples};
 
 /// A block or entry of any content: each bit pattern is a value.
-fn any_value<T: FromBytes + std::fmt::Debug>() -> impl Strategy<Value = T> {
+pub(crate) fn any_value<T: FromBytes + std::fmt::Debug>() -> impl Strategy<Value = T> {
     vec(any::<u8>(), size_of::<T>())
         .prop_map(|bytes| T::read_from_bytes(&bytes).expect("exactly as long"))
 }
@@ -18,11 +22,11 @@ macro_rules! round_trip {
     ($test:ident, $view:ident) => {
         proptest! {
             #[test]
-            fn $test(block in any_value::<wire::$test::Block>()) {
-                let mut buf = vec![0xAA; wire::$test::encoded_len()];
-                let len = wire::$test::encode(&mut buf, &block)?.finish();
+            fn $test(block in any_value::<$test::Block>()) {
+                let mut buf = vec![0xAA; $test::encoded_len()];
+                let len = $test::encode(&mut buf, &block)?.finish();
                 prop_assert_eq!(len, buf.len());
-                let view = wire::$view::decode(&buf)?;
+                let view = $view::decode(&buf)?;
                 prop_assert_eq!(view.block().as_bytes(), block.as_bytes());
             }
         }
@@ -31,14 +35,14 @@ macro_rules! round_trip {
         proptest! {
             #[test]
             fn $test(
-                block in any_value::<wire::$test::Block>(),
-                entries in vec(any_value::<wire::$test::$entry>(), 0..40),
+                block in any_value::<$test::Block>(),
+                entries in vec(any_value::<$test::$entry>(), 0..40),
                 short in any::<prop::sample::Index>(),
             ) {
-                let mut buf = vec![0xAA; wire::$test::encoded_len(entries.len())];
-                let len = wire::$test::encode(&mut buf, &block)?.$group(&entries)?.finish();
+                let mut buf = vec![0xAA; $test::encoded_len(entries.len())];
+                let len = $test::encode(&mut buf, &block)?.$group(&entries)?.finish();
                 prop_assert_eq!(len, buf.len());
-                let view = wire::$view::decode(&buf)?;
+                let view = $view::decode(&buf)?;
                 prop_assert_eq!(view.block(), &block);
                 prop_assert_eq!(view.$group().as_slice(), Some(entries.as_slice()));
                 prop_assert_eq!(view.$group().len(), entries.len());
@@ -48,7 +52,7 @@ macro_rules! round_trip {
                 }
                 prop_assert_eq!(view.$group().get(entries.len()), None);
                 let mut short = vec![0; short.index(buf.len())];
-                let full = wire::$test::encode(&mut short, &block)
+                let full = $test::encode(&mut short, &block)
                     .and_then(|e| e.$group(&entries))
                     .map(|_| ());
                 let is_full = matches!(full, Err(EncodeError::Full { .. }));
@@ -57,6 +61,7 @@ macro_rules! round_trip {
         }
     };
 }
+pub(crate) use round_trip;
 
 round_trip!(welcome, Welcome);
 round_trip!(ping, Ping);
@@ -65,12 +70,32 @@ round_trip!(books_request, BooksRequest);
 round_trip!(totals_request, TotalsRequest);
 round_trip!(decide, Decide, asks, Ask);
 round_trip!(decided, Decided, answers, Answer);
-round_trip!(resolve, Resolve, resolves, Item);
 round_trip!(resolved, Resolved, answers, Answer);
 round_trip!(books, Books, budgets, Budget);
 round_trip!(totals, Totals, verdicts, Item);
 
 proptest! {
+    /// Its entries have a field of version 2: readers see views.
+    #[test]
+    fn resolve(
+        block in any_value::<resolve::Block>(),
+        entries in vec(any_value::<resolve::Item>(), 0..40),
+    ) {
+        let mut buf = vec![0xAA; resolve::encoded_len(entries.len())];
+        let len = resolve::encode(&mut buf, &block)?.resolves(&entries)?.finish();
+        prop_assert_eq!(len, buf.len());
+        let view = Resolve::decode(&buf)?;
+        prop_assert_eq!(view.block(), &block);
+        prop_assert_eq!(view.resolves().as_slice(), Some(entries.as_slice()));
+        let again = view.resolves().iter().map(|r| {
+            let mut item =
+                resolve::Item::new(*r.token(), r.amount(), Action::Settle, r.request_id().expect("version 2"));
+            item.set_action_raw(r.action_raw());
+            item
+        });
+        prop_assert!(again.eq(entries.iter().copied()));
+    }
+
     #[test]
     fn hello(block in any_value::<wire::hello::Block>(), auth in vec(any::<u8>(), 0..99), name in ".{0,30}") {
         let mut buf = vec![0xAA; wire::hello::encoded_len(auth.len(), name.len())];

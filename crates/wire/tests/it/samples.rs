@@ -63,7 +63,7 @@ fn write_hello(buf: &mut [u8]) -> Written {
 
 fn write_welcome(buf: &mut [u8]) -> Written {
     let block =
-        welcome::Block::new(1, 7, 42, 1_024, 3, 262_144, 2_000, 3_600_000, 1_780_000_000_000);
+        welcome::Block::new(2, 7, 42, 1_024, 3, 262_144, 2_000, 3_600_000, 1_780_000_000_000);
     Ok(welcome::encode(buf, &block)?.finish())
 }
 
@@ -88,9 +88,9 @@ fn write_decided(buf: &mut [u8]) -> Written {
 
 fn write_resolve(buf: &mut [u8]) -> Written {
     let resolves = [
-        resolve::Item::new(token(1), 0, Action::Confirm),
-        resolve::Item::new(token(101), 1_499_999, Action::Settle),
-        resolve::Item::new(token(224), i64::MIN, Action::Release),
+        resolve::Item::new(token(1), 0, Action::Confirm, 0),
+        resolve::Item::new(token(101), 1_499_999, Action::Settle, 0x1122_3344_5566_7788),
+        resolve::Item::new(token(224), i64::MIN, Action::Release, u64::MAX),
     ];
     Ok(resolve::encode(buf, &resolve::Block::new(11))?.resolves(&resolves)?.finish())
 }

@@ -179,6 +179,7 @@ final class Reader
             values.put("token", Values.bytes(32, entry::getToken));
             values.put("amount", Values.signed(entry.amount()));
             values.put("action", Values.choice(entry.action()));
+            values.put("requestId", Values.unsigned(entry.requestId()));
             resolves.add(values);
         }
         fields.put("resolves", resolves);

@@ -155,6 +155,7 @@ final class Writer
             resolvesOut.putToken(Values.hex(entry, "token"), 0, 32);
             resolvesOut.amount(Values.number(entry, "amount"));
             resolvesOut.action(Action.valueOf(Values.label(entry, "action")));
+            resolvesOut.requestId(Values.number(entry, "requestId"));
         }
         return out.limit();
     }

@@ -1,0 +1,467 @@
+//! The running journal: records in at one end, sealed sequences out at the other, and two threads between.
+//!
+//! ```text
+//!  bank thread             writer thread                          keeper thread
+//!  append ─▶ backlog ────▶ take all, hash, write, seal ─ begun ─▶ prepare the next segment,
+//!       ◀──── sealed up to ─┘                                     snapshot, remove old files
+//! ```
+//!
+//! One group is with the writer at a time. While it is in the kernel the next one gathers; the writer takes it without
+//! waiting for anybody.
+
+use std::io;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ledger::Record;
+use probe::{Histogram, Reader as HistogramReader, Recorder, shared_histogram};
+
+use crate::files::Folder;
+use crate::format::Position;
+use crate::group::{Backlog, Group, Open};
+use crate::snapshot::{Advanced, Keep, advance};
+use crate::write::{Writer, prepare};
+
+/// A disk that failed is tried again after this time.
+const RETRY: Duration = Duration::from_millis(200);
+/// The keeper looks for files that have become too old this often.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// How a journal behaves.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// Records that are not sealed may have this many bytes; then [`Journal::is_full`].
+    pub unsealed_bytes_max: usize,
+    /// Length of a segment.
+    pub segment_bytes: u64,
+    /// Snapshots and retention.
+    pub keep: Keep,
+    /// What the bank runs with; snapshots are replayed with it.
+    pub bank: ledger::Options,
+}
+
+/// The bank's end of the journal.
+#[derive(Debug)]
+pub struct Journal {
+    shared: Arc<Shared>,
+    seal_ns: HistogramReader,
+    next_sequence: u64,
+    unsealed_bytes_max: u64,
+    writer: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+/// Records added under one lock: the writer, which takes them all at once, never waits for more than this.
+const APPEND_MAX: usize = 256;
+
+impl Journal {
+    /// Starts the two threads. `wake` is unparked whenever something was sealed or failed.
+    ///
+    /// # Errors
+    /// The system has no threads for us.
+    pub fn start<F>(
+        folder: F,
+        writer: Writer<F>,
+        options: JournalOptions,
+        wake: Thread,
+    ) -> io::Result<Journal>
+    where
+        F: Folder + Send + 'static,
+        F::File: Send,
+    {
+        let position = *writer.position();
+        let (recorder, seal_ns) = shared_histogram();
+        let shared = Arc::new(Shared::new(&position));
+        let unsealed_bytes_max = options.unsealed_bytes_max as u64;
+        let (begun, keeper_jobs) = channel();
+        let keeper = Keeper { folder, options, shared: Arc::clone(&shared) };
+        let keeper = thread("journal-keeper", move || keeper.run(&keeper_jobs))?;
+        let seal =
+            Seal { writer, recorder, shared: Arc::clone(&shared), begun, wake, failing: false };
+        let writer = thread("journal-writer", move || seal.run())?;
+        Ok(Journal {
+            shared,
+            seal_ns,
+            next_sequence: position.sequence,
+            unsealed_bytes_max,
+            writer: Some(writer),
+            keeper: Some(keeper),
+        })
+    }
+
+    /// Adds records, made at this time, and lets the writer know. Each is sealed once [`Journal::sealed`] is above its
+    /// sequence.
+    pub fn append(&mut self, records: &[Record], at_ms: u64) {
+        for some in records.chunks(APPEND_MAX) {
+            let mut queue = lock(&self.shared.queue);
+            let before = queue.backlog.bytes();
+            some.iter().for_each(|record| {
+                queue.backlog.append(record, at_ms);
+            });
+            let added = queue.backlog.bytes() - before;
+            self.next_sequence = queue.backlog.next_sequence();
+            let waits = queue.writer_waits;
+            drop(queue);
+            self.shared.appended_bytes.fetch_add(added as u64, Relaxed);
+            if waits {
+                self.shared.work.notify_one();
+            }
+        }
+    }
+
+    /// Sequence that the next record will have.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// All records before this sequence are sealed.
+    pub fn sealed(&self) -> u64 {
+        self.shared.sealed.load(Acquire)
+    }
+
+    /// What the disk said when it last failed, until it works again.
+    pub fn failure(&self) -> Option<String> {
+        if self.is_failing() { lock(&self.shared.failure).clone() } else { None }
+    }
+
+    /// Did the disk refuse the last group that was written?
+    pub fn is_failing(&self) -> bool {
+        self.shared.failing.load(Relaxed)
+    }
+
+    /// Has the writer's thread ended by a panic? Then nothing will be sealed any more.
+    pub fn is_broken(&self) -> bool {
+        self.writer.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// So much waits to be sealed that no more should be taken on.
+    pub fn is_full(&self) -> bool {
+        self.shared.unsealed_bytes() >= self.unsealed_bytes_max
+    }
+
+    /// For statements, from any thread.
+    pub fn status(&self) -> Status {
+        Status { shared: Arc::clone(&self.shared), seal_ns: self.seal_ns.clone() }
+    }
+
+    /// Waits until everything is sealed, at most this long, and ends the threads.
+    ///
+    /// # Errors
+    /// What was not sealed, and why.
+    pub fn finish(mut self, wait: Duration) -> Result<(), String> {
+        let until = Instant::now() + wait;
+        let alive =
+            |writer: &Option<JoinHandle<()>>| writer.as_ref().is_some_and(|w| !w.is_finished());
+        while self.sealed() < self.next_sequence && Instant::now() < until && alive(&self.writer) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let unsealed = self.next_sequence - self.sealed();
+        let why = self.failure();
+        let ended = self.stop();
+        let why = why.unwrap_or_else(|| "the writer did not answer".into());
+        match (unsealed, ended) {
+            (0, true) => Ok(()),
+            (0, false) => Err("a thread of the journal ended by a panic".into()),
+            (records, _) => Err(format!("{records} records could not be sealed: {why}")),
+        }
+    }
+
+    /// Ends the threads, whatever waits. True if neither had panicked.
+    fn stop(&mut self) -> bool {
+        self.shared.stop.store(true, Relaxed);
+        // Under the lock, so that the writer is either waiting or will look at `stop` before it does.
+        drop(lock(&self.shared.queue));
+        self.shared.work.notify_one();
+        let join = |thread: Option<JoinHandle<()>>| thread.is_none_or(|t| t.join().is_ok());
+        // The keeper ends with the writer, which holds the other end of its queue.
+        join(self.writer.take()) & join(self.keeper.take())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_string()).spawn(run)
+}
+
+/// Milliseconds since the Unix epoch, for the heads of files.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something in the queue, or it is time to stop.
+    work: Condvar,
+    stop: AtomicBool,
+    failing: AtomicBool,
+    sealed: AtomicU64,
+    /// Bytes of records, without heads and filler of groups.
+    appended_bytes: AtomicU64,
+    sealed_bytes: AtomicU64,
+    groups: AtomicU64,
+    /// Bytes on disk.
+    bytes: AtomicU64,
+    errors: AtomicU64,
+    segments: AtomicU64,
+    failure: Mutex<Option<String>>,
+    kept: Mutex<Kept>,
+}
+
+/// What waits for the writer.
+#[derive(Debug)]
+struct Queue {
+    backlog: Backlog,
+    writer_waits: bool,
+}
+
+impl Shared {
+    fn new(position: &Position) -> Shared {
+        Shared {
+            queue: Mutex::new(Queue { backlog: Backlog::new(position), writer_waits: false }),
+            work: Condvar::new(),
+            stop: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            sealed: AtomicU64::new(position.sequence),
+            appended_bytes: AtomicU64::new(0),
+            sealed_bytes: AtomicU64::new(0),
+            groups: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            segments: AtomicU64::new(0),
+            failure: Mutex::new(None),
+            kept: Mutex::new(Kept::default()),
+        }
+    }
+
+    fn unsealed_bytes(&self) -> u64 {
+        // The sealed ones first: they never overtake the others.
+        let sealed = self.sealed_bytes.load(Acquire);
+        self.appended_bytes.load(Relaxed).saturating_sub(sealed)
+    }
+}
+
+/// What the keeper did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Snapshots made in this run.
+    pub snapshots: u64,
+    /// The newest one: it holds all records before this sequence; 0 if none was made in this run.
+    pub snapshot: u64,
+    /// How long it took to make, ms.
+    pub snapshot_ms: u64,
+    /// Why the last attempt at preparing a segment, at a snapshot or at removing old files failed.
+    pub failure: Option<String>,
+    /// Files removed in this run.
+    pub removed: u64,
+}
+
+/// How the journal stands; cheap to clone, readable from any thread.
+#[derive(Clone, Debug)]
+pub struct Status {
+    shared: Arc<Shared>,
+    seal_ns: HistogramReader,
+}
+
+/// Figures of a journal since its start.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// All records before this sequence are sealed.
+    pub sealed: u64,
+    /// Bytes that wait.
+    pub unsealed_bytes: u64,
+    /// Groups sealed.
+    pub groups: u64,
+    /// Bytes sealed, filler included.
+    pub bytes: u64,
+    /// Attempts that failed.
+    pub errors: u64,
+    /// Segments begun.
+    pub segments: u64,
+    /// Why the disk does not take anything at present.
+    pub failure: Option<String>,
+    /// How long writing and sealing a group took, ns.
+    pub seal_ns: Histogram,
+    /// Snapshots and retention.
+    pub kept: Kept,
+}
+
+impl Status {
+    /// The figures now.
+    pub fn read(&self) -> Figures {
+        let shared = &self.shared;
+        Figures {
+            sealed: shared.sealed.load(Relaxed),
+            unsealed_bytes: shared.unsealed_bytes(),
+            groups: shared.groups.load(Relaxed),
+            bytes: shared.bytes.load(Relaxed),
+            errors: shared.errors.load(Relaxed),
+            segments: shared.segments.load(Relaxed),
+            failure: lock(&shared.failure).clone(),
+            seal_ns: self.seal_ns.read(),
+            kept: lock(&shared.kept).clone(),
+        }
+    }
+}
+
+/// Only whole values are written under these locks: a panic elsewhere leaves them good.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The writer's thread.
+struct Seal<F: Folder> {
+    writer: Writer<F>,
+    recorder: Recorder,
+    shared: Arc<Shared>,
+    begun: Sender<()>,
+    wake: Thread,
+    failing: bool,
+}
+
+impl<F: Folder> Seal<F> {
+    fn run(mut self) {
+        let _ = self.begun.send(());
+        while let Some(records) = self.next() {
+            let record_bytes = records.bytes();
+            let group = records.close(&self.writer.position().hash);
+            if !self.seal(&group) {
+                return;
+            }
+            self.shared.sealed_bytes.fetch_add(record_bytes as u64, Release);
+            self.shared.sealed.store(group.after().sequence, Release);
+            self.wake.unpark();
+            lock(&self.shared.queue).backlog.recycle(group);
+        }
+    }
+
+    /// Everything that gathered; waits for it. `None` once there is nothing and it is time to stop.
+    fn next(&self) -> Option<Open> {
+        let mut queue = lock(&self.shared.queue);
+        loop {
+            if let Some(records) = queue.backlog.take() {
+                return Some(records);
+            }
+            if self.shared.stop.load(Relaxed) {
+                return None;
+            }
+            queue.writer_waits = true;
+            queue = self.shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.writer_waits = false;
+        }
+    }
+
+    /// Tries until it is sealed; false if the journal was given up before.
+    fn seal(&mut self, group: &Group) -> bool {
+        loop {
+            let start = Instant::now();
+            match self.writer.write(group, now_ms()) {
+                Ok(begun) => {
+                    self.sealed(group, begun, start.elapsed());
+                    return true;
+                }
+                Err(error) => self.failed(&error),
+            }
+            std::thread::sleep(RETRY);
+            if self.shared.stop.load(Relaxed) {
+                return false;
+            }
+        }
+    }
+
+    fn sealed(&mut self, group: &Group, begun: bool, took: Duration) {
+        let shared = &self.shared;
+        shared.groups.fetch_add(1, Relaxed);
+        shared.bytes.fetch_add(group.bytes().len() as u64, Relaxed);
+        self.recorder.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        if begun {
+            shared.segments.fetch_add(1, Relaxed);
+            let _ = self.begun.send(());
+        }
+        if std::mem::take(&mut self.failing) {
+            tracing::warn!("the journal's disk works again: what waited is sealed");
+            *lock(&shared.failure) = None;
+            shared.failing.store(false, Relaxed);
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        self.shared.errors.fetch_add(1, Relaxed);
+        *lock(&self.shared.failure) = Some(error.to_string());
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::error!(
+                %error,
+                "the journal cannot be written: nothing is granted or acknowledged until it can"
+            );
+            self.shared.failing.store(true, Relaxed);
+            self.wake.unpark();
+        }
+    }
+}
+
+/// The keeper's thread.
+struct Keeper<F> {
+    folder: F,
+    options: JournalOptions,
+    shared: Arc<Shared>,
+}
+
+impl<F: Folder> Keeper<F> {
+    fn run(&self, begun: &Receiver<()>) {
+        loop {
+            match begun.recv_timeout(KEEP_EVERY) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) => self.keep(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn keep(&self) {
+        let start = Instant::now();
+        let prepared = prepare(&self.folder, self.options.segment_bytes);
+        let options = &self.options;
+        let advanced =
+            advance(&self.folder, &options.bank, &options.keep, now_ms(), &self.shared.stop);
+        let failure = prepared.map_err(|error| format!("room for the next segment: {error}")).err();
+        let failure = failure.or(advanced.as_ref().map_err(ToString::to_string).err());
+        if let Some(failure) = &failure
+            && !self.shared.stop.load(Relaxed)
+        {
+            tracing::warn!(failure, "the journal's keeper failed; it will try again");
+        }
+        let mut kept = lock(&self.shared.kept);
+        kept.failure = failure;
+        if let Ok(advanced) = advanced {
+            kept.note(&advanced, start.elapsed());
+        }
+    }
+}
+
+impl Kept {
+    fn note(&mut self, advanced: &Advanced, took: Duration) {
+        self.removed += advanced.removed.len() as u64;
+        let Some(snapshot) = advanced.snapshot else { return };
+        self.snapshots += 1;
+        self.snapshot = snapshot;
+        self.snapshot_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(
+            before = snapshot,
+            replayed = advanced.replayed,
+            ms = self.snapshot_ms,
+            "snapshot made"
+        );
+    }
+}

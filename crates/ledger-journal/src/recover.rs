@@ -1,0 +1,163 @@
+//! What a start does before anything else: the newest sound snapshot, and every record since.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+use ledger::{Bank, Options};
+use zerocopy::IntoBytes;
+
+use crate::block::blocks;
+use crate::files::{Access, File, Folder};
+use crate::format::{GROUP_BYTES_MAX, Position};
+use crate::names;
+use crate::read::ReadError;
+use crate::replay::replay;
+use crate::snapshot::{newest, remove_if_there};
+use crate::walk::{Start, Walked, missing, segment_head, segments};
+
+/// What a start found.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The state that all sealed records lead to. Its run is not started yet.
+    pub bank: Bank,
+    /// Where the journal goes on.
+    pub tail: Tail,
+    /// What was done for it.
+    pub report: Report,
+}
+
+/// Where a journal goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// After the last sealed record.
+    pub position: Position,
+    /// Number of the segment to begin.
+    pub next_segment: u64,
+}
+
+/// What was done for a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The snapshot that was used: it holds all records before this sequence.
+    pub snapshot: Option<u64>,
+    /// Records read after it.
+    pub records: u64,
+    /// Segments read after it.
+    pub segments: usize,
+    /// A group that was not written to its end and was cut off.
+    pub cut: Option<Cut>,
+}
+
+/// What was cut off the end of a journal: written when the crash came, and never acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file.
+    pub file: String,
+    /// Its new length.
+    pub offset: u64,
+    /// Bytes that were cut.
+    pub bytes: u64,
+    /// Sequence of the first record in them.
+    pub sequence: u64,
+}
+
+/// Why a start is not possible. Each text says where, and what can be done.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The journal cannot be read, or is damaged.
+    #[error(
+        "{0}\nnothing was changed. `weir journal verify` shows how much is sound; restore the folder from a backup, \
+         or see `weir journal repair --help`"
+    )]
+    Read(#[from] ReadError),
+    /// The folder is another node's.
+    #[error(
+        "the journal was written by node {found}, this is node {expected}: its tokens would be foreign; set node.id, \
+         or give this node a folder of its own"
+    )]
+    OtherNode {
+        /// Who wrote it.
+        found: u16,
+        /// Who reads it.
+        expected: u16,
+    },
+    /// The sums do not hold.
+    #[error(
+        "the recovered books do not add up: {0}; nothing was changed, please report this with the folder"
+    )]
+    Audit(String),
+}
+
+/// Reads back everything that was sealed, checks it, and cuts off what was not.
+///
+/// `progress` hears now and then how many records were read.
+///
+/// # Errors
+/// [`RecoverError`]; the files are as they were.
+pub fn recover<F: Folder>(
+    folder: &F,
+    options: &Options,
+    node: u16,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recovered, RecoverError> {
+    if let Some(last) = segments(folder)?.last() {
+        let found = segment_head(folder, *last)?.node;
+        if found != node {
+            return Err(RecoverError::OtherNode { found, expected: node });
+        }
+    }
+    let (mut bank, start) = newest(folder, options)?;
+    let mut report = Report {
+        snapshot: start.position.map(|at| at.sequence).filter(|sequence| *sequence > 1),
+        ..Report::default()
+    };
+    let never = AtomicBool::new(false);
+    let (walked, records) = replay(folder, &mut bank, start, &never, progress)?;
+    report.records = records;
+    bank.audit().map_err(RecoverError::Audit)?;
+    if walked.last_segment.is_none() && report.snapshot.is_some() {
+        // The snapshot was made when the segment behind it had begun.
+        return Err(ReadError::from(missing(start.segment, &walked.position)).into());
+    }
+    report.segments = walked.segments;
+    report.cut = cut(folder, &walked)?;
+    for name in names::TEMPORARY {
+        remove_if_there(folder, name).map_err(ReadError::io(name))?;
+    }
+    let tail = Tail { position: walked.position, next_segment: next_segment(&walked, &start) };
+    Ok(Recovered { bank, tail, report })
+}
+
+/// A segment without a group is begun anew: nobody knows whether its name is durable, and the next one could not
+/// stand without it. The name of one with a group was sealed before that.
+fn next_segment(walked: &Walked, start: &Start) -> u64 {
+    let is_empty = walked.last_offset == walked.last_group;
+    walked.last_segment.map_or(start.segment, |last| if is_empty { last } else { last + 1 })
+}
+
+/// Gives the last segment the length of what is sealed in it. The room that it had prepared is free again.
+fn cut<F: Folder>(folder: &F, walked: &Walked) -> Result<Option<Cut>, ReadError> {
+    let Some(last) = walked.last_segment else { return Ok(None) };
+    let name = names::segment(last);
+    seal_tail(folder, &name, walked).map_err(ReadError::io(&name))?;
+    let torn = walked.torn_bytes > 0;
+    Ok(torn.then_some(Cut {
+        file: name,
+        offset: walked.last_offset,
+        bytes: walked.torn_bytes,
+        sequence: walked.position.sequence,
+    }))
+}
+
+/// Also where there is nothing to cut: the last group was just read, and counts from now on, but the process before
+/// may not have lived to seal it. It is written once more, with the same bytes. A sync alone would not do: if one
+/// failed before, the page cache may hold what is not on disk, and take it for written.
+fn seal_tail<F: Folder>(folder: &F, name: &str, walked: &Walked) -> io::Result<()> {
+    let bytes = usize::try_from(walked.last_offset - walked.last_group).unwrap_or(GROUP_BYTES_MAX);
+    let mut group = blocks(bytes);
+    folder.open(name, Access::Read)?.read_at(walked.last_group, group.as_mut_bytes())?;
+    let file = folder.open(name, Access::Write)?;
+    file.write_at(walked.last_group, group.as_bytes())?;
+    file.set_len(walked.last_offset)?;
+    file.sync()
+}

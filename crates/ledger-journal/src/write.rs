@@ -1,0 +1,168 @@
+//! Writing groups into segments.
+
+use std::io;
+
+use zerocopy::IntoBytes;
+
+use crate::block::blocks;
+use crate::files::{Access, BLOCK_BYTES, File, Folder};
+use crate::format::{FileHead, GROUP_BYTES_MAX, Kind, Position};
+use crate::group::Group;
+use crate::names;
+use crate::recover::Tail;
+use crate::snapshot::remove_if_there;
+
+/// Least length of a segment: its head and two groups of the largest size.
+pub const SEGMENT_BYTES_MIN: u64 = (BLOCK_BYTES + 2 * GROUP_BYTES_MAX) as u64;
+
+/// Writes groups, one after the other, each sealed before the next.
+///
+/// After an error nothing is believed of the segment that was written to: not what its file says, not what a later
+/// fsync says (P. Wang et al. and the PostgreSQL developers, "fsyncgate", 2018: a failed fsync may drop the pages it
+/// could not write, and the next one succeeds). The same group is written again into a new segment, whose head says
+/// where it continues; what stands behind that place in the old one counts for nothing.
+#[derive(Debug)]
+pub struct Writer<F: Folder> {
+    folder: F,
+    node: u16,
+    segment_bytes: u64,
+    next_segment: u64,
+    /// After the last group that was sealed.
+    position: Position,
+    open: Option<Open<F::File>>,
+}
+
+#[derive(Debug)]
+struct Open<F> {
+    file: F,
+    offset: u64,
+}
+
+impl<F: Folder> Writer<F> {
+    /// A writer that goes on where a recovery ended, in a segment of its own.
+    pub fn new(folder: F, node: u16, segment_bytes: u64, tail: Tail) -> Writer<F> {
+        Writer::with_short_segments(folder, node, segment_bytes.max(SEGMENT_BYTES_MIN), tail)
+    }
+
+    /// The same with segments that may be shorter than [`SEGMENT_BYTES_MIN`], so that a simulation of few records
+    /// sees many. A group that is longer than a segment makes it longer.
+    pub fn with_short_segments(folder: F, node: u16, segment_bytes: u64, tail: Tail) -> Writer<F> {
+        let Tail { position, next_segment } = tail;
+        Writer { folder, node, segment_bytes, next_segment, position, open: None }
+    }
+
+    /// After the last group that was sealed.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// Begins a segment if none is open, so that the first group need not wait for it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(&mut self, now_ms: u64) -> io::Result<()> {
+        if self.open.is_none() {
+            self.open = Some(self.begin(now_ms)?);
+        }
+        Ok(())
+    }
+
+    /// Writes and seals a group. Returns true if a new segment was begun for it.
+    ///
+    /// # Errors
+    /// What the system says. The group is not sealed; call again with the same one.
+    ///
+    /// # Panics
+    /// If the group does not follow the one before.
+    pub fn write(&mut self, group: &Group, now_ms: u64) -> io::Result<bool> {
+        assert_eq!(*group.before(), self.position, "groups are written in order, none twice");
+        let bytes = group.bytes();
+        let end = |open: &Open<F::File>| open.offset + bytes.len() as u64;
+        if self.open.as_ref().is_some_and(|open| end(open) > self.segment_bytes) {
+            self.open = None;
+        }
+        let begins = self.open.is_none();
+        self.open(now_ms)?;
+        let Some(open) = self.open.as_mut() else { return Err(io::ErrorKind::NotFound.into()) };
+        match open.file.write_at(open.offset, bytes).and_then(|()| open.file.sync()) {
+            Ok(()) => {
+                open.offset += bytes.len() as u64;
+                self.position = *group.after();
+                Ok(begins)
+            }
+            Err(error) => {
+                self.open = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a prepared file, or a new one, the head and the name of the next segment.
+    fn begin(&mut self, now_ms: u64) -> io::Result<Open<F::File>> {
+        let (file, name) = match self.folder.open(names::PREPARED, Access::Write) {
+            Ok(file) => (file, names::PREPARED),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (zeros(&self.folder, names::BEGINNING, self.segment_bytes)?, names::BEGINNING)
+            }
+            Err(error) => return Err(error),
+        };
+        let (kind, node, number) = (Kind::Segment, self.node, self.next_segment);
+        let head = FileHead { kind, node, number, at_ms: now_ms, position: self.position };
+        let mut block = blocks(BLOCK_BYTES);
+        head.write(&mut block[0].0);
+        let written = file.write_at(0, block.as_bytes()).and_then(|()| file.sync());
+        if written.is_err() {
+            let _ = self.folder.remove(name);
+        }
+        written?;
+        self.folder.rename(name, &names::segment(number))?;
+        self.folder.sync()?;
+        self.next_segment += 1;
+        Ok(Open { file, offset: BLOCK_BYTES as u64 })
+    }
+}
+
+/// Makes a file of zeros that the next segment can begin in, unless there is one: then writing changes no metadata,
+/// and a full disk shows before there is something to write.
+///
+/// # Errors
+/// What the system says.
+pub fn prepare<F: Folder>(folder: &F, segment_bytes: u64) -> io::Result<()> {
+    prepare_short(folder, segment_bytes.max(SEGMENT_BYTES_MIN))
+}
+
+/// The same for [`Writer::with_short_segments`].
+///
+/// # Errors
+/// What the system says.
+pub fn prepare_short<F: Folder>(folder: &F, segment_bytes: u64) -> io::Result<()> {
+    if folder.list()?.iter().any(|name| name == names::PREPARED) {
+        return Ok(());
+    }
+    zeros(folder, names::PREPARING, segment_bytes)?;
+    folder.rename(names::PREPARING, names::PREPARED)?;
+    folder.sync()
+}
+
+fn zeros<F: Folder>(folder: &F, name: &str, bytes: u64) -> io::Result<F::File> {
+    remove_if_there(folder, name)?;
+    let file = folder.create(name)?;
+    let filled = fill(&file, bytes);
+    if filled.is_err() {
+        // The room is better used otherwise. That it failed is what counts.
+        let _ = folder.remove(name);
+    }
+    filled.map(|()| file)
+}
+
+fn fill<F: File>(file: &F, bytes: u64) -> io::Result<()> {
+    let zeros = blocks(usize::try_from(bytes).unwrap_or(GROUP_BYTES_MAX).min(GROUP_BYTES_MAX));
+    let mut offset = 0;
+    while offset < bytes {
+        let step = usize::try_from(bytes - offset).unwrap_or(GROUP_BYTES_MAX).min(GROUP_BYTES_MAX);
+        let step = step.next_multiple_of(BLOCK_BYTES);
+        file.write_at(offset, &zeros.as_bytes()[..step])?;
+        offset += step as u64;
+    }
+    file.sync()
+}

@@ -1,0 +1,113 @@
+//! A bank's state as a row of values that can be written, and read back by [`crate::Restore`].
+//!
+//! The row is: the head; each budget followed by its books, parents before their children; each grant followed by
+//! the marks of its holds; the token keys, oldest first; the end. Only what further records, the digest, the audit
+//! and the start of a run need is in it: not what a live run keeps beside it, which ends with the run.
+
+use crate::spec::LEVELS_MAX;
+use crate::{Amount, BudgetSpec, TokenKey};
+
+/// Bytes of the marks of a page of 256 holds.
+pub const MARKS_BYTES: usize = 128;
+
+/// Where a grant is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The worker may make holds from it.
+    Open,
+    /// No more holds will be made.
+    Retired {
+        /// The latest deadline of its holds.
+        deadline_ms: u64,
+    },
+    /// It belongs to an earlier run.
+    Suspended {
+        /// Its money is free from then on.
+        until_ms: u64,
+    },
+}
+
+/// One part of a bank's state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// The first part.
+    Head {
+        /// The latest instant that the bank has seen.
+        now_ms: u64,
+        /// Longest life of an unconfirmed hold of the last run.
+        hold_ms_max: u64,
+        /// How long a confirmed hold of the last run waits to be settled.
+        billing_ms: u64,
+        /// Number that the next grant will have.
+        next_grant: u64,
+        /// Number of the last run; 0 before the first.
+        run: u32,
+    },
+    /// A budget. Its books are the next part.
+    Budget {
+        /// Its configuration.
+        spec: Box<BudgetSpec>,
+    },
+    /// The books of the budget before.
+    Books {
+        /// First instant of the day that its day lines are about; 0 before its first day.
+        day_start_ms: u64,
+        /// First instant after it.
+        day_end_ms: u64,
+        /// In the order of [`crate::Bank::LINES`].
+        lines: [Amount; 7],
+        /// What became of the money handed out on that day, in the same order; without `Free`.
+        day_lines: [Amount; 6],
+    },
+    /// A grant that is not closed.
+    Grant {
+        /// Its number.
+        grant: u64,
+        /// The budget's id.
+        budget: u64,
+        /// Who made holds from it.
+        worker: u16,
+        /// How long its confirmed holds wait to be settled.
+        billing_ms: u64,
+        /// With the worker, or suspended.
+        out: Amount,
+        /// Where it is in its life.
+        stage: Stage,
+        /// First instant of the day its spend belongs to, for the budget and then for each parent.
+        days: [u64; LEVELS_MAX],
+        /// Per billing deadline: what is confirmed and not yet settled.
+        billing: Vec<(u64, Amount)>,
+    },
+    /// What became of 256 holds of the grant before.
+    Marks {
+        /// Holds from 256 times this on.
+        page: u32,
+        /// Four bits each, low half first: 0 open, 1 confirmed, 2 settled, 3 settled over, 4 settled late,
+        /// 5 released.
+        marks: [u8; MARKS_BYTES],
+    },
+    /// A token key that is not retired.
+    Key(TokenKey),
+    /// The last part.
+    End {
+        /// How many came before.
+        parts: u64,
+        /// The digest of the state.
+        digest: u64,
+    },
+}
+
+impl Part {
+    /// What it is called in errors.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Part::Head { .. } => "the head",
+            Part::Budget { .. } => "a budget",
+            Part::Books { .. } => "books",
+            Part::Grant { .. } => "a grant",
+            Part::Marks { .. } => "marks",
+            Part::Key(_) => "a key",
+            Part::End { .. } => "the end",
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! A second reader of the records, with arithmetic of its own.
+//!
+//! It shares no code with the bank: balances are plain `i128`, a grant is what was handed out and not yet accounted
+//! for, and every record moves money between lines. What the bank and this one agree on, two programs found.
+
+use std::collections::HashMap;
+
+use ledger::{Bank, Line, Part, Record, Stage, Verdict};
+use money::Unit;
+
+/// What was found wrong is told up to so many times; all are counted.
+const TOLD_MAX: usize = 100;
+
+type Lines = [i128; 7];
+
+const fn at(line: Line) -> usize {
+    line as usize
+}
+
+/// One budget as the records tell it.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) id: u64,
+    pub(super) unit: Unit,
+    pub(super) limit: i128,
+    pub(super) lines: Lines,
+    /// What became of the money handed out on the present day.
+    pub(super) day_lines: Lines,
+    /// Settles of its own grants, not of those under it.
+    pub(super) settles: u64,
+    daily: Option<i128>,
+    day: (u64, u64),
+    /// By how much the free line may be below zero: lowered limits, and what it was at the start.
+    lowered: i128,
+    /// Itself and those above it.
+    levels: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Retired,
+    Suspended,
+}
+
+/// A grant that is not closed.
+#[derive(Clone, Debug)]
+struct Lot {
+    account: usize,
+    /// The day, on each level, that its spend belongs to.
+    days: Vec<u64>,
+    out: i128,
+    held: i128,
+    phase: Phase,
+    marks: HashMap<u32, u8>,
+}
+
+/// Marks as in a snapshot.
+const CONFIRMED: u8 = 1;
+const SETTLED: [u8; 3] = [2, 3, 4];
+const RELEASED: u8 = 5;
+
+/// All balances.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Balances {
+    pub(super) accounts: Vec<Account>,
+    by_id: HashMap<u64, usize>,
+    lots: HashMap<u64, Lot>,
+    pub(super) records: u64,
+    /// Holds that the records settle a second time.
+    pub(super) settled_twice: u64,
+    /// Grants of money that was not free.
+    pub(super) overspends: u64,
+    pub(super) wrong: u64,
+    pub(super) told: Vec<String>,
+    sequence: u64,
+}
+
+impl Balances {
+    /// The balances of a snapshot.
+    pub(super) fn of(bank: &Bank) -> Balances {
+        let mut balances = Balances::default();
+        let mut last = (0, 0);
+        bank.parts(&mut |part| match part {
+            Part::Budget { spec } => last.0 = balances.budget(&spec),
+            Part::Books { day_start_ms, day_end_ms, lines, day_lines } => {
+                let account = &mut balances.accounts[last.0];
+                account.lines = lines.map(|line| line.get().into());
+                let [purses, held, suspended, settled, over, late] =
+                    day_lines.map(|line| i128::from(line.get()));
+                account.day_lines = [0, purses, held, suspended, settled, over, late];
+                account.day = (day_start_ms, day_end_ms);
+                account.lowered = (-account.lines[at(Line::Free)]).max(0);
+            }
+            Part::Grant { grant, budget, out, stage, days, billing, .. } => {
+                last.1 = grant;
+                let Some(account) = balances.by_id.get(&budget).copied() else {
+                    return balances.tell(format!("grant {grant} of the unknown budget {budget}"));
+                };
+                let phase = match stage {
+                    Stage::Open => Phase::Open,
+                    Stage::Retired { .. } => Phase::Retired,
+                    Stage::Suspended { .. } => Phase::Suspended,
+                };
+                let held = billing.iter().map(|(_, amount)| i128::from(amount.get())).sum();
+                let (days, marks) = (days.to_vec(), HashMap::new());
+                let lot = Lot { account, days, out: out.get().into(), held, phase, marks };
+                balances.lots.insert(grant, lot);
+            }
+            Part::Marks { page, marks } => {
+                if let Some(lot) = balances.lots.get_mut(&last.1) {
+                    for (index, byte) in (0u32..).zip(marks) {
+                        for (seq, mark) in [(2 * index, byte & 0xF), (2 * index + 1, byte >> 4)] {
+                            if mark != 0 {
+                                lot.marks.insert(page * 256 + seq, mark);
+                            }
+                        }
+                    }
+                }
+            }
+            Part::Head { .. } | Part::Key(_) | Part::End { .. } => {}
+        });
+        balances
+    }
+
+    /// Takes the next record.
+    pub(super) fn take(&mut self, sequence: u64, record: &Record) {
+        self.sequence = sequence;
+        self.records += 1;
+        match record {
+            Record::RunStarted { .. } => self.run_started(),
+            Record::Budget { spec } => {
+                self.budget(spec);
+            }
+            Record::DayRolled { id, start_ms, end_ms } => self.day(*id, *start_ms, *end_ms),
+            Record::Granted { grant, budget, amount, .. } => {
+                self.granted(*grant, *budget, amount.get().into());
+            }
+            Record::Returned { grant, amount } => self.returned(*grant, amount.get().into()),
+            Record::Resolved { .. } => self.resolved(record),
+            Record::BillingLapsed { grant, amount, .. } => {
+                let amount = i128::from(amount.get());
+                self.with(*grant, |lot| lot.held -= amount);
+                self.shift(*grant, Line::Held, Line::Free, amount);
+            }
+            Record::Retired { grant, .. } => self.with(*grant, |lot| lot.phase = Phase::Retired),
+            Record::Resumed { grant, amount } => {
+                self.returned(*grant, amount.get().into());
+                self.with(*grant, |lot| lot.phase = Phase::Retired);
+            }
+            Record::GrantClosed { grant } => match self.lots.remove(grant) {
+                Some(lot) if lot.out == 0 && lot.held == 0 => {}
+                _ => self.tell(format!("grant {grant} is closed with money in it, or not known")),
+            },
+            Record::Suspended { grant, amount, .. } => {
+                let out = self.lots.get(grant).map(|lot| lot.out);
+                if out != Some(amount.get().into()) {
+                    self.tell(format!("grant {grant} has {out:?} out, the trail says {amount:?}"));
+                }
+            }
+            Record::BudgetEnded { .. }
+            | Record::KeyAdded { .. }
+            | Record::KeyRetired { .. }
+            | Record::Operator { .. } => {}
+        }
+    }
+
+    fn tell(&mut self, text: String) {
+        self.wrong += 1;
+        if self.told.len() < TOLD_MAX {
+            self.told.push(format!("record {}: {text}", self.sequence));
+        }
+    }
+
+    fn with(&mut self, grant: u64, change: impl FnOnce(&mut Lot)) {
+        match self.lots.get_mut(&grant) {
+            Some(lot) => change(lot),
+            None => self.tell(format!("grant {grant} is not known")),
+        }
+    }
+
+    fn budget(&mut self, spec: &ledger::BudgetSpec) -> usize {
+        let (limit, daily) = (i128::from(spec.limit.get()), spec.daily.map(|d| d.get().into()));
+        if let Some(index) = self.by_id.get(&spec.id).copied() {
+            let account = &mut self.accounts[index];
+            account.lowered += (account.limit - limit).max(0);
+            account.lines[at(Line::Free)] += limit - account.limit;
+            (account.limit, account.daily) = (limit, daily);
+            return index;
+        }
+        let index = self.accounts.len();
+        let above = spec.parent.and_then(|parent| self.by_id.get(&parent).copied());
+        let above = above.map(|parent| self.accounts[parent].levels.clone()).unwrap_or_default();
+        let mut lines = [0; 7];
+        lines[at(Line::Free)] = limit;
+        self.accounts.push(Account {
+            id: spec.id,
+            unit: spec.unit,
+            limit,
+            lines,
+            day_lines: [0; 7],
+            settles: 0,
+            daily,
+            day: (0, 0),
+            lowered: 0,
+            levels: std::iter::once(index).chain(above).collect(),
+        });
+        self.by_id.insert(spec.id, index);
+        index
+    }
+
+    fn day(&mut self, id: u64, start_ms: u64, end_ms: u64) {
+        let Some(index) = self.by_id.get(&id).copied() else {
+            return self.tell(format!("budget {id} is not known"));
+        };
+        let account = &mut self.accounts[index];
+        if start_ms >= account.day.1 {
+            account.day_lines = [0; 7];
+        }
+        account.day = (start_ms, end_ms);
+    }
+
+    fn run_started(&mut self) {
+        let over = |lot: &Lot| match lot.phase {
+            Phase::Open => true,
+            Phase::Retired => lot.out > 0,
+            Phase::Suspended => false,
+        };
+        let lots: Vec<(u64, i128)> =
+            self.lots.iter().filter(|(_, lot)| over(lot)).map(|(n, lot)| (*n, lot.out)).collect();
+        for (grant, out) in lots {
+            self.shift(grant, Line::Purses, Line::Suspended, out);
+            self.with(grant, |lot| lot.phase = Phase::Suspended);
+        }
+    }
+
+    fn granted(&mut self, grant: u64, budget: u64, amount: i128) {
+        let Some(account) = self.by_id.get(&budget).copied() else {
+            return self.tell(format!("grant {grant} of the unknown budget {budget}"));
+        };
+        let accounts = &self.accounts;
+        let lot = self.lots.entry(grant).or_insert_with(|| {
+            let days =
+                accounts[account].levels.iter().map(|level| accounts[*level].day.0).collect();
+            Lot { account, days, out: 0, held: 0, phase: Phase::Open, marks: HashMap::new() }
+        });
+        lot.out += amount;
+        self.shift(grant, Line::Free, Line::Purses, amount);
+        let beyond = |account: &Account| {
+            let used: i128 = account.day_lines.iter().sum();
+            account.lines[at(Line::Free)] < 0 || account.daily.is_some_and(|daily| used > daily)
+        };
+        let levels = self.accounts[account].levels.clone();
+        let beyond = levels.into_iter().find(|level| beyond(&self.accounts[*level]));
+        if let Some(level) = beyond.filter(|_| amount > 0) {
+            self.overspends += 1;
+            let id = self.accounts[level].id;
+            self.tell(format!("grant {grant} took {amount} that budget {id} did not have"));
+        }
+    }
+
+    fn returned(&mut self, grant: u64, amount: i128) {
+        let from = self.line_out(grant);
+        self.with(grant, |lot| lot.out -= amount);
+        self.shift(grant, from, Line::Free, amount);
+    }
+
+    /// The line that a grant's unaccounted money stands on.
+    fn line_out(&self, grant: u64) -> Line {
+        let suspended = |lot: &Lot| lot.phase == Phase::Suspended;
+        if self.lots.get(&grant).is_some_and(suspended) { Line::Suspended } else { Line::Purses }
+    }
+
+    fn resolved(&mut self, record: &Record) {
+        let Record::Resolved { hold, verdict, amount, .. } = record else { return };
+        let (grant, amount) = (hold.grant, i128::from(amount.get()));
+        let held = i128::from(hold.amount.get());
+        let Some(lot) = self.lots.get_mut(&grant) else {
+            return self.tell(format!("grant {grant} is not known"));
+        };
+        let account = lot.account;
+        let before = lot.marks.get(&hold.seq).copied().unwrap_or(0);
+        let mark = match verdict {
+            Verdict::Confirmed => CONFIRMED,
+            Verdict::Released => RELEASED,
+            Verdict::Settled => SETTLED[0],
+            Verdict::SettledOver => SETTLED[1],
+            _ => SETTLED[2],
+        };
+        lot.marks.insert(hold.seq, mark);
+        if SETTLED.contains(&mark) {
+            self.accounts[account].settles += 1;
+            if SETTLED.contains(&before) {
+                self.settled_twice += 1;
+                self.tell(format!("grant {grant}, hold {}: settled twice", hold.seq));
+            }
+        }
+        if mark == SETTLED[2] {
+            return self.shift(grant, Line::Free, Line::Late, amount);
+        }
+        let from = if before == CONFIRMED { Line::Held } else { self.line_out(grant) };
+        self.with(grant, |lot| match before {
+            CONFIRMED => lot.held -= held,
+            _ => lot.out -= held,
+        });
+        match mark {
+            CONFIRMED => {
+                self.with(grant, |lot| lot.held += held);
+                self.shift(grant, from, Line::Held, held);
+            }
+            RELEASED => self.shift(grant, from, Line::Free, held),
+            _ => {
+                let within = amount.min(held);
+                self.shift(grant, from, Line::Settled, within);
+                self.shift(grant, from, Line::Free, held - within);
+                self.shift(grant, Line::Free, Line::OverSettled, amount - within);
+            }
+        }
+    }
+
+    /// Moves money of a grant on every level, and in the days it was handed out on.
+    fn shift(&mut self, grant: u64, from: Line, to: Line, amount: i128) {
+        let Some(lot) = self.lots.get(&grant) else { return };
+        let levels =
+            self.accounts[lot.account].levels.iter().copied().zip(lot.days.iter().copied());
+        let levels: Vec<(usize, u64)> = levels.collect();
+        let negative = lot.out < 0 || lot.held < 0;
+        for (level, day_ms) in levels {
+            let account = &mut self.accounts[level];
+            account.lines[at(from)] -= amount;
+            account.lines[at(to)] += amount;
+            if day_ms == account.day.0 {
+                account.day_lines[at(from)] -= amount;
+                account.day_lines[at(to)] += amount;
+                account.day_lines[at(Line::Free)] = 0;
+            }
+            if from != Line::Free && account.lines[at(from)] < 0 {
+                let (id, have) = (account.id, account.lines[at(from)]);
+                self.tell(format!("budget {id}: {from:?} is {have}"));
+            }
+        }
+        if negative {
+            self.tell(format!("grant {grant} gave more than it had"));
+        }
+    }
+}
+
+impl Account {
+    pub(super) fn line(&self, line: Line) -> i128 {
+        self.lines[at(line)]
+    }
+
+    /// Has it no parent?
+    pub(super) fn is_top(&self) -> bool {
+        self.levels.len() == 1
+    }
+
+    /// By how much more than its limit is out or spent that neither debts nor a lowered limit explain.
+    pub(super) fn unexplained(&self) -> i128 {
+        let debts = self.line(Line::OverSettled) + self.line(Line::Late);
+        (-self.line(Line::Free) - debts - self.lowered).max(0)
+    }
+
+    /// The lines that differ from the books of a bank: name, here, there.
+    pub(super) fn differences(&self, bank: &Bank, slot: u32) -> Vec<(String, i128, i128)> {
+        let books = bank.books(slot);
+        let mut all = vec![("limit".to_string(), self.limit, i128::from(books.limit().get()))];
+        for line in Bank::LINES {
+            let name = format!("{line:?}").to_lowercase();
+            all.push((name.clone(), self.line(line), books.line(line).get().into()));
+            let there = i128::from(bank.day_line(slot, line).get());
+            all.push((format!("day {name}"), self.day_lines[at(line)], there));
+        }
+        all.retain(|(_, here, there)| here != there);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Amount, Door, Hold, Options, Origin};
+
+    fn spec() -> ledger::BudgetSpec {
+        ledger::BudgetSpec {
+            id: 7,
+            unit: Unit::parse("USD").unwrap(),
+            limit: Amount::new(100),
+            daily: None,
+            start: money::Instant::EPOCH,
+            end: money::Instant::MAX,
+            zone: money::Zone::utc(),
+            status: ledger::Status::Active,
+            parent: None,
+            late_reserve_bp: 0,
+        }
+    }
+
+    fn granted(amount: i64) -> Record {
+        Record::Granted { grant: 1, budget: 7, worker: 0, amount: Amount::new(amount), at_ms: 1 }
+    }
+
+    fn settled(verdict: Verdict, amount: i64) -> Record {
+        let hold = Hold { grant: 1, seq: 9, node: 1, deadline_ms: 50, amount: Amount::new(10) };
+        let origin = Origin { door: Door::Batch, request_id: 0 };
+        Record::Resolved { hold, verdict, amount: Amount::new(amount), at_ms: 2, origin }
+    }
+
+    fn balances(records: &[Record]) -> Balances {
+        let mut balances = Balances::default();
+        balances.take(1, &Record::Budget { spec: Box::new(spec()) });
+        for (sequence, record) in (2..).zip(records) {
+            balances.take(sequence, record);
+        }
+        balances
+    }
+
+    #[test]
+    fn settles_are_split_and_agree_with_the_bank() {
+        let records = [granted(60), settled(Verdict::SettledOver, 15)];
+        let balances = balances(&records);
+        assert_eq!(balances.told, Vec::<String>::new());
+        let account = &balances.accounts[0];
+        assert_eq!(account.lines, [35, 50, 0, 0, 10, 5, 0]);
+
+        let mut bank = Bank::new(Options::default());
+        bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
+        bank.replay_all(&records).unwrap();
+        assert_eq!(account.differences(&bank, 0), []);
+        bank.replay(&granted(1)).unwrap();
+        let names: Vec<String> = account.differences(&bank, 0).into_iter().map(|d| d.0).collect();
+        assert_eq!(names, ["free", "purses", "day purses"]);
+        let again = Balances::of(&bank);
+        assert_eq!(again.accounts[0].differences(&bank, 0), [], "from a snapshot's parts");
+    }
+
+    #[test]
+    fn a_second_settle_of_a_hold_is_found() {
+        let twice = [granted(60), settled(Verdict::Settled, 5), settled(Verdict::Settled, 5)];
+        let found = balances(&twice);
+        assert_eq!((found.settled_twice, found.wrong), (1, 1));
+        assert!(found.told[0].contains("hold 9: settled twice"), "{:?}", found.told);
+    }
+
+    #[test]
+    fn money_that_is_not_there_is_found() {
+        let found = balances(&[granted(101)]);
+        assert_eq!((found.overspends, found.accounts[0].unexplained()), (1, 1));
+        let found = balances(&[settled(Verdict::Settled, 5)]);
+        assert!(found.told[0].contains("grant 1 is not known"), "{:?}", found.told);
+        let found = balances(&[granted(5), settled(Verdict::Settled, 5)]);
+        assert!(found.wrong > 0, "a hold larger than its grant");
+        let late = [granted(100), settled(Verdict::SettledLate, 30)];
+        assert_eq!(balances(&late).accounts[0].unexplained(), 0, "a debt explains it");
+    }
+}

@@ -1,0 +1,510 @@
+//! `weir journal export`: every settlement of a period, for finance, and totals that reconcile with the balances.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use ledger::{Bank, Record};
+use ledger_journal::{Fault, Start, segment_head};
+use money::{Instant, Unit, Zone, day_at};
+use serde_json::Value;
+
+use super::text::{self, Fields, Spent};
+use super::trail::{Folder, Known, beside};
+use super::{JournalError, Outcome, Progress, Where};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    place: Where,
+    /// First instant: RFC 3339 (2026-11-01T00:00:00Z), or a date, whose first instant is meant.
+    #[arg(long, value_name = "TIME")]
+    from: When,
+    /// First instant after the period, written alike.
+    #[arg(long, value_name = "TIME")]
+    to: When,
+    /// IANA time zone that dates are in.
+    #[arg(long, value_name = "NAME", default_value = "UTC", value_parser = zone)]
+    zone: Zone,
+    /// One JSON object a line, or CSV with a line of names.
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Into this file, which is there when it is whole; otherwise to standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Totals of each budget, as CSV, into this file; for --format csv.
+    #[arg(long, value_name = "FILE")]
+    totals: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Jsonl,
+    Csv,
+}
+
+/// An instant, or a date of a time zone that is not known yet.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Instant(Instant),
+    /// Noon of the date in UTC.
+    Date(Instant),
+}
+
+impl std::str::FromStr for When {
+    type Err = String;
+    fn from_str(text: &str) -> Result<When, String> {
+        if text.len() == "2026-11-01".len() {
+            let noon = Instant::parse(&format!("{text}T12:00:00Z"));
+            return noon.map(When::Date).map_err(|error| error.to_string());
+        }
+        let instant = Instant::parse(text).map(When::Instant);
+        instant.map_err(|error| format!("{error}; or a date as 2026-11-01"))
+    }
+}
+
+fn zone(name: &str) -> Result<Zone, String> {
+    Zone::parse(name).map_err(|error| error.to_string())
+}
+
+impl When {
+    fn instant(self, zone: &Zone) -> Instant {
+        match self {
+            When::Instant(instant) => instant,
+            When::Date(noon) => {
+                let offset_ms = zone.offset_at(noon).offset_ms;
+                let local = noon.ms().checked_add_signed(-offset_ms).unwrap_or(0);
+                day_at(Instant::from_ms(local), zone).start
+            }
+        }
+    }
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+    let (from, to) = (args.from.instant(&args.zone), args.to.instant(&args.zone));
+    if from >= to {
+        return Err(JournalError::Usage(format!("--from ({from}) must be before --to ({to})")));
+    }
+    if args.totals.is_some() && args.format == Format::Jsonl {
+        let text = "--totals is for --format csv; with jsonl the totals are the last lines";
+        return Err(JournalError::Usage(text.into()));
+    }
+    let folder = args.place.folder()?;
+    let Some(path) = &args.out else {
+        let sheet = Sheet::new(args.format, out, &text::SETTLEMENT);
+        let mut sheet = sheet.map_err(|source| unwritten(Path::new("standard output"), source))?;
+        let export = Export::read(&folder, from, to, &mut sheet)?;
+        // A reader that went away (`| head`) is no failure.
+        let _ = sheet.end(&export);
+        return finish(args, &folder, &export, None);
+    };
+    let temporary = beside(path, ".tmp");
+    match write(args, &folder, (from, to), &temporary) {
+        Ok(export) => finish(args, &folder, &export, Some((&temporary, path))),
+        Err(error) => {
+            let _ = fs::remove_file(&temporary);
+            Err(error)
+        }
+    }
+}
+
+fn unwritten(path: &Path, source: io::Error) -> JournalError {
+    JournalError::Write { path: path.to_path_buf(), source }
+}
+
+/// Writes the whole export into a file and seals it.
+fn write(
+    args: &Args,
+    folder: &Folder,
+    (from, to): (Instant, Instant),
+    path: &Path,
+) -> Result<Export, JournalError> {
+    let failed = |source| unwritten(path, source);
+    let file = File::create(path).map_err(failed)?;
+    let mut sheet = Sheet::new(args.format, file, &text::SETTLEMENT).map_err(failed)?;
+    let export = Export::read(folder, from, to, &mut sheet)?;
+    sheet.end(&export).and_then(|file| file.sync_all()).map_err(failed)?;
+    Ok(export)
+}
+
+/// Totals, the last word, and the file in its place: under another name if it does not reconcile.
+fn finish(
+    args: &Args,
+    folder: &Folder,
+    export: &Export,
+    file: Option<(&Path, &Path)>,
+) -> Result<Outcome, JournalError> {
+    export.say_sums();
+    if let Some(path) = &args.totals {
+        export.write_totals(path)?;
+    }
+    let mut complaints = export.complaints(folder);
+    if let Some((temporary, path)) = file {
+        let name =
+            if export.reconciles() { path.to_path_buf() } else { beside(path, ".unreconciled") };
+        fs::rename(temporary, &name).map_err(|source| unwritten(&name, source))?;
+        if name != path {
+            complaints.push(format!("it was written to {}", name.display()));
+        }
+    }
+    let mut errors = io::stderr().lock();
+    let _ = writeln!(
+        errors,
+        "{} settlements from {} to {}: {}",
+        export.count,
+        export.from,
+        export.to,
+        if export.reconciles() { "reconciled with the books" } else { "NOT RECONCILED" }
+    );
+    for complaint in &complaints {
+        let _ = writeln!(errors, "{complaint}");
+    }
+    Ok(if complaints.is_empty() { Outcome::Well } else { Outcome::Bad })
+}
+
+/// What of one budget.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// Of its own grants, within the period.
+    count: u64,
+    spent: Spent,
+    /// These include the budgets under it, as its books do. Spent before the period:
+    opening: i128,
+    /// Within it.
+    exported: i128,
+    /// From its end on.
+    after: i128,
+    /// Spent in all, as the replayed books say.
+    books: i128,
+}
+
+impl Line {
+    /// What the books say was spent up to the end of the period.
+    fn closing(&self) -> i128 {
+        self.books - self.after
+    }
+
+    fn reconciles(&self) -> bool {
+        self.opening + self.exported == self.closing()
+    }
+}
+
+/// Names of the columns of totals.
+const TOTAL: [&str; 11] = [
+    "budget",
+    "parent",
+    "unit",
+    "settlements",
+    "settled",
+    "over_settled",
+    "late",
+    "opening_with_children",
+    "exported_with_children",
+    "closing_with_children",
+    "reconciles",
+];
+
+/// What was exported.
+struct Export {
+    from: Instant,
+    to: Instant,
+    known: Known,
+    lines: BTreeMap<u64, Line>,
+    count: u64,
+    /// Settlements of grants that no kept record tells the budget of.
+    unknown: u64,
+    first: Option<u64>,
+    last: Option<u64>,
+    /// When the oldest record that is kept was written, if records before it are gone.
+    removed_before: Option<Instant>,
+}
+
+impl Export {
+    fn read<W: Write>(
+        folder: &Folder,
+        from: Instant,
+        to: Instant,
+        sheet: &mut Sheet<W>,
+    ) -> Result<Export, JournalError> {
+        let (base, known) = (folder.base()?, folder.known()?);
+        let early = folder.early(&base)?;
+        let removed_before = removed_before(folder)?;
+        let mut export = Export {
+            from,
+            to,
+            known,
+            lines: BTreeMap::new(),
+            count: 0,
+            unknown: 0,
+            first: None,
+            last: None,
+            removed_before,
+        };
+        let (start, mut bank) = (base.start, base.bank);
+        for (id, spent) in spent(&bank) {
+            export.lines.entry(id).or_default().opening = spent;
+        }
+        let mut progress = Progress::new();
+        if let Some(early) = early {
+            export.walk(folder, early, sheet, &mut progress, None)?;
+        }
+        export.walk(folder, start, sheet, &mut progress, Some(&mut bank))?;
+        for (id, spent) in spent(&bank) {
+            export.lines.entry(id).or_default().books = spent;
+        }
+        Ok(export)
+    }
+
+    fn walk<W: Write>(
+        &mut self,
+        folder: &Folder,
+        start: Start,
+        sheet: &mut Sheet<W>,
+        progress: &mut Progress,
+        mut bank: Option<&mut Bank>,
+    ) -> Result<(), JournalError> {
+        let mut written = Ok(());
+        folder.walk(start, &mut |place, record| {
+            progress.count();
+            self.known.take(&record);
+            let replayed = bank.as_mut().map_or(Ok(()), |bank| bank.replay(&record));
+            replayed.map_err(|error| Fault::Replay(error.to_string()))?;
+            let Some(fields) = self.take(place.at.sequence, &record, bank.is_some()) else {
+                return Ok(());
+            };
+            written = sheet.row("settlement", fields);
+            written.as_ref().map_err(|_| Fault::Stopped).copied()
+        })?;
+        written.map_err(|source| JournalError::Write { path: "the export".into(), source })
+    }
+
+    /// Counts a settlement; returns its fields if it is in the period. `replayed`: the bank has it, too.
+    fn take(&mut self, sequence: u64, record: &Record, replayed: bool) -> Option<Fields> {
+        let (spent, Record::Resolved { hold, at_ms, .. }) = (Spent::of(record)?, record) else {
+            return None;
+        };
+        let (amount, budget) = (spent.total(), self.known.budget_of(hold.grant));
+        let inside = (self.from.ms()..self.to.ms()).contains(at_ms);
+        for id in budget.into_iter().flat_map(|id| self.known.chain(id).collect::<Vec<_>>()) {
+            let line = self.lines.entry(id).or_default();
+            // The books that counting begins with hold the spend of earlier records, whatever their time.
+            match (replayed, *at_ms < self.from.ms()) {
+                (true, true) => line.opening += amount,
+                (false, false) => line.opening -= amount,
+                _ => {}
+            }
+            line.exported += if inside { amount } else { 0 };
+            line.after += if *at_ms >= self.to.ms() { amount } else { 0 };
+        }
+        if !inside {
+            return None;
+        }
+        match budget {
+            Some(id) => self.lines.entry(id).or_default().take(&spent),
+            None => self.unknown += 1,
+        }
+        self.count += 1;
+        self.first = self.first.or(Some(sequence));
+        self.last = Some(sequence);
+        text::settlement(sequence, record, &self.known)
+    }
+
+    fn reconciles(&self) -> bool {
+        self.unknown == 0 && self.lines.values().all(Line::reconciles)
+    }
+
+    fn complete(&self) -> bool {
+        self.removed_before.is_none_or(|removed| removed <= self.from)
+    }
+
+    /// What is not as finance needs it.
+    fn complaints(&self, folder: &Folder) -> Vec<String> {
+        let mut all = Vec::new();
+        if let Some(removed) = self.removed_before.filter(|_| !self.complete()) {
+            all.push(format!(
+                "NOT THE WHOLE PERIOD: records before {removed} were removed by the retention (journal.keep_bytes_max, \
+                 journal.keep_days_max); restore {} of an older backup into a folder of its own and export from there, \
+                 and keep more",
+                folder.path.display()
+            ));
+        }
+        if self.unknown > 0 {
+            all.push(format!(
+                "{} settlements are of grants whose budget stood in records that the retention removed; they are \
+                 exported without a budget and are in no total",
+                self.unknown
+            ));
+        }
+        for (id, line) in self.lines.iter().filter(|(_, line)| !line.reconciles()) {
+            let money = |value| text::amount(self.known.unit_of(*id), value);
+            all.push(format!(
+                "budget {id} does not reconcile: opening {} + exported {} is not closing {}; run `weir journal audit`",
+                money(line.opening),
+                money(line.exported),
+                money(line.closing())
+            ));
+        }
+        all
+    }
+
+    /// A row for each budget that something was spent of.
+    fn totals(&self) -> impl Iterator<Item = Fields> {
+        let moved = |line: &Line| line.opening != 0 || line.exported != 0 || !line.reconciles();
+        let rows = self.lines.iter().filter(move |(_, line)| line.count > 0 || moved(line));
+        rows.map(|(id, line)| {
+            let unit = self.known.unit_of(*id);
+            let money = |value: i128| Value::from(text::amount(unit, value));
+            let parent = self.known.budgets.get(id).and_then(|named| named.parent);
+            let values: [Value; 11] = [
+                (*id).into(),
+                parent.into(),
+                unit.map(|unit| unit.to_string()).into(),
+                line.count.into(),
+                money(line.spent.settled),
+                money(line.spent.over),
+                money(line.spent.late),
+                money(line.opening),
+                money(line.exported),
+                money(line.closing()),
+                line.reconciles().into(),
+            ];
+            TOTAL.into_iter().zip(values).collect()
+        })
+    }
+
+    fn summary(&self) -> Fields {
+        vec![
+            ("from", self.from.to_string().into()),
+            ("to", self.to.to_string().into()),
+            ("settlements", self.count.into()),
+            ("first_sequence", self.first.into()),
+            ("last_sequence", self.last.into()),
+            ("whole_period", self.complete().into()),
+            ("without_budget", self.unknown.into()),
+            ("reconciles", self.reconciles().into()),
+        ]
+    }
+
+    /// Sums over all budgets of a unit, for people.
+    fn say_sums(&self) {
+        let mut sums: BTreeMap<String, (Option<Unit>, u64, Spent)> = BTreeMap::new();
+        for (id, line) in &self.lines {
+            let unit = self.known.unit_of(*id);
+            let name = unit.map_or("unknown unit".to_string(), |unit| unit.to_string());
+            let (_, count, spent) = sums.entry(name).or_insert((unit, 0, Spent::default()));
+            *count += line.count;
+            spent.settled += line.spent.settled;
+            spent.over += line.spent.over;
+            spent.late += line.spent.late;
+        }
+        let mut errors = io::stderr().lock();
+        for (name, (unit, count, spent)) in sums {
+            let money = |value| text::amount(unit, value);
+            let (settled, over, late) =
+                (money(spent.settled), money(spent.over), money(spent.late));
+            let _ = writeln!(
+                errors,
+                "{name}: {count} settlements, settled {settled}, over_settled {over}, late {late}"
+            );
+        }
+    }
+
+    /// The totals of a CSV export, a line a budget.
+    fn write_totals(&self, path: &Path) -> Result<(), JournalError> {
+        let (failed, temporary) = (|source| unwritten(path, source), beside(path, ".tmp"));
+        let file = File::create(&temporary).map_err(failed)?;
+        let mut sheet = Sheet::new(Format::Csv, file, &TOTAL).map_err(failed)?;
+        self.totals().try_for_each(|row| sheet.row("total", row)).map_err(failed)?;
+        let file = sheet.into_inner().map_err(failed)?;
+        file.sync_all().and_then(|()| fs::rename(&temporary, path)).map_err(failed)
+    }
+}
+
+impl Line {
+    fn take(&mut self, spent: &Spent) {
+        self.count += 1;
+        self.spent.settled += spent.settled;
+        self.spent.over += spent.over;
+        self.spent.late += spent.late;
+    }
+}
+
+/// What each budget has spent.
+fn spent(bank: &Bank) -> impl Iterator<Item = (u64, i128)> {
+    bank.slots_from(0).map(|(id, slot)| (id, bank.books(slot).spent().get().into()))
+}
+
+fn removed_before(folder: &Folder) -> Result<Option<Instant>, JournalError> {
+    let Some(first) = folder.segments()?.first().copied() else { return Ok(None) };
+    let head = segment_head(&folder.disk, first).map_err(|error| folder.failed(error))?;
+    Ok((head.position.sequence > 1).then(|| Instant::from_ms(head.at_ms)))
+}
+
+/// Rows on their way out.
+enum Sheet<W: Write> {
+    Jsonl(BufWriter<W>),
+    /// It has a buffer of its own.
+    Csv(Box<csv::Writer<W>>),
+}
+
+impl<W: Write> Sheet<W> {
+    fn new(format: Format, out: W, header: &[&str]) -> io::Result<Sheet<W>> {
+        if format == Format::Jsonl {
+            return Ok(Sheet::Jsonl(BufWriter::new(out)));
+        }
+        let mut csv = csv::Writer::from_writer(out);
+        csv.write_record(header)?;
+        Ok(Sheet::Csv(Box::new(csv)))
+    }
+
+    fn row(&mut self, kind: &str, fields: Fields) -> io::Result<()> {
+        match self {
+            Sheet::Jsonl(out) => {
+                let mut all: Fields = vec![("kind", kind.into())];
+                all.extend(fields);
+                writeln!(out, "{}", text::json(&all))
+            }
+            Sheet::Csv(csv) => {
+                Ok(csv.write_record(fields.iter().map(|(_, value)| text::plain(value)))?)
+            }
+        }
+    }
+
+    /// In JSON lines the totals and the summary are the last ones.
+    fn end(mut self, export: &Export) -> io::Result<W> {
+        if let Sheet::Jsonl(_) = self {
+            export.totals().try_for_each(|row| self.row("total", row))?;
+            self.row("summary", export.summary())?;
+        }
+        self.into_inner()
+    }
+
+    fn into_inner(self) -> io::Result<W> {
+        match self {
+            Sheet::Jsonl(out) => out.into_inner().map_err(io::IntoInnerError::into_error),
+            Sheet::Csv(csv) => csv.into_inner().map_err(|error| error.into_error()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(text: &str, zone: &str) -> String {
+        text.parse::<When>().unwrap().instant(&Zone::parse(zone).unwrap()).to_string()
+    }
+
+    #[test]
+    fn dates_begin_in_their_zone() {
+        assert_eq!(start("2026-11-01", "UTC"), "2026-11-01T00:00:00Z");
+        assert_eq!(start("2026-11-01", "Pacific/Kiritimati"), "2026-10-31T10:00:00Z");
+        assert_eq!(start("2026-11-01", "Pacific/Pago_Pago"), "2026-11-01T11:00:00Z");
+        assert_eq!(start("2026-03-29", "Europe/Paris"), "2026-03-28T23:00:00Z");
+        assert_eq!(start("2026-11-01T05:00:00+01:00", "Asia/Tokyo"), "2026-11-01T04:00:00Z");
+        assert!("2026-13-01".parse::<When>().is_err());
+        assert!("yesterday".parse::<When>().unwrap_err().contains("2026-11-01"));
+    }
+}

@@ -1,0 +1,100 @@
+//! `weir journal inspect`: records, one a line.
+
+use std::io::Write;
+
+use clap::builder::PossibleValuesParser;
+use ledger_journal::{Fault, Start};
+
+use super::text::{self, Fields, TYPES};
+use super::{JournalError, Outcome, Where};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    place: Where,
+    /// From this record on.
+    #[arg(long, value_name = "SEQ")]
+    from: Option<u64>,
+    /// Up to and with this record.
+    #[arg(long, value_name = "SEQ")]
+    to: Option<u64>,
+    /// Only what is about this budget.
+    #[arg(long, value_name = "ID")]
+    budget: Option<u64>,
+    /// Only what is about this grant.
+    #[arg(long, value_name = "N")]
+    grant: Option<u64>,
+    /// Only records of these types, with commas between them.
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]
+    types: Vec<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// As JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+    let (from, to) = (args.from.unwrap_or(0), args.to.unwrap_or(u64::MAX));
+    if from > to {
+        return Err(JournalError::Usage(format!("--from {from} is after --to {to}")));
+    }
+    let folder = args.place.folder()?;
+    // What a grant or a unit is called stands in earlier records, so all that are kept are read.
+    let mut known = folder.known()?;
+    let first = folder.segments()?.first().copied().unwrap_or(1);
+    let (mut left, mut out) = (args.limit.unwrap_or(u64::MAX), std::io::BufWriter::new(out));
+    let start = Start { segment: first, position: None, until: None };
+    folder.walk(start, &mut |place, record| {
+        let sequence = place.at.sequence;
+        if sequence > to || left == 0 {
+            return Err(Fault::Stopped);
+        }
+        known.take(&record);
+        let kind = text::type_of(&record);
+        let wanted = sequence >= from
+            && (args.types.is_empty() || args.types.iter().any(|wanted| wanted == kind))
+            && args.grant.is_none_or(|grant| text::grant_of(&record) == Some(grant))
+            && args.budget.is_none_or(|id| text::budget_of(&record, &known) == Some(id));
+        if !wanted {
+            return Ok(());
+        }
+        left -= 1;
+        let fields = text::fields(&record, &known);
+        let line = if args.json {
+            json(sequence, place.at.at_ms, kind, fields)
+        } else {
+            human(sequence, place.at.at_ms, kind, &fields)
+        };
+        // A reader that went away (`| head`) has seen enough.
+        writeln!(out, "{line}").map_err(|_| Fault::Stopped)
+    })?;
+    let _ = out.flush();
+    Ok(Outcome::Well)
+}
+
+fn json(sequence: u64, at_ms: u64, kind: &str, fields: Fields) -> String {
+    let mut all: Fields = vec![
+        ("sequence", sequence.into()),
+        ("gathered", text::time(at_ms).into()),
+        ("type", kind.into()),
+    ];
+    all.extend(fields);
+    text::json(&all)
+}
+
+fn human(sequence: u64, at_ms: u64, kind: &str, fields: &Fields) -> String {
+    let said = fields.iter().filter(|(_, value)| !value.is_null());
+    let said: Vec<String> = said.map(|(key, value)| format!("{key}={}", shown(value))).collect();
+    format!("{sequence:>10}  {:<24}  {kind:<14}  {}", text::time(at_ms), said.join(" "))
+}
+
+/// Texts with spaces in quotes; the rest plain.
+fn shown(value: &serde_json::Value) -> String {
+    let plain = text::plain(value);
+    if plain.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return value.to_string();
+    }
+    plain
+}

@@ -1,0 +1,323 @@
+//! Records as lines for people and as JSON.
+
+use ledger::{Amount, BudgetSpec, Door, Record, Status, Verdict};
+use money::{Instant, Unit};
+use serde_json::Value;
+
+use super::trail::Known;
+
+/// What records are called.
+pub(super) const TYPES: [&str; 19] = [
+    "run_started",
+    "budget",
+    "budget_ended",
+    "day_rolled",
+    "granted",
+    "returned",
+    "confirmed",
+    "settled",
+    "settled_over",
+    "settled_late",
+    "released",
+    "billing_lapsed",
+    "retired",
+    "suspended",
+    "resumed",
+    "grant_closed",
+    "key_added",
+    "key_retired",
+    "operator",
+];
+
+/// The type of a record, one of [`TYPES`].
+pub(super) fn type_of(record: &Record) -> &'static str {
+    match record {
+        Record::RunStarted { .. } => "run_started",
+        Record::Budget { .. } => "budget",
+        Record::BudgetEnded { .. } => "budget_ended",
+        Record::DayRolled { .. } => "day_rolled",
+        Record::Granted { .. } => "granted",
+        Record::Returned { .. } => "returned",
+        Record::Resolved { verdict, .. } => verdict.name(),
+        Record::BillingLapsed { .. } => "billing_lapsed",
+        Record::Retired { .. } => "retired",
+        Record::Suspended { .. } => "suspended",
+        Record::Resumed { .. } => "resumed",
+        Record::GrantClosed { .. } => "grant_closed",
+        Record::KeyAdded { .. } => "key_added",
+        Record::KeyRetired { .. } => "key_retired",
+        Record::Operator { .. } => "operator",
+    }
+}
+
+/// The grant that a record is about.
+pub(super) fn grant_of(record: &Record) -> Option<u64> {
+    match record {
+        Record::Granted { grant, .. }
+        | Record::Returned { grant, .. }
+        | Record::BillingLapsed { grant, .. }
+        | Record::Retired { grant, .. }
+        | Record::Suspended { grant, .. }
+        | Record::Resumed { grant, .. }
+        | Record::GrantClosed { grant } => Some(*grant),
+        Record::Resolved { hold, .. } => Some(hold.grant),
+        _ => None,
+    }
+}
+
+/// The budget that a record is about, where that is known.
+pub(super) fn budget_of(record: &Record, known: &Known) -> Option<u64> {
+    match record {
+        Record::Budget { spec } => Some(spec.id),
+        Record::BudgetEnded { id } | Record::DayRolled { id, .. } => Some(*id),
+        Record::Granted { budget, .. } => Some(*budget),
+        other => known.budget_of(grant_of(other)?),
+    }
+}
+
+/// Named values in the order they are shown.
+pub(super) type Fields = Vec<(&'static str, Value)>;
+
+/// One JSON object, its fields in order.
+pub(super) fn json(fields: &Fields) -> String {
+    let pairs: Vec<String> =
+        fields.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+/// A value without quotes; nothing for null.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// RFC 3339, UTC.
+pub(super) fn time(at_ms: u64) -> String {
+    Instant::from_ms(at_ms).to_string()
+}
+
+/// An amount as decimal text; in base units where the unit is not known.
+pub(super) fn amount(unit: Option<Unit>, amount: impl Into<i128>) -> String {
+    let amount = amount.into();
+    match (unit, i64::try_from(amount)) {
+        (Some(unit), Ok(small)) => unit.format(Amount::new(small)),
+        // A sum over many budgets may be beyond what one amount can be.
+        (Some(Unit::Currency(_)), Err(_)) => {
+            let (sign, size) = (if amount < 0 { "-" } else { "" }, amount.unsigned_abs());
+            format!("{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
+        }
+        _ => amount.to_string(),
+    }
+}
+
+/// The name of a door.
+pub(super) fn door(door: Door) -> &'static str {
+    match door {
+        Door::Batch => "batch",
+        Door::Openrtb => "openrtb",
+        Door::Fix => "fix",
+        Door::Keys => "keys",
+        Door::Admin => "admin",
+    }
+}
+
+/// What a record says. Never the bytes of a key.
+pub(super) fn fields(record: &Record, known: &Known) -> Fields {
+    let mut all: Fields = Vec::new();
+    let budget = budget_of(record, known);
+    let unit = budget.and_then(|id| known.unit_of(id));
+    if let Some(grant) = grant_of(record) {
+        all.push(("grant", grant.into()));
+    }
+    if budget.is_some() || grant_of(record).is_some() {
+        all.push(("budget", budget.into()));
+        all.push(("unit", unit.map(|unit| unit.to_string()).into()));
+    }
+    let money = |value: &Amount| Value::from(amount(unit, value.get()));
+    let at = |ms: &u64| Value::from(time(*ms));
+    match record {
+        Record::RunStarted { run, at_ms, suspended_until_ms, hold_ms_max, billing_ms } => {
+            all.push(("run", (*run).into()));
+            all.push(("at", at(at_ms)));
+            all.push(("suspended_until", at(suspended_until_ms)));
+            all.push(("hold_ms_max", (*hold_ms_max).into()));
+            all.push(("billing_ms", (*billing_ms).into()));
+        }
+        Record::Budget { spec } => budget_fields(spec, &mut all),
+        Record::BudgetEnded { .. } | Record::GrantClosed { .. } => {}
+        Record::DayRolled { start_ms, end_ms, .. } => {
+            all.extend([("start", at(start_ms)), ("end", at(end_ms))]);
+        }
+        Record::Granted { worker, amount, at_ms, .. } => {
+            all.extend([
+                ("amount", money(amount)),
+                ("worker", (*worker).into()),
+                ("at", at(at_ms)),
+            ]);
+        }
+        Record::Returned { amount, .. } | Record::Resumed { amount, .. } => {
+            all.push(("amount", money(amount)));
+        }
+        Record::Resolved { hold, amount, at_ms, origin, .. } => {
+            all.push(("hold", hold.seq.into()));
+            all.push(("held", money(&hold.amount)));
+            all.push(("amount", money(amount)));
+            all.push(("at", at(at_ms)));
+            all.push(("deadline", at(&hold.deadline_ms)));
+            all.push(("node", hold.node.into()));
+            all.push(("door", door(origin.door).into()));
+            all.push(("request_id", origin.request_id.into()));
+        }
+        Record::BillingLapsed { deadline_ms, amount, .. } => {
+            all.extend([("amount", money(amount)), ("deadline", at(deadline_ms))]);
+        }
+        Record::Retired { deadline_ms, .. } => all.push(("deadline", at(deadline_ms))),
+        Record::Suspended { until_ms, amount, .. } => {
+            all.extend([("amount", money(amount)), ("until", at(until_ms))]);
+        }
+        Record::KeyAdded { key_id, at_ms, .. } => {
+            all.extend([("key_id", (*key_id).into()), ("at", at(at_ms))]);
+        }
+        Record::KeyRetired { key_id } => all.push(("key_id", (*key_id).into())),
+        Record::Operator { at_ms, who, why } => {
+            all.extend([
+                ("at", at(at_ms)),
+                ("who", who.as_ref().into()),
+                ("why", why.as_ref().into()),
+            ]);
+        }
+    }
+    all
+}
+
+fn budget_fields(spec: &BudgetSpec, all: &mut Fields) {
+    let money = |value: Amount| Value::from(amount(Some(spec.unit), value.get()));
+    let status = match spec.status {
+        Status::Active => "active",
+        Status::Paused => "paused",
+        Status::Ended => "ended",
+    };
+    all.extend([
+        ("limit", money(spec.limit)),
+        ("daily", spec.daily.map(money).into()),
+        ("start", spec.start.to_string().into()),
+        ("end", spec.end.to_string().into()),
+        ("zone", spec.zone.name().into()),
+        ("status", status.into()),
+        ("parent", spec.parent.into()),
+        ("late_reserve_bp", spec.late_reserve_bp.into()),
+    ]);
+}
+
+/// A settlement: what of its amount is spent within the hold, above it, and after it was gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) settled: i128,
+    pub(super) over: i128,
+    pub(super) late: i128,
+}
+
+impl Spent {
+    pub(super) fn of(record: &Record) -> Option<Spent> {
+        let Record::Resolved { hold, verdict, amount, .. } = record else { return None };
+        let (held, amount) = (i128::from(hold.amount.get()), i128::from(amount.get()));
+        match verdict {
+            Verdict::Settled => Some(Spent { settled: amount, ..Spent::default() }),
+            Verdict::SettledOver => {
+                Some(Spent { settled: held.min(amount), over: (amount - held).max(0), late: 0 })
+            }
+            Verdict::SettledLate => Some(Spent { late: amount, ..Spent::default() }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn total(&self) -> i128 {
+        self.settled + self.over + self.late
+    }
+}
+
+/// Names of the fields of a settlement.
+pub(super) const SETTLEMENT: [&str; 15] = [
+    "sequence",
+    "budget",
+    "unit",
+    "outcome",
+    "amount",
+    "held",
+    "over",
+    "late",
+    "at",
+    "grant",
+    "hold",
+    "node",
+    "door",
+    "request_id",
+    "deadline",
+];
+
+/// A settlement as finance gets it.
+pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Option<Fields> {
+    let spent = Spent::of(record)?;
+    let Record::Resolved { hold, verdict, amount: total, at_ms, origin } = record else {
+        return None;
+    };
+    let budget = known.budget_of(hold.grant);
+    let unit = budget.and_then(|id| known.unit_of(id));
+    let money = |value: i128| Value::from(amount(unit, value));
+    let values: [Value; 15] = [
+        sequence.into(),
+        budget.into(),
+        unit.map(|unit| unit.to_string()).into(),
+        verdict.name().into(),
+        money(total.get().into()),
+        money(hold.amount.get().into()),
+        money(spent.over),
+        money(spent.late),
+        time(*at_ms).into(),
+        hold.grant.into(),
+        hold.seq.into(),
+        hold.node.into(),
+        door(origin.door).into(),
+        origin.request_id.into(),
+        time(hold.deadline_ms).into(),
+    ];
+    Some(SETTLEMENT.into_iter().zip(values).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Hold, KeyBytes, Origin};
+
+    #[test]
+    fn keys_are_never_shown() {
+        let record = Record::KeyAdded { key_id: 3, key: KeyBytes([0xAB; 16]), at_ms: 1_000 };
+        let shown = json(&fields(&record, &Known::default()));
+        assert_eq!(shown, r#"{"key_id":3,"at":"1970-01-01T00:00:01Z"}"#);
+    }
+
+    #[test]
+    fn settlements_are_split() {
+        let hold = Hold { grant: 1, seq: 2, node: 3, deadline_ms: 4, amount: Amount::new(10) };
+        let origin = Origin { door: Door::Batch, request_id: 0 };
+        let spent = |verdict, amount| {
+            let amount = Amount::new(amount);
+            Spent::of(&Record::Resolved { hold, verdict, amount, at_ms: 5, origin })
+        };
+        assert_eq!(spent(Verdict::Settled, 7), Some(Spent { settled: 7, over: 0, late: 0 }));
+        assert_eq!(spent(Verdict::SettledOver, 12), Some(Spent { settled: 10, over: 2, late: 0 }));
+        assert_eq!(spent(Verdict::SettledLate, 12), Some(Spent { settled: 0, over: 0, late: 12 }));
+        assert_eq!(spent(Verdict::Released, 0), None);
+    }
+
+    #[test]
+    fn sums_beyond_an_amount_are_shown() {
+        let usd = Unit::parse("USD").ok();
+        assert_eq!(amount(usd, 1_500_000i64), "1.50");
+        assert_eq!(amount(usd, -20_000_000_000_000_000_001i128), "-20000000000000.000001");
+        assert_eq!(amount(None, 12i64), "12");
+    }
+}

@@ -1,0 +1,108 @@
+//! `weir journal verify`: is anything missing or changed?
+
+use std::io::Write;
+
+use super::survey::{Segment, Snapshot, Survey};
+use super::text::time;
+use super::{JournalError, Outcome, Where};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    place: Where,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+    let folder = args.place.folder()?;
+    let mut survey = Survey::of(&folder)?;
+    for _ in 0..3 {
+        // A node that removes old files may be seen in the middle of it.
+        if survey.is_sound() || !folder.is_running() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        survey = Survey::of(&folder)?;
+    }
+    // A reader that went away (`| head`) is no failure; the exit code still tells.
+    let _ = print(&survey, out);
+    Ok(if survey.is_sound() { Outcome::Well } else { Outcome::Bad })
+}
+
+/// A line a file, and what it comes to.
+pub(super) fn print(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
+    for segment in &survey.segments {
+        writeln!(out, "{}", segment_line(segment))?;
+    }
+    for snapshot in &survey.snapshots {
+        writeln!(out, "{}", snapshot_line(snapshot))?;
+    }
+    let bytes: u64 = survey.segments.iter().map(|segment| segment.bytes).sum();
+    let (segments, snapshots) = (survey.segments.len(), survey.snapshots.len());
+    let records = survey.records;
+    let verdict = match survey.faults().count() {
+        0 => "sound".to_string(),
+        count => format!("DAMAGED in {count} file(s)"),
+    };
+    writeln!(
+        out,
+        "{segments} segments with {records} records in {bytes} bytes, {snapshots} snapshots: {verdict}"
+    )?;
+    if survey.is_sound() { Ok(()) } else { advise(survey, out) }
+}
+
+fn segment_line(segment: &Segment) -> String {
+    let records = match segment.records {
+        Some((first, last)) => format!("records {first}..{last} ({})", last - first + 1),
+        None => "no records".into(),
+    };
+    let times = match (segment.times, segment.head) {
+        (Some((first, last)), _) => format!("{} .. {}", time(first), time(last)),
+        (None, Some(head)) => format!("begun {}", time(head.at_ms)),
+        (None, None) => "-".into(),
+    };
+    let state = match &segment.fault {
+        Some(damage) => format!(
+            "DAMAGED at byte {}, record {}: {}",
+            damage.offset, damage.sequence, damage.what
+        ),
+        None if segment.torn_bytes > 0 => format!(
+            "torn at byte {}: a start would cut {} bytes that were never acknowledged",
+            segment.offset, segment.torn_bytes
+        ),
+        None => "ok".into(),
+    };
+    format!("{}  {records}  {} bytes  {times}  {state}", segment.name, segment.bytes)
+}
+
+fn snapshot_line(snapshot: &Snapshot) -> String {
+    let made = snapshot.head.map_or("-".into(), |head| time(head.at_ms));
+    let state = match &snapshot.fault {
+        Some(fault) => format!("DAMAGED: {fault}"),
+        None if snapshot.proven => "ok, equals the replay of the records before it".into(),
+        None => "ok; the records before it are not kept, so nothing to compare it with".into(),
+    };
+    let before = snapshot.sequence;
+    format!("{}  records before {before}  {} bytes  {made}  {state}", snapshot.name, snapshot.bytes)
+}
+
+/// What the operator can do.
+fn advise(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
+    let text = match (survey.start(), survey.obstacle()) {
+        (None, _) => {
+            "No snapshot is sound and the first segments are gone: a node cannot start from this. Put a sound snapshot \
+             of a backup into the folder, with the segments from its own on; restore a backup; or see `weir journal \
+             repair --help`."
+        }
+        (Some(_), Some(_)) => {
+            "A node does not start from this. Stop it if it runs, copy the folder, and restore the damaged files from \
+             a backup: the same name, the same bytes. Without one see `weir journal repair --help`. Look after the \
+             disk first: smartctl, dmesg."
+        }
+        (Some(_), None) => {
+            "A node starts from this: the newest sound snapshot and what follows it are whole. The damaged files are \
+             older; exports and audits cannot use them. Restore them from a backup, or set them aside with `weir \
+             journal repair --from-snapshot`. Look after the disk: smartctl, dmesg."
+        }
+    };
+    writeln!(out, "{text}")
+}

@@ -1,0 +1,403 @@
+//! The journal's records: golden vectors, round trips, and bytes that lie.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+use wire::journal::{
+    BillingLapsed, BudgetEnded, BudgetFlags, DayRolled, Door, GrantClosed, Granted, KeyAdded,
+    KeyRetired, Message, Outcome, Resolved, Resumed, Retired, Returned, RunStarted, Stage,
+    StateBooks, StateEnd, StateGrant, StateHead, StateKey, StateMarks, Status, Suspended,
+    billing_lapsed, budget, budget_ended, day_rolled, grant_closed, granted, key_added,
+    key_retired, operator, resolved, resumed, retired, returned, run_started, state_books,
+    state_end, state_grant, state_head, state_key, state_marks, suspended,
+};
+use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
+use zerocopy::IntoBytes;
+
+use crate::property::{any_value, round_trip};
+use crate::samples::Sample;
+use crate::{corpus, golden};
+
+type Written = Result<usize, EncodeError>;
+type Writer = fn(&mut [u8]) -> Written;
+
+const NOW_MS: u64 = 1_780_000_000_000;
+
+/// Encodes a message that is a block and nothing else.
+macro_rules! block {
+    ($message:ident, $($value:expr),+ $(,)?) => {
+        (stringify!($message), |buf: &mut [u8]| {
+            Ok($message::encode(buf, &$message::Block::new($($value),+))?.finish())
+        })
+    };
+}
+
+/// One record of each kind, in the order of the schema.
+pub(crate) fn samples() -> Vec<Sample> {
+    let writers: [(&'static str, Writer); 21] = [
+        block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3),
+        ("budget", write_budget),
+        block!(budget_ended, u64::MAX),
+        block!(day_rolled, 1_001, NOW_MS, NOW_MS + 90_000_000),
+        block!(granted, 0x0001_0000_0000_0007, 1_001, 5_000_000, NOW_MS, 2),
+        block!(returned, 0x0001_0000_0000_0007, 4_000_000),
+        ("resolved", write_resolved),
+        block!(billing_lapsed, 7, NOW_MS + 3_600_000, i64::MAX),
+        block!(retired, 7, NOW_MS + 2_000),
+        block!(suspended, 7, NOW_MS + 4_000, 1),
+        block!(resumed, 7, 1),
+        block!(grant_closed, 7),
+        block!(key_added, NOW_MS, key(), 255),
+        block!(key_retired, 1),
+        ("operator", write_operator),
+        block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX),
+        ("state_books", write_state_books),
+        ("state_grant", write_state_grant),
+        block!(state_marks, 1, marks()),
+        block!(state_key, NOW_MS, key(), 7),
+        block!(state_end, 12, 0xFEED_FACE_CAFE_BEEF),
+    ];
+    writers.into_iter().map(|(name, write)| (name, record(write))).collect()
+}
+
+fn record(write: Writer) -> Vec<u8> {
+    let mut buf = vec![0xAA; 1_024];
+    let len = write(&mut buf).expect("samples are small");
+    buf.truncate(len);
+    buf
+}
+
+fn named(name: &str) -> Vec<u8> {
+    samples()
+        .into_iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, bytes)| bytes)
+        .expect("a sample's name")
+}
+
+fn key() -> [u8; 16] {
+    std::array::from_fn(|i| 0xF8_u8.wrapping_add(u8::try_from(i).unwrap_or_default()))
+}
+
+fn marks() -> [u8; 128] {
+    std::array::from_fn(|i| [0x10, 0x32, 0x54][i % 3])
+}
+
+fn write_budget(buf: &mut [u8]) -> Written {
+    let flags = BudgetFlags::HAS_DAILY.with(BudgetFlags::HAS_PARENT);
+    let (start, end) = (0, u64::MAX);
+    let block = budget::Block::new(
+        1_002,
+        1_001,
+        1_000_000_000,
+        50_000_000,
+        start,
+        end,
+        *b"EUR\0",
+        250,
+        Status::Paused,
+        flags,
+    );
+    Ok(budget::encode(buf, &block)?.zone("Europe/Zurich")?.finish())
+}
+
+fn write_resolved(buf: &mut [u8]) -> Written {
+    let block = resolved::Block::new(
+        0x0001_0000_0000_0007,
+        NOW_MS + 2_000,
+        1_500_000,
+        1_500_001,
+        NOW_MS + 1_999,
+        0x1122_3344_5566_7788,
+        u32::MAX,
+        7,
+        Outcome::SettledOver,
+        Door::Batch,
+    );
+    Ok(resolved::encode(buf, &block)?.finish())
+}
+
+fn write_operator(buf: &mut [u8]) -> Written {
+    let block = operator::Block::new(NOW_MS);
+    Ok(operator::encode(buf, &block)?.who("Zoë")?.why("limit lowered — contract 12")?.finish())
+}
+
+fn write_state_books(buf: &mut [u8]) -> Written {
+    let day_end = NOW_MS + 86_400_000;
+    let block =
+        state_books::Block::new(NOW_MS, day_end, -1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, i64::MAX);
+    Ok(state_books::encode(buf, &block)?.finish())
+}
+
+fn write_state_grant(buf: &mut [u8]) -> Written {
+    let block = state_grant::Block::new(
+        0x0001_0000_0000_0007,
+        1_002,
+        3_600_000,
+        1_500_000,
+        NOW_MS + 4_000,
+        NOW_MS,
+        NOW_MS - 1,
+        0,
+        0,
+        2,
+        Stage::Suspended,
+    );
+    let billing = [
+        state_grant::Billing::new(NOW_MS + 3_600_000, 1_000_000),
+        state_grant::Billing::new(NOW_MS + 3_660_000, 500_000),
+    ];
+    Ok(state_grant::encode(buf, &block)?.billing(&billing)?.finish())
+}
+
+fn to_json(record: &[u8]) -> Value {
+    let message = Message::decode(record).expect("a sound record");
+    golden::named_values(message.name(), message.template_id(), |visitor| message.visit(visitor))
+}
+
+#[test]
+fn vectors_are_what_is_encoded_and_decoded() {
+    golden::check("journal/", "SBE message header", samples(), to_json);
+}
+
+#[test]
+fn every_message_has_a_vector() {
+    let ids: Vec<u16> = samples().iter().map(|(_, r)| u16::from_le_bytes([r[2], r[3]])).collect();
+    for id in 0..=u16::MAX {
+        let record = changed("grant_closed", |r| put_u16(r, TEMPLATE_AT, id));
+        let is_unknown =
+            matches!(Message::decode(&record), Err(FrameError::UnknownTemplate { .. }));
+        assert_eq!(is_unknown, !ids.contains(&id), "template id {id}");
+    }
+}
+
+#[test]
+fn a_record_has_no_framing_header() {
+    let record = named("grant_closed");
+    assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
+    assert_eq!(record.len(), grant_closed::encoded_len());
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 1, 0], "block, template, schema, version");
+    // The two schemas do not take each other's messages, although both are SBE.
+    let other = wire::Message::decode(&record).err();
+    assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
+    let ping = crate::samples::named("ping");
+    let other = Message::decode(&ping[wire::FRAME_HEADER_LEN..]).err();
+    assert_eq!(other, Some(FrameError::UnknownSchema { found: 7_700, expected: 7_701 }));
+}
+
+#[test]
+fn a_buffer_that_is_too_small_is_an_error() {
+    let block = grant_closed::Block::new(7);
+    for len in 0..grant_closed::encoded_len() {
+        let full = grant_closed::encode(&mut vec![0; len], &block).map(|_| ());
+        assert_eq!(full, Err(EncodeError::Full { need: 16, left: len }));
+    }
+}
+
+round_trip!(run_started, RunStarted);
+round_trip!(budget_ended, BudgetEnded);
+round_trip!(day_rolled, DayRolled);
+round_trip!(granted, Granted);
+round_trip!(returned, Returned);
+round_trip!(resolved, Resolved);
+round_trip!(billing_lapsed, BillingLapsed);
+round_trip!(retired, Retired);
+round_trip!(suspended, Suspended);
+round_trip!(resumed, Resumed);
+round_trip!(grant_closed, GrantClosed);
+round_trip!(key_added, KeyAdded);
+round_trip!(key_retired, KeyRetired);
+round_trip!(state_head, StateHead);
+round_trip!(state_books, StateBooks);
+round_trip!(state_grant, StateGrant, billing, Billing);
+round_trip!(state_marks, StateMarks);
+round_trip!(state_key, StateKey);
+round_trip!(state_end, StateEnd);
+
+proptest! {
+    #[test]
+    fn budget(block in any_value::<budget::Block>(), zone in ".{0,60}") {
+        let mut buf = vec![0xAA; budget::encoded_len(zone.len())];
+        let len = budget::encode(&mut buf, &block)?.zone(&zone)?.finish();
+        prop_assert_eq!(len, buf.len());
+        let view = wire::journal::Budget::decode(&buf)?;
+        prop_assert_eq!((view.block(), view.zone()), (&block, Ok(zone.as_str())));
+    }
+
+    #[test]
+    fn operator(block in any_value::<operator::Block>(), texts in (".{0,60}", ".{0,60}")) {
+        let (who, why) = (texts.0.as_str(), texts.1.as_str());
+        let mut buf = vec![0xAA; operator::encoded_len(who.len(), why.len())];
+        let len = operator::encode(&mut buf, &block)?.who(who)?.why(why)?.finish();
+        prop_assert_eq!(len, buf.len());
+        let view = wire::journal::Operator::decode(&buf)?;
+        prop_assert_eq!((view.block(), view.who(), view.why()), (&block, Ok(who), Ok(why)));
+    }
+
+    /// Any few bytes changed, anywhere, then cut or made longer.
+    #[test]
+    fn mutations_never_panic(
+        sample in 0..21_usize,
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        len in 0..300_usize,
+    ) {
+        let mut record = samples().swap_remove(sample).1;
+        for (at, byte) in changes {
+            let at = at.index(record.len());
+            record[at] = byte;
+        }
+        corpus::checks::journal_decode(&record);
+        record.resize(len, 0xA5);
+        corpus::checks::journal_decode(&record);
+    }
+
+    /// Random bytes, bare and behind a sound header of a random template.
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..300), template in 0..50_u16, block in 0..140_u16) {
+        corpus::checks::journal_decode(&bytes);
+        let header =
+            [block, template, wire::journal::SCHEMA_ID, wire::journal::SCHEMA_VERSION].map(u16::to_le_bytes);
+        corpus::checks::journal_decode(&[&header.concat(), bytes.as_slice()].concat());
+    }
+}
+
+/// A record that lies, its name, and what is wrong with it.
+pub(crate) struct Lie {
+    pub(crate) name: &'static str,
+    pub(crate) record: Vec<u8>,
+    pub(crate) error: FrameError,
+}
+
+const TEMPLATE_AT: usize = 2;
+const SCHEMA_AT: usize = 4;
+const VERSION_AT: usize = 6;
+const BLOCK_AT: usize = MESSAGE_HEADER_LEN;
+/// In `operator`: behind a root block of 8 bytes.
+const WHO_AT: usize = BLOCK_AT + 8;
+
+fn put_u16(record: &mut [u8], at: usize, value: u16) {
+    record[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+fn changed(sample: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut record = named(sample);
+    change(&mut record);
+    record
+}
+
+/// Records with one false number each.
+pub(crate) fn lies() -> Vec<Lie> {
+    [header_lies(), part_lies()].into_iter().flatten().collect()
+}
+
+fn header_lies() -> Vec<Lie> {
+    let lie = |name, record, error| Lie { name, record, error };
+    let closed = |at, value| changed("grant_closed", |r| put_u16(r, at, value));
+    vec![
+        lie("nothing", vec![], FrameError::HeaderOutside { need: 8, left: 0 }),
+        lie("half_header", vec![8, 0, 12, 0, 0x15], FrameError::HeaderOutside { need: 8, left: 5 }),
+        lie(
+            "other_schema",
+            closed(SCHEMA_AT, 7_700),
+            FrameError::UnknownSchema { found: 7_700, expected: 7_701 },
+        ),
+        lie(
+            "version_too_old",
+            closed(VERSION_AT, 0),
+            FrameError::VersionUnsupported { found: 0, min: 1 },
+        ),
+        lie("unknown_template", closed(TEMPLATE_AT, 39), FrameError::UnknownTemplate { found: 39 }),
+        lie("block_too_short", closed(0, 7), FrameError::BlockTooShort { found: 7, min: 8 }),
+        lie("block_outside", closed(0, 9), FrameError::BlockOutside { block_len: 9, left: 8 }),
+        lie(
+            "block_far_outside",
+            closed(0, u16::MAX),
+            FrameError::BlockOutside { block_len: u16::MAX, left: 8 },
+        ),
+        lie(
+            "trailing_bytes",
+            changed("grant_closed", |r| r.extend([0; 3])),
+            FrameError::TrailingBytes { left: 3 },
+        ),
+    ]
+}
+
+fn part_lies() -> Vec<Lie> {
+    let lie = |name, record, error| Lie { name, record, error };
+    let billing_at = BLOCK_AT + size_of::<state_grant::Block>();
+    let group = "billing";
+    let who = |len: u32| {
+        changed("operator", |r| r[WHO_AT..WHO_AT + 4].copy_from_slice(&len.to_le_bytes()))
+    };
+    let left = named("operator").len() - WHO_AT - 4;
+    let left_u32 = u32::try_from(left).expect("samples are small");
+    vec![
+        lie(
+            "group_missing",
+            changed("state_grant", |r| r.truncate(billing_at)),
+            FrameError::GroupSizeOutside { group, need: 4, left: 0 },
+        ),
+        lie(
+            "group_entry_zero",
+            changed("state_grant", |r| put_u16(r, billing_at, 0)),
+            FrameError::GroupBlockTooShort { group, found: 0, min: 16 },
+        ),
+        lie(
+            "group_one_too_many",
+            changed("state_grant", |r| put_u16(r, billing_at + 2, 3)),
+            FrameError::GroupOutside { group, count: 3, block_len: 16, left: 32 },
+        ),
+        lie(
+            "group_one_too_few",
+            changed("state_grant", |r| put_u16(r, billing_at + 2, 1)),
+            FrameError::TrailingBytes { left: 16 },
+        ),
+        lie(
+            "data_too_long",
+            who(u32::MAX),
+            FrameError::DataTooLong { data: "who", len: u32::MAX, max: 1_048_576 },
+        ),
+        lie(
+            "data_outside",
+            who(left_u32 + 1),
+            FrameError::DataOutside { data: "who", len: left_u32 + 1, left },
+        ),
+        lie(
+            "data_swallows_the_next",
+            who(left_u32),
+            FrameError::DataLengthOutside { data: "why", need: 4, left: 0 },
+        ),
+    ]
+}
+
+#[test]
+fn each_lie_has_its_answer() {
+    for Lie { name, record, error } in lies() {
+        assert_eq!(Message::decode(&record).err(), Some(error), "{name}");
+        assert!(error.to_string().contains(|c: char| c.is_ascii_digit()), "{name}: {error}");
+    }
+}
+
+#[test]
+fn every_truncation_and_every_byte_more_is_an_error() {
+    for (name, mut record) in samples() {
+        for len in 0..record.len() {
+            assert!(Message::decode(&record[..len]).is_err(), "{name} cut to {len}");
+        }
+        record.push(0);
+        let error = FrameError::TrailingBytes { left: 1 };
+        assert_eq!(Message::decode(&record).err(), Some(error), "{name}");
+    }
+}
+
+/// Later versions add fields at the end of blocks; what this reader knows of them it reads.
+#[test]
+fn a_newer_writer_may_send_more() {
+    let record = changed("returned", |r| {
+        put_u16(r, 0, 24);
+        put_u16(r, VERSION_AT, wire::journal::SCHEMA_VERSION + 1);
+        r.extend([0xFF; 8]);
+    });
+    let Ok(Message::Returned(returned)) = Message::decode(&record) else { panic!("a return") };
+    assert_eq!(returned.amount(), 4_000_000);
+}

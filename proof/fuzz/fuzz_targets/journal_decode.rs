@@ -1,0 +1,8 @@
+//! One record of the journal, of any bytes: see `checks.rs`.
+#![no_main]
+
+#[allow(dead_code)] // shared with the other targets
+#[path = "../checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::journal_decode(data));

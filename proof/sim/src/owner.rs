@@ -1,0 +1,68 @@
+//! The owners of budgets: they change them at any time.
+
+use ledger::{Amount, BudgetSpec, Out, Status};
+use money::Instant;
+
+use crate::world::World;
+
+impl World {
+    /// An owner changes a budget: limits, status, flight, or whether it is there at all.
+    pub(crate) fn change(&mut self) {
+        if self.journal.is_failing() {
+            return self.stats.one("configuration refused: journal fails");
+        }
+        let index = self.rng.index(self.specs.len());
+        let most = if self.rng.chance(500) { 20_000 } else { 500 };
+        let limit = Amount::new(self.rng.between(100, most));
+        let end = Instant::from_ms(self.now_ms + 1_000 + self.rng.below(100_000_000));
+        let pick = self.rng.below(6);
+        let pause = self.rng.chance(500);
+        let id = self.specs[index].id;
+        let below = limit.get() < self.out_of(id).0;
+        let leaf = self.specs.iter().all(|spec| spec.parent != Some(id));
+        let spec = &mut self.specs[index];
+        match pick {
+            0 => {
+                spec.limit = limit;
+                self.stats.count("limit lowered below what is out", u64::from(below));
+            }
+            1 if pause => spec.status = Status::Paused,
+            1 | 2 => spec.status = Status::Active,
+            3 if leaf && spec.status == Status::Active => {
+                self.stats.one("budget ended or back");
+                if !self.ended.remove(&id) {
+                    self.ended.insert(id);
+                }
+            }
+            4 if end > spec.start => {
+                self.stats.one("flight moved");
+                spec.end = end;
+            }
+            _ => spec.daily = spec.daily.map(|_| Amount::new(limit.get() / 2)),
+        }
+        self.stats.one("configuration changed");
+        self.configure();
+    }
+
+    pub(crate) fn configure(&mut self) {
+        let before: Vec<(i64, i64)> = self.specs.iter().map(|spec| self.out_of(spec.id)).collect();
+        let present: Vec<BudgetSpec> =
+            self.specs.iter().filter(|spec| !self.ended.contains(&spec.id)).cloned().collect();
+        let mut out = Out::default();
+        self.bank.configure(&present, &mut out).expect("drawn to be sound");
+        self.append(&mut out);
+        for (spec, (exposure, used)) in self.specs.iter().zip(before) {
+            let daily = spec.daily.map(|daily| daily.get().max(used));
+            self.oracle.set_cap(spec.id, spec.limit.get(), exposure, daily);
+        }
+        for worker in &mut self.workers {
+            worker.purses.grow(self.bank.slots());
+        }
+    }
+
+    /// What is out or spent in the budget's life, and of its day.
+    fn out_of(&self, id: u64) -> (i64, i64) {
+        let Some(slot) = self.bank.slot(id) else { return (0, 0) };
+        (self.bank.books(slot).exposure().get(), self.bank.day(slot).1.get())
+    }
+}

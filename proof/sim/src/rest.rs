@@ -1,0 +1,89 @@
+//! The end of a run: faults stop, everything comes to rest, and all money is accounted for.
+
+use ledger::{Amount, Line, Status};
+
+use crate::files::Crash;
+use crate::journal::NODE;
+use crate::planted::NodeFolder;
+use crate::world::World;
+
+impl World {
+    /// Faults stop, every budget is paused, clients get their answers, every deadline passes.
+    pub(crate) fn rest(&mut self) -> Result<(), String> {
+        self.calm = true;
+        self.end_faults();
+        self.journal.sealer_mut().stuck_until_ms = 0;
+        for spec in &mut self.specs {
+            spec.status = Status::Paused;
+        }
+        self.configure();
+        self.seal_all()?;
+        for second in 0..60 {
+            if second < 10 {
+                self.repeat_all();
+            }
+            for index in 0..self.workers.len() {
+                self.workers_rest(index)?;
+            }
+            while self.workers.iter().any(|worker| !worker.to_bank.is_empty()) {
+                self.bank_turn();
+                self.seal_all()?;
+            }
+            self.deliver();
+            self.now_ms += if second < 10 { 1 } else { 1_000 };
+        }
+        self.stats.bank(self.bank.counts());
+        self.stats.records(&self.model.records, &self.bank);
+        self.stats.faults(&self.disk.faults());
+        self.bank.audit()?;
+        self.check_rest()?;
+        self.check_last_recovery()
+    }
+
+    /// The writer comes back by itself, and seals all there is.
+    fn seal_all(&mut self) -> Result<(), String> {
+        for _ in 0..3 {
+            self.journal.turn();
+            self.writer_turn()?;
+        }
+        match self.journal.is_sealed() && !self.journal.is_failing() {
+            true => Ok(()),
+            false => Err("the disk works, and not everything is sealed".into()),
+        }
+    }
+
+    /// No money is anywhere but free or spent, and what is spent is what clients were told, to the unit.
+    fn check_rest(&self) -> Result<(), String> {
+        let spent = self.oracle.spent(&self.model.records, self.narrow)?;
+        for spec in &self.specs {
+            let books =
+                self.bank.slot(spec.id).map(|slot| *self.bank.books(slot)).unwrap_or_default();
+            for line in [Line::Purses, Line::Held, Line::Suspended] {
+                if books.line(line) != Amount::ZERO {
+                    return Err(format!("budget {}: money left behind: {books:?}", spec.id));
+                }
+            }
+            let booked = i128::from(books.spent().get());
+            let told = spent.get(&spec.id).copied().unwrap_or(0);
+            if told != booked {
+                return Err(format!("budget {}: clients know of {told}, {booked} booked", spec.id));
+            }
+        }
+        if self.bank.grants() != 0 {
+            return Err(format!("{} grants never closed", self.bank.grants()));
+        }
+        Ok(())
+    }
+
+    /// After a last power cut everything is there.
+    fn check_last_recovery(&mut self) -> Result<(), String> {
+        self.disk.crash(Crash::Power);
+        let folder = NodeFolder::new(self.disk.clone(), self.bug);
+        let recovered = ledger_journal::recover(&folder, &self.options, NODE, &mut |_| {});
+        let recovered = recovered.map_err(|error| format!("the last recovery: {error}"))?;
+        if self.plain() && recovered.bank.digest() != self.bank.digest() {
+            return Err("the last state recovered differs from the live one".into());
+        }
+        Ok(())
+    }
+}
