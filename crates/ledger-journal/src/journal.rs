@@ -36,6 +36,9 @@ const KEEP_EVERY: Duration = Duration::from_secs(60);
 /// How a journal behaves.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
+    /// Least time between the beginnings of two writes: more gathers meanwhile, and the disk costs less. What comes after
+    /// a pause is written at once.
+    pub gather: Duration,
     /// Records that are not sealed may have this many bytes; then [`Journal::is_full`].
     pub unsealed_bytes_max: usize,
     /// Length of a segment.
@@ -78,12 +81,19 @@ impl Journal {
         let position = *writer.position();
         let (recorder, seal_ns) = shared_histogram();
         let shared = Arc::new(Shared::new(&position));
-        let unsealed_bytes_max = options.unsealed_bytes_max as u64;
+        let (gather, unsealed_bytes_max) = (options.gather, options.unsealed_bytes_max as u64);
         let (begun, keeper_jobs) = channel();
         let keeper = Keeper { folder, options, shared: Arc::clone(&shared) };
         let keeper = thread("journal-keeper", move || keeper.run(&keeper_jobs))?;
-        let seal =
-            Seal { writer, recorder, shared: Arc::clone(&shared), begun, wake, failing: false };
+        let seal = Seal {
+            writer,
+            recorder,
+            shared: Arc::clone(&shared),
+            begun,
+            wake,
+            gather,
+            failing: false,
+        };
         let writer = thread("journal-writer", move || seal.run())?;
         Ok(Journal {
             shared,
@@ -156,6 +166,7 @@ impl Journal {
     /// What was not sealed, and why.
     pub fn finish(mut self, wait: Duration) -> Result<(), String> {
         let until = Instant::now() + wait;
+        self.end(&self.shared.ending);
         let alive =
             |writer: &Option<JoinHandle<()>>| writer.as_ref().is_some_and(|w| !w.is_finished());
         while self.sealed() < self.next_sequence && Instant::now() < until && alive(&self.writer) {
@@ -174,13 +185,21 @@ impl Journal {
 
     /// Ends the threads, whatever waits. True if neither had panicked.
     fn stop(&mut self) -> bool {
-        self.shared.stop.store(true, Relaxed);
-        // Under the lock, so that the writer is either waiting or will look at `stop` before it does.
-        drop(lock(&self.shared.queue));
-        self.shared.work.notify_one();
+        self.end(&self.shared.ending);
+        self.end(&self.shared.stop);
         let join = |thread: Option<JoinHandle<()>>| thread.is_none_or(|t| t.join().is_ok());
         // The keeper ends with the writer, which holds the other end of its queue.
         join(self.writer.take()) & join(self.keeper.take())
+    }
+}
+
+impl Journal {
+    /// Raises a flag that the writer looks at when it waits.
+    fn end(&self, flag: &AtomicBool) {
+        flag.store(true, Relaxed);
+        // Under the lock, so that the writer is either waiting or will look at the flag before it does.
+        drop(lock(&self.shared.queue));
+        self.shared.work.notify_one();
     }
 }
 
@@ -206,6 +225,9 @@ struct Shared {
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is time to stop.
     work: Condvar,
+    /// Nothing more will come: what waits is written at once, and then the writer ends.
+    ending: AtomicBool,
+    /// Whatever waits is given up.
     stop: AtomicBool,
     failing: AtomicBool,
     sealed: AtomicU64,
@@ -233,6 +255,7 @@ impl Shared {
         Shared {
             queue: Mutex::new(Queue { backlog: Backlog::new(position), writer_waits: false }),
             work: Condvar::new(),
+            ending: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             sealed: AtomicU64::new(position.sequence),
@@ -329,13 +352,16 @@ struct Seal<F: Folder> {
     shared: Arc<Shared>,
     begun: Sender<()>,
     wake: Thread,
+    gather: Duration,
     failing: bool,
 }
 
 impl<F: Folder> Seal<F> {
     fn run(mut self) {
         let _ = self.begun.send(());
-        while let Some(records) = self.next() {
+        let mut last = None;
+        while let Some(records) = self.next(last) {
+            last = Some(Instant::now());
             let record_bytes = records.bytes();
             let group = records.close(&self.writer.position().hash);
             if !self.seal(&group) {
@@ -348,20 +374,23 @@ impl<F: Folder> Seal<F> {
         }
     }
 
-    /// Everything that gathered; waits for it. `None` once there is nothing and it is time to stop.
-    fn next(&self) -> Option<Open> {
+    /// Everything that gathered; waits for it, and until it is time for another write. `None` once there is nothing and
+    /// it is time to stop.
+    fn next(&self, last: Option<Instant>) -> Option<Open> {
         let mut queue = lock(&self.shared.queue);
-        loop {
-            if let Some(records) = queue.backlog.take() {
-                return Some(records);
-            }
-            if self.shared.stop.load(Relaxed) {
+        while queue.backlog.is_empty() {
+            if self.shared.ending.load(Relaxed) {
                 return None;
             }
             queue.writer_waits = true;
             queue = self.shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.writer_waits = false;
         }
+        let early = last.map_or(Duration::ZERO, |last| self.gather.saturating_sub(last.elapsed()));
+        let go_on = |_: &mut Queue| !self.shared.ending.load(Relaxed);
+        let waited = self.shared.work.wait_timeout_while(queue, early, go_on);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.backlog.take()
     }
 
     /// Tries until it is sealed; false if the journal was given up before.

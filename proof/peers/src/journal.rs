@@ -113,6 +113,7 @@ fn seal_settles(durability: Durability, count: u64, window: usize) -> Settled {
     let mut writer = Writer::new(disk.clone(), 1, SEGMENT_BYTES, tail);
     writer.open(NOW_MS).expect("room for a segment");
     let options = JournalOptions {
+        gather: Duration::ZERO,
         unsealed_bytes_max: usize::MAX,
         segment_bytes: SEGMENT_BYTES,
         keep: Keep { snapshot_bytes: u64::MAX, ..KEEP },

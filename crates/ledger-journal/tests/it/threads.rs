@@ -18,8 +18,13 @@ where
     F: Folder + Clone + Send + 'static,
     F::File: Send,
 {
-    let options =
-        JournalOptions { unsealed_bytes_max, segment_bytes: 0, keep: KEEP_ALL, bank: options() };
+    let options = JournalOptions {
+        gather: Duration::ZERO,
+        unsealed_bytes_max,
+        segment_bytes: 0,
+        keep: KEEP_ALL,
+        bank: options(),
+    };
     let writer = writer(folder.clone(), EMPTY);
     Journal::start(folder, writer, options, std::thread::current()).unwrap()
 }
@@ -93,6 +98,33 @@ fn finish_does_not_wait_for_what_was_sealed() {
     assert_holds(&folder, &records);
 }
 
+/// What comes after a pause is written at once; what follows gathers, but not beyond the end.
+#[test]
+fn the_end_does_not_wait_for_more_to_gather() {
+    let folder = Mem::default();
+    let records = Work::fresh().take(60);
+    let options = JournalOptions {
+        gather: Duration::from_secs(100_000),
+        unsealed_bytes_max: 1 << 20,
+        segment_bytes: 0,
+        keep: KEEP_ALL,
+        bank: options(),
+    };
+    let writer = writer(folder.clone(), EMPTY);
+    let mut journal =
+        Journal::start(folder.clone(), writer, options, std::thread::current()).unwrap();
+    let status = journal.status();
+    append(&mut journal, &records[..1]);
+    wait_until(&journal, all_sealed);
+    for some in records[1..].chunks(7) {
+        append(&mut journal, some);
+    }
+    assert_eq!(journal.sealed(), 2);
+    journal.finish(PATIENCE).unwrap();
+    assert_eq!(status.read().groups, 2, "the first one, and all that gathered");
+    assert_holds(&folder, &records);
+}
+
 /// Whoever drops a journal ends its threads; what they had taken on may or may not be sealed.
 #[test]
 fn a_dropped_journal_ends_its_threads() {
@@ -151,6 +183,7 @@ fn the_keeper_makes_snapshots() {
     let recovered = start(&folder).unwrap();
     let records = Work::new(recovered.bank).take(50);
     let options = JournalOptions {
+        gather: Duration::from_micros(500),
         unsealed_bytes_max: 1 << 20,
         segment_bytes: 0,
         keep: KEEP_ALL,

@@ -384,6 +384,7 @@ fn recover(
         ms_max: j.keep_days_max * 86_400_000,
     };
     let journal = JournalOptions {
+        gather: std::time::Duration::from_micros(j.gather_us),
         unsealed_bytes_max: j.unsealed_bytes_max,
         segment_bytes: j.segment_bytes,
         keep,
