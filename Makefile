@@ -12,6 +12,8 @@ help:
 	@echo "make run    build and start Weir with sample budgets; prints the address to open"
 	@echo "make demo   the same with live traffic from the hammer, for one minute"
 	@echo "make test   every test: formatting, lints, unit, property, integration, simulator, interop, docs"
+	@echo "make sim    the simulator alone; SEEDS=100000 for a night"
+	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
 
 check-tools:
@@ -60,6 +62,14 @@ sim:
 	@target/release/sim --seeds $(SEEDS)
 	@echo "== simulator: every planted fault is found"
 	@target/release/sim --planted
+
+# The real node, killed with kill -9 at random moments; `make test` runs a dozen cycles of it.
+CYCLES ?= 200
+SEED   ?= 1
+crash:
+	@echo "== $(CYCLES) lives of a node, killed at random moments, and the audit (seed $(SEED))"
+	@CRASH_CYCLES=$(CYCLES) CRASH_SEED=$(SEED) $(CARGO) test $(CARGO_FLAGS) --release -p weir --test it \
+	  crashes:: -- --nocapture --test-threads=1
 
 interop:
 	@echo "== the official SBE tool's Java codec reads and writes our golden vectors"

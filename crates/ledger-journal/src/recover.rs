@@ -138,6 +138,13 @@ fn next_segment(walked: &Walked, start: &Start) -> u64 {
 /// Gives the last segment the length of what is sealed in it. The room that it had prepared is free again.
 fn cut<F: Folder>(folder: &F, walked: &Walked) -> Result<Option<Cut>, ReadError> {
     let Some(last) = walked.last_segment else { return Ok(None) };
+    for (number, end) in walked.ends.iter().filter(|(number, _)| *number < last) {
+        // Segments without a group follow it, and nobody knows whether their names are durable. Without them, what
+        // stands behind the end of this one would count again.
+        let name = names::segment(*number);
+        let cut = |file: F::File| file.set_len(*end).and_then(|()| file.sync());
+        folder.open(&name, Access::Write).and_then(cut).map_err(ReadError::io(&name))?;
+    }
     let name = names::segment(last);
     seal_tail(folder, &name, walked).map_err(ReadError::io(&name))?;
     let torn = walked.torn_bytes > 0;

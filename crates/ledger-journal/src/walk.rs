@@ -44,6 +44,9 @@ pub struct Walked {
     pub last_offset: u64,
     /// Bytes of a group that was not written to its end, behind it.
     pub torn_bytes: u64,
+    /// Where the journal could end: the last segment with a group, and those without one behind it. Number, and end of
+    /// what counts.
+    pub ends: Vec<(u64, u64)>,
     /// How many segments were read.
     pub segments: usize,
 }
@@ -104,6 +107,7 @@ pub fn walk<F: Folder>(folder: &F, start: Start, each: &mut Each<'_>) -> Result<
         last_group: 0,
         last_offset: 0,
         torn_bytes: 0,
+        ends: Vec::new(),
         segments: 0,
     };
     let mut expected = start.position;
@@ -129,6 +133,10 @@ pub fn walk<F: Folder>(folder: &F, start: Start, each: &mut Each<'_>) -> Result<
         walked.last_segment = Some(number);
         walked.last_group = reader.last_group();
         walked.last_offset = reader.offset();
+        if reader.last_group() < reader.offset() {
+            walked.ends.clear();
+        }
+        walked.ends.push((number, reader.offset()));
         walked.segments += 1;
         expected = Some(walked.position);
     }
