@@ -79,7 +79,17 @@ docs:
 	@echo "== documentation builds without warnings"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps --quiet
 
+# Redis and PostgreSQL are measured beside Weir. What is missing is installed only as root and only where systemd does
+# not run: RUNLEVEL=1 keeps the packages from starting services of their own, but systemd would not heed it.
 bench:
+	@missing=; command -v redis-server >/dev/null || missing="redis-server"; \
+	test -x /usr/lib/postgresql/15/bin/postgres || missing="$$missing postgresql-15"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && [ ! -d /run/systemd/system ] && command -v apt-get >/dev/null; then \
+	  echo "== installing $$missing to measure beside Weir; their own services are not started"; \
+	  RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing \
+	    && missing= || echo "== the installation failed"; \
+	fi; \
+	test -z "$$missing" || echo "== not installed: $$missing; these rows will say NOT MEASURED"
 	@echo "== building the benchmarks"
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers
 	@target/release/peers

@@ -15,7 +15,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -36,9 +36,11 @@ const KEEP_EVERY: Duration = Duration::from_secs(60);
 /// How a journal behaves.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Least time between the beginnings of two writes: more gathers meanwhile, and the disk costs less. What comes after
-    /// a pause is written at once.
+    /// Least time between the beginnings of two writes where somebody waits for an answer: more gathers meanwhile, and
+    /// the disk costs less. What comes after a pause is written at once.
     pub gather: Duration,
+    /// The same where nobody does: purses are filled ahead, and what lapsed is in no hurry.
+    pub gather_idle: Duration,
     /// Records that are not sealed may have this many bytes; then [`Journal::is_full`].
     pub unsealed_bytes_max: usize,
     /// Length of a segment.
@@ -81,7 +83,8 @@ impl Journal {
         let position = *writer.position();
         let (recorder, seal_ns) = shared_histogram();
         let shared = Arc::new(Shared::new(&position));
-        let (gather, unsealed_bytes_max) = (options.gather, options.unsealed_bytes_max as u64);
+        let gather = [options.gather, options.gather_idle.max(options.gather)];
+        let unsealed_bytes_max = options.unsealed_bytes_max as u64;
         let (begun, keeper_jobs) = channel();
         let keeper = Keeper { folder, options, shared: Arc::clone(&shared) };
         let keeper = thread("journal-keeper", move || keeper.run(&keeper_jobs))?;
@@ -115,11 +118,17 @@ impl Journal {
                 queue.backlog.append(record, at_ms);
             });
             let added = queue.backlog.bytes() - before;
+            // A client waits for the answer to each of these.
+            queue.urgent |= some.iter().any(|record| matches!(record, Record::Resolved { .. }));
             self.next_sequence = queue.backlog.next_sequence();
-            let waits = queue.writer_waits;
+            let wake = match queue.writer {
+                WaitsFor::Nothing => false,
+                WaitsFor::Records => true,
+                WaitsFor::Urgent => queue.urgent,
+            };
             drop(queue);
             self.shared.appended_bytes.fetch_add(added as u64, Relaxed);
-            if waits {
+            if wake {
                 self.shared.work.notify_one();
             }
         }
@@ -247,13 +256,30 @@ struct Shared {
 #[derive(Debug)]
 struct Queue {
     backlog: Backlog,
-    writer_waits: bool,
+    /// Somebody waits for a record in it.
+    urgent: bool,
+    writer: WaitsFor,
+}
+
+/// What the writer is to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitsFor {
+    /// It is writing, or gathers until a time.
+    Nothing,
+    /// Anything at all.
+    Records,
+    /// Something that somebody waits for.
+    Urgent,
 }
 
 impl Shared {
     fn new(position: &Position) -> Shared {
         Shared {
-            queue: Mutex::new(Queue { backlog: Backlog::new(position), writer_waits: false }),
+            queue: Mutex::new(Queue {
+                backlog: Backlog::new(position),
+                urgent: false,
+                writer: WaitsFor::Nothing,
+            }),
             work: Condvar::new(),
             ending: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -352,7 +378,8 @@ struct Seal<F: Folder> {
     shared: Arc<Shared>,
     begun: Sender<()>,
     wake: Thread,
-    gather: Duration,
+    /// Least times between two writes: where somebody waits, and where nobody does.
+    gather: [Duration; 2],
     failing: bool,
 }
 
@@ -382,15 +409,37 @@ impl<F: Folder> Seal<F> {
             if self.shared.ending.load(Relaxed) {
                 return None;
             }
-            queue.writer_waits = true;
+            queue.writer = WaitsFor::Records;
             queue = self.shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.writer_waits = false;
+            queue.writer = WaitsFor::Nothing;
         }
-        let early = last.map_or(Duration::ZERO, |last| self.gather.saturating_sub(last.elapsed()));
-        let go_on = |_: &mut Queue| !self.shared.ending.load(Relaxed);
-        let waited = self.shared.work.wait_timeout_while(queue, early, go_on);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let [urgent, idle] = self.gather;
+        let left = |gather: Duration| {
+            last.map_or(Duration::ZERO, |last| gather.saturating_sub(last.elapsed()))
+        };
+        queue = self.gather(queue, left(idle), WaitsFor::Urgent);
+        queue = self.gather(queue, left(urgent), WaitsFor::Nothing);
+        queue.urgent = false;
         queue.backlog.take()
+    }
+
+    /// Lets more gather for this long, but not beyond the end, nor beyond what it waits for.
+    fn gather<'a>(
+        &self,
+        mut queue: MutexGuard<'a, Queue>,
+        most: Duration,
+        until: WaitsFor,
+    ) -> MutexGuard<'a, Queue> {
+        let so = |queue: &Queue| until == WaitsFor::Urgent && queue.urgent;
+        if most.is_zero() || so(&queue) {
+            return queue;
+        }
+        queue.writer = until;
+        let go_on = |queue: &mut Queue| !so(queue) && !self.shared.ending.load(Relaxed);
+        let waited = self.shared.work.wait_timeout_while(queue, most, go_on);
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.writer = WaitsFor::Nothing;
+        queue
     }
 
     /// Tries until it is sealed; false if the journal was given up before.

@@ -257,7 +257,8 @@ config! {
     }
     journal ("The record of everything that changed money, in the folder `journal` of node.data_dir.") {
         durability: Durability = Durability::Sealed, " When an answer that changed money goes out: \"sealed\", once the disk has its record, or \"os\", once the system has it: then a crash of the system or a power cut loses the last seconds.";
-        gather_us: u64 = 2_000, " Least time between the beginnings of two writes, microseconds, 0 to 1,000,000: more gathers meanwhile, and the disk costs less. What comes after a pause is written at once.";
+        gather_us: u64 = 1_000, " Least time between the beginnings of two writes, microseconds, 0 to 1,000,000: more gathers meanwhile, and the disk costs less. What comes after a pause is written at once.";
+        gather_idle_us: u64 = 5_000, " The same where no client waits for an answer (fillings of purses, holds that lapsed).";
         segment_bytes: u64 = 67_108_864, " Length of a file of the journal, prepared ahead, 4 MiB to 4 GiB.";
         snapshot_bytes: u64 = 268_435_456, " A snapshot is made after so many bytes of records; a start reads the newest one and the records since.";
         unsealed_bytes_max: usize = 67_108_864, " Records that may wait for the disk; above it confirms, settles and releases are refused with `journal`.";
@@ -423,6 +424,7 @@ impl Config {
             range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
             range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
             range("journal.gather_us", self.journal.gather_us, 0, 1_000_000),
+            range("journal.gather_idle_us", self.journal.gather_idle_us, 0, 1_000_000),
             range("journal.segment_bytes", self.journal.segment_bytes, 1 << 22, 1 << 32),
             range("journal.snapshot_bytes", self.journal.snapshot_bytes, 1 << 20, 1 << 40),
             range(

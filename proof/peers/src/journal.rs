@@ -114,6 +114,7 @@ fn seal_settles(durability: Durability, count: u64, window: usize) -> Settled {
     writer.open(NOW_MS).expect("room for a segment");
     let options = JournalOptions {
         gather: Duration::ZERO,
+        gather_idle: Duration::ZERO,
         unsealed_bytes_max: usize::MAX,
         segment_bytes: SEGMENT_BYTES,
         keep: Keep { snapshot_bytes: u64::MAX, ..KEEP },

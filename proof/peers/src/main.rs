@@ -29,6 +29,7 @@ mod rounds;
 mod settling;
 mod sync_methods;
 mod table;
+mod weir_peer;
 
 use std::process::ExitCode;
 

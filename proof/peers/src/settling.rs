@@ -2,8 +2,9 @@
 //!
 //! A round has two phases, each timed: all connections reserve, in batches of `depth` requests whose answers they wait
 //! for together; then all settle what they reserved. A request waits as long as its batch. After every round the
-//! peer's books must hold exactly what it acknowledged.
+//! peer's books must hold exactly what it acknowledged. What differs between the peers is told in [`crate::weir_peer`].
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::Size;
@@ -119,7 +120,9 @@ impl<P: Peer> Settling<P> {
         let settles = phase(peers, &won, load.depth, Duration::MAX, P::settle)?;
         self.spent_micros += won.iter().flatten().map(|request| request.price_micros).sum::<i64>();
         self.check_books()?;
-        Ok(Pairs { reserves: joined(&reserves), settles: joined(&settles) })
+        let pairs = Pairs { reserves: joined(&reserves), settles: joined(&settles) };
+        LAST_PAIRS.set(Some(pairs.clone()));
+        Ok(pairs)
     }
 
     fn draw(&mut self, count: usize) -> Vec<Request> {
@@ -225,56 +228,78 @@ fn joined(rounds: &[Round]) -> Round {
 
 const ROUNDS: usize = 5;
 
-/// Prints what the peers do beside each other, each at the load that suits it best.
-pub fn run(size: Size) {
-    let _ = settles_per_second(size, Vec::new());
+/// Connections, and requests in each one's batch: the load at which `redis::settler` and `postgres::settler` run.
+const CONNECTIONS: usize = 4;
+const DEPTH: usize = 64;
+
+thread_local! {
+    /// The last round of this thread with both of its phases: a case hands out its settlements only.
+    static LAST_PAIRS: Cell<Option<Pairs>> = const { Cell::new(None) };
 }
 
-/// Runs `own` cases interleaved with all peers that are installed, prints settlements a second of each with the ratio
-/// to the first row, and returns the figures. A round of a case settles, and reports when that was acknowledged.
-pub fn settles_per_second<'a>(
-    size: Size,
-    own: Vec<(String, Case<'a, Round>)>,
-) -> Vec<(String, Figures)> {
-    let (mut names, mut cases): (Vec<String>, Vec<Case<'a, Round>>) = own.into_iter().unzip();
+/// Prints what Weir and its peers do beside each other, all at the same load and interleaved.
+pub fn run(size: Size) {
+    let weir = |durability| crate::weir_peer::settler(size, durability, CONNECTIONS, DEPTH);
     let peers = [
-        ("Redis, appendfsync always", crate::redis::settler(size, Fsync::Always)),
+        (REFERENCE, crate::redis::settler(size, Fsync::Always)),
         ("Redis, appendfsync everysec", crate::redis::settler(size, Fsync::Everysec)),
+        ("Weir, sealed", weir("sealed")),
+        ("Weir, os", weir("os")),
         ("PostgreSQL, plpgsql function", crate::postgres::settler(size)),
     ];
+    let (mut names, mut cases): (Vec<&str>, Vec<Case<'_, Pairs>>) = (Vec::new(), Vec::new());
     for (name, case) in peers {
         match case {
             Ok(case) => {
-                names.push(name.to_owned());
-                cases.push(case);
+                names.push(name);
+                cases.push(with_both_phases(case));
             }
             Err(error) => println!("\n{name}: NOT MEASURED: {error}"),
         }
     }
-    let rounds = match interleave(size.pick(ROUNDS, 1), &mut cases) {
-        Ok(rounds) => rounds,
-        Err(error) => {
-            println!("\nsettlements: NOT MEASURED: {error}");
-            return Vec::new();
-        }
-    };
-    let figures = rounds.iter().map(|rounds| Figures::of(rounds.iter()));
-    let figures: Vec<(String, Figures)> = names.into_iter().zip(figures).collect();
-    print_ratios(&figures);
-    figures
+    match interleave(size.pick(ROUNDS, 1), &mut cases) {
+        Ok(rounds) => print_ratios(&names, &rounds),
+        Err(error) => println!("\nsettlements: NOT MEASURED: {error}"),
+    }
 }
 
-fn print_ratios(figures: &[(String, Figures)]) {
-    println!("\n### settlements acknowledged\n");
-    println!("| | settles/s | p50 us | p99 us | times the first row |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
-    for (name, own) in figures {
+/// What the others are compared with.
+const REFERENCE: &str = "Redis, appendfsync always";
+
+fn with_both_phases(mut case: Case<'_, Round>) -> Case<'_, Pairs> {
+    Box::new(move || {
+        case()?;
+        LAST_PAIRS.take().ok_or_else(|| "a case ran no round of `Settling`".to_owned())
+    })
+}
+
+fn print_ratios(names: &[&str], rounds: &[Vec<Pairs>]) {
+    println!(
+        "\n### reserve and settle, {CONNECTIONS} connections, batches of {DEPTH}, interleaved\n"
+    );
+    println!(
+        "| | settles/s | pairs/s | settle p50 us | settle p99 us | settles, times {REFERENCE} | pairs, times {REFERENCE} |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let figures = |rounds: &Vec<Pairs>| {
+        let both: Vec<Round> = rounds.iter().map(Pairs::both).collect();
+        [Figures::of(rounds.iter().map(|pairs| &pairs.settles)), Figures::of(both.iter())]
+    };
+    let all: Vec<[Figures; 2]> = rounds.iter().map(figures).collect();
+    let reference = names.iter().position(|name| *name == REFERENCE).map(|at| &all[at]);
+    for (name, [settles, pairs]) in names.iter().zip(&all) {
+        let times = |own: &Figures, which: usize| match reference {
+            Some(reference) => format!("{:.2}", own.times(&reference[which])),
+            None => "NOT MEASURED".to_owned(),
+        };
         println!(
-            "| {name} | {} | {:.0} | {:.0} | {:.4} |",
-            rate(own.per_second()),
-            own.p50_us,
-            own.p99_us,
-            own.times(&figures[0].1),
+            "| {name} | {} | {} | {:.0} | {:.0} | {} | {} |",
+            rate(settles.per_second()),
+            rate(pairs.per_second()),
+            settles.p50_us,
+            settles.p99_us,
+            times(settles, 0),
+            times(pairs, 1),
         );
     }
 }

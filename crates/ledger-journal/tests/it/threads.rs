@@ -20,6 +20,7 @@ where
 {
     let options = JournalOptions {
         gather: Duration::ZERO,
+        gather_idle: Duration::ZERO,
         unsealed_bytes_max,
         segment_bytes: 0,
         keep: KEEP_ALL,
@@ -105,6 +106,7 @@ fn the_end_does_not_wait_for_more_to_gather() {
     let records = Work::fresh().take(60);
     let options = JournalOptions {
         gather: Duration::from_secs(100_000),
+        gather_idle: Duration::from_secs(100_000),
         unsealed_bytes_max: 1 << 20,
         segment_bytes: 0,
         keep: KEEP_ALL,
@@ -184,6 +186,7 @@ fn the_keeper_makes_snapshots() {
     let records = Work::new(recovered.bank).take(50);
     let options = JournalOptions {
         gather: Duration::from_micros(500),
+        gather_idle: Duration::from_micros(500),
         unsealed_bytes_max: 1 << 20,
         segment_bytes: 0,
         keep: KEEP_ALL,

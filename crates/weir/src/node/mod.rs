@@ -385,6 +385,7 @@ fn recover(
     };
     let journal = JournalOptions {
         gather: std::time::Duration::from_micros(j.gather_us),
+        gather_idle: std::time::Duration::from_micros(j.gather_idle_us),
         unsealed_bytes_max: j.unsealed_bytes_max,
         segment_bytes: j.segment_bytes,
         keep,
