@@ -1,0 +1,183 @@
+//! Why a campaign did not bid, counted.
+
+/// Why a campaign did not get an impression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum Reason {
+    /// It does not want this one: segments, country, hour, size.
+    Targeting,
+    /// The exchange does not take our currency, or a floor is in one without a rate.
+    Currency,
+    /// Its seat may not bid here.
+    Seat,
+    /// The impression is private and offers none of its deals.
+    Deal,
+    /// The plan says not now.
+    Paced,
+    /// The user has seen it often enough.
+    Cap,
+    /// The budget is spent or not running.
+    Budget,
+    /// The worker's purse does not hold the price.
+    Purse,
+    /// Its bid is below the floor.
+    Floor,
+    /// No creative that fits is free of what is blocked here.
+    Blocked,
+    /// No creative that fits loads by HTTPS only.
+    Insecure,
+    /// It, or its advertiser, has another impression of the request.
+    Exclusive,
+    /// The other impressions of its group could not be filled.
+    Group,
+    /// There was no time left.
+    Deadline,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 14] = [
+        Reason::Targeting,
+        Reason::Currency,
+        Reason::Seat,
+        Reason::Deal,
+        Reason::Paced,
+        Reason::Cap,
+        Reason::Budget,
+        Reason::Purse,
+        Reason::Floor,
+        Reason::Blocked,
+        Reason::Insecure,
+        Reason::Exclusive,
+        Reason::Group,
+        Reason::Deadline,
+    ];
+}
+
+/// Is told what becomes of campaigns, by slot. An auction tells each campaign's fate once; of most it says nothing,
+/// which means [`Reason::Targeting`]. `()` does not listen and costs nothing.
+pub trait Tally {
+    /// One more impression was auctioned.
+    fn impression(&mut self);
+    /// Was not ranked.
+    fn rejected(&mut self, slot: u32, reason: Reason);
+    /// Was ranked by price. If nothing follows, it was outbid by a campaign of our own.
+    fn ranked(&mut self, slot: u32);
+    /// Was ranked and then taken out.
+    fn dropped(&mut self, slot: u32, reason: Reason);
+    /// Was ranked and bids.
+    fn won(&mut self, slot: u32);
+}
+
+impl Tally for () {
+    #[inline]
+    fn impression(&mut self) {}
+    #[inline]
+    fn rejected(&mut self, _: u32, _: Reason) {}
+    #[inline]
+    fn ranked(&mut self, _: u32) {}
+    #[inline]
+    fn dropped(&mut self, _: u32, _: Reason) {}
+    #[inline]
+    fn won(&mut self, _: u32) {}
+}
+
+/// One campaign's counters: a cache line, so that counting touches one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+struct Counts {
+    reasons: [u32; Reason::ALL.len()],
+    /// Ranked and not taken out again.
+    stayed: u32,
+    won: u32,
+}
+
+const _: () = assert!(size_of::<Counts>() == 64);
+
+/// What became of one campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fates {
+    /// Impressions auctioned.
+    pub impressions: u64,
+    /// Bids.
+    pub won: u32,
+    /// Another campaign of ours bid more. Creatives of such a campaign were not looked at: it may be blocked too.
+    pub outbid: u32,
+    reasons: [u32; Reason::ALL.len()],
+}
+
+impl Fates {
+    /// How often for this reason. Targeting is what is left when all that was counted is taken off.
+    #[must_use]
+    pub fn of(&self, reason: Reason) -> u64 {
+        if reason != Reason::Targeting {
+            return u64::from(self.reasons[reason as usize]);
+        }
+        let others = self.reasons.iter().map(|count| u64::from(*count)).sum::<u64>();
+        let counted = others - u64::from(self.reasons[Reason::Targeting as usize]);
+        let bids = u64::from(self.won) + u64::from(self.outbid);
+        self.impressions.saturating_sub(counted + bids)
+    }
+}
+
+/// Counters of all campaigns of a snapshot; the caller owns and collects them. Collect them before 2^32 impressions:
+/// a counter stays at its end.
+#[derive(Debug)]
+pub struct Counters {
+    impressions: u64,
+    counts: Vec<Counts>,
+}
+
+impl Counters {
+    /// For a snapshot of so many campaigns.
+    #[must_use]
+    pub fn new(campaigns: usize) -> Counters {
+        Counters { impressions: 0, counts: vec![Counts::default(); campaigns] }
+    }
+
+    /// What became of the campaign of a slot; `None` where there is none.
+    #[must_use]
+    pub fn fates(&self, slot: u32) -> Option<Fates> {
+        let counts = self.counts.get(slot as usize)?;
+        let outbid = counts.stayed.saturating_sub(counts.won);
+        let impressions = self.impressions;
+        Some(Fates { impressions, won: counts.won, outbid, reasons: counts.reasons })
+    }
+
+    #[inline]
+    fn at(&mut self, slot: u32, change: impl FnOnce(&mut Counts)) {
+        if let Some(counts) = self.counts.get_mut(slot as usize) {
+            change(counts);
+        }
+    }
+}
+
+impl Tally for Counters {
+    fn impression(&mut self) {
+        self.impressions += 1;
+    }
+
+    #[inline]
+    fn rejected(&mut self, slot: u32, reason: Reason) {
+        self.at(slot, |counts| {
+            let count = &mut counts.reasons[reason as usize];
+            *count = count.saturating_add(1);
+        });
+    }
+
+    #[inline]
+    fn ranked(&mut self, slot: u32) {
+        self.at(slot, |counts| counts.stayed = counts.stayed.saturating_add(1));
+    }
+
+    #[inline]
+    fn dropped(&mut self, slot: u32, reason: Reason) {
+        self.at(slot, |counts| counts.stayed = counts.stayed.saturating_sub(1));
+        self.rejected(slot, reason);
+    }
+
+    #[inline]
+    fn won(&mut self, slot: u32) {
+        self.at(slot, |counts| counts.won = counts.won.saturating_add(1));
+    }
+}

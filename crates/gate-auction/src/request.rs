@@ -1,0 +1,204 @@
+//! What a door hands in: borrowed lists of keys.
+
+use money::CurrencyCode;
+
+use crate::price::{At, Conversion, Floor, Price, Pricing};
+
+/// What a creative is, with the numbers of OpenRTB's `mtype`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Format {
+    /// A picture or HTML.
+    Banner = 1,
+    /// A film.
+    Video = 2,
+    /// Sound.
+    Audio = 3,
+    /// Parts that the publisher puts together.
+    Native = 4,
+}
+
+/// A format with a size. 0 x 0 stands for any size: in a request "say what you have", in a creative "fits all".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// What it takes.
+    pub format: Format,
+    /// Pixels.
+    pub width: u16,
+    /// Pixels.
+    pub height: u16,
+}
+
+impl Placement {
+    /// Does a creative of this format and size fit?
+    #[must_use]
+    pub fn takes(&self, format: Format, size: (u16, u16)) -> bool {
+        let own = (self.width, self.height);
+        self.format == format && (own == size || own == (0, 0) || size == (0, 0))
+    }
+}
+
+/// A deal that an impression offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Deal<'a> {
+    /// Which.
+    pub id: u32,
+    /// Replaces the impression's floor.
+    pub floor: Floor,
+    /// Replaces the request's `at`.
+    pub at: Option<At>,
+    /// Seats that may use it; empty: all.
+    pub seats: &'a [u32],
+    /// Domains of advertisers that may use it; empty: all.
+    pub domains: &'a [u32],
+}
+
+/// A place for one creative.
+#[derive(Clone, Copy, Debug)]
+pub struct Impression<'a> {
+    /// Any of these.
+    pub placements: &'a [Placement],
+    /// Of bids without a deal.
+    pub floor: Floor,
+    /// Only creatives that load everything by HTTPS.
+    pub secure: bool,
+    /// Attributes that a creative must not have, OpenRTB's `battr`.
+    pub attributes_blocked: &'a [u16],
+    /// Deals offered here, the preferred one first.
+    pub deals: &'a [Deal<'a>],
+    /// Only bids with a deal.
+    pub private: bool,
+    /// Impressions with the same number are filled all or not at all; 0 stands alone.
+    pub group: u32,
+}
+
+/// Whether what one impression got excludes another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exclusive {
+    /// No.
+    #[default]
+    No,
+    /// A campaign gets at most one impression of a request.
+    Campaign,
+    /// An advertiser gets at most one impression of a request.
+    Advertiser,
+}
+
+/// What is agreed with an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Which price is sent.
+    pub pricing: Pricing,
+    /// The lowest price that is worth sending; exchanges drop a bid of 0. A floor below it counts as this.
+    pub price_min: Price,
+    /// Between the impressions of a request.
+    pub exclusive: Exclusive,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { pricing: Pricing::ByAt, price_min: Price::STEP, exclusive: Exclusive::No }
+    }
+}
+
+/// A bid request, strings turned to keys. What the request does not say is an empty list.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Hash of the request's id: breaks ties.
+    pub id_hash: u64,
+    /// Country, region.
+    pub geo: &'a [u32],
+    /// Device type, OpenRTB's number.
+    pub devices: &'a [u32],
+    /// Operating system.
+    pub oses: &'a [u32],
+    /// Languages of device or content.
+    pub languages: &'a [u32],
+    /// Site or app.
+    pub supply: &'a [u32],
+    /// Domain of the page, bundle of the app.
+    pub domains: &'a [u32],
+    /// Categories of page or app.
+    pub categories: &'a [u32],
+    /// Segments of the user.
+    pub segments: &'a [u32],
+    /// Hour of the week, 0 to 167; beyond that only campaigns without hours take part.
+    pub hour: u32,
+    /// The request's `at`.
+    pub at: At,
+    /// Currencies that the exchange takes; empty: all.
+    pub currencies: &'a [CurrencyCode],
+    /// For floors in other currencies.
+    pub conversions: &'a [Conversion],
+    /// Seats that may bid; empty: all.
+    pub seats_allowed: &'a [u32],
+    /// Seats that may not bid.
+    pub seats_blocked: &'a [u32],
+    /// The only categories that a creative may have; empty: all.
+    pub categories_allowed: &'a [u32],
+    /// Categories that a creative must not have.
+    pub categories_blocked: &'a [u32],
+    /// Domains that an advertiser must not have.
+    pub advertisers_blocked: &'a [u32],
+    /// The places.
+    pub impressions: &'a [Impression<'a>],
+    /// Agreed with the exchange.
+    pub rules: Rules,
+}
+
+/// What campaigns are asked about a request, in the order in which the index joins them: what leaves fewest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Dimension {
+    /// Countries and regions.
+    Geo,
+    /// Sites and apps.
+    Supply,
+    /// Segments.
+    Segments,
+    /// Device types.
+    Devices,
+    /// Operating systems.
+    Oses,
+    /// Domains of publishers.
+    Domains,
+    /// Categories of content.
+    Categories,
+    /// Languages.
+    Languages,
+    /// Hours of the week.
+    Hours,
+}
+
+impl Dimension {
+    /// All of them.
+    pub const ALL: [Dimension; 9] = [
+        Dimension::Geo,
+        Dimension::Supply,
+        Dimension::Segments,
+        Dimension::Devices,
+        Dimension::Oses,
+        Dimension::Domains,
+        Dimension::Categories,
+        Dimension::Languages,
+        Dimension::Hours,
+    ];
+}
+
+impl Request<'_> {
+    /// The request's keys of a dimension.
+    #[must_use]
+    pub fn keys(&self, dimension: Dimension) -> &[u32] {
+        match dimension {
+            Dimension::Geo => self.geo,
+            Dimension::Supply => self.supply,
+            Dimension::Segments => self.segments,
+            Dimension::Devices => self.devices,
+            Dimension::Oses => self.oses,
+            Dimension::Domains => self.domains,
+            Dimension::Categories => self.categories,
+            Dimension::Languages => self.languages,
+            Dimension::Hours => std::slice::from_ref(&self.hour),
+        }
+    }
+}

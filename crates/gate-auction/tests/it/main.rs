@@ -1,0 +1,10 @@
+//! The auction as its callers see it, beside a reference that has no index.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod differential;
+mod explain;
+mod generator;
+mod laws;
+mod reference;
+mod refusals;

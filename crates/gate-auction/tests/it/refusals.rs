@@ -1,0 +1,167 @@
+//! Empty purses, groups, and campaigns that are refused.
+
+use gate_auction::{
+    Bidder, Campaign, CampaignError, Choice, Conversion, Counters, Creative, Desk, Dimension,
+    Floor, Impression, Index, Modifier, Price, Reason, Request, Scratch, UNKNOWN,
+};
+use proptest::prelude::*;
+
+use crate::generator::{Body, Dice, SMALL, campaigns, currency};
+
+/// Refuses some, by a coin that each answer of `hold`, and each `able`, is asked of.
+struct Purses {
+    refuses: u64,
+    unable: u64,
+    held: Vec<(usize, u64)>,
+    released: Vec<(usize, u64)>,
+}
+
+impl Desk for Purses {
+    fn able(&mut self, bidder: Bidder, _: Price) -> Result<(), Reason> {
+        if self.unable >> (bidder.campaign % 64) & 1 == 1 { Err(Reason::Cap) } else { Ok(()) }
+    }
+
+    fn hold(&mut self, choice: &Choice) -> Result<(), Reason> {
+        if self.refuses >> (choice.campaign % 64) & 1 == 1 {
+            return Err(Reason::Purse);
+        }
+        self.held.push((choice.impression, choice.campaign));
+        Ok(())
+    }
+
+    fn release(&mut self, choice: &Choice) {
+        self.released.push((choice.impression, choice.campaign));
+    }
+}
+
+proptest! {
+    /// Whoever cannot pay might as well not exist, for winners and for prices: `able` and leaving them out agree. And
+    /// what is held and not bid is released exactly once; a group is filled whole or not at all.
+    #[test]
+    fn refusals_promote_and_groups_are_whole(seed: u64, count in 1_u64..63, unable: u64, refuses: u64) {
+        let all = campaigns(count, SMALL, seed);
+        let can: Vec<Campaign> = all.iter().filter(|c| unable >> c.id & 1 == 0).cloned().collect();
+        let own = currency("USD");
+        let (index, without) = (Index::build(own, &all, 1).unwrap(), Index::build(own, &can, 1).unwrap());
+        let (mut dice, mut scratch) = (Dice::new(seed), Scratch::default());
+        let mut counters = Counters::new(index.ids().len());
+        for _ in 0..10 {
+            Body::with_rules(SMALL, &mut dice).lend(|request| {
+                let purses = |unable, refuses| Purses { refuses, unable, held: vec![], released: vec![] };
+                let (mut one, mut other) = (Vec::new(), Vec::new());
+                let (mut desk, mut rest) = (purses(unable, refuses), purses(0, refuses));
+                index.auction(request, &mut scratch).fill(&mut desk, &mut counters, &mut one);
+                without.auction(request, &mut scratch).fill(&mut rest, &mut (), &mut other);
+                let bids = |out: &[Choice]| -> Vec<(usize, u64, Price, usize)> {
+                    out.iter().map(|c| (c.impression, c.campaign, c.price, c.creative)).collect()
+                };
+                assert_eq!(bids(&one), bids(&other));
+                let mut accounted = desk.released.clone();
+                accounted.extend(one.iter().map(|choice| (choice.impression, choice.campaign)));
+                accounted.sort_unstable();
+                desk.held.sort_unstable();
+                assert_eq!(desk.held, accounted);
+                for choice in &one {
+                    let group = request.impressions[choice.impression].group;
+                    let whole = |(at, impression): (usize, &gate_auction::Impression<'_>)| {
+                        impression.group != group || one.iter().any(|other| other.impression == at)
+                    };
+                    assert!(group == 0 || request.impressions.iter().enumerate().all(whole));
+                }
+            });
+        }
+    }
+
+    /// Refusing all, one after the other, gives every campaign that can bid once, prices falling.
+    #[test]
+    fn refusing_goes_through_all(seed: u64, count in 1_u64..200) {
+        let campaigns = campaigns(count, SMALL, seed);
+        let index = Index::build(currency("USD"), &campaigns, 1).unwrap();
+        let (mut dice, mut scratch) = (Dice::new(seed), Scratch::default());
+        for _ in 0..10 {
+            Body::with_rules(SMALL, &mut dice).lend(|request| {
+                let mut auction = index.auction(request, &mut scratch);
+                let (mut seen, mut last) = (std::collections::BTreeSet::new(), Price::MAX);
+                let mut next = auction.impression(0, &mut (), &mut ());
+                while let Some(choice) = next {
+                    assert!(seen.insert(choice.campaign) && choice.bid <= last);
+                    assert!(choice.floor <= choice.price && choice.price <= choice.bid);
+                    last = choice.bid;
+                    next = auction.refuse(Reason::Purse, &mut (), &mut ());
+                }
+                let mut counters = Counters::new(index.ids().len());
+                let mut auction = index.auction(request, &mut scratch);
+                auction.impression(0, &mut (), &mut counters);
+                while auction.refuse(Reason::Purse, &mut (), &mut counters).is_some() {}
+                let fates = (0..).take(index.ids().len()).map(|slot| counters.fates(slot).unwrap());
+                let purse: u64 = fates.map(|fates| fates.of(Reason::Purse)).sum();
+                assert_eq!(purse, seen.len() as u64);
+            });
+        }
+    }
+}
+
+#[test]
+fn every_mistake_is_named_and_nothing_is_built() {
+    let mut wrong = campaigns(4, SMALL, 1);
+    wrong[1].id = 1;
+    wrong[2].bid = Price::ZERO;
+    wrong[2].creatives = Vec::new();
+    wrong[2].targeting.deals = Vec::new();
+    wrong[2].targeting.deals_only = true;
+    wrong[3].modifiers = vec![Modifier { segment: 0, factor: 1_000_001 }];
+    wrong[3].targeting.lists_mut(Dimension::Geo).any = vec![UNKNOWN];
+    let none: [Creative; 0] = [];
+    wrong[3].creatives[0].sizes = Vec::new();
+    let errors = Index::build(currency("USD"), &wrong, 1).unwrap_err();
+    assert_eq!(wrong[2].creatives, none);
+    assert_eq!(errors.len(), 7, "{errors:#?}");
+    assert!(errors.contains(&CampaignError::Duplicate { id: 1 }));
+    assert!(errors.contains(&CampaignError::NoBid { id: 3 }));
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(texts.iter().all(|text| text.contains("campaign")), "{texts:?}");
+}
+
+#[test]
+fn a_snapshot_of_nobody_answers() {
+    let index = Index::build(currency("USD"), &[], 1).unwrap();
+    let mut scratch = Scratch::default();
+    Body::new(SMALL, &mut Dice::new(1)).lend(|request| {
+        let mut auction = index.auction(request, &mut scratch);
+        assert_eq!(auction.impression(0, &mut (), &mut ()), None);
+        assert_eq!(auction.impression(usize::MAX, &mut (), &mut ()), None);
+        assert_eq!(auction.refuse(Reason::Purse, &mut (), &mut ()), None);
+        auction.accept(&mut ());
+    });
+}
+
+#[test]
+fn a_foreign_currency_is_neither_bid_in_nor_guessed() {
+    let (usd, eur) = (currency("USD"), currency("EUR"));
+    let campaigns = campaigns(200, SMALL, 3);
+    let index = Index::build(usd, &campaigns, 1).unwrap();
+    let (mut dice, mut scratch) = (Dice::new(4), Scratch::default());
+    let mut bids = [0; 4];
+    for _ in 0..100 {
+        Body::new(SMALL, &mut dice).lend(|request| {
+            let floor = Floor { micros: 1_000_000, currency: eur };
+            let impressions = [Impression { floor, deals: &[], ..request.impressions[0] }];
+            let rates = |micros_per_unit| [Conversion { from: eur, micros_per_unit }];
+            let euros = Request { impressions: &impressions, ..*request };
+            let requests = [
+                Request { currencies: &[eur], ..*request },
+                euros,
+                Request { conversions: &rates(1_100_000), ..euros },
+                Request { conversions: &rates(1_100_000), currencies: &[eur, usd], ..euros },
+            ];
+            for (bids, request) in bids.iter_mut().zip(&requests) {
+                let mut auction = index.auction(request, &mut scratch);
+                let Some(choice) = auction.impression(0, &mut (), &mut ()) else { continue };
+                *bids += 1;
+                assert_eq!(choice.floor.micros(), 1_100_000);
+            }
+        });
+    }
+    assert_eq!(bids[..2], [0, 0]);
+    assert!(bids[2] > 10 && bids[2] == bids[3], "{bids:?}");
+}
