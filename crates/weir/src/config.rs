@@ -113,39 +113,27 @@ impl Value for PathBuf {
     }
 }
 
-impl Value for TaskRun {
-    const EXPECTED: &'static str = "\"defer\" or \"coop\"";
-    fn read(written: &Written) -> Option<Self> {
-        match written {
-            Written::Text(text) if text == "defer" => Some(TaskRun::Defer),
-            Written::Text(text) if text == "coop" => Some(TaskRun::Coop),
-            _ => None,
+macro_rules! word_value {
+    ($($type:ty = $expected:literal { $($word:literal = $value:path),* })*) => {$(
+        impl Value for $type {
+            const EXPECTED: &'static str = $expected;
+            fn read(written: &Written) -> Option<Self> {
+                match written {
+                    $(Written::Text(text) if text == $word => Some($value),)*
+                    _ => None,
+                }
+            }
+            fn print(&self) -> String {
+                let word = match self { $($value => $word,)* };
+                format!("{word:?}")
+            }
         }
-    }
-    fn print(&self) -> String {
-        match self {
-            TaskRun::Defer => "\"defer\"".into(),
-            TaskRun::Coop => "\"coop\"".into(),
-        }
-    }
+    )*};
 }
-
-impl Value for Durability {
-    const EXPECTED: &'static str = "\"sealed\" or \"os\"";
-    fn read(written: &Written) -> Option<Self> {
-        match written {
-            Written::Text(text) if text == "sealed" => Some(Durability::Sealed),
-            Written::Text(text) if text == "os" => Some(Durability::Os),
-            _ => None,
-        }
-    }
-    fn print(&self) -> String {
-        match self {
-            Durability::Sealed => "\"sealed\"".into(),
-            Durability::Os => "\"os\"".into(),
-        }
-    }
-}
+word_value!(
+    TaskRun = "\"defer\" or \"coop\"" { "defer" = TaskRun::Defer, "coop" = TaskRun::Coop }
+    Durability = "\"sealed\" or \"os\"" { "sealed" = Durability::Sealed, "os" = Durability::Os }
+);
 
 impl Value for bool {
     const EXPECTED: &'static str = "true or false";
