@@ -38,6 +38,8 @@ pub(crate) struct Connection<C> {
     pub(crate) input_counted: usize,
     /// Not read, because answers wait.
     pub(crate) paused: bool,
+    /// Paused by the service, which will say when to read on.
+    pub(crate) waiting: bool,
     /// The peer's stream ended while paused; what it sent before is still to be answered.
     pub(crate) ended: bool,
     /// On the list of those the backend must look at.
@@ -71,6 +73,7 @@ impl<C> Connection<C> {
             output_counted: 0,
             input_counted: 0,
             paused: false,
+            waiting: false,
             ended: false,
             dirty: false,
             message_ms: now_ms,

@@ -68,6 +68,8 @@ enum End {
     Hungry,
     /// Its answers have no room left.
     Full,
+    /// It waits for an answer of its own.
+    Waiting,
     Closed {
         after_output: bool,
     },
@@ -279,6 +281,7 @@ impl<'o, C> Engine<'o, C> {
             End::Closed { after_output: false } => {
                 conn.phase = Phase::Dead(CloseReason::ServiceClosed);
             }
+            End::Waiting => (conn.paused, conn.waiting) = (true, true),
             End::Full => {
                 conn.paused = true;
                 self.counters.paused_reads.add(1);
@@ -342,7 +345,8 @@ impl<'o, C> Engine<'o, C> {
         conn.output.sent(count, &mut self.pool);
         conn.progress_ms = self.now_ms;
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
-        if conn.paused && conn.output.len() <= self.options.output_bytes_max / 2 {
+        let half = self.options.output_bytes_max / 2;
+        if conn.paused && !conn.waiting && conn.output.len() <= half {
             self.resumable.push(slot);
         }
     }
@@ -358,7 +362,8 @@ impl<'o, C> Engine<'o, C> {
             let choked = self.totals.choked;
             let half = self.options.output_bytes_max / 2;
             let Some(conn) = self.conns.at(slot) else { continue };
-            if !conn.paused || choked || conn.output.len() > half || conn.phase != Phase::Open {
+            let held = choked || conn.waiting || conn.output.len() > half;
+            if !conn.paused || held || conn.phase != Phase::Open {
                 continue;
             }
             conn.paused = false;
@@ -394,6 +399,7 @@ impl<'o, C> Engine<'o, C> {
         service.turn(&mut Outbox {
             conns: &mut self.conns,
             dirty: &mut self.dirty,
+            resumable: &mut self.resumable,
             pool: &mut self.pool,
             output_bytes_max: self.options.output_bytes_max,
             stopping: self.stop != Stop::No,
@@ -561,6 +567,11 @@ fn deliver<S: Service>(
                 if consumed == 0 || need > input.len() - at {
                     return Delivered { consumed: at, need, end: End::Hungry };
                 }
+            }
+            Step::Pause { consumed } => {
+                debug_assert!(consumed <= rest.len(), "a service consumed more than there was");
+                at += consumed.min(rest.len());
+                return Delivered { consumed: at, need: 0, end: End::Waiting };
             }
             Step::Close { after_output, .. } => {
                 let end = End::Closed { after_output };

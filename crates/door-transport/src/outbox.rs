@@ -8,6 +8,7 @@ use crate::service::{CloseReason, ConnId};
 pub struct Outbox<'a, C> {
     pub(crate) conns: &'a mut Slab<C>,
     pub(crate) dirty: &'a mut Vec<u32>,
+    pub(crate) resumable: &'a mut Vec<u32>,
     pub(crate) pool: &'a mut Pool,
     pub(crate) output_bytes_max: usize,
     pub(crate) stopping: bool,
@@ -39,6 +40,18 @@ impl<C> Outbox<'_, C> {
     ) -> Option<R> {
         let (user, mut out) = self.to(id)?;
         Some(write(user, &mut out))
+    }
+
+    /// Reads on where the service paused ([`Step::Pause`](crate::Step::Pause)), in the next wake-up;
+    /// false when the connection is closed or closing.
+    pub fn resume(&mut self, id: ConnId) -> bool {
+        let Some(conn) = self.conns.get(id) else { return false };
+        conn.waiting = false;
+        if conn.phase != Phase::Open {
+            return false;
+        }
+        self.resumable.push(id.slot);
+        true
     }
 
     /// Ends the connection after its answers; false when it is closed or closing already.

@@ -117,6 +117,12 @@ pub enum Step {
         /// The service is not called before that many bytes are there.
         need: usize,
     },
+    /// Read no further until [`Outbox::resume`](crate::Outbox::resume): the answer to what was
+    /// consumed comes later, and the answers of one connection keep their order.
+    Pause {
+        /// Bytes from the start of the input that are done with.
+        consumed: usize,
+    },
     /// End the connection; the rest of the input is dropped.
     Close {
         /// Bytes from the start of the input that are done with.

@@ -44,26 +44,45 @@ impl Pace {
         Pace { threshold, salt, allowance: allowance.max(0), asked: 0 }
     }
 
-    /// Decides about one request. The answer depends on this pace, the id and the amount, and on nothing else;
-    /// a larger threshold only adds requests.
+    /// Decides about one request: [`Pace::ask`], and where it passes [`Pace::take`].
     ///
     /// Amounts that nobody may ask for ([`Amount::is_ask`]) never pass and do not count as demand. Check that before,
     /// where they should get an answer of their own.
     #[inline]
     pub fn decide(&mut self, request_id: u64, amount: Amount) -> Decision {
+        let decision = self.ask(request_id, amount);
+        if decision == Decision::Pass {
+            self.take(amount);
+        }
+        decision
+    }
+
+    /// Counts a request as demand and says what [`Pace::decide`] would, without using the allowance up: for who may
+    /// still lose to another. Who wins calls [`Pace::take`].
+    #[inline]
+    pub fn ask(&mut self, request_id: u64, amount: Amount) -> Decision {
         let counted = if amount.is_ask() { amount.get() } else { 0 };
         self.asked = self.asked.saturating_add(counted);
+        self.peek(request_id, amount)
+    }
+
+    /// What [`Pace::ask`] would say, leaving no trace. The answer depends on this pace, the id and the amount, and on
+    /// nothing else; a larger threshold only adds requests.
+    #[inline]
+    #[must_use]
+    pub fn peek(&self, request_id: u64, amount: Amount) -> Decision {
+        let counted = if amount.is_ask() { amount.get() } else { 0 };
         let by_coin = mix(request_id ^ self.salt) <= self.threshold;
         // As unsigned numbers, 0 less 1 is larger than any allowance. Both are compared before the one branch, which
         // the caller has to take anyway: it asks the ledger next, or not.
         let by_allowance = counted.cast_unsigned().wrapping_sub(1) < self.allowance.cast_unsigned();
-        if by_coin & by_allowance {
-            // `counted` is 1 to `allowance`: this neither wraps nor becomes negative.
-            self.allowance = self.allowance.wrapping_sub(counted);
-            Decision::Pass
-        } else {
-            Decision::Paced
-        }
+        if by_coin & by_allowance { Decision::Pass } else { Decision::Paced }
+    }
+
+    /// Uses allowance up for an amount that passed. At most what is left: then nothing is.
+    #[inline]
+    pub fn take(&mut self, amount: Amount) {
+        self.allowance = self.allowance.saturating_sub(amount.get().max(0)).max(0);
     }
 
     /// Undoes a [`Decision::Pass`] that the ledger refused: the amount may be allowed to another request.

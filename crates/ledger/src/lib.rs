@@ -34,6 +34,7 @@ mod books;
 mod grant;
 mod keys;
 mod message;
+pub mod note;
 mod part;
 mod purse;
 mod record;

@@ -70,6 +70,20 @@ struct Purse {
     listed: bool,
 }
 
+impl Purse {
+    #[inline]
+    fn covers(&self, amount: Amount, at: At) -> bool {
+        let valid = (self.valid_from_ms..self.valid_until_ms).contains(&at.now_ms);
+        amount <= self.free && valid && self.next_seq <= SEQ_MAX
+    }
+
+    /// Why an ask that is not covered is refused.
+    fn refusal(&self, amount: Amount) -> Verdict {
+        let money_is_there = self.grant != 0 && amount <= self.free;
+        if money_is_there { Verdict::PurseEmpty } else { self.why_empty }
+    }
+}
+
 /// What a purse needs to know only when it runs low.
 #[derive(Clone, Copy, Debug, Default)]
 struct Appetite {
@@ -152,8 +166,7 @@ impl Purses {
             return Err(Verdict::BadAmount);
         }
         purse.asked = Amount::new(purse.asked.get().saturating_add(amount.get()));
-        let valid = (purse.valid_from_ms..purse.valid_until_ms).contains(&at.now_ms);
-        if amount > purse.free || !valid || purse.next_seq > SEQ_MAX {
+        if !purse.covers(amount, at) {
             return Err(self.refuse(slot, amount, at));
         }
         if self.held.add(slot, at.deadline_ms, amount.get()).is_err() {
@@ -173,6 +186,38 @@ impl Purses {
             self.list(slot, at.now_ms);
         }
         Ok(hold)
+    }
+
+    /// Would [`Purses::reserve`] take this ask? Nothing is set aside; a purse that is short wants money as it would after
+    /// a refused ask.
+    ///
+    /// # Errors
+    /// Why not.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn able(&mut self, slot: u32, amount: Amount, at: At) -> Result<(), Verdict> {
+        if !amount.is_ask() {
+            return Err(Verdict::BadAmount);
+        }
+        if self.purses[slot as usize].covers(amount, at) {
+            Ok(())
+        } else {
+            Err(self.refuse(slot, amount, at))
+        }
+    }
+
+    /// As [`Purses::able`], for looking only: nothing is wanted afterwards.
+    ///
+    /// # Errors
+    /// Why not.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn peek(&self, slot: u32, amount: Amount, at: At) -> Result<(), Verdict> {
+        let purse = &self.purses[slot as usize];
+        if purse.covers(amount, at) { Ok(()) } else { Err(purse.refusal(amount)) }
     }
 
     /// Asks for the memory that [`Purses::reserve`] will touch for a slot: a frame's purses can be fetched all at
@@ -199,8 +244,7 @@ impl Purses {
         let purse = &mut self.purses[slot as usize];
         let appetite = &mut self.appetites[slot as usize];
         appetite.short = appetite.short.max(amount);
-        let covered = purse.grant != 0 && amount <= purse.free;
-        let why = if covered { Verdict::PurseEmpty } else { purse.why_empty };
+        let why = purse.refusal(amount);
         self.list(slot, at.now_ms);
         why
     }

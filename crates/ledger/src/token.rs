@@ -32,11 +32,11 @@ pub const GRANT_MAX: u64 = (1 << 40) - 1;
 /// Largest sequence number of a hold within its grant (24 bits).
 pub const SEQ_MAX: u32 = (1 << 24) - 1;
 
-const CONTENT_LEN: usize = 24;
+pub(crate) const CONTENT_LEN: usize = 24;
 const DEADLINE_UNITS_MAX: u64 = (1 << 40) - 1;
 const DOMAIN: [u8; 8] = *b"weirhold";
 
-type Block = Array<u8, U16>;
+pub(crate) type Block = Array<u8, U16>;
 
 /// The 32 bytes that go out.
 pub type Token = [u8; TOKEN_LEN];
@@ -159,37 +159,50 @@ impl KeyRing {
 
     /// Reads a token back, if this node made it with a key it still has.
     pub fn open(&self, token: &Token) -> Result<Hold, TokenError> {
-        let node = u16::from_le_bytes([token[8], token[9]]);
-        let key_id = token[10];
-        let Some(cipher) = self.keys[usize::from(key_id)].as_ref() else {
-            return Err(self.unknown_key(node, key_id));
+        let (hold, key_id) = KeyRing::read(token);
+        let Some(cipher) = self.cipher(key_id) else {
+            return Err(self.unknown_key(hold.node, key_id));
         };
         let mut block = Block::default();
         block.copy_from_slice(&token[..16]);
         cipher.encrypt_block(&mut block);
         mix_second(&mut block, token);
         cipher.encrypt_block(&mut block);
-        let (given, expected) = (le_u64(&token[CONTENT_LEN..]), le_u64(&block[..8]));
         // Compared as one integer: no early exit tells an attacker how much of a guess was right.
-        if given != expected {
-            return Err(if node == self.node {
-                TokenError::Forged
-            } else {
-                TokenError::Foreign(node)
-            });
+        if le_u64(&token[CONTENT_LEN..]) == le_u64(&block[..8]) {
+            Ok(hold)
+        } else {
+            Err(self.not_ours(hold.node))
         }
-        Ok(Hold {
-            grant: le_u64(&token[0..5]),
-            seq: u32::from_le_bytes([token[5], token[6], token[7], 0]),
-            node,
-            deadline_ms: le_u64(&token[11..16]) * DEADLINE_UNIT_MS,
-            amount: Amount::new(i64::from_le_bytes(token[16..24].try_into().expect("eight bytes"))),
-        })
     }
 
-    fn unknown_key(&self, node: u16, key_id: u8) -> TokenError {
+    /// What the content of a token says, true or not, and the id of its key.
+    pub(crate) fn read(token: &Token) -> (Hold, u8) {
+        let hold = Hold {
+            grant: le_u64(&token[0..5]),
+            seq: u32::from_le_bytes([token[5], token[6], token[7], 0]),
+            node: u16::from_le_bytes([token[8], token[9]]),
+            deadline_ms: le_u64(&token[11..16]) * DEADLINE_UNIT_MS,
+            amount: Amount::new(i64::from_le_bytes(token[16..24].try_into().expect("eight bytes"))),
+        };
+        (hold, token[10])
+    }
+
+    pub(crate) fn cipher(&self, key_id: u8) -> Option<&Aes128Enc> {
+        self.keys[usize::from(key_id)].as_ref()
+    }
+
+    pub(crate) fn unknown_key(&self, node: u16, key_id: u8) -> TokenError {
         match node == self.node {
             true => TokenError::TooOld(key_id),
+            false => TokenError::Foreign(node),
+        }
+    }
+
+    /// Why a MAC does not match.
+    pub(crate) fn not_ours(&self, node: u16) -> TokenError {
+        match node == self.node {
+            true => TokenError::Forged,
             false => TokenError::Foreign(node),
         }
     }
@@ -207,7 +220,7 @@ fn mix_second(block: &mut Block, token: &Token) {
 }
 
 #[inline]
-fn le_u64(bytes: &[u8]) -> u64 {
+pub(crate) fn le_u64(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)

@@ -56,6 +56,7 @@ over_backends!(
     stopping::a_stop_before_the_start_ends_at_once,
     stopping::stop_answers_what_was_received,
     stopping::stop_is_bounded_by_the_grace,
+    waking::a_paused_connection_keeps_the_order_of_its_answers,
     waking::a_stale_id_reaches_nobody,
     waking::answers_of_other_threads_wake_the_loop,
     waking::no_wake_up_is_lost,

@@ -51,8 +51,8 @@ pub struct Shared {
 }
 
 /// Frames: a 4-byte length, a command byte, a payload.
-/// `E` echo, `B` answer with as many bytes as the number in the payload, `L` answer later, `C` echo
-/// and close after output, `X` close at once, `P` panic.
+/// `E` echo, `B` answer with as many bytes as the number in the payload, `L` answer later, `W` the same
+/// and read no further before, `C` echo and close after output, `X` close at once, `P` panic.
 pub struct Framed(pub Arc<Mutex<Shared>>);
 
 impl Framed {
@@ -105,6 +105,10 @@ impl Service for Framed {
                     out.write(&frame(b'B', &vec![b'b'; count]));
                 }
                 b'L' => self.shared().later.push_back((id, payload.to_vec())),
+                b'W' => {
+                    self.shared().later.push_back((id, payload.to_vec()));
+                    return Step::Pause { consumed: at };
+                }
                 b'C' => {
                     out.write(&rest[..4 + size]);
                     return Step::Close { consumed: at, after_output: true };
@@ -133,6 +137,7 @@ impl Service for Framed {
         while let Some((id, payload)) = shared.outside.pop_front() {
             let reached = outbox.with(id, |_, out| out.write(&frame(b'L', &payload))).is_some();
             shared.reached.push(reached);
+            outbox.resume(id);
         }
         let drained = shared.later.is_empty();
         Turn { drained, ..shared.turn.unwrap_or(Turn::IDLE) }

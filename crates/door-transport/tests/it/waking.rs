@@ -101,3 +101,24 @@ pub fn spinning_and_timers_take_turns(options: Options) {
     server.shared().turn = None;
     server.stop();
 }
+
+pub fn a_paused_connection_keeps_the_order_of_its_answers(options: Options) {
+    let server = Server::start(options);
+    let mut client = server.client();
+    let frames = [frame(b'E', b"0"), frame(b'W', b"1"), frame(b'E', b"2"), frame(b'W', b"3")];
+    client.send(&frames.concat());
+    client.expect(&frame(b'E', b"0"));
+    client.send(&frame(b'E', b"4"));
+    client.0.shutdown(std::net::Shutdown::Write).unwrap();
+    for expected in [[frame(b'L', b"1"), frame(b'E', b"2")], [frame(b'L', b"3"), frame(b'E', b"4")]]
+    {
+        wait_for(|| !server.shared().later.is_empty(), "the paused message");
+        assert_eq!(server.shared().later.len(), 1, "nothing is read before its answer");
+        let answer = server.shared().later.pop_front().unwrap();
+        server.shared().outside.push_back(answer);
+        server.handle.waker().wake();
+        client.expect(&expected.concat());
+    }
+    assert!(client.read_to_end().is_empty(), "the end that came while paused is seen");
+    server.stop();
+}
