@@ -1,0 +1,51 @@
+//! HTTP/1.1 on a worker of [`door_transport`]: whole requests to an application, its answers back.
+//!
+//! The door knows HTTP and nothing of what is asked. A [`Session`] a connection turns received bytes into
+//! [`Request`]s for an [`App`]; the body is whole, out of its chunks, inflated, and mutable, because readers
+//! of JSON work in place. What a client did wrong the session refuses itself, with a [`Refusal`] that it
+//! counts.
+//!
+//! # What a peer cannot do
+//! - Smuggle: where two readers could see two different ends of a message (RFC 9112, section 6), it is
+//!   refused and the connection closed. Line ends are CRLF, a length is digits, a transfer coding is
+//!   `chunked`.
+//! - Make memory grow: heads, bodies and inflated bodies have limits ([`Limits`]); a body that says too
+//!   large a size is refused before it is read.
+//! - Make work grow: a head is parsed again only when another of its lines is complete, a chunked body is
+//!   walked once, a body of a known size is not looked at before it is there.
+//! - Get a 5xx: whatever is wrong is the client's 4xx. The application may answer what it wants.
+
+mod accept;
+mod chunked;
+mod gzip;
+mod head;
+mod limits;
+mod refusal;
+mod reply;
+mod request;
+mod room;
+mod session;
+
+pub use limits::{HEADERS_MAX, Limits, LimitsError};
+pub use refusal::Refusal;
+pub use reply::{Reply, Response, Then};
+pub use request::{Method, Request};
+pub use room::{ROOM_BYTES_KEPT, Room};
+pub use session::{After, Session};
+
+use door_transport::ConnId;
+
+/// What stands behind the door.
+pub trait App {
+    /// What the door accepts. Read once a call of [`Session::received`].
+    fn limits(&self) -> &Limits;
+
+    /// One whole request. It is answered through `reply`, now or later; the value that it returns is what
+    /// the reply gave for that, so no request is left without.
+    ///
+    /// After [`Reply::later`] nothing more of this connection is read until [`Session::answer`].
+    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then;
+
+    /// A request was refused by the door; for the counters.
+    fn refused(&mut self, why: Refusal);
+}

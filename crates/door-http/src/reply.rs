@@ -1,0 +1,249 @@
+//! Answers: head and body in one write.
+
+use door_transport::Out;
+
+use crate::gzip::Deflater;
+
+/// One answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response<'a> {
+    /// The status, 200 to 999.
+    pub status: u16,
+    /// The value of `Content-Type`, if the body has one.
+    pub content_type: Option<&'a str>,
+    /// More header lines as they are sent, each with its CRLF; none of `Content-Type`, `Content-Encoding`,
+    /// `Content-Length`, `Connection`, `Transfer-Encoding`, which the door writes.
+    pub headers: &'a [u8],
+    /// The body; left out with status 204 and 304, and in the answer to a `HEAD`.
+    pub body: &'a [u8],
+}
+
+impl<'a> Response<'a> {
+    /// A status and nothing else.
+    pub const fn empty(status: u16) -> Self {
+        Self { status, content_type: None, headers: b"", body: b"" }
+    }
+
+    /// Status 200 and a JSON body.
+    pub const fn json(body: &'a [u8]) -> Self {
+        Self { status: 200, content_type: Some("application/json"), headers: b"", body }
+    }
+}
+
+/// What became of a request; only a [`Reply`] gives one.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the session goes by it"]
+pub struct Then(pub(crate) Answered);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    Now,
+    Later,
+}
+
+/// How the answer to one request has to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) persistence: Persistence,
+    /// The request was a `HEAD`.
+    pub(crate) bodiless: bool,
+}
+
+/// Whether the connection lives on, and what of it the answer must say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// Stays open, as HTTP/1.1 does by default.
+    Open,
+    /// Stays open for an HTTP/1.0 client that asked for it.
+    KeepAlive,
+    /// Ends after the answer.
+    Close,
+}
+
+/// The way back to the client of one request.
+pub struct Reply<'a, 'o> {
+    pub(crate) out: &'a mut Out<'o>,
+    pub(crate) deflater: &'a mut Deflater,
+    pub(crate) form: Form,
+    /// Bodies from here on are compressed.
+    pub(crate) gzip_bytes_min: usize,
+}
+
+impl Reply<'_, '_> {
+    /// Answers: head and body go into the connection's output in one write, compressed when the client
+    /// accepts that and the body is worth it.
+    pub fn send(self, response: &Response<'_>) -> Then {
+        let worth = response.body.len() >= self.gzip_bytes_min;
+        let packed = if worth { self.deflater.deflate(response.body) } else { None };
+        write(self.out, self.form, response, packed);
+        Then(Answered::Now)
+    }
+
+    /// Answers with a status and nothing else.
+    pub fn status(self, status: u16) -> Then {
+        self.send(&Response::empty(status))
+    }
+
+    /// Leaves the answer to [`Session::answer`](crate::Session::answer).
+    pub fn later(self) -> Then {
+        Then(Answered::Later)
+    }
+}
+
+/// Bytes of an answer's head without what the application adds: more than all lines below together.
+const HEAD_BYTES_MAX: usize = 256;
+
+/// Writes a whole answer; `packed` is its body in gzip.
+pub(crate) fn write(out: &mut Out<'_>, form: Form, response: &Response<'_>, packed: Option<&[u8]>) {
+    if let Some(whole) = preformatted(form, response) {
+        return out.write(whole);
+    }
+    let body = packed.unwrap_or(response.body);
+    let kind = response.content_type.unwrap_or_default();
+    let size = HEAD_BYTES_MAX + kind.len() + response.headers.len() + body.len();
+    let mut pen = Pen { bytes: out.reserve(size), at: 0 };
+    pen.status(response.status);
+    if response.content_type.is_some() {
+        pen.put(b"Content-Type: ");
+        pen.put(kind.as_bytes());
+        pen.put(b"\r\n");
+    }
+    if packed.is_some() {
+        pen.put(b"Content-Encoding: gzip\r\n");
+    }
+    // Neither has a body, and 204 no length either (RFC 9110, section 8.6).
+    let never = matches!(response.status, 204 | 304);
+    if !never {
+        pen.put(b"Content-Length: ");
+        pen.number(body.len());
+        pen.put(b"\r\n");
+    }
+    pen.put(match form.persistence {
+        Persistence::Open => b"",
+        Persistence::KeepAlive => b"Connection: keep-alive\r\n",
+        Persistence::Close => b"Connection: close\r\n",
+    });
+    pen.put(response.headers);
+    pen.put(b"\r\n");
+    if !never && !form.bodiless {
+        pen.put(body);
+    }
+    let written = pen.at;
+    out.commit(written);
+}
+
+/// The whole answer, when it is one of the common empty ones.
+fn preformatted(form: Form, response: &Response<'_>) -> Option<&'static [u8]> {
+    let bare =
+        response.content_type.is_none() && response.headers.is_empty() && response.body.is_empty();
+    let status = Status::of(response.status).filter(|_| bare)?;
+    match form.persistence {
+        Persistence::Open => Some(status.open.as_bytes()),
+        Persistence::Close => Some(status.close.as_bytes()),
+        Persistence::KeepAlive => None,
+    }
+}
+
+/// The texts of one status.
+struct Status {
+    line: &'static str,
+    /// A whole answer without a body; the connection stays open.
+    open: &'static str,
+    /// The same; the connection ends.
+    close: &'static str,
+}
+
+impl Status {
+    fn of(code: u16) -> Option<&'static Self> {
+        macro_rules! status {
+            ($line:literal, $length:literal) => {
+                Some(&Status {
+                    line: concat!("HTTP/1.1 ", $line, "\r\n"),
+                    open: concat!("HTTP/1.1 ", $line, "\r\n", $length, "\r\n"),
+                    close: concat!(
+                        "HTTP/1.1 ",
+                        $line,
+                        "\r\n",
+                        $length,
+                        "Connection: close\r\n\r\n"
+                    ),
+                })
+            };
+            ($line:literal) => {
+                status!($line, "Content-Length: 0\r\n")
+            };
+        }
+        match code {
+            200 => status!("200 OK"),
+            202 => status!("202 Accepted"),
+            204 => status!("204 No Content", ""),
+            400 => status!("400 Bad Request"),
+            404 => status!("404 Not Found"),
+            405 => status!("405 Method Not Allowed"),
+            413 => status!("413 Content Too Large"),
+            414 => status!("414 URI Too Long"),
+            415 => status!("415 Unsupported Media Type"),
+            417 => status!("417 Expectation Failed"),
+            429 => status!("429 Too Many Requests"),
+            431 => status!("431 Request Header Fields Too Large"),
+            503 => status!("503 Service Unavailable"),
+            _ => None,
+        }
+    }
+}
+
+/// Writes along reserved bytes.
+struct Pen<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+}
+
+impl Pen<'_> {
+    fn put(&mut self, text: &[u8]) {
+        let end = self.at + text.len();
+        self.bytes[self.at..end].copy_from_slice(text);
+        self.at = end;
+    }
+
+    fn status(&mut self, code: u16) {
+        match Status::of(code) {
+            Some(status) => self.put(status.line.as_bytes()),
+            None => {
+                self.put(b"HTTP/1.1 ");
+                self.number(usize::from(code));
+                // The reason may be empty, the space before it may not be missing.
+                self.put(b" \r\n");
+            }
+        }
+    }
+
+    fn number(&mut self, number: usize) {
+        const DIGITS_MAX: usize = 20;
+        let (mut digits, mut from, mut rest) = ([b'0'; DIGITS_MAX], DIGITS_MAX, number);
+        loop {
+            from -= 1;
+            digits[from] = b"0123456789"[rest % 10];
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.put(&digits[from..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal() {
+        for number in [0, 7, 10, 1024, 98_765_432_109, usize::MAX] {
+            let mut bytes = [0; 20];
+            let mut pen = Pen { bytes: &mut bytes, at: 0 };
+            pen.number(number);
+            let at = pen.at;
+            assert_eq!(str::from_utf8(&bytes[..at]), Ok(number.to_string().as_str()));
+        }
+    }
+}

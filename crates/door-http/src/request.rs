@@ -1,0 +1,51 @@
+//! One request, as the application sees it.
+
+/// The methods that the door knows; every other is answered 405.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// `GET`.
+    Get,
+    /// `HEAD`: the door sends the head of the answer and leaves its body out.
+    Head,
+    /// `POST`.
+    Post,
+}
+
+impl Method {
+    /// What a 405 says in its `Allow` line.
+    pub(crate) const ALLOWED: &'static [u8] = b"Allow: GET, HEAD, POST\r\n";
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "POST" => Some(Self::Post),
+            "GET" => Some(Self::Get),
+            "HEAD" => Some(Self::Head),
+            _ => None,
+        }
+    }
+}
+
+/// One whole request; everything borrows from the worker's buffers.
+pub struct Request<'a> {
+    /// The method.
+    pub method: Method,
+    /// The path of the target, beginning with `/`, as sent: percent-encoding is left as it is.
+    pub path: &'a str,
+    /// What follows the first `?` of the target, as sent; empty when there is none.
+    pub query: &'a str,
+    /// The body: whole, out of its chunks, inflated. It may be written over.
+    pub body: &'a mut [u8],
+    /// The body is JSON by its `Content-Type`, or has none.
+    pub json: bool,
+    /// The client takes gzip; what [`Reply::send`](crate::Reply::send) heeds by itself.
+    pub accepts_gzip: bool,
+    pub(crate) headers: &'a [httparse::Header<'a>],
+}
+
+impl<'a> Request<'a> {
+    /// The value of the first header `name`, in any case of letters; without the spaces around it.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.map(|header| header.value)
+    }
+}

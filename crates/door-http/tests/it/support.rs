@@ -1,0 +1,133 @@
+//! An application whose paths say what it does.
+
+use std::io::Write;
+
+use door_http::{App, Limits, Method, Refusal, Reply, Request, Response, Then};
+use door_transport::ConnId;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// What `/later` is answered with.
+pub const LATE: Response<'static> =
+    Response { status: 200, content_type: None, headers: b"", body: b"late" };
+
+/// Size of the answers of `/bid` and `/page`.
+pub const BID_BYTES: usize = 900;
+pub const PAGE_BYTES: usize = 3000;
+
+pub struct Site {
+    limits: Limits,
+    bid: Vec<u8>,
+    page: Vec<u8>,
+    /// Connections that wait for the answer of `/later`.
+    pub late: Vec<ConnId>,
+    pub refused: Vec<Refusal>,
+    pub requests: usize,
+}
+
+impl Site {
+    pub fn new(limits: Limits) -> Site {
+        limits.check().unwrap();
+        let (bid, page) = (json(BID_BYTES), json(PAGE_BYTES));
+        Site { limits, bid, page, late: Vec::new(), refused: Vec::new(), requests: 0 }
+    }
+}
+
+impl App for Site {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+        self.requests += 1;
+        match request.path {
+            "/bid" => reply.send(&Response::json(&self.bid)),
+            "/page" => reply.send(&Response::json(&self.page)),
+            "/none" => reply.status(204),
+            "/echo" => {
+                let kind = Some("text/plain");
+                let headers = b"X-Echo: yes\r\n";
+                reply.send(&Response {
+                    status: 200,
+                    content_type: kind,
+                    headers,
+                    body: request.body,
+                })
+            }
+            "/size" => {
+                // The body is the application's to write over.
+                request.body.fill(b'x');
+                let size = request.body.len().to_string();
+                reply.send(&Response { body: size.as_bytes(), ..Response::empty(200) })
+            }
+            "/ask" => {
+                let text = describe(&request);
+                reply.send(&Response { body: text.as_bytes(), ..Response::empty(299) })
+            }
+            "/later" => {
+                self.late.push(conn);
+                reply.later()
+            }
+            _ => reply.status(404),
+        }
+    }
+
+    fn refused(&mut self, why: Refusal) {
+        self.refused.push(why);
+    }
+}
+
+fn describe(request: &Request<'_>) -> String {
+    let method = match request.method {
+        Method::Get => "get",
+        Method::Head => "head",
+        Method::Post => "post",
+    };
+    let header = request.header("x-test").unwrap_or(b"-").escape_ascii();
+    let (query, json, gzip) = (request.query, request.json, request.accepts_gzip);
+    format!("{method} [{query}] json={json} gzip={gzip} x-test={header}")
+}
+
+/// Text of `count` bytes that compresses like a request.
+pub fn json(count: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    for number in 0.. {
+        if text.len() >= count {
+            break;
+        }
+        let id = 1_000_003_usize.wrapping_mul(number * number);
+        write!(text, "{{\"id\":\"{id:x}\",\"banner\":{{\"w\":300,\"h\":250}}}},").unwrap();
+    }
+    text.truncate(count);
+    text
+}
+
+/// A request with a body of a stated size.
+pub fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let size = body.len();
+    let mut bytes =
+        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {size}\r\n\r\n")
+            .into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A request with a chunked body.
+pub fn chunked(path: &str, headers: &str, body: &[u8], chunk_bytes: usize) -> Vec<u8> {
+    let mut bytes =
+        format!("POST {path} HTTP/1.1\r\nHost: x\r\n{headers}Transfer-Encoding: chunked\r\n\r\n")
+            .into_bytes();
+    for chunk in body.chunks(chunk_bytes) {
+        write!(bytes, "{:X};ext=\"1\"\r\n", chunk.len()).unwrap();
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\nDigest: none\r\n\r\n");
+    bytes
+}
+
+pub fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(body).unwrap();
+    encoder.finish().unwrap()
+}
