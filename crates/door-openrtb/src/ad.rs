@@ -1,0 +1,190 @@
+//! Creatives as they are sent, prepared when campaigns change.
+
+use crate::text::{push_escaped, push_list};
+
+/// In markup: our win notice. The bid then has no `nurl` of its own.
+pub const MACRO_WIN: &str = "${WEIR_NURL}";
+/// In markup: our billing notice, for the impression event of VAST. The bid then has no `burl` of its own.
+pub const MACRO_BILL: &str = "${WEIR_BURL}";
+
+/// What a creative is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Mtype {
+    /// HTML or the like.
+    Banner = 1,
+    /// VAST.
+    Video = 2,
+    /// VAST or DAAST of sound.
+    Audio = 3,
+    /// A native ad's JSON.
+    Native = 4,
+}
+
+/// A creative as its owner describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct AdSpec<'a> {
+    /// The creative's id; a bid without one is not sent.
+    pub crid: &'a str,
+    /// What it is.
+    pub mtype: Mtype,
+    /// Domains of the advertiser.
+    pub adomain: &'a [&'a str],
+    /// Categories, of `cattax`.
+    pub cat: &'a [&'a str],
+    /// The taxonomy of `cat`; 1 = the specification's first.
+    pub cattax: u32,
+    /// Attributes of the creative, as the specification numbers them.
+    pub attr: &'a [u32],
+    /// The app that is advertised.
+    pub bundle: Option<&'a str>,
+    /// Language, ISO 639-1.
+    pub language: Option<&'a str>,
+    /// An image of it, for those who check ads.
+    pub iurl: Option<&'a str>,
+    /// Duration of video or audio, in seconds.
+    pub duration_s: Option<u32>,
+    /// All of it comes over HTTPS.
+    pub secure: bool,
+    /// What is shown, sent as `adm`. `${AUCTION_...}` is left to the exchange; [`MACRO_WIN`] and [`MACRO_BILL`]
+    /// become our notices' addresses.
+    pub markup: &'a str,
+}
+
+/// A creative, ready to be written into answers.
+#[derive(Clone, Debug)]
+pub struct Ad {
+    /// `"crid":..,"adomain":..,..,"mtype":..`: what is the same in every bid.
+    pub(crate) fields: Box<[u8]>,
+    pub(crate) markup: Box<[Piece]>,
+    pub(crate) tells_win: bool,
+    pub(crate) tells_bill: bool,
+    pub(crate) has_crid: bool,
+    pub(crate) mtype: Mtype,
+    pub(crate) adomain: Box<[Box<str>]>,
+    pub(crate) cat: Box<[Box<str>]>,
+    pub(crate) cattax: u32,
+    pub(crate) attr: Box<[u32]>,
+    pub(crate) bundle: Option<Box<str>>,
+    pub(crate) language: Option<Box<str>>,
+    pub(crate) duration_s: Option<u32>,
+    pub(crate) secure: bool,
+}
+
+/// A piece of markup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Escaped for a JSON string.
+    Text(Box<[u8]>),
+    /// The win notice's address.
+    Win,
+    /// The billing notice's address.
+    Bill,
+}
+
+impl Ad {
+    /// Prepares a creative.
+    #[must_use]
+    pub fn new(spec: &AdSpec<'_>) -> Ad {
+        let markup = pieces(spec.markup);
+        let owned = |list: &[&str]| list.iter().map(|one| Box::from(*one)).collect();
+        Ad {
+            fields: fields(spec).into(),
+            tells_win: markup.contains(&Piece::Win),
+            tells_bill: markup.contains(&Piece::Bill),
+            markup: markup.into(),
+            has_crid: !spec.crid.is_empty(),
+            mtype: spec.mtype,
+            adomain: owned(spec.adomain),
+            cat: owned(spec.cat),
+            cattax: spec.cattax,
+            attr: spec.attr.into(),
+            bundle: spec.bundle.map(Box::from),
+            language: spec.language.map(Box::from),
+            duration_s: spec.duration_s,
+            secure: spec.secure,
+        }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn mtype(&self) -> Mtype {
+        self.mtype
+    }
+
+    /// Its duration, in seconds, if it has one.
+    #[must_use]
+    pub fn duration_s(&self) -> Option<u32> {
+        self.duration_s
+    }
+}
+
+fn fields(spec: &AdSpec<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let text = |out: &mut Vec<u8>, name: &str, value: &str| {
+        out.extend_from_slice(format!(",\"{name}\":\"").as_bytes());
+        push_escaped(out, value);
+        out.push(b'"');
+    };
+    out.extend_from_slice(format!("\"mtype\":{}", spec.mtype as u8).as_bytes());
+    text(&mut out, "crid", spec.crid);
+    push_list(&mut out, "adomain", spec.adomain);
+    push_list(&mut out, "cat", spec.cat);
+    if spec.cattax != 1 {
+        out.extend_from_slice(format!(",\"cattax\":{}", spec.cattax).as_bytes());
+    }
+    if !spec.attr.is_empty() {
+        out.extend_from_slice(format!(",\"attr\":{:?}", spec.attr).replace(' ', "").as_bytes());
+    }
+    let optional = [("bundle", spec.bundle), ("language", spec.language), ("iurl", spec.iurl)];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            text(&mut out, name, value);
+        }
+    }
+    if let Some(seconds) = spec.duration_s {
+        out.extend_from_slice(format!(",\"dur\":{seconds}").as_bytes());
+    }
+    out
+}
+
+/// Cuts markup at our own macros.
+fn pieces(markup: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = markup;
+    while !rest.is_empty() {
+        let found = [(MACRO_WIN, Piece::Win), (MACRO_BILL, Piece::Bill)]
+            .into_iter()
+            .filter_map(|(name, piece)| Some((rest.find(name)?, name.len(), piece)))
+            .min_by_key(|(at, ..)| *at);
+        let (text, after) = match &found {
+            Some((at, len, _)) => (&rest[..*at], &rest[at + len..]),
+            None => (rest, ""),
+        };
+        if !text.is_empty() {
+            let mut escaped = Vec::new();
+            push_escaped(&mut escaped, text);
+            pieces.push(Piece::Text(escaped.into()));
+        }
+        pieces.extend(found.map(|(.., piece)| piece));
+        rest = after;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_is_cut_at_our_macros_only() {
+        let text = |text: &str| Piece::Text(text.as_bytes().into());
+        assert_eq!(pieces(""), []);
+        assert_eq!(pieces("<a b=\"${AUCTION_PRICE}\">"), [text("<a b=\\\"${AUCTION_PRICE}\\\">")]);
+        assert_eq!(
+            pieces("${WEIR_BURL}${WEIR_NURL}x${WEIR_BURL}"),
+            [Piece::Bill, Piece::Win, text("x"), Piece::Bill]
+        );
+        assert_eq!(pieces("${WEIR_"), [text("${WEIR_")]);
+    }
+}

@@ -1,0 +1,219 @@
+//! The paths of the door, and what HTTP says in each case.
+
+use door_http::{App, Limits, Method, Refusal, Reply, Request, Response, Then};
+use door_transport::ConnId;
+
+use crate::answer::{Answer, AnswerRoom, Frame, write_no_bid};
+use crate::no_bid::NoBidReason;
+use crate::notice::{Addresses, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice};
+use crate::read::Reader;
+use crate::request::BidRequest;
+use crate::settings::{NoBidForm, Settings, SettingsError};
+use crate::{Event, Gate, NoticeStatus, Noticed, Outcome};
+
+/// Answers 200 while the node serves.
+pub const HEALTH_PATH: &str = "/health";
+
+/// The header line that all answers to bid requests carry.
+pub const VERSION_HEADER: &[u8] = b"x-openrtb-version: 2.6\r\n";
+
+const JSON: &str = "application/json;charset=utf-8";
+
+/// The encodings of a bid request: the place where another one gets its reader.
+enum Format {
+    Json,
+}
+
+impl Format {
+    /// No `Content-Type` means JSON, and so does any that is not one of Protocol Buffers.
+    fn of(request: &Request<'_>) -> Option<Format> {
+        let binary = [&b"application/octet-stream"[..], b"protobuf"];
+        let is_binary = |value: &[u8]| {
+            let holds =
+                |word: &&[u8]| value.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word));
+            binary.iter().any(holds)
+        };
+        match request.header("content-type") {
+            Some(value) if is_binary(value) => None,
+            _ => Some(Format::Json),
+        }
+    }
+}
+
+/// The door of one worker: its settings and its work space.
+pub struct Door {
+    settings: Settings,
+    addresses: Addresses,
+    reader: Reader,
+    room: AnswerRoom,
+}
+
+impl Door {
+    /// A door with these settings.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn new(settings: Settings) -> Result<Door, SettingsError> {
+        settings.check()?;
+        let addresses = Addresses::new(&settings.notice_base_url);
+        Ok(Door { settings, addresses, reader: Reader::default(), room: AnswerRoom::default() })
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Answers a body: what HTTP says, and the answer's body. The way past HTTP, for tools and tests.
+    pub fn bid<G: Gate>(&mut self, body: &mut [u8], gate: &mut G) -> Response<'_> {
+        let Door { settings, addresses, reader, room } = self;
+        let now_ms = gate.now_ms();
+        let read = reader.read(body, &settings.read, |request| {
+            if request.top.imps_left_out > 0 {
+                gate.count(Event::ImpsLeftOut(request.top.imps_left_out));
+            }
+            decide(request, settings, addresses, room, now_ms, gate)
+        });
+        let (status, has_body) = match read {
+            Ok(Said::Bids) => (200, true),
+            Ok(Said::Reason) => (200, true),
+            Ok(Said::Nothing) => (204, false),
+            Err(why) => {
+                gate.count(Event::BadRequest(why));
+                (400, false)
+            }
+        };
+        let body = if has_body { self.room.body.as_slice() } else { b"" };
+        Response { status, content_type: has_body.then_some(JSON), headers: VERSION_HEADER, body }
+    }
+}
+
+/// What is in the answer's body.
+enum Said {
+    Bids,
+    Reason,
+    Nothing,
+}
+
+/// Asks the gate, unless there is no time for it.
+fn decide<G: Gate>(
+    request: &BidRequest<'_>,
+    settings: &Settings,
+    addresses: &Addresses,
+    room: &mut AnswerRoom,
+    now_ms: u64,
+    gate: &mut G,
+) -> Said {
+    let tmax_ms = request.top.tmax_ms.unwrap_or(settings.tmax_default_ms);
+    let frame = Frame {
+        addresses,
+        default_currency: settings.default_currency,
+        bids_max: settings.bids_max,
+        loss_notices: settings.loss_notices,
+        deadline_ms: now_ms + u64::from(tmax_ms.saturating_sub(settings.margin_ms)),
+    };
+    let outcome = if frame.deadline_ms > now_ms {
+        let mut answer = Answer::new(request, frame, room);
+        let outcome = gate.bid(request, &mut answer);
+        let bids = u32::try_from(answer.len()).unwrap_or(u32::MAX);
+        if outcome == Outcome::Bids && answer.finish() {
+            gate.count(Event::Bids(bids));
+            return Said::Bids;
+        }
+        outcome
+    } else {
+        Outcome::NoBid(NoBidReason::InsufficientTime)
+    };
+    let reason = match outcome {
+        Outcome::NoBid(reason) => reason,
+        Outcome::Bids => NoBidReason::Unknown,
+    };
+    gate.count(Event::NoBid(reason));
+    if settings.no_bid == NoBidForm::Empty || reason == NoBidReason::InsufficientTime {
+        return Said::Nothing;
+    }
+    write_no_bid(&mut room.body, request.id, reason);
+    Said::Reason
+}
+
+/// The answer to a notice.
+#[must_use]
+pub fn noticed(status: NoticeStatus) -> Response<'static> {
+    Response::empty(match status {
+        NoticeStatus::Taken => 204,
+        NoticeStatus::Unknown => 404,
+        NoticeStatus::Busy => 429,
+    })
+}
+
+/// A door with its gate: what HTTP calls.
+pub struct Front<'a, G> {
+    /// The door.
+    pub door: &'a mut Door,
+    /// What stands behind it.
+    pub gate: &'a mut G,
+}
+
+impl<G: Gate> Front<'_, G> {
+    fn bid(&mut self, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+        match Format::of(&request) {
+            Some(Format::Json) => reply.send(&self.door.bid(request.body, self.gate)),
+            None => {
+                self.gate.count(Event::UnknownFormat);
+                reply.status(415)
+            }
+        }
+    }
+
+    fn notice(&mut self, conn: ConnId, path: &str, reply: Reply<'_, '_>) -> Then {
+        let mut id = [0; NOTICE_ID_BYTES_MAX];
+        match Notice::parse(path, &mut id) {
+            Ok(notice) => match self.gate.notice(conn, &notice) {
+                Noticed::Now(status) => reply.send(&noticed(status)),
+                Noticed::Later => reply.later(),
+            },
+            Err(why) => {
+                self.gate.count(Event::BadNotice(why));
+                reply.send(&noticed(NoticeStatus::Unknown))
+            }
+        }
+    }
+
+    fn wrong_method(&mut self, allow: &'static [u8], reply: Reply<'_, '_>) -> Then {
+        self.gate.count(Event::WrongMethod);
+        reply.send(&Response { headers: allow, ..Response::empty(405) })
+    }
+}
+
+impl<G: Gate> App for Front<'_, G> {
+    fn limits(&self) -> &Limits {
+        &self.door.settings.http
+    }
+
+    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+        let (path, method) = (request.path, request.method);
+        if self.door.settings.bid_paths.iter().any(|known| known == path) {
+            return match method {
+                Method::Post => self.bid(request, reply),
+                Method::Get | Method::Head => self.wrong_method(b"Allow: POST\r\n", reply),
+            };
+        }
+        if path.starts_with(NOTICE_PATH) {
+            return self.notice(conn, path, reply);
+        }
+        match (path, method) {
+            (HEALTH_PATH, Method::Get | Method::Head) => reply
+                .send(&Response { content_type: Some("text/plain"), ..Response::json(b"ok\n") }),
+            (HEALTH_PATH, Method::Post) => self.wrong_method(b"Allow: GET, HEAD\r\n", reply),
+            _ => {
+                self.gate.count(Event::UnknownPath);
+                reply.status(404)
+            }
+        }
+    }
+
+    fn refused(&mut self, why: Refusal) {
+        self.gate.refused(why);
+    }
+}

@@ -1,0 +1,114 @@
+//! OpenRTB 2.6 over HTTP: bid requests read in place, bids written and checked, notices.
+//!
+//! The door knows the specification and no money rule. What it is asked it hands to a [`Gate`]; the gate's bids are
+//! checked against the request before they leave ([`Answer::push`]), so nothing wrong ever does.
+//!
+//! ```text
+//!  body ── simd-json ──▶ tape ── one walk ──▶ BidRequest ──▶ Gate::bid ── push ──▶ check ──▶ JSON
+//!  path ── Notice::parse ──────────────────────────────────▶ Gate::notice ── now, or later
+//! ```
+//!
+//! What is read, what is answered and what is counted stands in `docs/openrtb.md`.
+
+mod ad;
+mod answer;
+mod check;
+mod door;
+mod json;
+mod lists;
+mod no_bid;
+mod notice;
+mod price;
+mod read;
+mod request;
+mod settings;
+mod text;
+
+pub use ad::{Ad, AdSpec, MACRO_BILL, MACRO_WIN, Mtype};
+pub use answer::{Answer, Bid, BidId, Mark};
+pub use check::Violation;
+pub use door::{Door, Front, HEALTH_PATH, VERSION_HEADER, noticed};
+pub use lists::{
+    DurationFloor, Eid, Eids, Ints, Node, Nodes, Segment, Segments, Texts, TimedFloors,
+};
+pub use no_bid::NoBidReason;
+pub use notice::{
+    BadNotice, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice, NoticeId, NoticeKind, PriceText,
+};
+pub use price::{PRICE_MICROS_END, UNREACHABLE_MICROS};
+pub use read::{BadRequest, ReadLimits, Reader};
+pub use request::{
+    Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
+    Stream, Top, User,
+};
+pub use settings::{NoBidForm, Settings, SettingsError};
+
+use door_transport::ConnId;
+
+/// What stands behind the door.
+pub trait Gate {
+    /// Milliseconds since the Unix epoch, as of this wake-up.
+    fn now_ms(&self) -> u64;
+
+    /// Answers one request: pushes bids. What it holds for a bid that [`Answer::push`] refuses it gives back.
+    fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome;
+
+    /// Takes a notice.
+    fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed;
+
+    /// HTTP refused a request; for the counters.
+    fn refused(&mut self, why: door_http::Refusal);
+
+    /// Something happened; for the counters.
+    fn count(&mut self, event: Event);
+}
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Bids were pushed. If there are none, it is a no-bid for an unknown reason.
+    Bids,
+    /// There is no bid; what was pushed does not leave.
+    NoBid(NoBidReason),
+}
+
+/// What came of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noticed {
+    /// It is answered now.
+    Now(NoticeStatus),
+    /// It is answered once it is sealed: by the session's `answer` with [`noticed`].
+    Later,
+}
+
+/// How a notice is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeStatus {
+    /// 204: booked, or booked before, or nothing to book.
+    Taken,
+    /// 404: no token of ours.
+    Unknown,
+    /// 429: not now; the sender may try again.
+    Busy,
+}
+
+/// What the door counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An answer with so many bids.
+    Bids(u32),
+    /// An answer without.
+    NoBid(NoBidReason),
+    /// A body that is no bid request.
+    BadRequest(BadRequest),
+    /// Impressions of a request that were not read.
+    ImpsLeftOut(u32),
+    /// A body in a format that is not read.
+    UnknownFormat,
+    /// A path that is none of the door's.
+    UnknownPath,
+    /// A path of the door's with a method that it does not take.
+    WrongMethod,
+    /// A notice that is none of ours.
+    BadNotice(BadNotice),
+}

@@ -1,0 +1,349 @@
+//! Notices: the addresses that bids carry, and what comes back through them.
+//!
+//! ```text
+//! {base}/n/win/{id}/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}      nurl
+//! {base}/n/bill/{id}/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}     burl
+//! {base}/n/loss/{id}/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}/l-${AUCTION_LOSS}      lurl
+//! ```
+//! The id is ours, opaque, base64url. All is path, because `&` would need escapes in XML and HTML. The letter
+//! before each macro keeps the segments apart when a macro becomes nothing, and `//` is never sent, which some
+//! on the way would shorten. A price may hold slashes (base64), so the end of one segment is the next tag.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use money::CurrencyCode;
+use thiserror::Error;
+
+use crate::price::{self, Decimal};
+use crate::read::currency_of;
+
+/// All notices' paths begin with this.
+pub const NOTICE_PATH: &str = "/n/";
+
+/// Bytes of a notice id, at most.
+pub const NOTICE_ID_BYTES_MAX: usize = 128;
+
+/// Longest text of a macro that is looked into; a longer one is [`PriceText::Encoded`].
+const MACRO_LEN_MAX: usize = 96;
+
+/// What a notice says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NoticeKind {
+    /// The auction is won (`nurl`): never spend.
+    Win,
+    /// The impression is billable (`burl`): book it.
+    Bill,
+    /// The auction is lost (`lurl`): give the hold back.
+    Loss,
+}
+
+impl NoticeKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Win, Self::Bill, Self::Loss];
+
+    /// Its name in paths, metrics and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Win => "win",
+            Self::Bill => "bill",
+            Self::Loss => "loss",
+        }
+    }
+}
+
+/// What stands where the price should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriceText<'a> {
+    /// There is no place for a price.
+    Missing,
+    /// The macro was replaced by nothing.
+    Empty,
+    /// The macro was not replaced.
+    Literal,
+    /// `AUDIT`: somebody checks the markup, nobody pays.
+    Audit,
+    /// A price in micros, perhaps out of base64, rounded up; below [`PRICE_MICROS_END`](crate::PRICE_MICROS_END).
+    Micros(i64),
+    /// A number that is no price: negative, not a number, or too high.
+    Absurd,
+    /// Something else, as sent: an encrypted price, perhaps.
+    Encoded(&'a str),
+}
+
+/// One notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice<'a> {
+    /// What it says.
+    pub kind: NoticeKind,
+    /// The bytes that the bid gave as its notice id.
+    pub id: &'a [u8],
+    /// The price.
+    pub price: PriceText<'a>,
+    /// The currency of the price; `None` when there is none that can be read.
+    pub currency: Option<CurrencyCode>,
+    /// Why it was lost, as the specification numbers it.
+    pub loss_code: Option<u32>,
+}
+
+/// Why an address is none of ours; answered 404.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
+pub enum BadNotice {
+    /// Not the path of a notice.
+    #[error("the path is not one of win, bill and loss notices")]
+    Path,
+    /// The id is not base64url of 1 to [`NOTICE_ID_BYTES_MAX`] bytes.
+    #[error("the id is not base64url of 1 to 128 bytes")]
+    Id,
+}
+
+/// Room for the bytes of a notice id.
+pub type NoticeId = [u8; NOTICE_ID_BYTES_MAX];
+
+impl<'a> Notice<'a> {
+    /// Reads the path of a notice; its id is decoded into `room`. The query plays no part.
+    ///
+    /// # Errors
+    /// Why it is none of ours.
+    pub fn parse(path: &'a str, room: &'a mut NoticeId) -> Result<Notice<'a>, BadNotice> {
+        let rest = path.strip_prefix(NOTICE_PATH).ok_or(BadNotice::Path)?;
+        let (kind, rest) = rest.split_once('/').ok_or(BadNotice::Path)?;
+        let kind = NoticeKind::ALL.into_iter().find(|known| known.name() == kind);
+        let kind = kind.ok_or(BadNotice::Path)?;
+        let (id, tags) = match rest.find('/') {
+            Some(end) => rest.split_at(end),
+            None => (rest, ""),
+        };
+        let len = URL_SAFE_NO_PAD.decode_slice(id, room).map_err(|_| BadNotice::Id)?;
+        if len == 0 {
+            return Err(BadNotice::Id);
+        }
+        let (tags, loss) = split_tag(tags, "/l-");
+        let (tags, currency) = split_tag(tags, "/c-");
+        let (_, price) = split_tag(tags, "/p-");
+        Ok(Notice {
+            kind,
+            id: &room[..len],
+            price: price.map_or(PriceText::Missing, price_text),
+            currency: currency.and_then(currency_of),
+            loss_code: loss.and_then(|code| code.parse().ok()),
+        })
+    }
+}
+
+/// Cuts the last such tag and what follows it off.
+fn split_tag<'a>(path: &'a str, tag: &str) -> (&'a str, Option<&'a str>) {
+    match path.rsplit_once(tag) {
+        Some((before, value)) => (before, Some(value)),
+        None => (path, None),
+    }
+}
+
+fn price_text(raw: &str) -> PriceText<'_> {
+    let mut room = [0; MACRO_LEN_MAX];
+    let Some(text) = unescape(raw, &mut room) else { return PriceText::Encoded(raw) };
+    match text.trim() {
+        "" => PriceText::Empty,
+        "AUDIT" => PriceText::Audit,
+        text if text.contains("AUCTION_PRICE") => PriceText::Literal,
+        text => number(text).or_else(|| number_in_base64(text)).unwrap_or(PriceText::Encoded(raw)),
+    }
+}
+
+/// Takes percent-encoding away.
+fn unescape<'r>(raw: &str, room: &'r mut [u8]) -> Option<&'r str> {
+    let (mut bytes, mut len) = (raw.as_bytes(), 0);
+    while let [first, rest @ ..] = bytes {
+        let (byte, rest) = match (first, rest) {
+            (b'%', [high, low, rest @ ..]) => (hex(*high)? << 4 | hex(*low)?, rest),
+            (b'%', _) => return None,
+            (byte, rest) => (*byte, rest),
+        };
+        *room.get_mut(len)? = byte;
+        (bytes, len) = (rest, len + 1);
+    }
+    std::str::from_utf8(&room[..len]).ok()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    u8::try_from(char::from(digit).to_digit(16)?).ok()
+}
+
+fn number(text: &str) -> Option<PriceText<'static>> {
+    match price::of_text(text) {
+        Some(Decimal::Micros(micros)) => Some(PriceText::Micros(micros)),
+        Some(Decimal::Negative | Decimal::Absurd) => Some(PriceText::Absurd),
+        None => is_no_price(text).then_some(PriceText::Absurd),
+    }
+}
+
+/// What a float prints that is no price, and numbers too long to be read.
+fn is_no_price(text: &str) -> bool {
+    let word = text.trim_start_matches(['+', '-']);
+    let named = ["nan", "inf", "infinity"].iter().any(|name| word.eq_ignore_ascii_case(name));
+    let in_digits = |byte: u8| byte.is_ascii_digit() || b".eE+-".contains(&byte);
+    named || (text.len() > 20 && text.bytes().all(in_digits))
+}
+
+/// `${AUCTION_PRICE:B64}`. Whatever decodes to something else may be encrypted, and stays as it is.
+fn number_in_base64(text: &str) -> Option<PriceText<'static>> {
+    let mut room = [0; MACRO_LEN_MAX];
+    [URL_SAFE_NO_PAD, URL_SAFE, STANDARD_NO_PAD, STANDARD].into_iter().find_map(|engine| {
+        let len = engine.decode_slice(text, &mut room).ok()?;
+        number(std::str::from_utf8(&room[..len]).ok()?)
+    })
+}
+
+/// The addresses of our notices, as far as they are always the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Addresses([String; 3]);
+
+impl Addresses {
+    pub(crate) fn new(base_url: &str) -> Addresses {
+        Addresses(NoticeKind::ALL.map(|kind| format!("{base_url}{NOTICE_PATH}{}/", kind.name())))
+    }
+
+    /// Writes a notice's address; no byte of it needs an escape in JSON, XML or HTML.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: NoticeKind, id: &[u8]) {
+        out.extend_from_slice(self.0[kind as usize].as_bytes());
+        out.extend_from_slice(id);
+        out.extend_from_slice(b"/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}");
+        if kind == NoticeKind::Loss {
+            out.extend_from_slice(b"/l-${AUCTION_LOSS}");
+        }
+    }
+
+    /// Are they HTTPS?
+    pub(crate) fn is_secure(&self) -> bool {
+        self.0[0].starts_with("https:")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Said<'a> = (NoticeKind, PriceText<'a>, Option<String>, Option<u32>);
+
+    fn parse(path: &str) -> Result<Said<'_>, BadNotice> {
+        let room = Box::leak(Box::new([0; NOTICE_ID_BYTES_MAX]));
+        let notice = Notice::parse(path, room)?;
+        assert_eq!(notice.id, b"hold");
+        let currency = notice.currency.map(|code| code.as_str().to_string());
+        Ok((notice.kind, notice.price, currency, notice.loss_code))
+    }
+
+    #[test]
+    fn what_may_stand_for_a_price() {
+        let encoded = "cGFzc3dvcmQ_";
+        for (text, expected) in [
+            ("1.25", PriceText::Micros(1_250_000)),
+            ("0", PriceText::Micros(0)),
+            ("1%2E25", PriceText::Micros(1_250_000)),
+            ("%201.25%20", PriceText::Micros(1_250_000)),
+            ("1.0000001", PriceText::Micros(1_000_001)),
+            ("", PriceText::Empty),
+            ("%20", PriceText::Empty),
+            ("${AUCTION_PRICE}", PriceText::Literal),
+            ("$%7BAUCTION_PRICE%7D", PriceText::Literal),
+            ("%24%7bAUCTION_PRICE%7d", PriceText::Literal),
+            ("${AUCTION_PRICE:B64}", PriceText::Literal),
+            ("AUDIT", PriceText::Audit),
+            ("MS4yNQ==", PriceText::Micros(1_250_000)),
+            ("MS4yNQ", PriceText::Micros(1_250_000)),
+            ("MS4yNQ%3D%3D", PriceText::Micros(1_250_000)),
+            ("-1", PriceText::Absurd),
+            ("NaN", PriceText::Absurd),
+            ("-Infinity", PriceText::Absurd),
+            ("1e300", PriceText::Absurd),
+            ("1000000", PriceText::Absurd),
+            ("999999999999999999999999999999999999999999999", PriceText::Absurd),
+            ("1,25", PriceText::Encoded("1,25")),
+            ("100%", PriceText::Encoded("100%")),
+            ("%zz", PriceText::Encoded("%zz")),
+            ("%ff", PriceText::Encoded("%ff")),
+            (encoded, PriceText::Encoded(encoded)),
+            ("YWJ/jKz+9/8=", PriceText::Encoded("YWJ/jKz+9/8=")),
+        ] {
+            assert_eq!(price_text(text), expected, "{text:?}");
+            let path = format!("/n/bill/aG9sZA/p-{text}/c-EUR");
+            assert_eq!(
+                parse(&path),
+                Ok((NoticeKind::Bill, expected, Some("EUR".into()), None)),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn segments_may_be_missing_and_macros_unreplaced() {
+        use NoticeKind::{Loss, Win};
+        let usd = || Some("USD".to_string());
+        for (rest, expected) in [
+            ("", (Win, PriceText::Missing, None, None)),
+            ("/", (Win, PriceText::Missing, None, None)),
+            ("/p-", (Win, PriceText::Empty, None, None)),
+            ("/p-/c-", (Win, PriceText::Empty, None, None)),
+            ("/p-2/c-usd", (Win, PriceText::Micros(2_000_000), usd(), None)),
+            ("/p-2/c-${AUCTION_CURRENCY}", (Win, PriceText::Micros(2_000_000), None, None)),
+            ("/c-USD", (Win, PriceText::Missing, usd(), None)),
+        ] {
+            assert_eq!(parse(&format!("/n/win/aG9sZA{rest}")), Ok(expected), "{rest}");
+        }
+        let lost = parse("/n/loss/aG9sZA/p-2/c-USD/l-102");
+        assert_eq!(lost, Ok((Loss, PriceText::Micros(2_000_000), usd(), Some(102))));
+        let lost = parse("/n/loss/aG9sZA/p-/c-/l-${AUCTION_LOSS}");
+        assert_eq!(lost, Ok((Loss, PriceText::Empty, None, None)));
+    }
+
+    #[test]
+    fn what_is_no_notice_of_ours() {
+        for path in ["", "/", "/n", "/n/", "/n/win", "/n/won/aG9sZA", "/n//aG9sZA", "/m/win/aG9sZA"]
+        {
+            assert_eq!(parse(path), Err(BadNotice::Path), "{path}");
+        }
+        let long = format!("/n/win/{}", "A".repeat(172));
+        for path in
+            ["/n/win/", "/n/win//p-1", "/n/win/a", "/n/win/aG9sZA==", "/n/win/aG9s%5A", &long]
+        {
+            assert_eq!(parse(path), Err(BadNotice::Id), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_comes_back(
+            id in proptest::collection::vec(any::<u8>(), 1..=NOTICE_ID_BYTES_MAX),
+            micros in 0_u64..999_999_999_999,
+        ) {
+            for kind in NoticeKind::ALL {
+                let (mut address, mut price) = (Vec::new(), Vec::new());
+                let encoded = URL_SAFE_NO_PAD.encode(&id);
+                Addresses::new("https://rtb.example").write(&mut address, kind, encoded.as_bytes());
+                crate::price::write_micros(&mut price, micros);
+                let address = String::from_utf8(address).unwrap();
+                let path = address.strip_prefix("https://rtb.example").unwrap();
+                let path = path
+                    .replace("${AUCTION_PRICE}", std::str::from_utf8(&price).unwrap())
+                    .replace("${AUCTION_CURRENCY}", "EUR")
+                    .replace("${AUCTION_LOSS}", "102");
+                let mut room = [0; NOTICE_ID_BYTES_MAX];
+                let notice = Notice::parse(&path, &mut room).unwrap();
+                prop_assert_eq!(notice.kind, kind);
+                prop_assert_eq!(notice.id, &id[..]);
+                prop_assert_eq!(notice.price, PriceText::Micros(i64::try_from(micros).unwrap()));
+                prop_assert_eq!(notice.currency, CurrencyCode::new("EUR"));
+                prop_assert_eq!(notice.loss_code, (kind == NoticeKind::Loss).then_some(102));
+            }
+        }
+
+        #[test]
+        fn any_path_is_read_without_a_panic(path in "(/n/(win|bill|loss)/)?.{0,60}") {
+            let mut room = [0; NOTICE_ID_BYTES_MAX];
+            let _ = Notice::parse(&path, &mut room);
+        }
+    }
+}

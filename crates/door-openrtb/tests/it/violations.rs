@@ -1,0 +1,203 @@
+//! Each rule of the check: what breaks it, and what just does not.
+
+use door_openrtb::{Ad, AdSpec, Bid, Mtype, Outcome, Violation};
+use money::CurrencyCode;
+
+use crate::answers::ask;
+use crate::bidder::{BANNER, VIDEO, bid, door};
+
+/// What the check says of one bid for a request with these fields at the top and in its one impression.
+fn checked(
+    top: &str,
+    imp: &str,
+    spec: &AdSpec<'_>,
+    change: impl Fn(&mut Bid<'_>),
+) -> Result<(), Violation> {
+    let request = format!(r#"{{"id":"r",{top}"imp":[{{"id":"1",{imp}"ext":{{}}}}]}}"#);
+    let ad = Ad::new(spec);
+    let mut bid = bid(&ad);
+    change(&mut bid);
+    let mut result = Ok(());
+    let (status, ..) = ask(&mut door(), &request, |_, answer| {
+        result = answer.push(&bid);
+        Outcome::Bids
+    });
+    assert_eq!(status, if result.is_ok() { 200 } else { 204 }, "{request}");
+    result
+}
+
+const PLAIN: &str = r#""banner":{},"#;
+
+fn plain(bid: &mut Bid<'_>) {
+    let _ = bid;
+}
+
+/// Bids of the usual banner.
+fn banner(top: &str, imp: &str, change: impl Fn(&mut Bid<'_>)) -> Result<(), Violation> {
+    checked(top, imp, &BANNER, change)
+}
+
+#[test]
+fn impressions_and_deals_exist() {
+    assert_eq!(banner("", PLAIN, |bid| bid.imp = 1), Err(Violation::Imp));
+    assert_eq!(banner("", PLAIN, |bid| bid.deal = Some(0)), Err(Violation::Deal));
+    let private = r#""banner":{},"pmp":{"private_auction":1,"deals":[{"id":"d","wseat":["x"]},{"id":"e","wadomain":["other.example"]},{"id":"f"}]},"#;
+    assert_eq!(banner("", private, plain), Err(Violation::PrivateAuction));
+    assert_eq!(banner("", private, |bid| bid.deal = Some(0)), Err(Violation::DealSeat));
+    assert_eq!(banner("", private, |bid| bid.deal = Some(1)), Err(Violation::DealAdvertiser));
+    assert_eq!(banner("", private, |bid| bid.deal = Some(2)), Ok(()));
+    let seat = |bid: &mut Bid<'_>| (bid.deal, bid.seat) = (Some(0), "x");
+    assert_eq!(banner("", private, seat), Ok(()));
+    let twins = r#""banner":{}},{"id":"1","banner":{},"#;
+    assert_eq!(banner("", twins, plain), Err(Violation::ImpAmbiguous));
+}
+
+#[test]
+fn prices_meet_floors_in_their_currency() {
+    let floor = |text: &str| format!(r#""banner":{{}},"bidfloor":{text},"#);
+    assert_eq!(banner("", &floor("1.5"), plain), Ok(()));
+    assert_eq!(banner("", &floor("1.500001"), plain), Err(Violation::Floor));
+    assert_eq!(banner("", &floor("\"much\""), plain), Err(Violation::Floor));
+    for price in [0, -1, i64::MIN, 1_000_000_000_000] {
+        assert_eq!(banner("", PLAIN, |bid| bid.price_micros = price), Err(Violation::Price));
+    }
+    let euro = floor(r#"1.4,"bidfloorcur":"EUR""#);
+    assert_eq!(banner("", &euro, plain), Err(Violation::FloorCurrency));
+    assert_eq!(banner("", &euro, |bid| bid.floor_micros = Some(1_500_000)), Ok(()));
+    assert_eq!(banner("", &euro, |bid| bid.floor_micros = Some(1_500_001)), Err(Violation::Floor));
+    let deal = |floor: &str| {
+        format!(
+            r#""banner":{{}},"bidfloor":9,"pmp":{{"deals":[{{"id":"d","bidfloor":{floor}}}]}},"#
+        )
+    };
+    assert_eq!(banner("", &deal("1.5"), |bid| bid.deal = Some(0)), Ok(()));
+    assert_eq!(banner("", &deal("1.6"), |bid| bid.deal = Some(0)), Err(Violation::Floor));
+    assert_eq!(banner("", &deal("1.5"), plain), Err(Violation::Floor));
+    // A converted floor is no way round a floor that cannot be met.
+    let unknown = floor(r#"1,"bidfloorcur":"QQQ""#);
+    assert_eq!(banner("", &unknown, |bid| bid.floor_micros = Some(1)), Err(Violation::Floor));
+}
+
+#[test]
+fn currencies_are_accepted() {
+    let in_euro = |bid: &mut Bid<'_>| bid.currency = CurrencyCode::new("EUR").unwrap();
+    assert_eq!(banner("", PLAIN, in_euro), Err(Violation::Currency));
+    assert_eq!(banner(r#""cur":["GBP","eur"],"#, PLAIN, in_euro), Ok(()));
+    assert_eq!(banner(r#""cur":["GBP","EUR"],"#, PLAIN, plain), Err(Violation::Currency));
+    assert_eq!(banner(r#""cur":[],"#, PLAIN, plain), Ok(()));
+}
+
+#[test]
+fn seats_may_bid() {
+    assert_eq!(banner(r#""wseat":["seat-1"],"#, PLAIN, plain), Ok(()));
+    assert_eq!(banner(r#""wseat":["seat-2"],"#, PLAIN, plain), Err(Violation::Seat));
+    assert_eq!(banner(r#""wseat":["seat-2"],"#, PLAIN, |bid| bid.seat = ""), Err(Violation::Seat));
+    assert_eq!(banner(r#""bseat":["seat-1"],"#, PLAIN, plain), Err(Violation::Seat));
+    assert_eq!(banner(r#""bseat":["seat-2"],"#, PLAIN, plain), Ok(()));
+}
+
+#[test]
+fn creatives_are_what_is_asked_for() {
+    let of = |imp: &str, spec: AdSpec<'_>| checked("", imp, &spec, plain);
+    assert_eq!(of(PLAIN, AdSpec { crid: "", ..BANNER }), Err(Violation::Crid));
+    assert_eq!(of(PLAIN, AdSpec { markup: "", ..BANNER }), Err(Violation::Markup));
+    for mtype in [Mtype::Video, Mtype::Audio, Mtype::Native] {
+        assert_eq!(of(PLAIN, AdSpec { mtype, ..BANNER }), Err(Violation::Mtype));
+    }
+    assert_eq!(of(r#""native":{},"#, BANNER), Err(Violation::Mtype));
+    assert_eq!(of(r#""native":{},"#, AdSpec { mtype: Mtype::Native, ..BANNER }), Ok(()));
+    for (kind, mtype) in [("banner", 1), ("video", 2), ("audio", 3), ("native", 4)] {
+        let mtype = [Mtype::Banner, Mtype::Video, Mtype::Audio, Mtype::Native][mtype - 1];
+        let blocked = format!(r#""{kind}":{{"battr":[1,"2"]}},"#);
+        assert_eq!(of(&blocked, AdSpec { mtype, ..BANNER }), Err(Violation::Attribute));
+        assert_eq!(of(&blocked, AdSpec { mtype, attr: &[3], ..BANNER }), Ok(()));
+    }
+    assert_eq!(
+        of(r#""banner":{},"secure":1,"#, AdSpec { secure: false, ..BANNER }),
+        Err(Violation::Secure)
+    );
+    assert_eq!(of(r#""banner":{},"secure":1,"#, BANNER), Ok(()));
+    assert_eq!(of(PLAIN, AdSpec { secure: false, ..BANNER }), Ok(()));
+}
+
+#[test]
+fn sizes_fit() {
+    let sized = |imp: &str, width: u32, height: u32| {
+        let imp = format!("{imp},");
+        banner("", &imp, |bid| (bid.width, bid.height) = (width, height))
+    };
+    let format = r#""banner":{"format":[{"w":300,"h":250},{"w":728,"h":90}]}"#;
+    assert_eq!(sized(format, 728, 90), Ok(()));
+    assert_eq!(sized(format, 728, 250), Err(Violation::Size));
+    assert_eq!(sized(format, 0, 0), Err(Violation::Size));
+    assert_eq!(sized(r#""banner":{"w":320,"h":50}"#, 320, 50), Ok(()));
+    assert_eq!(sized(r#""banner":{"w":320,"h":50}"#, 50, 320), Err(Violation::Size));
+    assert_eq!(sized(r#""banner":{}"#, 1, 1), Ok(()));
+    let full = r#""instl":1,"banner":{"w":320,"h":480}"#;
+    assert_eq!(sized(full, 300, 250), Ok(()));
+    assert_eq!(sized(full, 321, 480), Err(Violation::Size));
+    assert_eq!(sized(full, 0, 480), Err(Violation::Size));
+    let ratio = r#""banner":{"format":[{"wratio":16,"hratio":9,"wmin":320}]}"#;
+    assert_eq!(sized(ratio, 640, 360), Ok(()));
+    assert_eq!(sized(ratio, 160, 90), Err(Violation::Size));
+    assert_eq!(sized(ratio, 640, 361), Err(Violation::Size));
+}
+
+#[test]
+fn durations_fit() {
+    let of = |fields: &str, duration_s| {
+        let imp = format!(r#""video":{{{fields}}},"#);
+        checked("", &imp, &AdSpec { duration_s, ..VIDEO }, plain)
+    };
+    let range = r#""minduration":10,"maxduration":15"#;
+    assert_eq!(
+        (of(range, Some(10)), of(range, Some(15)), of(range, None)),
+        (Ok(()), Ok(()), Ok(()))
+    );
+    assert_eq!(of(range, Some(9)), Err(Violation::Duration));
+    assert_eq!(of(range, Some(16)), Err(Violation::Duration));
+    assert_eq!(of(r#""rqddurs":[15,30]"#, Some(30)), Ok(()));
+    assert_eq!(of(r#""rqddurs":[15,30]"#, Some(20)), Err(Violation::Duration));
+    assert_eq!(of(r#""rqddurs":[15,30]"#, None), Err(Violation::Duration));
+    assert_eq!(of(r#""maxduration":0"#, Some(30)), Ok(()));
+    assert_eq!(of(r#""mincpmpersec":0.1"#, Some(15)), Ok(()));
+    assert_eq!(of(r#""mincpmpersec":0.1"#, Some(16)), Err(Violation::Floor));
+    assert_eq!(of(r#""mincpmpersec":0.1"#, None), Err(Violation::Floor));
+}
+
+#[test]
+fn nothing_blocked_is_shown() {
+    let of = |top: &str, spec: AdSpec<'_>| checked(top, PLAIN, &spec, plain);
+    assert_eq!(of(r#""badv":["other.example"],"#, BANNER), Ok(()));
+    assert_eq!(of(r#""badv":["SHOP.example"],"#, BANNER), Err(Violation::Advertiser));
+    assert_eq!(of(r#""badv":["x.shop.example"],"#, BANNER), Ok(()));
+    let below = AdSpec { adomain: &["fine.example", "a.shop.example"], ..BANNER };
+    assert_eq!(of(r#""badv":["shop.example"],"#, below), Err(Violation::Advertiser));
+    assert_eq!(
+        of(r#""badv":["shop.example"],"#, AdSpec { adomain: &[], ..BANNER }),
+        Err(Violation::Advertiser)
+    );
+    assert_eq!(of(r#""bcat":["IAB18"],"#, BANNER), Err(Violation::Category));
+    assert_eq!(of(r#""bcat":["IAB18-1"],"#, BANNER), Err(Violation::Category));
+    assert_eq!(of(r#""bcat":["IAB18-10","IAB1"],"#, BANNER), Ok(()));
+    assert_eq!(of(r#""bcat":["IAB18"],"#, AdSpec { cat: &[], ..BANNER }), Ok(()));
+    assert_eq!(of(r#""acat":["IAB18"],"#, BANNER), Ok(()));
+    assert_eq!(of(r#""acat":["IAB1"],"#, BANNER), Err(Violation::Category));
+    assert_eq!(of(r#""acat":["IAB1"],"#, AdSpec { cat: &[], ..BANNER }), Err(Violation::Category));
+    assert_eq!(of(r#""bcat":["1"],"cattax":7,"#, BANNER), Err(Violation::CategoryUnknown));
+    assert_eq!(of(r#""bcat":["1"],"cattax":7,"#, AdSpec { cattax: 7, ..BANNER }), Ok(()));
+    let app = AdSpec { bundle: Some("com.shop"), ..BANNER };
+    assert_eq!(of(r#""bapp":["com.shop"],"#, app), Err(Violation::App));
+    assert_eq!(of(r#""bapp":["com.other"],"#, app), Ok(()));
+    assert_eq!(of(r#""wlang":["de","EN"],"#, BANNER), Ok(()));
+    assert_eq!(of(r#""wlang":["de"],"#, BANNER), Err(Violation::Language));
+    assert_eq!(of(r#""wlangb":["en-GB"],"#, BANNER), Ok(()));
+    assert_eq!(of(r#""wlangb":["de-CH"],"#, BANNER), Err(Violation::Language));
+}
+
+#[test]
+fn notice_ids_fit_their_place() {
+    assert_eq!(banner("", PLAIN, |bid| bid.notice_id = b""), Err(Violation::NoticeId));
+    assert_eq!(banner("", PLAIN, |bid| bid.notice_id = &[7; 129]), Err(Violation::NoticeId));
+    assert_eq!(banner("", PLAIN, |bid| bid.notice_id = &[7; 128]), Ok(()));
+}
