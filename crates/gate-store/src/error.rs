@@ -1,0 +1,117 @@
+//! What can go wrong, where, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why an operation of the store failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The operating system refused. The store is as it was before the call, unless a later call says
+    /// [`StoreError::Broken`].
+    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// Bytes that were on disk for good are not what was written.
+    #[error(
+        "{} is damaged at byte {at}: {what}; restore the folder from a copy, or move it away and start empty",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        at: u64,
+        /// What was found, what was expected.
+        what: String,
+    },
+    /// The file is sound, but written by something else.
+    #[error(
+        "{} has {what} {found}, expected {expected}; open the folder with the program that wrote it, or use an empty one",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What the file says.
+        found: u64,
+        /// What this program writes.
+        expected: u64,
+    },
+    /// Another process has the folder open.
+    #[error("{} is open in another process; stop that one, or use another folder", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// There are segments or runs, but no manifest that says which of them count.
+    #[error(
+        "{} holds {files} segments and runs but no manifest; restore it from a copy, or move the folder away",
+        folder.display()
+    )]
+    NoManifest {
+        /// The store's folder.
+        folder: PathBuf,
+        /// How many there are.
+        files: usize,
+    },
+    /// The policy chose something that it may not choose; nothing was done.
+    #[error("the compaction policy chose {what}; this is a bug of the policy")]
+    Policy {
+        /// What it chose.
+        what: String,
+    },
+    /// An earlier error left it unknown what is on disk.
+    #[error(
+        "the store in {} stopped at an earlier error that left its files in doubt; close it, mend the cause and open it again",
+        folder.display()
+    )]
+    Broken {
+        /// The store's folder.
+        folder: PathBuf,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> StoreError {
+        StoreError::Io { path: path.to_owned(), action, source }
+    }
+
+    pub(crate) fn damaged(path: &Path, at: u64, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged { path: path.to_owned(), at, what: what.into() }
+    }
+}
+
+/// What an operator does about an error of the system.
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room on this disk; nothing that was acknowledged is lost"
+        }
+        io::ErrorKind::PermissionDenied => "give the process the right to read and write here",
+        io::ErrorKind::NotFound => "see whether something removed it while the store was open",
+        io::ErrorKind::ReadOnlyFilesystem => "mount the file system writable",
+        _ => "look at the disk and the system's log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_where_what_and_what_to_do() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let text = StoreError::io(Path::new("caps/run-7.run"), "write", full).to_string();
+        assert!(text.starts_with("cannot write caps/run-7.run: "), "{text}");
+        assert!(text.ends_with("make room on this disk; nothing that was acknowledged is lost"));
+    }
+}

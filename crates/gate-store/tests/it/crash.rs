@@ -1,0 +1,119 @@
+//! What a crash or a bad disk leaves behind: cut at any byte, flipped at any byte.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gate_store::{SizeTiered, Store, StoreError};
+
+use crate::sample::{Delta, OPTIONS, folder, open};
+
+const POLICY: SizeTiered = SizeTiered { fan_in: 2, keep_ms: None };
+
+fn delta(key: u64) -> Delta {
+    Delta { key, sub: 0, id: key + 1, time_ms: 1_000, count: 1 }
+}
+
+fn only(folder: &Path, ending: &str) -> PathBuf {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = paths.filter(|path| path.extension().is_some_and(|e| e == ending));
+    let path = found.next().unwrap();
+    assert_eq!(found.next(), None);
+    path
+}
+
+fn keys(folder: &Path) -> Result<Vec<u64>, StoreError> {
+    let (store, _) = Store::<Delta, _>::open(folder, POLICY, OPTIONS)?;
+    store.scan(1_000)?.map(|delta| Ok(delta?.key)).collect()
+}
+
+/// Copies the files of a store, one of them changed.
+fn with_changed(from: &Path, name: &Path, bytes: &[u8]) -> tempfile::TempDir {
+    let copy = folder();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    fs::write(copy.path().join(name.file_name().unwrap()), bytes).unwrap();
+    copy
+}
+
+/// Three batches of two records in an open segment.
+fn unsealed() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+    let folder = folder();
+    let mut store = open(folder.path(), POLICY);
+    for batch in [[0, 1], [2, 3], [4, 5]] {
+        store.append(&batch.map(delta), 1_000).unwrap();
+    }
+    drop(store);
+    let path = only(folder.path(), "seg");
+    let bytes = fs::read(&path).unwrap();
+    (folder, path, bytes)
+}
+
+#[test]
+fn a_segment_cut_at_any_byte_keeps_the_whole_batches_before() {
+    let (folder, path, bytes) = unsealed();
+    let block = (bytes.len() - 64) / 3;
+    for len in 64..=bytes.len() {
+        let copy = with_changed(folder.path(), &path, &bytes[..len]);
+        let (store, recovered) = Store::<Delta, _>::open(copy.path(), POLICY, OPTIONS).unwrap();
+        let batches = (len - 64) / block;
+        assert_eq!(recovered.records, 2 * batches as u64, "cut at {len}");
+        assert_eq!(recovered.cut_bytes, ((len - 64) % block) as u64);
+        assert_eq!(recovered.cut_segments, u64::from(!(len - 64).is_multiple_of(block)));
+        drop(store);
+        assert!(keys(copy.path()).unwrap().into_iter().eq(0..2 * batches as u64));
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_an_open_segment_ends_it_there() {
+    let (folder, path, bytes) = unsealed();
+    let block = (bytes.len() - 64) / 3;
+    for at in 64..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let copy = with_changed(folder.path(), &path, &flipped);
+        let sound = 2 * ((at - 64) / block) as u64;
+        assert!(keys(copy.path()).unwrap().into_iter().eq(0..sound), "flipped at {at}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_what_was_closed_is_an_error_that_names_the_file() {
+    let (folder, segment, _) = unsealed();
+    drop(open(folder.path(), POLICY));
+    every_flip_is_an_error(folder.path(), &segment);
+    every_flip_is_an_error(folder.path(), &folder.path().join("MANIFEST"));
+    open(folder.path(), POLICY).seal(1_000).unwrap();
+    every_flip_is_an_error(folder.path(), &only(folder.path(), "run"));
+}
+
+fn every_flip_is_an_error(folder: &Path, path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let copy = with_changed(folder, path, &flipped);
+        let error = keys(copy.path()).unwrap_err();
+        let StoreError::Damaged { path: named, .. } = &error else { panic!("at {at}: {error}") };
+        assert_eq!(named.file_name(), path.file_name(), "at {at}: {error}");
+    }
+}
+
+#[test]
+fn a_manifest_that_was_not_renamed_changes_nothing() {
+    let (folder, ..) = unsealed();
+    let before = fs::read(folder.path().join("MANIFEST")).unwrap();
+    open(folder.path(), POLICY).seal(1_000).unwrap();
+    // The seal as it looks before its rename: the run is there, the old manifest and the segment too.
+    let copy = with_changed(folder.path(), Path::new("MANIFEST"), &before);
+    fs::rename(copy.path().join("LOCK"), copy.path().join("MANIFEST.tmp")).unwrap();
+    let (old, path, bytes) = unsealed();
+    fs::write(copy.path().join(path.file_name().unwrap()), bytes).unwrap();
+    drop(old);
+    let (_, recovered) = Store::<Delta, _>::open(copy.path(), POLICY, OPTIONS).unwrap();
+    // The start wrote its own manifest over the half-made one; the run it removed.
+    assert_eq!((recovered.records, recovered.removed_files), (6, 1));
+    assert!(!copy.path().join("MANIFEST.tmp").exists());
+}
