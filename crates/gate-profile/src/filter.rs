@@ -1,0 +1,81 @@
+//! Which users may be in the store: a Bloom filter of which one look-up touches one cache line.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of a line.
+const LINE_WORDS: usize = 8;
+/// Bits that each key sets in its line.
+const PROBES: u32 = 6;
+/// Bits a key: about 1 % of absent keys are taken for present ones when it holds what it was made for.
+const KEY_BITS: usize = 12;
+
+/// Shared by all threads, without a lock; keys are only ever added.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; LINE_WORDS]);
+
+impl Filter {
+    /// A filter for `keys` keys; with more it stays right and says "perhaps" more often.
+    pub(crate) fn new(keys: usize) -> Filter {
+        let lines = (keys.saturating_mul(KEY_BITS) / (LINE_WORDS * 64)).next_power_of_two();
+        Filter { lines: std::iter::repeat_with(Line::default).take(lines).collect() }
+    }
+
+    pub(crate) fn insert(&self, key: u64) {
+        let (line, probes) = self.find(key);
+        for (word, bit) in bits(probes) {
+            line.0[word].fetch_or(bit, Ordering::Release);
+        }
+    }
+
+    /// False: certainly not. True: perhaps.
+    pub(crate) fn may_contain(&self, key: u64) -> bool {
+        let (line, probes) = self.find(key);
+        bits(probes).all(|(word, bit)| line.0[word].load(Ordering::Acquire) & bit != 0)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.len() * size_of::<Line>()
+    }
+
+    fn find(&self, key: u64) -> (&Line, u64) {
+        let mixed = spread(key);
+        let at = usize::try_from(mixed).unwrap_or(0) & (self.lines.len() - 1);
+        (&self.lines[at], spread(mixed))
+    }
+}
+
+/// Nine bits a probe: three for the word, six for the bit.
+fn bits(probes: u64) -> impl Iterator<Item = (usize, u64)> {
+    (0..PROBES).map(move |probe| {
+        let nine = probes >> (probe * 9);
+        (((nine >> 6) & 7) as usize, 1 << (nine & 63))
+    })
+}
+
+/// The finisher of SplitMix64.
+const fn spread(key: u64) -> u64 {
+    let mut x = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_missed_and_little_is_mistaken() {
+        let filter = Filter::new(100_000);
+        (0..100_000).for_each(|key| filter.insert(key));
+        assert!((0..100_000).all(|key| filter.may_contain(key)));
+        let mistaken = (100_000..300_000).filter(|&key| filter.may_contain(key)).count();
+        assert!(mistaken < 6_000, "{mistaken} of 200,000");
+    }
+}

@@ -1,0 +1,181 @@
+//! What all threads share: the table in its shards, the filter, the queue, the store.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use table::Secret;
+
+use crate::SEGMENTS_MAX;
+use crate::counted::Counted;
+use crate::db::{Changes, Db};
+use crate::error::{OpenError, StoreError, UpdateError};
+use crate::filter::Filter;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::shard::{Room, Shard};
+use crate::stored::Stored;
+
+/// A power of two; with it two workers meet in one shard once in 256 requests.
+pub(crate) const SHARDS: usize = 256;
+
+pub(crate) struct Shared {
+    shards: Vec<Padded>,
+    factor: u64,
+    pub(crate) queue: Queue,
+    pub(crate) filter: Filter,
+    /// Every stored user is in the filter; before that, whoever is not in memory may be stored.
+    pub(crate) filter_complete: AtomicBool,
+    pub(crate) errors: Errors,
+    /// Held while a stored value is read, changed and written, and the table with it. Taken before a
+    /// shard's lock; workers never take it.
+    db: Mutex<Db>,
+}
+
+/// Locks of neighbours do not share cache lines.
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+/// Failures since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    pub(crate) log: AtomicU64,
+    pub(crate) store: AtomicU64,
+    /// Counts that were written but had no room in the user's stored value.
+    pub(crate) unfoldable: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(options: &Options, db: Db, folded: u64) -> Result<Shared, OpenError> {
+        options.check()?;
+        #[allow(clippy::cast_possible_truncation, reason = "the two halves are wanted")]
+        let factor = (options.secret >> 64) as u64 | 1;
+        let each = |total: usize| total / SHARDS;
+        let shard = || {
+            let counted = Counted::new(options.holds_kept_ms, each(options.holds_kept_max));
+            let users = each(options.users_expected);
+            let secret = Secret::new(options.secret);
+            Padded(Mutex::new(Shard::new(secret, users, each(options.memory_bytes_max), counted)))
+        };
+        Ok(Shared {
+            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            factor: factor.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            queue: Queue::new(options.queue_max, options.loads_max, folded),
+            filter: Filter::new(options.users_stored_expected),
+            filter_complete: AtomicBool::new(false),
+            errors: Errors::default(),
+            db: Mutex::new(db),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self, user: u64) -> MutexGuard<'_, Shard> {
+        #[allow(clippy::cast_possible_truncation, reason = "eight bits are left")]
+        let at = (user.wrapping_mul(self.factor) >> 56) as usize;
+        self.shards[at].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        self.shards.iter().map(|shard| shard.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The user may have a stored value.
+    pub(crate) fn may_be_stored(&self, user: u64) -> bool {
+        self.filter.may_contain(user) || !self.filter_complete.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn room(&self, now_ms: u64) -> Room {
+        Room { now_ms, folded: self.queue.folded() }
+    }
+
+    pub(crate) fn db(&self) -> MutexGuard<'_, Db> {
+        self.db.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stored value, an empty one when there is none. The caller holds the store. A damaged value
+    /// is lost: it is counted, told, and taken for none, as one user must not stop all others.
+    pub(crate) fn stored(&self, db: &Db, user: u64) -> Result<Stored, StoreError> {
+        if !self.may_be_stored(user) {
+            return Ok(Stored::default());
+        }
+        match db.get(user) {
+            Err(error @ StoreError::Value { .. }) => {
+                tracing::error!(%error, "a user is lost");
+                self.errors.store.fetch_add(1, Ordering::Relaxed);
+                Ok(Stored::default())
+            }
+            found => Ok(found?.unwrap_or_default()),
+        }
+    }
+
+    /// Changes the segments of several distinct users, in the store and then in memory; all or none of them.
+    /// One who would have too many is left as he is if `too_many` says so.
+    pub(crate) fn update<'a>(
+        &self,
+        users: impl Iterator<Item = (u64, Edit<'a>)>,
+        mut too_many: impl FnMut(u64, usize) -> Result<(), UpdateError>,
+    ) -> Result<(), UpdateError> {
+        let db = self.db();
+        let mut changes = db.changes();
+        let mut done = Vec::new();
+        for (user, edit) in users {
+            let mut stored = self.stored(&db, user)?;
+            edit.apply(&mut stored.segments);
+            if stored.segments.len() > SEGMENTS_MAX {
+                too_many(user, stored.segments.len())?;
+                continue;
+            }
+            changes.put(user, &stored);
+            done.push((user, stored));
+        }
+        self.commit(changes)?;
+        for (user, stored) in done {
+            self.filter.insert(user);
+            self.show_segments(user, &stored);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn commit(&self, changes: Changes<'_>) -> Result<(), StoreError> {
+        changes.commit().inspect_err(|_| {
+            self.errors.store.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// Brings memory in line with a changed stored value. One who is not there comes in while there
+    /// is room without evicting others, if all that was counted is in the value.
+    fn show_segments(&self, user: u64, stored: &Stored) {
+        let mut shard = self.shard(user);
+        let set = |slot: &mut crate::slot::Slot| {
+            if !slot.partial {
+                slot.set_segments(&stored.segments);
+            }
+        };
+        let absent = shard.change(user, set).is_none();
+        if absent && shard.has_room() && shard.admit(user, self.room(0)) {
+            shard.change(user, |slot| slot.fill(stored));
+        }
+    }
+}
+
+/// A change of one user's segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Edit<'a> {
+    Set(&'a [u32]),
+    Add(&'a [u32]),
+    Remove(&'a [u32]),
+}
+
+impl Edit<'_> {
+    fn apply(self, segments: &mut Vec<u32>) {
+        match self {
+            Edit::Set(ids) => {
+                segments.clear();
+                segments.extend_from_slice(ids);
+            }
+            Edit::Add(ids) => segments.extend_from_slice(ids),
+            Edit::Remove(ids) => segments.retain(|segment| !ids.contains(segment)),
+        }
+        segments.sort_unstable();
+        segments.dedup();
+    }
+}

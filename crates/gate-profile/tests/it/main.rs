@@ -1,0 +1,14 @@
+//! Integration tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "tests: helpers stop at any fault, and numbers are small"
+)]
+
+mod caps;
+mod cold;
+mod loading;
+mod restart;
+mod support;
+mod threads;

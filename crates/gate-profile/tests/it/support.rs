@@ -1,0 +1,56 @@
+//! What several tests need.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gate_profile::{Cap, Options, Presence, Profile, Profiles, Window};
+
+pub(crate) fn open(folder: &Path) -> Profiles {
+    open_with(folder, &options())
+}
+
+pub(crate) fn open_with(folder: &Path, options: &Options) -> Profiles {
+    Profiles::open(folder, options).unwrap()
+}
+
+pub(crate) fn options() -> Options {
+    Options { secret: 1, users_stored_expected: 10_000, ..Options::default() }
+}
+
+/// Waits until `done`; the bound is for a broken build, not for a slow machine.
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what} did not happen");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(crate) fn now_ms() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+pub(crate) fn lifetime(item: u64, limit: u16) -> Cap {
+    Cap { item, window: Window::Lifetime, limit, offset_minutes: 0 }
+}
+
+/// The user once it is in memory or known to be new.
+pub(crate) fn profile(profiles: &Profiles, user: u64) -> Profile {
+    let mut profile = Profile::default();
+    wait_for("loading", || profiles.read(user, now_ms(), &mut profile) != Presence::Cold);
+    profile
+}
+
+/// What is counted for the user under a lifetime cap.
+pub(crate) fn used(profiles: &Profiles, user: u64, item: u64) -> u32 {
+    profile(profiles, user).used(&lifetime(item, 1))
+}
+
+pub(crate) fn warm(profiles: &Profiles) {
+    wait_for("the warm-up", || profiles.figures().warm);
+}
+
+pub(crate) fn written(profiles: &Profiles, seq: u64) {
+    wait_for("writing", || profiles.written() >= seq);
+}
