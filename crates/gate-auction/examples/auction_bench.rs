@@ -1,6 +1,6 @@
-//! How fast the auction alone is, and why its bitmaps are plain words.
+//! How fast the auction alone is, beside asking every candidate and beside compressed bitmaps.
 //!
-//! `cargo run --release -p gate-auction --example auction_bench [campaigns]`
+//! `cargo run --release -p gate-auction --example auction_bench [campaigns [requests [rounds]]]`
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -14,6 +14,9 @@ mod bench;
 mod generator;
 
 fn main() {
-    let campaigns = std::env::args().nth(1).map_or(50_000, |text| text.parse().unwrap());
-    println!("{}", bench::run(campaigns, 20_000, 5));
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default| arguments.next().map_or(default, |text| text.parse().unwrap());
+    let (campaigns, requests, rounds) = (number(50_000), number(20_000), number(5));
+    let small = |number: u64| usize::try_from(number).unwrap();
+    println!("{}", bench::run(campaigns, small(requests), small(rounds)));
 }

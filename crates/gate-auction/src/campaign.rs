@@ -72,6 +72,12 @@ pub struct Creative {
     pub attributes: Vec<u16>,
     /// Loads everything by HTTPS.
     pub secure: bool,
+    /// How long it plays, seconds; 0: not known, or it does not play.
+    pub duration_s: u32,
+    /// The app that it advertises.
+    pub bundle: Option<u32>,
+    /// Its language.
+    pub language: Option<u32>,
 }
 
 /// Changes a bid for users of a segment.
@@ -218,9 +224,10 @@ impl Campaign {
         let listed = lists.iter().flat_map(|lists| lists.any.iter().chain(&lists.none));
         let targeting = listed.chain(segments_all).chain(deals).map(|key| ("targeting", *key));
         let modifiers = self.modifiers.iter().map(|modifier| ("modifiers", modifier.segment));
-        let of_creative =
-            |creative: &Creative| [creative.domains.clone(), creative.categories.clone()];
-        let creatives = self.creatives.iter().flat_map(of_creative).flatten();
+        let creatives = self.creatives.iter().flat_map(|creative| {
+            let Creative { domains, categories, bundle, language, .. } = creative;
+            domains.iter().chain(categories).chain(bundle).chain(language).copied()
+        });
         let seat = Some(("seat", self.seat)).filter(|(_, seat)| *seat != UNKNOWN);
         targeting.chain(modifiers).chain(creatives.map(|key| ("creatives", key))).chain(seat)
     }

@@ -1,11 +1,11 @@
 //! One request against all campaigns, step by step.
 
-use crate::auction::{Auction, Desk};
-use crate::bits::{Admission, Live, all_live, has};
-use crate::index::Index;
+use crate::auction::{Auction, Choice, Desk, Peek};
+use crate::conditions;
+use crate::index::{Asked, Index};
 use crate::price::Price;
 use crate::reason::Reason;
-use crate::request::{Dimension, Request};
+use crate::request::{Dimension, Impression, Request};
 use crate::scratch::Scratch;
 
 /// One thing that a campaign is asked.
@@ -17,10 +17,12 @@ pub enum Step {
     Fits(bool),
     /// May it bid without a deal, or is one of its deals offered?
     MayDeal(bool),
-    /// What it bids, or why not. Asked only if all before was yes.
-    Offer(Result<Price, Reason>),
-    /// The creative that it shows, or why it is held back.
-    Shows(Result<u64, Reason>),
+    /// What it offers, with a creative that may be shown, or why not. Asked only if all before was yes.
+    Offers(Result<Price, Reason>),
+    /// The creative that it shows.
+    Shows(u64),
+    /// Is it able to pay?
+    Able(Result<(), Reason>),
 }
 
 /// How it ended.
@@ -49,9 +51,8 @@ pub struct Explanation {
 
 impl Index {
     /// Runs the auction of one impression and tells of every campaign what it was asked, in the order of slots. The
-    /// answers come from the bitmaps and functions of the auction itself. It allocates and asks everybody, so it is
-    /// for people. `desk` should be one on which asking leaves no trace; impressions before this one are not
-    /// auctioned, so nothing is exclusive.
+    /// answers come from the functions of the auction itself. It allocates and asks everybody, so it is for people. The
+    /// desk is only peeked at; impressions before this one are not auctioned, so nothing is exclusive.
     ///
     /// Empty where there is no such impression.
     #[must_use]
@@ -60,76 +61,67 @@ impl Index {
         request: &Request<'_>,
         impression: usize,
         scratch: &mut Scratch,
-        desk: &mut impl Desk,
+        desk: &impl Desk,
     ) -> Vec<Explanation> {
-        if impression >= request.impressions.len() {
-            return Vec::new();
-        }
+        let Some(place) = request.impressions.get(impression) else { return Vec::new() };
         let mut auction = self.auction(request, scratch);
-        let chosen = auction.impression(impression, desk, &mut ());
-        let targeting = auction.targeting();
-        let explain = |(slot, steps)| {
-            let mut explanation = auction.explain_one(impression, slot, steps, desk);
-            if let Some(choice) = chosen.filter(|choice| choice.slot == slot) {
-                explanation.outcome = Outcome::Bids(choice.price);
-            }
-            explanation
-        };
-        (0..).zip(targeting).map(explain).collect()
+        let choices = auction.choices(impression, desk);
+        let explain = |slot| auction.explain_one(place, slot, &choices, desk);
+        (0..).take(self.ids().len()).map(explain).collect()
     }
 }
 
 impl Auction<'_> {
-    /// The steps of targeting, by slot, for the impression that was auctioned last.
-    fn targeting(&self) -> Vec<Vec<Step>> {
-        let place = &self.scratch.place;
-        let mut steps = vec![Vec::new(); self.index.ids().len()];
-        for (admission, dimension) in self.index.dimensions.iter().zip(Dimension::ALL) {
-            let keys = self.request.keys(dimension);
-            self.ask(admission, keys, &mut steps, |wants| Step::Wants(dimension, wants));
+    /// All bids for the impression.
+    fn choices(&mut self, impression: usize, desk: &impl Desk) -> Vec<Choice> {
+        let (mut desk, mut choices) = (Peek(desk), Vec::new());
+        let mut next = self.impression(impression, &mut desk);
+        while let Some(choice) = next {
+            choices.push(choice);
+            self.accept();
+            next = self.another(&mut desk);
         }
-        self.ask(&self.index.placements, &place.placement_keys, &mut steps, Step::Fits);
-        self.ask(&self.index.deals, &place.deal_keys, &mut steps, Step::MayDeal);
-        steps
-    }
-
-    /// Asks everybody one thing.
-    fn ask(
-        &self,
-        admission: &Admission,
-        keys: &[u32],
-        steps: &mut [Vec<Step>],
-        step: impl Fn(bool) -> Step,
-    ) {
-        let (mut live, mut room) = (Live::new(), Vec::new());
-        all_live(self.index.blocks(), &mut live);
-        admission.narrow(keys, &mut live, &mut room);
-        for (slot, steps) in (0..).zip(steps) {
-            steps.push(step(has(&live, slot)));
-        }
+        choices
     }
 
     fn explain_one(
         &self,
-        impression: usize,
+        impression: &Impression<'_>,
         slot: u32,
-        mut steps: Vec<Step>,
-        desk: &mut impl Desk,
+        choices: &[Choice],
+        desk: &impl Desk,
     ) -> Explanation {
-        let campaign = self.bidder(slot).campaign;
-        let outcome = match self.judge(impression, slot, &mut steps, desk) {
-            Ok(()) => Outcome::Outbid,
-            Err(reason) => Outcome::Not(reason),
+        let mut steps = self.targeting(impression, slot);
+        let judged = self.judge(impression, slot, &mut steps, desk);
+        let outcome = match (judged, choices.iter().find(|choice| choice.slot == slot)) {
+            (_, Some(choice)) => Outcome::Bids(choice.price),
+            (Ok(()), None) => Outcome::Outbid,
+            (Err(reason), None) => Outcome::Not(reason),
         };
-        Explanation { slot, campaign, steps, outcome }
+        Explanation { slot, campaign: self.bidder(slot).campaign, steps, outcome }
+    }
+
+    fn targeting(&self, impression: &Impression<'_>, slot: u32) -> Vec<Step> {
+        let Asked { entry, record, .. } = self.index.asked(slot);
+        let wants = |dimension| {
+            let hold =
+                |words| conditions::hold_in(dimension, words, self.request, &self.scratch.segments);
+            let holds = hold(self.index.wishes(slot)) && hold(record.conditions);
+            Step::Wants(dimension, holds)
+        };
+        let fits = self.fits(impression, record);
+        let mut offered = impression.deals.iter().map(|deal| deal.id);
+        let may = !entry.place.deals_only || offered.any(|deal| record.deals.contains(&deal));
+        let wanted = Dimension::ALL.into_iter().map(wants);
+        wanted.chain([Step::Fits(fits), Step::MayDeal(may)]).collect()
     }
 
     fn judge(
         &self,
-        impression: usize,
+        impression: &Impression<'_>,
         slot: u32,
         steps: &mut Vec<Step>,
-        desk: &mut impl Desk,
+        desk: &impl Desk,
     ) -> Result<(), Reason> {
         let no = |step: &Step| {
             matches!(step, Step::Wants(_, false) | Step::Fits(false) | Step::MayDeal(false))
@@ -137,12 +129,12 @@ impl Auction<'_> {
         if steps.iter().any(no) {
             return Err(Reason::Targeting);
         }
-        let impression = &self.request.impressions[impression];
-        let offer = self.offer(impression, slot, desk);
-        steps.push(Step::Offer(offer.map(|ranked| ranked.price)));
-        let shows = self.contend(impression, offer?, desk);
-        let creatives = self.index.creatives(slot);
-        steps.push(Step::Shows(shows.map(|(at, _)| creatives[at].id)));
-        shows.map(|_| ())
+        let offer = self.offer(impression, &self.index.asked(slot), &mut Peek(desk));
+        steps.push(Step::Offers(offer.map(|offer| offer.price)));
+        let offer = offer?;
+        steps.push(Step::Shows(self.index.creatives(slot)[offer.creative as usize].id));
+        let able = desk.peek_able(self.bidder(slot), offer.price);
+        steps.push(Step::Able(able));
+        able
     }
 }

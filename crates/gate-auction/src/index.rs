@@ -1,56 +1,62 @@
-//! The snapshot: all campaigns, and who is a candidate for what.
+//! The snapshot: all campaigns in the order of what they can bid, and who wants what.
 
 use money::CurrencyCode;
 use table::{Map, Secret};
 
-use crate::bits::{Admission, DimensionBuilder, blocks_for};
-use crate::campaign::{CAMPAIGNS_MAX, Campaign, CampaignError, Creative, Modifier};
-use crate::key::{UNKNOWN, mix};
-use crate::price::Price;
+use crate::auction::Bidder;
+use crate::campaign::{CAMPAIGNS_MAX, Campaign, CampaignError, Creative};
+use crate::conditions;
+use crate::key::mix;
+use crate::price::{MODIFIER_ONE, Price};
+use crate::record::{Place, Record, Records};
 use crate::request::{Dimension, Format, Placement};
+use crate::rows::{Rows, RowsBuilder};
+use crate::signature::Signature;
 
 /// Separates the hash of ties from other uses of hashed ids: paces, experiments.
 const DOMAIN: u64 = u64::from_le_bytes(*b"tie/1\0\0\0");
 /// A size that stands for "any creative of this format", in the keys of placements.
 const EVERY_SIZE: (u16, u16) = (u16::MAX, u16::MAX);
-/// No [`Extra`].
-const NOTHING_MORE: u32 = u32::MAX;
 
-/// What every candidate is asked for. Four fit a cache line, and those of 50,000 campaigns the second-level cache.
+/// What every campaign is asked for: one cache line. Those with the highest bounds lie side by side, and most auctions
+/// read no others.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) bid: Price,
+    /// The highest that its modifiers can make of the bid. Slots are in this order.
+    pub(crate) bound: Price,
+    pub(crate) id: u64,
     pub(crate) seat: u32,
-    extra: u32,
+    pub(crate) advertiser: u32,
+    pub(crate) place: Place,
+    /// Where its creatives begin.
+    creatives: u32,
+    /// Where what it wants begins; it ends where the next one's begins.
+    wishes: u32,
 }
 
-const _: () = assert!(size_of::<Entry>() == 16);
+const _: () = assert!(size_of::<Entry>() == 64);
 
-impl Entry {
-    /// Has it no [`Extra`]?
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.extra == NOTHING_MORE
+/// A campaign that is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) slot: u32,
+    pub(crate) entry: &'a Entry,
+    pub(crate) record: Record<'a>,
+}
+
+impl Asked<'_> {
+    pub(crate) fn bidder(&self) -> Bidder {
+        Bidder { slot: self.slot, campaign: self.entry.id }
     }
 }
 
-/// What only the best few are asked for.
+/// A campaign that may use a deal.
 #[derive(Clone, Copy, Debug)]
-struct Rest {
-    /// The id mixed, for ties.
-    salt: u64,
-    advertiser: u32,
-    creatives: u32,
-    creatives_count: u32,
-}
-
-/// What only some campaigns have.
-#[derive(Debug)]
-pub(crate) struct Extra {
-    pub(crate) segments_all: Box<[u32]>,
-    pub(crate) modifiers: Box<[Modifier]>,
-    pub(crate) deals: Box<[u32]>,
-    pub(crate) deals_only: bool,
+pub(crate) struct Member {
+    pub(crate) signature: Signature,
+    pub(crate) slot: u32,
 }
 
 /// How large the sets of a request must be.
@@ -70,13 +76,14 @@ pub struct Index {
     pub(crate) currency: CurrencyCode,
     ids: Vec<u64>,
     entries: Vec<Entry>,
-    rest: Vec<Rest>,
-    extras: Vec<Extra>,
+    records: Records,
+    /// What each wants, one after the other.
+    wishes: Vec<u32>,
     creatives: Vec<Creative>,
-    pub(crate) dimensions: Vec<Admission>,
-    pub(crate) placements: Admission,
     placement_keys: Map<u32>,
-    pub(crate) deals: Admission,
+    pub(crate) rows: Rows,
+    /// Deal to the campaigns that may use it, ascending by slot.
+    deals: Vec<Vec<Member>>,
     pub(crate) sizes: KeySizes,
 }
 
@@ -114,13 +121,9 @@ impl Index {
     /// The creatives of a slot, in the order of the campaign; empty where there is no such slot.
     #[must_use]
     pub fn creatives(&self, slot: u32) -> &[Creative] {
-        let Some(rest) = self.rest.get(slot as usize) else { return &[] };
-        let start = rest.creatives as usize;
-        &self.creatives[start..start + rest.creatives_count as usize]
-    }
-
-    pub(crate) fn blocks(&self) -> usize {
-        blocks_for(self.entries.len())
+        let Some(entry) = self.entries.get(slot as usize) else { return &[] };
+        let start = entry.creatives as usize;
+        &self.creatives[start..start + entry.place.creatives()]
     }
 
     #[inline]
@@ -128,39 +131,63 @@ impl Index {
         &self.entries[slot as usize]
     }
 
-    pub(crate) fn advertiser(&self, slot: u32) -> u32 {
-        self.rest[slot as usize].advertiser
-    }
-
     #[inline]
-    pub(crate) fn extra(&self, entry: &Entry) -> Option<&Extra> {
-        self.extras.get(entry.extra as usize)
+    pub(crate) fn asked(&self, slot: u32) -> Asked<'_> {
+        let entry = self.entry(slot);
+        Asked { slot, entry, record: self.records.get(&entry.place) }
     }
 
-    /// The hash that breaks ties. Different campaigns never have the same one for a request: all steps are bijections.
+    /// What a campaign wants, packed as [`conditions`].
+    pub(crate) fn wishes(&self, slot: u32) -> &[u32] {
+        let next = self.entries.get(slot as usize + 1);
+        let end = next.map_or(self.wishes.len(), |next| next.wishes as usize);
+        &self.wishes[self.entry(slot).wishes as usize..end]
+    }
+
+    /// Asks for the memory of a campaign's entry.
     #[inline]
-    pub(crate) fn tie(&self, request: u64, slot: u32) -> u64 {
-        mix(request ^ self.rest[slot as usize].salt)
+    pub(crate) fn prefetch_entry(&self, slot: u32) {
+        table::prefetch(self.entry(slot));
     }
 
-    /// Adds the keys of the placements that serve one of an impression: creatives of just this size and those that fit all.
+    /// Asks for the memory of a campaign's record, whose entry is near.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, slot: u32) {
+        self.records.prefetch(&self.entry(slot).place);
+    }
+
+    /// The campaigns that may use a deal.
+    pub(crate) fn with_deal(&self, deal: u32) -> &[Member] {
+        self.deals.get(deal as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds the keys of the placements that serve one of an impression: creatives of just this size and those that fit
+    /// all. Sizes that no campaign has are left out.
     pub(crate) fn placement_keys(&self, placements: &[Placement], keys: &mut Vec<u32>) {
+        keys.clear();
         for &Placement { format, width, height } in placements {
             let sizes = match (width, height) {
-                (0, 0) => [EVERY_SIZE, EVERY_SIZE],
-                size => [size, (0, 0)],
+                (0, 0) => [Some(EVERY_SIZE), None],
+                size => [Some(size), Some((0, 0))],
             };
-            let found = sizes.map(|size| self.placement_keys.get(placement_key(format, size)));
-            keys.push(found[0].unwrap_or(UNKNOWN));
-            // The same key twice would only cost time.
-            if found[0] != found[1] {
-                keys.push(found[1].unwrap_or(UNKNOWN));
+            for size in sizes.into_iter().flatten() {
+                let key = self.placement_keys.get(placement_name(format, size));
+                // The same list twice would only cost time.
+                keys.extend(key.filter(|key| !keys.contains(key)));
             }
         }
     }
 }
 
-/// Checks the campaigns and puts similar ones side by side, so that most blocks hold nobody for a given request.
+impl Entry {
+    /// The hash that breaks ties. Different campaigns never have the same one for a request: all steps are bijections.
+    #[inline]
+    pub(crate) fn tie(&self, request: u64) -> u64 {
+        mix(request ^ mix(self.id ^ DOMAIN))
+    }
+}
+
+/// Checks the campaigns and puts those first that can bid the most.
 fn in_order(campaigns: &[Campaign]) -> Result<Vec<&Campaign>, Vec<CampaignError>> {
     if campaigns.len() > CAMPAIGNS_MAX {
         return Err(vec![CampaignError::TooMany { found: campaigns.len() }]);
@@ -174,81 +201,78 @@ fn in_order(campaigns: &[Campaign]) -> Result<Vec<&Campaign>, Vec<CampaignError>
     if !errors.is_empty() {
         return Err(errors);
     }
-    let first = |campaign: &Campaign, of| campaign.targeting.lists(of).any.first().copied();
-    order.sort_by_cached_key(|campaign| {
-        let creative = &campaign.creatives[0];
-        let devices = first(campaign, Dimension::Devices);
-        let oses = first(campaign, Dimension::Oses);
-        (
-            first(campaign, Dimension::Geo),
-            creative.format,
-            creative.sizes[0],
-            devices,
-            oses,
-            campaign.id,
-        )
-    });
+    order.sort_by_key(|campaign| std::cmp::Reverse(bound(campaign)));
     Ok(order)
 }
 
-fn placement_key(format: Format, (width, height): (u16, u16)) -> u64 {
+/// The highest price that the campaign can bid: a user in all segments that raise it and in none that lower it. Applying
+/// a modifier keeps the order of prices, so no other user makes more of it.
+fn bound(campaign: &Campaign) -> Price {
+    let raising = campaign.modifiers.iter().filter(|modifier| modifier.factor > MODIFIER_ONE);
+    raising.fold(campaign.bid, |bid, modifier| bid.scaled(modifier.factor))
+}
+
+fn placement_name(format: Format, (width, height): (u16, u16)) -> u64 {
     (format as u64) << 32 | u64::from(width) << 16 | u64::from(height)
 }
 
 struct Builder {
     index: Index,
-    dimensions: Vec<DimensionBuilder>,
-    placements: DimensionBuilder,
-    deals: DimensionBuilder,
-    /// How many campaigns demand a segment, by segment.
-    demand: Vec<u32>,
+    rows: RowsBuilder,
 }
 
 impl Builder {
     fn new(currency: CurrencyCode, campaigns: &[&Campaign], secret: u128) -> Builder {
-        let builder = || DimensionBuilder::new(campaigns.len());
         let index = Index {
             currency,
             ids: Vec::with_capacity(campaigns.len()),
             entries: Vec::with_capacity(campaigns.len()),
-            rest: Vec::with_capacity(campaigns.len()),
-            extras: Vec::new(),
+            records: Records::default(),
+            wishes: Vec::new(),
             creatives: Vec::new(),
-            dimensions: Vec::new(),
-            placements: DimensionBuilder::new(0).build(),
             placement_keys: Map::with_capacity(Secret::new(secret), 0),
-            deals: DimensionBuilder::new(0).build(),
+            rows: RowsBuilder::default().build(),
+            deals: Vec::new(),
             sizes: KeySizes::default(),
         };
-        let dimensions = Dimension::ALL.map(|_| builder()).into();
-        let demand = demand(campaigns);
-        Builder { index, dimensions, placements: builder(), deals: builder(), demand }
+        Builder { index, rows: RowsBuilder::default() }
     }
 
     fn add(&mut self, slot: u32, campaign: &Campaign) {
-        for (builder, dimension) in self.dimensions.iter_mut().zip(Dimension::ALL) {
-            let lists = campaign.targeting.lists(dimension);
-            let any = match dimension {
-                Dimension::Segments if lists.any.is_empty() => rarest(&self.demand, campaign),
-                _ => &lists.any[..],
-            };
-            builder.add(slot, any.is_empty(), any, &lists.none);
-        }
         let targeting = &campaign.targeting;
-        self.deals.add(slot, !targeting.deals_only, &targeting.deals, &[]);
-        let keys = self.placements_of(campaign);
-        self.placements.add(slot, false, &keys, &[]);
-        let extra = self.extra(campaign);
-        self.index.entries.push(Entry { bid: campaign.bid, seat: campaign.seat, extra });
-        self.index.rest.push(Rest {
-            salt: mix(campaign.id ^ DOMAIN),
+        let placements = self.placements_of(campaign);
+        // Whoever bids with a deal only is found by its deals.
+        if !targeting.deals_only {
+            self.rows.add(slot, campaign, &placements);
+        }
+        let member = Member { signature: Signature::of_campaign(targeting, &placements), slot };
+        targeting.deals.iter().for_each(|deal| self.add_deal(*deal, member));
+        let entry = Entry {
+            bid: campaign.bid,
+            bound: bound(campaign),
+            id: campaign.id,
+            seat: campaign.seat,
             advertiser: campaign.advertiser,
+            place: self.index.records.add(campaign),
             creatives: small(self.index.creatives.len()),
-            creatives_count: small(campaign.creatives.len()),
-        });
+            wishes: small(self.index.wishes.len()),
+        };
+        conditions::push_wishes(targeting, &mut self.index.wishes);
+        self.index.entries.push(entry);
         self.index.ids.push(campaign.id);
         self.index.sizes.grow(campaign);
         self.index.creatives.extend_from_slice(&campaign.creatives);
+    }
+
+    fn add_deal(&mut self, deal: u32, member: Member) {
+        let (deals, at) = (&mut self.index.deals, deal as usize);
+        if deals.len() <= at {
+            deals.resize_with(at + 1, Vec::new);
+        }
+        // A deal that a campaign names twice.
+        if deals[at].last().is_none_or(|last| last.slot != member.slot) {
+            deals[at].push(member);
+        }
     }
 
     /// Keys of what the campaign's creatives fit, each once.
@@ -256,9 +280,9 @@ impl Builder {
         let mut keys = Vec::new();
         for creative in &campaign.creatives {
             for &size in creative.sizes.iter().chain([&EVERY_SIZE]) {
-                let name = placement_key(creative.format, size);
+                let name = placement_name(creative.format, size);
                 // Fewer than 2^34 names exist and each takes a creative, so 32 bits are never used up.
-                let next = u32::try_from(self.index.placement_keys.len()).unwrap_or(UNKNOWN - 1);
+                let next = small(self.index.placement_keys.len());
                 let key = self.index.placement_keys.get(name).unwrap_or(next);
                 self.index.placement_keys.insert(name, key);
                 keys.push(key);
@@ -269,28 +293,8 @@ impl Builder {
         keys
     }
 
-    /// Where the campaign's [`Extra`] is, if it needs one.
-    fn extra(&mut self, campaign: &Campaign) -> u32 {
-        let targeting = &campaign.targeting;
-        let plain = targeting.segments_all.is_empty()
-            && targeting.deals.is_empty()
-            && campaign.modifiers.is_empty();
-        if plain {
-            return NOTHING_MORE;
-        }
-        self.index.extras.push(Extra {
-            segments_all: targeting.segments_all.clone().into(),
-            modifiers: campaign.modifiers.clone().into(),
-            deals: targeting.deals.clone().into(),
-            deals_only: targeting.deals_only,
-        });
-        small(self.index.extras.len() - 1)
-    }
-
     fn finish(self) -> Index {
-        let Builder { index, dimensions, placements, deals, .. } = self;
-        let dimensions = dimensions.into_iter().map(DimensionBuilder::build).collect();
-        Index { dimensions, placements: placements.build(), deals: deals.build(), ..index }
+        Index { rows: self.rows.build(), ..self.index }
     }
 }
 
@@ -301,36 +305,19 @@ fn small(length: usize) -> u32 {
 
 impl KeySizes {
     fn grow(&mut self, campaign: &Campaign) {
-        let size =
-            |keys: &mut dyn Iterator<Item = u32>| keys.max().map_or(0, |key| key as usize + 1);
+        let size = |before: usize, keys: &mut dyn Iterator<Item = u32>| {
+            keys.fold(before, |size, key| size.max(key as usize + 1))
+        };
+        let targeting = &campaign.targeting;
+        let lists = targeting.lists(Dimension::Segments);
         let modified = campaign.modifiers.iter().map(|modifier| modifier.segment);
-        let segments = campaign.targeting.segments_all.iter().copied().chain(modified);
-        self.segments = self.segments.max(size(&mut { segments }));
+        let targeted = lists.any.iter().chain(&lists.none).chain(&targeting.segments_all);
+        self.segments = size(self.segments, &mut targeted.copied().chain(modified));
         for creative in &campaign.creatives {
-            self.categories = self.categories.max(size(&mut creative.categories.iter().copied()));
-            self.domains = self.domains.max(size(&mut creative.domains.iter().copied()));
+            self.categories = size(self.categories, &mut creative.categories.iter().copied());
+            self.domains = size(self.domains, &mut creative.domains.iter().copied());
         }
     }
-}
-
-/// How many campaigns demand each segment.
-fn demand(campaigns: &[&Campaign]) -> Vec<u32> {
-    let mut demand = Vec::new();
-    for &segment in campaigns.iter().flat_map(|campaign| &campaign.targeting.segments_all) {
-        let at = segment as usize;
-        if demand.len() <= at {
-            demand.resize(at + 1, 0);
-        }
-        demand[at] += 1;
-    }
-    demand
-}
-
-/// A campaign that demands all of some segments is found by the rarest of them; the others are verified then.
-fn rarest<'a>(demand: &[u32], campaign: &'a Campaign) -> &'a [u32] {
-    let all = &campaign.targeting.segments_all;
-    let rarest = (0..all.len()).min_by_key(|at| demand.get(all[*at] as usize));
-    rarest.map_or(&[], |at| &all[at..=at])
 }
 
 impl std::fmt::Debug for Index {

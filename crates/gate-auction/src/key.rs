@@ -31,10 +31,12 @@ pub enum Space {
     Deal,
     /// Buyers' seats.
     Seat,
+    /// Apps that are advertised, by bundle.
+    Bundle,
 }
 
 /// How many spaces there are.
-const SPACES: usize = Space::Seat as usize + 1;
+const SPACES: usize = Space::Bundle as usize + 1;
 
 /// There are too many different texts in one space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,8 +52,12 @@ pub struct DictionaryFull {
 /// nothing. Texts are compared byte by byte: who fills and who reads must agree on upper and lower case.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    spaces: [HashMap<Box<str>, u32, BuildHasherDefault<TextHasher>>; SPACES],
+    spaces: [Texts<u32>; SPACES],
+    /// Of each category that campaigns mention, or that is the parent of one: its own key and its children's.
+    families: Texts<Vec<u32>>,
 }
+
+type Texts<T> = HashMap<Box<str>, T, BuildHasherDefault<TextHasher>>;
 
 impl Dictionary {
     /// The key of a text, a new one where it is new.
@@ -66,7 +72,25 @@ impl Dictionary {
         let key = u32::try_from(texts.len()).ok().filter(|key| *key < KEY_MAX);
         let key = key.ok_or(DictionaryFull { space })?;
         texts.insert(text.into(), key);
+        if space == Space::Category {
+            self.join_families(text, key);
+        }
         Ok(key)
+    }
+
+    fn join_families(&mut self, text: &str, key: u32) {
+        for name in std::iter::once(text).chain(parent(text)) {
+            self.families.entry(name.into()).or_default().push(key);
+        }
+    }
+
+    /// The keys of a category of a block- or allowlist and of all below it that campaigns mention: who blocks `IAB12`
+    /// blocks `IAB12-3`. Empty where campaigns mention none; an allowlist needs [`UNKNOWN`] then. Other taxonomies have
+    /// flat numbers: a category there is its whole family.
+    #[inline]
+    #[must_use]
+    pub fn family(&self, category: &str) -> &[u32] {
+        self.families.get(category).map_or(&[], Vec::as_slice)
     }
 
     /// The key of a text, [`UNKNOWN`] where no campaign mentions it.
@@ -75,6 +99,12 @@ impl Dictionary {
     pub fn key(&self, space: Space, text: &str) -> u32 {
         self.spaces[space as usize].get(text).copied().unwrap_or(UNKNOWN)
     }
+}
+
+/// `IAB12` of `IAB12-3`: the content taxonomy 1.0 has two levels.
+fn parent(category: &str) -> Option<&str> {
+    let (parent, _) = category.split_once('-')?;
+    parent.starts_with("IAB").then_some(parent)
 }
 
 /// Eight bytes a step. It needs no secret: only the operator's own texts are stored, so a stranger who sends chosen
@@ -120,6 +150,21 @@ mod tests {
         assert_eq!(dictionary.key(Space::Geo, "US-CA"), 1);
         assert_eq!(dictionary.key(Space::Geo, "US-C"), UNKNOWN);
         assert_eq!(dictionary.key(Space::Seat, "USA"), UNKNOWN);
+    }
+
+    #[test]
+    fn families_hold_parent_and_children() {
+        let mut dictionary = Dictionary::default();
+        let texts = ["IAB12-3", "IAB1", "IAB12", "IAB12-1", "IAB1-2", "7-8"];
+        for text in texts.iter().chain(&texts) {
+            dictionary.intern(Space::Category, text).unwrap();
+        }
+        dictionary.intern(Space::Domain, "IAB12-9").unwrap();
+        assert_eq!(dictionary.family("IAB12"), [0, 2, 3]);
+        assert_eq!(dictionary.family("IAB1"), [1, 4]);
+        assert_eq!(dictionary.family("IAB12-3"), [0]);
+        assert_eq!(dictionary.family("7-8"), [5]);
+        assert!(dictionary.family("7").is_empty() && dictionary.family("IAB12-9").is_empty());
     }
 
     #[test]

@@ -7,61 +7,64 @@
 //! ```text
 //!   when campaigns change                        every request, on a worker
 //!   [Campaign] ── Index::build ──▶ Index ──────▶ Index::auction(request, scratch)
-//!                                                  │ 1 bitmaps of nine dimensions are joined     all campaigns, a bit each
-//!   strings ── Dictionary ──▶ keys ──▶ Request     │ 2 per impression: sizes and deals joined
-//!                                                  │ 3 seat, all-of segments, modifiers, pace    candidates, a line each
-//!                                                  │   (Desk::price), deal, floor; ranked
-//!                                                  │ 4 creative, blocklists, Desk::able          the best few
+//!                                                  │ 1 keys become rows of lists, and a signature of 64 bits
+//!   strings ── Dictionary ──▶ keys ──▶ Request     │ 2 per impression: who may use its deals is asked
+//!                                                  │ 3 lists of who may want it, the highest bound first: signature,
+//!                                                  │   targeting, seat, Desk::price, creative, floor
+//!                                                  │   ... until nobody left can change the answer
+//!                                                  │ 4 Desk::able, of the best and the next
 //!                                                  ▼ 5 the price: first, second or fixed
-//!                                                Choice ── Desk::hold ── refused: the next best, priced anew
+//!                                                Choice ── Desk::hold ── refused: the search goes on
 //! ```
 //!
 //! # Rules
 //! - The highest price after pacing wins. Exact ties are broken by a hash of request and campaign, so each of equals
 //!   wins equally often, and a request always has the same answer.
+//! - Bids with a guaranteed deal go before all others; then those with a deal, if [`Rules::deals_first`].
 //! - A second price is the next best plus a millionth (CPM), at least the floor and at most the bid. The next best
-//!   counts only if it has a creative to show and is able to pay.
-//! - A deal's floor replaces the impression's. A fixed price (`at` = 3) is the floor itself. A campaign with deals
-//!   takes the first offered one whose seats and floor it meets, else bids without one where it may.
+//!   counts only if it has a creative to show, is able to pay, and is not of a class that goes behind anyway.
+//! - Floors: the deal's, else that of video or audio by the second, else the impression's. A fixed price (`at` = 3) is
+//!   the floor itself. A campaign with deals takes the first offered one whose seats and floor it meets and for which it
+//!   has a creative, else bids without one where it may.
+//! - [`Rules::bids_per_impression_max`] bids are made for an impression, each priced as if those before it were not
+//!   there.
 //! - A floor whose currency has no rate is met by nobody.
-//! - The text of a list that no campaign knows is [`UNKNOWN`]: a whitelist of strangers excludes all of ours.
+//! - The text of a list that no campaign knows is [`UNKNOWN`]: a whitelist of strangers excludes all of ours. A blocked
+//!   category blocks its children: [`Dictionary::family`].
 //!
-//! # Why-not
-//! A [`Tally`] is told the fate of each campaign that gets past the bitmaps; [`Counters`] is one. The fate of the
-//! others is always [`Reason::Targeting`] and is what is left over, so it costs nothing. [`Index::explain`] asks every
-//! campaign every question, with the auction's own bitmaps and functions.
+//! # When an auction stops
+//! Slots are in the order of **bounds**: the bid times all modifiers that raise it. Nobody bids more than its bound, so
+//! once the best offer is above the bound of the next slot, it is the best of all; the runner-up is found the same way.
+//! So does a bound below the floor end the search. [`Auction::refuse`] and [`Auction::another`] go on from there.
 //!
-//! # Which bitmaps
-//! Plain words, 512 campaigns a block, sparse lists where few campaigns name a key. Campaigns lie sorted by country and
-//! format, and of every further bitmap only the blocks are read that still hold somebody. `cargo run --release -p
-//! gate-auction --example auction_bench` sets compressed `roaring` bitmaps beside it: on 50,000 campaigns in the same
-//! order, joining the nine dimensions took 8.4 us a request on plain words and 85 us on roaring (two shared cores,
-//! 2026-11-21). The comparison is not even: the plain index also leaves out, early, who has nothing for the sizes
-//! asked, and the roaring side is the plain way to write it: it builds and allocates a union for each dimension.
+//! # Why not?
+//! An auction that stops early cannot tell everybody's fate. [`Index::survey`] can: it asks all candidates, but only
+//! peeks at the desk. Run it for a sample of requests with [`Counters`], which know the size of the sample.
+//! [`Index::explain`] tells of one impression every step of every campaign.
 //!
-//! # How fast
-//! Same run: 28,800 requests a second on a core (34.7 us each, 1.3 impressions a request), 25,500 with [`Counters`].
-//! An impression had 804 candidates, of which 623 met the floor. Both cores were busy with other work. The wanted
-//! 400,000 a second are far away: a quarter of the time goes into joining, nearly all of the rest into asking every
-//! candidate, about 25 ns each. Not tried yet: asking in the order of bids and stopping when no one left can win. It
-//! would make the counters of floor and pacing less exact.
+//! `docs/auction.md` says more, with figures.
 //!
 //! # What is left to others
-//! Turning JSON into keys, currency rates, frequency caps and purses (a [`Desk`]), notices. One bid an impression is
-//! chosen, not several; `guar` deals are not preferred; a blocked category does not block its children unless the
-//! door lists them.
+//! Turning JSON into keys, currency rates, frequency caps and purses (a [`Desk`]), notices. Floors by ranges of duration
+//! (`durfloors`) are not known.
 
 mod auction;
-mod bits;
 mod campaign;
+mod conditions;
 mod explain;
 mod index;
+mod judge;
 mod key;
+mod keyset;
 mod price;
 mod rank;
 mod reason;
+mod record;
 mod request;
+mod rows;
 mod scratch;
+mod signature;
+mod survey;
 
 pub use auction::{Auction, Bidder, Choice, Desk};
 pub use campaign::{
@@ -73,5 +76,7 @@ pub use index::Index;
 pub use key::{Dictionary, DictionaryFull, KEY_MAX, Space, UNKNOWN};
 pub use price::{At, Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, Pricing, price_to_send};
 pub use reason::{Counters, Fates, Reason, Tally};
-pub use request::{Deal, Dimension, Exclusive, Format, Impression, Placement, Request, Rules};
+pub use request::{
+    Deal, Dimension, Exclusive, Format, Impression, Placement, Request, Rules, Timing,
+};
 pub use scratch::Scratch;

@@ -54,19 +54,24 @@ impl Reason {
     ];
 }
 
-/// Is told what becomes of campaigns, by slot. An auction tells each campaign's fate once; of most it says nothing,
-/// which means [`Reason::Targeting`]. `()` does not listen and costs nothing.
+/// Is told what becomes of campaigns, by slot. A [survey](crate::Index::survey) tells each campaign's fate once an
+/// impression; of most it says nothing, which means [`Reason::Targeting`]. `()` does not listen and costs nothing.
 pub trait Tally {
-    /// One more impression was auctioned.
+    /// One more impression was surveyed.
     fn impression(&mut self);
     /// Was not ranked.
     fn rejected(&mut self, slot: u32, reason: Reason);
-    /// Was ranked by price. If nothing follows, it was outbid by a campaign of our own.
+    /// Could bid. If nothing follows, it was outbid by a campaign of our own.
     fn ranked(&mut self, slot: u32);
-    /// Was ranked and then taken out.
+    /// Was ranked and does not bid after all.
     fn dropped(&mut self, slot: u32, reason: Reason);
     /// Was ranked and bids.
     fn won(&mut self, slot: u32);
+    /// May soon be told of this one: a chance to ask for its memory.
+    #[inline]
+    fn prefetch(&self, slot: u32) {
+        let _ = slot;
+    }
 }
 
 impl Tally for () {
@@ -97,11 +102,11 @@ const _: () = assert!(size_of::<Counts>() == 64);
 /// What became of one campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fates {
-    /// Impressions auctioned.
+    /// Impressions surveyed: the size of the sample. A rate is a count divided by this.
     pub impressions: u64,
     /// Bids.
     pub won: u32,
-    /// Another campaign of ours bid more. Creatives of such a campaign were not looked at: it may be blocked too.
+    /// It could have bid, and other campaigns of ours went before it.
     pub outbid: u32,
     reasons: [u32; Reason::ALL.len()],
 }
@@ -133,6 +138,12 @@ impl Counters {
     #[must_use]
     pub fn new(campaigns: usize) -> Counters {
         Counters { impressions: 0, counts: vec![Counts::default(); campaigns] }
+    }
+
+    /// Impressions surveyed.
+    #[must_use]
+    pub fn impressions(&self) -> u64 {
+        self.impressions
     }
 
     /// What became of the campaign of a slot; `None` where there is none.
@@ -179,5 +190,10 @@ impl Tally for Counters {
     #[inline]
     fn won(&mut self, slot: u32) {
         self.at(slot, |counts| counts.won = counts.won.saturating_add(1));
+    }
+
+    #[inline]
+    fn prefetch(&self, slot: u32) {
+        self.counts.get(slot as usize).into_iter().for_each(table::prefetch);
     }
 }

@@ -18,6 +18,14 @@ pub enum Format {
     Native = 4,
 }
 
+impl Format {
+    /// Does it play for a while?
+    #[must_use]
+    pub fn plays(self) -> bool {
+        matches!(self, Format::Video | Format::Audio)
+    }
+}
+
 /// A format with a size. 0 x 0 stands for any size: in a request "say what you have", in a creative "fits all".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -51,6 +59,40 @@ pub struct Deal<'a> {
     pub seats: &'a [u32],
     /// Domains of advertisers that may use it; empty: all.
     pub domains: &'a [u32],
+    /// The bidder is expected to bid with it: goes before everything else.
+    pub guaranteed: bool,
+    /// For each second that a video or audio plays, in micros of the floor's currency; the larger of this and `floor`
+    /// holds. OpenRTB's `mincpmpersec`.
+    pub floor_per_second_micros: Option<i64>,
+}
+
+/// What an impression says about how long a format may play.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing<'a> {
+    /// Of this format; only video and audio play.
+    pub format: Format,
+    /// At least so many seconds.
+    pub min_s: u32,
+    /// At most so many seconds; `u32::MAX`: no matter.
+    pub max_s: u32,
+    /// Exactly one of these, OpenRTB's `rqddurs`; empty: no matter.
+    pub exact_s: &'a [u32],
+    /// For each second, in micros of the impression's floor's currency: replaces the impression's floor for bids without
+    /// a deal. OpenRTB's `mincpmpersec`.
+    pub floor_per_second_micros: Option<i64>,
+}
+
+impl Timing<'_> {
+    /// May a creative play so long? Where something is demanded a creative of unknown length (0) cannot show it.
+    #[must_use]
+    pub fn admits(&self, duration_s: u32) -> bool {
+        let free = self.min_s == 0 && self.max_s == u32::MAX && self.exact_s.is_empty();
+        if duration_s == 0 {
+            return free && self.floor_per_second_micros.is_none();
+        }
+        let exact = self.exact_s.is_empty() || self.exact_s.contains(&duration_s);
+        (self.min_s..=self.max_s).contains(&duration_s) && exact
+    }
 }
 
 /// A place for one creative.
@@ -58,6 +100,8 @@ pub struct Deal<'a> {
 pub struct Impression<'a> {
     /// Any of these.
     pub placements: &'a [Placement],
+    /// How long a creative may play, at most one a format.
+    pub timings: &'a [Timing<'a>],
     /// Of bids without a deal.
     pub floor: Floor,
     /// Only creatives that load everything by HTTPS.
@@ -93,11 +137,23 @@ pub struct Rules {
     pub price_min: Price,
     /// Between the impressions of a request.
     pub exclusive: Exclusive,
+    /// A bid with a deal goes before all without one, whatever the prices. Otherwise they compete by price. Guaranteed
+    /// deals go before all others either way.
+    pub deals_first: bool,
+    /// How many bids are sent for one impression, each of another campaign. Exchanges that run deals beside an open
+    /// auction want several.
+    pub bids_per_impression_max: usize,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { pricing: Pricing::ByAt, price_min: Price::STEP, exclusive: Exclusive::No }
+        Rules {
+            pricing: Pricing::ByAt,
+            price_min: Price::STEP,
+            exclusive: Exclusive::No,
+            deals_first: true,
+            bids_per_impression_max: 1,
+        }
     }
 }
 
@@ -140,13 +196,19 @@ pub struct Request<'a> {
     pub categories_blocked: &'a [u32],
     /// Domains that an advertiser must not have.
     pub advertisers_blocked: &'a [u32],
+    /// Apps that must not be advertised, OpenRTB's `bapp`.
+    pub bundles_blocked: &'a [u32],
+    /// The only languages that a creative may have; empty: all.
+    pub languages_allowed: &'a [u32],
+    /// Languages that a creative must not have.
+    pub languages_blocked: &'a [u32],
     /// The places.
     pub impressions: &'a [Impression<'a>],
     /// Agreed with the exchange.
     pub rules: Rules,
 }
 
-/// What campaigns are asked about a request, in the order in which the index joins them: what leaves fewest first.
+/// What campaigns are asked about a request, each answered by lists of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Dimension {
@@ -187,6 +249,7 @@ impl Dimension {
 
 impl Request<'_> {
     /// The request's keys of a dimension.
+    #[inline]
     #[must_use]
     pub fn keys(&self, dimension: Dimension) -> &[u32] {
         match dimension {

@@ -1,45 +1,100 @@
 //! Work space that one worker reuses for every request.
 
-use crate::bits::{Block, KeySet, Live, all_live};
+use std::collections::BinaryHeap;
+
 use crate::index::{Index, KeySizes};
-use crate::price::Price;
-use crate::rank::Ranking;
-use crate::request::{Dimension, Impression, Request};
+use crate::keyset::KeySet;
+use crate::price::{Floor, Price};
+use crate::rank::{Class, Offer};
+use crate::request::{Impression, Request};
+use crate::rows::Scan;
+use crate::signature::Signature;
 
 /// Work space of auctions, one a worker. It grows to what the largest request needs; then nothing allocates.
 #[derive(Debug, Default)]
 pub struct Scratch {
     sizes: KeySizes,
-    /// Work space of one dimension's bitmap.
-    pub(crate) room: Vec<Block>,
-    /// Who wants the request.
-    pub(crate) live: Live,
-    /// Who of these is a candidate for the impression.
-    pub(crate) candidates: Live,
     pub(crate) segments: KeySet,
     pub(crate) categories_allowed: KeySet,
     pub(crate) categories_blocked: KeySet,
     pub(crate) advertisers_blocked: KeySet,
+    placements: Vec<u32>,
     pub(crate) place: Place,
-    pub(crate) ranking: Ranking,
-    /// Who got impressions of the request: slot, advertiser, group.
-    pub(crate) taken: Vec<(u32, u32, u32)>,
+    pub(crate) scan: Scan,
+    /// Found and not given out yet.
+    pub(crate) offers: BinaryHeap<Offer>,
+    /// Who may use one of the impression's guaranteed deals, and who one of the others and none of these.
+    pub(crate) dealers: [Dealers; 2],
+    /// A survey's: who may want the impression, and the best offers so far, falling.
+    pub(crate) found: Vec<u32>,
+    pub(crate) best: Vec<Offer>,
+    /// Who got impressions of the request.
+    pub(crate) taken: Vec<Taken>,
     pub(crate) failed_groups: Vec<u32>,
+}
+
+/// The classes of [`Scratch::dealers`], the highest first.
+pub(crate) const DEALING: [Class; 2] = [Class::Guaranteed, Class::Deal];
+
+/// Who may use one of some deals, and may want the impression.
+#[derive(Debug, Default)]
+pub(crate) struct Dealers {
+    /// Ascending.
+    pub(crate) slots: Vec<u32>,
+    /// How many were asked.
+    pub(crate) asked: usize,
+}
+
+impl Dealers {
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.asked = 0;
+    }
+
+    fn fill(&mut self, index: &Index, deals: impl Iterator<Item = u32>, signature: Signature) {
+        for deal in deals {
+            let members = index.with_deal(deal).iter();
+            let may_want = members.filter(|member| member.signature.meets(signature));
+            self.slots.extend(may_want.map(|member| member.slot));
+        }
+        self.slots.sort_unstable();
+        self.slots.dedup();
+    }
+
+    /// The first who was not asked.
+    #[inline]
+    pub(crate) fn left(&self) -> Option<&u32> {
+        self.slots.get(self.asked)
+    }
+
+    #[inline]
+    fn has(&self, slot: u32) -> bool {
+        !self.slots.is_empty() && self.slots.binary_search(&slot).is_ok()
+    }
+}
+
+/// A bid that was accepted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) impression: usize,
+    pub(crate) slot: u32,
+    pub(crate) advertiser: u32,
+    pub(crate) group: u32,
 }
 
 /// What is worked out once an impression.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
-    pub(crate) placement_keys: Vec<u32>,
-    pub(crate) deal_keys: Vec<u32>,
-    /// Lowest price without a deal; `None` where the floor's currency has no rate.
+    /// Lowest price without a deal, before durations; `None` where the floor's currency has no rate.
     pub(crate) floor: Option<Price>,
     /// The same for each deal.
     pub(crate) deal_floors: Vec<Option<Price>>,
+    /// A floor depends on how long a creative plays.
+    pub(crate) by_second: bool,
 }
 
 impl Scratch {
-    /// Reads the request into sets and finds who wants it, impressions aside.
+    /// Reads the request.
     pub(crate) fn start(&mut self, index: &Index, request: &Request<'_>) {
         if self.sizes != index.sizes {
             self.sizes = index.sizes;
@@ -52,54 +107,69 @@ impl Scratch {
         self.categories_allowed.fill(request.categories_allowed);
         self.categories_blocked.fill(request.categories_blocked);
         self.advertisers_blocked.fill(request.advertisers_blocked);
+        self.scan.request(&index.rows, request);
         self.taken.clear();
         self.failed_groups.clear();
-        self.join(index, request);
+        self.best.clear();
+        self.offers.clear();
     }
 
-    fn join(&mut self, index: &Index, request: &Request<'_>) {
-        let Scratch { room, live, place, .. } = self;
-        all_live(index.blocks(), live);
-        let [geo, others @ ..] = Dimension::ALL;
-        index.dimensions[geo as usize].narrow(request.keys(geo), live, room);
-        // Whoever fits none of the impressions need not be asked the rest. Campaigns of a country lie sorted by format,
-        // so this empties most of its blocks.
-        place.placement_keys.clear();
-        for impression in request.impressions {
-            index.placement_keys(impression.placements, &mut place.placement_keys);
-        }
-        index.placements.narrow(&place.placement_keys, live, room);
-        for dimension in others {
-            let keys = request.keys(dimension);
-            index.dimensions[dimension as usize].narrow(keys, live, room);
-        }
-    }
-
-    /// Works out what holds for one impression.
+    /// Works out what holds for one impression. Nobody was found yet, and nobody will be before [`Scratch::scan_all`].
     pub(crate) fn enter(
         &mut self,
         index: &Index,
         request: &Request<'_>,
         impression: &Impression<'_>,
     ) {
-        self.ranking.clear();
-        let place = &mut self.place;
-        place.placement_keys.clear();
-        index.placement_keys(impression.placements, &mut place.placement_keys);
-        let in_currency = |floor: crate::price::Floor| {
-            let floor = floor.in_currency(index.currency, request.conversions)?;
-            Some(floor.max(request.rules.price_min))
-        };
-        place.floor = in_currency(impression.floor);
-        place.deal_keys.clear();
-        place.deal_keys.extend(impression.deals.iter().map(|deal| deal.id));
-        place.deal_floors.clear();
-        place.deal_floors.extend(impression.deals.iter().map(|deal| in_currency(deal.floor)));
-        let Scratch { room, live, candidates, place, .. } = self;
-        candidates.clone_from(live);
-        if request.impressions.len() > 1 {
-            index.placements.narrow(&place.placement_keys, candidates, room);
-        }
-        index.deals.narrow(&place.deal_keys, candidates, room);
+        self.offers.clear();
+        self.scan.stop();
+        let of_deals = impression.deals.iter().map(|deal| deal.floor_per_second_micros);
+        let of_timings = impression.timings.iter().map(|timing| timing.floor_per_second_micros);
+        self.place.by_second = of_deals.chain(of_timings).any(|micros| micros.is_some());
+        self.place.floor = floor(index, request, impression.floor);
+        let floors = impression.deals.iter().map(|deal| floor(index, request, deal.floor));
+        self.place.deal_floors.clear();
+        self.place.deal_floors.extend(floors);
+        index.placement_keys(impression.placements, &mut self.placements);
+        self.gather_dealers(index, request, impression);
     }
+
+    fn gather_dealers(
+        &mut self,
+        index: &Index,
+        request: &Request<'_>,
+        impression: &Impression<'_>,
+    ) {
+        self.dealers.iter_mut().for_each(Dealers::clear);
+        if impression.deals.is_empty() {
+            return;
+        }
+        let signature = Signature::of_request(request).placed(&self.placements);
+        let [guaranteed, others] = &mut self.dealers;
+        let deals = |are_guaranteed| {
+            let deals = impression.deals.iter();
+            deals.filter(move |deal| deal.guaranteed == are_guaranteed).map(|deal| deal.id)
+        };
+        guaranteed.fill(index, deals(true), signature);
+        others.fill(index, deals(false), signature);
+        others.slots.retain(|slot| !guaranteed.has(*slot));
+    }
+
+    /// May the campaign use one of the impression's deals?
+    #[inline]
+    pub(crate) fn is_dealer(&self, slot: u32) -> bool {
+        self.dealers.iter().any(|dealers| dealers.has(slot))
+    }
+
+    /// From now on the scan finds everybody who wants the impression and does not depend on a deal; with `allowed` only
+    /// those that the request may allow.
+    pub(crate) fn scan(&mut self, index: &Index, request: &Request<'_>, allowed: bool) {
+        self.scan.begin(&index.rows, request, &self.placements, allowed);
+    }
+}
+
+/// A floor in the index's currency, at least the lowest price that is worth sending.
+pub(crate) fn floor(index: &Index, request: &Request<'_>, floor: Floor) -> Option<Price> {
+    let floor = floor.in_currency(index.currency, request.conversions)?;
+    Some(floor.max(request.rules.price_min))
 }

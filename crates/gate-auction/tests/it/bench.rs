@@ -1,15 +1,19 @@
-//! The auction alone, and the index on plain and on compressed bitmaps. Small here, so that it cannot rot; the example
-//! `auction_bench` runs it at full size.
+//! The auction alone, beside asking every candidate, and beside compressed bitmaps. Small here, so that it cannot rot;
+//! the example `auction_bench` runs it at full size.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::Instant;
 
 use gate_auction::{
-    Bidder, Campaign, Counters, Desk, Dimension, Index, Price, Reason, Request, Scratch, Tally,
+    Bidder, Campaign, Choice, Counters, Desk, Dimension, Index, Price, Reason, Request, Scratch,
 };
 use roaring::RoaringBitmap;
 
 use crate::generator::{Body, Dice, LARGE, campaigns, currency};
+
+/// One request in so many is surveyed.
+const SURVEY_EVERY: u64 = 128;
 
 #[test]
 fn the_benchmark_runs() {
@@ -17,111 +21,190 @@ fn the_benchmark_runs() {
     assert!(report.contains("auctions/s") && report.contains("roaring"), "{report}");
 }
 
-/// Runs everything and says how it went. The best of `rounds`, because the machine is shared.
-pub(crate) fn run(count: u64, requests: usize, rounds: u32) -> String {
+/// Runs everything in turns and says how it went: medians of `rounds`.
+pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
     let all = campaigns(count, LARGE, 42);
     let started = Instant::now();
     let index = Index::build(currency("USD"), &all, 1).unwrap();
     let build_ms = started.elapsed().as_millis();
     let mut dice = Dice::new(43);
     let bodies: Vec<Body> = (0..requests).map(|_| Body::new(LARGE, &mut dice)).collect();
-
-    let mut counters = Counters::new(index.ids().len());
-    let (mut plain, mut counted) = (Sum::default(), Sum::default());
-    for _ in 0..rounds {
-        plain.keep_faster(auctions(&index, &bodies, &mut (), &mut ()));
-        counted.keep_faster(auctions(&index, &bodies, &mut (), &mut counters));
-    }
-    let start = (0..rounds).map(|_| starts(&index, &bodies)).min().unwrap_or(0);
-
-    let mut asked = Asked(0);
-    auctions(&index, &bodies, &mut asked, &mut ());
     let rival = Rival::new(&index, &all);
-    let (rival_ns, candidates) = (0..rounds.min(2)).map(|_| rival.run(&bodies)).min().unwrap();
-    let per = |ns: u128| ns / requests as u128;
-    format!(
-        "{count} campaigns, {requests} requests, {} impressions; built in {build_ms} ms\n\
-         auctions/s {} ({} ns a request), with why-not counters {} ({} ns)\n\
-         an impression: {} candidates, {} meet the floor; {} % of impressions bid\n\
-         joining nine dimensions: {} ns a request; roaring, same nine: {} ns a request ({} wanting a request)",
-        plain.impressions,
-        plain.a_second(requests),
-        per(plain.ns),
-        counted.a_second(requests),
-        per(counted.ns),
-        asked.0 / plain.impressions.max(1),
-        plain.ranked / plain.impressions.max(1),
-        plain.bids * 100 / plain.impressions.max(1),
-        per(start),
-        per(rival_ns),
-        candidates / requests.max(1),
+    // The slow ones see fewer requests, so that rounds stay short and close together.
+    let few = &bodies[..requests.div_ceil(20)];
+
+    let mut names = [
+        ("auction, desk that lets all through", Vec::new()),
+        ("auction, desk that looks up a table", Vec::new()),
+        ("the same, 1 in 128 surveyed", Vec::new()),
+        ("survey alone", Vec::new()),
+        ("every candidate asked, no early stop", Vec::new()),
+        ("joining alone, roaring bitmaps", Vec::new()),
+    ];
+    let mut desk = TableDesk::new(&index);
+    let mut counters = Counters::new(index.ids().len());
+    let mut sum = Sum::default();
+    for _ in 0..rounds {
+        sum = Sum::default();
+        let figures = [
+            auctions(&index, &bodies, &mut (), &mut sum),
+            auctions(&index, &bodies, &mut desk, &mut Sum::default()),
+            with_surveys(&index, &bodies, &mut desk, &mut counters),
+            surveys(&index, few, &desk, &mut counters),
+            surveys(&index, few, &(), &mut ()),
+            rival.run(few),
+        ];
+        names.iter_mut().zip(figures).for_each(|((_, all), ns)| all.push(ns));
+    }
+    let mut report = format!(
+        "{count} campaigns, {requests} requests, {} impressions; built in {build_ms} ms; medians of {rounds}\n",
+        sum.impressions,
+    );
+    for (name, figures) in &names {
+        let ns = typical(figures).max(1);
+        let a_second = 1_000_000_000 / ns;
+        writeln!(report, "{name:<38} {ns:>7} ns a request, {a_second:>8} auctions/s").unwrap();
+    }
+    let asked = asked(&index, &bodies);
+    let impressions = sum.impressions.max(1);
+    let tenth = |part: usize| format!("{}.{}", part / impressions, part * 10 / impressions % 10);
+    writeln!(
+        report,
+        "an impression: {} campaigns looked at, {} asked for a price; {} % bid",
+        tenth(sum.looked_at),
+        tenth(asked),
+        sum.bids * 100 / impressions,
     )
+    .unwrap();
+    report
 }
 
-/// Counts the candidates.
-struct Asked(usize);
+/// A desk with a line a campaign, as a worker's purses have.
+struct TableDesk(Vec<Purse>);
 
-impl Desk for Asked {
-    fn price(&mut self, _: Bidder, bid: Price) -> Result<Price, Reason> {
-        self.0 += 1;
-        Ok(bid)
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Purse {
+    free_micros: i64,
+    pace: u64,
+}
+
+impl TableDesk {
+    fn new(index: &Index) -> TableDesk {
+        let purse = |id: &u64| Purse { free_micros: 1 << 40, pace: id.wrapping_mul(0x9e37_79b9) };
+        TableDesk(index.ids().iter().map(purse).collect())
+    }
+}
+
+impl Desk for TableDesk {
+    fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        self.peek_price(bidder, bid)
+    }
+
+    fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
+        self.peek_able(bidder, bid)
+    }
+
+    fn hold(&mut self, choice: &Choice) -> Result<(), Reason> {
+        self.0[choice.slot as usize].free_micros -= choice.price.micros() / 1_000;
+        Ok(())
+    }
+
+    /// One in eight is paced.
+    fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        let pace = self.0[bidder.slot as usize].pace;
+        if pace.is_multiple_of(8) { Err(Reason::Paced) } else { Ok(bid) }
+    }
+
+    fn peek_able(&self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
+        let free = self.0[bidder.slot as usize].free_micros;
+        if free < bid.micros() / 1_000 { Err(Reason::Purse) } else { Ok(()) }
     }
 }
 
 #[derive(Default)]
 struct Sum {
-    ns: u128,
     impressions: usize,
-    ranked: usize,
+    looked_at: usize,
     bids: usize,
 }
 
-impl Sum {
-    fn keep_faster(&mut self, other: Sum) {
-        if self.ns == 0 || other.ns < self.ns {
-            *self = other;
+/// Nanoseconds of `work` for each request. Lending builds the request's lists: that is the generator's cost, so it is
+/// not timed.
+fn time(bodies: &[Body], mut work: impl FnMut(&Request<'_>)) -> Vec<u64> {
+    let one = |body: &Body| {
+        body.lend(|request| {
+            let started = Instant::now();
+            work(request);
+            u64::try_from(started.elapsed().as_nanos()).unwrap()
+        })
+    };
+    bodies.iter().map(one).collect()
+}
+
+/// Mean of the requests' medians: a round in which the machine did something else during a request does not count, and
+/// what is dear for every request does.
+fn typical(rounds: &[Vec<u64>]) -> u64 {
+    let requests = rounds[0].len();
+    let median = |at: usize| {
+        let mut all: Vec<u64> = rounds.iter().map(|round| round[at]).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    (0..requests).map(median).sum::<u64>() / requests as u64
+}
+
+fn auctions(index: &Index, bodies: &[Body], desk: &mut impl Desk, sum: &mut Sum) -> Vec<u64> {
+    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    time(bodies, |request| {
+        let mut auction = index.auction(request, &mut scratch);
+        auction.fill(desk, &mut out);
+        sum.looked_at += auction.looked_at();
+        sum.bids += out.len();
+        sum.impressions += request.impressions.len();
+    })
+}
+
+fn with_surveys(
+    index: &Index,
+    bodies: &[Body],
+    desk: &mut impl Desk,
+    counters: &mut Counters,
+) -> Vec<u64> {
+    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    time(bodies, |request| {
+        index.auction(request, &mut scratch).fill(desk, &mut out);
+        if request.id_hash.is_multiple_of(SURVEY_EVERY) {
+            index.survey(request, &mut scratch, desk, counters);
+        }
+    })
+}
+
+fn surveys(
+    index: &Index,
+    bodies: &[Body],
+    desk: &impl Desk,
+    tally: &mut impl gate_auction::Tally,
+) -> Vec<u64> {
+    let mut scratch = Scratch::default();
+    time(bodies, |request| index.survey(request, &mut scratch, desk, tally))
+}
+
+/// How many candidates are asked for a price.
+fn asked(index: &Index, bodies: &[Body]) -> usize {
+    struct Asked(usize);
+    impl Desk for Asked {
+        fn price(&mut self, _: Bidder, bid: Price) -> Result<Price, Reason> {
+            self.0 += 1;
+            Ok(bid)
         }
     }
-
-    fn a_second(&self, requests: usize) -> u128 {
-        requests as u128 * 1_000_000_000 / self.ns.max(1)
-    }
+    let mut asked = Asked(0);
+    auctions(index, bodies, &mut asked, &mut Sum::default());
+    asked.0
 }
 
-fn auctions(index: &Index, bodies: &[Body], desk: &mut impl Desk, tally: &mut impl Tally) -> Sum {
-    let (mut scratch, mut sum) = (Scratch::default(), Sum::default());
-    for body in bodies {
-        // Lending builds the request's lists: that is the generator's cost, not the auction's.
-        body.lend(|request| {
-            let started = Instant::now();
-            let mut auction = index.auction(request, &mut scratch);
-            for at in 0..request.impressions.len() {
-                let chosen = auction.impression(at, desk, tally);
-                auction.accept(tally);
-                sum.bids += usize::from(chosen.is_some());
-                sum.ranked += auction.ranked();
-                sum.impressions += 1;
-            }
-            sum.ns += started.elapsed().as_nanos();
-        });
-    }
-    sum
-}
-
-/// Nanoseconds of the part that the rival does too.
-fn starts(index: &Index, bodies: &[Body]) -> u128 {
-    let (mut scratch, mut ns) = (Scratch::default(), 0);
-    for body in bodies {
-        body.lend(|request| {
-            let started = Instant::now();
-            std::hint::black_box(index.auction(request, &mut scratch).ranked());
-            ns += started.elapsed().as_nanos();
-        });
-    }
-    ns
-}
-
-/// The same nine dimensions on compressed bitmaps.
+/// Who wants a request, on compressed bitmaps: the plain way to write it, that builds a union for each dimension.
 struct Rival {
     dimensions: Vec<RivalDimension>,
     everybody: RoaringBitmap,
@@ -135,7 +218,6 @@ struct RivalDimension {
 }
 
 impl Rival {
-    /// In the index's own order, so that both have the same neighbours to compress.
     fn new(index: &Index, all: &[Campaign]) -> Rival {
         let by_id: BTreeMap<u64, &Campaign> = all.iter().map(|c| (c.id, c)).collect();
         let make = |dimension| {
@@ -168,31 +250,20 @@ impl Rival {
         wanting
     }
 
-    /// Nanoseconds, and how many it found.
-    fn run(&self, bodies: &[Body]) -> (u128, usize) {
-        let (mut ns, mut found) = (0, 0_usize);
-        for body in bodies {
-            body.lend(|request| {
-                let started = Instant::now();
-                found += usize::try_from(self.wanting(request).len()).unwrap();
-                ns += started.elapsed().as_nanos();
-            });
-        }
-        (ns, found)
+    fn run(&self, bodies: &[Body]) -> Vec<u64> {
+        time(bodies, |request| {
+            std::hint::black_box(self.wanting(request).len());
+        })
     }
 }
 
 impl RivalDimension {
     fn add(&mut self, slot: u32, campaign: &Campaign, dimension: Dimension) {
         let lists = campaign.targeting.lists(dimension);
-        // As the index does: who demands all of some segments is entered under one of them.
-        let all = &campaign.targeting.segments_all;
-        let by_all = dimension == Dimension::Segments && lists.any.is_empty();
-        let any = if by_all { &all[..all.len().min(1)] } else { &lists.any };
-        if any.is_empty() {
+        if lists.any.is_empty() {
             self.open.insert(slot);
         }
-        for &key in any {
+        for &key in &lists.any {
             self.any.entry(key).or_default().insert(slot);
         }
         for &key in &lists.none {

@@ -1,21 +1,35 @@
 //! The index and the auction against brute force, on random campaigns and requests.
 
+use std::cell::RefCell;
+
 use gate_auction::{
-    Auction, Bidder, Choice, Counters, Desk, Index, Price, Reason, Request, Scratch,
+    Bidder, Campaign, Choice, Counters, Desk, Index, Price, Reason, Request, Scratch,
 };
 use proptest::prelude::*;
 
 use crate::generator::{Body, Dice, LARGE, SMALL, World, campaigns, currency};
-use crate::reference::{self, Bid};
+use crate::reference::{self, Bid, House, Moods};
 
 /// Remembers who was asked for a price: the candidates.
 #[derive(Default)]
-struct Asked(Vec<u64>);
+struct Asked(RefCell<Vec<u64>>);
 
 impl Desk for Asked {
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        self.0.push(bidder.campaign);
+        self.peek_price(bidder, bid)
+    }
+
+    fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        self.0.borrow_mut().push(bidder.campaign);
         Ok(bid)
+    }
+}
+
+impl Asked {
+    fn sorted(self) -> Vec<u64> {
+        let mut asked = self.0.into_inner();
+        asked.sort_unstable();
+        asked
     }
 }
 
@@ -29,31 +43,48 @@ fn seat_may_bid(request: &Request<'_>, seat: u32) -> bool {
     (allowed.is_empty() || allowed.contains(&seat)) && !request.seats_blocked.contains(&seat)
 }
 
+/// A survey asks exactly those that want the impression, an auction some of them, nobody twice.
+fn compare_asked(index: &Index, campaigns: &[Campaign], request: &Request<'_>, at: usize) {
+    let impressions = [request.impressions[at]];
+    let alone = Request { impressions: &impressions, ..*request };
+    let wants = |campaign: &&Campaign| {
+        reference::wants(campaign, request, &impressions[0]) && seat_may_bid(request, campaign.seat)
+    };
+    let wanting: Vec<u64> = campaigns.iter().filter(wants).map(|c| c.id).collect();
+    let (surveyed, mut auctioned) = (Asked::default(), Asked::default());
+    let mut scratch = Scratch::default();
+    index.survey(&alone, &mut scratch, &surveyed, &mut ());
+    index.auction(&alone, &mut scratch).impression(0, &mut auctioned);
+    assert_eq!(surveyed.sorted(), wanting);
+    let auctioned = auctioned.sorted();
+    assert!(auctioned.windows(2).all(|pair| pair[0] < pair[1]), "{auctioned:?}");
+    assert!(auctioned.iter().all(|id| wanting.binary_search(id).is_ok()));
+}
+
 /// How many bids were compared.
-fn compare(world: World, count: u64, requests: u32, seed: u64) -> usize {
+fn compare(world: World, count: u64, requests: u32, seed: u64, moods: Moods) -> usize {
     let (own, mut dice) = (currency("USD"), Dice::new(!seed));
     let campaigns = campaigns(count, world, seed);
+    let house = House { campaigns: &campaigns, own, moods };
     let index = Index::build(own, &campaigns, u128::from(seed)).unwrap();
-    let (mut scratch, mut out, mut bids) = (Scratch::default(), Vec::new(), 0);
+    let (mut scratch, mut out, mut bids, mut desk) = (Scratch::default(), Vec::new(), 0, moods);
     for _ in 0..requests {
         Body::with_rules(world, &mut dice).lend(|request| {
-            for (at, impression) in request.impressions.iter().enumerate() {
-                let mut asked = Asked::default();
-                let mut auction: Auction<'_> = index.auction(request, &mut scratch);
-                let chosen = auction.impression(at, &mut asked, &mut ());
-                let expected = reference::bids(&campaigns, own, request, at, &[]);
-                assert_eq!(chosen.as_ref().map(bid), expected, "seed {seed}");
-                asked.0.sort_unstable();
-                let wants = |campaign: &&gate_auction::Campaign| {
-                    reference::wants(campaign, request, impression)
-                        && seat_may_bid(request, campaign.seat)
-                };
-                let wanting: Vec<u64> = campaigns.iter().filter(wants).map(|c| c.id).collect();
-                assert_eq!(asked.0, wanting, "candidates, seed {seed}");
+            for at in 0..request.impressions.len() {
+                let mut auction = index.auction(request, &mut scratch);
+                let mut found = Vec::new();
+                let mut next = auction.impression(at, &mut desk);
+                while let Some(choice) = next {
+                    found.push(bid(&choice));
+                    auction.accept();
+                    next = auction.another(&mut desk);
+                }
+                assert_eq!(found, reference::bids(house, request, at, &[]), "seed {seed}");
+                compare_asked(&index, &campaigns, request, at);
             }
-            index.auction(request, &mut scratch).fill(&mut (), &mut (), &mut out);
+            index.auction(request, &mut scratch).fill(&mut desk, &mut out);
             let found: Vec<Bid> = out.iter().map(bid).collect();
-            assert_eq!(found, reference::fill(&campaigns, own, request), "fill, seed {seed}");
+            assert_eq!(found, reference::fill(house, request), "fill, seed {seed}");
             bids += found.len();
         });
     }
@@ -61,19 +92,19 @@ fn compare(world: World, count: u64, requests: u32, seed: u64) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn index_and_brute_force_agree(seed: u64, count in 0_u64..120) {
-        compare(SMALL, count, 15, seed);
+    fn index_and_brute_force_agree(seed: u64, count in 0_u64..120, moods in 0_u64..4) {
+        compare(SMALL, count, 15, seed, Moods(moods));
     }
 }
 
 #[test]
 fn they_agree_among_many_campaigns() {
-    let bids = compare(LARGE, 4_000, 40, 1);
-    assert!(bids > 10, "{bids} bids: the test compares too little");
-    let bids = compare(SMALL, 2_000, 40, 2);
+    let bids = compare(LARGE, 4_000, 60, 1, Moods(1));
     assert!(bids > 30, "{bids} bids: the test compares too little");
+    let bids = compare(SMALL, 2_000, 40, 2, Moods::NONE);
+    assert!(bids > 60, "{bids} bids: the test compares too little");
 }
 
 proptest! {
@@ -91,7 +122,7 @@ proptest! {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
                 let [one, other] = [0, 1].map(|at| {
                     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-                    indexes[at].auction(request, &mut scratch).fill(&mut (), &mut (), &mut out);
+                    indexes[at].auction(request, &mut scratch).fill(&mut (), &mut out);
                     out
                 });
                 assert_eq!(one, other);
@@ -110,33 +141,37 @@ proptest! {
             let index = &indexes[turn % 3];
             Body::with_rules(SMALL, &mut dice).lend(|request| {
                 let (mut fresh, mut one, mut other) = (Scratch::default(), Vec::new(), Vec::new());
-                index.auction(request, &mut used).fill(&mut (), &mut (), &mut one);
-                index.auction(request, &mut fresh).fill(&mut (), &mut (), &mut other);
+                index.auction(request, &mut used).fill(&mut (), &mut one);
+                index.auction(request, &mut fresh).fill(&mut (), &mut other);
                 assert_eq!(one, other);
+                if turn % 5 == 0 {
+                    index.survey(request, &mut used, &(), &mut ());
+                }
             });
         }
     }
 
-    /// Every campaign has exactly one fate an impression, so the counters add up.
+    /// A survey finds the auction's winners, and gives every campaign exactly one fate an impression.
     #[test]
-    fn fates_add_up(seed: u64, count in 1_u64..200) {
+    fn surveys_agree_with_auctions(seed: u64, count in 1_u64..200, moods in 0_u64..4) {
         let campaigns = campaigns(count, SMALL, seed);
         let index = Index::build(currency("USD"), &campaigns, 7).unwrap();
         let (mut dice, mut scratch, mut out) = (Dice::new(seed), Scratch::default(), Vec::new());
-        let (mut counters, mut won) = (Counters::new(index.ids().len()), 0);
+        let mut desk = Moods(moods);
+        let mut counters = Counters::new(index.ids().len());
+        let mut wins = vec![0; index.ids().len()];
         for _ in 0..20 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
-                index.auction(request, &mut scratch).fill(&mut (), &mut counters, &mut out);
-                won += out.len();
+                index.survey(request, &mut scratch, &desk, &mut counters);
+                index.auction(request, &mut scratch).fill(&mut desk, &mut out);
+                out.iter().for_each(|choice| wins[choice.slot as usize] += 1);
             });
         }
-        let mut counted = 0;
-        for slot in (0..).take(index.ids().len()) {
+        for (slot, won) in (0..).zip(wins) {
             let fates = counters.fates(slot).unwrap();
             let not: u64 = Reason::ALL.iter().map(|reason| fates.of(*reason)).sum();
-            prop_assert_eq!(not + u64::from(fates.won + fates.outbid), fates.impressions);
-            counted += fates.won as usize;
+            prop_assert_eq!(not + u64::from(fates.won + fates.outbid), counters.impressions());
+            prop_assert_eq!(fates.won, won);
         }
-        prop_assert_eq!(counted, won);
     }
 }

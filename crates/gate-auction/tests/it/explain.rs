@@ -1,35 +1,34 @@
 //! What is explained is what happened.
 
-use gate_auction::{Counters, Explanation, Index, Outcome, Reason, Scratch, Step};
+use gate_auction::{Counters, Explanation, Index, Outcome, Request, Scratch, Step};
 use proptest::prelude::*;
 
 use crate::generator::{Body, Dice, SMALL, campaigns, currency};
+use crate::reference::Moods;
 
-/// The fate that the counters tell of one auction, where they are exact.
+/// The fate that the counters tell of a survey of one impression.
 fn agrees(explanation: &Explanation, counters: &Counters) -> bool {
     let fates = counters.fates(explanation.slot).unwrap();
     match explanation.outcome {
         Outcome::Bids(_) => fates.won == 1,
         Outcome::Outbid => fates.outbid == 1,
-        // Creatives of those that were outbid are not looked at; the explanation looks.
-        Outcome::Not(Reason::Blocked | Reason::Insecure) if fates.outbid == 1 => true,
         Outcome::Not(reason) => fates.of(reason) == 1,
     }
 }
 
 proptest! {
     #[test]
-    fn explanations_agree_with_the_auction(seed: u64, count in 1_u64..120) {
+    fn explanations_agree_with_auction_and_survey(seed: u64, count in 1_u64..120, moods in 0_u64..4) {
         let campaigns = campaigns(count, SMALL, seed);
         let index = Index::build(currency("USD"), &campaigns, 1).unwrap();
-        let (mut dice, mut scratch) = (Dice::new(seed), Scratch::default());
+        let (mut dice, mut scratch, mut desk) = (Dice::new(seed), Scratch::default(), Moods(moods));
         for _ in 0..10 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
+                let impressions = &request.impressions[..1];
+                let request = &Request { impressions, ..*request };
                 let mut counters = Counters::new(index.ids().len());
-                let mut auction = index.auction(request, &mut scratch);
-                let chosen = auction.impression(0, &mut (), &mut counters);
-                auction.accept(&mut counters);
-                let explained = index.explain(request, 0, &mut scratch, &mut ());
+                index.survey(request, &mut scratch, &desk, &mut counters);
+                let explained = index.explain(request, 0, &mut scratch, &desk);
                 assert_eq!(explained.len(), index.ids().len());
                 for explanation in &explained {
                     assert!(agrees(explanation, &counters), "{explanation:?}");
@@ -37,18 +36,28 @@ proptest! {
                     for step in &explanation.steps {
                         if let Step::Wants(dimension, wants) = step {
                             let lists = campaign.targeting.lists(*dimension);
-                            let admits = lists.admit(request.keys(*dimension));
-                            // Who demands all of some segments is found by one of them.
-                            let by_all = !campaign.targeting.segments_all.is_empty();
-                            assert!(admits == *wants || by_all, "{explanation:?}");
+                            let mut admits = lists.admit(request.keys(*dimension));
+                            if *dimension == gate_auction::Dimension::Segments {
+                                let all = &campaign.targeting.segments_all;
+                                admits &= all.iter().all(|key| request.segments.contains(key));
+                            }
+                            assert_eq!(admits, *wants, "{explanation:?}");
                         }
                     }
                 }
-                let bids = explained.iter().find(|e| matches!(e.outcome, Outcome::Bids(_)));
-                assert_eq!(bids.map(|e| e.campaign), chosen.map(|choice| choice.campaign));
+                let (mut auction, mut chosen) = (index.auction(request, &mut scratch), Vec::new());
+                auction.fill(&mut desk, &mut chosen);
+                chosen.sort_by_key(|choice| choice.slot);
+                let bids = explained.iter().filter_map(|explanation| match explanation.outcome {
+                    Outcome::Bids(price) => Some((explanation.campaign, price)),
+                    _ => None,
+                });
+                let bids: Vec<_> = bids.collect();
+                let chosen: Vec<_> = chosen.iter().map(|c| (c.campaign, c.price)).collect();
+                assert_eq!(bids, chosen);
             });
         }
         prop_assert!(Body::new(SMALL, &mut dice)
-            .lend(|request| index.explain(request, 99, &mut scratch, &mut ())).is_empty());
+            .lend(|request| index.explain(request, 99, &mut scratch, &())).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use gate_auction::{
     At, Campaign, Creative, Deal, Dimension, Exclusive, Floor, Format, Impression, Modifier,
-    Placement, Price, Pricing, Request, Rules, Targeting,
+    Placement, Price, Pricing, Request, Rules, Targeting, Timing,
 };
 use money::CurrencyCode;
 
@@ -59,8 +59,11 @@ pub(crate) struct World {
     pub(crate) categories: u32,
     pub(crate) deals: u32,
     pub(crate) seats: u32,
+    pub(crate) bundles: u32,
     /// Bids are multiples of so many micros: a large step makes ties.
     pub(crate) bid_step: i64,
+    /// How many of a hundred requests say what few say: durations, floors by the second, languages, bundles.
+    pub(crate) rare: u64,
 }
 
 pub(crate) const LARGE: World = World {
@@ -71,7 +74,9 @@ pub(crate) const LARGE: World = World {
     categories: 400,
     deals: 500,
     seats: 50,
+    bundles: 2_000,
     bid_step: 1,
+    rare: 3,
 };
 
 /// Everything is close together: rare cases become common.
@@ -83,7 +88,9 @@ pub(crate) const SMALL: World = World {
     categories: 5,
     deals: 4,
     seats: 3,
+    bundles: 3,
     bid_step: 500_000,
+    rare: 40,
 };
 
 const BANNERS: [(u16, u16); 8] =
@@ -172,6 +179,9 @@ fn creative(id: u64, advertiser: u32, world: World, dice: &mut Dice) -> Creative
         categories: dice.some(90, 2, world.categories),
         attributes: dice.some(20, 2, 12).into_iter().map(|n| u16::try_from(n).unwrap()).collect(),
         secure: dice.percent(95),
+        duration_s: if format.plays() { u32::try_from(dice.below(7) * 5).unwrap() } else { 0 },
+        bundle: dice.percent(20).then(|| dice.skewed(world.bundles)),
+        language: dice.percent(50).then(|| dice.skewed(12)),
     }
 }
 
@@ -193,6 +203,9 @@ pub(crate) struct Body {
     categories_allowed: Vec<u32>,
     categories_blocked: Vec<u32>,
     advertisers_blocked: Vec<u32>,
+    bundles_blocked: Vec<u32>,
+    languages_allowed: Vec<u32>,
+    languages_blocked: Vec<u32>,
     impressions: Vec<Place>,
     pub(crate) rules: Rules,
 }
@@ -203,8 +216,17 @@ struct Place {
     secure: bool,
     attributes_blocked: Vec<u16>,
     deals: Vec<Offer>,
+    timings: Vec<Limits>,
     private: bool,
     group: u32,
+}
+
+struct Limits {
+    format: Format,
+    min_s: u32,
+    max_s: u32,
+    exact_s: Vec<u32>,
+    floor_per_second_micros: Option<i64>,
 }
 
 struct Offer {
@@ -213,6 +235,8 @@ struct Offer {
     at: Option<At>,
     seats: Vec<u32>,
     domains: Vec<u32>,
+    guaranteed: bool,
+    floor_per_second_micros: Option<i64>,
 }
 
 impl Body {
@@ -237,6 +261,9 @@ impl Body {
             categories_allowed: rare(dice, 4, world.categories),
             categories_blocked: dice.some(70, 6, world.categories),
             advertisers_blocked: dice.some(30, 10, world.domains),
+            bundles_blocked: dice.some(world.rare, 3, world.bundles),
+            languages_allowed: dice.some(world.rare / 2, 3, 12),
+            languages_blocked: dice.some(world.rare / 2, 2, 12),
             impressions: (0..impressions).map(|_| Place::new(world, dice)).collect(),
             rules: Rules::default(),
         }
@@ -249,14 +276,18 @@ impl Body {
             [Pricing::ByAt, Pricing::First, Pricing::Second][dice.skewed(3) as usize];
         let exclusive = [Exclusive::No, Exclusive::Campaign, Exclusive::Advertiser];
         body.rules.exclusive = exclusive[dice.skewed(3) as usize];
+        body.rules.deals_first = dice.percent(50);
+        body.rules.bids_per_impression_max = 1 + dice.skewed(4) as usize;
         body
     }
 
     /// Lends the request to `ask`.
     pub(crate) fn lend<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-        let deals: Vec<Vec<Deal<'_>>> = self.impressions.iter().map(Place::deals).collect();
+        let lists: Vec<(Vec<Deal<'_>>, Vec<Timing<'_>>)> =
+            self.impressions.iter().map(|place| (place.deals(), place.timings())).collect();
+        let places = self.impressions.iter().zip(&lists);
         let impressions: Vec<Impression<'_>> =
-            self.impressions.iter().zip(&deals).map(|(place, deals)| place.lend(deals)).collect();
+            places.map(|(place, (deals, timings))| place.lend(deals, timings)).collect();
         ask(&Request {
             id_hash: self.id_hash,
             geo: &self.geo,
@@ -276,6 +307,9 @@ impl Body {
             categories_allowed: &self.categories_allowed,
             categories_blocked: &self.categories_blocked,
             advertisers_blocked: &self.advertisers_blocked,
+            bundles_blocked: &self.bundles_blocked,
+            languages_allowed: &self.languages_allowed,
+            languages_blocked: &self.languages_blocked,
             impressions: &impressions,
             rules: self.rules,
         })
@@ -304,18 +338,24 @@ impl Place {
             deals: (0..dice.below(15).saturating_sub(11))
                 .map(|_| Offer::new(world, dice))
                 .collect(),
+            timings: Limits::all(world, dice),
             private: dice.percent(2),
             group: dice.skewed(3),
         }
+    }
+
+    fn timings(&self) -> Vec<Timing<'_>> {
+        self.timings.iter().map(Limits::lend).collect()
     }
 
     fn deals(&self) -> Vec<Deal<'_>> {
         self.deals.iter().map(Offer::lend).collect()
     }
 
-    fn lend<'a>(&'a self, deals: &'a [Deal<'a>]) -> Impression<'a> {
+    fn lend<'a>(&'a self, deals: &'a [Deal<'a>], timings: &'a [Timing<'a>]) -> Impression<'a> {
         Impression {
             placements: &self.placements,
+            timings,
             floor: self.floor,
             secure: self.secure,
             attributes_blocked: &self.attributes_blocked,
@@ -328,8 +368,15 @@ impl Place {
 
 impl Offer {
     fn lend(&self) -> Deal<'_> {
-        let Offer { id, floor, at, seats, domains } = self;
-        Deal { id: *id, floor: *floor, at: *at, seats, domains }
+        Deal {
+            id: self.id,
+            floor: self.floor,
+            at: self.at,
+            seats: &self.seats,
+            domains: &self.domains,
+            guaranteed: self.guaranteed,
+            floor_per_second_micros: self.floor_per_second_micros,
+        }
     }
 
     fn new(world: World, dice: &mut Dice) -> Offer {
@@ -340,8 +387,42 @@ impl Offer {
             at: at[usize::try_from(dice.below(4)).unwrap()],
             seats: dice.some(20, 2, world.seats),
             domains: dice.some(10, 4, world.domains),
+            guaranteed: dice.percent(world.rare / 2),
+            floor_per_second_micros: per_second(world, dice),
         }
     }
+}
+
+impl Limits {
+    fn all(world: World, dice: &mut Dice) -> Vec<Limits> {
+        let mut limits = Vec::new();
+        for format in [Format::Video, Format::Audio] {
+            if dice.percent(world.rare) {
+                limits.push(Limits::new(format, world, dice));
+            }
+        }
+        limits
+    }
+
+    fn new(format: Format, world: World, dice: &mut Dice) -> Limits {
+        Limits {
+            format,
+            min_s: u32::try_from(dice.below(2) * 10).unwrap(),
+            max_s: if dice.percent(50) { u32::MAX } else { 25 },
+            exact_s: dice.some(20, 3, 7).into_iter().map(|n| n * 5).collect(),
+            floor_per_second_micros: per_second(world, dice),
+        }
+    }
+
+    fn lend(&self) -> Timing<'_> {
+        let Limits { format, min_s, max_s, floor_per_second_micros, .. } = *self;
+        Timing { format, min_s, max_s, exact_s: &self.exact_s, floor_per_second_micros }
+    }
+}
+
+fn per_second(world: World, dice: &mut Dice) -> Option<i64> {
+    let micros = i64::try_from(dice.below(200_000)).unwrap();
+    dice.percent(world.rare / 2).then_some(micros)
 }
 
 fn floor(world: World, dice: &mut Dice, most: u64) -> Floor {

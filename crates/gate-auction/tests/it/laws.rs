@@ -2,76 +2,18 @@
 //! the floor, revenue that grows with bidders where campaigns exclude each other.
 
 use gate_auction::{
-    At, Campaign, Choice, Creative, Floor, Format, Impression, Index, Placement, Price, Pricing,
-    Request, Rules, Scratch, Targeting, price_to_send,
+    At, Bidder, Campaign, Choice, Desk, Price, Pricing, Reason, Rules, price_to_send,
 };
 use proptest::prelude::*;
 
-use crate::generator::currency;
-
-fn price(micros: i64) -> Price {
-    Price::from_micros(micros).unwrap()
-}
-
-fn campaign(id: u64, bid: i64) -> Campaign {
-    let creative = Creative {
-        id,
-        format: Format::Banner,
-        sizes: vec![(300, 250)],
-        domains: Vec::new(),
-        categories: Vec::new(),
-        attributes: Vec::new(),
-        secure: true,
-    };
-    Campaign {
-        id,
-        bid: price(bid),
-        advertiser: 0,
-        seat: 0,
-        modifiers: Vec::new(),
-        targeting: Targeting::default(),
-        creatives: vec![creative],
-    }
-}
+use crate::simple::{Scene, campaign, price};
 
 /// Auctions a banner among these bids; campaign `n` is number `n`.
 fn auction(bids: &[i64], floor: i64, id_hash: u64, pricing: Pricing) -> Option<Choice> {
     let campaigns: Vec<Campaign> = (0..).zip(bids).map(|(id, bid)| campaign(id, *bid)).collect();
-    let index = Index::build(currency("USD"), &campaigns, 1).unwrap();
-    let placements = [Placement { format: Format::Banner, width: 300, height: 250 }];
-    let impressions = [Impression {
-        placements: &placements,
-        floor: Floor { micros: floor, currency: currency("USD") },
-        secure: true,
-        attributes_blocked: &[],
-        deals: &[],
-        private: false,
-        group: 0,
-    }];
-    let request = Request {
-        id_hash,
-        geo: &[],
-        devices: &[],
-        oses: &[],
-        languages: &[],
-        supply: &[],
-        domains: &[],
-        categories: &[],
-        segments: &[],
-        hour: 0,
-        at: At::SecondPlus,
-        currencies: &[],
-        conversions: &[],
-        seats_allowed: &[],
-        seats_blocked: &[],
-        categories_allowed: &[],
-        categories_blocked: &[],
-        advertisers_blocked: &[],
-        impressions: &impressions,
-        rules: Rules { pricing, ..Rules::default() },
-    };
-    let mut scratch = Scratch::default();
-    index.auction(&request, &mut scratch).impression(0, &mut (), &mut ())
+    let rules = Rules { pricing, ..Rules::default() };
+    let scene = Scene { floor, id_hash, rules, ..Scene::default() };
+    scene.bids(&campaigns, &mut ()).first().copied()
 }
 
 fn second(bids: &[i64], floor: i64, id_hash: u64) -> Option<Choice> {
@@ -184,5 +126,37 @@ proptest! {
                 prop_assert_eq!(second(&without, 1, id).unwrap().price, choice.price);
             }
         }
+    }
+
+    /// A campaign that does not win never lowers what the winner pays.
+    #[test]
+    fn a_loser_never_lowers_the_price(bids in bids(), one_more in 1_i64..12, floor in 0_i64..12, id: u64) {
+        for pricing in [Pricing::First, Pricing::Second] {
+            let Some(before) = auction(&bids, floor, id, pricing) else { continue };
+            let after = auction(&[&bids[..], &[one_more]].concat(), floor, id, pricing).unwrap();
+            prop_assert!(after.campaign != before.campaign || after.price >= before.price);
+        }
+    }
+
+    /// The price is that of an auction without those that cannot pay: they neither win nor set it.
+    #[test]
+    fn the_unable_set_no_price(bids in bids(), unable: u8, floor in 1_i64..12, id: u64) {
+        let campaigns: Vec<Campaign> = (0..).zip(&bids).map(|(id, bid)| campaign(id, *bid)).collect();
+        let can = campaigns.iter().filter(|campaign| unable >> campaign.id & 1 == 0);
+        let can: Vec<Campaign> = can.cloned().collect();
+        let rules = Rules { pricing: Pricing::Second, ..Rules::default() };
+        let scene = Scene { floor, id_hash: id, rules, ..Scene::default() };
+        let with = scene.bids(&campaigns, &mut Unable(unable));
+        let with: Vec<(u64, i64)> = with.iter().map(|c| (c.campaign, c.price.micros())).collect();
+        prop_assert_eq!(with, scene.prices(&can));
+    }
+}
+
+/// By bits of the campaign's id.
+struct Unable(u8);
+
+impl Desk for Unable {
+    fn able(&mut self, bidder: Bidder, _: Price) -> Result<(), Reason> {
+        if self.0 >> bidder.campaign & 1 == 1 { Err(Reason::Purse) } else { Ok(()) }
     }
 }

@@ -8,3 +8,5 @@ mod generator;
 mod laws;
 mod reference;
 mod refusals;
+mod rules;
+mod simple;

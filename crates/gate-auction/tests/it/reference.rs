@@ -1,7 +1,8 @@
 //! The auction once more, as short as can be: every campaign is asked everything, all are sorted, no index.
 
 use gate_auction::{
-    At, Campaign, Creative, Deal, Dimension, Exclusive, Floor, Impression, Price, Pricing, Request,
+    At, Bidder, Campaign, Creative, Deal, Desk, Dimension, Exclusive, Format, Impression, Price,
+    Pricing, Reason, Request, Timing,
 };
 use money::CurrencyCode;
 
@@ -14,8 +15,9 @@ pub(crate) struct Bid {
     pub(crate) price: Price,
 }
 
-/// Ranked: price, hash of ties, the campaign, its deal, its floor.
+/// Ranked: class, price, hash of ties, the campaign, its deal, its floor.
 struct Offer<'a> {
+    class: u8,
     price: Price,
     tie: u64,
     campaign: &'a Campaign,
@@ -43,25 +45,84 @@ fn fits(creative: &Creative, impression: &Impression<'_>) -> bool {
     creative.sizes.iter().any(|size| fits(*size))
 }
 
+/// What stands behind the auction here: by a hash of the campaign some bid less, some do not bid, some cannot pay.
+#[derive(Clone, Copy)]
+pub(crate) struct Moods(pub(crate) u64);
+
+impl Moods {
+    /// Everybody is in a good mood.
+    pub(crate) const NONE: Moods = Moods(0);
+
+    fn of(self, campaign: u64) -> u64 {
+        if self.0 == 0 { 7 } else { mix(self.0 ^ campaign) % 8 }
+    }
+
+    fn offers(self, campaign: u64, bid: Price) -> Option<Price> {
+        match self.of(campaign) {
+            0 => None,
+            1 | 2 => Price::from_micros(bid.micros() / 2),
+            _ => Some(bid),
+        }
+    }
+
+    fn pays(self, campaign: u64) -> bool {
+        self.of(campaign) != 3
+    }
+}
+
+impl Desk for Moods {
+    fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        self.peek_price(bidder, bid)
+    }
+
+    fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
+        self.peek_able(bidder, bid)
+    }
+
+    fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        self.offers(bidder.campaign, bid).ok_or(Reason::Paced)
+    }
+
+    fn peek_able(&self, bidder: Bidder, _: Price) -> Result<(), Reason> {
+        if self.pays(bidder.campaign) { Ok(()) } else { Err(Reason::Purse) }
+    }
+}
+
+/// All campaigns, their currency and their moods.
+#[derive(Clone, Copy)]
+pub(crate) struct House<'a> {
+    pub(crate) campaigns: &'a [Campaign],
+    pub(crate) own: CurrencyCode,
+    pub(crate) moods: Moods,
+}
+
+/// The bids for an impression, best first.
 pub(crate) fn bids(
-    campaigns: &[Campaign],
-    own: CurrencyCode,
+    house: House<'_>,
     request: &Request<'_>,
     at: usize,
     taken: &[&Campaign],
-) -> Option<Bid> {
+) -> Vec<Bid> {
     let impression = &request.impressions[at];
-    let mut offers: Vec<Offer<'_>> = campaigns
+    let mut offers: Vec<Offer<'_>> = house
+        .campaigns
         .iter()
         .filter(|campaign| wants(campaign, request, impression))
         .filter(|campaign| !is_excluded(campaign, request, taken))
-        .filter_map(|campaign| offer(campaign, own, request, impression))
-        .filter(|offer| shows(offer, request, impression))
+        .filter_map(|campaign| offer(house, campaign, request, at))
+        .filter(|offer| house.moods.pays(offer.campaign.id))
         .collect();
-    offers.sort_by_key(|offer| std::cmp::Reverse((offer.price, offer.tie)));
-    let best = offers.first()?;
-    let second = offers.get(1).map_or(0, |offer| offer.price.micros() + 1);
-    let price = match kind(request, best.deal.map(|at| &impression.deals[at])) {
+    offers.sort_by_key(|offer| std::cmp::Reverse((offer.class, offer.price, offer.tie)));
+    let most = request.rules.bids_per_impression_max.min(offers.len());
+    (0..most).map(|nth| bid(request, at, &offers[nth..])).collect()
+}
+
+/// The bid of the first of these.
+fn bid(request: &Request<'_>, at: usize, offers: &[Offer<'_>]) -> Bid {
+    let best = &offers[0];
+    let rival = offers.get(1).filter(|other| other.class == best.class);
+    let second = rival.map_or(0, |offer| offer.price.micros() + 1);
+    let price = match kind(request, best.deal.map(|deal| &request.impressions[at].deals[deal])) {
         At::First => best.price,
         At::Fixed => best.floor,
         At::SecondPlus => {
@@ -69,27 +130,25 @@ pub(crate) fn bids(
             Price::from_micros(second).unwrap()
         }
     };
-    Some(Bid { impression: at, campaign: best.campaign.id, deal: best.deal, price })
+    Bid { impression: at, campaign: best.campaign.id, deal: best.deal, price }
 }
 
 /// All impressions, groups whole or not at all.
-pub(crate) fn fill(campaigns: &[Campaign], own: CurrencyCode, request: &Request<'_>) -> Vec<Bid> {
+pub(crate) fn fill(house: House<'_>, request: &Request<'_>) -> Vec<Bid> {
     let (mut bids_made, mut failed): (Vec<Bid>, Vec<u32>) = (Vec::new(), Vec::new());
     for (at, impression) in request.impressions.iter().enumerate() {
         if failed.contains(&impression.group) {
             continue;
         }
-        let of = |bid: &Bid| campaigns.iter().find(|campaign| campaign.id == bid.campaign).unwrap();
+        let find = |id: u64| house.campaigns.iter().find(|campaign| campaign.id == id).unwrap();
+        let of = |bid: &Bid| find(bid.campaign);
         let taken: Vec<&Campaign> = bids_made.iter().map(of).collect();
-        match bids(campaigns, own, request, at, &taken) {
-            Some(bid) => bids_made.push(bid),
-            None if impression.group != 0 => {
-                failed.push(impression.group);
-                bids_made
-                    .retain(|bid| request.impressions[bid.impression].group != impression.group);
-            }
-            None => {}
+        let made = bids(house, request, at, &taken);
+        if made.is_empty() && impression.group != 0 {
+            failed.push(impression.group);
+            bids_made.retain(|bid| request.impressions[bid.impression].group != impression.group);
         }
+        bids_made.extend(made);
     }
     bids_made
 }
@@ -112,11 +171,12 @@ fn kind(request: &Request<'_>, deal: Option<&Deal<'_>>) -> At {
 }
 
 fn offer<'a>(
+    house: House<'_>,
     campaign: &'a Campaign,
-    own: CurrencyCode,
     request: &Request<'_>,
-    impression: &Impression<'_>,
+    at: usize,
 ) -> Option<Offer<'a>> {
+    let impression = &request.impressions[at];
     let seat_of = |list: &[u32]| list.is_empty() || list.contains(&campaign.seat);
     if !seat_of(request.seats_allowed) || request.seats_blocked.contains(&campaign.seat) {
         return None;
@@ -127,41 +187,104 @@ fn offer<'a>(
             bid = (bid * i128::from(modifier.factor) / 10_000).min(i128::from(Price::MAX.micros()));
         }
     }
-    // No rates in these tests: a floor in another currency is not met.
-    let met = |floor: Floor| {
-        let micros = floor.micros.max(request.rules.price_min.micros());
-        let met = floor.currency == own && i128::from(micros) <= bid;
-        Price::from_micros(micros).filter(|_| met)
-    };
-    let usable = |(at, deal): (usize, &Deal<'_>)| {
-        let listed = campaign.targeting.deals.contains(&deal.id) && seat_of(deal.seats);
-        met(deal.floor).filter(|_| listed).map(|floor| (Some(at), floor))
-    };
-    let open = || {
-        let open = !impression.private && !campaign.targeting.deals_only;
-        met(impression.floor).filter(|_| open).map(|floor| (None, floor))
-    };
-    let (deal, floor) = impression.deals.iter().enumerate().find_map(usable).or_else(open)?;
-    let fixed = kind(request, deal.map(|at| &impression.deals[at])) == At::Fixed;
     let bid = Price::from_micros(i64::try_from(bid).unwrap()).unwrap();
+    let bid = house.moods.offers(campaign.id, bid)?;
+    let tie = tie(request.id_hash, campaign.id);
+    let usable = |at: usize| {
+        let deal = &impression.deals[at];
+        campaign.targeting.deals.contains(&deal.id) && seat_of(deal.seats)
+    };
+    let open = !impression.private && !campaign.targeting.deals_only;
+    let deals = (0..impression.deals.len()).filter(|at| usable(*at)).map(Some);
+    let (deal, floor) = deals.chain(open.then_some(None)).find_map(|deal| {
+        let deal_at = deal.map(|at| &impression.deals[at]);
+        // The creatives' turn begins where a hash says.
+        let (count, start) = (campaign.creatives.len(), mix(tie ^ at as u64));
+        let first = usize::try_from(start % count as u64).unwrap();
+        let mut turn = (0..count).map(|n| &campaign.creatives[(first + n) % count]);
+        turn.find_map(|creative| {
+            let floor = floor(creative, house.own, request, impression, deal_at)?;
+            let shown = floor <= bid && shows(creative, deal_at, request, impression);
+            shown.then_some((deal, floor))
+        })
+    })?;
+    let class = match deal.map(|at| impression.deals[at].guaranteed) {
+        Some(true) => 2,
+        Some(false) if request.rules.deals_first => 1,
+        _ => 0,
+    };
+    let fixed = kind(request, deal.map(|at| &impression.deals[at])) == At::Fixed;
     let price = if fixed { floor } else { bid };
-    Some(Offer { price, tie: tie(request.id_hash, campaign.id), campaign, deal, floor })
+    Some(Offer { class, price, tie, campaign, deal, floor })
 }
 
-fn shows(offer: &Offer<'_>, request: &Request<'_>, impression: &Impression<'_>) -> bool {
-    let only_for = offer.deal.map_or(&[][..], |at| impression.deals[at].domains);
+/// No rates in these tests: a floor in another currency is not met.
+fn floor(
+    creative: &Creative,
+    own: CurrencyCode,
+    request: &Request<'_>,
+    impression: &Impression<'_>,
+    deal: Option<&Deal<'_>>,
+) -> Option<Price> {
+    let plays = matches!(creative.format, Format::Video | Format::Audio);
+    let seconds = i64::from(creative.duration_s);
+    let timing = impression.timings.iter().find(|timing| timing.format == creative.format);
+    let (stated, by_second) = match deal {
+        Some(deal) => {
+            let by_second = deal.floor_per_second_micros.map(|micros| micros * seconds);
+            (deal.floor, by_second.map(|micros| micros.max(deal.floor.micros)))
+        }
+        None => {
+            let by_second = timing.and_then(|timing| timing.floor_per_second_micros);
+            (impression.floor, by_second.map(|micros| micros * seconds))
+        }
+    };
+    let micros = by_second.filter(|_| plays).unwrap_or(stated.micros);
+    let micros = micros.max(request.rules.price_min.micros());
+    Price::from_micros(micros).filter(|_| stated.currency == own)
+}
+
+fn shows(
+    creative: &Creative,
+    deal: Option<&Deal<'_>>,
+    request: &Request<'_>,
+    impression: &Impression<'_>,
+) -> bool {
+    let only_for = deal.map_or(&[][..], |deal| deal.domains);
     let within = |keys: &[u32], allowed: &[u32]| {
         allowed.is_empty() || (!keys.is_empty() && keys.iter().all(|key| allowed.contains(key)))
     };
-    offer.campaign.creatives.iter().any(|creative| {
-        fits(creative, impression)
-            && (creative.secure || !impression.secure)
-            && !creative.categories.iter().any(|key| request.categories_blocked.contains(key))
-            && !creative.domains.iter().any(|key| request.advertisers_blocked.contains(key))
-            && !creative.attributes.iter().any(|key| impression.attributes_blocked.contains(key))
-            && within(&creative.categories, request.categories_allowed)
-            && within(&creative.domains, only_for)
-    })
+    let language = creative.language.as_slice();
+    fits(creative, impression)
+        && lasts(creative, deal, impression)
+        && (creative.secure || !impression.secure)
+        && !creative.categories.iter().any(|key| request.categories_blocked.contains(key))
+        && !creative.domains.iter().any(|key| request.advertisers_blocked.contains(key))
+        && !creative.attributes.iter().any(|key| impression.attributes_blocked.contains(key))
+        && !creative.bundle.is_some_and(|bundle| request.bundles_blocked.contains(&bundle))
+        && !language.iter().any(|key| request.languages_blocked.contains(key))
+        && within(language, request.languages_allowed)
+        && within(&creative.categories, request.categories_allowed)
+        && within(&creative.domains, only_for)
+}
+
+fn lasts(creative: &Creative, deal: Option<&Deal<'_>>, impression: &Impression<'_>) -> bool {
+    if !matches!(creative.format, Format::Video | Format::Audio) {
+        return true;
+    }
+    let seconds = creative.duration_s;
+    let by_second = deal.is_some_and(|deal| deal.floor_per_second_micros.is_some());
+    let mut timings = impression.timings.iter().filter(|timing| timing.format == creative.format);
+    let fine = |timing: &Timing<'_>| {
+        let open_floor = timing.floor_per_second_micros.is_some();
+        let anything = timing.min_s == 0 && timing.max_s == u32::MAX && timing.exact_s.is_empty();
+        if seconds == 0 {
+            return anything && !open_floor;
+        }
+        let exact = timing.exact_s.is_empty() || timing.exact_s.contains(&seconds);
+        timing.min_s <= seconds && seconds <= timing.max_s && exact
+    };
+    timings.all(fine) && (seconds > 0 || !by_second)
 }
 
 /// Pinned here too: a recorded run must replay.

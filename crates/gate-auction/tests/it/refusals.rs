@@ -44,14 +44,13 @@ proptest! {
         let own = currency("USD");
         let (index, without) = (Index::build(own, &all, 1).unwrap(), Index::build(own, &can, 1).unwrap());
         let (mut dice, mut scratch) = (Dice::new(seed), Scratch::default());
-        let mut counters = Counters::new(index.ids().len());
         for _ in 0..10 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
                 let purses = |unable, refuses| Purses { refuses, unable, held: vec![], released: vec![] };
                 let (mut one, mut other) = (Vec::new(), Vec::new());
                 let (mut desk, mut rest) = (purses(unable, refuses), purses(0, refuses));
-                index.auction(request, &mut scratch).fill(&mut desk, &mut counters, &mut one);
-                without.auction(request, &mut scratch).fill(&mut rest, &mut (), &mut other);
+                index.auction(request, &mut scratch).fill(&mut desk, &mut one);
+                without.auction(request, &mut scratch).fill(&mut rest, &mut other);
                 let bids = |out: &[Choice]| -> Vec<(usize, u64, Price, usize)> {
                     out.iter().map(|c| (c.impression, c.campaign, c.price, c.creative)).collect()
                 };
@@ -81,21 +80,27 @@ proptest! {
         for _ in 0..10 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
                 let mut auction = index.auction(request, &mut scratch);
-                let (mut seen, mut last) = (std::collections::BTreeSet::new(), Price::MAX);
-                let mut next = auction.impression(0, &mut (), &mut ());
+                let (mut seen, mut last) = (std::collections::BTreeSet::new(), (2, Price::MAX));
+                let mut next = auction.impression(0, &mut ());
                 while let Some(choice) = next {
-                    assert!(seen.insert(choice.campaign) && choice.bid <= last);
+                    let deal = choice.deal.map(|at| request.impressions[0].deals[at].guaranteed);
+                    let class = match deal {
+                        Some(true) => 2,
+                        Some(false) => u8::from(request.rules.deals_first),
+                        None => 0,
+                    };
+                    assert!(seen.insert(choice.campaign) && (class, choice.bid) <= last);
                     assert!(choice.floor <= choice.price && choice.price <= choice.bid);
-                    last = choice.bid;
-                    next = auction.refuse(Reason::Purse, &mut (), &mut ());
+                    last = (class, choice.bid);
+                    next = auction.refuse(&mut ());
                 }
                 let mut counters = Counters::new(index.ids().len());
-                let mut auction = index.auction(request, &mut scratch);
-                auction.impression(0, &mut (), &mut counters);
-                while auction.refuse(Reason::Purse, &mut (), &mut counters).is_some() {}
+                let impressions = &request.impressions[..1];
+                let alone = Request { impressions, ..*request };
+                index.survey(&alone, &mut scratch, &(), &mut counters);
                 let fates = (0..).take(index.ids().len()).map(|slot| counters.fates(slot).unwrap());
-                let purse: u64 = fates.map(|fates| fates.of(Reason::Purse)).sum();
-                assert_eq!(purse, seen.len() as u64);
+                let could: usize = fates.map(|fates| (fates.won + fates.outbid) as usize).sum();
+                assert_eq!(could, seen.len());
             });
         }
     }
@@ -128,10 +133,12 @@ fn a_snapshot_of_nobody_answers() {
     let mut scratch = Scratch::default();
     Body::new(SMALL, &mut Dice::new(1)).lend(|request| {
         let mut auction = index.auction(request, &mut scratch);
-        assert_eq!(auction.impression(0, &mut (), &mut ()), None);
-        assert_eq!(auction.impression(usize::MAX, &mut (), &mut ()), None);
-        assert_eq!(auction.refuse(Reason::Purse, &mut (), &mut ()), None);
-        auction.accept(&mut ());
+        assert_eq!(auction.impression(0, &mut ()), None);
+        assert_eq!(auction.impression(usize::MAX, &mut ()), None);
+        assert_eq!(auction.refuse(&mut ()), None);
+        auction.accept();
+        assert_eq!(auction.another(&mut ()), None);
+        index.survey(request, &mut Scratch::default(), &(), &mut ());
     });
 }
 
@@ -145,7 +152,8 @@ fn a_foreign_currency_is_neither_bid_in_nor_guessed() {
     for _ in 0..100 {
         Body::new(SMALL, &mut dice).lend(|request| {
             let floor = Floor { micros: 1_000_000, currency: eur };
-            let impressions = [Impression { floor, deals: &[], ..request.impressions[0] }];
+            let impressions =
+                [Impression { floor, deals: &[], timings: &[], ..request.impressions[0] }];
             let rates = |micros_per_unit| [Conversion { from: eur, micros_per_unit }];
             let euros = Request { impressions: &impressions, ..*request };
             let requests = [
@@ -156,7 +164,7 @@ fn a_foreign_currency_is_neither_bid_in_nor_guessed() {
             ];
             for (bids, request) in bids.iter_mut().zip(&requests) {
                 let mut auction = index.auction(request, &mut scratch);
-                let Some(choice) = auction.impression(0, &mut (), &mut ()) else { continue };
+                let Some(choice) = auction.impression(0, &mut ()) else { continue };
                 *bids += 1;
                 assert_eq!(choice.floor.micros(), 1_100_000);
             }

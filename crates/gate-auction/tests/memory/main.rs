@@ -38,7 +38,8 @@ fn auctions_allocate_nothing_when_warm() {
             for body in &bodies {
                 made += body.lend(|request| {
                     let before = allocations();
-                    index.auction(request, scratch).fill(&mut (), &mut counters, &mut out);
+                    index.auction(request, scratch).fill(&mut (), &mut out);
+                    index.survey(request, scratch, &(), &mut counters);
                     bids += out.len();
                     allocations() - before
                 });

@@ -1,0 +1,150 @@
+//! Deals, several bids for one impression, durations, and what a creative may be.
+
+use gate_auction::{At, Format, Rules, Timing, UNKNOWN};
+use proptest::prelude::*;
+
+use crate::simple::{Scene, campaign, creative, deal, dealer};
+
+#[test]
+fn deals_go_first_or_compete_by_price() {
+    let campaigns = [campaign(1, 500), dealer(2, 100, &[7]), dealer(3, 80, &[7])];
+    let deals = [deal(7, 50)];
+    let first = Scene { deals: &deals, ..Scene::default() };
+    // Whoever has no deal does not set the price of one that has.
+    assert_eq!(first.prices(&campaigns), [(2, 81)]);
+    assert_eq!(first.prices(&campaigns[..2]), [(2, 50)]);
+    let rules = Rules { deals_first: false, ..Rules::default() };
+    let by_price = Scene { rules, ..first };
+    assert_eq!(by_price.prices(&campaigns), [(1, 101)]);
+    // Below the deal's floor it bids without, and competes by price.
+    let deals = [deal(7, 101)];
+    assert_eq!(Scene { deals: &deals, ..first }.prices(&campaigns), [(1, 101)]);
+    assert_eq!(Scene { deals: &deals, private: true, ..first }.prices(&campaigns), []);
+}
+
+#[test]
+fn guaranteed_deals_go_before_all_others() {
+    let campaigns = [campaign(1, 500), dealer(2, 400, &[7]), dealer(3, 80, &[8])];
+    let mut guaranteed = deal(8, 50);
+    (guaranteed.guaranteed, guaranteed.at) = (true, Some(At::Fixed));
+    let deals = [deal(7, 50), guaranteed];
+    for deals_first in [false, true] {
+        let rules = Rules { deals_first, bids_per_impression_max: 3, ..Rules::default() };
+        let scene = Scene { deals: &deals, rules, ..Scene::default() };
+        let rest = if deals_first { [(2, 50), (1, 1)] } else { [(1, 401), (2, 50)] };
+        assert_eq!(scene.prices(&campaigns), [(3, 50), rest[0], rest[1]]);
+    }
+}
+
+#[test]
+fn a_deal_that_has_no_creative_gives_way_to_the_next() {
+    let mut campaign = dealer(1, 100, &[7, 8]);
+    campaign.creatives[0].domains = vec![3];
+    let (mut strange, own) = (deal(7, 50), deal(8, 60));
+    strange.domains = &[4];
+    let deals = [strange, own];
+    let scene = Scene { deals: &deals, ..Scene::default() };
+    assert_eq!(scene.prices(std::slice::from_ref(&campaign)), [(1, 60)]);
+    assert_eq!(scene.bids(&[campaign], &mut ())[0].deal, Some(1));
+}
+
+proptest! {
+    /// Each bid is priced as if those before it were not there, and no campaign bids twice.
+    #[test]
+    fn several_bids_are_the_auctions_without_the_ones_before(
+        bids in prop::collection::vec((1_i64..12, any::<bool>()), 1..9), most in 1_usize..5,
+        id_hash: u64, deals_first: bool,
+    ) {
+        let deals = [deal(7, 3)];
+        let mut campaigns: Vec<_> = (0..).zip(&bids).map(|(id, (bid, with))| {
+            if *with { dealer(id, *bid, &[7]) } else { campaign(id, *bid) }
+        }).collect();
+        let one = Rules { deals_first, ..Rules::default() };
+        let many = Rules { bids_per_impression_max: most, ..one };
+        let scene = |rules| Scene { id_hash, deals: &deals, rules, ..Scene::default() };
+        let made = scene(many).prices(&campaigns);
+        prop_assert_eq!(made.len(), most.min(campaigns.len()));
+        for bid in made {
+            prop_assert_eq!(scene(one).prices(&campaigns), [bid]);
+            campaigns.retain(|campaign| campaign.id != bid.0);
+        }
+    }
+}
+
+fn timing(exact_s: &[u32]) -> Timing<'_> {
+    Timing {
+        format: Format::Video,
+        min_s: 0,
+        max_s: u32::MAX,
+        exact_s,
+        floor_per_second_micros: None,
+    }
+}
+
+#[test]
+fn videos_play_as_long_as_they_may() {
+    let free = timing(&[]);
+    let some = [
+        // limits, seconds that fit
+        (free, [true, true, true, true]),
+        (Timing { min_s: 10, ..free }, [false, false, true, true]),
+        (Timing { max_s: 15, ..free }, [false, true, true, false]),
+        (timing(&[5, 30]), [false, true, false, true]),
+        (Timing { floor_per_second_micros: Some(1), ..free }, [false, true, true, true]),
+        (Timing { format: Format::Audio, min_s: 40, ..free }, [true, true, true, true]),
+    ];
+    for (timing, expected) in some {
+        let fits = [0, 5, 15, 30].map(|duration_s| {
+            let mut campaign = campaign(1, 1_000);
+            campaign.creatives[0] = creative(1, Format::Video);
+            campaign.creatives[0].duration_s = duration_s;
+            let scene = Scene { format: Format::Video, timings: &[timing], ..Scene::default() };
+            !scene.prices(&[campaign]).is_empty()
+        });
+        assert_eq!(fits, expected, "{timing:?}");
+    }
+}
+
+#[test]
+fn floors_by_the_second() {
+    let mut video = dealer(1, 1_000, &[7]);
+    video.creatives[0] = creative(1, Format::Video);
+    video.creatives[0].duration_s = 30;
+    let timings = [Timing { floor_per_second_micros: Some(20), ..timing(&[]) }];
+    // The impression's floor gives way to that of video, both to the deal's.
+    let scene = Scene { format: Format::Video, floor: 900, timings: &timings, ..Scene::default() };
+    assert_eq!(scene.prices(std::slice::from_ref(&video)), [(1, 600)]);
+    let mut deals = [deal(7, 100)];
+    assert_eq!(Scene { deals: &deals, ..scene }.prices(std::slice::from_ref(&video)), [(1, 100)]);
+    deals[0].floor_per_second_micros = Some(5);
+    assert_eq!(Scene { deals: &deals, ..scene }.prices(std::slice::from_ref(&video)), [(1, 150)]);
+    // Too dear by the second: a longer creative is left out, the shorter one bids.
+    let dear = [Timing { floor_per_second_micros: Some(50), ..timing(&[]) }];
+    let scene = Scene { timings: &dear, ..scene };
+    assert_eq!(scene.prices(std::slice::from_ref(&video)), []);
+    video.creatives.push(creative(2, Format::Video));
+    video.creatives[1].duration_s = 15;
+    for id_hash in 0..8 {
+        assert_eq!(Scene { id_hash, ..scene }.prices(std::slice::from_ref(&video)), [(1, 750)]);
+    }
+}
+
+#[test]
+fn blocked_categories_bundles_and_languages() {
+    let mut plain = campaign(1, 100);
+    plain.creatives[0].categories = vec![4];
+    plain.creatives[0].bundle = Some(5);
+    plain.creatives[0].language = Some(6);
+    let silent = campaign(2, 90);
+    let campaigns = [plain, silent];
+    let free = Scene::default();
+    let winner = |scene: Scene<'_>| scene.prices(&campaigns).first().map(|(id, _)| *id);
+    assert_eq!(winner(free), Some(1));
+    assert_eq!(winner(Scene { categories_blocked: &[4], ..free }), Some(2));
+    assert_eq!(winner(Scene { bundles_blocked: &[9, 5], ..free }), Some(2));
+    assert_eq!(winner(Scene { bundles_blocked: &[9, UNKNOWN], ..free }), Some(1));
+    assert_eq!(winner(Scene { languages_blocked: &[6], ..free }), Some(2));
+    assert_eq!(winner(Scene { languages_blocked: &[UNKNOWN], ..free }), Some(1));
+    assert_eq!(winner(Scene { languages_allowed: &[6, 1], ..free }), Some(1));
+    assert_eq!(winner(Scene { languages_allowed: &[UNKNOWN], ..free }), None);
+}

@@ -1,0 +1,151 @@
+//! The smallest campaigns and requests, for tests of one rule.
+
+use gate_auction::{
+    At, Campaign, Choice, Creative, Deal, Desk, Floor, Format, Impression, Index, Placement, Price,
+    Request, Rules, Scratch, Targeting, Timing,
+};
+
+use crate::generator::currency;
+
+pub(crate) fn price(micros: i64) -> Price {
+    Price::from_micros(micros).unwrap()
+}
+
+pub(crate) fn usd(micros: i64) -> Floor {
+    Floor { micros, currency: currency("USD") }
+}
+
+pub(crate) fn creative(id: u64, format: Format) -> Creative {
+    Creative {
+        id,
+        format,
+        sizes: vec![(300, 250)],
+        domains: Vec::new(),
+        categories: Vec::new(),
+        attributes: Vec::new(),
+        secure: true,
+        duration_s: 0,
+        bundle: None,
+        language: None,
+    }
+}
+
+/// Wants everything, has a banner.
+pub(crate) fn campaign(id: u64, bid: i64) -> Campaign {
+    Campaign {
+        id,
+        bid: price(bid),
+        advertiser: 0,
+        seat: 0,
+        modifiers: Vec::new(),
+        targeting: Targeting::default(),
+        creatives: vec![creative(id, Format::Banner)],
+    }
+}
+
+/// May use these deals, and bid without.
+pub(crate) fn dealer(id: u64, bid: i64, deals: &[u32]) -> Campaign {
+    let mut campaign = campaign(id, bid);
+    campaign.targeting.deals = deals.to_vec();
+    campaign
+}
+
+pub(crate) fn deal(id: u32, floor: i64) -> Deal<'static> {
+    Deal {
+        id,
+        floor: usd(floor),
+        at: None,
+        seats: &[],
+        domains: &[],
+        guaranteed: false,
+        floor_per_second_micros: None,
+    }
+}
+
+/// A request of one impression.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) format: Format,
+    pub(crate) floor: i64,
+    pub(crate) at: At,
+    pub(crate) id_hash: u64,
+    pub(crate) deals: &'a [Deal<'a>],
+    pub(crate) timings: &'a [Timing<'a>],
+    pub(crate) private: bool,
+    pub(crate) categories_blocked: &'a [u32],
+    pub(crate) bundles_blocked: &'a [u32],
+    pub(crate) languages_allowed: &'a [u32],
+    pub(crate) languages_blocked: &'a [u32],
+    pub(crate) rules: Rules,
+}
+
+impl Default for Scene<'_> {
+    fn default() -> Self {
+        Scene {
+            format: Format::Banner,
+            floor: 1,
+            at: At::SecondPlus,
+            id_hash: 0,
+            deals: &[],
+            timings: &[],
+            private: false,
+            categories_blocked: &[],
+            bundles_blocked: &[],
+            languages_allowed: &[],
+            languages_blocked: &[],
+            rules: Rules::default(),
+        }
+    }
+}
+
+impl Scene<'_> {
+    /// All bids among these campaigns.
+    pub(crate) fn bids(&self, campaigns: &[Campaign], desk: &mut impl Desk) -> Vec<Choice> {
+        let index = Index::build(currency("USD"), campaigns, 1).unwrap();
+        let placements = [Placement { format: self.format, width: 300, height: 250 }];
+        let impressions = [Impression {
+            placements: &placements,
+            timings: self.timings,
+            floor: usd(self.floor),
+            secure: true,
+            attributes_blocked: &[],
+            deals: self.deals,
+            private: self.private,
+            group: 0,
+        }];
+        let request = Request {
+            id_hash: self.id_hash,
+            geo: &[],
+            devices: &[],
+            oses: &[],
+            languages: &[],
+            supply: &[],
+            domains: &[],
+            categories: &[],
+            segments: &[],
+            hour: 0,
+            at: self.at,
+            currencies: &[],
+            conversions: &[],
+            seats_allowed: &[],
+            seats_blocked: &[],
+            categories_allowed: &[],
+            categories_blocked: self.categories_blocked,
+            advertisers_blocked: &[],
+            bundles_blocked: self.bundles_blocked,
+            languages_allowed: self.languages_allowed,
+            languages_blocked: self.languages_blocked,
+            impressions: &impressions,
+            rules: self.rules,
+        };
+        let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+        index.auction(&request, &mut scratch).fill(desk, &mut out);
+        out
+    }
+
+    /// Campaign and price of each bid, best first.
+    pub(crate) fn prices(&self, campaigns: &[Campaign]) -> Vec<(u64, i64)> {
+        let bids = self.bids(campaigns, &mut ());
+        bids.iter().map(|choice| (choice.campaign, choice.price.micros())).collect()
+    }
+}
