@@ -6,38 +6,40 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo test bench smoke fmt clippy unit sim crash interop docs check-tools clean
+.PHONY: help run demo test test-prebid go-bidder bench smoke fmt clippy unit sim crash interop docs check-tools clean
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address to open"
-	@echo "make demo   the same with live traffic from the hammer, for one minute"
+	@echo "make demo   the same with live auctions: the hammer plays an exchange for one minute"
 	@echo "make test   every test: formatting, lints, unit, property, integration, simulator, interop, docs"
 	@echo "make sim    the simulator alone; SEEDS=100000 for a night"
+	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
 
 check-tools:
-	@for tool in cargo java mvn; do command -v $$tool >/dev/null || { \
-	  echo "make: $$tool is missing; on Debian: rustup for cargo, apt-get install openjdk-17-jdk-headless maven"; exit 1; }; done
+	@for tool in cargo java mvn go; do command -v $$tool >/dev/null || { \
+	  echo "make: $$tool is missing; on Debian: rustup for cargo, apt-get install openjdk-17-jdk-headless maven, Go 1.24 from its site"; \
+	  exit 1; }; done
 
 $(WEIR): FORCE
 	@echo "== building the release binary"
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir
 FORCE:
 
-$(DEMO)/budgets.jsonl: $(WEIR)
+$(DEMO)/campaigns.jsonl: $(WEIR)
 	@mkdir -p $(DEMO)
-	@test -s $@ || $(WEIR) sample-budgets --count 1000 > $@
+	@test -s $@ || $(WEIR) sample-campaigns --count 5000 > $@
 
-run: $(DEMO)/budgets.jsonl
-	@echo "== starting Weir on sample budgets ($(DEMO)/budgets.jsonl); Ctrl-C stops it"
+run: $(DEMO)/campaigns.jsonl
+	@echo "== starting Weir on sample campaigns ($(DEMO)/campaigns.jsonl); Ctrl-C stops it"
 	@echo "== open the admin address that it prints"
-	@exec $(WEIR) run --budgets $(DEMO)/budgets.jsonl --data $(DEMO)/data
+	@exec $(WEIR) run --budgets $(DEMO)/campaigns.jsonl --data $(DEMO)/data
 
-demo: $(DEMO)/budgets.jsonl
+demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
 
-test: check-tools fmt clippy unit sim interop docs
+test: check-tools fmt clippy unit sim interop go-bidder test-prebid docs
 	@echo "== all tests passed"
 
 fmt:
@@ -53,6 +55,15 @@ clippy:
 unit:
 	@echo "== tests of all crates"
 	@$(CARGO) test $(CARGO_FLAGS) --workspace
+
+# The first time it needs a network and some five minutes: it builds Prebid Server from its published source.
+test-prebid: $(WEIR)
+	@echo "== a real Prebid Server in front of the node, offline; the books compared at every step"
+	@proof/prebid/run
+
+go-bidder:
+	@echo "== the Go bidder that Weir is measured beside"
+	@cd proof/peers/go-bidder && go vet ./... && go test ./... && go build -o ../../../target/go-bidder .
 
 # SEEDS=100000 for a night.
 SEEDS ?= 2000

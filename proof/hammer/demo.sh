@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
-# A node on sample budgets with live traffic for a minute, and the audit at the end. Ctrl-C ends both.
+# A node on sample campaigns, the hammer as its exchange for a minute, and the audit at the end. Ctrl-C ends both.
 set -euo pipefail
 : "${WEIR:?path of the weir binary}" "${DEMO:?folder for the demo}"
+campaigns="$DEMO/campaigns.jsonl"
 log="$DEMO/node.log"
 out="$DEMO/node.out"
-"$WEIR" run --budgets "$DEMO/budgets.jsonl" --data "$DEMO/data" >"$out" 2>"$log" &
+"$WEIR" run --budgets "$campaigns" --data "$DEMO/data" --openrtb 127.0.0.1:0 >"$out" 2>"$log" &
 node=$!
 trap 'kill -INT "$node" 2>/dev/null || true; wait "$node" 2>/dev/null || true' EXIT
-for _ in $(seq 200); do
+for _ in $(seq 400); do
   grep -q '^ready' "$out" && break
   kill -0 "$node" 2>/dev/null || { cat "$log"; exit 1; }
   sleep 0.05
 done
-target=$(awk '$1 == "batch" {print $2}' "$out")
-echo "== node at $target; open $(awk '$1 == "admin" {print $2}' "$out")"
-echo "== ${DURATION:-60s} of OpenRTB requests (proof/hammer/samples/openrtb.jsonl) as batches, wins settled, then the audit"
-"$WEIR" hammer --target "$target" --duration "${DURATION:-60s}" --connections 8 --depth 8 --batch 10 \
-  --openrtb proof/hammer/samples/openrtb.jsonl --live
+address() { awk -v name="$1" '$1 == name {print $2; exit}' "$out"; }
+echo "== node on $(wc -l < "$campaigns") campaigns; open $(address admin)"
+echo "== ${DURATION:-60s} as an exchange: requests at $(address openrtb), wins billed, books audited at $(address batch)"
+status=0
+"$WEIR" hammer --openrtb --target "$(address openrtb)" --books "$(address batch)" --duration "${DURATION:-60s}" \
+  --rate "${RATE:-10000}" --win 0.2 --gzip 0.3 --repeat 0.05 --bad-macro 0.02 --absurd 0.01 --win-notice-lost 0.02 \
+  --loss-notice-lost 0.8 --live || status=$?
 echo "== the node's own books"
-"$WEIR" stat --data "$DEMO/data" | grep -E 'decisions|granted|resolves|repeats|resolved|worker_cpu' || true
+"$WEIR" stat --data "$DEMO/data" | grep -E 'openrtb|bids|granted|settled|repeats|worker_cpu' | head -20 || true
+campaign=$(head -1 "$campaigns" | grep -o '"id":[0-9]\+' | head -1 | cut -d: -f2)
+echo "== why campaign ${campaign:-1} does not bid more"
+"$WEIR" why "${campaign:-1}" --data "$DEMO/data" || true
+exit "$status"

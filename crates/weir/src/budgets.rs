@@ -1,13 +1,16 @@
-//! The budgets file: `.jsonl` or `.csv`, one budget a line. A file with any bad line is refused whole, with every
-//! error and its line.
+//! The budgets file: `.jsonl` or `.csv`, one budget a line. A line of a `.jsonl` file may be a campaign too, see
+//! [`crate::campaigns`]. A file with any bad line is refused whole, with every error and its line.
 
 use std::fmt;
 use std::path::Path;
 
 use gate_pacing::{Curve, Plan, Strategy};
-use ledger::{Amount, BudgetSpec, Status};
+use ledger::{BudgetSpec, Status};
 use money::{Instant, Unit, Window, Zone, ZoneCache};
 use serde_json::{Map, Value};
+
+use crate::campaigns::fields::{Faults, Object, amount, shown, text, whole_number, word};
+use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
 
 /// A budget as its owner configured it.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +23,8 @@ pub struct Budget {
     pub plan: Plan,
     /// The line it stands on, from 1.
     pub line: usize,
+    /// What it bids for, if it bids through OpenRTB.
+    pub campaign: Option<Campaign>,
 }
 
 /// One thing wrong in the file.
@@ -39,7 +44,8 @@ impl fmt::Display for LineError {
     }
 }
 
-const FIELDS: [&str; 13] = [
+/// The fields of every budget.
+pub(crate) const FIELDS: [&str; 13] = [
     "id",
     "name",
     "unit",
@@ -54,6 +60,9 @@ const FIELDS: [&str; 13] = [
     "parent",
     "late_reserve_bp",
 ];
+
+const STATUSES: [(&str, Status); 3] =
+    [("active", Status::Active), ("paused", Status::Paused), ("ended", Status::Ended)];
 
 /// Reads a file. The ending of its name says which format it has.
 pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
@@ -70,14 +79,15 @@ pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
 
 type Line = (usize, Result<Map<String, Value>, String>);
 
-fn json_lines(text: &str) -> Vec<Line> {
+fn json_lines(text: &str) -> impl Iterator<Item = Line> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let object = |line: &str| match serde_json::from_str(line) {
+    let object = |line: &str| match json::parse(line) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(format!("found {}, expected one object a line", kind(&other))),
+        Ok(other) => Err(format!("found {}, expected one object a line", shown(&other))),
+        Err(error) if error.is_data() => Err(error.to_string()),
         Err(error) => Err(format!("not JSON: {error}")),
     };
-    lines.map(|(i, line)| (i + 1, object(line))).collect()
+    lines.map(move |(i, line)| (i + 1, object(line)))
 }
 
 fn csv_lines(text: &str) -> Vec<Line> {
@@ -87,29 +97,29 @@ fn csv_lines(text: &str) -> Vec<Line> {
         Ok(names) => names.clone(),
         Err(error) => return vec![(1, Err(format!("the first line names the columns: {error}")))],
     };
-    let object = |record: csv::Result<csv::StringRecord>| {
-        let record = record.map_err(|error| (csv_line(&error), format!("not CSV: {error}")))?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let filled = names.iter().zip(&record).filter(|(_, value)| !value.is_empty());
-        let fields = filled.map(|(name, value)| (name.to_string(), Value::from(value)));
-        Ok((line, fields.collect()))
-    };
-    let lines = reader.into_records().map(object);
+    let campaign = names.iter().find(|name| CAMPAIGN_FIELDS.contains(name));
+    if let Some(name) = campaign {
+        return vec![(1, Err(format!("{name}: campaigns are read from .jsonl files only")))];
+    }
     let to_usize = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
-    lines
-        .map(|line: Result<(u64, Map<String, Value>), (u64, String)>| match line {
-            Ok((line, fields)) => (to_usize(line), Ok(fields)),
-            Err((line, text)) => (to_usize(line), Err(text)),
-        })
-        .collect()
+    let object = |record: csv::Result<csv::StringRecord>| match record {
+        Ok(record) => {
+            let line = record.position().map_or(0, csv::Position::line);
+            let filled = names.iter().zip(&record).filter(|(_, value)| !value.is_empty());
+            let fields = filled.map(|(name, value)| (name.to_string(), Value::from(value)));
+            (to_usize(line), Ok(fields.collect()))
+        }
+        Err(error) => (to_usize(csv_line(&error)), Err(format!("not CSV: {error}"))),
+    };
+    reader.into_records().map(object).collect()
 }
 
 fn csv_line(error: &csv::Error) -> u64 {
     error.position().map_or(0, csv::Position::line)
 }
 
-fn parse(file: &str, lines: Vec<Line>) -> Result<Vec<Budget>, Vec<LineError>> {
-    let mut budgets = Vec::with_capacity(lines.len());
+fn parse(file: &str, lines: impl IntoIterator<Item = Line>) -> Result<Vec<Budget>, Vec<LineError>> {
+    let mut budgets = Vec::new();
     let mut line_of = std::collections::BTreeMap::new();
     let mut errors = Vec::new();
     let mut zones = ZoneCache::default();
@@ -140,141 +150,64 @@ fn budget(
     fields: &Map<String, Value>,
     zones: &mut ZoneCache,
 ) -> Result<Budget, Vec<String>> {
-    let mut reader = Reader { fields, errors: Vec::new() };
-    reader.refuse_unknown();
-    let id = reader.required("id", whole_number);
-    let unit = reader.optional("unit", |v| {
+    let mut faults = Faults::default();
+    let mut object = Object::new(fields, &[&FIELDS, &CAMPAIGN_FIELDS], &mut faults);
+    let budget = read_budget(line, &mut object, zones);
+    budget.filter(|_| faults.is_empty()).ok_or_else(|| faults.into_texts())
+}
+
+/// `None` where a fault was told.
+fn read_budget(line: usize, object: &mut Object<'_, '_>, zones: &mut ZoneCache) -> Option<Budget> {
+    let id = object.required("id", whole_number);
+    let unit = object.optional("unit", |v| {
         text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
     });
     let unit = unit.unwrap_or_else(|| Unit::parse("USD").expect("a currency"));
-    let amount = |value: &Value| amount(value, unit);
-    let limit = reader.required("limit", amount);
-    let daily = reader.optional("daily", amount);
-    let instant = |value: &Value| {
-        text(value, "an instant as \"2026-01-01T00:00:00Z\"", |t| Instant::parse(t).ok())
-    };
-    let start = reader.optional("start", instant).unwrap_or(Window::ALWAYS.start);
-    let end = reader.optional("end", instant).unwrap_or(Window::ALWAYS.end);
-    let zone = reader.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
-    let strategy = reader.optional("plan", |v| {
+    let limit = object.required("limit", |value| amount(value, unit));
+    let daily = object.optional("daily", |value| amount(value, unit));
+    let start = object.optional("start", instant).unwrap_or(Window::ALWAYS.start);
+    let end = object.optional("end", instant).unwrap_or(Window::ALWAYS.end);
+    let zone = object.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
+    let strategy = object.optional("plan", |v| {
         text(v, "\"asap\", \"even\", \"traffic\" or \"throttle\"", |t| Strategy::parse(t).ok())
     });
-    let curve = reader.optional("curve", curve);
-    let status = reader.optional("status", status).unwrap_or(Status::Active);
-    let parent = reader.optional("parent", whole_number);
-    let late_reserve_bp = reader.optional("late_reserve_bp", basis_points).unwrap_or(0);
-    let name = reader.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
-    let (Some(id), Some(limit), true) = (id, limit, reader.errors.is_empty()) else {
-        return Err(reader.errors);
-    };
+    let curve = object.optional("curve", curve);
+    let status = object.optional("status", |value| word(value, &STATUSES));
+    let parent = object.optional("parent", whole_number);
+    let late_reserve_bp = object.optional("late_reserve_bp", basis_points).unwrap_or(0);
+    let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
+    let number = id.unwrap_or_default();
+    let name = name.unwrap_or_else(|| format!("budget {number}"));
+    let campaign = campaigns::campaign(object, number, &name, unit);
+    let (Some(id), Some(limit), true) = (id, limit, object.is_sound()) else { return None };
     let strategy = strategy.unwrap_or(Strategy::Asap);
+    let status = status.unwrap_or(Status::Active);
     let flight = Window { start, end };
     let plan = Plan::new(id, strategy, flight, daily.is_some(), zone.clone(), curve);
-    let plan = plan.map_err(|error| vec![error.to_string()])?;
+    let plan = plan.map_err(|error| object.fault_here(error.to_string())).ok()?;
     let spec =
         BudgetSpec { id, unit, limit, daily, start, end, zone, status, parent, late_reserve_bp };
-    Ok(Budget { name: name.unwrap_or_else(|| format!("budget {id}")), spec, plan, line })
+    Some(Budget { spec, name, plan, line, campaign })
 }
 
-struct Reader<'a> {
-    fields: &'a Map<String, Value>,
-    errors: Vec<String>,
-}
-
-impl Reader<'_> {
-    fn refuse_unknown(&mut self) {
-        for name in self.fields.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
-            self.errors
-                .push(format!("{name}: there is no such field; known are {}", FIELDS.join(", ")));
-        }
-    }
-
-    fn required<T>(
-        &mut self,
-        name: &str,
-        read: impl FnMut(&Value) -> Result<T, String>,
-    ) -> Option<T> {
-        let value = self.optional(name, read);
-        if value.is_none() && self.fields.get(name).is_none_or(Value::is_null) {
-            self.errors.push(format!("{name}: missing; id and limit are required"));
-        }
-        value
-    }
-
-    fn optional<T>(
-        &mut self,
-        name: &str,
-        mut read: impl FnMut(&Value) -> Result<T, String>,
-    ) -> Option<T> {
-        let value = self.fields.get(name).filter(|value| !value.is_null())?;
-        match read(value) {
-            Ok(value) => Some(value),
-            Err(text) => {
-                self.errors.push(format!("{name}: {text}"));
-                None
-            }
-        }
-    }
-}
-
-fn kind(value: &Value) -> String {
-    let text = value.to_string();
-    let short: String = text.chars().take(60).collect();
-    if short.len() < text.len() { format!("{short}...") } else { short }
-}
-
-fn text<T>(value: &Value, expected: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, String> {
-    value
-        .as_str()
-        .and_then(read)
-        .ok_or_else(|| format!("found {}, expected {expected}", kind(value)))
-}
-
-/// A number, or text of one as CSV has it.
-fn whole_number(value: &Value) -> Result<u64, String> {
-    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-    number.ok_or_else(|| {
-        format!("found {}, expected a whole number from 0 to {}", kind(value), u64::MAX)
-    })
+fn instant(value: &Value) -> Result<Instant, String> {
+    text(value, "an instant as \"2026-01-01T00:00:00Z\"", |t| Instant::parse(t).ok())
 }
 
 fn basis_points(value: &Value) -> Result<u16, String> {
     let number = whole_number(value).ok().and_then(|number| u16::try_from(number).ok());
     let number = number.filter(|number| *number <= 10_000);
-    number.ok_or_else(|| format!("found {}, expected 0 to 10000", kind(value)))
-}
-
-fn amount(value: &Value, unit: Unit) -> Result<Amount, String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
-        other => {
-            return Err(format!(
-                "found {}, expected an amount as text, such as \"1000.00\"",
-                kind(other)
-            ));
-        }
-    };
-    unit.parse_amount(&text).map_err(|error| format!("found {}: {error}", kind(value)))
+    number.ok_or_else(|| format!("found {}, expected 0 to 10000", shown(value)))
 }
 
 fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
     let Some(name) = value.as_str() else {
         return Err(format!(
             "found {}, expected a time zone such as \"Europe/Paris\"",
-            kind(value)
+            shown(value)
         ));
     };
     zones.get(name).map_err(|error| error.to_string())
-}
-
-fn status(value: &Value) -> Result<Status, String> {
-    text(value, "\"active\", \"paused\" or \"ended\"", |text| match text {
-        "active" => Some(Status::Active),
-        "paused" => Some(Status::Paused),
-        "ended" => Some(Status::Ended),
-        _ => None,
-    })
 }
 
 /// A list of numbers, or text with spaces between them as CSV has it.
@@ -288,13 +221,15 @@ fn curve(value: &Value) -> Result<Curve, String> {
     };
     let weights = numbers.ok_or_else(|| {
         let most = gate_pacing::WEIGHT_MAX;
-        format!("found {}, expected 24 or 168 whole numbers from 0 to {most}", kind(value))
+        format!("found {}, expected 24 or 168 whole numbers from 0 to {most}", shown(value))
     })?;
     Curve::hourly(&weights).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use ledger::Amount;
+
     use super::*;
 
     fn read_text(ending: &str, text: &str) -> Result<Vec<Budget>, Vec<String>> {
@@ -338,6 +273,7 @@ nonsense
 {"id":5,"limit":"1","parent":77}
 {"id":5,"limit":"1"}
 [1]
+{"id":6,"limit":"1","limit":"2"}
 "#;
         let errors = read_text("jsonl", text).unwrap_err();
         for expected in [
@@ -351,6 +287,7 @@ nonsense
             "6: budget 5: parent 77 is not a budget",
             "6: budget 5: the id is used twice",
             "8: found [1], expected one object a line",
+            "9: field \"limit\" is there twice",
         ] {
             assert!(
                 errors.iter().any(|e| e.starts_with(expected)),

@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
+use gate_auction::{Conversion, Exclusive, Pricing};
 use ledger_journal::Durability;
+use money::{CurrencyCode, Unit};
 
 /// Something wrong with the configuration: where, what was found, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +132,76 @@ macro_rules! word_value {
         }
     )*};
 }
+/// What pods get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// All impressions of a pod, or none.
+    Together,
+    /// Each impression by itself.
+    Apart,
+}
+
+/// What one unit of other currencies is worth in ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rates(Vec<Conversion>);
+
+impl Rates {
+    /// One a currency.
+    #[must_use]
+    pub fn conversions(&self) -> &[Conversion] {
+        &self.0
+    }
+}
+
+impl Value for Rates {
+    const EXPECTED: &'static str = "rates as \"EUR=1.0834,JPY=0.0067\", each above 0 with at most 6 decimals, no currency twice";
+    fn read(written: &Written) -> Option<Self> {
+        let Written::Text(text) = written else { return None };
+        let mut rates: Vec<Conversion> = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (code, rate) = part.split_once('=')?;
+            let from = CurrencyCode::new(code.trim())?;
+            let rate = Unit::parse("USD").ok()?.parse_amount(rate.trim()).ok()?.get();
+            if rate <= 0 || rates.iter().any(|other| other.from == from) {
+                return None;
+            }
+            rates.push(Conversion { from, micros_per_unit: rate });
+        }
+        Some(Rates(rates))
+    }
+    fn print(&self) -> String {
+        let micros = |rate: i64| format!("{}.{:06}", rate / 1_000_000, rate % 1_000_000);
+        let rate =
+            |rate: &Conversion| format!("{}={}", rate.from.as_str(), micros(rate.micros_per_unit));
+        format!("{:?}", self.0.iter().map(rate).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl Value for CurrencyCode {
+    const EXPECTED: &'static str = "three letters of a currency, as \"USD\"";
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Text(text) => CurrencyCode::new(text),
+            _ => None,
+        }
+    }
+    fn print(&self) -> String {
+        format!("{:?}", self.as_str())
+    }
+}
+
+fn usd() -> CurrencyCode {
+    CurrencyCode::new("USD").expect("a currency")
+}
+
 word_value!(
+    Pricing = "\"at\", \"first\" or \"second\"" {
+        "at" = Pricing::ByAt, "first" = Pricing::First, "second" = Pricing::Second
+    }
+    Exclusive = "\"no\", \"campaign\" or \"advertiser\"" {
+        "no" = Exclusive::No, "campaign" = Exclusive::Campaign, "advertiser" = Exclusive::Advertiser
+    }
+    Pods = "\"together\" or \"apart\"" { "together" = Pods::Together, "apart" = Pods::Apart }
     TaskRun = "\"defer\" or \"coop\"" { "defer" = TaskRun::Defer, "coop" = TaskRun::Coop }
     Durability = "\"sealed\" or \"os\"" { "sealed" = Durability::Sealed, "os" = Durability::Os }
 );
@@ -225,6 +296,30 @@ config! {
         batch_max: u16 = 1024, " Entries a frame may hold, 1 to 1024.";
         frame_bytes_max: u32 = 65_536, " Bytes a frame may have, 4,096 to 1,048,576.";
         resolves_waiting_max: usize = 4_096, " Frames of confirms, settles and releases of one worker that may wait for the bank; more are refused as busy.";
+    }
+    openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the door. Beyond loopback a path_token is required.";
+        path_token: String = String::new(), " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
+        public_url: String = String::new(), " What notice addresses begin with, as \"https://win.example\"; empty: http:// and the door's address.";
+        currency: CurrencyCode = usd(), " All campaigns bid in this currency.";
+        rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
+        fee_bp: u16 = 0, " Floors are net of the exchange's fee, which takes so many basis points of a bid, 0 to 9,000; 0: floors are gross.";
+        margin_ms: u64 = 20, " An answer is late this long before tmax has passed, milliseconds: the network's share.";
+        tmax_ms: u64 = 200, " tmax of requests that have none, milliseconds, 1 to 60,000.";
+        pricing: Pricing = Pricing::ByAt, " Which price is sent: \"at\" (as the request's `at` says), \"first\" (the bid) or \"second\" (the next best of our own campaigns and a millionth).";
+        deals_first: bool = true, " A bid with a deal goes before a higher one without.";
+        bids_per_impression_max: u16 = 1, " Bids for one impression, 1 to 16: exchanges with private deals may want several.";
+        exclusive: Exclusive = Exclusive::No, " Impressions of one request: \"no\" limit, one a \"campaign\", or one an \"advertiser\".";
+        pods: Pods = Pods::Together, " Impressions of a video or audio pod: filled \"together\" or not at all (seatbid.group 1), or each for itself, \"apart\".";
+        no_bid_body: bool = false, " Answer 200 with a no-bid code instead of 204.";
+        gzip_bytes_min: usize = 1_024, " Answers of at least so many bytes are compressed where the client takes it.";
+        body_bytes_max: usize = 1_048_576, " Bytes of a request's body, also once unpacked, 1,024 to 16,777,216.";
+        notices_waiting_max: usize = 16_384, " Billing, win and loss notices of one worker that may wait to be sealed; more are answered 429, to be sent again.";
+        price_factor_max: u64 = 2, " A billing price above so many times the price we sent is taken for a mistake: the price we sent is booked.";
+        survey_every: u64 = 128, " One auction in so many also counts for every campaign why it did not bid; 0: none.";
+    }
+    profiles ("What is known of users: segments and how often they saw what.") {
+        memory_bytes_max: usize = 268_435_456, " Memory for profiles, 16 MiB to 1 TiB; users that were not seen for long are left to the disk.";
     }
     admin ("For people and tools: status page, counters, balances.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the HTTP door; loopback only.";
@@ -374,6 +469,13 @@ impl Config {
                 "batch.listen is {listen}, beyond loopback: set batch.auth_token, or listen on 127.0.0.1"
             ),
         );
+        let listen = self.openrtb.listen;
+        must(
+            listen.ip().is_loopback() || !self.openrtb.path_token.is_empty(),
+            format!(
+                "openrtb.listen is {listen}, beyond loopback: set openrtb.path_token, or listen on 127.0.0.1"
+            ),
+        );
         must(
             self.admin.listen.ip().is_loopback(),
             format!(
@@ -423,9 +525,43 @@ impl Config {
             ),
             range("journal.keep_days_max", self.journal.keep_days_max, 0, 36_500),
             range("pacing.tick_ms", self.pacing.tick_ms, 10, 10_000),
+            range("openrtb.fee_bp", self.openrtb.fee_bp.into(), 0, 9_000),
+            range("openrtb.margin_ms", self.openrtb.margin_ms, 0, 60_000),
+            range("openrtb.tmax_ms", self.openrtb.tmax_ms, 1, 60_000),
+            range(
+                "openrtb.bids_per_impression_max",
+                self.openrtb.bids_per_impression_max.into(),
+                1,
+                16,
+            ),
+            range("openrtb.body_bytes_max", self.openrtb.body_bytes_max as u64, 1 << 10, 1 << 24),
+            range(
+                "openrtb.notices_waiting_max",
+                self.openrtb.notices_waiting_max as u64,
+                1,
+                1 << 20,
+            ),
+            range("openrtb.price_factor_max", self.openrtb.price_factor_max, 1, 1_000_000),
+            range(
+                "profiles.memory_bytes_max",
+                self.profiles.memory_bytes_max as u64,
+                1 << 24,
+                1 << 40,
+            ),
         ] {
             must(holds, text);
         }
+        let token = &self.openrtb.path_token;
+        must(
+            token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)),
+            "openrtb.path_token: expected letters, digits and -_.~ only: it is a part of an address"
+                .into(),
+        );
+        let url = &self.openrtb.public_url;
+        must(
+            url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
+            format!("openrtb.public_url: found \"{url}\", expected http://... or https://..."),
+        );
         must(
             ["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()),
             format!(

@@ -1,8 +1,12 @@
 //! Weir's composition: the one crate that knows all the others, and its command line.
 
 pub mod budgets;
+pub mod campaigns;
 pub mod config;
 pub mod journal;
+pub mod market;
 pub mod node;
+pub mod profiles;
 pub mod sample;
 pub mod stat;
+pub mod why;

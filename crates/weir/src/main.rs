@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
 use weir::config::{Config, ConfigError};
 use weir::node::Node;
-use weir::{budgets, config, journal, sample, stat};
+use weir::{campaigns, config, journal, market, profiles, sample, stat, why};
 
 /// A real-time spend gate: may I spend this, now?
 #[derive(Parser)]
@@ -38,16 +38,29 @@ enum Command {
     #[command(
         after_help = "Example: weir hammer --target 127.0.0.1:7700 --duration 10s --connections 8 --depth 8 --batch 10"
     )]
-    Hammer(hammer::Args),
+    Hammer(Box<hammer::Args>),
     /// Show the live counters of a running node.
     #[command(after_help = "Example: weir stat --json --budget 1")]
     Stat(StatArgs),
+    /// Say why a campaign does not bid: counted by a running node, or one request explained.
+    #[command(
+        after_help = "Examples:\n  weir why 17                  counters of a running node\n  weir why --request r.json    who would bid on one request, and what stops the others\n  weir why 17 --request r.json every step of one campaign"
+    )]
+    Why(WhyArgs),
+    /// Load users' segments into the profiles of a stopped node.
+    #[command(
+        after_help = "Example: weir profiles users.csv --data weir-data\n\nLines are user,segment[,segment...]; #HEX in place of a user is a profile's key. A running node takes single changes\nat POST /profiles of its admin door."
+    )]
+    Profiles(ProfilesArgs),
     /// Look into the journal of a node, prove it, export it, repair it.
     #[command(after_help = "Example: weir journal verify --data weir-data")]
     Journal(journal::Args),
     /// Print made-up budgets, to try a node with.
     #[command(after_help = "Example: weir sample-budgets --count 1000 > budgets.jsonl")]
     SampleBudgets(SampleArgs),
+    /// Print made-up campaigns, to try a node with.
+    #[command(after_help = "Example: weir sample-campaigns --count 50000 --seed 1 > budgets.jsonl")]
+    SampleCampaigns(SampleArgs),
 }
 
 #[derive(Args)]
@@ -60,6 +73,9 @@ struct RunArgs {
     /// Address of the batch door; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT")]
     batch: Option<SocketAddr>,
+    /// Address of the OpenRTB door; port 0 picks a free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    openrtb: Option<SocketAddr>,
     /// Address of the admin door; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<SocketAddr>,
@@ -104,11 +120,51 @@ struct StatArgs {
 }
 
 #[derive(Args)]
+struct WhyArgs {
+    /// The campaign.
+    #[arg(value_name = "CAMPAIGN", required_unless_present = "request")]
+    campaign: Option<u64>,
+    /// Explain this bid request (JSON) against the campaigns of the file, without a node.
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// With --request: a line for every campaign.
+    #[arg(long, requires = "request")]
+    all: bool,
+    #[command(flatten)]
+    files: Files,
+    /// The node's admin address; otherwise it is read from the data folder.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "request")]
+    target: Option<SocketAddr>,
+    /// The node's data folder.
+    #[arg(long, value_name = "DIR", default_value = "weir-data", conflicts_with = "request")]
+    data: PathBuf,
+    /// As one JSON object.
+    #[arg(long, conflicts_with = "request")]
+    json: bool,
+}
+
+#[derive(Args)]
+struct ProfilesArgs {
+    /// The file: user,segment[,segment...] a line.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Add to the segments that users have, instead of replacing them.
+    #[arg(long)]
+    add: bool,
+    /// The node's data folder.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The configuration; without one, every key has its default.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct SampleArgs {
     /// How many.
     #[arg(long, default_value_t = 1000)]
     count: u64,
-    /// The same seed gives the same budgets.
+    /// The same seed gives the same lines.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -120,11 +176,18 @@ fn main() -> ExitCode {
         Command::Check(args) => check(&args),
         Command::Hammer(args) => hammer(&args),
         Command::Stat(args) => show_stat(&args),
+        Command::Why(args) => why(&args),
+        Command::Profiles(args) => load_profiles(&args),
         Command::Journal(args) => {
             journal::main(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }
         Command::SampleBudgets(args) => {
             sample::write(args.count, args.seed, &mut io::stdout().lock())
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(|error| error.to_string())
+        }
+        Command::SampleCampaigns(args) => {
+            campaigns::sample::write(args.count, args.seed, &mut io::stdout().lock())
                 .map(|()| ExitCode::SUCCESS)
                 .map_err(|error| error.to_string())
         }
@@ -156,6 +219,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
         config.node.data_dir.clone_from(data);
     }
     config.batch.listen = args.batch.unwrap_or(config.batch.listen);
+    config.openrtb.listen = args.openrtb.unwrap_or(config.openrtb.listen);
     config.admin.listen = args.admin.unwrap_or(config.admin.listen);
     config.transport.kind = args.transport.unwrap_or(config.transport.kind);
     config.check_doors().map_err(|errors| lines(&errors))?;
@@ -168,6 +232,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     let signals = Signals::catch()?;
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     say(&format!("batch {}", node.batch_address()));
+    say(&format!("openrtb {}", node.openrtb_address()));
     say(&format!("admin http://{}/", node.admin_address()));
     say("ready");
     while !signals.stop.load(Ordering::Acquire) && !node.is_broken() {
@@ -232,19 +297,24 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     }
     let file = args.files.budgets.as_ref().unwrap_or(&config.budgets.file);
     // The default file may be missing; one that was named may not.
-    let budgets = match file.exists() || args.files.budgets.is_some() {
-        true => budgets::read(file),
-        false => Ok(Vec::new()),
+    let read = match file.exists() || args.files.budgets.is_some() {
+        true => market::read(file, config.openrtb.currency, now())
+            .map(|(budgets, market)| (budgets.len(), market.len())),
+        false => Ok((0, 0)),
     };
-    errors.extend(budgets.as_ref().err().into_iter().flatten().map(ToString::to_string));
-    match (errors.is_empty(), budgets) {
-        (true, Ok(budgets)) => {
+    errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
+    match (errors.is_empty(), read) {
+        (true, Ok((budgets, bidding))) => {
             // On standard error, so that what --print says can become a file.
-            eprintln!("the configuration and {} budgets are sound", budgets.len());
+            eprintln!("the configuration and {budgets} budgets are sound; {bidding} of them bid");
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),
     }
+}
+
+fn now() -> money::Instant {
+    money::Instant::from_ms(probe::NodeClock::new().now_ms())
 }
 
 fn hammer(args: &hammer::Args) -> Result<ExitCode, String> {
@@ -262,5 +332,41 @@ fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
         if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, &mut out) };
     // A reader that went away (`| head`) is no failure.
     let _ = written;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn why(args: &WhyArgs) -> Result<ExitCode, String> {
+    let mut out = io::stdout().lock();
+    if let Some(request) = &args.request {
+        let config = load(&args.files)?;
+        let question = why::Question {
+            campaigns: &config.budgets.file,
+            request,
+            campaign: args.campaign,
+            all: args.all,
+        };
+        why::explain(&question, &config, now(), &mut out).map_err(|error| error.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let address = args.target.map_or_else(|| stat::address_of(&args.data), Ok);
+    let path = format!("/why?campaign={}", args.campaign.unwrap_or(0));
+    let answer =
+        address.and_then(|address| stat::get(address, &path)).map_err(|error| error.to_string())?;
+    // A reader that went away (`| head`) is no failure.
+    let _ = match args.json {
+        true => writeln!(out, "{answer}"),
+        false => why::print_counts(&answer, &mut out),
+    };
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load_profiles(args: &ProfilesArgs) -> Result<ExitCode, String> {
+    let files = Files { config: args.config.clone(), budgets: None };
+    let mut config = load(&files)?;
+    if let Some(data) = &args.data {
+        config.node.data_dir.clone_from(data);
+    }
+    let summary = profiles::load(&config, &args.file, args.add, &mut io::stderr())?;
+    let _ = profiles::print(&summary, &mut io::stdout().lock());
     Ok(ExitCode::SUCCESS)
 }

@@ -9,17 +9,22 @@ use crate::HammerError;
 pub const CONNECTIONS_MAX: u32 = 65_536;
 /// Frames in flight a connection in closed loop.
 pub const DEPTH_MAX: u32 = 65_536;
+/// Connections for notices.
+pub const NOTICE_CONNECTIONS_MAX: u32 = 4_096;
+/// Distinct bodies a run may hold in memory.
+pub const BODIES_MAX: i64 = 1_000_000;
 /// Asks in a frame that the schema's group header can count.
 pub const BATCH_MAX: u16 = u16::MAX;
 /// The largest amount an ask may name here, in micros: what a balance can hold a million times.
 pub const AMOUNT_MICROS_MAX: i64 = 1_000_000_000_000;
 
-/// Load a node's batch door and audit its books.
+/// Load a node's batch door, or its OpenRTB door as an exchange would, and audit its books.
 ///
-/// Example: weir hammer --target 127.0.0.1:7700 --duration 10s --connections 8 --depth 8 --batch 10
+/// Examples: weir hammer --target 127.0.0.1:7700 --duration 10s --connections 8 --depth 8 --batch 10;
+/// weir hammer --openrtb --target 127.0.0.1:7701 --books 127.0.0.1:7700 --rate 50000
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// The node's batch door, HOST:PORT.
+    /// The node's batch door (with --openrtb: its OpenRTB door), HOST:PORT.
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "generate_openrtb")]
     pub target: Option<String>,
     /// How long asks are sent (500ms, 10s, 2m, 1h); draining and the last audit come on top.
@@ -28,13 +33,13 @@ pub struct Args {
     /// Connections to the door.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
-    /// Closed loop: frames in flight a connection.
+    /// Closed loop: frames (with --openrtb: requests) in flight a connection.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     pub depth: u32,
     /// Asks a frame.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub batch: u16,
-    /// Open loop: decisions a second, on a schedule that does not wait for slow answers.
+    /// Open loop: decisions (with --openrtb: requests) a second, on a schedule that does not wait for slow answers.
     #[arg(long, value_name = "PER_S", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub rate: Option<u64>,
     /// Use the budgets 1..=N; without it the node is asked which budgets it has.
@@ -58,7 +63,8 @@ pub struct Args {
     /// Share of the wins that are confirmed at once, before they are settled.
     #[arg(long, default_value_t = 0.5, value_parser = parse_share, value_name = "SHARE")]
     pub confirm: f64,
-    /// From the grant to the settle (and to the loss notice).
+    /// From the grant to the settle (and to the loss notice). With --openrtb this stands for the minute from auction to
+    /// billing on a web page; app banners take 5 of them, native 10, video and interstitials 30.
     #[arg(long, default_value = "20ms", value_parser = parse_duration)]
     pub settle_delay: Duration,
     /// The lowest price a win settles at, as a share of its hold; drawn from there to the whole hold.
@@ -103,9 +109,36 @@ pub struct Args {
     /// Longest wait for a connection and for an answer of the books.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
-    /// Ask what the OpenRTB requests in FILE (one a line) would ask.
+    /// Ask what the OpenRTB requests in FILE (one a line) would ask, over the batch door.
     #[arg(long, value_name = "FILE")]
-    pub openrtb: Option<PathBuf>,
+    pub asks_from: Option<PathBuf>,
+    /// Play an exchange: --target is an OpenRTB door, and requests, wins and billing notices travel over HTTP.
+    #[arg(long, conflicts_with_all = ["asks_from", "batch", "amount", "skew", "budgets", "users", "over", "confirm",
+          "price_share", "remember", "floor_default"])]
+    pub openrtb: bool,
+    /// Exchange: the batch door of the same node, where its books are audited; without it nothing is audited.
+    #[arg(long, value_name = "HOST:PORT", requires = "openrtb")]
+    pub books: Option<String>,
+    /// Exchange: send the bodies in FILE (one a line) instead of made-up ones.
+    #[arg(long, value_name = "FILE", requires = "openrtb")]
+    pub requests: Option<PathBuf>,
+    /// Exchange: distinct made-up bodies, sent in turn.
+    #[arg(long, default_value_t = 20_000, value_name = "N", requires = "openrtb",
+          value_parser = clap::value_parser!(u32).range(1..=BODIES_MAX))]
+    pub bodies: u32,
+    /// Exchange: share of the bodies sent compressed.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE", requires = "openrtb")]
+    pub gzip: f64,
+    /// Exchange: share of the billing notices whose price macro was not expanded.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE", requires = "openrtb")]
+    pub bad_macro: f64,
+    /// Exchange: share of the billing notices with a price that nobody can mean.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE", requires = "openrtb")]
+    pub absurd: f64,
+    /// Exchange: connections that carry notices, one in flight each.
+    #[arg(long, default_value_t = 8, value_name = "N", requires = "openrtb",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(NOTICE_CONNECTIONS_MAX)))]
+    pub notice_connections: u32,
     /// Price of one impression, in micros, where an OpenRTB request names no floor.
     #[arg(long, default_value_t = 1_000, value_name = "MICROS",
           value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MICROS_MAX))]
@@ -156,6 +189,20 @@ impl Args {
                 "threads",
                 format!("{} threads for {} connections", self.threads, self.connections),
                 "at least one connection a thread",
+            );
+        }
+        if self.openrtb && self.threads > 1 {
+            return usage(
+                "threads",
+                format!("{} threads", self.threads),
+                "one: an exchange is played by one thread (start several hammers for more)",
+            );
+        }
+        if self.bad_macro + self.absurd > 1.0 {
+            return usage(
+                "absurd",
+                format!("--bad-macro {} and --absurd {} together", self.bad_macro, self.absurd),
+                "at most 1: a notice is one or the other",
             );
         }
         if self.over + self.late > 1.0 {
@@ -280,6 +327,23 @@ mod tests {
         assert_eq!(too_many.check().unwrap_err().exit_code(), 2);
         let debts = parse("hammer --target x:1 --over 0.6 --late 0.6").unwrap();
         assert!(debts.check().is_err());
+    }
+
+    #[test]
+    fn an_exchange_takes_its_own_flags_and_no_others() {
+        let line = "hammer --openrtb --target x:1 --books x:2 --gzip 0.5 --bad-macro 0.1 --absurd 0.1 \
+                    --notice-connections 2 --rate 5 --requests f.jsonl";
+        let args = parse(line).unwrap();
+        args.check().unwrap();
+        assert!(args.openrtb && args.bodies == 20_000);
+        for wrong in ["--batch 3", "--asks-from f", "--over 0.1", "--remember"] {
+            assert!(parse(&format!("hammer --openrtb --target x:1 {wrong}")).is_err(), "{wrong}");
+        }
+        assert!(parse("hammer --target x:1 --gzip 0.5").is_err_and(|e| e.contains("--openrtb")));
+        for wrong in ["--threads 2", "--bad-macro 0.6 --absurd 0.6"] {
+            let args = parse(&format!("hammer --openrtb --target x:1 {wrong}")).unwrap();
+            assert_eq!(args.check().unwrap_err().exit_code(), 2, "{wrong}");
+        }
     }
 
     #[test]

@@ -66,10 +66,20 @@ struct Watch {
     listed: u64,
 }
 
+/// What an acknowledgement tells about the line of the books it went to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lines {
+    /// Settled, over or late: each line is compared by itself.
+    Told,
+    /// Only that it was booked: all acknowledgements count as settled here, and the sum of the lines is compared.
+    Untold,
+}
+
 /// What the audit knows and found.
 #[derive(Debug)]
 pub(crate) struct Auditor {
     exclusive: bool,
+    lines: Lines,
     hold_ns: u64,
     indexes: HashMap<u64, usize>,
     watches: Vec<Watch>,
@@ -107,6 +117,7 @@ impl Auditor {
         let indexes = ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
         let mut auditor = Self {
             exclusive,
+            lines: Lines::Told,
             hold_ns,
             indexes,
             watches: Vec::with_capacity(base.len()),
@@ -122,6 +133,12 @@ impl Auditor {
             auditor.watch(guess, row);
         }
         auditor
+    }
+
+    /// The same where acknowledgements do not tell their line, and promises (rule 5) are not known.
+    #[must_use]
+    pub(crate) fn untold(base: &[Row], ids: &[u64], exclusive: bool) -> Self {
+        Self { lines: Lines::Untold, ..Self::new(base, ids, 0, exclusive) }
     }
 
     /// Compares the books with the counters read before (`low`) and after (`high`) they were asked for.
@@ -250,14 +267,21 @@ impl Auditor {
     fn check_sums(&mut self, place: usize, row: &Row, low: &Sums, high: &Sums, last: bool) {
         let watch = &mut self.watches[place];
         let since = |now: i64, base: i64| i128::from(now) - i128::from(base);
-        let booked = [
-            ("settled", since(row.settled, watch.base.settled), low.settled),
-            ("over_settled", since(row.over, watch.base.over), low.over),
-            ("late", since(row.late, watch.base.late), low.late),
+        let moved = [
+            since(row.settled, watch.base.settled),
+            since(row.over, watch.base.over),
+            since(row.late, watch.base.late),
         ];
+        let told = [
+            ("settled", moved[0], low.settled),
+            ("over_settled", moved[1], low.over),
+            ("late", moved[2], low.late),
+        ];
+        let untold = [("settled, over and late", moved.iter().sum(), low.settled)];
+        let booked = if self.lines == Lines::Told { &told[..] } else { &untold[..] };
         let in_flight = (i128::from(high.sent) - i128::from(low.answered)).max(0);
         let mut found = Vec::new();
-        for (line, moved, acknowledged) in booked {
+        for &(line, moved, acknowledged) in booked {
             let acknowledged = i128::from(acknowledged);
             if moved < acknowledged {
                 watch.missing = true;
@@ -288,7 +312,7 @@ impl Auditor {
             }
         }
         if self.exclusive {
-            let debts = booked[1].1 + booked[2].1;
+            let debts = moved[1] + moved[2];
             let foreign = (debts - i128::from(low.debts_own) - in_flight).max(0);
             let excess = row.committed() + foreign - watch.allowed;
             watch.over_max = watch.over_max.max(excess);
@@ -369,6 +393,23 @@ mod tests {
         let auditor = audit(row(300, 100), acknowledged(300), acknowledged(300));
         assert!(auditor.findings.is_empty(), "{:?}", auditor.findings);
         assert_eq!((auditor.over_micros(), auditor.unexplained_budgets()), (0, 0));
+    }
+
+    #[test]
+    fn where_the_line_is_untold_the_sum_is_compared() {
+        let audit = |row_now: Row, sums: Sums| {
+            let mut auditor = Auditor::untold(&[row(0, 0)], &[1], true);
+            auditor.check(&[row_now], &reading(sums, 0), &reading(sums, 0), 0, true);
+            auditor
+        };
+        let some_late = Row { late: 50, free: 700, ..row(250, 0) };
+        assert_eq!(audit(some_late, acknowledged(300)).findings, Vec::<String>::new());
+        assert_eq!(audit(some_late, acknowledged(301)).missing_budgets(), 1);
+        assert_eq!(audit(some_late, acknowledged(299)).unexplained_budgets(), 1);
+        let in_debt = Row { late: 50, free: -50, ..row(1_000, 0) };
+        assert_eq!(audit(in_debt, acknowledged(1_050)).over_micros(), 50);
+        let on_purpose = Sums { debts_own: 50, ..acknowledged(1_050) };
+        assert_eq!(audit(in_debt, on_purpose).over_micros(), 0);
     }
 
     #[test]

@@ -271,7 +271,11 @@ fn timed_out(e: std::io::Error) -> std::io::Error {
     }
 }
 
-fn dial(caller: Caller<'_>) -> Result<TcpStream, HammerError> {
+/// Opens a connection, with the caller's patience for its answers.
+///
+/// # Errors
+/// The name has no address, or nothing accepts there.
+pub(crate) fn dial(caller: Caller<'_>) -> Result<TcpStream, HammerError> {
     let unreachable =
         |source| HammerError::Unreachable { target: caller.target.to_owned(), source };
     let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");

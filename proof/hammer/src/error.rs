@@ -18,7 +18,7 @@ pub enum HammerError {
     },
     /// The target's name does not resolve, or nothing accepts there.
     #[error(
-        "cannot connect to {target}: {source}; is the node running, and is this its batch door?"
+        "cannot connect to {target}: {source}; is the node running, and is this the right door?"
     )]
     Unreachable {
         /// HOST:PORT as given.

@@ -5,7 +5,7 @@
 //! it compares the two with each other and with the limits. See `docs/hammer.md`.
 //!
 //! Where to look: `engine` is the sending thread and its hot loop, `resolve` its settling half, `audit` the rules,
-//! `run` the order of things.
+//! `run` the order of things. [`run_exchange`] plays an exchange against the OpenRTB door instead; it lives in `exchange`.
 
 #![forbid(unsafe_code)]
 
@@ -15,8 +15,10 @@ mod audit;
 mod conn;
 mod control;
 mod cpu;
+mod desk;
 mod engine;
 mod error;
+mod exchange;
 mod latency;
 mod notices;
 pub mod openrtb;
@@ -32,9 +34,13 @@ mod tally;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
-pub use args::{AMOUNT_MICROS_MAX, AmountRange, Args, BATCH_MAX, CONNECTIONS_MAX, DEPTH_MAX};
+pub use args::{
+    AMOUNT_MICROS_MAX, AmountRange, Args, BATCH_MAX, BODIES_MAX, CONNECTIONS_MAX, DEPTH_MAX,
+    NOTICE_CONNECTIONS_MAX,
+};
 pub use engine::NoticeCounts;
 pub use error::HammerError;
+pub use exchange::{BodiesReport, ExchangeReport, KindCounts, run_exchange};
 pub use latency::Quantiles;
 pub use report::{OpenRtbReport, Report, ScheduleReport};
 pub use run::run;
@@ -51,12 +57,21 @@ pub fn main(args: &Args, stop: &AtomicBool, out: &mut dyn Write) -> io::Result<u
         }
         return Ok(0);
     }
+    if args.openrtb {
+        return match run_exchange(args, stop) {
+            Ok(report) if args.json => report.print_json(out).map(|()| report.exit_code()),
+            Ok(report) => report.print_table(out).map(|()| report.exit_code()),
+            Err(e) => complain(&e),
+        };
+    }
     match run(args, stop) {
         Ok(report) if args.json => report.print_json(out).map(|()| report.exit_code()),
         Ok(report) => report.print_table(out).map(|()| report.exit_code()),
-        Err(e) => {
-            writeln!(io::stderr(), "weir hammer: {e}")?;
-            Ok(e.exit_code())
-        }
+        Err(e) => complain(&e),
     }
+}
+
+fn complain(e: &HammerError) -> io::Result<u8> {
+    writeln!(io::stderr(), "weir hammer: {e}")?;
+    Ok(e.exit_code())
 }

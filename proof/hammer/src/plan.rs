@@ -99,6 +99,6 @@ impl Plan {
 }
 
 /// A duration of at most a year, in ns.
-fn ns(duration: std::time::Duration) -> u64 {
+pub(crate) fn ns(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
 }

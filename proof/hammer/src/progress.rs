@@ -11,9 +11,6 @@ use crate::latency::Quantiles;
 use crate::report::{by_count, grouped, percent};
 use crate::tally::Tally;
 
-/// Lines of the live block.
-const BLOCK_LINES: usize = 5;
-
 /// Sums over the threads at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Moment {
@@ -62,13 +59,40 @@ impl Moment {
     }
 }
 
-/// The progress display.
+/// The progress display of a batch run.
 #[derive(Debug)]
 pub(crate) struct Progress {
+    screen: Screen,
+    last: Moment,
+}
+
+impl Progress {
+    /// As the flags say.
+    #[must_use]
+    pub(crate) fn new(args: &Args) -> Self {
+        Self { screen: Screen::new(args), last: Moment::default() }
+    }
+
+    /// Shows a moment.
+    pub(crate) fn show(&mut self, now: Moment, latency: &Quantiles, books: &Books) {
+        let last = &self.last;
+        self.screen.show(|| line(last, &now, latency, books), || block(last, &now, latency, books));
+        self.last = now;
+    }
+
+    /// Ends the line, so that what follows begins on its own.
+    pub(crate) fn end(&self) {
+        self.screen.end();
+    }
+}
+
+/// Where progress is drawn: standard error, as nothing, as a line or as a block that is drawn over.
+#[derive(Debug)]
+pub(crate) struct Screen {
     style: Style,
     terminal: bool,
-    drawn: bool,
-    last: Moment,
+    /// Lines of the last block, 0 before the first.
+    drawn: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +102,7 @@ enum Style {
     Block,
 }
 
-impl Progress {
+impl Screen {
     /// As the flags say.
     #[must_use]
     pub(crate) fn new(args: &Args) -> Self {
@@ -87,35 +111,30 @@ impl Progress {
             (_, true) => Style::Block,
             _ => Style::Line,
         };
-        let terminal = std::io::stderr().is_terminal();
-        Self { style, terminal, drawn: false, last: Moment::default() }
+        Self { style, terminal: std::io::stderr().is_terminal(), drawn: 0 }
     }
 
-    /// Shows a moment. A broken standard error is no reason to stop a run.
-    pub(crate) fn show(&mut self, now: Moment, latency: &Quantiles, books: &Books) {
+    /// Shows the line or the block. A broken standard error is no reason to stop a run.
+    pub(crate) fn show(&mut self, line: impl FnOnce() -> String, block: impl FnOnce() -> String) {
         let text = match self.style {
             Style::None => return,
-            Style::Line => line(&self.last, &now, latency, books),
-            Style::Block => block(&self.last, &now, latency, books),
+            Style::Line => line(),
+            Style::Block => block(),
         };
         let mut err = std::io::stderr().lock();
         let _ = match (self.terminal, self.style) {
             (true, Style::Line) => write!(err, "\r{text}\x1b[K"),
-            (true, _) => {
-                let up = if self.drawn { BLOCK_LINES } else { 0 };
-                redraw(&mut err, up, &text)
-            }
+            (true, _) => redraw(&mut err, self.drawn, &text),
             (_, Style::Block) => write!(err, "{text}"),
             _ => writeln!(err, "{text}"),
         };
         let _ = err.flush();
-        self.drawn = true;
-        self.last = now;
+        self.drawn = text.lines().count();
     }
 
     /// Ends the line, so that what follows begins on its own.
     pub(crate) fn end(&self) {
-        if self.terminal && self.drawn && self.style == Style::Line {
+        if self.terminal && self.drawn > 0 && self.style == Style::Line {
             let _ = writeln!(std::io::stderr().lock());
         }
     }
@@ -170,10 +189,15 @@ fn line(last: &Moment, now: &Moment, latency: &Quantiles, books: &Books) -> Stri
     )
 }
 
+/// Micros as whole units with six decimals.
+pub(crate) fn money(micros: i128) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let micros = micros.unsigned_abs();
+    format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
 fn block(last: &Moment, now: &Moment, latency: &Quantiles, books: &Books) -> String {
-    let money =
-        |micros: i128| format!("{}.{:06}", micros / 1_000_000, (micros % 1_000_000).unsigned_abs());
-    let lines: [String; BLOCK_LINES] = [
+    let lines = [
         format!(
             "{:6.1} s   {} decisions/s   ({} so far)",
             now.at_s,
@@ -218,11 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn the_block_has_as_many_lines_as_it_goes_up() {
+    fn the_block_shows_money_in_whole_units() {
         let (last, now) = moments();
         let books = Books { spent: 1_500_000, held: 2, over: 0 };
         let text = block(&last, &now, &Quantiles::default(), &books);
-        assert_eq!(text.lines().count(), BLOCK_LINES);
+        assert_eq!(text.lines().count(), 5);
         assert!(text.contains("1.500000") && text.contains("0.000002"), "{text}");
+        assert_eq!(money(-1_500_000), "-1.500000");
     }
 }

@@ -86,7 +86,7 @@ pub struct Report {
     pub errors: Vec<String>,
     /// What a reader of the figures should know.
     pub notes: Vec<String>,
-    /// With `--openrtb`: what the file held.
+    /// With `--asks-from`: what the file held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openrtb: Option<OpenRtbReport>,
 }
@@ -255,7 +255,8 @@ impl Report {
     }
 }
 
-fn quantiles(out: &mut dyn Write, name: &str, q: &Quantiles) -> io::Result<()> {
+/// A row of quantiles.
+pub(crate) fn quantiles(out: &mut dyn Write, name: &str, q: &Quantiles) -> io::Result<()> {
     writeln!(
         out,
         "{name:<22}p50 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}",

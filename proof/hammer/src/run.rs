@@ -10,20 +10,21 @@ use wire::Reason;
 use crate::HammerError;
 use crate::args::Args;
 use crate::asks::{AskTable, Draw, Shares};
-use crate::audit::{Auditor, Reading, Row};
+use crate::audit::{Auditor, Row};
 use crate::control::{Caller, Control, Totals, Welcome};
+use crate::desk::Desk;
 use crate::engine::{Engine, NoticeCounts, Outcome};
 use crate::latency::{Quantiles, histogram};
 use crate::openrtb;
 use crate::plan::Plan;
-use crate::progress::{Books, Moment, Progress};
+use crate::progress::{Moment, Progress};
 use crate::report::{OpenRtbReport, Report, ScheduleReport};
 use crate::tally::{Tally, snapshot};
 
 /// Between two looks at the threads.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Between two lines of progress.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How long the node's totals may take to agree after the last answer.
 const TOTALS_SETTLE: Duration = Duration::from_secs(2);
 
@@ -54,19 +55,11 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
     let auditor = Auditor::new(&base, &ids, plan.hold_sure_ns, args.exclusive);
     let start = Instant::now();
     let supervisor = Supervisor {
-        args,
-        control,
-        control_lost: false,
-        latency_ns_before: 0,
-        auditor,
+        desk: Desk::new(caller(args, 0)?, control, auditor, &base, &tallies, ids.len(), start),
         tallies: &tallies,
-        budgets: ids.len(),
         start,
         latency: histogram(),
         progress: Progress::new(args),
-        base_spent: spent(&base),
-        books: Books::default(),
-        faults: Vec::new(),
         totals_before: totals,
         totals_loaded: None,
     };
@@ -80,7 +73,7 @@ fn caller(args: &Args, client_id: u64) -> Result<Caller<'_>, HammerError> {
 }
 
 /// Pinning must not fail in silence: the figures would be those of another arrangement.
-fn check_cores(args: &Args) -> Result<(), HammerError> {
+pub(crate) fn check_cores(args: &Args) -> Result<(), HammerError> {
     let Some(first) = args.core else { return Ok(()) };
     let ids: Vec<usize> =
         core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
@@ -132,7 +125,7 @@ fn table(
         over: args.over,
         late: args.late,
     };
-    let Some(path) = &args.openrtb else {
+    let Some(path) = &args.asks_from else {
         let (skew, amount, users, seed) = (args.skew, args.amount, args.users, args.seed);
         let draw = Draw { budgets: ids.len(), skew, amount, users, seed };
         return Ok((AskTable::synthetic(&draw, &shares, args.batch), None));
@@ -212,24 +205,13 @@ fn load(
 
 /// The main thread's part of a run.
 struct Supervisor<'a> {
-    args: &'a Args,
-    control: Control,
-    /// Slowest answer of the interval before this one, in ns.
-    latency_ns_before: u64,
-    /// The control connection broke and could not be opened again: said once.
-    control_lost: bool,
-    auditor: Auditor,
+    desk: Desk<'a>,
     tallies: &'a [Tally],
-    budgets: usize,
     start: Instant,
     latency: Histogram<u64>,
     progress: Progress,
-    base_spent: i128,
-    books: Books,
-    /// Reasons why the audit cannot be believed, or found something beyond the books.
-    faults: Vec<String>,
     totals_before: Totals,
-    totals_loaded: Option<(Totals, u64)>,
+    totals_loaded: Option<Totals>,
 }
 
 /// What the supervisor leaves behind.
@@ -252,7 +234,7 @@ impl Supervisor<'_> {
                 self.read_loaded_totals();
             }
             if !args.audit_every.is_zero() && elapsed >= audit_at {
-                self.audit(false);
+                self.desk.audit(false);
                 // On the grid, so that progress shows the books of its own second; what was missed is not made up.
                 while audit_at <= elapsed {
                     audit_at += args.audit_every;
@@ -265,92 +247,34 @@ impl Supervisor<'_> {
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn reading(&self) -> Reading {
-        let begin_ns = self.now_ns();
-        let sums = snapshot(self.tallies, self.budgets);
-        Reading { sums, begin_ns, end_ns: self.now_ns() }
-    }
-
-    /// The node's books. A control connection that broke is opened once more: the node may only have closed this one.
-    fn books(&mut self) -> Option<Vec<Row>> {
-        let first = match self.control.books() {
-            Ok(rows) => return Some(rows),
-            Err(e) => e,
-        };
-        let again = caller(self.args, 0).and_then(Control::connect);
-        let rows = again.and_then(|control| {
-            self.control = control;
-            self.control.books()
-        });
-        if rows.is_err() && !self.control_lost {
-            self.control_lost = true;
-            self.fault(format!("the books could not be read: {first}"));
-        }
-        rows.ok()
-    }
-
-    fn audit(&mut self, last: bool) {
-        let low = self.reading();
-        let Some(rows) = self.books() else { return };
-        let high = self.reading();
-        let slowest = |tally: &Tally| tally.latency_ns_max.swap(0, Ordering::AcqRel);
-        let latest_ns = self.tallies.iter().map(slowest).max().unwrap_or(0);
-        // Grants since the last reading were answered in this interval or at the end of the one before.
-        let latency_ns_max =
-            latest_ns.max(std::mem::replace(&mut self.latency_ns_before, latest_ns));
-        self.auditor.check(&rows, &low, &high, latency_ns_max, last);
-        self.books = Books {
-            spent: spent(&rows) - self.base_spent,
-            held: rows.iter().map(|row| i128::from(row.held)).sum(),
-            over: self.auditor.over_micros(),
-        };
-    }
-
     fn show(&mut self) {
         let mut interval = histogram();
         for tally in self.tallies {
             let _ = interval.add(tally.latency.collect(&mut self.latency));
         }
         let moment = Moment::read(self.tallies, self.start.elapsed().as_secs_f64());
-        self.progress.show(moment, &Quantiles::of(&interval), &self.books);
+        self.progress.show(moment, &Quantiles::of(&interval), &self.desk.books);
     }
 
     /// The node's CPU time while the load ran, without the drain.
     fn read_loaded_totals(&mut self) {
-        match self.control.totals() {
-            Ok(totals) => self.totals_loaded = Some((totals, totals.decisions)),
-            Err(e) => {
-                if !self.control_lost {
-                    self.fault(format!("the totals could not be read: {e}"));
-                }
-                self.totals_loaded = Some((self.totals_before, 0));
-            }
-        }
-    }
-
-    fn fault(&mut self, text: String) {
-        if self.faults.len() < 10 && !self.faults.contains(&text) {
-            self.faults.push(text);
-        }
+        let totals = self.desk.totals();
+        self.totals_loaded = Some(totals.unwrap_or(self.totals_before));
     }
 
     fn finish(mut self, outcomes: &[Outcome], exclusive: bool) -> Done {
-        self.audit(true);
+        self.desk.audit(true);
         if exclusive {
             self.check_totals(outcomes);
         }
         self.show();
         self.progress.end();
         let before = self.totals_before;
-        let server_ns_per_request = self.totals_loaded.and_then(|(totals, _)| {
+        let server_ns_per_request = self.totals_loaded.and_then(|totals| {
             let cpu_ns = totals.worker_cpu_ns.checked_sub(before.worker_cpu_ns)?;
             per(cpu_ns, totals.decisions.checked_sub(before.decisions)?)
         });
-        let Self { auditor, latency, faults, .. } = self;
+        let Self { desk: Desk { auditor, faults, .. }, latency, .. } = self;
         Done { auditor, latency, faults, server_ns_per_request }
     }
 
@@ -364,11 +288,8 @@ impl Supervisor<'_> {
             [("decisions", moment.decisions), ("granted", moment.granted), ("repeats", flagged)];
         let until = Instant::now() + TOTALS_SETTLE;
         loop {
-            let (before, totals) = match self.control.totals() {
-                Ok(totals) => (self.totals_before, totals),
-                Err(_) if self.control_lost => return,
-                Err(e) => return self.fault(format!("the totals could not be read: {e}")),
-            };
+            let Some(totals) = self.desk.totals() else { return };
+            let before = self.totals_before;
             let theirs = [
                 totals.decisions.wrapping_sub(before.decisions),
                 totals.granted.wrapping_sub(before.granted),
@@ -383,7 +304,7 @@ impl Supervisor<'_> {
             if Instant::now() >= until {
                 for ((name, own), their) in ours.into_iter().zip(theirs) {
                     if !agrees(own, their) {
-                        self.fault(format!(
+                        self.desk.fault(format!(
                             "the node's totals moved by {their} {name}, we saw {own}"
                         ));
                     }
@@ -395,12 +316,8 @@ impl Supervisor<'_> {
     }
 }
 
-fn spent(rows: &[Row]) -> i128 {
-    rows.iter().map(|r| i128::from(r.settled) + i128::from(r.over) + i128::from(r.late)).sum()
-}
-
 /// `ns / count`; `None` where nothing was counted or measured.
-fn per(ns: u64, count: u64) -> Option<f64> {
+pub(crate) fn per(ns: u64, count: u64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
     (count > 0 && ns > 0).then(|| (ns as f64 * 10.0 / count as f64).round() / 10.0)
 }

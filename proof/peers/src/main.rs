@@ -22,7 +22,9 @@ mod figures;
 mod histograms;
 mod journal;
 mod node;
+mod openrtb;
 mod postgres;
+mod profiles;
 mod redis;
 mod rings;
 mod rounds;
@@ -32,6 +34,9 @@ mod table;
 mod weir_peer;
 
 use std::process::ExitCode;
+
+// Modules of the node that `openrtb::bidder` includes look for these here.
+use weir::{campaigns, config, market};
 
 /// How much a benchmark does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ const BENCHMARKS: &[Benchmark] = &[
     ("dispatch", dispatch::run),
     ("decide", decide::run),
     ("node", node::run),
+    ("openrtb", openrtb::run),
+    ("profiles", profiles::run),
     ("journal", journal::run),
     ("sync_methods", sync_methods::run),
     ("redis", redis::run),

@@ -170,7 +170,16 @@ impl Bench {
         std::fs::write(&budgets, budgets_text()).map_err(|e| e.to_string())?;
         let task_run = if task_run == TaskRun::Defer { "defer" } else { "coop" };
         let mut child = Command::new(&self.weir)
-            .args(["run", "--batch", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--transport"])
+            .args([
+                "run",
+                "--batch",
+                "127.0.0.1:0",
+                "--openrtb",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--transport",
+            ])
             .arg(transport.to_string())
             .arg("--budgets")
             .arg(&budgets)

@@ -100,7 +100,8 @@ fn daemon(durability: &str, budgets: usize) -> Result<(Daemon, PathBuf), String>
     let file = folder.path().join("budgets.jsonl");
     std::fs::write(&file, budgets_text(budgets)).map_err(|e| e.to_string())?;
     let mut command = bound_to_us(&program, None);
-    command.args(["run", "--admin", "127.0.0.1:0", "--batch", &format!("127.0.0.1:{port}")]);
+    command.args(["run", "--admin", "127.0.0.1:0", "--openrtb", "127.0.0.1:0"]);
+    command.args(["--batch", &format!("127.0.0.1:{port}")]);
     command.arg("--budgets").arg(&file).arg("--data").arg(folder.path().join("data"));
     command.env("WEIR_JOURNAL__DURABILITY", durability);
     command.env("WEIR_LEDGER__HOLD_MS", HOLD_MS.to_string());

@@ -1,27 +1,33 @@
-//! The admin door: counters and balances over HTTP, for people (`/`) and tools (`/stat`, `/books`). Read only.
+//! The admin door: counters and balances over HTTP, for people (`/`) and tools (`/stat`, `/books`, `/why`), and updates
+//! of users' segments (`/profiles`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Sender as Commands;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use door_transport::{CloseReason, Handle};
+use gate_auction::Fates;
+use gate_profile::{Profiles, UpdateError};
 use serde_json::{Map, Value, json};
 use wire::Reason;
 
 use super::bank_thread::{Command, Report, ask};
 use super::books::BookLine;
+use super::openrtb::counts;
 use super::shared::WorkerCounters;
 use super::{StartError, spawn, system};
 use crate::config::Config;
 
+/// How long an answer of a worker is waited for.
+const WORKERS_WAIT: Duration = Duration::from_secs(5);
 /// Rows of `/books` in one answer.
 const BOOKS_MAX: usize = 1_000;
 
@@ -35,6 +41,8 @@ struct Shared {
     started: Instant,
     handles: Vec<Handle>,
     counters: Vec<Arc<WorkerCounters>>,
+    profiles: Profiles,
+    survey_every: u64,
     budgets: Mutex<BudgetsStatus>,
 }
 
@@ -52,12 +60,15 @@ impl Status {
         config: &Config,
         handles: &[Handle],
         counters: Vec<Arc<WorkerCounters>>,
+        profiles: Profiles,
     ) -> Status {
         Status(Arc::new(Shared {
             node: config.node.id,
             started: Instant::now(),
             handles: handles.to_vec(),
             counters,
+            profiles,
+            survey_every: config.openrtb.survey_every,
             budgets: Mutex::default(),
         }))
     }
@@ -188,9 +199,12 @@ fn routes(app: App) -> Router {
         .route("/", get(|| async { Html(include_str!("status.html")) }))
         .route("/stat", get(stat))
         .route("/books", get(books))
+        .route("/why", get(why))
+        .route("/profiles", post(update_profile))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async {
-            problem(StatusCode::NOT_FOUND, "there is /, /stat, /books and /healthz")
+            let known = "there is /, /stat, /books, /why, /profiles (POST) and /healthz";
+            problem(StatusCode::NOT_FOUND, known)
         })
         .with_state(app)
 }
@@ -236,7 +250,106 @@ async fn books(State(app): State<App>, Query(query): Query<BooksQuery>) -> Respo
     Json(json!({ "budgets": rows, "next": from.next().map(|line| line.id) })).into_response()
 }
 
+#[derive(serde::Deserialize)]
+struct WhyQuery {
+    campaign: u64,
+}
+
+/// Why a campaign did not bid, counted by all workers.
+async fn why(State(app): State<App>, Query(query): Query<WhyQuery>) -> Response {
+    let id = query.campaign;
+    let Some(fates) = app.ask_workers(id).await else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "the workers do not answer");
+    };
+    if fates.is_empty() {
+        let detail =
+            format!("there is no campaign {id} that bids; it may be a budget without a bid");
+        return problem(StatusCode::NOT_FOUND, &detail);
+    }
+    let mut answer = crate::why::fates_json(&fates);
+    answer["campaign"] = id.into();
+    answer["name"] = json!(app.status.budgets().names.get(&id));
+    answer["survey_every"] = app.status.0.survey_every.into();
+    Json(answer).into_response()
+}
+
+/// A change of a user's segments; names are what campaigns call them.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileUpdate {
+    user: String,
+    set: Option<Vec<String>>,
+    #[serde(default)]
+    add: Vec<String>,
+    #[serde(default)]
+    remove: Vec<String>,
+}
+
+async fn update_profile(State(app): State<App>, body: String) -> Response {
+    let update: ProfileUpdate = match serde_json::from_str(&body) {
+        Ok(update) => update,
+        Err(error) => {
+            let expected = r#"expected {"user":"id","set":["segment"]}, or "add" and "remove""#;
+            return problem(StatusCode::BAD_REQUEST, &format!("{error}; {expected}"));
+        }
+    };
+    let profiles = app.status.0.profiles.clone();
+    let done = tokio::task::spawn_blocking(move || update.apply(&profiles)).await;
+    match done {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(error)) => problem(StatusCode::CONFLICT, &error.to_string()),
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the profiles do not answer"),
+    }
+}
+
+impl ProfileUpdate {
+    fn apply(&self, profiles: &Profiles) -> Result<(), UpdateError> {
+        let user = gate_profile::user_key(&self.user);
+        let keys = |names: &[String]| -> Vec<u32> {
+            names.iter().map(|name| gate_profile::segment_key(name)).collect()
+        };
+        if let Some(names) = &self.set {
+            profiles.set_segments(user, &keys(names))?;
+        }
+        if !self.add.is_empty() {
+            profiles.add_segments(user, &keys(&self.add))?;
+        }
+        if !self.remove.is_empty() {
+            profiles.remove_segments(user, &keys(&self.remove))?;
+        }
+        Ok(())
+    }
+}
+
+/// How the profiles stand.
+fn profiles(figures: &gate_profile::Figures) -> Value {
+    json!({
+        "users": figures.users, "bytes": figures.bytes, "warm": figures.warm,
+        "reads": { "hot": figures.hot, "new": figures.new, "cold": figures.cold },
+        "evicted": figures.evicted, "refused": figures.refused,
+        "counts": {
+            "last": figures.last_seq, "written": figures.written, "folded": figures.folded,
+            "queued": figures.queued, "repeats": figures.repeats, "missed": figures.uncounted,
+        },
+        "holds_kept": figures.holds_kept, "holds_forgotten": figures.holds_forgotten,
+        "errors": { "log": figures.log_errors, "store": figures.store_errors },
+    })
+}
+
 impl App {
+    /// One answer a worker that knows the campaign; `None` if one of them does not answer.
+    async fn ask_workers(&self, campaign: u64) -> Option<Vec<Fates>> {
+        let (commands, workers) = (self.commands.clone(), self.status.0.counters.len());
+        let asked = tokio::task::spawn_blocking(move || {
+            let (reply, answers) = mpsc::channel();
+            commands.send(Command::Why { campaign, reply }).ok()?;
+            let answer = |_| answers.recv_timeout(WORKERS_WAIT).ok();
+            (0..workers).map(answer).collect::<Option<Vec<Option<Fates>>>>()
+        });
+        let fates = asked.await.ok().flatten()?;
+        Some(fates.into_iter().flatten().collect())
+    }
+
     /// The bank answers on a thread of its own; waiting for it must not stop this one.
     async fn ask_bank(&self, id: Option<u64>) -> Option<(Report, Vec<BookLine>)> {
         let commands = self.commands.clone();
@@ -269,12 +382,14 @@ impl App {
         let file = self.status.budgets();
         let uptime_ms =
             u64::try_from(self.status.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let openrtb = self.status.0.counters.iter().map(|counters| &counters.openrtb);
         let answer = json!({
             "node": self.status.0.node,
             "uptime_ms": uptime_ms,
             "workers": self.status.0.counters.len(),
             "journal": journal(&report.journal),
-            "doors": { "batch": door },
+            "doors": { "batch": door, "openrtb": counts::to_json(openrtb) },
+            "profiles": profiles(&self.status.0.profiles.figures()),
             "bank": {
                 "budgets": report.budgets, "snapshot": report.snapshot, "grants_open": report.grants,
                 "fills": bank.fills, "recalls": bank.recalls, "clock_back": bank.clock_back,

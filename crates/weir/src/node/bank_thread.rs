@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use door_batch::Question;
 use door_transport::Waker;
+use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Bank, Out, SpecError, ToBank, ToWorker};
 use ledger_journal::{Disk, Journal, JournalOptions, Writer};
@@ -22,6 +23,7 @@ use super::keys::Keys;
 use super::pacer::{Pacer, reported_held};
 use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters};
 use crate::budgets::Budget;
+use crate::market::Market;
 
 /// Messages taken from one worker before the next one's turn.
 const UP_MAX: usize = 4096;
@@ -31,7 +33,14 @@ const SLEEP: Duration = Duration::from_millis(1);
 /// What others may ask of the bank.
 pub(crate) enum Command {
     /// Take over these budgets, all or none; `why` goes into the journal.
-    Configure { budgets: Vec<Budget>, why: String, reply: Reply<Result<Applied, Refusal>> },
+    Configure {
+        budgets: Vec<Budget>,
+        market: Arc<Market>,
+        why: String,
+        reply: Reply<Result<Applied, Refusal>>,
+    },
+    /// What became of a campaign in the auctions: one answer a worker, straight to the asker.
+    Why { campaign: u64, reply: Reply<Option<Fates>> },
     /// The books of these budgets, or of all.
     Books { id: Option<u64>, reply: Reply<Vec<BookLine>> },
     /// The counters.
@@ -93,6 +102,7 @@ pub(crate) struct BankThread {
     keys: Keys,
     pacer: Pacer,
     gauges: Vec<Arc<[SlotGauge]>>,
+    market: Arc<Market>,
     snapshot: u32,
     out: Out,
     clock: NodeClock,
@@ -143,6 +153,7 @@ impl BankThread {
             keys,
             pacer: Pacer::default(),
             gauges,
+            market: Market::empty(),
             snapshot: 0,
             out,
             journal,
@@ -284,8 +295,8 @@ impl BankThread {
     fn take_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Configure { budgets, why, reply }) => {
-                    match self.configure(budgets, &why) {
+                Ok(Command::Configure { budgets, market, why, reply }) => {
+                    match self.configure(budgets, market, &why) {
                         Err(refusal) => {
                             let _ = reply.send(Err(refusal));
                         }
@@ -295,6 +306,11 @@ impl BankThread {
                             let needed = self.journal.next_sequence();
                             self.held.push_back((needed, Held::Applied(reply, applied)));
                         }
+                    }
+                }
+                Ok(Command::Why { campaign, reply }) => {
+                    for link in &mut self.links {
+                        link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
                     }
                 }
                 Ok(Command::Books { id, reply }) => {
@@ -309,7 +325,12 @@ impl BankThread {
         }
     }
 
-    fn configure(&mut self, budgets: Vec<Budget>, why: &str) -> Result<Applied, Refusal> {
+    fn configure(
+        &mut self,
+        budgets: Vec<Budget>,
+        market: Arc<Market>,
+        why: &str,
+    ) -> Result<Applied, Refusal> {
         if let Some(failure) = self.journal.failure() {
             return Err(Refusal::Journal(failure));
         }
@@ -332,6 +353,7 @@ impl BankThread {
             let slot = self.bank.slot(budget.spec.id).expect("just configured");
             self.pacer.set_plan(slot, budget.plan);
         }
+        self.market = market;
         self.snapshot += 1;
         self.send_snapshots(now_ms);
         self.out.records.append(&mut out.records);
@@ -347,6 +369,9 @@ impl BankThread {
         for gauges in self.gauges.iter_mut().filter(|gauges| gauges.len() < units.len()) {
             *gauges = units.iter().map(|_| SlotGauge::default()).collect();
         }
+        let ids = self.market.index().ids().iter();
+        let purses: Arc<[u32]> =
+            ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
         let all = self.parameters(now_ms);
         for ((link, gauges), paces) in self.links.iter_mut().zip(&self.gauges).zip(all) {
             let ids = self.bank.slots_from(0);
@@ -354,6 +379,8 @@ impl BankThread {
                 number: self.snapshot,
                 slots: Map::build(self.secret, ids).expect("ids are unique"),
                 units: units.clone(),
+                market: Arc::clone(&self.market),
+                purses: Arc::clone(&purses),
                 gauges: Arc::clone(gauges),
             };
             link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), paces));

@@ -5,6 +5,7 @@ mod answers;
 mod bank_thread;
 pub mod books;
 mod keys;
+pub(crate) mod openrtb;
 mod pacer;
 mod pending;
 mod shared;
@@ -16,8 +17,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender as Commands;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use door_transport::{BindError, Handle, Listeners, Options as TransportOptions, RunError};
+use door_transport::{
+    BindError, Handle, Listener, Listeners, Options as TransportOptions, RunError,
+};
+use gate_profile::Profiles;
 use ledger::{Bank, PurseOptions, Purses};
 use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Writer};
 use probe::NodeClock;
@@ -28,6 +33,10 @@ use crate::config::Config;
 use bank_thread::{BankThread, Command, Link};
 use shared::{Facts, WorkerCounters};
 use worker::{Lines, Worker};
+
+/// How long a door's address may be taken by a process that just ended.
+const BIND_WAIT: Duration = Duration::from_secs(3);
+const BIND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Messages that fit between a worker and the bank, each way.
 const RING_LEN: usize = 65_536;
@@ -81,6 +90,12 @@ pub enum StartError {
         /// What is wrong, where, and what can be done.
         source: Box<RecoverError>,
     },
+    /// The profiles' folder.
+    #[error(transparent)]
+    Profiles(#[from] gate_profile::OpenError),
+    /// The OpenRTB door.
+    #[error("openrtb: {0}")]
+    OpenRtb(String),
     /// The event loop.
     #[error("transport: {0}")]
     Transport(String),
@@ -103,6 +118,7 @@ type WorkerThread = JoinHandle<Result<Worker, RunError>>;
 #[derive(Debug)]
 pub struct Node {
     batch: SocketAddr,
+    openrtb: SocketAddr,
     admin: SocketAddr,
     handles: Vec<Handle>,
     workers: Vec<WorkerThread>,
@@ -110,6 +126,7 @@ pub struct Node {
     bank: JoinHandle<bool>,
     watcher: watcher::Watcher,
     admin_thread: admin::Admin,
+    profiles: Profiles,
     /// Held while the node runs.
     _lock: std::fs::File,
 }
@@ -125,18 +142,20 @@ impl Node {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
         }
-        let budgets = watcher::first_read(&config.budgets.file).map_err(StartError::Budgets)?;
+        let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let cores = place(config)?;
         let transport = transport_options(config);
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
-        let listeners = Listeners::bind(config.batch.listen, cores.workers.len())?;
-        let batch = listeners.first().and_then(door_transport::Listener::local_addr);
-        let batch = batch.unwrap_or(config.batch.listen);
+        let (batch, batch_listeners) = bind(config.batch.listen, cores.workers.len())?;
+        let (openrtb, openrtb_listeners) = bind(config.openrtb.listen, cores.workers.len())?;
         let admin_listener = admin::bind(config.admin.listen)?;
 
         let purse_options = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         let start = recover(config, cores.workers.len(), purse_options)?;
         let facts = Arc::new(facts(config, &start.bank)?);
+        let profiles = open_profiles(config)?;
+        let door = openrtb::Door::new(config, openrtb).map_err(StartError::OpenRtb)?;
+        let door = Arc::new(door);
         let (commands, inbox) = mpsc::channel();
         let mut ends = Vec::new();
         let mut links = Vec::new();
@@ -160,6 +179,7 @@ impl Node {
             config,
             &handles,
             ends.iter().map(|(_, _, c)| Arc::clone(c)).collect(),
+            profiles.clone(),
         );
 
         let secret = table::Secret::new(facts.secret);
@@ -179,8 +199,9 @@ impl Node {
         })?;
 
         let mut workers = Vec::new();
+        let listeners = batch_listeners.into_iter().zip(openrtb_listeners);
         let seats = ends.into_iter().zip(listeners).zip(&handles).zip(&cores.workers).enumerate();
-        for (number, ((((up, down, counters), listener), handle), core)) in seats {
+        for (number, ((((up, down, counters), listeners), handle), core)) in seats {
             let (facts, handle, core) =
                 (Arc::clone(&facts), handle.clone(), core.filter(|_| config.workers.pin));
             let (transport, number) =
@@ -188,6 +209,9 @@ impl Node {
             let lines =
                 Lines { up, down, bank: bank.thread().clone(), keys: Arc::clone(&first_keys) };
             let purses = Purses::new(purse_options, recovered_slots);
+            let waker = handle.waker();
+            profiles.on_written(Box::new(move || waker.wake()));
+            let exchange = openrtb::Exchange::new(Arc::clone(&door), profiles.clone());
             workers.push(spawn("worker", move || {
                 if let Some(core) = core
                     && let Err(error) = door_transport::cores::pin(core)
@@ -195,14 +219,17 @@ impl Node {
                     tracing::warn!(%error, "worker runs unpinned");
                 }
                 counters.sign();
-                let worker = Worker::new(number, facts, counters, purses, lines);
-                door_transport::run(vec![listener], &transport, worker, &handle)
+                let worker = Worker::new(number, facts, counters, purses, lines, exchange);
+                // In this order: `worker::BATCH_DOOR`.
+                let doors = vec![listeners.0, listeners.1];
+                door_transport::run(doors, &transport, worker, &handle)
             })?);
         }
         let watcher = watcher::Watcher::start(config, budgets, commands.clone(), status.clone())?;
         let admin_thread = admin::Admin::start(admin_listener, status, commands.clone())?;
         let node = Node {
             batch,
+            openrtb,
             admin: admin_thread.address,
             handles,
             workers,
@@ -210,6 +237,7 @@ impl Node {
             bank,
             watcher,
             admin_thread,
+            profiles,
             _lock: lock,
         };
         node.write_addresses(&config.node.data_dir);
@@ -219,6 +247,11 @@ impl Node {
     /// Where the batch door listens.
     pub fn batch_address(&self) -> SocketAddr {
         self.batch
+    }
+
+    /// Where the OpenRTB door listens.
+    pub fn openrtb_address(&self) -> SocketAddr {
+        self.openrtb
     }
 
     /// Where the admin door listens.
@@ -252,19 +285,60 @@ impl Node {
         self.bank.thread().unpark();
         well &= self.bank.join().unwrap_or(false);
         self.admin_thread.stop();
+        if let Err(error) = self.profiles.close() {
+            tracing::error!(%error, "the profiles were not closed well");
+            well = false;
+        }
         well
     }
 
     /// For `weir stat --data`: where this node is reached.
     fn write_addresses(&self, folder: &std::path::Path) {
-        let text = format!("{{\"batch\":\"{}\",\"admin\":\"{}\"}}\n", self.batch, self.admin);
+        let Node { batch, openrtb, admin, .. } = self;
+        let text =
+            format!("{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\"}}\n");
         if let Err(error) = std::fs::write(folder.join("addresses.json"), text) {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }
     }
 }
 
-fn lock_data(folder: &std::path::Path) -> Result<std::fs::File, StartError> {
+/// Binds a door once for each worker; port 0 becomes the one that was found free.
+///
+/// After a kill the kernel takes a ring's operations apart behind the process's end, and until then its sockets listen
+/// on: an address that is taken is tried again for a while.
+fn bind(listen: SocketAddr, workers: usize) -> Result<(SocketAddr, Vec<Listener>), StartError> {
+    let began = std::time::Instant::now();
+    let listeners = loop {
+        match Listeners::bind(listen, workers) {
+            Err(error) if error.is_in_use() && began.elapsed() < BIND_WAIT => {
+                std::thread::sleep(BIND_PAUSE);
+            }
+            bound => break bound?,
+        }
+    };
+    let bound = listeners.first().and_then(Listener::local_addr);
+    Ok((bound.unwrap_or(listen), listeners))
+}
+
+pub(crate) fn open_profiles(config: &Config) -> Result<Profiles, StartError> {
+    let options = gate_profile::Options {
+        memory_bytes_max: config.profiles.memory_bytes_max,
+        secret: u128::from_le_bytes(keys::random()?),
+        holds_kept_ms: holds_kept_ms(config),
+        ..gate_profile::Options::default()
+    };
+    Ok(Profiles::open(&config.node.data_dir.join("profiles"), &options)?)
+}
+
+/// A counted hold is remembered as long as its notices are judged.
+fn holds_kept_ms(config: &Config) -> u64 {
+    const DAYS_30: u64 = 30 * 86_400_000;
+    let l = &config.ledger;
+    (2 * l.hold_ms + l.billing_ms + l.late_ms + 60_000).min(DAYS_30)
+}
+
+pub(crate) fn lock_data(folder: &std::path::Path) -> Result<std::fs::File, StartError> {
     let failed = |source| StartError::Data { path: folder.to_path_buf(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;
     let file = std::fs::File::create(folder.join("lock")).map_err(failed)?;
@@ -295,7 +369,8 @@ pub(crate) fn transport_options(config: &Config) -> TransportOptions {
         transport: t.kind,
         cooperative: t.task_run,
         connections_max: t.connections_max,
-        input_bytes_max: config.batch.frame_bytes_max as usize,
+        input_bytes_max: openrtb::input_bytes_max(config)
+            .max(config.batch.frame_bytes_max as usize),
         output_bytes_max: t.output_bytes_max,
         output_total_bytes_max: t.output_total_bytes_max,
         idle_ms_max: t.idle_ms_max,
@@ -333,7 +408,7 @@ fn recover(
     let began = std::time::Instant::now();
     let mut said = began;
     let progress = &mut |records| {
-        if said.elapsed() >= std::time::Duration::from_secs(1) {
+        if said.elapsed() >= Duration::from_secs(1) {
             said = std::time::Instant::now();
             tracing::info!(records, "reading the journal");
         }
@@ -384,8 +459,8 @@ fn recover(
         ms_max: j.keep_days_max * 86_400_000,
     };
     let journal = JournalOptions {
-        gather: std::time::Duration::from_micros(j.gather_us),
-        gather_idle: std::time::Duration::from_micros(j.gather_idle_us),
+        gather: Duration::from_micros(j.gather_us),
+        gather_idle: Duration::from_micros(j.gather_idle_us),
         unsealed_bytes_max: j.unsealed_bytes_max,
         segment_bytes: j.segment_bytes,
         keep,

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use std::sync::mpsc::Sender as Reply;
+
 use door_batch::Question;
+use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Amount, KeyRing, ToBank, ToWorker};
 use table::{Map, Secret};
 use wire::{Reason, Verdict};
 
+use crate::market::Market;
 use crate::node::books::{BookLine, Totals};
+use crate::node::openrtb::counts::SeenCounts;
 
 /// From a worker to the bank.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ pub(crate) enum Down {
     Paces(Box<[Pace]>),
     /// The token keys from now on.
     Keys(Arc<KeyRing>),
+    /// Somebody wants to know what became of a campaign in this worker's auctions.
+    Why { campaign: u64, reply: Reply<Option<Fates>> },
     /// The journal cannot seal records (true), or can again (false).
     JournalFails(bool),
     /// The answer to a question.
@@ -63,6 +70,10 @@ pub(crate) struct Snapshot {
     pub(crate) slots: Map<u32>,
     /// Unit code by slot, as on the wire.
     pub(crate) units: Vec<[u8; 4]>,
+    /// The campaigns that bid...
+    pub(crate) market: Arc<Market>,
+    /// ...and the slots of their budgets, by the campaign's slot in the market.
+    pub(crate) purses: Arc<[u32]>,
     /// What the worker says of each slot, for the bank and for statements.
     pub(crate) gauges: Arc<[SlotGauge]>,
 }
@@ -71,7 +82,8 @@ impl Snapshot {
     /// Before the first configuration.
     pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
-        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), gauges: Arc::new([]) })
+        let (market, purses, gauges) = (Market::empty(), Arc::new([]), Arc::new([]));
+        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), market, purses, gauges })
     }
 }
 
@@ -109,6 +121,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) waiting: AtomicU64,
     /// Jumps of the system clock backwards that were held back.
     pub(crate) clock_back: AtomicU64,
+    /// The OpenRTB door's.
+    pub(crate) openrtb: SeenCounts,
     /// Kernel thread id, for its CPU time.
     pub(crate) thread: AtomicU32,
 }
@@ -123,6 +137,7 @@ impl Default for WorkerCounters {
             remembered: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             clock_back: AtomicU64::new(0),
+            openrtb: SeenCounts::default(),
             thread: AtomicU32::new(0),
         }
     }

@@ -11,11 +11,15 @@ use std::sync::mpsc::Sender as Commands;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use money::{CurrencyCode, Instant};
+use probe::NodeClock;
+
 use super::admin::Status;
 use super::bank_thread::{Command, Refusal, ask};
 use super::{StartError, spawn};
-use crate::budgets::{Budget, LineError, read};
+use crate::budgets::{Budget, LineError};
 use crate::config::Config;
+use crate::market::{Market, read};
 
 /// What tells that a file changed.
 type Stamp = Option<(SystemTime, u64, u64)>;
@@ -29,19 +33,20 @@ pub(crate) struct Watcher {
 
 /// A file's budgets, if there is a file, and its stamp from before it was read.
 pub(crate) struct FirstRead {
-    budgets: Option<Vec<Budget>>,
+    read: Option<(Vec<Budget>, Market)>,
     stamp: Stamp,
 }
 
 /// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
 /// but nobody may reserve from them.
-pub(crate) fn first_read(path: &Path) -> Result<FirstRead, Vec<LineError>> {
+pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
+    let path = &config.budgets.file;
     let stamp = stamp(path);
     if stamp.is_none() {
         tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears");
-        return Ok(FirstRead { budgets: None, stamp });
+        return Ok(FirstRead { read: None, stamp });
     }
-    Ok(FirstRead { budgets: Some(read(path)?), stamp })
+    Ok(FirstRead { read: Some(read(path, config.openrtb.currency, now())?), stamp })
 }
 
 impl Watcher {
@@ -55,9 +60,17 @@ impl Watcher {
         let path = config.budgets.file.clone();
         let every = Duration::from_millis(config.budgets.check_ms);
         let stop = Arc::new(AtomicBool::new(false));
-        let mut watch = Watch { path, stamp: first.stamp, commands, status };
-        if let Some(budgets) = first.budgets {
-            watch.hand_over(budgets);
+        let mut watch = Watch {
+            path,
+            stamp: first.stamp,
+            currency: config.openrtb.currency,
+            market: Market::empty(),
+            replaced: Vec::new(),
+            commands,
+            status,
+        };
+        if let Some((budgets, market)) = first.read {
+            watch.hand_over(budgets, market);
         }
         let stopped = Arc::clone(&stop);
         let thread = spawn("watcher", move || {
@@ -79,34 +92,49 @@ impl Watcher {
 struct Watch {
     path: PathBuf,
     stamp: Stamp,
+    currency: CurrencyCode,
+    /// The campaigns in force.
+    market: Arc<Market>,
+    /// Former ones, until the last worker has let them go: they are freed here, for that takes long.
+    replaced: Vec<Arc<Market>>,
     commands: Commands<Command>,
     status: Status,
 }
 
 impl Watch {
     fn look(&mut self) {
+        self.replaced.retain(|market| Arc::strong_count(market) > 1);
+        if now() >= self.market.until() {
+            tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
+            self.stamp = None;
+        }
         let stamp = stamp(&self.path);
         if stamp == self.stamp || stamp.is_none() {
             // A file that is gone for a moment is being replaced; one that stays away ends nothing.
             return;
         }
         self.stamp = stamp;
-        match read(&self.path) {
-            Ok(budgets) => self.hand_over(budgets),
+        match read(&self.path, self.currency, now()) {
+            Ok((budgets, market)) => self.hand_over(budgets, market),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }
     }
 
-    fn hand_over(&mut self, budgets: Vec<Budget>) {
-        let count = budgets.len();
+    fn hand_over(&mut self, budgets: Vec<Budget>, market: Market) {
+        let market = Arc::new(market);
+        let (count, campaigns) = (budgets.len(), market.len());
         let lines: HashMap<u64, usize> = budgets.iter().map(|b| (b.spec.id, b.line)).collect();
         let names = budgets.iter().map(|b| (b.spec.id, b.name.clone())).collect();
         let why = format!("{} has {count} budgets", self.path.display());
-        let answer = ask(&self.commands, |reply| Command::Configure { budgets, why, reply });
+        let handed = Arc::clone(&market);
+        let answer =
+            ask(&self.commands, |reply| Command::Configure { budgets, market: handed, why, reply });
         match answer {
             Some(Ok(applied)) => {
-                tracing::info!(budgets = count, snapshot = applied.snapshot, "budgets in force");
+                let snapshot = applied.snapshot;
+                tracing::info!(budgets = count, campaigns, snapshot, "budgets in force");
                 self.status.configured(names);
+                self.replaced.push(std::mem::replace(&mut self.market, market));
             }
             Some(Err(Refusal::Journal(error))) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
@@ -138,6 +166,11 @@ impl Watch {
         );
         self.status.refused(errors);
     }
+}
+
+/// The system's time of day; the watcher needs no better one.
+fn now() -> Instant {
+    Instant::from_ms(NodeClock::new().now_ms())
 }
 
 fn stamp(path: &Path) -> Stamp {

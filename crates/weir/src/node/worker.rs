@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::Thread;
 
-use door_batch::{Gate, Limits, Question, Session};
+use door_batch::{Gate, Limits, Question};
 use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
 use gate_pacing::{Decision, Pace};
 use ledger::{
@@ -21,6 +21,8 @@ use wire::decide::Ask;
 use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
 use super::answers::write_answer;
+use super::openrtb::Exchange;
+use super::openrtb::waiting::Waitings;
 use super::pending::{Place, Waiting};
 use super::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
 
@@ -35,17 +37,29 @@ const DOWN_MAX: usize = 4096;
 /// Questions that may wait for the bank. Their answers are large: many at once would be a way to fill our memory.
 const QUESTIONS_MAX: usize = 64;
 
+/// One connection, by its door.
+pub(crate) enum Session {
+    /// Of the batch door.
+    Batch(door_batch::Session),
+    /// Of the OpenRTB door.
+    OpenRtb(door_http::Session),
+}
+
+/// Which listener of a worker is which door.
+pub(crate) const BATCH_DOOR: usize = 0;
+
 /// One worker.
 pub(crate) struct Worker {
     number: u16,
-    facts: Arc<Facts>,
-    keys: Arc<KeyRing>,
+    pub(super) facts: Arc<Facts>,
+    pub(super) keys: Arc<KeyRing>,
     counters: Arc<WorkerCounters>,
-    clock: NodeClock,
-    at: At,
-    snapshot: Arc<Snapshot>,
-    paces: Box<[Pace]>,
-    purses: Purses,
+    pub(super) clock: NodeClock,
+    pub(super) at: At,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) paces: Box<[Pace]>,
+    pub(super) purses: Purses,
+    pub(super) exchange: Exchange,
     remembered: Option<Remembered>,
     up: Sender<Up>,
     down: Receiver<Down>,
@@ -59,9 +73,9 @@ pub(crate) struct Worker {
     next_gauge: usize,
     gauged_ms: u64,
     /// A message went to the bank that it should not sleep over.
-    urgent: bool,
+    pub(super) urgent: bool,
     /// The journal cannot seal: nothing is granted.
-    journal_fails: bool,
+    pub(super) journal_fails: bool,
 }
 
 /// Work space for one frame, kept so that nothing is allocated a frame.
@@ -91,6 +105,7 @@ impl Worker {
         counters: Arc<WorkerCounters>,
         purses: Purses,
         lines: Lines,
+        exchange: Exchange,
     ) -> Worker {
         let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
@@ -104,6 +119,7 @@ impl Worker {
             snapshot: Snapshot::empty(secret),
             paces: Box::default(),
             purses,
+            exchange,
             remembered: None,
             up: lines.up,
             down: lines.down,
@@ -280,6 +296,11 @@ impl Worker {
         for _ in 0..DOWN_MAX {
             let Some(message) = self.down.recv() else { return };
             match message {
+                Down::Ledger(ToWorker::Resolved { reply, verdict, repeat })
+                    if Waitings::is_ours(reply) =>
+                {
+                    self.answer_notice(reply, verdict, repeat, outbox);
+                }
                 Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
                     self.waiting.answer(Place::from_bits(reply), verdict, repeat);
                 }
@@ -291,6 +312,10 @@ impl Worker {
                 Down::Paces(paces) => self.replace_paces(paces),
                 Down::Keys(keys) => self.keys = keys,
                 Down::JournalFails(fails) => self.journal_fails = fails,
+                Down::Why { campaign, reply } => {
+                    // Who asked may have given up.
+                    let _ = reply.send(self.exchange.fates(&self.snapshot.market, campaign));
+                }
                 Down::Answer { conn, answer } => {
                     self.questions -= 1;
                     outbox.with(ConnId::from_bits(conn), |_, out| write_answer(out, &answer));
@@ -302,6 +327,7 @@ impl Worker {
     /// Between two batches, never in the middle of one.
     fn apply(&mut self, snapshot: Arc<Snapshot>) {
         self.purses.grow(snapshot.units.len());
+        self.exchange.campaigns_changed(snapshot.market.len());
         let old = std::mem::replace(&mut self.snapshot, snapshot);
         self.send(Up::Old(Old::Snapshot(old)));
     }
@@ -357,7 +383,9 @@ impl Worker {
                 shared.store(*count, Relaxed);
             }
         }
-        self.counters.waiting.store(self.waiting.len() as u64, Relaxed);
+        let waiting = self.waiting.len() + self.exchange.waiting.len();
+        self.counters.waiting.store(waiting as u64, Relaxed);
+        self.exchange.counts.publish(&self.counters.openrtb);
         self.counters.clock_back.store(self.clock.state().stepped_back, Relaxed);
         let gauges = &self.snapshot.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
@@ -500,8 +528,11 @@ impl Service for Worker {
         self.at = self.purses.at(self.clock.now_ms());
     }
 
-    fn opened(&mut self, _: ConnId, _: Peer, _: usize) -> Session {
-        Session::default()
+    fn opened(&mut self, _: ConnId, _: Peer, door: usize) -> Session {
+        match door {
+            BATCH_DOOR => Session::Batch(door_batch::Session::default()),
+            _ => Session::OpenRtb(door_http::Session::default()),
+        }
     }
 
     #[inline]
@@ -512,7 +543,10 @@ impl Service for Worker {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
-        conn.received(id, input, out, self)
+        match conn {
+            Session::Batch(session) => session.received(id, input, out, self),
+            Session::OpenRtb(session) => self.received_http(id, session, input, out),
+        }
     }
 
     fn closed(&mut self, _: ConnId, _: Session, _: CloseReason) {}
@@ -520,6 +554,7 @@ impl Service for Worker {
     fn turn(&mut self, outbox: &mut Outbox<'_, Session>) -> Turn {
         let now_ms = self.at.now_ms;
         self.take_down(outbox);
+        self.send_logged();
         self.purses.turn(now_ms);
         if now_ms >= self.next_tick_ms {
             self.purses.tick(now_ms);
@@ -528,6 +563,7 @@ impl Service for Worker {
         self.push_up();
         self.write_resolved(outbox);
         self.publish();
-        Turn { wait_ms_max: IDLE_MS, spin: false, drained: self.waiting.is_empty() }
+        let drained = self.waiting.is_empty() && self.exchange.waiting.is_empty();
+        Turn { wait_ms_max: IDLE_MS, spin: false, drained }
     }
 }

@@ -128,10 +128,11 @@ fn the_environment_and_flags_override() {
 #[test]
 fn doors_are_told_then_ready() {
     let node = Setup::new("").start();
-    assert_eq!(node.said.len(), 3, "{:?}", node.said);
+    assert_eq!(node.said.len(), 4, "{:?}", node.said);
     assert!(node.said[0].starts_with("batch 127.0.0.1:") && node.batch.port() != 0);
-    assert!(node.said[1].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
-    assert_eq!(node.said[2], "ready");
+    assert!(node.said[1].starts_with("openrtb 127.0.0.1:") && !node.said[1].ends_with(":0"));
+    assert!(node.said[2].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
+    assert_eq!(node.said[3], "ready");
     let addresses = std::fs::read_to_string(node.data().join("addresses.json")).unwrap();
     let addresses: Value = serde_json::from_str(&addresses).unwrap();
     assert_eq!(addresses["batch"], node.batch.to_string());
@@ -186,7 +187,7 @@ fn a_second_node_on_the_same_folder_is_refused() {
     let first = Setup::new(&line(1, "1", "")).start();
     let mut second = weir();
     second.arg("run").arg("--budgets").arg(first.budgets_file()).arg("--data").arg(first.data());
-    second.args(["--batch", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    second.args(["--batch", "127.0.0.1:0", "--openrtb", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let refused = output(&mut second);
     assert_eq!(refused.status.code(), Some(1));
     let said = stderr(&refused);
@@ -200,17 +201,18 @@ fn a_second_node_on_the_same_folder_is_refused() {
 fn a_taken_port_is_told() {
     let first = Setup::new("").start();
     let folder = tempfile::tempdir().unwrap();
-    for flags in [
-        ["--batch", &first.batch.to_string(), "--admin", "127.0.0.1:0"],
-        ["--batch", "127.0.0.1:0", "--admin", &first.admin.to_string()],
-    ] {
-        let output = output(weir().arg("run").args(flags).current_dir(folder.path()));
+    let doors = ["--batch", "--openrtb", "--admin"];
+    let openrtb = first.said[1].strip_prefix("openrtb ").unwrap().to_string();
+    for (door, taken) in
+        doors.into_iter().zip([first.batch.to_string(), openrtb, first.admin.to_string()])
+    {
+        let others = doors.into_iter().filter(|other| *other != door);
+        let others = others.flat_map(|other| [other, "127.0.0.1:0"]);
+        let mut second = weir();
+        second.args(["run", door, &taken]).args(others).current_dir(folder.path());
+        let output = output(&mut second);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        assert!(
-            stderr(&output).contains(flags[1]) || stderr(&output).contains(flags[3]),
-            "{}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).contains(&taken), "{}", stderr(&output));
     }
 }
 

@@ -130,7 +130,8 @@ fn real_requests_pass_the_audit() {
     }
     let node = budgets().start();
     for file in files {
-        let flags = ["--duration", "1s", "--connections", "2", "--openrtb", file.to_str().unwrap()];
+        let flags =
+            ["--duration", "1s", "--connections", "2", "--asks-from", file.to_str().unwrap()];
         let report = hammer(&node, &flags);
         assert!(report["openrtb"]["asks"].as_u64() > Some(0), "{report:#}");
         assert!(report["granted"].as_u64() > Some(0), "{report:#}");

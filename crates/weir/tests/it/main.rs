@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)] // reason: what was skipped, and why, is a result
 
 mod architecture;
+mod campaign_files;
 mod cli;
 mod client;
 mod crashes;
@@ -12,6 +13,13 @@ mod full_disk;
 mod hammering;
 mod journal_cli;
 mod money_rules;
+mod openrtb;
+mod openrtb_auction;
+mod openrtb_caps;
+mod openrtb_disk;
+mod openrtb_files;
+mod openrtb_http;
+mod openrtb_money;
 mod reloads;
 mod requests;
 mod support;

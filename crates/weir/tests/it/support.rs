@@ -147,7 +147,14 @@ impl Setup {
         };
         command.arg("run").arg("--budgets").arg(self.budgets_file());
         command.arg("--data").arg(self.data());
-        command.args(["--batch", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args([
+            "--batch",
+            "127.0.0.1:0",
+            "--openrtb",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+        ]);
         command.args(["--transport", self.transport]);
         command.envs(self.environment.iter().cloned()).stdin(Stdio::null());
         command

@@ -1,4 +1,4 @@
-//! Made-up OpenRTB 2.6 requests of 0.3 to 2.4 kB, with the field mix of real exchanges, repeated by their seed.
+//! Made-up OpenRTB 2.6 requests of 0.5 to 2.4 kB, half of them within 1.7 kB, with the field mix of real exchanges, repeated by their seed.
 
 use serde_json::{Map, Value, json};
 
@@ -50,12 +50,18 @@ pub fn generate(seed: u64, count: u64) -> impl Iterator<Item = String> {
 fn request(number: u64, random: &mut Random) -> Value {
     // Three kinds of exchange: terse, usual, and those that send all they know.
     let richness = match random.below(10) {
-        0..3 => 0,
-        3..8 => 1,
+        0..2 => 0,
+        2..6 => 1,
+        // The long ones: what makes half of all requests longer than 1.7 kB.
         _ => 2,
     };
     let is_app = random.chance(0.35);
-    let imps = if random.chance(0.8) { 1 } else { 2 + random.below(2) };
+    let imps = match richness {
+        2 if random.chance(0.92) => 1,
+        2 => 2,
+        _ if random.chance(0.8) => 1,
+        _ => 2 + random.below(2),
+    };
     let mut request = Map::new();
     put(&mut request, "id", json!(format!("{:016x}-{number}", random.bits())));
     let imps: Vec<Value> = (1..=imps).map(|place| imp(place, richness, random)).collect();
@@ -69,11 +75,16 @@ fn request(number: u64, random: &mut Random) -> Value {
     if richness > 0 {
         put(&mut request, "cur", json!(["USD"]));
         put(&mut request, "bcat", json!(["IAB25", "IAB26", "IAB7-39"]));
-        put(&mut request, "regs", json!({"coppa": 0, "ext": {"gdpr": random.below(2)}}));
+        put(&mut request, "regs", regs(richness, random));
+        put(&mut request, "source", source(richness, random));
+        put(
+            &mut request,
+            "ext",
+            json!({"ssp": "exchange.example", "wt": 1, "sdepth": random.below(9)}),
+        );
     }
     if richness > 1 {
         put(&mut request, "badv", json!(["rival.example", "spirits.example", "dice.example"]));
-        put(&mut request, "source", source(random));
     }
     Value::Object(request)
 }
@@ -110,6 +121,9 @@ fn imp(place: u64, richness: u8, random: &mut Random) -> Value {
     if richness > 0 {
         put(&mut imp, "tagid", json!(format!("slot-{}", random.below(500))));
         put(&mut imp, "instl", json!(u8::from(random.chance(0.1))));
+        let (network, slot) = (10_000_000 + random.below(1_000_000), random.below(40));
+        let gpid = format!("/{network}/section/article-{slot}");
+        put(&mut imp, "ext", json!({"gpid": gpid}));
     }
     if random.chance(0.12) {
         put(&mut imp, "pmp", deals(random));
@@ -177,7 +191,7 @@ fn inventory(is_app: bool, richness: u8, random: &mut Random) -> Value {
     if richness > 1 {
         let content = json!({
             "id": random.below(1_000_000).to_string(), "title": "A long story about nearly everything",
-            "language": "en", "livestream": 0, "cat": ["IAB12"], "keywords": "story,long,nearly,everything"
+            "language": "en", "livestream": 0, "cat": ["IAB12"]
         });
         put(&mut object, "content", content);
     }
@@ -210,14 +224,33 @@ fn device(is_app: bool, richness: u8, random: &mut Random) -> Value {
         put(&mut device, "connectiontype", json!(2));
     }
     if richness > 1 {
-        let brands = json!([{"brand": "Chromium", "version": ["126"]}, {"brand": "Not/A)Brand", "version": ["8"]}]);
-        put(
-            &mut device,
-            "sua",
-            json!({"browsers": brands, "platform": {"brand": "Windows"}, "mobile": 0, "source": 2}),
-        );
+        put(&mut device, "sua", sua(is_app));
+        put(&mut device, "dnt", json!(0));
+        let (h, w) = if is_app { (2_400, 1_080) } else { (1_080, 1_920) };
+        put(&mut device, "h", json!(h));
+        put(&mut device, "w", json!(w));
     }
     Value::Object(device)
+}
+
+/// The structured user agent, as browsers tell it to servers.
+fn sua(is_app: bool) -> Value {
+    let brands = json!([
+        {"brand": "Chromium", "version": ["126", "0", "6478", "127"]},
+        {"brand": "Not/A)Brand", "version": ["8", "0", "0", "0"]}
+    ]);
+    let (brand, version) = if is_app { ("Android", "14") } else { ("Windows", "15") };
+    let platform = json!({"brand": brand, "version": [version, "0", "0"]});
+    json!({"browsers": brands, "platform": platform, "mobile": u8::from(is_app), "source": 2})
+}
+
+/// Privacy flags where exchanges of the 2.5 era put them, and where 2.6 does.
+fn regs(richness: u8, random: &mut Random) -> Value {
+    let gdpr = random.below(2);
+    if richness > 1 && random.chance(0.2) {
+        return json!({"coppa": 0, "gdpr": gdpr, "gpp": "DBABMA~CPXxRfAPXxRfAAfKABENB-CgAAAAAAAAAAYgAAAAAAAA", "gpp_sid": [2]});
+    }
+    json!({"coppa": 0, "ext": {"gdpr": gdpr}})
 }
 
 fn user(richness: u8, random: &mut Random) -> Value {
@@ -241,18 +274,36 @@ fn user(richness: u8, random: &mut Random) -> Value {
     if richness > 1 {
         let consent: String = (0..12).map(|_| format!("{:x}", random.below(1 << 32))).collect();
         put(&mut user, "consent", json!(consent));
-        let ids = json!([{"source": "id.example", "uids": [{"id": uuid(random), "atype": 1}]}]);
-        put(&mut user, "eids", ids);
+    }
+    if richness > 0 {
+        let sources = ["id.example", "sharedid.example", "login.example"];
+        let count = 1 + usize::from(richness > 1 && random.chance(0.3));
+        let ids: Vec<Value> = sources
+            .iter()
+            .take(count)
+            .map(|source| json!({"source": source, "uids": [{"id": uuid(random), "atype": 1}]}))
+            .collect();
+        put(&mut user, "eids", Value::Array(ids));
     }
     Value::Object(user)
 }
 
-fn source(random: &mut Random) -> Value {
-    let nodes = json!([
-        {"asi": "exchange.example", "sid": random.below(10_000).to_string(), "hp": 1},
-        {"asi": "reseller.example", "sid": random.below(10_000).to_string(), "hp": 1}
-    ]);
-    json!({"tid": uuid(random), "fd": 0, "schain": {"complete": 1, "ver": "1.0", "nodes": nodes}})
+/// The supply chain, at `source.ext` as 2.5 had it or at `source` as 2.6 has it.
+fn source(richness: u8, random: &mut Random) -> Value {
+    let resellers = ["exchange.example", "reseller.example", "network.example"];
+    let count = usize::from(richness) + usize::from(random.chance(0.3));
+    let nodes: Vec<Value> = resellers
+        .iter()
+        .take(count)
+        .map(|asi| json!({"asi": asi, "sid": random.below(10_000).to_string(), "hp": 1}))
+        .collect();
+    let chain = json!({"complete": 1, "ver": "1.0", "nodes": nodes});
+    let (tid, is_old) = (uuid(random), random.chance(0.5));
+    if is_old {
+        json!({"tid": tid, "fd": 0, "ext": {"schain": chain}})
+    } else {
+        json!({"tid": tid, "fd": 0, "schain": chain})
+    }
 }
 
 fn uuid(random: &mut Random) -> String {
@@ -291,7 +342,7 @@ mod tests {
             sizes[sizes.len() * 98 / 100]
         );
         assert!(
-            (700..1_600).contains(&sizes[sizes.len() / 2]),
+            (1_600..1_800).contains(&sizes[sizes.len() / 2]),
             "median {}",
             sizes[sizes.len() / 2]
         );

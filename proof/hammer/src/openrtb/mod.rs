@@ -156,7 +156,7 @@ impl<'a> Choice<'a> {
 }
 
 /// A string, or a number as its text; empty is as good as absent.
-fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number_text(number),

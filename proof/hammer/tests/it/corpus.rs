@@ -6,7 +6,7 @@ use crate::fake::{Sin, hammer, start};
 
 fn replay(file: &Path) -> hammer::Report {
     let node = start(Sin::None, 20, 1_000_000_000_000);
-    let report = hammer(&node, &format!("--openrtb {}", file.display()));
+    let report = hammer(&node, &format!("--asks-from {}", file.display()));
     assert_eq!(report.audit, "ok", "{report:#?}");
     report
 }

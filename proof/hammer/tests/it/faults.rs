@@ -81,10 +81,10 @@ fn a_file_of_nonsense_is_an_error() {
     let node = start(Sin::None, 2, RICH);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "nonsense\nmore nonsense\n").unwrap();
-    let e = error(&node, &format!("--openrtb {}", file.path().display()));
+    let e = error(&node, &format!("--asks-from {}", file.path().display()));
     assert!(
         e.to_string().contains("none of its 2 lines") && e.to_string().contains("line 1"),
         "{e}"
     );
-    assert!(matches!(error(&node, "--openrtb /nonexistent/x"), HammerError::File { .. }));
+    assert!(matches!(error(&node, "--asks-from /nonexistent/x"), HammerError::File { .. }));
 }

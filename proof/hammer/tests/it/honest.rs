@@ -111,7 +111,7 @@ fn a_request_file_is_asked() {
         writeln!(file, "{line}").unwrap();
     }
     writeln!(file, "this is no request").unwrap();
-    let report = hammer(&node, &format!("--openrtb {}", file.path().display()));
+    let report = hammer(&node, &format!("--asks-from {}", file.path().display()));
     assert_eq!(report.audit, "ok", "{report:#?}");
     let mapped = report.openrtb.as_ref().unwrap();
     assert_eq!((mapped.lines, mapped.used, mapped.bad), (51, 50, 1));

@@ -1,10 +1,12 @@
-//! The hammer against a node of our own that keeps its books right, or wrong on purpose.
+//! The hammer against a node and a bidder of our own that keep their books right, or wrong on purpose.
 
 // A test may stop where something that cannot fail does.
 #![allow(clippy::unwrap_used)]
 
 mod audit;
+mod bidder;
 mod corpus;
+mod exchange;
 mod fake;
 mod faults;
 mod honest;

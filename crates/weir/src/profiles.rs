@@ -1,0 +1,61 @@
+//! `weir profiles`: users' segments from a file into the profiles of a stopped node.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gate_profile::{Mode, Progress, Summary, load_segments};
+
+use crate::config::Config;
+use crate::node;
+
+/// Time between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Loads the file and says on `err` how far it is.
+///
+/// # Errors
+/// What failed and what to do. Lines that were refused are no error: they are in the summary.
+pub fn load(
+    config: &Config,
+    file: &Path,
+    add: bool,
+    err: &mut dyn Write,
+) -> Result<Summary, String> {
+    let _lock = node::lock_data(&config.node.data_dir).map_err(|error| error.to_string())?;
+    let profiles = node::open_profiles(config).map_err(|error| error.to_string())?;
+    let mode = if add { Mode::Add } else { Mode::Replace };
+    let (began, mut said) = (Instant::now(), Instant::now());
+    let summary = load_segments(file, &profiles, mode, |progress| {
+        if said.elapsed() >= PROGRESS_EVERY {
+            said = Instant::now();
+            // Nobody may be looking.
+            let _ = print_progress(progress, began.elapsed(), err);
+        }
+    });
+    let closed = profiles.close();
+    let summary = summary.map_err(|error| error.to_string())?;
+    closed.map_err(|error| error.to_string())?;
+    Ok(summary)
+}
+
+fn print_progress(at: Progress, passed: Duration, err: &mut dyn Write) -> io::Result<()> {
+    let percent = u128::from(at.bytes) * 100 / u128::from(at.bytes_total.max(1));
+    let a_second = u128::from(at.lines) * 1_000 / passed.as_millis().max(1);
+    writeln!(err, "{percent:>3} %  {} lines, {a_second} a second", at.lines)
+}
+
+/// What came of it, for people.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn print(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    let Summary { lines, accepted, blank, users, rejected } = summary;
+    writeln!(out, "{lines} lines: {accepted} loaded, {blank} empty; {users} changes of users")?;
+    for (why, lines) in rejected {
+        let first: Vec<String> = lines.first.iter().map(u64::to_string).collect();
+        let more = if lines.lines > lines.first.len() as u64 { ", ..." } else { "" };
+        writeln!(out, "{} refused: {why:?}, lines {}{more}", lines.lines, first.join(", "))?;
+    }
+    Ok(())
+}

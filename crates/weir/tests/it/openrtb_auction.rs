@@ -1,0 +1,414 @@
+//! Who bids what: prices, floors, currencies, deals, exclusions, pods, as an exchange sees them.
+
+use serde_json::{Value, json};
+
+use crate::openrtb::{
+    BID_PATH, Bid, Http, campaign, check_no_violation, creative, imp, patient, request, with,
+};
+use crate::support::{Node, wait_for};
+
+fn campaigns_of(bids: &[Bid]) -> Vec<u64> {
+    bids.iter().map(|bid| bid.campaign).collect()
+}
+
+/// Waits until the workers have money of each of these campaigns: then each bids where it alone may.
+fn wait_money(http: &mut Http, seats: &[&str]) {
+    for seat in seats {
+        let others: Vec<&&str> = seats.iter().filter(|other| other != &seat).collect();
+        let bid = http.bid_soon(&request("money", json!({"bseat": others})));
+        assert_eq!(http.lose(&bid), 204);
+    }
+}
+
+#[test]
+fn the_next_best_bids_when_the_best_has_no_money() {
+    let campaigns = [
+        campaign(1, json!({"bid": "5.00", "seat": "s1"})),
+        campaign(2, json!({"bid": "4.00", "seat": "s2", "limit": "0.004"})),
+        campaign(3, json!({"bid": "2.00", "seat": "s3"})),
+    ];
+    let node = patient(&campaigns).start();
+    let mut http = Http::to(&node);
+    wait_money(&mut http, &["s1", "s2", "s3"]);
+    let second = |id: &str| request(id, json!({"at": 2}));
+    // The money of a bid that lost takes a moment to come back.
+    http.bid_when("the runner-up's price", &second("a"), |bid| {
+        assert_eq!(bid.campaign, 1);
+        bid.price_micros == 4_000_001
+    });
+    assert_eq!(http.bid_soon(&request("b", json!({}))).price_micros, 5_000_000, "first price");
+    // Without the best one, the second has money for one bid, and then the third bids.
+    let without = |id: &str| request(id, json!({"bseat": ["s1"]}));
+    http.bid_when("the second", &without("c"), |bid| bid.campaign == 2);
+    let bids = http.bids_in_one(&[without("d"), without("e"), second("f")]).concat();
+    assert_eq!(campaigns_of(&bids), [3, 3, 1]);
+    // Who cannot pay does not make the price.
+    assert_eq!(bids[2].price_micros, 2_000_001);
+    check_no_violation(&node);
+}
+
+/// One banner with these fields, in a second-price auction.
+fn priced(imp_fields: Value, fields: Value) -> Value {
+    with(request("p", json!({"at": 2, "imp": [imp("1", imp_fields)]})), fields)
+}
+
+#[test]
+fn floors_count_with_fees_and_rates() {
+    let node = patient(&[campaign(1, json!({}))])
+        .with("openrtb.fee_bp", "1000")
+        .with("openrtb.rates", "EUR=1.10")
+        .start();
+    let mut http = Http::to(&node);
+    http.bid_soon(&request("money", json!({})));
+    let floor = |micros: &str, currency: &str| {
+        let floor: Value = serde_json::from_str(micros).unwrap();
+        json!({"bidfloor": floor, "bidfloorcur": currency})
+    };
+    for (fields, expected) in [
+        (floor("0.9", "USD"), Some(1_000_000)),
+        (floor("0.95", "USD"), Some(1_055_556)),
+        (floor("1.8", "USD"), Some(2_000_000)),
+        (floor("1.800001", "USD"), None),
+        (floor("0.9", "EUR"), Some(1_100_000)),
+        (floor("\"0.9\"", "eur"), Some(1_100_000)),
+        (floor("1.7", "EUR"), None),
+        (floor("0.01", "JPY"), None),
+        (floor("0.01", "XXX"), None),
+        (floor("0", "JPY"), Some(1)),
+        (floor("1000000", "USD"), None),
+    ] {
+        let bid = http.bid(&priced(fields.clone(), json!({})));
+        let price = bid.map(|bid| bid.price_micros);
+        match expected {
+            // No floor: any price will do.
+            Some(1) => assert!(price.is_some(), "{fields}"),
+            expected => assert_eq!(price, expected, "{fields}"),
+        }
+    }
+    for (currencies, bids) in [
+        (json!(["USD"]), true),
+        (json!(["EUR", "USD"]), true),
+        (json!(["EUR"]), false),
+        (json!(["???"]), false),
+        (json!([]), true),
+    ] {
+        let request = request("cur", json!({"cur": currencies}));
+        assert_eq!(http.bid(&request).is_some(), bids, "{currencies}");
+    }
+    check_no_violation(&node);
+}
+
+#[test]
+fn a_node_of_another_currency_bids_in_it() {
+    let node = patient(&[campaign(1, json!({"unit": "EUR"}))])
+        .with("openrtb.currency", "EUR")
+        .with("openrtb.rates", "USD=0.9")
+        .start();
+    let mut http = Http::to(&node);
+    for fields in [json!({}), json!({"cur": ["EUR"]}), json!({"cur": ["usd", "eur"]})] {
+        let request = request("e", fields);
+        http.bid_soon(&request);
+        let answer = http.post(BID_PATH, request.to_string().as_bytes());
+        assert_eq!(answer.json()["cur"], "EUR");
+    }
+    assert!(http.bid(&request("e", json!({"cur": ["USD"]}))).is_none());
+    let bid = http.bid(&priced(json!({"bidfloor": 1.0}), json!({}))).unwrap();
+    assert_eq!(bid.price_micros, 900_000, "a floor without a currency is in USD");
+    check_no_violation(&node);
+}
+
+fn deal_imp(private: u8, deals: &Value) -> Value {
+    json!({"pmp": {"private_auction": private, "deals": deals}})
+}
+
+#[test]
+fn deals_open_private_auctions_and_have_terms_of_their_own() {
+    let wants = json!({"deals": ["d1", "d2"]});
+    let campaigns = [
+        campaign(1, json!({"bid": "3.00", "seat": "s1", "targeting": wants})),
+        campaign(2, json!({"bid": "5.00", "seat": "s2"})),
+    ];
+    let node = patient(&campaigns).with("openrtb.rates", "EUR=1.10").start();
+    let mut http = Http::to(&node);
+    wait_money(&mut http, &["s1", "s2"]);
+    let nobody = (0, "", 0);
+    let open = (2, "", 5_000_000);
+    for (private, deals, expected) in [
+        (1, json!([{"id": "d1"}]), (1, "d1", 3_000_000)),
+        (1, json!([{"id": "other"}]), nobody),
+        (1, json!([]), nobody),
+        // A deal goes before a higher bid without one.
+        (0, json!([{"id": "d1"}]), (1, "d1", 3_000_000)),
+        (0, json!([{"id": "other"}]), open),
+        (1, json!([{"id": "d1", "bidfloor": 3.000_001}]), nobody),
+        (0, json!([{"id": "d1", "bidfloor": 3.000_001}]), open),
+        (
+            1,
+            json!([{"id": "d1", "bidfloor": 9}, {"id": "d2", "bidfloor": 1}]),
+            (1, "d2", 3_000_000),
+        ),
+        (1, json!([{"id": "d1", "bidfloor": 2.72, "bidfloorcur": "EUR"}]), (1, "d1", 3_000_000)),
+        (1, json!([{"id": "d1", "bidfloor": 2.73, "bidfloorcur": "EUR"}]), nobody),
+        (1, json!([{"id": "d1", "bidfloor": 0.01, "bidfloorcur": "JPY"}]), nobody),
+        (1, json!([{"id": "d1", "at": 3, "bidfloor": 1.25}]), (1, "d1", 1_250_000)),
+        (
+            1,
+            json!([{"id": "d1", "at": 3, "bidfloor": 1, "bidfloorcur": "EUR"}]),
+            (1, "d1", 1_100_000),
+        ),
+        (1, json!([{"id": "d1", "wseat": ["s1", "x"]}]), (1, "d1", 3_000_000)),
+        (1, json!([{"id": "d1", "wseat": ["s2"]}]), nobody),
+        (1, json!([{"id": "d1", "wadomain": ["a1.example"]}]), (1, "d1", 3_000_000)),
+        (1, json!([{"id": "d1", "wadomain": ["a2.example"]}]), nobody),
+    ] {
+        let request = request("d", json!({"imp": [imp("1", deal_imp(private, &deals))]}));
+        let bid = http.bid(&request);
+        let found =
+            bid.as_ref().map_or(nobody, |bid| (bid.campaign, bid.text("dealid"), bid.price_micros));
+        assert_eq!(found, expected, "private {private}, {deals}");
+    }
+    // The impression's floor and its currency say nothing about the deal's.
+    let fields = with(
+        deal_imp(0, &json!([{"id": "d1", "at": 3, "bidfloor": 2}])),
+        json!({"bidfloor": 900, "bidfloorcur": "EUR"}),
+    );
+    let bid = http.bid(&request("d", json!({"imp": [imp("1", fields)]}))).unwrap();
+    assert_eq!((bid.campaign, bid.price_micros), (1, 2_000_000));
+    check_no_violation(&node);
+}
+
+/// Creatives that differ in everything that can be blocked.
+fn blockable() -> Value {
+    let shown = creative(
+        "cr",
+        json!({
+            "adomain": ["shop.brand.example"], "cat": ["IAB7-39"], "attr": [7], "secure": false,
+            "bundle": "com.brand", "language": "en",
+        }),
+    );
+    campaign(1, json!({"seat": "s1", "creatives": [shown]}))
+}
+
+#[test]
+fn what_a_publisher_rules_out_is_not_bid() {
+    let node = patient(&[blockable()]).start();
+    let mut http = Http::to(&node);
+    http.bid_soon(&request("money", json!({})));
+    let in_imp = |fields: Value| json!({"imp": [imp("1", fields)]});
+    let banner = |banner: Value| in_imp(json!({"banner": banner}));
+    let twice = json!({"imp": [imp("1", json!({})), imp("1", json!({}))]});
+    for (fields, bids) in [
+        (json!({"bcat": ["IAB7-39"]}), false),
+        (json!({"bcat": ["IAB7"]}), false),
+        (json!({"bcat": ["IAB8", "IAB7-38", "IAB70"]}), true),
+        // Numbers of another taxonomy: nobody knows whether they mean ours.
+        (json!({"bcat": ["483"], "cattax": 6}), false),
+        (json!({"cattax": 6}), true),
+        (json!({"acat": ["IAB7"]}), true),
+        (json!({"acat": ["IAB8"]}), false),
+        (json!({"badv": ["shop.brand.example"]}), false),
+        (json!({"badv": ["SHOP.Brand.example"]}), false),
+        (json!({"badv": ["brand.example"]}), false),
+        (json!({"badv": ["rand.example", "x.shop.brand.example", ""]}), true),
+        (json!({"bapp": ["com.brand"]}), false),
+        (json!({"bapp": ["com.other"]}), true),
+        (json!({"wlang": ["de"]}), false),
+        (json!({"wlang": ["de", "en"]}), true),
+        (json!({"wseat": ["s1"]}), true),
+        (json!({"wseat": ["s2"]}), false),
+        (json!({"bseat": ["s1"]}), false),
+        (json!({"bseat": ["s2"]}), true),
+        (in_imp(json!({"secure": 1})), false),
+        (in_imp(json!({"secure": "1"})), false),
+        (in_imp(json!({"secure": 0})), true),
+        (banner(json!({"w": 300, "h": 250, "battr": [3, 7]})), false),
+        (banner(json!({"w": 300, "h": 250, "battr": [3]})), true),
+        (banner(json!({"w": 320, "h": 50})), false),
+        (banner(json!({"w": "300", "h": 250.0})), true),
+        (banner(json!({"format": [{"w": 320, "h": 50}, {"w": 300, "h": 250}]})), true),
+        (banner(json!({"format": [{"w": 320, "h": 50}]})), false),
+        (banner(json!({"format": [{"wratio": 16, "hratio": 9, "wmin": 100}]})), false),
+        (banner(json!({"w": 0, "h": 0})), false),
+        (banner(json!({})), true),
+        (
+            in_imp(json!({"banner": null, "video": {"mimes": ["video/mp4"], "w": 300, "h": 250}})),
+            false,
+        ),
+        (in_imp(json!({"banner": null, "native": {"request": "{}"}})), false),
+        (twice, false),
+    ] {
+        let found = http.bids(&request("x", fields.clone()));
+        assert_eq!(found.len(), usize::from(bids), "{fields}: {found:?}");
+    }
+    check_no_violation(&node);
+}
+
+/// A video of 15 seconds.
+fn video_campaign(id: u64, fields: Value) -> Value {
+    let format = json!({"format": "video", "sizes": "any", "duration_s": 15, "markup": "<VAST/>"});
+    campaign(id, with(json!({"creatives": [creative("v", format)]}), fields))
+}
+
+fn slot(id: &str, duration_max_s: u32) -> Value {
+    let video = json!({
+        "mimes": ["video/mp4"], "podid": "pod", "maxduration": duration_max_s, "poddur": 90,
+    });
+    imp(id, json!({"banner": null, "video": video}))
+}
+
+fn pod(id: &str, last_max_s: u32) -> Value {
+    request(id, json!({"imp": [slot("1", 30), slot("2", 30), slot("3", last_max_s)]}))
+}
+
+fn check_nothing_held(node: &Node, id: u64) {
+    node.wait_budget(id, "no holds", |books| books.held == 0);
+}
+
+#[test]
+fn a_pod_is_filled_whole_or_not_at_all() {
+    // Money for two slots of three.
+    let poor = video_campaign(2, json!({"seat": "s2", "bid": "9.00", "limit": "0.018"}));
+    let node = patient(&[video_campaign(1, json!({"seat": "s1"})), poor]).start();
+    let mut http = Http::to(&node);
+    let only = |seat: &str, request: Value| with(request, json!({"wseat": [seat]}));
+    let mut bids = Vec::new();
+    wait_for("a whole pod", || {
+        bids = http.bids(&only("s1", pod("a", 30)));
+        assert!(bids.is_empty() || bids.len() == 3, "{bids:?}");
+        !bids.is_empty()
+    });
+    assert!(bids.iter().all(|bid| bid.group), "{bids:?}");
+    assert!(bids.iter().zip(["1", "2", "3"]).all(|(bid, imp)| bid.text("impid") == imp));
+    node.wait_budget(1, "three holds", |books| books.held == 6_000);
+    for bid in &bids {
+        assert_eq!(http.lose(bid), 204);
+    }
+    check_nothing_held(&node, 1);
+    // The third slot is too short for the ad: the first two are given up.
+    for number in 0..20 {
+        assert!(http.bids(&only("s1", pod(&number.to_string(), 5))).is_empty());
+    }
+    check_nothing_held(&node, 1);
+    // Two bids use all the money up: the same.
+    let pair = request("b", json!({"imp": [slot("1", 30), slot("2", 30)]}));
+    wait_for("money for two", || {
+        let bids = http.bids(&only("s2", pair.clone()));
+        bids.iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
+        bids.len() == 2
+    });
+    check_nothing_held(&node, 2);
+    for number in 0..20 {
+        assert!(http.bids(&only("s2", pod(&number.to_string(), 30))).is_empty());
+    }
+    check_nothing_held(&node, 2);
+    assert_eq!(node.budget(2).unspent(), 18_000);
+    // A slot outside the pod is filled whatever becomes of the pod.
+    let mut mixed = pod("c", 5);
+    mixed["imp"]
+        .as_array_mut()
+        .unwrap()
+        .push(with(slot("4", 30), json!({"video": {"maxduration": 30}})));
+    let bids = http.bids(&only("s1", mixed));
+    assert_eq!(bids.len(), 1, "{bids:?}");
+    assert_eq!((bids[0].text("impid"), bids[0].group), ("4", false));
+    check_no_violation(&node);
+}
+
+#[test]
+fn pods_apart_are_slots_like_others() {
+    let node = patient(&[video_campaign(1, json!({}))]).with("openrtb.pods", "apart").start();
+    let mut http = Http::to(&node);
+    let mut bids = Vec::new();
+    wait_for("two slots", || {
+        bids = http.bids(&pod("a", 5));
+        bids.len() == 2
+    });
+    assert!(bids.iter().all(|bid| !bid.group));
+    check_no_violation(&node);
+}
+
+#[test]
+fn a_screen_that_many_see_costs_so_many_times_its_price() {
+    let node = patient(&[campaign(1, json!({"bid": "2.50"}))]).start();
+    let mut http = Http::to(&node);
+    let seen_by = |multiplier: Value| {
+        let screen = json!({"site": null, "dooh": {"id": "screen"}});
+        let seen = json!({"qty": {"multiplier": multiplier}});
+        with(request("s", screen), json!({"imp": [imp("1", seen)]}))
+    };
+    let bid = http.bid_soon(&seen_by(json!(12.5)));
+    assert_eq!(bid.price_micros, 2_500_000, "the price is for one of them");
+    node.wait_budget(1, "the hold", |books| books.held == 31_250);
+    assert_eq!(http.bill(&bid), 204);
+    assert_eq!(node.budget(1).settled, 31_250);
+    let bid = http.bid_soon(&seen_by(json!(12.5)));
+    assert_eq!(http.notice(&bid.path("burl", Some("1.00"), Some("USD"))), 204);
+    assert_eq!(node.budget(1).settled, 31_250 + 12_500);
+    let bid = http.bid_soon(&seen_by(json!(0.0001)));
+    assert_eq!(http.bill(&bid), 204);
+    assert_eq!(node.budget(1).settled, 31_250 + 12_500 + 1);
+    for odd in [json!(0), json!(-2), json!(1e30), json!(999_999_999_999_i64)] {
+        assert!(http.bid(&seen_by(odd.clone())).is_none(), "{odd}");
+    }
+    check_no_violation(&node);
+}
+
+/// Two impressions.
+fn pair(id: &str) -> Value {
+    request(id, json!({"imp": [imp("1", json!({})), imp("2", json!({}))]}))
+}
+
+#[test]
+fn one_request_may_be_for_one_campaign_or_one_advertiser_only() {
+    let of = |advertiser: &str| json!({"advertiser": advertiser});
+    let all =
+        [campaign(1, of("a.example")), campaign(2, of("a.example")), campaign(3, of("b.example"))];
+    for (rule, among, expected) in [
+        ("no", &all[..1], vec![1, 1]),
+        ("campaign", &all[..1], vec![1]),
+        ("campaign", &all[..2], vec![1, 2]),
+        ("advertiser", &all[..2], vec![1]),
+        ("advertiser", &all[1..], vec![2, 3]),
+    ] {
+        let node = patient(among).with("openrtb.exclusive", rule).start();
+        let mut http = Http::to(&node);
+        let mut found = Vec::new();
+        wait_for("as many bids as may be", || {
+            found = campaigns_of(&http.bids(&pair("x")));
+            assert!(found.len() <= expected.len(), "{rule}: {found:?}");
+            found.len() == expected.len()
+        });
+        found.sort_unstable();
+        let same = found == expected || (rule == "advertiser" && found.len() == 1);
+        assert!(same, "{rule}: {found:?}");
+        check_no_violation(&node);
+    }
+}
+
+#[test]
+fn an_impression_may_get_two_bids() {
+    let campaigns = [
+        campaign(1, json!({"bid": "3.00"})),
+        campaign(2, json!({"bid": "2.00"})),
+        campaign(3, json!({"bid": "1.00"})),
+    ];
+    let node = patient(&campaigns).with("openrtb.bids_per_impression_max", "2").start();
+    let mut http = Http::to(&node);
+    let two = |bids: &[Bid]| {
+        let seen: Vec<(u64, i64)> =
+            bids.iter().map(|bid| (bid.campaign, bid.price_micros)).collect();
+        seen == [(1, 3_000_000), (2, 2_000_000)]
+    };
+    let mut bids = Vec::new();
+    wait_for("the two best", || {
+        bids = http.bids(&request("x", json!({})));
+        assert!(bids.len() <= 2, "{bids:?}");
+        two(&bids)
+    });
+    assert_ne!(bids[0].text("id"), bids[1].text("id"));
+    for bid in &bids {
+        assert_eq!(http.bill(bid), 204);
+    }
+    assert_eq!((node.budget(1).settled, node.budget(2).settled), (3_000, 2_000));
+    check_no_violation(&node);
+}

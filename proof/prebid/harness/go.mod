@@ -1,0 +1,3 @@
+module weir/prebid/harness
+
+go 1.24
