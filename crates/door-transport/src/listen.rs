@@ -42,6 +42,15 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    /// Is the address taken? It may become free: a process that just ended lets go of its sockets a
+    /// little later where the kernel still works on their operations.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        matches!(self, Self::Tcp { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
 /// One worker's share of a listening address.
 #[derive(Debug)]
 pub struct Listener {
