@@ -277,7 +277,7 @@ fn question_of(step: &Step) -> String {
         Step::Wants(dimension, _) => format!("wants {}?", format!("{dimension:?}").to_lowercase()),
         Step::Fits(_) => "has a creative that fits?".into(),
         Step::MayDeal(_) => "has one of the deals?".into(),
-        Step::Offers(_) => "offers".into(),
+        Step::Offers(_) => "meets floor and blocklists?".into(),
         Step::Shows(_) => "shows creative".into(),
         Step::Able(_) => "is able to pay?".into(),
     }
@@ -287,7 +287,7 @@ fn answer_to(step: &Step) -> String {
     let yes = |yes: bool| if yes { "yes" } else { "no" };
     match step {
         Step::Wants(_, holds) | Step::Fits(holds) | Step::MayDeal(holds) => yes(*holds).into(),
-        Step::Offers(Ok(price)) => cpm(price.micros()),
+        Step::Offers(Ok(price)) => format!("yes, with {}", cpm(price.micros())),
         Step::Offers(Err(reason)) | Step::Able(Err(reason)) => {
             format!("no: {} ({})", word(*reason), meaning(word(*reason)))
         }
