@@ -18,6 +18,8 @@ const FIRST_PART: i64 = 64;
 const RECALL_LOOKS_MAX: usize = 256;
 /// A search is not begun again within this time: fifty thousand children may be hungry at once.
 const SEARCH_PAUSE_MS: u64 = 5;
+/// No worker has this number.
+const NOBODY: u16 = u16::MAX;
 /// A purse is not asked again for its money within this time.
 const RECALL_PAUSE_MS: u64 = 100;
 
@@ -211,6 +213,14 @@ impl Bank {
 
     pub(super) fn give_back(&mut self, grant: u64, amount: Amount, out: &mut Out) {
         self.book(Record::Returned { grant, amount }, out);
+    }
+
+    /// After a debt: where more is out than there is, what lies in purses comes back to pay for it. Otherwise a purse
+    /// that was filled before would be spent on, and each of its holds might bring another debt.
+    pub(super) fn call_in(&mut self, slot: u32, out: &mut Out) {
+        if self.available(slot) < Amount::ZERO {
+            self.recall_from_others(NOBODY, slot, out);
+        }
     }
 
     /// Asks other purses that draw on the same money for what is in them. True if any was asked.

@@ -53,6 +53,9 @@ impl Bank {
             }
             Judgement::Book(verdict, amount) => {
                 self.book(Record::Resolved { hold, verdict, amount, at_ms, origin }, out);
+                if matches!(verdict, Verdict::SettledOver | Verdict::SettledLate) {
+                    self.call_in(slot, out);
+                }
                 (verdict, false)
             }
         }

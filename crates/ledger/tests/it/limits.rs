@@ -144,6 +144,20 @@ fn the_late_reserve_is_kept_for_debts() {
     assert_eq!(Bench::new(1, &[all]).spend_all(1, 1).0, 0);
 }
 
+/// Holds below what is spent later, as of bidders who hold what they expect to win: what lies in purses pays the debts.
+#[test]
+fn debts_call_in_what_lies_in_purses() {
+    let mut bench = Bench::new(2, &[spec(1, 10_000)]);
+    let mut spent = 0;
+    while let Ok(hold) = bench.insist(0, 1, 10) {
+        assert_eq!(bench.settle(hold, 50), Verdict::SettledOver);
+        spent += 50;
+        bench.advance(150);
+    }
+    assert!((10_000..=10_100).contains(&spent), "at most what was on its way: {spent}");
+    bench.check();
+}
+
 #[test]
 fn a_limit_of_zero_is_exhausted_from_the_start() {
     let mut bench = Bench::new(2, &[spec(1, 0)]);
