@@ -458,6 +458,10 @@ impl<'o, C> Engine<'o, C> {
         for slot in self.sweep_from..until {
             let Some(conn) = self.conns.at(slot) else { continue };
             if let Some(why) = overdue(conn, self.now_ms, self.options) {
+                if matches!(conn.phase, Phase::Lingering(_)) {
+                    // It still sends, perhaps into a full window: only a reset tells it that nobody reads.
+                    sys::abort_on_close(conn.fd());
+                }
                 conn.phase = Phase::Dead(why);
                 self.mark(slot);
             }

@@ -136,7 +136,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE", requires = "openrtb")]
     pub absurd: f64,
     /// Exchange: connections that carry notices, one in flight each.
-    #[arg(long, default_value_t = 8, value_name = "N", requires = "openrtb",
+    #[arg(long, default_value_t = 64, value_name = "N", requires = "openrtb",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NOTICE_CONNECTIONS_MAX)))]
     pub notice_connections: u32,
     /// Price of one impression, in micros, where an OpenRTB request names no floor.

@@ -54,7 +54,7 @@ fn priced(imp_fields: Value, fields: Value) -> Value {
 
 #[test]
 fn floors_count_with_fees_and_rates() {
-    let node = patient(&[campaign(1, json!({}))])
+    let node = patient(&[campaign(1, json!({})), video_campaign(2, json!({}))])
         .with("openrtb.fee_bp", "1000")
         .with("openrtb.rates", "EUR=1.10")
         .start();
@@ -85,9 +85,20 @@ fn floors_count_with_fees_and_rates() {
             expected => assert_eq!(price, expected, "{fields}"),
         }
     }
+    // 15 seconds of video: a tenth a second, and the fee on top, rounded up each time.
+    for (currency, price) in [("USD", 1_666_680), ("EUR", 1_833_348)] {
+        let by_second = json!({
+            "banner": null, "bidfloorcur": currency,
+            "video": {"mimes": ["video/mp4"], "maxduration": 30, "mincpmpersec": 0.1},
+        });
+        let request = priced(by_second, json!({}));
+        let bid = http.bid_soon(&request);
+        assert_eq!((bid.campaign, bid.price_micros), (2, price), "{currency}");
+    }
     for (currencies, bids) in [
         (json!(["USD"]), true),
         (json!(["EUR", "USD"]), true),
+        (json!(["usd"]), true),
         (json!(["EUR"]), false),
         (json!(["???"]), false),
         (json!([]), true),

@@ -161,7 +161,7 @@ fn the_counters_of_why_add_up_to_what_was_surveyed() {
         assert_eq!(sum, impressions, "{answer:#}");
     }
     for (id, reason, count) in
-        [(1, "targeting", 15), (2, "seat", 15), (3, "deal", 75), (4, "floor", 60)]
+        [(1, "targeting", 15), (2, "seat", 15), (3, "targeting", 75), (4, "floor", 60)]
     {
         assert_eq!(all[id - 1]["counts"][reason], count, "{:#}", all[id - 1]);
     }

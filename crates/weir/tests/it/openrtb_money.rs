@@ -1,5 +1,7 @@
 //! The money of bids: what is held, what notices book, and what they do not.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::openrtb::{Bid, Http, campaign, cost, counts, get, patient, request, setup, wait_count};
@@ -73,6 +75,24 @@ fn silence_frees_the_money_and_a_late_bill_books_it_as_late() {
     wait_count(&node, "repeated_notices", 1);
     assert_eq!(http.win(&silent), 204, "told twice is told once");
     assert_eq!(http.bill(&next), 204);
+}
+
+#[test]
+fn a_won_bid_waits_longer_for_its_bill_than_one_that_nobody_spoke_of() {
+    let node = setup(&[campaign(1, json!({}))]).with("ledger.hold_ms", "300").start();
+    let mut http = Http::to(&node);
+    let mut confirmed = None;
+    wait_for("a win in time", || {
+        let bid = http.bid_soon(&request("w", json!({})));
+        assert_eq!(http.win(&bid), 204);
+        confirmed = Some(bid);
+        // Twice as long as a hold lives that nobody spoke of.
+        std::thread::sleep(Duration::from_millis(600));
+        node.budget(1).held == 2_000
+    });
+    assert_eq!(http.bill(&confirmed.unwrap()), 204);
+    let books = node.budget(1);
+    assert_eq!((books.settled, books.late), (2_000, 0));
 }
 
 #[test]

@@ -109,7 +109,7 @@ pub(crate) struct Notifier<'a> {
     scratch: Vec<u8>,
     /// What became of them.
     pub counts: BTreeMap<Kind, KindCounts>,
-    /// From calling to the answer.
+    /// From when a call was due to its answer: what waited for a free connection counts.
     pub latency: Histogram<u64>,
     /// Connections that broke with a notice in flight.
     pub broken: u64,
@@ -255,7 +255,7 @@ impl<'a> Notifier<'a> {
         let Some(notice) = line.flight.take() else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer to nothing"));
         };
-        self.latency.saturating_record(now.saturating_sub(line.sent_ns));
+        self.latency.saturating_record(now.saturating_sub(notice.due_ns));
         self.idle.push(at);
         let counts = self.counts.entry(notice.kind).or_default();
         *counts.answers.entry(status).or_default() += 1;

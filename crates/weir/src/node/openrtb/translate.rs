@@ -17,6 +17,10 @@ use crate::campaigns::normal;
 use crate::config::{Config, Pods};
 use crate::market::{CATEGORY_TAXONOMY, Market};
 
+/// Stands for what is no currency: the code for tests, in which nobody bids. A list of nothing else must not become an
+/// empty one, which takes every currency.
+const NO_CURRENCY: &str = "XTS";
+
 /// What is agreed with the exchange, from the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -220,8 +224,7 @@ impl Lists {
     ) -> TopLists {
         let (top, words) = (&request.top, market.dictionary());
         let (place, device) = (&top.place, &top.device);
-        let unreadable = CurrencyCode::new("XXX");
-        let currency = |text| CurrencyCode::new(text).or(unreadable);
+        let currency = |text| currency_of(text).or_else(|| currency_of(NO_CURRENCY));
         self.currencies.extend(top.currencies.iter().filter_map(currency));
         let pages = [
             place.categories,
@@ -512,6 +515,13 @@ impl Lists {
             group: imp.group,
         }
     }
+}
+
+/// In any case of letters.
+fn currency_of(text: &str) -> Option<CurrencyCode> {
+    let mut letters: [u8; 3] = text.as_bytes().try_into().ok()?;
+    letters.make_ascii_uppercase();
+    CurrencyCode::new(std::str::from_utf8(&letters).ok()?)
 }
 
 /// Breaks ties and tosses coins.
