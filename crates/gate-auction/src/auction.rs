@@ -22,8 +22,9 @@ pub struct Bidder {
 /// What asks without meaning it, [`Index::survey`] and [`Index::explain`], borrows the desk immutably and calls the
 /// `peek` methods: they should answer as their twins would and leave no trace.
 pub trait Desk {
-    /// What this candidate bids now, at most `bid`: the place of pacing. Asked once an impression of each candidate that
-    /// is looked at, in falling order of what they can bid at most, until the impression is decided.
+    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once an impression, and only until
+    /// the impression is decided: first of those that may use a guaranteed deal, then of those that may use another deal,
+    /// then of the rest; of each kind in falling order of what they can bid at most.
     ///
     /// # Errors
     /// Why it does not bid.
@@ -217,10 +218,16 @@ impl Auction<'_> {
         self.choose(desk)
     }
 
-    /// How many campaigns were looked at so far: their lists said that they may want an impression.
+    /// How many campaigns were looked at so far: the index said that they may want an impression.
     #[must_use]
     pub fn looked_at(&self) -> usize {
         self.looked_at
+    }
+
+    /// How many blocks of 512 campaigns were searched so far.
+    #[must_use]
+    pub fn blocks_read(&self) -> usize {
+        self.scratch.scan.blocks_read
     }
 
     /// Chooses for all impressions, holds the money, and leaves in `out` who bids. Groups are filled whole or not at
@@ -277,7 +284,7 @@ impl Auction<'_> {
         let place = &self.scratch.place;
         let open = place.floor.is_some() || place.by_second;
         if open && self.currency_taken && !self.request.impressions[at].private {
-            self.scratch.scan(self.index, self.request, true);
+            self.scratch.begin_scan(self.index, self.request, true);
         }
         Some(())
     }

@@ -190,6 +190,24 @@ pub enum CampaignError {
     },
 }
 
+impl CampaignError {
+    /// Whose mistake it is; `None` where it is not one campaign's.
+    #[must_use]
+    pub fn campaign(&self) -> Option<u64> {
+        match *self {
+            CampaignError::TooMany { .. } => None,
+            CampaignError::Duplicate { id }
+            | CampaignError::NoBid { id }
+            | CampaignError::Creatives { id, .. }
+            | CampaignError::NoSize { id, .. }
+            | CampaignError::Modifiers { id, .. }
+            | CampaignError::Modifier { id, .. }
+            | CampaignError::Key { id, .. }
+            | CampaignError::NoDeals { id } => Some(id),
+        }
+    }
+}
+
 impl Campaign {
     /// Everything that is wrong with it.
     pub(crate) fn check(&self, errors: &mut Vec<CampaignError>) {

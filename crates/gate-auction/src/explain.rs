@@ -111,7 +111,7 @@ impl Auction<'_> {
         };
         let fits = self.fits(impression, record);
         let mut offered = impression.deals.iter().map(|deal| deal.id);
-        let may = !entry.place.deals_only || offered.any(|deal| record.deals.contains(&deal));
+        let may = !entry.span.deals_only || offered.any(|deal| record.deals.contains(&deal));
         let wanted = Dimension::ALL.into_iter().map(wants);
         wanted.chain([Step::Fits(fits), Step::MayDeal(may)]).collect()
     }

@@ -8,7 +8,7 @@ use crate::campaign::{CAMPAIGNS_MAX, Campaign, CampaignError, Creative};
 use crate::conditions;
 use crate::key::mix;
 use crate::price::{MODIFIER_ONE, Price};
-use crate::record::{Place, Record, Records};
+use crate::record::{Record, Records, Span};
 use crate::request::{Dimension, Format, Placement};
 use crate::rows::{Rows, RowsBuilder};
 use crate::signature::Signature;
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) id: u64,
     pub(crate) seat: u32,
     pub(crate) advertiser: u32,
-    pub(crate) place: Place,
+    pub(crate) span: Span,
     /// Where its creatives begin.
     creatives: u32,
     /// Where what it wants begins; it ends where the next one's begins.
@@ -123,7 +123,7 @@ impl Index {
     pub fn creatives(&self, slot: u32) -> &[Creative] {
         let Some(entry) = self.entries.get(slot as usize) else { return &[] };
         let start = entry.creatives as usize;
-        &self.creatives[start..start + entry.place.creatives()]
+        &self.creatives[start..start + entry.span.creatives()]
     }
 
     #[inline]
@@ -134,7 +134,7 @@ impl Index {
     #[inline]
     pub(crate) fn asked(&self, slot: u32) -> Asked<'_> {
         let entry = self.entry(slot);
-        Asked { slot, entry, record: self.records.get(&entry.place) }
+        Asked { slot, entry, record: self.records.get(&entry.span) }
     }
 
     /// What a campaign wants, packed as [`conditions`].
@@ -153,7 +153,7 @@ impl Index {
     /// Asks for the memory of a campaign's record, whose entry is near.
     #[inline]
     pub(crate) fn prefetch_record(&self, slot: u32) {
-        self.records.prefetch(&self.entry(slot).place);
+        self.records.prefetch(&self.entry(slot).span);
     }
 
     /// The campaigns that may use a deal.
@@ -253,7 +253,7 @@ impl Builder {
             id: campaign.id,
             seat: campaign.seat,
             advertiser: campaign.advertiser,
-            place: self.index.records.add(campaign),
+            span: self.index.records.add(campaign),
             creatives: small(self.index.creatives.len()),
             wishes: small(self.index.wishes.len()),
         };

@@ -103,7 +103,7 @@ impl Auction<'_> {
                 Err(reason) => refusal = reason,
             }
         }
-        if asked.entry.place.deals_only {
+        if asked.entry.span.deals_only {
             return Err(refusal);
         }
         self.without_deal(impression, asked, price, desk)

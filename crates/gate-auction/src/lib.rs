@@ -7,11 +7,11 @@
 //! ```text
 //!   when campaigns change                        every request, on a worker
 //!   [Campaign] ── Index::build ──▶ Index ──────▶ Index::auction(request, scratch)
-//!                                                  │ 1 keys become rows of lists, and a signature of 64 bits
-//!   strings ── Dictionary ──▶ keys ──▶ Request     │ 2 per impression: who may use its deals is asked
-//!                                                  │ 3 lists of who may want it, the highest bound first: signature,
-//!                                                  │   targeting, seat, Desk::price, creative, floor
-//!                                                  │   ... until nobody left can change the answer
+//!                                                  │ 1 keys become rows of bits
+//!   strings ── Dictionary ──▶ keys ──▶ Request     │ 2 per impression, the highest bound first: who may use its deals,
+//!                                                  │   then all others, who are found by joining rows
+//!                                                  │ 3 each: targeting, seat, Desk::price, floor, creative,
+//!                                                  │   Desk::may_show ... until nobody left can change the answer
 //!                                                  │ 4 Desk::able, of the best and the next
 //!                                                  ▼ 5 the price: first, second or fixed
 //!                                                Choice ── Desk::hold ── refused: the search goes on
@@ -35,7 +35,8 @@
 //! # When an auction stops
 //! Slots are in the order of **bounds**: the bid times all modifiers that raise it. Nobody bids more than its bound, so
 //! once the best offer is above the bound of the next slot, it is the best of all; the runner-up is found the same way.
-//! So does a bound below the floor end the search. [`Auction::refuse`] and [`Auction::another`] go on from there.
+//! So does a bound below the floor end the search. Those that may use a deal that is offered come first: among them the
+//! search ends the same way, and a bid with a deal that goes first ends it for all others. [`Auction::refuse`] and [`Auction::another`] go on from there.
 //!
 //! # Why not?
 //! An auction that stops early cannot tell everybody's fate. [`Index::survey`] can: it asks all candidates, but only

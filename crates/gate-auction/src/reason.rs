@@ -14,7 +14,7 @@ pub enum Reason {
     Deal,
     /// The plan says not now.
     Paced,
-    /// The user has seen it often enough.
+    /// The user has seen it, or all of its creatives that fit, often enough.
     Cap,
     /// The budget is spent or not running.
     Budget,
@@ -52,6 +52,27 @@ impl Reason {
         Reason::Group,
         Reason::Deadline,
     ];
+
+    /// Its word, in counters and in the documentation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Targeting => "targeting",
+            Reason::Currency => "currency",
+            Reason::Seat => "seat",
+            Reason::Deal => "deal",
+            Reason::Paced => "paced",
+            Reason::Cap => "cap",
+            Reason::Budget => "budget",
+            Reason::Purse => "purse",
+            Reason::Floor => "floor",
+            Reason::Blocked => "blocked",
+            Reason::Insecure => "insecure",
+            Reason::Exclusive => "exclusive",
+            Reason::Group => "group",
+            Reason::Deadline => "deadline",
+        }
+    }
 }
 
 /// Is told what becomes of campaigns, by slot. A [survey](crate::Index::survey) tells each campaign's fate once an

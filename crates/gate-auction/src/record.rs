@@ -16,7 +16,7 @@ const SECURE: u32 = 1 << 8;
 
 /// Where a campaign's record lies, and how long its parts are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Span {
     start: u32,
     conditions: u32,
     deals: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Place {
     pub(crate) deals_only: bool,
 }
 
-impl Place {
+impl Span {
     /// How many creatives the campaign has.
     #[inline]
     pub(crate) fn creatives(&self) -> usize {
@@ -61,7 +61,7 @@ pub(crate) struct Outline<'a> {
 }
 
 impl Records {
-    pub(crate) fn add(&mut self, campaign: &Campaign) -> Place {
+    pub(crate) fn add(&mut self, campaign: &Campaign) -> Span {
         let words = &mut self.words;
         let start = words.len();
         conditions::push_refusals(&campaign.targeting, words);
@@ -76,7 +76,7 @@ impl Records {
             words[creatives + at] = small(words.len() - creatives);
             push_creative(creative, words);
         }
-        Place {
+        Span {
             start: small(start),
             conditions: small(conditions),
             deals: small(campaign.targeting.deals.len()),
@@ -87,19 +87,19 @@ impl Records {
     }
 
     #[inline]
-    pub(crate) fn get(&self, place: &Place) -> Record<'_> {
-        let words = &self.words[place.start as usize..];
-        let (conditions, words) = words.split_at(place.conditions as usize);
-        let (modifiers, words) = words.split_at(usize::from(place.modifiers) * 2);
-        let (deals, creatives) = words.split_at(place.deals as usize);
-        Record { conditions, modifiers, deals, creatives, count: place.creatives() }
+    pub(crate) fn get(&self, span: &Span) -> Record<'_> {
+        let words = &self.words[span.start as usize..];
+        let (conditions, words) = words.split_at(span.conditions as usize);
+        let (modifiers, words) = words.split_at(usize::from(span.modifiers) * 2);
+        let (deals, creatives) = words.split_at(span.deals as usize);
+        Record { conditions, modifiers, deals, creatives, count: span.creatives() }
     }
 
     /// Asks for the memory of a record.
     #[inline]
-    pub(crate) fn prefetch(&self, place: &Place) {
+    pub(crate) fn prefetch(&self, span: &Span) {
         const LINE: usize = 64 / size_of::<u32>();
-        let words = &self.words[place.start as usize..];
+        let words = &self.words[span.start as usize..];
         words.iter().step_by(LINE).take(3).for_each(table::prefetch);
     }
 }

@@ -1,23 +1,23 @@
 //! Who wants a key, as bits of blocks: all campaigns of a block are decided together.
 
+use std::ops::Range;
+
 use crate::campaign::{Campaign, Targeting};
 use crate::key::UNKNOWN;
 use crate::request::{Dimension, Request};
 
-use std::ops::Range;
-
 /// Campaigns of a block: as many as a cache line has bits.
-pub(crate) const BLOCK_SLOTS: usize = 512;
-/// The same, as slots are counted.
 const SLOTS: u32 = 512;
+const BLOCK_SLOTS: usize = SLOTS as usize;
 /// One bit a campaign.
-pub(crate) type Block = [u64; BLOCK_SLOTS / 64];
+type Block = [u64; BLOCK_SLOTS / 64];
 /// Nobody.
 const NOBODY: Block = [0; BLOCK_SLOTS / 64];
 /// A key that more campaigns want than this many a block has a row; others have a list, which takes less memory and is
 /// as fast where it is that short.
 const LISTED_PER_BLOCK_MAX: usize = 2;
-/// The order of sets. Blocks are narrowed from the last to the first, so those that leave the fewest are at the end.
+/// The order of sets. A block is narrowed from the last to the first, so those that usually leave the fewest are at the
+/// end.
 const ORDER: [Dimension; Dimension::ALL.len()] = [
     Dimension::Segments,
     Dimension::Categories,
@@ -85,7 +85,7 @@ struct List {
     end: u32,
 }
 
-/// What a request demands in one set: a campaign has to be in one of these.
+/// What a request demands in one set: a campaign has to be in one of these rows (one at least) and lists.
 #[derive(Clone, Debug)]
 struct Group {
     rows: Range<usize>,
@@ -95,14 +95,16 @@ struct Group {
 /// A walk over those who want an impression, ascending by slot: falling by bound.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
+    /// Rows that everybody has to be in.
+    only: Vec<u32>,
     groups: Vec<Group>,
     /// Of all groups, one after the other.
     rows: Vec<u32>,
     lists: Vec<List>,
     /// The lists as far as they are not read.
     cursors: Vec<List>,
-    /// How much of `groups`, `rows` and `lists` holds for all impressions.
-    request: (usize, usize, usize),
+    /// How much of `only`, `groups`, `rows` and `lists` holds for all impressions.
+    request: [usize; 4],
     /// The block that is being read: who of it is left.
     left: Block,
     /// Its word that is being read.
@@ -111,21 +113,29 @@ pub(crate) struct Scan {
     reached: usize,
     /// Where the walk ends.
     end: usize,
+    /// How many blocks were read for the request.
+    pub(crate) blocks_read: usize,
 }
 
 impl Scan {
     /// Reads what holds for all impressions of a request.
     pub(crate) fn request(&mut self, rows: &Rows, request: &Request<'_>) {
         self.stop();
-        self.groups.clear();
-        self.rows.clear();
-        self.lists.clear();
+        self.blocks_read = 0;
+        self.shorten([0; 4]);
         for (set, dimension) in rows.sets.iter().zip(ORDER) {
             if set.restricts {
                 self.group(set, request.keys(dimension));
             }
         }
-        self.request = (self.groups.len(), self.rows.len(), self.lists.len());
+        self.request = [self.only.len(), self.groups.len(), self.rows.len(), self.lists.len()];
+    }
+
+    fn shorten(&mut self, [only, groups, rows, lists]: [usize; 4]) {
+        self.only.truncate(only);
+        self.groups.truncate(groups);
+        self.rows.truncate(rows);
+        self.lists.truncate(lists);
     }
 
     fn group(&mut self, set: &Set, keys: &[u32]) {
@@ -140,6 +150,10 @@ impl Scan {
         if self.rows.len() == rows {
             self.rows.push(set.open);
         }
+        if (self.rows.len(), self.lists.len()) == (rows + 1, lists) {
+            self.only.extend(self.rows.pop());
+            return;
+        }
         self.groups.push(Group { rows: rows..self.rows.len(), lists: lists..self.lists.len() });
     }
 
@@ -152,10 +166,7 @@ impl Scan {
         placements: &[u32],
         allowed: bool,
     ) {
-        let (groups, of_rows, lists) = self.request;
-        self.groups.truncate(groups);
-        self.rows.truncate(of_rows);
-        self.lists.truncate(lists);
+        self.shorten(self.request);
         self.group(&rows.sets[PLACEMENTS], placements);
         let allowlists = [
             (SEATS, request.seats_allowed),
@@ -229,35 +240,41 @@ impl Scan {
         // The first block is often enough; whoever needs the second likely needs more.
         let next = if block == 0 { &[] } else { rows.block(block + 1) };
         let lines = rows.block(block);
+        let line = |row: u32| {
+            next.get(row as usize).into_iter().for_each(table::prefetch);
+            &lines[row as usize].0
+        };
         let start = small(self.reached);
         self.reached += BLOCK_SLOTS;
+        self.blocks_read += 1;
         let mut left = [u64::MAX; NOBODY.len()];
+        for row in &self.only {
+            left.iter_mut().zip(line(*row)).for_each(|(word, other)| *word &= other);
+        }
         for group in self.groups.iter().rev() {
-            let mut admitted = NOBODY;
-            for &row in &self.rows[group.rows.clone()] {
-                let Some(line) = lines.get(row as usize) else { continue };
-                next.get(row as usize).into_iter().for_each(table::prefetch);
-                admitted.iter_mut().zip(&line.0).for_each(|(word, other)| *word |= other);
-            }
-            for cursor in &mut self.cursors[group.lists.clone()] {
-                cursor.add(&rows.slots, start, &mut admitted);
-            }
-            left.iter_mut().zip(&admitted).for_each(|(word, other)| *word &= other);
             if left.iter().fold(0, |all, word| all | word) == 0 {
                 break;
             }
+            let mut admitted = NOBODY;
+            for row in &self.rows[group.rows.clone()] {
+                admitted.iter_mut().zip(line(*row)).for_each(|(word, other)| *word |= other);
+            }
+            for cursor in &mut self.cursors[group.lists.clone()] {
+                cursor.add(&rows.slots, start..start + SLOTS, &mut admitted);
+            }
+            left.iter_mut().zip(&admitted).for_each(|(word, other)| *word &= other);
         }
         (self.left, self.word) = (left, 0);
     }
 }
 
 impl List {
-    /// Adds those of the block that begins at `start`, and forgets those before it.
+    /// Adds those of a block, and forgets those before it.
     #[inline]
-    fn add(&mut self, slots: &[u32], start: u32, admitted: &mut Block) {
-        while self.next < start + SLOTS {
-            if let Some(within) = self.next.checked_sub(start) {
-                let within = within as usize;
+    fn add(&mut self, slots: &[u32], block: Range<u32>, admitted: &mut Block) {
+        while self.next < block.end {
+            if self.next >= block.start {
+                let within = (self.next - block.start) as usize;
                 admitted[within / 64] |= 1 << (within % 64);
             }
             self.at += 1;
@@ -383,4 +400,120 @@ fn place(by_key: &mut Vec<Wanted>, key: u32) -> &mut Wanted {
 /// Slots have 20 bits; entries of lists fill the memory of today before they fill 32 bits.
 fn small(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::Creative;
+    use crate::price::Price;
+    use crate::request::Format;
+    use proptest::prelude::*;
+
+    fn campaign(any: &[(Dimension, Vec<u32>)], segments_all: &[u32]) -> Campaign {
+        let mut targeting = Targeting::default();
+        targeting.segments_all = segments_all.to_vec();
+        any.iter()
+            .for_each(|(dimension, keys)| targeting.lists_mut(*dimension).any.clone_from(keys));
+        let creative = Creative {
+            id: 0,
+            format: Format::Banner,
+            sizes: vec![(0, 0)],
+            domains: Vec::new(),
+            categories: Vec::new(),
+            attributes: Vec::new(),
+            secure: true,
+            duration_s: 0,
+            bundle: None,
+            language: None,
+        };
+        let (modifiers, creatives) = (Vec::new(), vec![creative]);
+        Campaign {
+            id: 0,
+            bid: Price::STEP,
+            advertiser: 0,
+            seat: 0,
+            modifiers,
+            targeting,
+            creatives,
+        }
+    }
+
+    fn request<'a>(geo: &'a [u32], segments: &'a [u32]) -> Request<'a> {
+        Request {
+            id_hash: 0,
+            geo,
+            devices: &[],
+            oses: &[],
+            languages: &[],
+            supply: &[],
+            domains: &[],
+            categories: &[],
+            segments,
+            hour: 0,
+            at: crate::At::First,
+            currencies: &[],
+            conversions: &[],
+            seats_allowed: &[],
+            seats_blocked: &[],
+            categories_allowed: &[],
+            categories_blocked: &[],
+            advertisers_blocked: &[],
+            bundles_blocked: &[],
+            languages_allowed: &[],
+            languages_blocked: &[],
+            impressions: &[],
+            rules: crate::Rules::default(),
+        }
+    }
+
+    /// Few keys that many want and many that few want: rows and lists.
+    fn keys() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::vec(prop_oneof![0_u32..3, 0_u32..400], 0..3)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_scan_finds_whom_the_lists_admit(
+            wanted in prop::collection::vec((keys(), keys(), 0_u32..4), 0..1_800),
+            geo in keys(), segments in keys(), placements in prop::collection::vec(0_u32..5, 0..3),
+        ) {
+            let mut builder = RowsBuilder::default();
+            for (slot, (geo, segments, placement)) in (0..).zip(&wanted) {
+                // A third want all of their segments instead of any.
+                let (any, all) = if slot % 3 == 0 { (&[][..], &segments[..]) } else { (&segments[..], &[][..]) };
+                let any = [(Dimension::Geo, geo.clone()), (Dimension::Segments, any.to_vec())];
+                builder.add(slot, &campaign(&any, all), &[*placement]);
+            }
+            let (rows, request) = (builder.build(), request(&geo, &segments));
+            let admits = |(slot, (of_geo, of_segments, placement)): &(u32, &(Vec<u32>, Vec<u32>, u32))| {
+                let meets = |own: &[u32], keys: &[u32]| own.is_empty() || keys.iter().any(|key| own.contains(key));
+                // Of all segments the rows know one.
+                let known = if slot % 3 == 0 { of_segments.iter().max().as_slice().iter().map(|key| **key).collect() } else { of_segments.clone() };
+                meets(of_geo, &geo) && meets(&known, &segments) && placements.contains(placement)
+            };
+            let expected: Vec<u32> = (0..).zip(&wanted).filter(admits).map(|(slot, _)| slot).collect();
+            // Work space is never clean.
+            let (mut scan, mut one_by_one, mut at_once) = (Scan::default(), Vec::new(), Vec::new());
+            for _ in 0..2 {
+                scan.request(&rows, &request);
+                scan.begin(&rows, &request, &placements, true);
+                one_by_one.clear();
+                while let Some(reach) = scan.reach() {
+                    let taken = scan.take(&rows);
+                    prop_assert!(taken.is_none_or(|slot| slot == reach));
+                    one_by_one.extend(taken);
+                }
+                prop_assert_eq!(&one_by_one, &expected);
+                scan.begin(&rows, &request, &placements, false);
+                at_once.clear();
+                scan.take_all(&rows, &mut at_once);
+                prop_assert_eq!(&at_once, &expected);
+                scan.stop();
+                prop_assert_eq!(scan.reach(), None);
+            }
+            prop_assert_eq!(scan.blocks_read, 2 * wanted.len().div_ceil(BLOCK_SLOTS));
+        }
+    }
 }

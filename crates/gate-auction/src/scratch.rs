@@ -114,7 +114,7 @@ impl Scratch {
         self.offers.clear();
     }
 
-    /// Works out what holds for one impression. Nobody was found yet, and nobody will be before [`Scratch::scan_all`].
+    /// Works out what holds for one impression. Nobody was found yet, and nobody will be before [`Scratch::begin_scan`].
     pub(crate) fn enter(
         &mut self,
         index: &Index,
@@ -163,7 +163,7 @@ impl Scratch {
 
     /// From now on the scan finds everybody who wants the impression and does not depend on a deal; with `allowed` only
     /// those that the request may allow.
-    pub(crate) fn scan(&mut self, index: &Index, request: &Request<'_>, allowed: bool) {
+    pub(crate) fn begin_scan(&mut self, index: &Index, request: &Request<'_>, allowed: bool) {
         self.scan.begin(&index.rows, request, &self.placements, allowed);
     }
 }

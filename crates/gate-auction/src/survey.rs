@@ -13,7 +13,7 @@ const AHEAD: usize = 8;
 impl Index {
     /// Tells `tally` what becomes of every campaign in every impression of a request, as [`Auction::fill`] would decide
     /// it. An auction stops when it is decided, so it cannot tell; a survey asks everybody who might bid, but only peeks
-    /// at the desk. It costs as much as a hundred auctions: run it for a small sample of requests, chosen by a hash of
+    /// at the desk. It costs as much as some sixty auctions: run it for a small sample of requests, chosen by a hash of
     /// their ids. [`Counters`](crate::Counters) know how many impressions were surveyed.
     ///
     /// Impressions of a group that already failed are not auctioned, so they are not surveyed either.
@@ -68,7 +68,7 @@ impl Auction<'_> {
 
     /// Finds everybody who may want the impression. Those that may use a deal come first; how many these are.
     fn gather(&mut self) -> usize {
-        self.scratch.scan(self.index, self.request, false);
+        self.scratch.begin_scan(self.index, self.request, false);
         let Scratch { found, dealers, scan, .. } = &mut *self.scratch;
         found.clear();
         dealers.iter().for_each(|dealers| found.extend_from_slice(&dealers.slots));

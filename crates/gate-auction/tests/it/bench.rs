@@ -12,9 +12,6 @@ use roaring::RoaringBitmap;
 
 use crate::generator::{Body, Dice, LARGE, campaigns, currency};
 
-/// One request in so many is surveyed.
-const SURVEY_EVERY: u64 = 128;
-
 #[test]
 fn the_benchmark_runs() {
     let report = run(300, 50, 1);
@@ -37,6 +34,7 @@ pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
         ("auction, desk that lets all through", Vec::new()),
         ("auction, desk that looks up a table", Vec::new()),
         ("the same, 1 in 128 surveyed", Vec::new()),
+        ("the same, 1 in 1,024 surveyed", Vec::new()),
         ("survey alone", Vec::new()),
         ("every candidate asked, no early stop", Vec::new()),
         ("joining alone, roaring bitmaps", Vec::new()),
@@ -49,7 +47,8 @@ pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
         let figures = [
             auctions(&index, &bodies, &mut (), &mut sum),
             auctions(&index, &bodies, &mut desk, &mut Sum::default()),
-            with_surveys(&index, &bodies, &mut desk, &mut counters),
+            with_surveys(&index, &bodies, &mut desk, &mut counters, 128),
+            with_surveys(&index, &bodies, &mut desk, &mut counters, 1_024),
             surveys(&index, few, &desk, &mut counters),
             surveys(&index, few, &(), &mut ()),
             rival.run(few),
@@ -70,7 +69,8 @@ pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
     let tenth = |part: usize| format!("{}.{}", part / impressions, part * 10 / impressions % 10);
     writeln!(
         report,
-        "an impression: {} campaigns looked at, {} asked for a price; {} % bid",
+        "an impression: {} blocks searched, {} campaigns looked at, {} asked for a price; {} % bid",
+        tenth(sum.blocks_read),
         tenth(sum.looked_at),
         tenth(asked),
         sum.bids * 100 / impressions,
@@ -110,6 +110,10 @@ impl Desk for TableDesk {
         Ok(())
     }
 
+    fn prefetch(&self, slot: u32) {
+        self.0.get(slot as usize).into_iter().for_each(table::prefetch);
+    }
+
     /// One in eight is paced.
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         let pace = self.0[bidder.slot as usize].pace;
@@ -125,6 +129,7 @@ impl Desk for TableDesk {
 #[derive(Default)]
 struct Sum {
     impressions: usize,
+    blocks_read: usize,
     looked_at: usize,
     bids: usize,
 }
@@ -160,6 +165,7 @@ fn auctions(index: &Index, bodies: &[Body], desk: &mut impl Desk, sum: &mut Sum)
         let mut auction = index.auction(request, &mut scratch);
         auction.fill(desk, &mut out);
         sum.looked_at += auction.looked_at();
+        sum.blocks_read += auction.blocks_read();
         sum.bids += out.len();
         sum.impressions += request.impressions.len();
     })
@@ -170,11 +176,12 @@ fn with_surveys(
     bodies: &[Body],
     desk: &mut impl Desk,
     counters: &mut Counters,
+    every: u64,
 ) -> Vec<u64> {
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     time(bodies, |request| {
         index.auction(request, &mut scratch).fill(desk, &mut out);
-        if request.id_hash.is_multiple_of(SURVEY_EVERY) {
+        if request.id_hash.is_multiple_of(every) {
             index.survey(request, &mut scratch, desk, counters);
         }
     })

@@ -45,7 +45,8 @@ fn fits(creative: &Creative, impression: &Impression<'_>) -> bool {
     creative.sizes.iter().any(|size| fits(*size))
 }
 
-/// What stands behind the auction here: by a hash of the campaign some bid less, some do not bid, some cannot pay.
+/// What stands behind the auction here: by a hash of the campaign some bid less, some do not bid, some
+/// cannot pay, and some creatives may not be shown.
 #[derive(Clone, Copy)]
 pub(crate) struct Moods(pub(crate) u64);
 
@@ -68,6 +69,10 @@ impl Moods {
     fn pays(self, campaign: u64) -> bool {
         self.of(campaign) != 3
     }
+
+    fn shows(self, campaign: u64, creative: usize) -> bool {
+        self.0 == 0 || !mix(self.0 ^ mix(campaign ^ creative as u64)).is_multiple_of(4)
+    }
 }
 
 impl Desk for Moods {
@@ -77,6 +82,10 @@ impl Desk for Moods {
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
         self.peek_able(bidder, bid)
+    }
+
+    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
+        self.shows(bidder.campaign, creative)
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
@@ -201,10 +210,13 @@ fn offer<'a>(
         // The creatives' turn begins where a hash says.
         let (count, start) = (campaign.creatives.len(), mix(tie ^ at as u64));
         let first = usize::try_from(start % count as u64).unwrap();
-        let mut turn = (0..count).map(|n| &campaign.creatives[(first + n) % count]);
-        turn.find_map(|creative| {
+        let mut turn = (0..count).map(|n| (first + n) % count);
+        turn.find_map(|position| {
+            let creative = &campaign.creatives[position];
             let floor = floor(creative, house.own, request, impression, deal_at)?;
-            let shown = floor <= bid && shows(creative, deal_at, request, impression);
+            let shown = floor <= bid
+                && shows(creative, deal_at, request, impression)
+                && house.moods.shows(campaign.id, position);
             shown.then_some((deal, floor))
         })
     })?;

@@ -123,6 +123,9 @@ fn every_mistake_is_named_and_nothing_is_built() {
     assert_eq!(errors.len(), 7, "{errors:#?}");
     assert!(errors.contains(&CampaignError::Duplicate { id: 1 }));
     assert!(errors.contains(&CampaignError::NoBid { id: 3 }));
+    let ids: Vec<u64> = errors.iter().filter_map(CampaignError::campaign).collect();
+    assert!(ids.len() == 7 && ids.iter().all(|id| [1, 3, 4].contains(id)), "{ids:?}");
+    assert_eq!(CampaignError::TooMany { found: 9 }.campaign(), None);
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert!(texts.iter().all(|text| text.contains("campaign")), "{texts:?}");
 }

@@ -1,6 +1,6 @@
 //! Deals, several bids for one impression, durations, and what a creative may be.
 
-use gate_auction::{At, Format, Rules, Timing, UNKNOWN};
+use gate_auction::{At, Bidder, Desk, Format, Rules, Timing, UNKNOWN};
 use proptest::prelude::*;
 
 use crate::simple::{Scene, campaign, creative, deal, dealer};
@@ -69,6 +69,48 @@ proptest! {
             campaigns.retain(|campaign| campaign.id != bid.0);
         }
     }
+}
+
+/// Some creatives of campaign 1 reached a cap of their own.
+struct Capped(&'static [usize]);
+
+impl Desk for Capped {
+    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
+        bidder.campaign != 1 || !self.0.contains(&creative)
+    }
+}
+
+#[test]
+fn a_capped_creative_gives_way_to_another() {
+    let mut two = campaign(1, 100);
+    two.creatives.push(creative(2, Format::Banner));
+    let campaigns = [two, campaign(2, 90)];
+    let mut shown = [0; 2];
+    for id_hash in 0..64 {
+        let scene = Scene { id_hash, ..Scene::default() };
+        let choice = |capped| scene.bids(&campaigns, &mut Capped(capped))[0];
+        shown[choice(&[]).creative] += 1;
+        assert_eq!((choice(&[0]).campaign, choice(&[0]).creative), (1, 1));
+        assert_eq!((choice(&[1]).campaign, choice(&[1]).creative), (1, 0));
+        assert_eq!(choice(&[0, 1]).campaign, 2);
+    }
+    assert!(shown[0] > 16 && shown[1] > 16, "{shown:?}: creatives take turns");
+}
+
+#[test]
+fn a_campaign_of_no_seat_is_on_no_list_of_seats() {
+    let mut stray = campaign(1, 100);
+    stray.seat = UNKNOWN;
+    let campaigns = [stray, campaign(2, 90)];
+    let winner = |allowed, blocked| {
+        let scene = Scene { seats_allowed: allowed, seats_blocked: blocked, ..Scene::default() };
+        scene.prices(&campaigns).first().map(|(id, _)| *id)
+    };
+    assert_eq!(winner(&[], &[]), Some(1));
+    assert_eq!(winner(&[], &[UNKNOWN]), Some(1));
+    assert_eq!(winner(&[], &[0]), Some(1));
+    assert_eq!(winner(&[UNKNOWN, 0], &[]), Some(2));
+    assert_eq!(winner(&[UNKNOWN], &[]), None);
 }
 
 fn timing(exact_s: &[u32]) -> Timing<'_> {

@@ -38,7 +38,7 @@ mod user;
 
 /// One auction in so many is surveyed, as by default.
 const SURVEY_EVERY: u64 = 128;
-const HOLD_MS: u32 = 2_000;
+const HOLD_MS: u64 = 2_000;
 const CURRENCY: [u8; 3] = *b"USD";
 /// Money of each purse: more than all rounds can ask for.
 const PURSE_MICROS: i64 = 1_000_000_000_000;
@@ -160,7 +160,7 @@ impl<'a> Bidder<'a> {
 
     /// Time passes: all holds and reservations lapse.
     pub(super) fn lapse(&mut self) {
-        self.now_ms += 3 * u64::from(HOLD_MS);
+        self.now_ms += 3 * HOLD_MS;
         self.purses.turn(self.now_ms);
         while self.purses.next_message().is_some() {}
     }
