@@ -294,7 +294,9 @@ impl Builder {
     }
 
     fn finish(self) -> Index {
-        Index { rows: self.rows.build(), ..self.index }
+        let entries = table::in_huge_pages(self.index.entries);
+        let records = self.index.records.in_huge_pages();
+        Index { rows: self.rows.build(), entries, records, ..self.index }
     }
 }
 

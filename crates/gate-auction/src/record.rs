@@ -61,6 +61,11 @@ pub(crate) struct Outline<'a> {
 }
 
 impl Records {
+    /// For when all are written.
+    pub(crate) fn in_huge_pages(self) -> Records {
+        Records { words: table::in_huge_pages(self.words) }
+    }
+
     pub(crate) fn add(&mut self, campaign: &Campaign) -> Span {
         let words = &mut self.words;
         let start = words.len();

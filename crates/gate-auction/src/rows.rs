@@ -366,7 +366,7 @@ impl RowsBuilder {
                     };
             }
         }
-        rows.lines = vec![Line(NOBODY); blocks * rows.rows];
+        rows.lines = table::in_huge_pages(vec![Line(NOBODY); blocks * rows.rows]);
         for (at, set) in sets.iter().enumerate() {
             for &(key, slot) in &set.wanted {
                 if let Wanted::Row(row) = rows.sets[at].by_key[key as usize] {

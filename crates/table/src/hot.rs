@@ -34,6 +34,14 @@ pub(crate) fn vec_with_huge_pages<T>(count: usize) -> Vec<T> {
     vec
 }
 
+/// The same items in such memory: for large tables that are built once and then read at random.
+#[must_use]
+pub fn in_huge_pages<T>(items: Vec<T>) -> Vec<T> {
+    let mut moved = vec_with_huge_pages(items.len());
+    moved.extend(items);
+    moved
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge(start: *const u8, bytes: usize) {
     const PAGE_BYTES: usize = 4096;
@@ -66,6 +74,7 @@ mod tests {
         items.extend(0..count as u64);
         items.iter().step_by(1_000).for_each(prefetch);
         assert!(items.iter().copied().eq(0..count as u64));
+        assert!(in_huge_pages(items).iter().copied().eq(0..count as u64));
         let small: Vec<u64> = vec_with_huge_pages(3);
         assert!(small.capacity() >= 3 && small.is_empty());
     }

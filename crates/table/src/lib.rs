@@ -17,6 +17,6 @@ mod mix;
 pub mod ring;
 
 pub use buckets::{BucketError, Buckets};
-pub use hot::prefetch;
+pub use hot::{in_huge_pages, prefetch};
 pub use map::{DuplicateKey, Map, ProbeLengths};
 pub use mix::Secret;

@@ -316,7 +316,7 @@ config! {
         body_bytes_max: usize = 1_048_576, " Bytes of a request's body, also once unpacked, 1,024 to 16,777,216.";
         notices_waiting_max: usize = 16_384, " Billing, win and loss notices of one worker that may wait to be sealed; more are answered 429, to be sent again.";
         price_factor_max: u64 = 2, " A billing price above so many times the price we sent is taken for a mistake: the price we sent is booked.";
-        survey_every: u64 = 128, " One auction in so many also counts for every campaign why it did not bid; 0: none.";
+        survey_every: u64 = 1_024, " One auction in so many also counts for every campaign why it did not bid; 0: none.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, " Memory for profiles, 16 MiB to 1 TiB; users that were not seen for long are left to the disk.";

@@ -68,8 +68,6 @@ pub struct Offer {
     pub hold: Hold,
     /// Caps of the whole campaign.
     pub caps: Box<[Cap]>,
-    /// Has it caps at all, of its own or of a creative?
-    pub capped: bool,
     /// By the position of the creative.
     pub creatives: Box<[Shown]>,
 }
@@ -245,19 +243,7 @@ fn wrong_currency(campaign: &campaigns::Campaign, expected: CurrencyCode) -> Mar
 }
 
 fn market_error(error: &CampaignError) -> MarketError {
-    use CampaignError as E;
-    let campaign = match *error {
-        E::TooMany { .. } => 0,
-        E::Duplicate { id }
-        | E::NoBid { id }
-        | E::Creatives { id, .. }
-        | E::NoSize { id, .. }
-        | E::Modifiers { id, .. }
-        | E::Modifier { id, .. }
-        | E::Key { id, .. }
-        | E::NoDeals { id } => id,
-    };
-    MarketError { campaign, text: error.to_string() }
+    MarketError { campaign: error.campaign().unwrap_or(0), text: error.to_string() }
 }
 
 /// Turns texts into keys.
@@ -453,7 +439,6 @@ fn offer(campaign: &campaigns::Campaign, zone: &Zone) -> Offer {
         cid: campaign.id.to_string().into(),
         hold: campaign.hold,
         caps: caps(CapOf::Campaign, campaign.id).collect(),
-        capped: !campaign.caps.is_empty(),
         creatives: campaign.creatives.iter().map(shown).collect(),
     }
 }

@@ -48,7 +48,7 @@ pub enum WhyError {
 pub fn fates_json(fates: &[Fates]) -> Value {
     let sum = |count: &dyn Fn(&Fates) -> u64| fates.iter().map(count).sum::<u64>();
     let surveyed = sum(&|fates| fates.impressions);
-    let reasons = Reason::ALL.map(|reason| (word(reason), sum(&|fates| fates.of(reason))));
+    let reasons = Reason::ALL.map(|reason| (reason.name(), sum(&|fates| fates.of(reason))));
     let mut counts: BTreeMap<&str, u64> = reasons.into_iter().collect();
     counts.insert("bid", sum(&|fates| fates.won.into()));
     counts.insert("outbid", sum(&|fates| fates.outbid.into()));
@@ -86,27 +86,6 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
 fn share(count: u64, of: u64) -> String {
     let millionths = u128::from(count) * 1_000_000 / u128::from(of.max(1));
     format!("{}.{:04} %", millionths / 10_000, millionths % 10_000)
-}
-
-/// What a reason is called here, in counters and in the documentation.
-#[must_use]
-pub fn word(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Targeting => "targeting",
-        Reason::Currency => "currency",
-        Reason::Seat => "seat",
-        Reason::Deal => "deal",
-        Reason::Paced => "paced",
-        Reason::Cap => "cap",
-        Reason::Budget => "budget",
-        Reason::Purse => "purse",
-        Reason::Floor => "floor",
-        Reason::Blocked => "blocked",
-        Reason::Insecure => "insecure",
-        Reason::Exclusive => "exclusive",
-        Reason::Group => "group",
-        Reason::Deadline => "deadline",
-    }
 }
 
 fn meaning(word: &str) -> &'static str {
@@ -289,7 +268,7 @@ fn answer_to(step: &Step) -> String {
         Step::Wants(_, holds) | Step::Fits(holds) | Step::MayDeal(holds) => yes(*holds).into(),
         Step::Offers(Ok(price)) => format!("yes, with {}", cpm(price.micros())),
         Step::Offers(Err(reason)) | Step::Able(Err(reason)) => {
-            format!("no: {} ({})", word(*reason), meaning(word(*reason)))
+            format!("no: {} ({})", reason.name(), meaning(reason.name()))
         }
         Step::Shows(creative) => format!("number {}", creative + 1),
         Step::Able(Ok(())) => "yes".into(),
@@ -300,7 +279,7 @@ fn outcome(outcome: Outcome) -> String {
     match outcome {
         Outcome::Bids(price) => format!("bids {}", cpm(price.micros())),
         Outcome::Outbid => "is outbid by another campaign of ours".into(),
-        Outcome::Not(reason) => format!("does not bid: {}", word(reason)),
+        Outcome::Not(reason) => format!("does not bid: {}", reason.name()),
     }
 }
 

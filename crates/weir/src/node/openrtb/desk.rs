@@ -101,7 +101,7 @@ impl BidDesk<'_> {
     fn capped(&self, offer: &Offer) -> bool {
         match self.viewer {
             Viewer::Known(_) => self.profile.capped(&offer.caps),
-            Viewer::Unknown => offer.capped,
+            Viewer::Unknown => !offer.caps.is_empty(),
         }
     }
 
@@ -148,6 +148,21 @@ impl Desk for BidDesk<'_> {
         let slot = self.ledger_slot(bidder.slot);
         let able = self.purses.able(slot, amount, self.at);
         able.map_err(|verdict| self.refuse(reason(verdict)))
+    }
+
+    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
+        let caps = &self.market.offer(bidder.slot).creatives[creative].caps;
+        match self.viewer {
+            Viewer::Known(_) => !self.profile.capped(caps),
+            Viewer::Unknown => caps.is_empty(),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, slot: u32) {
+        let slot = self.ledger_slot(slot);
+        table::prefetch(&self.paces[slot as usize]);
+        self.purses.prefetch(slot);
     }
 
     fn hold(&mut self, choice: &Choice) -> Result<(), Reason> {
