@@ -41,6 +41,8 @@ pub struct Market {
     dictionary: Dictionary,
     /// By the campaign's slot in the index.
     offers: Box<[Offer]>,
+    /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
+    holds: Box<[Hold]>,
     slots: Keys<u64>,
     /// The auction's keys of segments by the profiles' keys of them.
     segments: Keys<u32>,
@@ -64,8 +66,6 @@ pub struct Offer {
     pub seat: Box<str>,
     /// The campaign's id as text, OpenRTB's `cid`.
     pub cid: Box<str>,
-    /// How much of a price is held.
-    pub hold: Hold,
     /// Caps of the whole campaign.
     pub caps: Box<[Cap]>,
     /// By the position of the creative.
@@ -132,9 +132,20 @@ impl Market {
             }
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
-        let offers = offers(&slots, budgets);
+        let (offers, holds) = offers(&slots, budgets);
         let segments = segments(&dictionary, budgets);
-        Ok(Market { index, dictionary, offers, slots, segments, advertisers, categories, until })
+        let market = Market {
+            index,
+            dictionary,
+            offers,
+            holds,
+            slots,
+            segments,
+            advertisers,
+            categories,
+            until,
+        };
+        Ok(market)
     }
 
     /// The auction's index.
@@ -156,6 +167,16 @@ impl Market {
     #[must_use]
     pub fn offer(&self, slot: u32) -> &Offer {
         &self.offers[slot as usize]
+    }
+
+    /// How much of a price the campaign of a slot holds.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    #[must_use]
+    pub fn hold(&self, slot: u32) -> Hold {
+        self.holds[slot as usize]
     }
 
     /// The slot of a campaign, if it is in this market.
@@ -396,15 +417,17 @@ fn format(format: campaigns::Format) -> Format {
     }
 }
 
-fn offers(slots: &Keys<u64>, budgets: &[Budget]) -> Box<[Offer]> {
-    let mut offers: Vec<Option<Offer>> = (0..slots.len()).map(|_| None).collect();
+fn offers(slots: &Keys<u64>, budgets: &[Budget]) -> (Box<[Offer]>, Box<[Hold]>) {
+    let mut offers: Vec<Option<(Offer, Hold)>> = (0..slots.len()).map(|_| None).collect();
     for budget in budgets {
         let Some(campaign) = &budget.campaign else { continue };
         if let Some(slot) = slots.get(&campaign.id) {
-            offers[*slot as usize] = Some(offer(campaign, &budget.spec.zone));
+            offers[*slot as usize] = Some((offer(campaign, &budget.spec.zone), campaign.hold));
         }
     }
-    offers.into_iter().map(|offer| offer.expect("each slot is a campaign's")).collect()
+    let offers = offers.into_iter().map(|offer| offer.expect("each slot is a campaign's"));
+    let (offers, holds): (Vec<Offer>, Vec<Hold>) = offers.unzip();
+    (offers.into(), holds.into())
 }
 
 fn offer(campaign: &campaigns::Campaign, zone: &Zone) -> Offer {
@@ -437,7 +460,6 @@ fn offer(campaign: &campaigns::Campaign, zone: &Zone) -> Offer {
     Offer {
         seat: campaign.seat.as_deref().unwrap_or("").into(),
         cid: campaign.id.to_string().into(),
-        hold: campaign.hold,
         caps: caps(CapOf::Campaign, campaign.id).collect(),
         creatives: campaign.creatives.iter().map(shown).collect(),
     }

@@ -210,7 +210,7 @@ impl<'a> Bidder<'a> {
             multipliers,
             test: request.top.test,
             held,
-            refusal: None,
+            refusal: std::cell::Cell::new(None),
         };
         let now = Instant::from_ms(*now_ms);
         lists.with(request, market, terms, desk.profile, now, |keys| {

@@ -142,7 +142,7 @@ impl Bench {
         for &(who, load) in &all {
             cases.push(Box::new(move || self.sample(who, load)));
         }
-        let rounds = interleave(self.size.pick(5, 1), &mut cases)?;
+        let rounds = interleave(self.size.pick(3, 1), &mut cases)?;
         let (closed_rounds, open_rounds) = rounds.split_at(closed.len());
         print_closed(&closed, closed_rounds);
         if let Err(error) = &self.go {

@@ -1,5 +1,7 @@
 //! What stands behind an auction in a node: plans, caps, purses.
 
+use std::cell::Cell;
+
 use gate_auction::{Bidder, Choice, Desk, Price, Reason};
 use gate_pacing::{Decision, Pace};
 use gate_profile::{Profile, Profiles};
@@ -60,7 +62,7 @@ pub(super) struct BidDesk<'a> {
     /// What is set aside so far.
     pub(super) held: &'a mut Vec<Held>,
     /// What stood in the way of the first who wanted to bid and could not.
-    pub(super) refusal: Option<Reason>,
+    pub(super) refusal: Cell<Option<Reason>>,
 }
 
 /// Takes back what was set aside for a bid that does not leave.
@@ -83,13 +85,15 @@ pub(super) fn give_back(
 
 impl BidDesk<'_> {
     /// What is set aside for a bid at most.
-    fn amount(&self, offer: &Offer, price: Price, multiplier_micros: i64) -> Option<Amount> {
+    #[inline]
+    fn amount(&self, slot: u32, price: Price, multiplier_micros: i64) -> Option<Amount> {
         let cost = cost(price.micros(), multiplier_micros)?;
-        Some(Amount::new(offer.hold.amount(cost.get()))).filter(|amount| amount.is_ask())
+        Some(Amount::new(self.market.hold(slot).amount(cost.get())))
+            .filter(|amount| amount.is_ask())
     }
 
-    fn refuse(&mut self, reason: Reason) -> Reason {
-        self.refusal.get_or_insert(reason);
+    fn refuse(&self, reason: Reason) -> Reason {
+        self.refusal.set(self.refusal.get().or(Some(reason)));
         reason
     }
 
@@ -130,8 +134,7 @@ pub(super) fn reason(verdict: Verdict) -> Reason {
 impl Desk for BidDesk<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        let offer = self.market.offer(bidder.slot);
-        let amount = self.amount(offer, bid, self.multiplier_max).ok_or(Reason::Budget)?;
+        let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot) as usize;
         match self.paces[slot].ask(self.id_hash, amount) {
             Decision::Pass => Ok(bid),
@@ -144,7 +147,7 @@ impl Desk for BidDesk<'_> {
         if self.capped(offer) {
             return Err(self.refuse(Reason::Cap));
         }
-        let amount = self.amount(offer, bid, self.multiplier_max).ok_or(Reason::Budget)?;
+        let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot);
         let able = self.purses.able(slot, amount, self.at);
         able.map_err(|verdict| self.refuse(reason(verdict)))
@@ -152,10 +155,14 @@ impl Desk for BidDesk<'_> {
 
     fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
         let caps = &self.market.offer(bidder.slot).creatives[creative].caps;
-        match self.viewer {
-            Viewer::Known(_) => !self.profile.capped(caps),
-            Viewer::Unknown => caps.is_empty(),
+        let capped = match self.viewer {
+            Viewer::Known(_) => self.profile.capped(caps),
+            Viewer::Unknown => !caps.is_empty(),
+        };
+        if capped {
+            self.refuse(Reason::Cap);
         }
+        !capped
     }
 
     #[inline]
@@ -170,9 +177,8 @@ impl Desk for BidDesk<'_> {
             self.held.push(Held { choice: *choice, hold: None });
             return Ok(());
         }
-        let offer = self.market.offer(choice.slot);
         let multiplier = self.multipliers[choice.impression];
-        let amount = self.amount(offer, choice.price, multiplier).ok_or(Reason::Budget)?;
+        let amount = self.amount(choice.slot, choice.price, multiplier).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(choice.slot);
         let reserved = self.purses.reserve(slot, amount, self.at);
         let hold = reserved.map_err(|verdict| self.refuse(reason(verdict)))?;
@@ -195,8 +201,7 @@ impl Desk for BidDesk<'_> {
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        let offer = self.market.offer(bidder.slot);
-        let amount = self.amount(offer, bid, self.multiplier_max).ok_or(Reason::Budget)?;
+        let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot) as usize;
         match self.paces[slot].peek(self.id_hash, amount) {
             Decision::Pass => Ok(bid),
@@ -209,7 +214,7 @@ impl Desk for BidDesk<'_> {
         if self.capped(offer) {
             return Err(Reason::Cap);
         }
-        let amount = self.amount(offer, bid, self.multiplier_max).ok_or(Reason::Budget)?;
+        let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         self.purses.peek(self.ledger_slot(bidder.slot), amount, self.at).map_err(reason)
     }
 }

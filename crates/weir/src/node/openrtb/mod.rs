@@ -19,6 +19,7 @@ pub(crate) mod translate;
 mod user;
 pub(crate) mod waiting;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -402,7 +403,7 @@ impl Worker {
             multipliers,
             test,
             held,
-            refusal: None,
+            refusal: Cell::new(None),
         };
         let now = Instant::from_ms(now_ms);
         lists.with(request, market, &facts.terms, desk.profile, now, |keys| {
@@ -410,10 +411,11 @@ impl Worker {
             if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
                 counts.add(Happening::Surveys, 1);
                 market.index().survey(keys, scratch, &desk, why);
+                desk.refusal.set(None);
             }
             market.index().auction(keys, scratch).fill(&mut desk, choices);
         });
-        desk.refusal
+        desk.refusal.get()
     }
 
     /// Writes the bids. If one of them is wrong, which is a bug of ours, none leaves.
