@@ -211,7 +211,7 @@ impl Node {
             let purses = Purses::new(purse_options, recovered_slots);
             let waker = handle.waker();
             profiles.on_written(Box::new(move || waker.wake()));
-            let exchange = openrtb::Exchange::new(Arc::clone(&door), profiles.clone());
+            let openrtb = openrtb::OpenRtb::new(Arc::clone(&door), profiles.clone());
             workers.push(spawn("worker", move || {
                 if let Some(core) = core
                     && let Err(error) = door_transport::cores::pin(core)
@@ -219,7 +219,7 @@ impl Node {
                     tracing::warn!(%error, "worker runs unpinned");
                 }
                 counters.sign();
-                let worker = Worker::new(number, facts, counters, purses, lines, exchange);
+                let worker = Worker::new(number, facts, counters, purses, lines, openrtb);
                 // In this order: `worker::BATCH_DOOR`.
                 let doors = vec![listeners.0, listeners.1];
                 door_transport::run(doors, &transport, worker, &handle)

@@ -21,7 +21,7 @@ use wire::decide::Ask;
 use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
 use super::answers::write_answer;
-use super::openrtb::Exchange;
+use super::openrtb::OpenRtb;
 use super::openrtb::waiting::Waitings;
 use super::pending::{Place, Waiting};
 use super::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
@@ -59,7 +59,7 @@ pub(crate) struct Worker {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) paces: Box<[Pace]>,
     pub(super) purses: Purses,
-    pub(super) exchange: Exchange,
+    pub(super) openrtb: OpenRtb,
     remembered: Option<Remembered>,
     up: Sender<Up>,
     down: Receiver<Down>,
@@ -105,7 +105,7 @@ impl Worker {
         counters: Arc<WorkerCounters>,
         purses: Purses,
         lines: Lines,
-        exchange: Exchange,
+        openrtb: OpenRtb,
     ) -> Worker {
         let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
@@ -119,7 +119,7 @@ impl Worker {
             snapshot: Snapshot::empty(secret),
             paces: Box::default(),
             purses,
-            exchange,
+            openrtb,
             remembered: None,
             up: lines.up,
             down: lines.down,
@@ -314,7 +314,7 @@ impl Worker {
                 Down::JournalFails(fails) => self.journal_fails = fails,
                 Down::Why { campaign, reply } => {
                     // Who asked may have given up.
-                    let _ = reply.send(self.exchange.fates(&self.snapshot.market, campaign));
+                    let _ = reply.send(self.openrtb.fates(&self.snapshot.market, campaign));
                 }
                 Down::Answer { conn, answer } => {
                     self.questions -= 1;
@@ -327,7 +327,7 @@ impl Worker {
     /// Between two batches, never in the middle of one.
     fn apply(&mut self, snapshot: Arc<Snapshot>) {
         self.purses.grow(snapshot.units.len());
-        self.exchange.campaigns_changed(snapshot.market.len());
+        self.openrtb.campaigns_changed(snapshot.market.len());
         let old = std::mem::replace(&mut self.snapshot, snapshot);
         self.send(Up::Old(Old::Snapshot(old)));
     }
@@ -383,9 +383,9 @@ impl Worker {
                 shared.store(*count, Relaxed);
             }
         }
-        let waiting = self.waiting.len() + self.exchange.waiting.len();
+        let waiting = self.waiting.len() + self.openrtb.waiting.len();
         self.counters.waiting.store(waiting as u64, Relaxed);
-        self.exchange.counts.publish(&self.counters.openrtb);
+        self.openrtb.counts.publish(&self.counters.openrtb);
         self.counters.clock_back.store(self.clock.state().stepped_back, Relaxed);
         let gauges = &self.snapshot.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
@@ -563,7 +563,7 @@ impl Service for Worker {
         self.push_up();
         self.write_resolved(outbox);
         self.publish();
-        let drained = self.waiting.is_empty() && self.exchange.waiting.is_empty();
+        let drained = self.waiting.is_empty() && self.openrtb.waiting.is_empty();
         Turn { wait_ms_max: IDLE_MS, spin: false, drained }
     }
 }

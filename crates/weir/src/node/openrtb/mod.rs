@@ -123,7 +123,7 @@ pub(crate) fn input_bytes_max(config: &Config) -> usize {
 }
 
 /// One worker's side of the door.
-pub(crate) struct Exchange {
+pub(crate) struct OpenRtb {
     facts: Arc<Door>,
     /// Taken out while it calls the worker.
     front: Option<Box<FrontRoom>>,
@@ -152,12 +152,12 @@ struct BidRoom {
     choices: Vec<Choice>,
 }
 
-impl Exchange {
-    pub(crate) fn new(facts: Arc<Door>, profiles: Profiles) -> Exchange {
+impl OpenRtb {
+    pub(crate) fn new(facts: Arc<Door>, profiles: Profiles) -> OpenRtb {
         let door = door_openrtb::Door::new(facts.settings.clone());
         let door = door.expect("the settings were checked when the node started");
         let room = door_http::Room::default();
-        Exchange {
+        OpenRtb {
             front: Some(Box::new(FrontRoom { door, room })),
             profiles,
             room: BidRoom::default(),
@@ -188,17 +188,17 @@ impl Worker {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
-        let mut front = self.exchange.front.take().expect("a call does not call itself");
+        let mut front = self.openrtb.front.take().expect("a call does not call itself");
         let FrontRoom { door, room } = &mut *front;
         let step = session.received(id, input, out, room, &mut Front { door, gate: self });
-        self.exchange.front = Some(front);
+        self.openrtb.front = Some(front);
         step
     }
 
     /// Sends to the bank what was waiting for the profiles' log.
     pub(crate) fn send_logged(&mut self) {
-        let written = self.exchange.profiles.written();
-        while let Some((reply, waiting)) = self.exchange.waiting.next_logged(written) {
+        let written = self.openrtb.profiles.written();
+        while let Some((reply, waiting)) = self.openrtb.waiting.next_logged(written) {
             self.send_notice(reply, &waiting);
         }
     }
@@ -219,7 +219,7 @@ impl Worker {
         repeat: bool,
         outbox: &mut Outbox<'_, Session>,
     ) {
-        let waiting = self.exchange.waiting.close(reply);
+        let waiting = self.openrtb.waiting.close(reply);
         let status = self.noticed(&waiting, verdict, repeat);
         let answer = |session: &mut Session, out: &mut Out<'_>| match session {
             Session::OpenRtb(session) => session.answer(out, &door_openrtb::noticed(status)),
@@ -233,7 +233,7 @@ impl Worker {
 
     /// What a sealed notice means for the user's caps, and what its sender is told.
     fn noticed(&mut self, waiting: &Waiting, verdict: Verdict, repeat: bool) -> NoticeStatus {
-        let counts = &mut self.exchange.counts;
+        let counts = &mut self.openrtb.counts;
         if repeat {
             counts.add(Happening::Repeat, 1);
         }
@@ -256,7 +256,7 @@ impl Worker {
 
     fn tell_profile(&mut self, waiting: &Waiting, verdict: Verdict) {
         let Waiting { hold, note, .. } = waiting;
-        let (profiles, id, now_ms) = (&self.exchange.profiles, hold_id(hold), self.at.now_ms);
+        let (profiles, id, now_ms) = (&self.openrtb.profiles, hold_id(hold), self.at.now_ms);
         match verdict {
             Verdict::Confirmed => {
                 let until_ms = hold.deadline_ms + u64::from(self.facts.billing_ms);
@@ -289,7 +289,7 @@ impl Gate for Worker {
     }
 
     fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
-        self.exchange.counts.add(Happening::Requests, 1);
+        self.openrtb.counts.add(Happening::Requests, 1);
         if self.journal_fails {
             return Outcome::NoBid(NoBidReason::Technical);
         }
@@ -298,15 +298,15 @@ impl Gate for Worker {
             return Outcome::NoBid(NoBidReason::InsufficientTime);
         }
         let refusal = self.auction(request);
-        if self.exchange.room.held.is_empty() {
+        if self.openrtb.room.held.is_empty() {
             return Outcome::NoBid(no_bid_reason(refusal));
         }
         self.push_all(request, answer)
     }
 
     fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
-        let Worker { exchange, keys, .. } = self;
-        let counts = &mut exchange.counts;
+        let Worker { openrtb, keys, .. } = self;
+        let counts = &mut openrtb.counts;
         let (hold, note) = match keys.open_note(notice.id) {
             Ok((hold, note)) => (hold, Note::from_bytes(&note)),
             Err(error) => {
@@ -320,7 +320,7 @@ impl Gate for Worker {
             NoticeKind::Loss => (Action::Release, Happening::Loss),
         };
         counts.add(happening, 1);
-        if self.at.now_ms > hold.deadline_ms.saturating_add(exchange.facts.judged_ms) {
+        if self.at.now_ms > hold.deadline_ms.saturating_add(openrtb.facts.judged_ms) {
             // Nothing is known of it any more; what is not booked must not be counted for the user either.
             counts.add(Happening::TooOld, 1);
             return Noticed::Now(NoticeStatus::Unknown);
@@ -333,7 +333,7 @@ impl Gate for Worker {
             counts.add(Happening::Audit, 1);
             return Noticed::Now(NoticeStatus::Taken);
         }
-        if self.journal_fails || exchange.waiting.is_full() {
+        if self.journal_fails || openrtb.waiting.is_full() {
             counts.add(Happening::Busy, 1);
             return Noticed::Now(NoticeStatus::Busy);
         }
@@ -345,11 +345,11 @@ impl Gate for Worker {
     }
 
     fn refused(&mut self, why: door_http::Refusal) {
-        self.exchange.counts.refusal(why);
+        self.openrtb.counts.refusal(why);
     }
 
     fn count(&mut self, event: Event) {
-        let counts = &mut self.exchange.counts;
+        let counts = &mut self.openrtb.counts;
         match event {
             Event::Bids(bids) => {
                 counts.add(Happening::Answers, 1);
@@ -378,8 +378,8 @@ impl Worker {
     /// Finds who bids and sets the money aside: `room.held`. Returns what stood in the way of the first who wanted to
     /// bid and could not.
     fn auction(&mut self, request: &BidRequest<'_>) -> Option<Reason> {
-        let Worker { exchange, snapshot, paces, purses, at, .. } = self;
-        let Exchange { facts, profiles, room, why, counts, .. } = exchange;
+        let Worker { openrtb, snapshot, paces, purses, at, .. } = self;
+        let OpenRtb { facts, profiles, room, why, counts, .. } = openrtb;
         let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
         held.clear();
         let (market, now_ms) = (&*snapshot.market, at.now_ms);
@@ -422,8 +422,8 @@ impl Worker {
     fn push_all(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
         let start = answer.mark();
         let mut wrong = None;
-        for at in 0..self.exchange.room.held.len() {
-            let held = self.exchange.room.held[at];
+        for at in 0..self.openrtb.room.held.len() {
+            let held = self.openrtb.room.held[at];
             if let Err(violation) = self.push(request, at, &held, answer) {
                 wrong = Some(violation);
                 break;
@@ -432,7 +432,7 @@ impl Worker {
         let Some(violation) = wrong else { return Outcome::Bids };
         answer.undo_to(start);
         self.give_all_back();
-        let times = self.exchange.counts.violation(violation);
+        let times = self.openrtb.counts.violation(violation);
         // Now and then: a log line a request would be a way to fill a disk.
         if times.is_power_of_two() {
             let (request, violation) = (request.id, violation.name());
@@ -448,7 +448,7 @@ impl Worker {
         held: &Held,
         answer: &mut Answer<'_>,
     ) -> Result<(), Violation> {
-        let Exchange { facts, room, .. } = &self.exchange;
+        let OpenRtb { facts, room, .. } = &self.openrtb;
         let choice = &held.choice;
         let imp = &request.imps[choice.impression];
         let offer = self.snapshot.market.offer(choice.slot);
@@ -484,10 +484,10 @@ impl Worker {
     }
 
     fn give_all_back(&mut self) {
-        let Worker { exchange, snapshot, paces, purses, .. } = self;
-        let BidRoom { held, viewer, .. } = &mut exchange.room;
+        let Worker { openrtb, snapshot, paces, purses, .. } = self;
+        let BidRoom { held, viewer, .. } = &mut openrtb.room;
         for held in held.drain(..) {
-            give_back(&held, &snapshot.purses, paces, purses, &exchange.profiles, *viewer);
+            give_back(&held, &snapshot.purses, paces, purses, &openrtb.profiles, *viewer);
         }
     }
 
@@ -499,7 +499,7 @@ impl Worker {
 
     /// What a billing notice books: the price that it names, or where that cannot be meant the one that was sent.
     fn billed(&mut self, notice: &Notice<'_>, note: &Note, hold: &Hold) -> Amount {
-        let Exchange { facts, counts, .. } = &mut self.exchange;
+        let OpenRtb { facts, counts, .. } = &mut self.openrtb;
         let sent = note.price_micros;
         let highest = sent.saturating_mul(facts.price_factor_max);
         let own_currency = notice.currency.is_none_or(|found| found == facts.currency);
@@ -531,7 +531,7 @@ impl Worker {
     /// A genuine notice goes to the bank; a billed impression that somebody counts is written down first.
     fn take_notice(&mut self, waiting: Waiting) -> Noticed {
         let Waiting { action, note, hold, .. } = waiting;
-        let Exchange { waiting: all, profiles, counts, .. } = &mut self.exchange;
+        let OpenRtb { waiting: all, profiles, counts, .. } = &mut self.openrtb;
         let reply = all.open(waiting).expect("it was asked whether there is room");
         if action != Action::Settle || !note.capped {
             self.send_notice(reply, &waiting);
