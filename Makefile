@@ -57,9 +57,10 @@ unit:
 	@$(CARGO) test $(CARGO_FLAGS) --workspace
 
 # The first time it needs a network and some five minutes: it builds Prebid Server from its published source.
-test-prebid: $(WEIR)
+test-prebid:
 	@echo "== a real Prebid Server in front of the node, offline; the books compared at every step"
-	@proof/prebid/run
+	@$(CARGO) build $(CARGO_FLAGS) --quiet -p weir
+	@WEIR=$(CURDIR)/target/debug/weir proof/prebid/run
 
 go-bidder:
 	@echo "== the Go bidder that Weir is measured beside"
