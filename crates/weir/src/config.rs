@@ -300,7 +300,7 @@ config! {
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the door. Beyond loopback a path_token is required.";
         path_token: String = String::new(), " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
-        public_url: String = String::new(), " What notice addresses begin with, as \"https://win.example\"; empty: http:// and the door's address.";
+        public_url: String = String::new(), " What notice addresses begin with, as \"https\" and a host; empty: \"http\" and the door's address.";
         currency: CurrencyCode = usd(), " All campaigns bid in this currency.";
         rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
         fee_bp: u16 = 0, " Floors are net of the exchange's fee, which takes so many basis points of a bid, 0 to 9,000; 0: floors are gross.";

@@ -43,6 +43,8 @@ pub struct Market {
     offers: Box<[Offer]>,
     /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
     holds: Box<[Hold]>,
+    /// Has a creative of the campaign caps of its own? Apart for the same reason.
+    creative_caps: Box<[bool]>,
     slots: Keys<u64>,
     /// The auction's keys of segments by the profiles' keys of them.
     segments: Keys<u32>,
@@ -133,12 +135,15 @@ impl Market {
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
         let (offers, holds) = offers(&slots, budgets);
+        let own = |offer: &Offer| offer.creatives.iter().any(|c| c.caps.len() > offer.caps.len());
+        let creative_caps = offers.iter().map(own).collect();
         let segments = segments(&dictionary, budgets);
         let market = Market {
             index,
             dictionary,
             offers,
             holds,
+            creative_caps,
             slots,
             segments,
             advertisers,
@@ -177,6 +182,16 @@ impl Market {
     #[must_use]
     pub fn hold(&self, slot: u32) -> Hold {
         self.holds[slot as usize]
+    }
+
+    /// Has a creative of the campaign of a slot caps of its own, beside the campaign's?
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    #[must_use]
+    pub fn has_creative_caps(&self, slot: u32) -> bool {
+        self.creative_caps[slot as usize]
     }
 
     /// The slot of a campaign, if it is in this market.

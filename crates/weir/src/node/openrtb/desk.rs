@@ -154,6 +154,10 @@ impl Desk for BidDesk<'_> {
     }
 
     fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
+        if !self.market.has_creative_caps(bidder.slot) {
+            // The campaign's own are looked at in `able`.
+            return true;
+        }
         let caps = &self.market.offer(bidder.slot).creatives[creative].caps;
         let capped = match self.viewer {
             Viewer::Known(_) => self.profile.capped(caps),
