@@ -34,8 +34,8 @@ pub const SAFETY_MAX: u32 = 100 * FACTOR_ONE;
 pub const MODIFIERS_MAX: usize = 64;
 /// Most creatives of one campaign.
 pub const CREATIVES_MAX: usize = 256;
-/// Most caps of one campaign: one for each window, of the campaign and of its creatives.
-pub const CAPS_MAX: usize = 10;
+/// Most caps of one campaign: what a profile reserves for one bid.
+pub const CAPS_MAX: usize = gate_profile::CAPS_MAX;
 /// The largest count of a cap.
 pub const CAP_COUNT_MAX: u32 = 65_535;
 /// Most entries of a list of the targeting.
@@ -48,6 +48,13 @@ pub const TEXT_BYTES_MAX: usize = 256;
 pub const MARKUP_BYTES_MAX: usize = 65_536;
 /// Longest film or sound, in seconds.
 pub const DURATION_S_MAX: u32 = 3_600;
+
+// What a file may say must fit what takes it: otherwise a campaign is read and never bids.
+const _: () = assert!(CREATIVES_MAX == gate_auction::CREATIVES_MAX);
+const _: () = assert!(MODIFIERS_MAX == gate_auction::MODIFIERS_MAX);
+const _: () =
+    assert!(FACTOR_ONE == gate_auction::MODIFIER_ONE && FACTOR_MAX == gate_auction::MODIFIER_MAX);
+const _: () = assert!(BID_MICROS_MAX == gate_auction::Price::MAX.micros());
 
 /// A campaign: what it pays for an impression, where it wants to be shown, and what it shows. Its money is the budget
 /// of the same id.
