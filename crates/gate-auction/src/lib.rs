@@ -36,7 +36,8 @@
 //! Slots are in the order of **bounds**: the bid times all modifiers that raise it. Nobody bids more than its bound, so
 //! once the best offer is above the bound of the next slot, it is the best of all; the runner-up is found the same way.
 //! So does a bound below the floor end the search. Those that may use a deal that is offered come first: among them the
-//! search ends the same way, and a bid with a deal that goes first ends it for all others. [`Auction::refuse`] and [`Auction::another`] go on from there.
+//! search ends the same way, and a bid with a deal that goes first ends it for all others. [`Auction::refuse`] and
+//! [`Auction::another`] go on from there.
 //!
 //! # Why not?
 //! An auction that stops early cannot tell everybody's fate. [`Index::survey`] can: it asks all candidates, but only

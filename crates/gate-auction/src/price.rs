@@ -43,8 +43,8 @@ impl Price {
         Price(product / i64::from(MODIFIER_ONE)).min(Price::MAX)
     }
 
-    fn plus_step(self) -> Price {
-        Price(self.0 + Price::STEP.0).min(Price::MAX)
+    fn plus(self, other: Price) -> Price {
+        Price(self.0 + other.0).min(Price::MAX)
     }
 }
 
@@ -131,13 +131,19 @@ pub fn price_to_send(at: At, bid: Price, runner_up: Option<Price>, floor: Price)
     match at {
         At::First => bid,
         At::Fixed => floor.min(bid),
-        At::SecondPlus => runner_up.map_or(floor, Price::plus_step).max(floor).min(bid),
+        At::SecondPlus => second_price(bid, runner_up, floor, Price::STEP),
     }
+}
+
+/// What the next one bid and the increment, at least the floor, at most the bid.
+fn second_price(bid: Price, runner_up: Option<Price>, floor: Price, increment: Price) -> Price {
+    runner_up.map_or(floor, |other| other.plus(increment)).max(floor).min(bid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn price(micros: i64) -> Price {
         Price::from_micros(micros).unwrap()
@@ -190,5 +196,61 @@ mod tests {
         assert_eq!((floor(i64::MAX, eur), floor(i64::MAX, usd)), (None, None));
         let broken = [Conversion { from: eur, micros_per_unit: -5 }];
         assert_eq!(Floor { micros: 1, currency: eur }.in_currency(usd, &broken), None);
+    }
+
+    /// What a bidder gains that wins whenever it bids above `other`, and at `other` if it is lucky.
+    #[derive(Clone, Copy, Debug)]
+    struct Game {
+        value: i64,
+        other: i64,
+        floor: i64,
+        lucky: bool,
+    }
+
+    impl Game {
+        fn gain(self, bid: i64, increment: i64) -> i64 {
+            let Game { value, other, floor, lucky } = self;
+            let wins = bid >= floor && (bid > other || (bid == other && lucky));
+            let other = (other >= floor).then(|| price(other));
+            let paid = second_price(price(bid), other, price(floor), price(increment));
+            if wins { value - paid.micros() } else { 0 }
+        }
+    }
+
+    fn game() -> impl Strategy<Value = Game> {
+        let make = |(value, other, floor, lucky)| Game { value, other, floor, lucky };
+        (0_i64..20, 0_i64..20, 0_i64..20, any::<bool>()).prop_map(make)
+    }
+
+    proptest! {
+        #[test]
+        fn no_increment_lifts_a_price_above_the_bid(
+            bid in 0_i64..50, below in 0_i64..50, other: Option<u8>,
+            increment in prop_oneof![0_i64..50, Just(Price::MAX.micros())],
+        ) {
+            let (bid, floor) = (price(bid), price((bid - below).max(0)));
+            let other = other.map(|other| price(i64::from(other % 50)).min(bid));
+            let sent = second_price(bid, other, floor, price(increment));
+            prop_assert!(floor <= sent && sent <= bid);
+        }
+
+        #[test]
+        fn truth_is_best_without_an_increment(game in game(), lie in 0_i64..20) {
+            prop_assert!(game.gain(game.value, 0) >= game.gain(lie, 0));
+        }
+
+        #[test]
+        fn an_increment_costs_the_truthful_no_more_than_itself(
+            game in game(), lie in 0_i64..20, increment in 0_i64..20,
+        ) {
+            let truth = game.gain(game.value, increment);
+            prop_assert!(truth >= game.gain(lie, increment) - increment);
+        }
+    }
+
+    #[test]
+    fn with_an_increment_a_lie_can_gain() {
+        let game = Game { value: 6, other: 4, floor: 0, lucky: false };
+        assert_eq!((game.gain(6, 2), game.gain(5, 2)), (0, 1));
     }
 }

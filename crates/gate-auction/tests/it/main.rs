@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;
+mod counterexamples;
 mod differential;
 mod explain;
 mod generator;
@@ -9,4 +10,5 @@ mod laws;
 mod reference;
 mod refusals;
 mod rules;
+mod several;
 mod simple;

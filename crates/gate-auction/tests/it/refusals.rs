@@ -16,6 +16,12 @@ struct Purses {
     released: Vec<(usize, u64)>,
 }
 
+impl Purses {
+    fn new(unable: u64, refuses: u64) -> Purses {
+        Purses { refuses, unable, held: Vec::new(), released: Vec::new() }
+    }
+}
+
 impl Desk for Purses {
     fn able(&mut self, bidder: Bidder, _: Price) -> Result<(), Reason> {
         if self.unable >> (bidder.campaign % 64) & 1 == 1 { Err(Reason::Cap) } else { Ok(()) }
@@ -34,11 +40,16 @@ impl Desk for Purses {
     }
 }
 
+type Bid = (usize, u64, Price, usize);
+
+fn bids(made: &[Choice]) -> Vec<Bid> {
+    made.iter().map(|c| (c.impression, c.campaign, c.price, c.creative)).collect()
+}
+
 proptest! {
-    /// Whoever cannot pay might as well not exist, for winners and for prices: `able` and leaving them out agree. And
-    /// what is held and not bid is released exactly once; a group is filled whole or not at all.
+    /// Whoever cannot pay might as well not exist, for winners and for prices: `able` and leaving them out agree.
     #[test]
-    fn refusals_promote_and_groups_are_whole(seed: u64, count in 1_u64..63, unable: u64, refuses: u64) {
+    fn the_unable_might_as_well_not_exist(seed: u64, count in 1_u64..63, unable: u64, refuses: u64) {
         let all = campaigns(count, SMALL, seed);
         let can: Vec<Campaign> = all.iter().filter(|c| unable >> c.id & 1 == 0).cloned().collect();
         let own = currency("USD");
@@ -46,24 +57,33 @@ proptest! {
         let (mut dice, mut scratch) = (Dice::new(seed), Scratch::default());
         for _ in 0..10 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
-                let purses = |unable, refuses| Purses { refuses, unable, held: vec![], released: vec![] };
                 let (mut one, mut other) = (Vec::new(), Vec::new());
-                let (mut desk, mut rest) = (purses(unable, refuses), purses(0, refuses));
-                index.auction(request, &mut scratch).fill(&mut desk, &mut one);
-                without.auction(request, &mut scratch).fill(&mut rest, &mut other);
-                let bids = |out: &[Choice]| -> Vec<(usize, u64, Price, usize)> {
-                    out.iter().map(|c| (c.impression, c.campaign, c.price, c.creative)).collect()
-                };
+                index.auction(request, &mut scratch).fill(&mut Purses::new(unable, refuses), &mut one);
+                without.auction(request, &mut scratch).fill(&mut Purses::new(0, refuses), &mut other);
                 assert_eq!(bids(&one), bids(&other));
+            });
+        }
+    }
+
+    /// What is held is bid or, where its group was not filled, released: each once. A group is filled whole or not at
+    /// all.
+    #[test]
+    fn what_is_held_is_bid_or_released_exactly_once(seed: u64, count in 1_u64..63, unable: u64, refuses: u64) {
+        let index = Index::build(currency("USD"), &campaigns(count, SMALL, seed), 1).unwrap();
+        let (mut dice, mut scratch, mut made) = (Dice::new(seed), Scratch::default(), Vec::new());
+        for _ in 0..10 {
+            Body::with_rules(SMALL, &mut dice).lend(|request| {
+                let mut desk = Purses::new(unable, refuses);
+                index.auction(request, &mut scratch).fill(&mut desk, &mut made);
                 let mut accounted = desk.released.clone();
-                accounted.extend(one.iter().map(|choice| (choice.impression, choice.campaign)));
+                accounted.extend(made.iter().map(|choice| (choice.impression, choice.campaign)));
                 accounted.sort_unstable();
                 desk.held.sort_unstable();
                 assert_eq!(desk.held, accounted);
-                for choice in &one {
+                for choice in &made {
                     let group = request.impressions[choice.impression].group;
-                    let whole = |(at, impression): (usize, &gate_auction::Impression<'_>)| {
-                        impression.group != group || one.iter().any(|other| other.impression == at)
+                    let whole = |(at, impression): (usize, &Impression<'_>)| {
+                        impression.group != group || made.iter().any(|other| other.impression == at)
                     };
                     assert!(group == 0 || request.impressions.iter().enumerate().all(whole));
                 }

@@ -1,9 +1,9 @@
 //! Deals, several bids for one impression, durations, and what a creative may be.
 
-use gate_auction::{At, Bidder, Desk, Format, Rules, Timing, UNKNOWN};
+use gate_auction::{At, Bidder, Campaign, Desk, Format, Pricing, Rules, Timing, UNKNOWN};
 use proptest::prelude::*;
 
-use crate::simple::{Scene, campaign, creative, deal, dealer};
+use crate::simple::{Scene, campaign, creative, deal, dealer, paid};
 
 #[test]
 fn deals_go_first_or_compete_by_price() {
@@ -48,17 +48,90 @@ fn a_deal_that_has_no_creative_gives_way_to_the_next() {
     assert_eq!(scene.bids(&[campaign], &mut ())[0].deal, Some(1));
 }
 
+/// A bidder's bid, and whether it may use deal 7.
+fn bidder() -> impl Strategy<Value = (i64, bool)> {
+    (1_i64..12, any::<bool>())
+}
+
+/// Campaign `n` is number `n`.
+fn bidders(of: &[(i64, bool)]) -> Vec<Campaign> {
+    let make = |(id, (bid, with)): (u64, &(i64, bool))| {
+        if *with { dealer(id, *bid, &[7]) } else { campaign(id, *bid) }
+    };
+    (0..).zip(of).map(make).collect()
+}
+
+fn at() -> impl Strategy<Value = At> {
+    prop::sample::select(vec![At::First, At::SecondPlus, At::Fixed])
+}
+
 proptest! {
+    /// Lower or higher: with the deal its own floor counts, without it the impression's.
+    #[test]
+    fn a_deals_floor_replaces_the_impressions(bid in 1_i64..12, floor in 1_i64..12, deal_floor in 1_i64..12,
+                                              private: bool) {
+        let deals = [deal(7, deal_floor)];
+        let scene = Scene { floor, deals: &deals, private, ..Scene::default() };
+        let made = scene.bids(&[dealer(1, bid, &[7])], &mut ());
+        let placed = made.first().map(|choice| (choice.deal, choice.price.micros()));
+        let expected = if bid >= deal_floor {
+            Some((Some(0), deal_floor))
+        } else {
+            (!private && bid >= floor).then_some((None, floor))
+        };
+        prop_assert_eq!(placed, expected);
+    }
+
+    /// `private_auction`: the auction of those that have a deal, by which alone they bid.
+    #[test]
+    fn a_private_impression_takes_only_bids_with_a_deal(
+        of in prop::collection::vec(bidder(), 1..8), deal_floor in 1_i64..12, id_hash: u64, deals_first: bool,
+    ) {
+        let deals = [deal(7, deal_floor)];
+        let rules = Rules { deals_first, bids_per_impression_max: 3, ..Rules::default() };
+        let scene = Scene { deals: &deals, private: true, id_hash, rules, ..Scene::default() };
+        let mut campaigns = bidders(&of);
+        let made = scene.bids(&campaigns, &mut ());
+        prop_assert!(made.iter().all(|choice| choice.deal == Some(0)));
+        campaigns.retain(|campaign| !campaign.targeting.deals.is_empty());
+        campaigns.retain(|campaign| campaign.bid.micros() >= deal_floor);
+        prop_assert_eq!(made.len(), campaigns.len().min(3));
+        let open = Scene { private: false, ..scene };
+        prop_assert_eq!(paid(&made), open.prices(&campaigns));
+    }
+
+    /// 1, 2 and 3; the deal's goes before the request's, and what is agreed with the exchange before both, except that
+    /// a fixed price stays fixed.
+    #[test]
+    fn the_kind_of_auction_makes_the_price(
+        best in 6_i64..12, next in 1_i64..6, floor in 1_i64..4,
+        request in at(), of_deal in prop::option::of(at()),
+    ) {
+        let campaigns = [dealer(0, best, &[7]), dealer(1, next, &[7])];
+        let mut deals = [deal(7, floor)];
+        deals[0].at = of_deal;
+        for pricing in [Pricing::ByAt, Pricing::First, Pricing::Second] {
+            let rules = Rules { pricing, ..Rules::default() };
+            let scene = Scene { at: request, deals: &deals, rules, ..Scene::default() };
+            let second = if next >= floor { next + 1 } else { floor };
+            let expected = match (of_deal.unwrap_or(request), pricing) {
+                (At::Fixed, _) => floor,
+                (At::First, Pricing::ByAt) | (_, Pricing::First) => best,
+                _ => second,
+            };
+            // At a fixed price both offer the same, and either may win.
+            let prices: Vec<i64> = scene.prices(&campaigns).iter().map(|(_, price)| *price).collect();
+            prop_assert_eq!(prices, [expected]);
+        }
+    }
+
     /// Each bid is priced as if those before it were not there, and no campaign bids twice.
     #[test]
     fn several_bids_are_the_auctions_without_the_ones_before(
-        bids in prop::collection::vec((1_i64..12, any::<bool>()), 1..9), most in 1_usize..5,
-        id_hash: u64, deals_first: bool,
+        of in prop::collection::vec(bidder(), 1..9), most in 1_usize..5, id_hash: u64, deals_first: bool,
     ) {
         let deals = [deal(7, 3)];
-        let mut campaigns: Vec<_> = (0..).zip(&bids).map(|(id, (bid, with))| {
-            if *with { dealer(id, *bid, &[7]) } else { campaign(id, *bid) }
-        }).collect();
+        let mut campaigns = bidders(&of);
         let one = Rules { deals_first, ..Rules::default() };
         let many = Rules { bids_per_impression_max: most, ..one };
         let scene = |rules| Scene { id_hash, deals: &deals, rules, ..Scene::default() };
@@ -140,7 +213,7 @@ fn videos_play_as_long_as_they_may() {
             let mut campaign = campaign(1, 1_000);
             campaign.creatives[0] = creative(1, Format::Video);
             campaign.creatives[0].duration_s = duration_s;
-            let scene = Scene { format: Format::Video, timings: &[timing], ..Scene::default() };
+            let scene = Scene { formats: &[Format::Video], timings: &[timing], ..Scene::default() };
             !scene.prices(&[campaign]).is_empty()
         });
         assert_eq!(fits, expected, "{timing:?}");
@@ -154,7 +227,8 @@ fn floors_by_the_second() {
     video.creatives[0].duration_s = 30;
     let timings = [Timing { floor_per_second_micros: Some(20), ..timing(&[]) }];
     // The impression's floor gives way to that of video, both to the deal's.
-    let scene = Scene { format: Format::Video, floor: 900, timings: &timings, ..Scene::default() };
+    let scene =
+        Scene { formats: &[Format::Video], floor: 900, timings: &timings, ..Scene::default() };
     assert_eq!(scene.prices(std::slice::from_ref(&video)), [(1, 600)]);
     let mut deals = [deal(7, 100)];
     assert_eq!(Scene { deals: &deals, ..scene }.prices(std::slice::from_ref(&video)), [(1, 100)]);

@@ -62,10 +62,10 @@ pub(crate) fn deal(id: u32, floor: i64) -> Deal<'static> {
     }
 }
 
-/// A request of one impression.
+/// A request: an impression for each of `formats`, all on the same terms. One for a banner, if nothing else is said.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
-    pub(crate) format: Format,
+    pub(crate) formats: &'a [Format],
     pub(crate) floor: i64,
     pub(crate) at: At,
     pub(crate) id_hash: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Scene<'a> {
 impl Default for Scene<'_> {
     fn default() -> Self {
         Scene {
-            format: Format::Banner,
+            formats: &[Format::Banner],
             floor: 1,
             at: At::SecondPlus,
             id_hash: 0,
@@ -106,17 +106,9 @@ impl Scene<'_> {
     /// All bids among these campaigns.
     pub(crate) fn bids(&self, campaigns: &[Campaign], desk: &mut impl Desk) -> Vec<Choice> {
         let index = Index::build(currency("USD"), campaigns, 1).unwrap();
-        let placements = [Placement { format: self.format, width: 300, height: 250 }];
-        let impressions = [Impression {
-            placements: &placements,
-            timings: self.timings,
-            floor: usd(self.floor),
-            secure: true,
-            attributes_blocked: &[],
-            deals: self.deals,
-            private: self.private,
-            group: 0,
-        }];
+        let placement = |format: &Format| [Placement { format: *format, width: 300, height: 250 }];
+        let placements: Vec<_> = self.formats.iter().map(placement).collect();
+        let impressions: Vec<_> = placements.iter().map(|of| self.impression(of)).collect();
         let request = Request {
             id_hash: self.id_hash,
             geo: &[],
@@ -147,9 +139,26 @@ impl Scene<'_> {
         out
     }
 
-    /// Campaign and price of each bid, best first.
-    pub(crate) fn prices(&self, campaigns: &[Campaign]) -> Vec<(u64, i64)> {
-        let bids = self.bids(campaigns, &mut ());
-        bids.iter().map(|choice| (choice.campaign, choice.price.micros())).collect()
+    fn impression<'b>(&'b self, placements: &'b [Placement]) -> Impression<'b> {
+        Impression {
+            placements,
+            timings: self.timings,
+            floor: usd(self.floor),
+            secure: true,
+            attributes_blocked: &[],
+            deals: self.deals,
+            private: self.private,
+            group: 0,
+        }
     }
+
+    /// Campaign and price of each bid, by impression and best first.
+    pub(crate) fn prices(&self, campaigns: &[Campaign]) -> Vec<(u64, i64)> {
+        paid(&self.bids(campaigns, &mut ()))
+    }
+}
+
+/// Campaign and price of each.
+pub(crate) fn paid(made: &[Choice]) -> Vec<(u64, i64)> {
+    made.iter().map(|choice| (choice.campaign, choice.price.micros())).collect()
 }
