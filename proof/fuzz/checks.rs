@@ -109,9 +109,30 @@ pub(crate) fn journal_decode(data: &[u8]) {
 
 fn grant_again(grant: &journal::StateGrant<'_>) -> Option<Vec<u8>> {
     let billing = grant.billing().as_slice().filter(|entries| entries.len() <= 65_534)?;
-    let mut again = vec![0; journal::state_grant::encoded_len(billing.len())];
-    let encoder = journal::state_grant::encode(&mut again, grant.block());
-    encoder.and_then(|e| e.billing(billing)).expect("encoded_len says how long it is").finish();
+    // Who wrote before these were known wrote other bytes.
+    let unconfirmed = grant.unconfirmed()?.as_slice().filter(|entries| entries.len() <= 65_534)?;
+    let unbilled = grant.unbilled()?.as_slice().filter(|entries| entries.len() <= 65_534)?;
+    let block = journal::state_grant::Block::new(
+        grant.grant(),
+        grant.budget_id(),
+        grant.billing_ms(),
+        grant.out(),
+        grant.stage_ms(),
+        grant.day0_ms(),
+        grant.day1_ms(),
+        grant.day2_ms(),
+        grant.day3_ms(),
+        grant.worker(),
+        grant.stage()?,
+        grant.keeps()?,
+        grant.expired_ms()?,
+    );
+    let lens = (billing.len(), unconfirmed.len(), unbilled.len());
+    let mut again = vec![0; journal::state_grant::encoded_len(lens.0, lens.1, lens.2)];
+    let encoder = journal::state_grant::encode(&mut again, &block);
+    let encoder = encoder.and_then(|e| e.billing(billing)).and_then(|e| e.unconfirmed(unconfirmed));
+    let encoder = encoder.and_then(|e| e.unbilled(unbilled));
+    encoder.expect("encoded_len says how long it is").finish();
     Some(again)
 }
 

@@ -16,8 +16,8 @@ const STEPS_LOG2: u32 = 6;
 /// `POWERS[i]` is 2^(i/64) in Q32.
 const POWERS: [u64; STEPS + 1] = powers();
 
-/// e^x, both in Q32, for x from -20 to +20 (beyond, as at the ends). The relative error is below 2e-5 where the
-/// result is 1 or more; below 1 it is at most that and one unit of Q32.
+/// e^x, both in Q32, for x from -20 to +20 (beyond, as at the ends). The relative error is below 2e-5 where
+/// the result is 1 or more; below 1 it is at most that and one unit of Q32.
 pub(crate) fn exp_q32(x: i64) -> u64 {
     let x = x.clamp(-20 << 32, 20 << 32);
     let exponent = (i128::from(x) * LOG2_E_Q32) >> 32;
@@ -69,6 +69,57 @@ pub(crate) fn share_q62(part: u64, whole: u64) -> u64 {
     }
     let share = (u128::from(part) << 62) / u128::from(whole);
     u64::try_from(share).unwrap_or(ONE_Q62)
+}
+
+/// Divides by a number of at most 2^63 many times: as a multiplication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Divisor {
+    whole: u64,
+    /// 2^95 / whole, rounded down.
+    inverse: u128,
+}
+
+impl Divisor {
+    pub(crate) fn new(whole: u64) -> Divisor {
+        Divisor { whole, inverse: (1 << 95) / u128::from(whole.max(1)) }
+    }
+
+    pub(crate) fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// `part * times / whole` in Q32, within `-max..=max` wholes, max at most 2^20; anything over nothing is
+    /// at an end. Rounded towards zero, off by `max` units of Q32 at most.
+    pub(crate) fn ratio_q32(&self, part: i64, times: u32, max: u32) -> i64 {
+        let end = i64::from(max) << 32;
+        let size = u128::from(part.unsigned_abs()) * u128::from(times);
+        let ratio = if size >= u128::from(self.whole) * u128::from(max) {
+            end
+        } else {
+            // Below `max` wholes times 2^95 / whole, which is 2^115.
+            i64::try_from((size * self.inverse) >> 63).unwrap_or(end)
+        };
+        if part < 0 { -ratio } else { ratio }
+    }
+}
+
+/// `whole * share`, a share in Q62 of at most one, rounded down. What is below nothing counts as nothing.
+pub(crate) fn part_q62(whole: i64, share: u64) -> i64 {
+    let part = (u128::from(whole.max(0).unsigned_abs()) * u128::from(share)) >> 62;
+    // At most the whole.
+    i64::try_from(part).unwrap_or(whole)
+}
+
+/// `whole * factor`, a factor in Q32, rounded down; the result stays in 64 bits.
+pub(crate) fn mul_q32(whole: u64, factor: u64) -> u64 {
+    narrow_u64(((u128::from(whole) * u128::from(factor)) >> 32).cast_signed())
+}
+
+/// `part / whole`, nearly: with a relative error below 2^-30 where that is below 2^33, and below 2^-20 where it is
+/// below 2^42; larger ones stay large. A division of 128 bits takes twice as long.
+pub(crate) fn quotient(part: u128, whole: u64) -> u64 {
+    let shift = 64_u32.saturating_sub(part.leading_zeros());
+    narrow_u64((part >> shift).cast_signed()) / (whole >> shift.min(63)).max(1)
 }
 
 /// A number in 64 bits without sign; what does not fit becomes the nearest that does.
@@ -130,6 +181,28 @@ mod tests {
         #[test]
         fn monotone(a in -21_i64 << 32..21 << 32, step in 0_i64..1 << 34) {
             prop_assert!(exp_q32(a) <= exp_q32(a + step));
+        }
+
+        #[test]
+        fn dividing_by_multiplying(whole in 1_u64..=1 << 63, part: i64, gain in 1_u32..=512, max in 1_u32..100) {
+            let (divisor, end) = (Divisor::new(whole), i128::from(max) << 32);
+            let exact = ((i128::from(part) * i128::from(gain)) << 32) / i128::from(whole);
+            let ratio = |part| i128::from(divisor.ratio_q32(part, gain, max));
+            let (found, exact) = (ratio(part), exact.clamp(-end, end));
+            prop_assert!((found - exact).abs() <= i128::from(max), "{} for {}", found, exact);
+            prop_assert_eq!(found, -ratio(part.saturating_neg()));
+            prop_assert!(ratio(part.saturating_add(1)) >= found);
+            prop_assert_eq!(i128::from(Divisor::new(0).ratio_q32(part, gain, max)), if part < 0 { -end } else { end });
+        }
+
+        #[test]
+        fn quotients_are_near(part: u128, shift in 0_u32..127, whole in 1_u64..) {
+            let part = part >> shift;
+            let (exact, found) = (part / u128::from(whole), u128::from(quotient(part, whole)));
+            let near = |bits: u32| found.abs_diff(exact) <= (exact >> bits) + 1;
+            prop_assert!(near(30) || exact >= 1 << 33, "{} for {}", found, exact);
+            prop_assert!(near(20) || exact >= 1 << 42, "{} for {}", found, exact);
+            prop_assert!(found >= exact.min(1 << 42) / 2, "{} for {}", found, exact);
         }
 
         #[test]

@@ -2,27 +2,68 @@
 
 use money::{Amount, Instant, Window, Zone, day_at};
 
-use crate::fixed::{ONE_Q62, narrow_i64, share_q62};
-use crate::pace::{Pace, salt};
+use crate::fixed::{Divisor, ONE_Q62, narrow_u64, part_q62, share_q62};
+use crate::memo::Memo;
+use crate::pace::{Pace, mix, salt};
 use crate::strategy::Situation;
-use crate::{Counters, Curve, Spend, Strategy};
+use crate::{Counters, DayParts, Forecast, Shape, Spend, Strategy};
 
 /// Longest flight that a plan can follow: 100 years of 365.25 days.
-pub const FLIGHT_MS_MAX: u64 = 36_525 * 24 * 3_600 * 1_000;
-/// A plan is ahead of time by this part, so that everything is spent when 199 / 200 = 99.5 % of its window are over:
-/// what is reserved last has to come back and be spent again.
+pub const FLIGHT_MS_MAX: u64 = 36_525 * DAY_MS;
+/// Gains that a plan may have.
+pub const GAINS: std::ops::RangeInclusive<u32> = 8..=512;
+
+const DAY_MS: u64 = 24 * 3_600 * 1_000;
+const GAIN: u32 = 64;
+/// A plan is ahead of time by this part, so that everything is spent when 199 / 200 = 99.5 % of its window
+/// are over: what is reserved last has to come back and be spent again.
 const FINISH_EARLY_PART: u64 = 199;
 /// Longest time between ticks; a longer one is cut, so that a clock that jumped does not allow a day's spend.
 const TICK_MS_MAX: u64 = 10_000;
 
 /// How a budget is to be spent: configuration, nothing that changes by spending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    strategy: Strategy,
-    salt: u64,
-    flight: Window,
-    zone: Zone,
-    curve: Option<Curve>,
+pub struct PlanSpec {
+    /// The budget; its coin is made of it.
+    pub budget_id: u64,
+    /// What slows spend down.
+    pub strategy: Strategy,
+    /// When it may be spent. Ends that are not given are those of [`Window::ALWAYS`].
+    pub flight: Window,
+    /// Does the plan spread each civil day's part over that day? Else it spreads all over the flight.
+    pub daily: bool,
+    /// Whose days and hours these are.
+    pub zone: Zone,
+    /// How spend is spread over the window; linear by default.
+    pub shape: Shape,
+    /// When nothing may be spent at all; always by default.
+    pub day_parts: Option<DayParts>,
+    /// K: a deviation of 1/K of the budget changes the multiplier by a factor of e. 8 is loose, 64 the
+    /// default, 256 strict.
+    pub gain: u32,
+    /// Value that is wanted for each 1,000,000 base units of spend; none by default.
+    pub roi_micros: Option<i64>,
+    /// In first-price auctions: never bid above the point of the largest expected surplus.
+    pub shade: bool,
+}
+
+impl PlanSpec {
+    /// A plan with everything else at its default.
+    #[must_use]
+    pub fn new(budget_id: u64, strategy: Strategy, flight: Window, zone: Zone) -> PlanSpec {
+        PlanSpec {
+            budget_id,
+            strategy,
+            flight,
+            daily: false,
+            zone,
+            shape: Shape::linear(),
+            day_parts: None,
+            gain: GAIN,
+            roi_micros: None,
+            shade: false,
+        }
+    }
 }
 
 /// Why a budget cannot have this plan. What to do is in the message.
@@ -30,207 +71,302 @@ pub struct Plan {
 pub enum PlanError {
     /// It follows time, but nothing says from when.
     #[error(
-        "plan {strategy}: the budget has no start, expected `start` and `end` to spread the limit over, or \
-         `daily` to spread over each day; or use the plan asap"
+        "pacing {strategy}: the budget has no start, expected `start` and `end` to spread the limit over, or \
+         `daily` to spread over each day; or use asap"
     )]
     NoStart {
-        /// The plan.
+        /// How it is paced.
         strategy: Strategy,
     },
     /// It follows time, but nothing says until when.
     #[error(
-        "plan {strategy}: the budget has no end, expected `start` and `end` to spread the limit over, or \
-         `daily` to spread over each day; or use the plan asap"
+        "pacing {strategy}: the budget has no end, expected `start` and `end` to spread the limit over, or \
+         `daily` to spread over each day; or use asap"
     )]
     NoEnd {
-        /// The plan.
+        /// How it is paced.
         strategy: Strategy,
     },
     /// The flight is longer than [`FLIGHT_MS_MAX`].
     #[error(
-        "plan {strategy}: the flight is {days} days long, expected at most 36,525; or give `daily`"
+        "pacing {strategy}: the flight is {days} days long, expected at most 36,525; or give `daily`"
     )]
     TooLong {
-        /// The plan.
+        /// How it is paced.
         strategy: Strategy,
         /// Length of the flight in days of 24 hours.
         days: u64,
     },
-    /// There is a curve where none is followed.
+    /// There is a shape where none is followed.
     #[error(
-        "plan {strategy}: a curve is given but this plan follows none; use the plan traffic or throttle"
+        "pacing asap: a plan is given but asap follows none; leave it out or use schedule, coin, curve or steer"
     )]
-    CurveUnused {
-        /// The plan.
+    ShapeUnused,
+    /// Day-parts over a table.
+    #[error(
+        "pacing {strategy}: a plan given as a table has its day-parts in it; leave out the day-parts or use hourly weights"
+    )]
+    TableParts {
+        /// How it is paced.
         strategy: Strategy,
     },
+    /// A gain outside of [`GAINS`].
+    #[error("pacing {strategy}: the gain is {found}, expected 8 to 512; 64 is usual")]
+    Gain {
+        /// How it is paced.
+        strategy: Strategy,
+        /// The gain that was given.
+        found: u32,
+    },
+    /// A return that is none.
+    #[error(
+        "pacing {strategy}: the wanted value is {found} for each 1,000,000 spent, expected at least 1"
+    )]
+    Roi {
+        /// How it is paced.
+        strategy: Strategy,
+        /// What was given.
+        found: i64,
+    },
+}
+
+/// A change of the budget in the middle of its window (an edit, a resume after a pause). From then on the
+/// rest of the money is spread over the rest of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebase {
+    /// When it was changed: e. Changes outside the present window do not matter any more.
+    pub at: Instant,
+    /// What was spent in the window by then: S_e.
+    pub spent: Amount,
 }
 
 /// Where a budget stands on its plan, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The window of the plan: the day where there is a daily limit, else the flight.
+    /// The window of the plan: the day of a daily plan, else the flight.
     pub window: Window,
-    /// What may be spent in it.
+    /// What may be spent in it: B.
     pub budget: Amount,
-    /// What the plan wants spent by now.
+    /// What the plan wants spent by now: T.
     pub planned: Amount,
-    /// What is spent, with what will probably be spent of open holds.
+    /// What is spent, with what will probably be spent of holds: S.
     pub spent: Amount,
     /// The pace index, spent over planned, in millionths; `None` while nothing is planned.
     pub index_ppm: Option<u64>,
+    /// Is it inside the flight and the day-parts?
+    pub open: bool,
+}
+
+/// How a budget is to be spent, checked and worked out as far as it can be beforehand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    spec: PlanSpec,
+    salt: u64,
+    /// The shape inside the day-parts.
+    shape: Shape,
+    /// A hash of everything that says what share of a window is over: what a memo is for.
+    print: u64,
 }
 
 impl Plan {
-    /// A plan for a budget. `daily` says whether it has a daily limit. `start` and `end` that are not given are the
-    /// ends of [`Window::ALWAYS`]. Without a curve, `traffic` follows [`Curve::default`] and `throttle` a straight
-    /// line.
+    /// A plan of what a specification says.
     ///
     /// # Errors
-    /// [`PlanError`]: a plan that follows time needs a daily limit or a flight with both ends.
-    pub fn new(
-        budget_id: u64,
-        strategy: Strategy,
-        flight: Window,
-        daily: bool,
-        zone: Zone,
-        curve: Option<Curve>,
-    ) -> Result<Plan, PlanError> {
-        if strategy.follows_time() && !daily {
-            check_flight(strategy, flight)?;
+    /// [`PlanError`]: a plan that follows time needs days or a flight with both ends, and all numbers their
+    /// ranges.
+    pub fn new(spec: PlanSpec) -> Result<Plan, PlanError> {
+        let strategy = spec.strategy;
+        if strategy.follows_time() && !spec.daily {
+            check_flight(strategy, spec.flight)?;
         }
-        if curve.is_some() && !matches!(strategy, Strategy::Traffic | Strategy::Throttle) {
-            return Err(PlanError::CurveUnused { strategy });
+        if !strategy.follows_time() && spec.shape != Shape::linear() {
+            return Err(PlanError::ShapeUnused);
         }
-        let curve = curve.or_else(|| strategy.wants_curve().then(Curve::default));
-        Ok(Plan { strategy, salt: salt(budget_id), flight, zone, curve })
+        if !GAINS.contains(&spec.gain) {
+            return Err(PlanError::Gain { strategy, found: spec.gain });
+        }
+        if let Some(found) = spec.roi_micros.filter(|wanted| *wanted <= 0) {
+            return Err(PlanError::Roi { strategy, found });
+        }
+        let shape = match &spec.day_parts {
+            None => spec.shape.clone(),
+            Some(parts) => spec.shape.masked(parts).ok_or(PlanError::TableParts { strategy })?,
+        };
+        let flight = [spec.flight.start.ms(), spec.flight.end.ms(), u64::from(spec.daily)];
+        let zone = spec.zone.name().bytes().map(u64::from);
+        let print =
+            zone.chain(flight).fold(shape.print(), |print, part| mix(print ^ part).wrapping_add(1));
+        Ok(Plan { salt: salt(spec.budget_id), spec, shape, print })
     }
 
-    /// How it spends.
+    /// What it was made from.
     #[must_use]
-    pub fn strategy(&self) -> Strategy {
-        self.strategy
+    pub fn spec(&self) -> &PlanSpec {
+        &self.spec
     }
 
-    /// What each of `workers` workers may let through from `now` until the next tick in `tick_ms`: a pure function.
+    /// What each of `workers` workers may let through from `now` until the next tick in `tick_ms`: a pure
+    /// function. The memo only saves work: one for each plan, or any other, gives the same answer.
     ///
-    /// Outside the flight nothing. Ask for the ledger's own state first where the reason of a refusal matters: it
-    /// knows *not started* from *ended*. Where the day of the counters is over at `now`, nothing counts as spent in
-    /// the new one; where it has not begun (a clock went back), nothing is let through.
+    /// Outside the flight and the day-parts nothing. Ask for the ledger's own state first where the reason of
+    /// a refusal matters: it knows *not started* from *ended*. Where the day of the counters is over at
+    /// `now`, nothing counts as spent in the new one; where it has not begun (a clock went back), nothing is
+    /// let through.
     #[must_use]
     pub fn parameters(
         &self,
         counters: &Counters,
+        forecast: &Forecast,
         now: Instant,
         tick_ms: u64,
         workers: u32,
+        memo: &mut Memo,
     ) -> Pace {
-        let counters = &self.of_today(*counters, now);
-        let window = self.window(counters);
+        let (window, today) = self.window(counters, now);
         if !window.contains(now) {
             return Pace::CLOSED;
         }
-        let situation = self.situation(&window, counters, now, tick_ms.clamp(1, TICK_MS_MAX));
-        let terms = situation.terms(self.strategy);
-        let allowance = share_among(terms.allowance, workers, situation.ask_max);
-        Pace::new(terms.threshold, self.salt, allowance)
+        memo.refresh(self, forecast, &window, rebase_in(&window, counters), now);
+        if !memo.is_open() {
+            return Pace::CLOSED;
+        }
+        let tick_ms = tick_ms.clamp(1, TICK_MS_MAX);
+        let mut situation = self.situation(memo, counters, today, forecast, now, tick_ms);
+        let start = memo.start(self.spec.strategy, situation.budget.unsigned_abs(), forecast);
+        (situation.by_budget, situation.start_q32) = start;
+        let terms = situation.terms(self.spec.strategy);
+        let allowance = situation.allowance(terms.reserve, workers);
+        Pace::new(self.salt, allowance, terms.coin_q32, situation.bounded(terms.multiplier_q32))
     }
 
     /// Where the budget stands.
     #[must_use]
     pub fn progress(&self, counters: &Counters, now: Instant) -> Progress {
-        let counters = &self.of_today(*counters, now);
-        let window = self.window(counters);
-        let situation = self.situation(&window, counters, now, 1);
-        let amount = |wide: i128| Amount::new(narrow_i64(wide));
-        let index = (situation.spent.max(0) * 1_000_000).checked_div(situation.planned);
+        let (window, today) = self.window(counters, now);
+        let forecast = Forecast::default();
+        let mut memo = Memo::default();
+        memo.refresh(self, &forecast, &window, rebase_in(&window, counters), now);
+        let situation = self.situation(&memo, counters, today, &forecast, now, 1);
+        let index = (i128::from(situation.spent.max(0)) * 1_000_000)
+            .checked_div(i128::from(situation.planned));
         Progress {
             window,
-            budget: amount(situation.budget),
-            planned: amount(situation.planned),
-            spent: amount(situation.spent),
+            budget: Amount::new(situation.budget),
+            planned: Amount::new(situation.planned),
+            spent: Amount::new(situation.spent),
             index_ppm: index.and_then(|index| u64::try_from(index).ok()),
+            open: window.contains(now) && memo.is_open(),
         }
     }
 
-    /// The counters with the day of `now`, if they are of an earlier one that nobody ended yet.
-    fn of_today(&self, counters: Counters, now: Instant) -> Counters {
-        if counters.day_limit.is_none() || now < counters.day.end {
-            return counters;
-        }
-        Counters { day: day_at(now, &self.zone), today: Spend::default(), ..counters }
+    /// What [`Counters::seen`] and [`Counters::predicted`] go on from where they were forgotten (a restart):
+    /// as if the forecast had been right so far.
+    #[must_use]
+    pub fn resume(&self, counters: &Counters, forecast: &Forecast, now: Instant) -> (u64, Amount) {
+        let (window, _) = self.window(counters, now);
+        let shape = forecast.arrivals.as_ref().unwrap_or(&self.shape);
+        let share = shape.share_q62(&window, now, &self.spec.zone);
+        let seen =
+            narrow_u64(((u128::from(forecast.requests) * u128::from(share)) >> 62).cast_signed());
+        (seen, self.progress(counters, now).spent)
     }
 
-    /// The window that the plan spreads its budget over.
-    fn window(&self, counters: &Counters) -> Window {
-        match counters.day_limit {
-            Some(_) => counters.day.intersect(&self.flight),
-            None => self.flight,
-        }
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
     }
 
-    fn situation(
-        &self,
-        window: &Window,
-        counters: &Counters,
+    pub(crate) fn print(&self) -> u64 {
+        self.print
+    }
+
+    /// The window that the plan spreads its budget over, and what became of money in the day of `now`. Where
+    /// nobody ended the day of the counters yet, nothing did.
+    fn window<'a>(&self, counters: &'a Counters, now: Instant) -> (Window, &'a Spend) {
+        const NOTHING: &Spend = &Spend {
+            settled: Amount::ZERO,
+            open: Amount::ZERO,
+            confirmed: Amount::ZERO,
+            expired: Amount::ZERO,
+        };
+        if !self.spec.daily {
+            let over = now >= counters.day.end;
+            return (self.spec.flight, if over { NOTHING } else { &counters.today });
+        }
+        if now < counters.day.end {
+            return (counters.day.intersect(&self.spec.flight), &counters.today);
+        }
+        (day_at(now, &self.spec.zone).intersect(&self.spec.flight), NOTHING)
+    }
+
+    fn situation<'a>(
+        &'a self,
+        memo: &Memo,
+        counters: &'a Counters,
+        today: &Spend,
+        forecast: &'a Forecast,
         now: Instant,
         tick_ms: u64,
-    ) -> Situation {
-        let limit = i128::from(counters.limit.get());
-        let life_left = limit - counters.life.exposed();
-        let (spend, budget, left) = match counters.day_limit {
-            None => (&counters.life, limit, life_left),
-            Some(day_limit) => {
-                let day_limit = i128::from(day_limit.get());
-                // What earlier days left of the limit, of which the day may have its own limit.
-                let start_left = life_left + counters.today.exposed();
-                let day_left = day_limit - counters.today.exposed();
-                (&counters.today, day_limit.min(start_left), life_left.min(day_left))
-            }
+    ) -> Situation<'a> {
+        let spec = &self.spec;
+        let limit = counters.limit.get();
+        let wish = counters.day_target.or(counters.day_cap).filter(|_| spec.daily);
+        let wish = wish.map_or(limit, Amount::get);
+        let next_tick = spec.strategy.asks_of_next_tick();
+        let cost = counters.evidence.cost(wish, [&counters.life, today], next_tick);
+        let (spent, budget) = if spec.daily {
+            let spent = cost.spend(today);
+            let earlier = cost.spend(&counters.life).saturating_sub(spent).max(0);
+            // Unspent money of earlier days carries itself: it is in the rest.
+            let rest = part_q62(limit.saturating_sub(earlier), memo.today_q62());
+            (spent, wish.min(rest).max(0))
+        } else {
+            (cost.spend(&counters.life), limit.max(0))
         };
-        let budget = budget.max(0);
-        let paid_share_q32 = counters.paid_share_q32(budget);
-        let open = i128::from(spend.open.get().max(0));
-        let next = now.plus_ms(tick_ms).unwrap_or(Instant::MAX);
-        let [planned, planned_next] = self.planned(window, budget, [now, next]);
+        let left = limit.saturating_sub(counters.life.held());
+        let left_today =
+            counters.day_cap.map_or(left, |cap| cap.get().saturating_sub(today.held()));
+        let rebase = memo.rebase(counters);
+        let planned = |share| planned(budget, share, rebase);
+        let planned_now = planned(memo.share_q62(now));
+        let planned_next = if next_tick {
+            let next = now.plus_ms(tick_ms).unwrap_or(Instant::MAX);
+            planned(memo.next_share_q62(self, next))
+        } else {
+            planned_now
+        };
         Situation {
             budget,
-            planned,
+            planned: planned_now,
             planned_next,
-            mean_share: budget * i128::from(tick_ms) / i128::from(window.len_ms().max(1)),
-            spent: spend.certain() + ((open * i128::from(paid_share_q32)) >> 32),
-            left: left.max(0),
-            paid_share_q32,
-            ask_max: i128::from(counters.ask_max.get().max(0)),
-            asked: i128::from(counters.demand.asked.get()),
-            asked_ms: i128::from(counters.demand.ms),
-            tick_ms: i128::from(tick_ms),
+            spent,
+            left: left.min(left_today).max(0),
+            paid_share_q32: cost.open_q32,
+            // A budget of some items a day has no item for every hour.
+            hour: part_q62(budget, memo.hour_q62()).max(i64::from(budget > 0)),
+            by_budget: Divisor::default(),
+            start_q32: None,
+            arrived_q62: memo.arrived_q62(now),
+            window_ms: memo.window().len_ms(),
+            tick_ms,
+            spec,
+            counters,
+            forecast,
         }
-    }
-
-    /// What the plan wants spent by two instants: T = B * min(1, P / 0.995).
-    fn planned(&self, window: &Window, budget: i128, at: [Instant; 2]) -> [i128; 2] {
-        let shares = match &self.curve {
-            Some(curve) => curve.shares_q62(window, at, &self.zone),
-            None => at.map(|at| share_q62(window.elapsed_ms(at), window.len_ms())),
-        };
-        shares.map(|share| {
-            let ahead = (share + share / FINISH_EARLY_PART).min(ONE_Q62);
-            // Below 2^63 * 2^62.
-            (budget * i128::from(ahead)) >> 62
-        })
     }
 }
 
-/// What one worker may reserve of what all may. Parts that are smaller than an ask would be of no use, so where
-/// there is enough for an ask, every worker gets as much: at most one ask too many for every further worker.
-fn share_among(allowance: i64, workers: u32, ask_max: i128) -> i64 {
-    if allowance == i64::MAX {
-        return allowance;
-    }
-    let part = allowance / i64::from(workers.max(1));
-    let one = i64::try_from(ask_max).unwrap_or(i64::MAX);
-    if allowance >= one { part.max(one) } else { part }
+/// What the plan wants spent at a share of its window: T = B * min(1, P / 0.995), since a change of the rest
+/// alone.
+fn planned(budget: i64, share: u64, rebase: Option<(Amount, u64)>) -> i64 {
+    let ahead = |share: u64| (share + share / FINISH_EARLY_PART).min(ONE_Q62);
+    let Some((spent, since)) = rebase else { return part_q62(budget, ahead(share)) };
+    let spent = spent.get().clamp(0, budget);
+    let share = share_q62(share.saturating_sub(since), ONE_Q62 - since.min(ONE_Q62));
+    spent + part_q62(budget - spent, ahead(share))
+}
+
+fn rebase_in(window: &Window, counters: &Counters) -> Option<Instant> {
+    counters.rebase.map(|rebase| rebase.at).filter(|at| window.contains(*at))
 }
 
 fn check_flight(strategy: Strategy, flight: Window) -> Result<(), PlanError> {
@@ -238,9 +374,7 @@ fn check_flight(strategy: Strategy, flight: Window) -> Result<(), PlanError> {
     match flight {
         Window { start: Instant::EPOCH, .. } => Err(PlanError::NoStart { strategy }),
         Window { end: Instant::MAX, .. } => Err(PlanError::NoEnd { strategy }),
-        _ if len_ms > FLIGHT_MS_MAX => {
-            Err(PlanError::TooLong { strategy, days: len_ms / (24 * 3_600 * 1_000) })
-        }
+        _ if len_ms > FLIGHT_MS_MAX => Err(PlanError::TooLong { strategy, days: len_ms / DAY_MS }),
         _ => Ok(()),
     }
 }

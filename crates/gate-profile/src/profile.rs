@@ -46,17 +46,23 @@ impl Profile {
     #[inline]
     #[must_use]
     pub fn capped(&self, caps: &[Cap]) -> bool {
-        caps.iter().any(|cap| self.used(cap) >= u32::from(cap.limit))
+        let full = |cap: &Cap| {
+            if self.may_count(cap.item) { cap.is_full(self.look_up(cap)) } else { cap.limit == 0 }
+        };
+        caps.iter().any(full)
     }
 
-    /// Impressions billed in the cap's window, plus live reservations.
+    /// Impressions billed in the cap's window, plus live reservations. In a rolling one what was billed counts up to a
+    /// seventh of the window longer.
     #[inline]
     #[must_use]
     pub fn used(&self, cap: &Cap) -> u32 {
-        if self.items & item_bit(cap.item) == 0 {
-            return 0;
-        }
-        self.look_up(cap)
+        if self.may_count(cap.item) { self.look_up(cap) } else { 0 }
+    }
+
+    #[inline]
+    fn may_count(&self, item: u64) -> bool {
+        self.items & item_bit(item) != 0
     }
 
     fn look_up(&self, cap: &Cap) -> u32 {
@@ -69,12 +75,12 @@ impl Profile {
         })
     }
 
-    /// Empties it for a reading at `now_ms`.
     /// Nothing is known of anybody: for requests without a user.
     pub fn clear(&mut self) {
         self.start(0);
     }
 
+    /// Empties it for a reading at `now_ms`.
     pub(crate) fn start(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.segments.clear();

@@ -1,7 +1,10 @@
 //! What memory holds of one user: two cache lines, and a block of its own for those who need more.
 //!
-//! The content is one run of 32-bit words: segments, then counters, then reservations. Small users
-//! keep it inside the slot; a larger one moves it, whole, to a block.
+//! The content is one run of 32-bit words: segments, then counters of the calendar, rolling counters,
+//! reservations. Small users keep it inside the slot; a larger one moves it, whole, to a block.
+//!
+//! A counter keeps its *place*, a byte, as long as the user is in memory: those of the calendar count
+//! them from 0 up, rolling ones from the highest down.
 
 use crate::profile::{Live, Profile};
 use crate::stored::{Counter, Stored};
@@ -11,16 +14,21 @@ use crate::{CAPS_MAX, COUNTERS_MAX, RESERVATIONS_MAX};
 /// Words inside the slot: for example 10 segments, two counters and a reservation.
 const INLINE_WORDS: usize = 25;
 /// Item (2), window, count.
-const COUNTER_WORDS: usize = 4;
+const CALENDAR_WORDS: usize = 4;
+/// Item (2), latest step, counts of eight steps (2).
+const ROLLING_WORDS: usize = 5;
 /// Hold (2), deadline (2), eight places of one byte.
 const RESERVATION_WORDS: usize = 6;
 /// No counter.
 const NOWHERE: u8 = u8::MAX;
+/// The place of the first rolling counter.
+const PLACE_MAX: u8 = NOWHERE - 1;
 
 const _: () = assert!(size_of::<Slot>() == 128, "a user is two cache lines");
 const _: () = assert!(COUNTERS_MAX == NOWHERE as usize && CAPS_MAX == 8);
 
-type CounterWords = [u32; COUNTER_WORDS];
+type CalendarWords = [u32; CALENDAR_WORDS];
+type RollingWords = [u32; ROLLING_WORDS];
 type ReservationWords = [u32; RESERVATION_WORDS];
 
 /// Why a place was not reserved; the position of the cap for [`NoPlace::Capped`].
@@ -37,7 +45,8 @@ pub(crate) struct Slot {
     /// The last delta of this user; until it is folded into the store the user must stay.
     pub(crate) delta_seq: u64,
     segments: u8,
-    counters: u8,
+    calendar: u8,
+    rolling: u8,
     reservations: u8,
     /// Read since the clock's hand last passed.
     pub(crate) referenced: bool,
@@ -60,7 +69,8 @@ impl Slot {
             user,
             delta_seq: 0,
             segments: 0,
-            counters: 0,
+            calendar: 0,
+            rolling: 0,
             reservations: 0,
             referenced: true,
             used: true,
@@ -88,13 +98,21 @@ impl Slot {
     /// Copies what a bid needs into the caller's work space.
     pub(crate) fn read(&self, now_ms: u64, profile: &mut Profile) {
         profile.segments.extend_from_slice(self.segments());
-        for counter in self.counters() {
-            let (item, window) = (number(counter[0], counter[1]), WindowId(counter[2]));
-            profile.push(Live { item, window, count: counter[3], reserved: 0 });
+        for Counter { item, window, count } in self.calendar().iter().map(counter) {
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            profile.push(Live { item, window, count, reserved: 0 });
+        }
+        for counter in self.rolling().iter().map(counter) {
+            // The offset means nothing to it, so that what counts now is known.
+            let now = counter.window.kind().at(0, now_ms);
+            let (window, count) = (counter.window.max(now), counter.billed(now));
+            profile.push(Live { item: counter.item, window, count, reserved: 0 });
         }
         for reservation in self.reservations().iter().filter(|r| is_live(r, now_ms)) {
             for place in places(reservation).into_iter().filter(|&place| place != NOWHERE) {
-                profile.counters[usize::from(place)].reserved += 1;
+                let position = self.rolling_position(place);
+                let counter = position.map_or(place.into(), |at| usize::from(self.calendar) + at);
+                profile.counters[counter].reserved += 1;
             }
         }
     }
@@ -114,7 +132,7 @@ impl Slot {
         if caps.len() > CAPS_MAX || usize::from(self.reservations) >= RESERVATIONS_MAX {
             return Err(NoPlace::Bound);
         }
-        let full = |cap: &Cap| self.used_of(cap.item, cap.at(now_ms)) >= u32::from(cap.limit);
+        let full = |cap: &Cap| cap.is_full(self.used_of(cap.item, cap.at(now_ms)));
         if let Some(which) = caps.iter().position(full) {
             return Err(NoPlace::Capped(which));
         }
@@ -154,12 +172,9 @@ impl Slot {
     /// Counts an impression; false when there is no room for one more counter.
     pub(crate) fn count(&mut self, item: u64, window: WindowId, now_ms: u64) -> bool {
         let Some(place) = self.place(item, window, now_ms, &[]) else { return false };
-        let start = self.counter_start(place);
-        let words = self.body.words_mut();
-        let mut counter =
-            Counter { item, window: WindowId(words[start + 2]), count: words[start + 3] };
+        let mut counter = self.counter(place);
         counter.add(window);
-        (words[start + 2], words[start + 3]) = (counter.window.0, counter.count);
+        self.set_counter(place, counter);
         true
     }
 
@@ -178,10 +193,10 @@ impl Slot {
 
     /// Replaces everything by what the store knows.
     pub(crate) fn fill(&mut self, stored: &Stored) {
-        (self.counters, self.reservations) = (0, 0);
+        (self.calendar, self.rolling, self.reservations) = (0, 0, 0);
         self.set_segments(&stored.segments);
-        for counter in stored.counters.iter().take(COUNTERS_MAX) {
-            self.push_counter(counter.item, counter.window, counter.count);
+        for &counter in &stored.counters {
+            self.push_counter(counter);
         }
         self.partial = false;
     }
@@ -189,18 +204,18 @@ impl Slot {
     /// Impressions billed in `window` plus live reservations (the caller forgot the expired ones).
     fn used_of(&self, item: u64, window: WindowId) -> u32 {
         let Some(place) = self.find(item, window) else { return 0 };
-        let counter = &self.counters()[usize::from(place)];
-        let billed = if WindowId(counter[2]) >= window { counter[3] } else { 0 };
+        let billed = self.counter(place).billed(window);
         let on = |r: &&ReservationWords| places(r).contains(&place);
         let reserved = self.reservations().iter().filter(on).count();
         billed.saturating_add(u32::try_from(reserved).unwrap_or(u32::MAX))
     }
 
     fn find(&self, item: u64, window: WindowId) -> Option<u8> {
-        let same = |counter: &CounterWords| {
-            number(counter[0], counter[1]) == item && WindowId(counter[2]).same_kind(window)
-        };
-        self.counters().iter().position(same).and_then(|at| u8::try_from(at).ok())
+        if window.kind().is_rolling() {
+            position(self.rolling(), item, window).and_then(rolling_place)
+        } else {
+            position(self.calendar(), item, window).and_then(|at| u8::try_from(at).ok())
+        }
     }
 
     /// The counter of (item, kind of window), a new one if need be. Of those in `taken`, which the
@@ -209,33 +224,45 @@ impl Slot {
         if let Some(place) = self.find(item, window) {
             return Some(place);
         }
-        let Some(place) = self.spare(now_ms, taken) else {
-            return self.push_counter(item, window, 0);
+        let counter = Counter::new(item, window);
+        let Some(place) = self.spare(window.kind().is_rolling(), now_ms, taken) else {
+            return self.push_counter(counter);
         };
-        let start = self.counter_start(place);
-        let (low, high) = halves(item);
-        let words = &mut self.body.words_mut()[start..start + COUNTER_WORDS];
-        words.copy_from_slice(&[low, high, window.0, 0]);
+        self.set_counter(place, counter);
         Some(place)
     }
 
-    /// A counter that counts nothing any more.
-    fn spare(&self, now_ms: u64, taken: &[u8]) -> Option<u8> {
-        let idle = |counter: &CounterWords| counter[3] == 0 || WindowId(counter[2]).is_over(now_ms);
-        (0..self.counters).zip(self.counters()).find_map(|(place, counter)| {
-            let reserved = || self.reservations().iter().any(|r| places(r).contains(&place));
-            (idle(counter) && !taken.contains(&place) && !reserved()).then_some(place)
-        })
+    /// A counter of the same size that counts nothing any more.
+    fn spare(&self, rolling: bool, now_ms: u64, taken: &[u8]) -> Option<u8> {
+        let reserved = |place| self.reservations().iter().any(|r| places(r).contains(&place));
+        let idle = |&place: &u8| {
+            let counter = self.counter(place);
+            (counter.count == 0 || counter.window.is_over(now_ms))
+                && !taken.contains(&place)
+                && !reserved(place)
+        };
+        if rolling {
+            (0..usize::from(self.rolling)).filter_map(rolling_place).find(idle)
+        } else {
+            (0..self.calendar).find(idle)
+        }
     }
 
-    fn push_counter(&mut self, item: u64, window: WindowId, count: u32) -> Option<u8> {
-        if usize::from(self.counters) >= COUNTERS_MAX {
+    /// Adds a counter; none when there are too many.
+    fn push_counter(&mut self, counter: Counter) -> Option<u8> {
+        if usize::from(self.calendar) + usize::from(self.rolling) >= COUNTERS_MAX {
             return None;
         }
-        let (low, high) = halves(item);
-        self.splice(self.reservations_start(), 0, &[low, high, window.0, count]);
-        self.counters += 1;
-        Some(self.counters - 1)
+        let words = words(counter);
+        if counter.window.kind().is_rolling() {
+            self.splice(self.reservations_start(), 0, &words);
+            self.rolling += 1;
+            rolling_place(usize::from(self.rolling) - 1)
+        } else {
+            self.splice(self.rolling_start(), 0, &words[..CALENDAR_WORDS]);
+            self.calendar += 1;
+            Some(self.calendar - 1)
+        }
     }
 
     fn push_reservation(&mut self, hold: u64, deadline_ms: u64, places: [u8; CAPS_MAX]) {
@@ -266,20 +293,47 @@ impl Slot {
         &self.body.words()[..usize::from(self.segments)]
     }
 
-    fn counters(&self) -> &[CounterWords] {
-        self.body.words()[usize::from(self.segments)..self.reservations_start()].as_chunks().0
+    fn calendar(&self) -> &[CalendarWords] {
+        self.body.words()[usize::from(self.segments)..self.rolling_start()].as_chunks().0
+    }
+
+    fn rolling(&self) -> &[RollingWords] {
+        self.body.words()[self.rolling_start()..self.reservations_start()].as_chunks().0
     }
 
     fn reservations(&self) -> &[ReservationWords] {
         self.body.words()[self.reservations_start()..self.len()].as_chunks().0
     }
 
-    fn counter_start(&self, place: u8) -> usize {
-        usize::from(self.segments) + usize::from(place) * COUNTER_WORDS
+    fn counter(&self, place: u8) -> Counter {
+        match self.rolling_position(place) {
+            Some(at) => counter(&self.rolling()[at]),
+            None => counter(&self.calendar()[usize::from(place)]),
+        }
+    }
+
+    fn set_counter(&mut self, place: u8, counter: Counter) {
+        let (start, len) = match self.rolling_position(place) {
+            Some(at) => (self.rolling_start() + at * ROLLING_WORDS, ROLLING_WORDS),
+            None => {
+                let at = usize::from(place) * CALENDAR_WORDS;
+                (usize::from(self.segments) + at, CALENDAR_WORDS)
+            }
+        };
+        self.body.words_mut()[start..start + len].copy_from_slice(&words(counter)[..len]);
+    }
+
+    /// Which of the rolling counters has the place; none when it is one of the calendar's.
+    fn rolling_position(&self, place: u8) -> Option<usize> {
+        (place >= self.calendar).then(|| usize::from(PLACE_MAX - place))
+    }
+
+    fn rolling_start(&self) -> usize {
+        usize::from(self.segments) + usize::from(self.calendar) * CALENDAR_WORDS
     }
 
     fn reservations_start(&self) -> usize {
-        usize::from(self.segments) + usize::from(self.counters) * COUNTER_WORDS
+        self.rolling_start() + usize::from(self.rolling) * ROLLING_WORDS
     }
 
     fn len(&self) -> usize {
@@ -334,6 +388,33 @@ fn number(low: u32, high: u32) -> u64 {
 #[inline]
 fn halves(number: u64) -> (u32, u32) {
     (number as u32, (number >> 32) as u32)
+}
+
+#[inline]
+fn counter<const WORDS: usize>(words: &[u32; WORDS]) -> Counter {
+    let high = words.get(CALENDAR_WORDS).copied().unwrap_or(0);
+    let (item, count) = (number(words[0], words[1]), number(words[3], high));
+    Counter { item, window: WindowId(words[2]), count }
+}
+
+/// A counter of the calendar is the first four of them.
+fn words(counter: Counter) -> RollingWords {
+    let ((item_low, item_high), (low, high)) = (halves(counter.item), halves(counter.count));
+    [item_low, item_high, counter.window.0, low, high]
+}
+
+fn position<const WORDS: usize>(
+    counters: &[[u32; WORDS]],
+    item: u64,
+    window: WindowId,
+) -> Option<usize> {
+    counters.iter().position(|counter| {
+        number(counter[0], counter[1]) == item && WindowId(counter[2]).same_kind(window)
+    })
+}
+
+fn rolling_place(position: usize) -> Option<u8> {
+    PLACE_MAX.checked_sub(u8::try_from(position).ok()?)
 }
 
 fn deadline(reservation: &[u32]) -> u64 {
@@ -392,6 +473,50 @@ mod tests {
     }
 
     #[test]
+    fn counters_keep_their_places_while_others_come() {
+        let rolling = |item| Cap { window: Window::RollingDay, ..cap(item, 9) };
+        let day = |item| Cap { window: Window::Day, ..cap(item, 9) };
+        let mut slot = Slot::new(1);
+        for item in 0..20u8 {
+            let segments = &[1, 2, 3][..usize::from(item % 4)];
+            let item = u64::from(item);
+            let caps = [rolling(item), day(item), cap(item, 9)];
+            assert_eq!(slot.reserve(item, &caps, 100, 0), Ok(()));
+            assert!(slot.count(item, rolling(item).at(0), 0));
+            slot.set_segments(segments);
+        }
+        for item in 0..20 {
+            let used = |slot: &Slot| {
+                let profile = read(slot, 0);
+                [rolling(item), day(item), cap(item, 9)].map(|cap| profile.used(&cap))
+            };
+            assert_eq!(used(&slot), [2, 1, 1]);
+            assert!(slot.release(item));
+            assert_eq!(used(&slot), [1, 0, 0]);
+        }
+        assert_eq!((slot.calendar, slot.rolling), (40, 20));
+    }
+
+    #[test]
+    fn counters_of_both_sizes_share_one_bound() {
+        let rolling = |item| Cap { window: Window::RollingWeek, ..cap(item, 1) };
+        let mut slot = Slot::new(1);
+        for item in 0..100 {
+            assert!(slot.count(item, cap(item, 1).at(0), 0));
+        }
+        for item in 0..155 {
+            assert!(slot.count(item, rolling(item).at(0), 0));
+        }
+        assert!(!slot.count(999, cap(999, 1).at(0), 0) && !slot.count(999, rolling(999).at(0), 0));
+        let profile = read(&slot, 0);
+        assert!((0..100).all(|item| profile.capped(&[cap(item, 1)])));
+        assert!((0..155).all(|item| profile.capped(&[rolling(item)])));
+        let later = 9 * 86_400_000;
+        assert!(slot.count(999, rolling(999).at(later), later), "what is past is used again");
+        assert_eq!(read(&slot, later).used(&rolling(0)), 0);
+    }
+
+    #[test]
     fn the_bounds_refuse_and_expired_places_come_back() {
         let mut slot = Slot::new(1);
         for hold in 0..RESERVATIONS_MAX as u64 {
@@ -416,6 +541,6 @@ mod tests {
             assert_eq!(slot.reserve(item, &[cap(item, 1), cap(item + 5_000, 1)], 100, 0), Ok(()));
             assert!(slot.release(item));
         }
-        assert_eq!(slot.counters, 2);
+        assert_eq!((slot.calendar, slot.rolling), (2, 0));
     }
 }

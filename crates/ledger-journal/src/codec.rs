@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use ledger::{
-    Amount, BudgetSpec, Door, Hold, KeyBytes, Origin, Part, Record, Status, TokenKey, Verdict,
+    Amount, BudgetSpec, Clock, Door, Hold, KeyBytes, LedgerEvidence, OnExpiry, Origin, Part,
+    Period, PeriodCap, Record, Status, TokenKey, Verdict,
 };
 use money::{Instant, Unit, Zone, ZoneCache};
 use wire::EncodeError;
@@ -49,13 +50,21 @@ impl Message for Record {
 fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match record {
         Record::Resolved { .. } => unreachable!("written by the caller"),
-        Record::RunStarted { run, at_ms, suspended_until_ms, hold_ms_max, billing_ms } => {
+        Record::RunStarted {
+            run,
+            at_ms,
+            suspended_until_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+        } => {
             let block = run_started::Block::new(
                 *at_ms,
                 *suspended_until_ms,
                 *hold_ms_max,
                 *billing_ms,
                 *run,
+                run_flags(*win_notices),
             );
             run_started::encode(buf, &block)?.finish()
         }
@@ -65,6 +74,10 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         }
         Record::DayRolled { id, start_ms, end_ms } => {
             day_rolled::encode(buf, &day_rolled::Block::new(*id, *start_ms, *end_ms))?.finish()
+        }
+        Record::PeriodRolled { id, start_ms, end_ms } => {
+            let block = period_rolled::Block::new(*id, *start_ms, *end_ms);
+            period_rolled::encode(buf, &block)?.finish()
         }
         Record::Granted { grant, budget, worker, amount, at_ms } => {
             let block = granted::Block::new(*grant, *budget, amount.get(), *at_ms, *worker);
@@ -76,6 +89,15 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::BillingLapsed { grant, deadline_ms, amount } => {
             let block = billing_lapsed::Block::new(*grant, *deadline_ms, amount.get());
             billing_lapsed::encode(buf, &block)?.finish()
+        }
+        Record::Expired { grant, clock, deadline_ms, amount } => {
+            let clock = schema::Clock::from_raw(*clock as u8).expect("clocks are numbered alike");
+            let block = expired::Block::new(*grant, *deadline_ms, amount.get(), clock);
+            expired::encode(buf, &block)?.finish()
+        }
+        Record::Reconciled { grant, until_ms, amount } => {
+            let block = reconciled::Block::new(*grant, *until_ms, amount.get());
+            reconciled::encode(buf, &block)?.finish()
         }
         Record::Retired { grant, deadline_ms } => {
             retired::encode(buf, &retired::Block::new(*grant, *deadline_ms))?.finish()
@@ -102,6 +124,15 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     })
 }
 
+fn run_flags(win_notices: bool) -> RunFlags {
+    if win_notices { RunFlags::NONE } else { RunFlags::NO_WIN_NOTICES }
+}
+
+/// Runs of the first journals are without flags: whoever won said so.
+fn win_notices(flags: Option<RunFlags>) -> bool {
+    !flags.unwrap_or(RunFlags::NONE).no_win_notices()
+}
+
 fn write_budget(spec: &BudgetSpec, buf: &mut [u8]) -> Result<usize, EncodeError> {
     let status = match spec.status {
         Status::Active => schema::Status::Active,
@@ -115,6 +146,15 @@ fn write_budget(spec: &BudgetSpec, buf: &mut [u8]) -> Result<usize, EncodeError>
     if spec.parent.is_some() {
         flags = flags.with(BudgetFlags::HAS_PARENT);
     }
+    if spec.on_expiry == OnExpiry::Hold {
+        flags = flags.with(BudgetFlags::HOLDS);
+    }
+    if let Some(PeriodCap { period, .. }) = spec.period {
+        flags = flags.with(match period {
+            Period::Week => BudgetFlags::CAPS_WEEK,
+            Period::Month => BudgetFlags::CAPS_MONTH,
+        });
+    }
     let block = budget::Block::new(
         spec.id,
         spec.parent.unwrap_or(0),
@@ -126,6 +166,8 @@ fn write_budget(spec: &BudgetSpec, buf: &mut [u8]) -> Result<usize, EncodeError>
         spec.late_reserve_bp,
         status,
         flags,
+        spec.tolerance_ppm,
+        spec.period.map_or(0, |period| period.cap.get()),
     );
     Ok(budget::encode(buf, &block)?.zone(spec.zone.name())?.finish())
 }
@@ -170,6 +212,14 @@ fn door(door: schema::Door) -> Door {
     }
 }
 
+fn clock(clock: schema::Clock) -> Clock {
+    match clock {
+        schema::Clock::Hold => Clock::Hold,
+        schema::Clock::Billing => Clock::Billing,
+        schema::Clock::Suspension => Clock::Suspension,
+    }
+}
+
 fn unknown(field: &str, code: u8) -> String {
     format!("{field} {code} is not one that this version knows")
 }
@@ -184,11 +234,15 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
             suspended_until_ms: v.suspended_until_ms(),
             hold_ms_max: v.hold_ms_max(),
             billing_ms: v.billing_ms(),
+            win_notices: win_notices(v.flags()),
         },
         View::Budget(v) => Record::Budget { spec: Box::new(spec(v)?) },
         View::BudgetEnded(v) => Record::BudgetEnded { id: v.budget_id() },
         View::DayRolled(v) => {
             Record::DayRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
+        }
+        View::PeriodRolled(v) => {
+            Record::PeriodRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
         }
         View::Granted(v) => Record::Granted {
             grant: v.grant(),
@@ -201,6 +255,17 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
         View::BillingLapsed(v) => Record::BillingLapsed {
             grant: v.grant(),
             deadline_ms: v.deadline_ms(),
+            amount: Amount::new(v.amount()),
+        },
+        View::Expired(v) => Record::Expired {
+            grant: v.grant(),
+            clock: v.clock().map(clock).ok_or_else(|| unknown("clock", v.clock_raw()))?,
+            deadline_ms: v.deadline_ms(),
+            amount: Amount::new(v.amount()),
+        },
+        View::Reconciled(v) => Record::Reconciled {
+            grant: v.grant(),
+            until_ms: v.until_ms(),
             amount: Amount::new(v.amount()),
         },
         View::Retired(v) => Record::Retired { grant: v.grant(), deadline_ms: v.deadline_ms() },
@@ -246,17 +311,27 @@ fn spec(view: &Budget<'_>) -> Result<BudgetSpec, String> {
         None => return Err(unknown("status", view.status_raw())),
     };
     let flags = view.flags();
+    let period = match (flags.caps_week(), flags.caps_month()) {
+        (false, false) => None,
+        (true, false) => Some(Period::Week),
+        (false, true) => Some(Period::Month),
+        (true, true) => return Err("a budget with a cap that is for weeks and for months".into()),
+    };
+    let cap = Amount::new(view.period_cap().unwrap_or(0));
     Ok(BudgetSpec {
         id: view.budget_id(),
         unit: unit.ok_or("a budget without a unit")?,
         limit: Amount::new(view.lifetime_limit()),
         daily: flags.has_daily().then(|| Amount::new(view.daily())),
+        period: period.map(|period| PeriodCap { period, cap }),
         start: Instant::from_ms(view.start_ms()),
         end: Instant::from_ms(view.end_ms()),
         zone: zone(text(view.zone())?)?,
         status,
         parent: flags.has_parent().then(|| view.parent()),
         late_reserve_bp: view.late_reserve_bp(),
+        on_expiry: if flags.holds() { OnExpiry::Hold } else { OnExpiry::Release },
+        tolerance_ppm: view.tolerance_ppm().unwrap_or(0),
     })
 }
 
@@ -268,15 +343,31 @@ impl Message for Part {
 
 fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match part {
-        Part::Head { now_ms, hold_ms_max, billing_ms, next_grant, run } => {
-            let block =
-                state_head::Block::new(*now_ms, *hold_ms_max, *billing_ms, *next_grant, *run);
+        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run } => {
+            let block = state_head::Block::new(
+                *now_ms,
+                *hold_ms_max,
+                *billing_ms,
+                *next_grant,
+                *run,
+                run_flags(*win_notices),
+            );
             state_head::encode(buf, &block)?.finish()
         }
         Part::Budget { spec } => write_budget(spec, buf)?,
-        Part::Books { day_start_ms, day_end_ms, lines, day_lines } => {
-            let [free, purses, held, suspended, settled, over, late] = lines.map(Amount::get);
-            let [day_purses, day_held, day_suspended, day_settled, day_over, day_late] =
+        Part::Books {
+            day_start_ms,
+            day_end_ms,
+            lines,
+            day_lines,
+            evidence,
+            period_start_ms,
+            period_end_ms,
+            period_used,
+        } => {
+            let [free, purses, held, suspended, expired, settled, over, late] =
+                lines.map(Amount::get);
+            let [day_purses, day_held, day_suspended, day_expired, day_settled, day_over, day_late] =
                 day_lines.map(Amount::get);
             let block = state_books::Block::new(
                 *day_start_ms,
@@ -294,14 +385,38 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
                 day_settled,
                 day_over,
                 day_late,
+                expired,
+                day_expired,
+                evidence.resolved.get(),
+                evidence.paid.get(),
+                evidence.won.get(),
+                evidence.expired_resolved.get(),
+                evidence.expired_paid.get(),
+                *period_start_ms,
+                *period_end_ms,
+                period_used.get(),
             );
             state_books::encode(buf, &block)?.finish()
         }
-        Part::Grant { grant, budget, worker, billing_ms, out, stage, days, billing } => {
+        Part::Grant {
+            grant,
+            budget,
+            worker,
+            billing_ms,
+            out,
+            keeps,
+            stage,
+            days,
+            billing,
+            expired_ms,
+            unconfirmed,
+            unbilled,
+        } => {
             let (stage, stage_ms) = match stage {
                 ledger::Stage::Open => (schema::Stage::Open, 0),
                 ledger::Stage::Retired { deadline_ms } => (schema::Stage::Retired, *deadline_ms),
                 ledger::Stage::Suspended { until_ms } => (schema::Stage::Suspended, *until_ms),
+                ledger::Stage::Expired { until_ms } => (schema::Stage::Expired, *until_ms),
             };
             let [day0, day1, day2, day3] = *days;
             let block = state_grant::Block::new(
@@ -316,12 +431,17 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
                 day3,
                 *worker,
                 stage,
+                keep_flags(*keeps),
+                *expired_ms,
             );
-            let entry = |(deadline_ms, amount): &(u64, Amount)| {
-                state_grant::Billing::new(*deadline_ms, amount.get())
-            };
-            let billing: Vec<_> = billing.iter().map(entry).collect();
-            state_grant::encode(buf, &block)?.billing(&billing)?.finish()
+            let billing = entries(billing, state_grant::Billing::new);
+            let unconfirmed = entries(unconfirmed, state_grant::Unconfirmed::new);
+            let unbilled = entries(unbilled, state_grant::Unbilled::new);
+            state_grant::encode(buf, &block)?
+                .billing(&billing)?
+                .unconfirmed(&unconfirmed)?
+                .unbilled(&unbilled)?
+                .finish()
         }
         Part::Marks { page, marks } => {
             state_marks::encode(buf, &state_marks::Block::new(*page, *marks))?.finish()
@@ -335,6 +455,15 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     })
 }
 
+fn entries<E>(sums: &[(u64, Amount)], entry: impl Fn(u64, i64) -> E) -> Vec<E> {
+    sums.iter().map(|(deadline_ms, amount)| entry(*deadline_ms, amount.get())).collect()
+}
+
+fn keep_flags(keeps: ledger::Keeps) -> Keeps {
+    let unconfirmed = if keeps.unconfirmed { Keeps::UNCONFIRMED } else { Keeps::NONE };
+    if keeps.confirmed { unconfirmed.with(Keeps::CONFIRMED) } else { unconfirmed }
+}
+
 /// Reads a part of a snapshot.
 ///
 /// # Errors
@@ -346,6 +475,7 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             now_ms: v.now_ms(),
             hold_ms_max: v.hold_ms_max(),
             billing_ms: v.billing_ms(),
+            win_notices: win_notices(v.flags()),
             next_grant: v.next_grant(),
             run: v.run(),
         },
@@ -358,6 +488,7 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
                 v.purses(),
                 v.held(),
                 v.suspended(),
+                v.expired().unwrap_or(0),
                 v.settled(),
                 v.over_settled(),
                 v.late(),
@@ -367,11 +498,22 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
                 v.day_purses(),
                 v.day_held(),
                 v.day_suspended(),
+                v.day_expired().unwrap_or(0),
                 v.day_settled(),
                 v.day_over_settled(),
                 v.day_late(),
             ]
             .map(Amount::new),
+            evidence: LedgerEvidence {
+                resolved: Amount::new(v.resolved_sum().unwrap_or(0)),
+                paid: Amount::new(v.paid_sum().unwrap_or(0)),
+                won: Amount::new(v.won_sum().unwrap_or(0)),
+                expired_resolved: Amount::new(v.expired_resolved_sum().unwrap_or(0)),
+                expired_paid: Amount::new(v.expired_paid_sum().unwrap_or(0)),
+            },
+            period_start_ms: v.period_start_ms().unwrap_or(0),
+            period_end_ms: v.period_end_ms().unwrap_or(0),
+            period_used: Amount::new(v.period_used().unwrap_or(0)),
         },
         View::StateGrant(v) => Part::Grant {
             grant: v.grant(),
@@ -379,6 +521,7 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             worker: v.worker(),
             billing_ms: v.billing_ms(),
             out: Amount::new(v.out()),
+            keeps: keeps(v.keeps()),
             stage: match v.stage() {
                 Some(schema::Stage::Open) => ledger::Stage::Open,
                 Some(schema::Stage::Retired) => {
@@ -387,12 +530,20 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
                 Some(schema::Stage::Suspended) => {
                     ledger::Stage::Suspended { until_ms: v.stage_ms() }
                 }
+                Some(schema::Stage::Expired) => ledger::Stage::Expired { until_ms: v.stage_ms() },
                 None => return Err(unknown("stage", v.stage_raw())),
             },
             days: [v.day0_ms(), v.day1_ms(), v.day2_ms(), v.day3_ms()],
             billing: v
                 .billing()
                 .iter()
+                .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
+                .collect(),
+            expired_ms: v.expired_ms().unwrap_or(0),
+            unconfirmed: (v.unconfirmed().into_iter().flatten())
+                .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
+                .collect(),
+            unbilled: (v.unbilled().into_iter().flatten())
                 .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
                 .collect(),
         },
@@ -403,6 +554,12 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
         View::StateEnd(v) => Part::End { parts: v.parts(), digest: v.digest() },
         _ => return Err("a record stands where a part of a snapshot should".into()),
     })
+}
+
+/// Grants of the first journals keep nothing.
+fn keeps(flags: Option<Keeps>) -> ledger::Keeps {
+    let flags = flags.unwrap_or(Keeps::NONE);
+    ledger::Keeps { unconfirmed: flags.unconfirmed(), confirmed: flags.confirmed() }
 }
 
 #[cfg(test)]
@@ -455,9 +612,16 @@ mod tests {
         let status = prop::sample::select(vec![Status::Active, Status::Paused, Status::Ended]);
         let money = (amount(), prop::option::of(amount()), unit(), any::<u16>());
         let time = (instant(), instant(), zone());
-        let rest = (any::<u64>(), prop::option::of(any::<u64>()), status);
+        let week = prop::sample::select(vec![Period::Week, Period::Month]);
+        let period = prop::option::of((week, amount()));
+        let expiry = (any::<bool>(), any::<u32>(), period);
+        let rest = (any::<u64>(), prop::option::of(any::<u64>()), status, expiry);
         (money, time, rest).prop_map(
-            |((limit, daily, unit, late_reserve_bp), (start, end, zone), (id, parent, status))| {
+            |(
+                (limit, daily, unit, late_reserve_bp),
+                (start, end, zone),
+                (id, parent, status, (holds, tolerance_ppm, period)),
+            )| {
                 let dates = BudgetSpec {
                     id,
                     unit,
@@ -469,6 +633,9 @@ mod tests {
                     status,
                     parent,
                     late_reserve_bp,
+                    on_expiry: if holds { OnExpiry::Hold } else { OnExpiry::Release },
+                    tolerance_ppm,
+                    period: period.map(|(period, cap)| PeriodCap { period, cap }),
                 };
                 Box::new(dates)
             },
@@ -511,7 +678,7 @@ mod tests {
     fn any_record() -> impl Strategy<Value = Record> {
         let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
         let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<[u8; 16]>());
-        let plain = (0..12usize, numbers, small, amount()).prop_map(
+        let plain = (0..15usize, numbers, small, amount()).prop_map(
             |(kind, (a, b, c, d), (run, worker, key_id, key), amount)| match kind {
                 0 => Record::RunStarted {
                     run,
@@ -519,6 +686,7 @@ mod tests {
                     suspended_until_ms: b,
                     hold_ms_max: c,
                     billing_ms: d,
+                    win_notices: worker % 2 == 0,
                 },
                 1 => Record::BudgetEnded { id: a },
                 2 => Record::DayRolled { id: a, start_ms: b, end_ms: c },
@@ -530,6 +698,14 @@ mod tests {
                 8 => Record::Resumed { grant: a, amount },
                 9 => Record::GrantClosed { grant: a },
                 10 => Record::KeyAdded { key_id, key: key.into(), at_ms: a },
+                11 => Record::Expired {
+                    grant: a,
+                    clock: [Clock::Hold, Clock::Billing, Clock::Suspension][run as usize % 3],
+                    deadline_ms: b,
+                    amount,
+                },
+                12 => Record::Reconciled { grant: a, until_ms: b, amount },
+                13 => Record::PeriodRolled { id: a, start_ms: b, end_ms: c },
                 _ => Record::KeyRetired { key_id },
             },
         );
@@ -539,33 +715,72 @@ mod tests {
         prop_oneof![6 => plain, 2 => resolved(), 2 => operator, 2 => budget]
     }
 
+    fn evidence_of(
+        [resolved, paid, won, expired_resolved, expired_paid]: [Amount; 5],
+    ) -> LedgerEvidence {
+        LedgerEvidence { resolved, paid, won, expired_resolved, expired_paid }
+    }
+
     fn any_part() -> impl Strategy<Value = Part> {
         let numbers = any::<[u64; 4]>();
         let head = (numbers, any::<u32>()).prop_map(|([a, b, c, d], run)| Part::Head {
             now_ms: a,
             hold_ms_max: b,
             billing_ms: c,
+            win_notices: run % 2 == 0,
             next_grant: d,
             run,
         });
-        let books = (any::<[u64; 2]>(), any::<[i64; 7]>(), any::<[i64; 6]>()).prop_map(
-            |([day_start_ms, day_end_ms], lines, day_lines)| Part::Books {
-                day_start_ms,
-                day_end_ms,
-                lines: lines.map(Amount::new),
-                day_lines: day_lines.map(Amount::new),
+        let numbers = (any::<[u64; 4]>(), any::<[i64; 8]>(), any::<[i64; 7]>(), any::<[i64; 6]>());
+        let books = numbers.prop_map(
+            |(
+                [day_start_ms, day_end_ms, period_start_ms, period_end_ms],
+                lines,
+                day_lines,
+                [used, sums @ ..],
+            )| {
+                Part::Books {
+                    day_start_ms,
+                    day_end_ms,
+                    lines: lines.map(Amount::new),
+                    day_lines: day_lines.map(Amount::new),
+                    evidence: evidence_of(sums.map(Amount::new)),
+                    period_start_ms,
+                    period_end_ms,
+                    period_used: Amount::new(used),
+                }
             },
         );
         let stage = prop_oneof![
             Just(Stage::Open),
             any::<u64>().prop_map(|deadline_ms| Stage::Retired { deadline_ms }),
             any::<u64>().prop_map(|until_ms| Stage::Suspended { until_ms }),
+            any::<u64>().prop_map(|until_ms| Stage::Expired { until_ms }),
         ];
-        let billing = prop::collection::vec((any::<u64>(), amount()), 0..200);
-        let grant = (any::<[u64; 3]>(), any::<u16>(), amount(), stage, any::<[u64; 4]>(), billing)
-            .prop_map(|([grant, budget, billing_ms], worker, out, stage, days, billing)| {
-                Part::Grant { grant, budget, worker, billing_ms, out, stage, days, billing }
-            });
+        let sums = || prop::collection::vec((any::<u64>(), amount()), 0..100);
+        let sums = (sums(), sums(), sums());
+        let keeps = any::<[bool; 2]>()
+            .prop_map(|[unconfirmed, confirmed]| ledger::Keeps { unconfirmed, confirmed });
+        let plain = (any::<[u64; 4]>(), any::<u16>(), amount(), keeps, stage, any::<[u64; 4]>());
+        let grant = (plain, sums).prop_map(
+            |(([grant, budget, billing_ms, expired_ms], worker, out, keeps, stage, days), sums)| {
+                let (billing, unconfirmed, unbilled) = sums;
+                Part::Grant {
+                    grant,
+                    budget,
+                    worker,
+                    billing_ms,
+                    out,
+                    keeps,
+                    stage,
+                    days,
+                    billing,
+                    expired_ms,
+                    unconfirmed,
+                    unbilled,
+                }
+            },
+        );
         let marks = (any::<u32>(), any::<[u64; 16]>()).prop_map(|(page, words)| {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             Part::Marks { page, marks: bytes.try_into().unwrap() }
@@ -624,10 +839,21 @@ mod tests {
     /// The most that a group of billing deadlines may have, and still fit a record.
     #[test]
     fn the_longest_row_of_billing_deadlines_fits() {
-        let billing = (0..4_000).map(|deadline_ms| (deadline_ms, Amount::new(1))).collect();
-        let (grant, budget, worker, billing_ms) = (1, 2, 3, 4);
-        let (out, stage, days) = (Amount::ZERO, Stage::Open, [0; 4]);
-        let longest = Part::Grant { grant, budget, worker, billing_ms, out, stage, days, billing };
+        let row = |count| (0..count).map(|deadline_ms| (deadline_ms, Amount::new(1))).collect();
+        let longest = Part::Grant {
+            grant: 1,
+            budget: 2,
+            worker: 3,
+            billing_ms: 4,
+            out: Amount::ZERO,
+            keeps: ledger::Keeps::default(),
+            stage: Stage::Open,
+            days: [0; 4],
+            billing: row(1_300),
+            expired_ms: 5,
+            unconfirmed: row(1_300),
+            unbilled: row(1_300),
+        };
         assert_eq!(part(&bytes(&longest)).unwrap(), longest);
     }
 }

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use ledger::{
-    Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Part, Record, Restore, Status, Verdict,
+    Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Part, Record, Restore, Status,
+    Verdict,
 };
 
 const NOW_MS: u64 = 1_767_268_800_000;
@@ -168,6 +169,7 @@ impl Maker {
             suspended_until_ms: NOW_MS,
             hold_ms_max: 2_250,
             billing_ms: 3_600_000,
+            win_notices: true,
         };
         let day = |id| Record::DayRolled { id, start_ms: NOW_MS, end_ms: NOW_MS + 86_400_000 };
         let budgets = (1..=self.size.budgets)
@@ -250,5 +252,8 @@ fn spec(id: u64) -> BudgetSpec {
         status: Status::Active,
         parent: None,
         late_reserve_bp: 0,
+        period: None,
+        on_expiry: OnExpiry::Hold,
+        tolerance_ppm: 0,
     }
 }

@@ -13,6 +13,8 @@ pub enum Line {
     Held,
     /// With workers of an earlier run, until no hold of theirs can be alive.
     Suspended,
+    /// In holds whose time is over and of which nobody knows what became: kept until that is known.
+    Expired,
     /// Spent, within holds.
     Settled,
     /// Spent above holds.
@@ -21,11 +23,14 @@ pub enum Line {
     Late,
 }
 
+/// How many lines there are.
+pub(crate) const LINES: usize = 8;
+
 /// Balances of one budget, in base units of its unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
     limit: Amount,
-    lines: [Amount; 7],
+    lines: [Amount; LINES],
 }
 
 impl Books {
@@ -33,7 +38,7 @@ impl Books {
     pub(crate) const EXPOSURE_MAX: Amount = Amount::new(8 * money::LIMIT_MAX.get());
 
     /// Books that were read; `None` if they do not add up.
-    pub(crate) fn of(limit: Amount, lines: [Amount; 7]) -> Option<Books> {
+    pub(crate) fn of(limit: Amount, lines: [Amount; LINES]) -> Option<Books> {
         let [free, rest @ ..] = lines;
         let exposure = exposure(&rest)?;
         (free.checked_add(exposure) == Some(limit)).then_some(Books { limit, lines })
@@ -45,7 +50,7 @@ impl Books {
     }
 
     /// All lines, in the order of [`crate::Bank::LINES`].
-    pub(crate) fn lines(&self) -> [Amount; 7] {
+    pub(crate) fn lines(&self) -> [Amount; LINES] {
         self.lines
     }
 

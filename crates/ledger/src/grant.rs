@@ -4,11 +4,15 @@ use std::collections::VecDeque;
 
 use wire::Verdict;
 
-use crate::Amount;
-use crate::part::{MARKS_BYTES, Stage};
+use crate::part::{Keeps, MARKS_BYTES, Stage};
 use crate::spec::LEVELS_MAX;
 use crate::token::SEQ_MAX;
+use crate::{Amount, Hold};
 
+/// Expired money is kept in sums by deadlines rounded up to this. Part of what records mean: it never changes.
+const EXPIRED_WIDTH_MS: u64 = 10_000;
+/// A grant with so many of them gets no more holds, so that it fits a record.
+const EXPIRED_SUMS_MAX: usize = 1_000;
 /// Holds whose marks share a page.
 const PAGE_HOLDS: u32 = 256;
 type Page = [u8; MARKS_BYTES];
@@ -72,6 +76,7 @@ pub(crate) struct Grant {
     /// In confirmed holds.
     pub(crate) held: Amount,
     pub(crate) stage: Stage,
+    pub(crate) keeps: Keeps,
     /// Latest deadline of the holds that the worker reported; 0 before the first.
     pub(crate) reported_ms: u64,
     /// Per deadline not yet passed: what of its holds was confirmed, settled or released.
@@ -80,10 +85,45 @@ pub(crate) struct Grant {
     pub(crate) billing: Sums,
     /// Pages of marks by their number, rising; only those that have a mark.
     marks: Vec<(u32, Box<Page>)>,
+    /// What is kept of holds whose time is over.
+    pub(crate) expired: Expired,
+}
+
+/// What is kept of a grant's holds whose time is over, until it is reconciled. What was suspended is not in here: it
+/// stays in `out`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expired {
+    /// Latest deadline of unconfirmed holds that expired. They expire in the order of their deadlines, so every hold
+    /// with one up to here that nobody spoke of is in the sums.
+    pub(crate) until_ms: u64,
+    /// Of unconfirmed holds, per deadline, rounded up by [`Expired::deadline_ms`].
+    pub(crate) unconfirmed: Sums,
+    /// Of confirmed holds, per billing deadline, rounded up in the same way.
+    pub(crate) unbilled: Sums,
+}
+
+impl Expired {
+    /// Under which deadline the sum stands that holds with this one are in: a grant has few of them.
+    pub(crate) fn deadline_ms(deadline_ms: u64) -> u64 {
+        deadline_ms.div_ceil(EXPIRED_WIDTH_MS) * EXPIRED_WIDTH_MS
+    }
+
+    /// Are there so many sums that the grant should end?
+    pub(crate) fn is_full(&self) -> bool {
+        self.unconfirmed.0.len().max(self.unbilled.0.len()) >= EXPIRED_SUMS_MAX
+    }
+
+    pub(crate) fn total(&self) -> Amount {
+        crate::books::plus(self.unconfirmed.total(), self.unbilled.total())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unconfirmed.total() == Amount::ZERO && self.unbilled.total() == Amount::ZERO
+    }
 }
 
 impl Grant {
-    pub(crate) fn new(slot: u32, worker: u16, billing_ms: u64) -> Grant {
+    pub(crate) fn new(slot: u32, worker: u16, billing_ms: u64, keeps: Keeps) -> Grant {
         Grant {
             slot,
             worker,
@@ -92,10 +132,12 @@ impl Grant {
             out: Amount::ZERO,
             held: Amount::ZERO,
             stage: Stage::Open,
+            keeps,
             reported_ms: 0,
             resolved: Sums::default(),
             billing: Sums::default(),
             marks: Vec::new(),
+            expired: Expired::default(),
         }
     }
 
@@ -161,7 +203,7 @@ impl Grant {
         match self.stage {
             Stage::Open => u64::MAX,
             Stage::Retired { deadline_ms } => deadline_ms,
-            Stage::Suspended { until_ms } => until_ms,
+            Stage::Suspended { until_ms } | Stage::Expired { until_ms } => until_ms,
         }
     }
 
@@ -174,6 +216,41 @@ impl Grant {
     pub(crate) fn billing_deadline_ms(&self, deadline_ms: u64) -> u64 {
         let width = (self.billing_ms / 64).max(1);
         (deadline_ms + self.billing_ms).div_ceil(width) * width
+    }
+
+    /// Is the money of a hold that nobody spoke of yet still set aside?
+    pub(crate) fn has_unconfirmed(&self, hold: &Hold) -> bool {
+        hold.amount <= self.set_aside(hold)
+    }
+
+    fn set_aside(&self, hold: &Hold) -> Amount {
+        match self.has_expired(hold) {
+            true => self.expired.unconfirmed.get(Expired::deadline_ms(hold.deadline_ms)),
+            false => self.out,
+        }
+    }
+
+    /// Is a hold that nobody spoke of among the expired ones?
+    pub(crate) fn has_expired(&self, hold: &Hold) -> bool {
+        hold.deadline_ms <= self.expired.until_ms
+    }
+
+    /// Is the money of a confirmed hold still set aside?
+    pub(crate) fn has_confirmed(&self, hold: &Hold) -> bool {
+        let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
+        hold.amount <= self.billing.get(deadline_ms)
+            || hold.amount <= self.expired.unbilled.get(Expired::deadline_ms(deadline_ms))
+    }
+
+    /// All that is left in it is expired: it will be looked at again when that is reconciled.
+    pub(crate) fn waits_for_reconciliation(&self) -> bool {
+        let out = self.out == Amount::ZERO || matches!(self.stage, Stage::Expired { .. });
+        out && self.held == Amount::ZERO && !self.is_empty()
+    }
+
+    /// Nothing of the grant's money is anywhere but free or spent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.out == Amount::ZERO && self.held == Amount::ZERO && self.expired.is_empty()
     }
 }
 
@@ -213,6 +290,19 @@ impl Sums {
             Some(index) => self.0.remove(index).1,
             None => Amount::ZERO,
         }
+    }
+
+    /// Takes all sums with deadlines up to this one.
+    pub(crate) fn take_until(&mut self, deadline_ms: u64) -> Amount {
+        let until = |(deadline, _): &mut (u64, Amount)| *deadline <= deadline_ms;
+        let taken = self.0.extract_if(.., until);
+        taken.fold(Amount::ZERO, |sum, (_, amount)| crate::books::plus(sum, amount))
+    }
+
+    /// The sum of those with deadlines up to this one.
+    pub(crate) fn until(&self, deadline_ms: u64) -> Amount {
+        let until = self.0.iter().filter(|(deadline, _)| *deadline <= deadline_ms);
+        until.fold(Amount::ZERO, |sum, (_, amount)| crate::books::plus(sum, *amount))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -281,6 +371,7 @@ impl Grants {
             table::prefetch(&grant.out);
             table::prefetch(&grant.marks);
             table::prefetch(&grant.billing);
+            table::prefetch(&grant.expired.until_ms);
         }
     }
 
@@ -340,7 +431,7 @@ mod tests {
 
     #[test]
     fn marks_are_kept_per_hold() {
-        let mut grant = Grant::new(0, 0, 1000);
+        let mut grant = Grant::new(0, 0, 1000, Keeps::default());
         let marks = [Mark::Confirmed, Mark::SettledLate, Mark::Released, Mark::Open, Mark::Settled];
         for seq in 0..2000 {
             grant.set_mark(seq, marks[seq as usize % marks.len()]);
@@ -354,7 +445,7 @@ mod tests {
 
     #[test]
     fn billing_deadlines_are_rounded_up_never_down() {
-        let grant = Grant::new(0, 0, 3_600_000);
+        let grant = Grant::new(0, 0, 3_600_000, Keeps::default());
         for deadline in [0, 1, 56_249, 56_250, 1_700_000_000_250] {
             let billing = grant.billing_deadline_ms(deadline);
             assert!(billing >= deadline + 3_600_000 && billing < deadline + 3_600_000 + 56_250);
@@ -366,7 +457,7 @@ mod tests {
         let mut grants = Grants::default();
         for i in 0..10 {
             assert_eq!(grants.next_number(), i + 1);
-            grants.push(Grant::new(u32::try_from(i).unwrap(), 0, 1));
+            grants.push(Grant::new(u32::try_from(i).unwrap(), 0, 1, Keeps::default()));
         }
         assert!(grants.get(0).is_none() && grants.get(11).is_none());
         grants.close(2);

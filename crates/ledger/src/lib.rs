@@ -21,9 +21,10 @@
 //! Until it is confirmed a hold expires at the deadline in its token. Losses are silent, so this is the normal
 //! way back and costs one addition a hold and one message a (purse, deadline): see [`Purses`]. Once confirmed
 //! it lives until its billing deadline, which follows from the first one, so nothing needs to be kept a hold.
+//! What becomes of its money then is the budget's choice, [`OnExpiry`].
 //!
 //! # Invariants
-//! 1. For every budget and day: settled + held + with purses <= limit, but for debts the outside world made
+//! 1. For every budget and day: settled + held + with purses + expired <= limit, but for debts the outside world made
 //!    (`OverSettled`, `Late`) and limits lowered below what is already out.
 //! 2. A hold settles at most once; repeating a request returns the first answer.
 //! 3. The lines of the [`Books`] add up to the limit after every change.
@@ -31,6 +32,7 @@
 
 mod bank;
 mod books;
+mod evidence;
 mod grant;
 mod keys;
 mod message;
@@ -44,14 +46,15 @@ pub mod token;
 
 pub use bank::{Bank, Counts, Options, Out, ReplayError, Restore, RestoreError};
 pub use books::{Books, Line};
+pub use evidence::LedgerEvidence;
 pub use keys::{KeyBytes, KeyError, TokenKey};
 pub use message::{ToBank, ToWorker};
 pub use money::Amount;
-pub use part::{MARKS_BYTES, Part, Stage};
+pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
-pub use record::{Door, OPERATOR_TEXT_MAX, Origin, Record};
+pub use record::{Clock, Door, OPERATOR_TEXT_MAX, Origin, Record};
 pub use remembered::{Answer, Recall, Remembered};
-pub use spec::{BudgetSpec, SpecError, Status};
+pub use spec::{BudgetSpec, OnExpiry, Period, PeriodCap, SpecError, Status};
 pub use token::{Hold, KeyRing, Token, TokenError};
 pub use wire::{Action, Verdict};
 
@@ -67,12 +70,15 @@ mod testing {
             unit: Unit::parse("USD").unwrap(),
             limit: Amount::new(limit),
             daily: None,
+            period: None,
             start: Instant::from_ms(1),
             end: Instant::from_ms(4_000_000_000_000),
             zone: Zone::utc(),
             status: Status::Active,
             parent: None,
             late_reserve_bp: 0,
+            on_expiry: OnExpiry::Hold,
+            tolerance_ppm: 0,
         }
     }
 }

@@ -4,8 +4,9 @@
 //! the marks of its holds; the token keys, oldest first; the end. Only what further records, the digest, the audit
 //! and the start of a run need is in it: not what a live run keeps beside it, which ends with the run.
 
+use crate::books::LINES;
 use crate::spec::LEVELS_MAX;
-use crate::{Amount, BudgetSpec, TokenKey};
+use crate::{Amount, BudgetSpec, LedgerEvidence, TokenKey};
 
 /// Bytes of the marks of a page of 256 holds.
 pub const MARKS_BYTES: usize = 128;
@@ -22,9 +23,23 @@ pub enum Stage {
     },
     /// It belongs to an earlier run.
     Suspended {
-        /// Its money is free from then on.
+        /// Its money is free, or expired, from then on.
         until_ms: u64,
     },
+    /// It was suspended, and what it still has is expired.
+    Expired {
+        /// No deadline of its holds is after this.
+        until_ms: u64,
+    },
+}
+
+/// Which of a grant's money stays held when its time is over, until it is reconciled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeps {
+    /// That of unconfirmed holds.
+    pub unconfirmed: bool,
+    /// That of confirmed holds.
+    pub confirmed: bool,
 }
 
 /// One part of a bank's state.
@@ -38,6 +53,8 @@ pub enum Part {
         hold_ms_max: u64,
         /// How long a confirmed hold of the last run waits to be settled.
         billing_ms: u64,
+        /// Whoever wins in the last run says so before the deadline of the hold.
+        win_notices: bool,
         /// Number that the next grant will have.
         next_grant: u64,
         /// Number of the last run; 0 before the first.
@@ -55,9 +72,17 @@ pub enum Part {
         /// First instant after it.
         day_end_ms: u64,
         /// In the order of [`crate::Bank::LINES`].
-        lines: [Amount; 7],
+        lines: [Amount; LINES],
         /// What became of the money handed out on that day, in the same order; without `Free`.
-        day_lines: [Amount; 6],
+        day_lines: [Amount; LINES - 1],
+        /// What its holds came to so far.
+        evidence: LedgerEvidence,
+        /// First instant of the days that its week or month counts; 0 before the first.
+        period_start_ms: u64,
+        /// First instant after it.
+        period_end_ms: u64,
+        /// What of their money did not come back.
+        period_used: Amount,
     },
     /// A grant that is not closed.
     Grant {
@@ -69,14 +94,22 @@ pub enum Part {
         worker: u16,
         /// How long its confirmed holds wait to be settled.
         billing_ms: u64,
-        /// With the worker, or suspended.
+        /// With the worker, or suspended, or expired after it was.
         out: Amount,
+        /// What of it stays held.
+        keeps: Keeps,
         /// Where it is in its life.
         stage: Stage,
         /// First instant of the day its spend belongs to, for the budget and then for each parent.
         days: [u64; LEVELS_MAX],
         /// Per billing deadline: what is confirmed and not yet settled.
         billing: Vec<(u64, Amount)>,
+        /// Latest deadline of unconfirmed holds that are expired; 0 if none are.
+        expired_ms: u64,
+        /// Per deadline, rounded up: what is expired of unconfirmed holds.
+        unconfirmed: Vec<(u64, Amount)>,
+        /// Per billing deadline: what is expired of confirmed holds.
+        unbilled: Vec<(u64, Amount)>,
     },
     /// What became of 256 holds of the grant before.
     Marks {

@@ -33,6 +33,18 @@ pub struct Origin {
 /// Longest text, in bytes, that is kept of who acted and why.
 pub const OPERATOR_TEXT_MAX: usize = 256;
 
+/// Which time is over for holds that nobody spoke of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Clock {
+    /// The one of unconfirmed holds.
+    Hold = 1,
+    /// The one of confirmed holds.
+    Billing,
+    /// The one of what workers of an earlier run had.
+    Suspension,
+}
+
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
@@ -49,6 +61,8 @@ pub enum Record {
         hold_ms_max: u64,
         /// How long a confirmed hold of this run waits to be settled.
         billing_ms: u64,
+        /// Whoever wins says so before the deadline of the hold; see [`crate::Options::win_notices`].
+        win_notices: bool,
     },
     /// A budget was created or changed.
     Budget {
@@ -65,6 +79,15 @@ pub enum Record {
         /// The budget.
         id: u64,
         /// First instant of the day.
+        start_ms: u64,
+        /// First instant after it.
+        end_ms: u64,
+    },
+    /// A budget's week or month began: what is used of its cap is what is used of the present day.
+    PeriodRolled {
+        /// The budget.
+        id: u64,
+        /// It counts the money of days from this instant on.
         start_ms: u64,
         /// First instant after it.
         end_ms: u64,
@@ -110,6 +133,26 @@ pub enum Record {
         /// The billing deadline.
         deadline_ms: u64,
         /// Their sum.
+        amount: Amount,
+    },
+    /// The time of holds is over, nobody knows what became of them, and their money is kept until somebody does.
+    Expired {
+        /// The grant.
+        grant: u64,
+        /// Which time.
+        clock: Clock,
+        /// When it was over: the holds' deadline, their billing deadline, or the end of the suspension.
+        deadline_ms: u64,
+        /// Their sum.
+        amount: Amount,
+    },
+    /// What was expired of holds with deadlines up to this instant will never be billed: it is free again.
+    Reconciled {
+        /// The grant.
+        grant: u64,
+        /// Everything up to here is known.
+        until_ms: u64,
+        /// How much became free.
         amount: Amount,
     },
     /// No more holds will be made from the grant.

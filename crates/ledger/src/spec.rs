@@ -22,6 +22,37 @@ pub enum Status {
     Ended,
 }
 
+/// What becomes of a hold's money when its time is over and no notice said what became of the hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnExpiry {
+    /// It stays held until a late notice or a reconciliation says so: nothing can be spent twice.
+    #[default]
+    Hold,
+    /// It is free at once, and a notice that comes later is a debt.
+    Release,
+}
+
+/// A stretch of the calendar, longer than a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// Sunday to Saturday.
+    Week,
+    /// A civil month.
+    Month,
+}
+
+/// What may be spent in each week or month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeriodCap {
+    /// Which stretch, in the budget's zone.
+    pub period: Period,
+    /// What may be spent in it: 0 ..= `money::LIMIT_MAX`.
+    pub cap: Amount,
+}
+
+/// `tolerance_ppm` of this much is the whole limit.
+pub const TOLERANCE_PPM_MAX: u32 = 1_000_000;
+
 /// A budget's configuration, as far as money goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetSpec {
@@ -33,6 +64,9 @@ pub struct BudgetSpec {
     pub limit: Amount,
     /// What may be spent in one civil day of `zone`.
     pub daily: Option<Amount>,
+    /// What may be spent in one week or month of `zone`. One that is new, or of another length than before, counts from
+    /// the beginning of the day on which it came.
+    pub period: Option<PeriodCap>,
     /// The flight: no reservation before it...
     pub start: Instant,
     /// ...or from this instant on.
@@ -45,6 +79,11 @@ pub struct BudgetSpec {
     pub parent: Option<u64>,
     /// Share of the limit kept back for late and over-settled spend, in 1 / 10,000; 0 ..= 10,000.
     pub late_reserve_bp: u16,
+    /// What becomes of holds of which nothing is heard in time. A grant keeps what it was made with.
+    pub on_expiry: OnExpiry,
+    /// Share of the limit that may be handed out although as much is expired and not reconciled, where experience says
+    /// that it was not spent; in 1 / 1,000,000, 0 ..= [`TOLERANCE_PPM_MAX`]. Above 0 the limit is no longer strict.
+    pub tolerance_ppm: u32,
 }
 
 /// What is wrong with one budget of a set.
@@ -61,7 +100,7 @@ pub enum SpecError {
     Limit {
         /// The budget.
         id: u64,
-        /// `limit` or `daily`.
+        /// `limit`, `daily` or `period`.
         field: &'static str,
         /// What was given.
         found: i64,
@@ -83,6 +122,14 @@ pub enum SpecError {
         id: u64,
         /// What was given.
         found: u16,
+    },
+    /// More than the whole limit handed out twice.
+    #[error("budget {id}: tolerance_ppm is {found}, expected 0 to {TOLERANCE_PPM_MAX}")]
+    Tolerance {
+        /// The budget.
+        id: u64,
+        /// What was given.
+        found: u32,
     },
     /// A parent that is not in the set.
     #[error("budget {id}: parent {parent} is not a budget of this set")]
@@ -134,6 +181,7 @@ impl SpecError {
             | SpecError::Limit { id, .. }
             | SpecError::Flight { id, .. }
             | SpecError::LateReserve { id, .. }
+            | SpecError::Tolerance { id, .. }
             | SpecError::NoParent { id, .. }
             | SpecError::ParentUnit { id, .. }
             | SpecError::TooDeep { id }
@@ -165,7 +213,9 @@ pub fn check(specs: &[BudgetSpec]) -> Vec<SpecError> {
 
 pub(crate) fn check_alone(spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
     let id = spec.id;
-    for (field, amount) in [("limit", Some(spec.limit)), ("daily", spec.daily)] {
+    let period = spec.period.map(|period| period.cap);
+    let all = [("limit", Some(spec.limit)), ("daily", spec.daily), ("period", period)];
+    for (field, amount) in all {
         let Some(amount) = amount else { continue };
         if amount < Amount::ZERO || amount > money::LIMIT_MAX {
             errors.push(SpecError::Limit { id, field, found: amount.get() });
@@ -176,6 +226,9 @@ pub(crate) fn check_alone(spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
     }
     if spec.late_reserve_bp > 10_000 {
         errors.push(SpecError::LateReserve { id, found: spec.late_reserve_bp });
+    }
+    if spec.tolerance_ppm > TOLERANCE_PPM_MAX {
+        errors.push(SpecError::Tolerance { id, found: spec.tolerance_ppm });
     }
 }
 
@@ -226,6 +279,7 @@ mod tests {
             BudgetSpec { unit: Unit::Count, parent: Some(1), ..spec(5, 1) },
             BudgetSpec { parent: Some(6), ..spec(6, 1) },
             BudgetSpec { late_reserve_bp: 10_001, ..spec(7, 1) },
+            BudgetSpec { tolerance_ppm: 1_000_001, ..spec(8, 1) },
         ];
         let text: Vec<String> = check(&set).iter().map(|e| e.to_string()).collect();
         for expected in [
@@ -236,10 +290,11 @@ mod tests {
             "budget 5: unit count differs from USD",
             "budget 6: more than 4 levels",
             "budget 7: late_reserve_bp is 10001",
+            "budget 8: tolerance_ppm is 1000001",
         ] {
             assert!(text.iter().any(|t| t.starts_with(expected)), "{expected} not in {text:#?}");
         }
-        assert_eq!(text.len(), 7);
+        assert_eq!(text.len(), 8);
     }
 
     #[test]

@@ -24,5 +24,5 @@ pub use amount::{ASK_MAX, Amount, LIMIT_MAX, Rounding};
 pub use instant::{Instant, ParseInstantError};
 pub use tagged::{Count, Cpm, Currency, Money, ParseRateError, Rate, currency};
 pub use unit::{CurrencyCode, ParseAmountError, Unit, UnitError};
-pub use window::{HOURS_OF_WEEK, Window, day_at, hour_of_week};
+pub use window::{HOURS_OF_WEEK, Window, day_at, hour_of_week, month_at, week_at};
 pub use zone::{OffsetSpan, Zone, ZoneCache, ZoneError};

@@ -125,6 +125,35 @@ fn any_day_at(at: Instant, zone: &Zone) -> Window {
     Window { start: first_instant(date, zone), end }
 }
 
+/// The civil week that an instant belongs to in a time zone: Sunday to Saturday, from the first instant of the one date
+/// until just before the first of the next Sunday. Made of whole days, as [`day_at`] knows them.
+#[must_use]
+pub fn week_at(at: Instant, zone: &Zone) -> Window {
+    let date = date_of_day_at(at, zone);
+    let first = date.saturating_sub(days(date.weekday().to_sunday_zero_offset()));
+    Window {
+        start: first_instant(first, zone),
+        end: first_instant(first.saturating_add(days(7)), zone),
+    }
+}
+
+/// The civil month that an instant belongs to in a time zone. Made of whole days, as [`day_at`] knows them.
+#[must_use]
+pub fn month_at(at: Instant, zone: &Zone) -> Window {
+    let date = date_of_day_at(at, zone);
+    let next = date.last_of_month().saturating_add(days(1));
+    Window { start: first_instant(date.first_of_month(), zone), end: first_instant(next, zone) }
+}
+
+/// The date of the civil day that an instant belongs to.
+fn date_of_day_at(at: Instant, zone: &Zone) -> Date {
+    zone.tz().to_datetime(day_at(at, zone).start.to_timestamp()).date()
+}
+
+fn days(count: i8) -> jiff::Span {
+    jiff::Span::new().days(count)
+}
+
 /// The first instant of a date; for a skipped date that of the next one.
 fn first_instant(date: Date, zone: &Zone) -> Instant {
     let midnight = date.to_datetime(Time::midnight());
@@ -193,6 +222,30 @@ mod tests {
     }
 
     #[test]
+    fn weeks_and_months_are_made_of_whole_days() {
+        let cases = [
+            ("UTC", "2026-06-07T00:00:00Z", "2026-06-07", "2026-06-14"),
+            ("UTC", "2026-06-06T23:59:59.999Z", "2026-05-31", "2026-06-07"),
+            ("America/New_York", "2026-11-01T03:00:00Z", "2026-10-25", "2026-11-01"),
+            ("America/New_York", "2026-11-01T04:00:00Z", "2026-11-01", "2026-11-08"),
+        ];
+        for (zone, at, first, next) in cases {
+            let zone = Zone::parse(zone).unwrap();
+            let at = Instant::parse(at).unwrap();
+            let [start, end] =
+                [first, next].map(|date| first_instant(date.parse().unwrap(), &zone));
+            assert_eq!(week_at(at, &zone), Window { start, end });
+        }
+        let cairo = Zone::parse("Africa/Cairo").unwrap();
+        let february = month_at(Instant::parse("2028-02-29T12:00:00Z").unwrap(), &cairo);
+        assert_eq!(february.start, Instant::parse("2028-01-31T22:00:00Z").unwrap());
+        assert_eq!(february.end, Instant::parse("2028-02-29T22:00:00Z").unwrap());
+        for at in [february.start, february.end] {
+            assert_eq!(day_at(at, &cairo).start, at);
+        }
+    }
+
+    #[test]
     fn the_first_and_the_last_day_are_cut() {
         let new_york = Zone::parse("America/New_York").unwrap();
         let (first, last) =
@@ -206,6 +259,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn weeks_and_months_contain_the_days_of_their_instants(
+            at_ms in 0..4_000_000_000_000u64,
+            zone in prop::sample::select(vec!["UTC", "America/Havana", "Australia/Lord_Howe", "Pacific/Apia"]),
+        ) {
+            let (at, zone) = (Instant::from_ms(at_ms), Zone::parse(zone).unwrap());
+            let day = day_at(at, &zone);
+            for window in [week_at(at, &zone), month_at(at, &zone)] {
+                prop_assert!(window.contains(at) && window.intersect(&day) == day, "{window:?}");
+                prop_assert_eq!(day_at(window.end, &zone).start, window.end);
+            }
+        }
+
         #[test]
         fn the_short_cut_agrees(name in prop::sample::select(&["UTC", "Europe/Paris", "America/Havana", "Antarctica/Troll",
                                     "Pacific/Apia", "Africa/Casablanca", "America/St_Johns", "Asia/Kathmandu"][..]),

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::path::Path;
 
-use gate_pacing::{Curve, Plan, Strategy};
-use ledger::{BudgetSpec, Status};
+use gate_pacing::{DayParts, Plan, PlanSpec, Shape, Strategy};
+use ledger::{Amount, BudgetSpec, OnExpiry, Period, PeriodCap, Status};
 use money::{Instant, Unit, Window, Zone, ZoneCache};
 use serde_json::{Map, Value};
+use weir_pace::pacer::Pacing;
 
-use crate::campaigns::fields::{Faults, Object, amount, shown, text, whole_number, word};
+use crate::campaigns::fields::{Faults, Object, amount, boolean, shown, text, whole_number, word};
 use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
 
 /// A budget as its owner configured it.
@@ -20,7 +21,7 @@ pub struct Budget {
     /// For people.
     pub name: String,
     /// How its spend is spread.
-    pub plan: Plan,
+    pub pacing: Pacing,
     /// The line it stands on, from 1.
     pub line: usize,
     /// What it bids for, if it bids through OpenRTB.
@@ -45,24 +46,33 @@ impl fmt::Display for LineError {
 }
 
 /// The fields of every budget.
-pub(crate) const FIELDS: [&str; 13] = [
+pub(crate) const FIELDS: [&str; 20] = [
     "id",
     "name",
     "unit",
     "limit",
     "daily",
+    "day_flex",
     "start",
     "end",
     "tz",
+    "pacing",
     "plan",
-    "curve",
+    "day_parts",
+    "gain",
+    "roi",
+    "shade",
     "status",
     "parent",
+    "on_expiry",
+    "tolerance_ppm",
     "late_reserve_bp",
 ];
 
 const STATUSES: [(&str, Status); 3] =
     [("active", Status::Active), ("paused", Status::Paused), ("ended", Status::Ended)];
+
+const ON_EXPIRY: [(&str, OnExpiry); 2] = [("hold", OnExpiry::Hold), ("release", OnExpiry::Release)];
 
 /// Reads a file. The ending of its name says which format it has.
 pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
@@ -168,36 +178,211 @@ fn read_budget(line: usize, object: &mut Object<'_, '_>, zones: &mut ZoneCache) 
     let start = object.optional("start", instant).unwrap_or(Window::ALWAYS.start);
     let end = object.optional("end", instant).unwrap_or(Window::ALWAYS.end);
     let zone = object.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
-    let strategy = object.optional("plan", |v| {
-        text(v, "\"asap\", \"even\", \"traffic\" or \"throttle\"", |t| Strategy::parse(t).ok())
-    });
-    let curve = object.optional("curve", curve);
+    let flex = object.optional("day_flex", day_flex).unwrap_or_default();
+    let said = Said::read(object);
     let status = object.optional("status", |value| word(value, &STATUSES));
     let parent = object.optional("parent", whole_number);
-    let late_reserve_bp = object.optional("late_reserve_bp", basis_points).unwrap_or(0);
+    let on_expiry = object.optional("on_expiry", |value| word(value, &ON_EXPIRY));
+    let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
+    let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
     let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
     let number = id.unwrap_or_default();
     let name = name.unwrap_or_else(|| format!("budget {number}"));
     let campaign = campaigns::campaign(object, number, &name, unit);
     let (Some(id), Some(limit), true) = (id, limit, object.is_sound()) else { return None };
-    let strategy = strategy.unwrap_or(Strategy::Asap);
-    let status = status.unwrap_or(Status::Active);
     let flight = Window { start, end };
-    let plan = Plan::new(id, strategy, flight, daily.is_some(), zone.clone(), curve);
-    let plan = plan.map_err(|error| object.fault_here(error.to_string())).ok()?;
-    let spec =
-        BudgetSpec { id, unit, limit, daily, start, end, zone, status, parent, late_reserve_bp };
-    Some(Budget { spec, name, plan, line, campaign })
+    let base = PlanSpec {
+        daily: daily.is_some(),
+        ..PlanSpec::new(id, Strategy::Asap, flight, zone.clone())
+    };
+    let pacing = said.pacing(base, campaign.is_some());
+    let mut pacing = pacing.map_err(|error| object.fault_here(error)).ok()?;
+    if flex != DayFlex::default() && daily.is_none() {
+        object.fault(
+            "day_flex",
+            "the budget has no daily limit to be flexible about, expected `daily` beside it",
+        );
+        return None;
+    }
+    pacing.day_target = daily.filter(|_| flex.percent != PERCENT);
+    let spec = BudgetSpec {
+        id,
+        unit,
+        limit,
+        daily: daily.map(|daily| flex.cap(daily)),
+        period: daily.and_then(|daily| flex.period(daily)),
+        start,
+        end,
+        zone,
+        status: status.unwrap_or(Status::Active),
+        parent,
+        on_expiry: on_expiry.unwrap_or_default(),
+        tolerance_ppm: tolerance_ppm.unwrap_or(0),
+        late_reserve_bp: u16::try_from(late_reserve_bp.unwrap_or(0)).unwrap_or(u16::MAX),
+    };
+    Some(Budget { spec, name, pacing, line, campaign })
+}
+
+/// What a line says of pacing.
+struct Said {
+    strategy: Option<Strategy>,
+    plan: Option<Planned>,
+    day_parts: Option<DayParts>,
+    gain: Option<u32>,
+    roi_micros: Option<i64>,
+    shade: bool,
+}
+
+/// The shape of a plan.
+enum Planned {
+    Learned,
+    Given(Shape),
+}
+
+impl Said {
+    fn read(object: &mut Object<'_, '_>) -> Said {
+        Said {
+            strategy: object.optional("pacing", |v| {
+                let names = Strategy::ALL.map(|one| format!("\"{one}\"")).join(", ");
+                text(v, &format!("one of {names}"), |t| Strategy::parse(t).ok())
+            }),
+            plan: object.optional("plan", planned),
+            day_parts: object.optional("day_parts", day_parts),
+            gain: object.optional("gain", gain),
+            roi_micros: object.optional("roi", roi),
+            shade: object.optional("shade", flag).unwrap_or(false),
+        }
+    }
+
+    /// A campaign follows `curve` where it says nothing and there is a time to follow; anything else is `asap`.
+    fn pacing(self, base: PlanSpec, is_campaign: bool) -> Result<Pacing, String> {
+        let timed = base.daily
+            || (base.flight.start != Window::ALWAYS.start && base.flight.end != Window::ALWAYS.end);
+        let strategy = self.strategy.unwrap_or(match is_campaign && timed {
+            true => Strategy::Curve,
+            false => Strategy::Asap,
+        });
+        let learned = strategy.follows_time() && matches!(self.plan, None | Some(Planned::Learned));
+        let shape = match self.plan {
+            Some(Planned::Given(shape)) => shape,
+            // Until there is a history: people browse by day, machines buy around the clock.
+            _ if is_campaign && learned => Shape::default_day(),
+            _ => Shape::linear(),
+        };
+        let spec = PlanSpec {
+            strategy,
+            shape,
+            day_parts: self.day_parts,
+            gain: self.gain.unwrap_or(base.gain),
+            roi_micros: self.roi_micros,
+            shade: self.shade,
+            ..base
+        };
+        let plan = Plan::new(spec).map_err(|error| error.to_string())?;
+        Ok(Pacing { plan, learned, day_target: None })
+    }
+}
+
+/// All of a whole.
+const PERCENT: i128 = 100;
+
+/// How far a day may pass its target, and what bounds several days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DayFlex {
+    percent: i128,
+    period: Option<Period>,
+}
+
+impl Default for DayFlex {
+    fn default() -> DayFlex {
+        DayFlex { percent: PERCENT, period: None }
+    }
+}
+
+impl DayFlex {
+    const EXPECTED: &str = "\"1.00\" to \"2.00\", \"1.75+week\" or \"2.00+month\"";
+
+    /// The cap of a day with this target; rounded down.
+    fn cap(self, target: Amount) -> Amount {
+        part(target, self.percent, PERCENT)
+    }
+
+    /// Seven days' targets a week, 30.4 a month.
+    fn period(self, target: Amount) -> Option<PeriodCap> {
+        let period = self.period?;
+        let tenths = match period {
+            Period::Week => 70,
+            Period::Month => 304,
+        };
+        Some(PeriodCap { period, cap: part(target, tenths, 10) })
+    }
+}
+
+fn part(amount: Amount, times: i128, of: i128) -> Amount {
+    let wide = i128::from(amount.get()) * times / of;
+    Amount::new(i64::try_from(wide).unwrap_or(i64::MAX)).min(money::LIMIT_MAX)
+}
+
+fn day_flex(value: &Value) -> Result<DayFlex, String> {
+    text(value, DayFlex::EXPECTED, |written| {
+        let (factor, period) = match written.split_once('+') {
+            None => (written, None),
+            Some((factor, "week")) => (factor, Some(Period::Week)),
+            Some((factor, "month")) => (factor, Some(Period::Month)),
+            Some(_) => return None,
+        };
+        let micros = Unit::parse("USD").ok()?.parse_amount(factor).ok()?.get();
+        let percent = i128::from(micros / 10_000);
+        let sound = micros % 10_000 == 0 && (PERCENT..=2 * PERCENT).contains(&percent);
+        sound.then_some(DayFlex { percent, period })
+    })
 }
 
 fn instant(value: &Value) -> Result<Instant, String> {
     text(value, "an instant as \"2026-01-01T00:00:00Z\"", |t| Instant::parse(t).ok())
 }
 
-fn basis_points(value: &Value) -> Result<u16, String> {
-    let number = whole_number(value).ok().and_then(|number| u16::try_from(number).ok());
-    let number = number.filter(|number| *number <= 10_000);
-    number.ok_or_else(|| format!("found {}, expected 0 to 10000", shown(value)))
+/// In CSV it is text.
+fn flag(value: &Value) -> Result<bool, String> {
+    match value.as_str() {
+        Some(_) => word(value, &[("true", true), ("false", false)]),
+        None => boolean(value),
+    }
+}
+
+fn up_to(value: &Value, most: u32) -> Result<u32, String> {
+    let number = whole_number(value).ok().and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| *number <= most);
+    number.ok_or_else(|| format!("found {}, expected 0 to {most}", shown(value)))
+}
+
+fn gain(value: &Value) -> Result<u32, String> {
+    let number = whole_number(value).ok().and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| gate_pacing::GAINS.contains(number));
+    let (least, most) = (gate_pacing::GAINS.start(), gate_pacing::GAINS.end());
+    number.ok_or_else(|| format!("found {}, expected {least} to {most}", shown(value)))
+}
+
+/// Value wanted for each unit spent, as decimal text.
+fn roi(value: &Value) -> Result<i64, String> {
+    let unit = Unit::parse("USD").expect("a currency");
+    let factor = amount(value, unit).map(Amount::get);
+    factor.ok().filter(|micros| (1..=1_000_000_000).contains(micros)).ok_or_else(|| {
+        format!(
+            "found {}, expected the value wanted for each unit spent, as \"1.5\"; at most \"1000\"",
+            shown(value)
+        )
+    })
+}
+
+fn day_parts(value: &Value) -> Result<DayParts, String> {
+    let Some(written) = value.as_str() else {
+        return Err(format!(
+            "found {}, expected text such as \"mon-fri 08:00-20:00\"",
+            shown(value)
+        ));
+    };
+    DayParts::parse(written).map_err(|error| error.to_string())
 }
 
 fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
@@ -210,8 +395,14 @@ fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
     zones.get(name).map_err(|error| error.to_string())
 }
 
-/// A list of numbers, or text with spaces between them as CSV has it.
-fn curve(value: &Value) -> Result<Curve, String> {
+/// A name, a list of numbers, or numbers with spaces between them as CSV has it.
+fn planned(value: &Value) -> Result<Planned, String> {
+    match value.as_str() {
+        Some("learned") => return Ok(Planned::Learned),
+        Some("linear") => return Ok(Planned::Given(Shape::linear())),
+        Some("day") => return Ok(Planned::Given(Shape::default_day())),
+        _ => {}
+    }
     let numbers: Option<Vec<u16>> = match value {
         Value::Array(list) => {
             list.iter().map(|number| u16::try_from(number.as_u64()?).ok()).collect()
@@ -221,9 +412,12 @@ fn curve(value: &Value) -> Result<Curve, String> {
     };
     let weights = numbers.ok_or_else(|| {
         let most = gate_pacing::WEIGHT_MAX;
-        format!("found {}, expected 24 or 168 whole numbers from 0 to {most}", shown(value))
+        format!(
+            "found {}, expected \"learned\", \"linear\", \"day\", or 24 or 168 whole numbers from 0 to {most}",
+            shown(value)
+        )
     })?;
-    Curve::hourly(&weights).map_err(|error| error.to_string())
+    Shape::hourly(&weights).map(Planned::Given).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -244,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_full_line_and_a_short_one() {
-        let text = r#"{"id":1,"name":"spring","unit":"USD","limit":"1000.00","daily":"100.00","start":"2026-01-01T00:00:00Z","end":"2027-01-01T00:00:00Z","tz":"Europe/Paris","plan":"even","status":"active","parent":null}
+        let text = r#"{"id":1,"name":"spring","unit":"USD","limit":"1000.00","daily":"100.00","start":"2026-01-01T00:00:00Z","end":"2027-01-01T00:00:00Z","tz":"Europe/Paris","pacing":"schedule","plan":"linear","status":"active","parent":null}
 
 {"id":2,"limit":"5","unit":"count","parent":null}
 "#;
@@ -258,8 +452,8 @@ mod tests {
 
     #[test]
     fn csv_says_the_same_as_jsonl() {
-        let csv = "id,limit,daily,plan,parent\n1,1000.00,100.00,even,\n2,10,,asap,1\n";
-        let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"plan\":\"even\"}\n{\"id\":2,\"limit\":\"10\",\"plan\":\"asap\",\"parent\":1}\n";
+        let csv = "id,limit,daily,pacing,parent\n1,1000.00,100.00,schedule,\n2,10,,asap,1\n";
+        let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"pacing\":\"schedule\"}\n{\"id\":2,\"limit\":\"10\",\"pacing\":\"asap\",\"parent\":1}\n";
         assert_eq!(read_text("csv", csv), read_text("jsonl", json));
     }
 
@@ -268,7 +462,7 @@ mod tests {
         let text = r#"{"id":1,"limit":"10.0000001"}
 {"id":2}
 nonsense
-{"id":3,"limit":"1","colour":"red","plan":"fast","tz":"Mars/Base"}
+{"id":3,"limit":"1","colour":"red","pacing":"fast","tz":"Mars/Base"}
 {"id":4,"limit":1.5}
 {"id":5,"limit":"1","parent":77}
 {"id":5,"limit":"1"}
@@ -281,7 +475,7 @@ nonsense
             "2: limit: missing",
             "3: not JSON",
             "4: colour: there is no such field",
-            "4: plan: found \"fast\", expected \"asap\"",
+            "4: pacing: found \"fast\", expected one of \"asap\"",
             "4: tz:",
             "5: limit: found 1.5, expected an amount as text",
             "6: budget 5: parent 77 is not a budget",
@@ -299,7 +493,9 @@ nonsense
     #[test]
     fn fifty_thousand_budgets_are_read() {
         let line = |id| {
-            format!("{{\"id\":{id},\"limit\":\"1000.00\",\"daily\":\"10\",\"plan\":\"even\"}}\n")
+            format!(
+                "{{\"id\":{id},\"limit\":\"1000.00\",\"daily\":\"10\",\"pacing\":\"schedule\"}}\n"
+            )
         };
         let text: String = (1..=50_000).map(line).collect();
         assert_eq!(read_text("jsonl", &text).unwrap().len(), 50_000);

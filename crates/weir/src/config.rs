@@ -302,7 +302,7 @@ config! {
         path_token: String = String::new(), " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
         public_url: String = String::new(), " What notice addresses begin with, as \"https\" and a host; empty: \"http\" and the door's address.";
         currency: CurrencyCode = usd(), " All campaigns bid in this currency.";
-        rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
+        rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
         fee_bp: u16 = 0, " Floors are net of the exchange's fee, which takes so many basis points of a bid, 0 to 9,000; 0: floors are gross.";
         margin_ms: u64 = 20, " An answer is late this long before tmax has passed, milliseconds: the network's share.";
         tmax_ms: u64 = 200, " tmax of requests that have none, milliseconds, 1 to 60,000.";
@@ -331,6 +331,8 @@ config! {
     ledger ("Holds and purses.") {
         hold_ms: u64 = 2_000, " How long an unconfirmed hold lives at least, milliseconds, 80 to 600,000. Rounded up by at most an eighth.";
         billing_ms: u64 = 3_600_000, " How long a confirmed hold waits for its settlement, milliseconds.";
+        win_notices: bool = true, " Whoever wins is confirmed within hold_ms, so that a hold without a word was lost and its money is free again. false where exchanges send no win notices: then such holds are kept until they are reconciled, on budgets whose on_expiry is \"hold\".";
+        reconcile_ms: u64 = 172_800_000, " How long after its deadlines a hold can be reconciled by its id, milliseconds; token keys are kept that long.";
         late_ms: u64 = 3_600_000, " How long after that its token is still judged, milliseconds.";
         key_ms: u64 = 86_400_000, " How long a key mints tokens before the next one does, milliseconds; old keys verify until their tokens are too old.";
         refresh_ms: u64 = 200, " A purse should last about this long, milliseconds.";
@@ -511,6 +513,7 @@ impl Config {
             range("ledger.hold_ms", self.ledger.hold_ms, 80, 600_000),
             range("ledger.billing_ms", self.ledger.billing_ms, 1_000, 31 * 86_400_000),
             range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),
+            range("ledger.reconcile_ms", self.ledger.reconcile_ms, 0, 62 * 86_400_000),
             range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
             range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
             range("journal.gather_us", self.journal.gather_us, 0, 1_000_000),

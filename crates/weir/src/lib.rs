@@ -7,6 +7,7 @@ pub mod journal;
 pub mod market;
 pub mod node;
 pub mod profiles;
+pub mod reconcile;
 pub mod sample;
 pub mod stat;
 pub mod why;

@@ -52,6 +52,8 @@ enum Command {
         after_help = "Example: weir profiles users.csv --data weir-data\n\nLines are user,segment[,segment...]; #HEX in place of a user is a profile's key. A running node takes single changes\nat POST /profiles of its admin door."
     )]
     Profiles(ProfilesArgs),
+    /// Simulate pacing: the real strategies and the real ledger on a day of traffic.
+    Pace(Box<weir_pace::sim::cli::PaceArgs>),
     /// Look into the journal of a node, prove it, export it, repair it.
     #[command(after_help = "Example: weir journal verify --data weir-data")]
     Journal(journal::Args),
@@ -178,6 +180,7 @@ fn main() -> ExitCode {
         Command::Stat(args) => show_stat(&args),
         Command::Why(args) => why(&args),
         Command::Profiles(args) => load_profiles(&args),
+        Command::Pace(args) => return pace(&args),
         Command::Journal(args) => {
             journal::main(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }
@@ -196,6 +199,14 @@ fn main() -> ExitCode {
         // A reader that went away (`| head`) is no failure of ours.
         let _ = writeln!(io::stderr(), "weir: {error}");
         ExitCode::FAILURE
+    })
+}
+
+/// Wrong input has an exit code of its own.
+fn pace(args: &weir_pace::sim::cli::PaceArgs) -> ExitCode {
+    weir_pace::sim::cli::run(args).unwrap_or_else(|error| {
+        let _ = writeln!(io::stderr(), "weir: {error}");
+        error.exit_code()
     })
 }
 
@@ -298,7 +309,7 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     let file = args.files.budgets.as_ref().unwrap_or(&config.budgets.file);
     // The default file may be missing; one that was named may not.
     let read = match file.exists() || args.files.budgets.is_some() {
-        true => market::read(file, config.openrtb.currency, now())
+        true => market::read(file, &market::Currencies::of(&config), now())
             .map(|(budgets, market)| (budgets.len(), market.len())),
         false => Ok((0, 0)),
     };

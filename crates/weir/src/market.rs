@@ -11,11 +11,13 @@ use gate_auction as auction;
 use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
 };
-use gate_profile::{Cap, Window};
+use gate_profile::Cap;
+use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 
 use crate::budgets::{self, Budget, LineError};
-use crate::campaigns::{self, CapOf, CapWindow, Hold};
+use crate::campaigns::{self, CapOf, Hold};
+use crate::config::{Config, Rates};
 
 /// Quarters of an hour in a week: the auction's hours, so that zones like Nepal's (+05:45) come out right.
 const QUARTERS: i64 = 7 * 24 * 4;
@@ -34,6 +36,72 @@ pub struct MarketError {
     pub text: String,
 }
 
+/// The currency of all bids of a node, and what others are worth in it.
+#[derive(Clone, Debug)]
+pub struct Currencies {
+    own: CurrencyCode,
+    rates: Rates,
+}
+
+impl Currencies {
+    /// As configured.
+    #[must_use]
+    pub fn of(config: &Config) -> Currencies {
+        Currencies { own: config.openrtb.currency, rates: config.openrtb.rates.clone() }
+    }
+
+    /// What one unit of a currency is worth; `None` where nobody said.
+    fn rate(&self, of: CurrencyCode) -> Option<PinnedRate> {
+        if of == self.own {
+            return Some(PinnedRate::ONE);
+        }
+        let rate = self.rates.conversions().iter().find(|rate| rate.from == of)?;
+        u32::try_from(rate.micros_per_unit).ok().and_then(PinnedRate::from_micros)
+    }
+}
+
+/// What one unit of a budget's currency is worth in the currency of bids. A bid's notice carries it: the spend is booked
+/// at the rate that its money was set aside with, whatever the configuration says by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PinnedRate(u32);
+
+impl PinnedRate {
+    /// The same currency.
+    pub const ONE: PinnedRate = PinnedRate(1_000_000);
+
+    /// A rate in millionths; `None` for 0.
+    #[must_use]
+    pub const fn from_micros(micros: u32) -> Option<PinnedRate> {
+        if micros == 0 { None } else { Some(PinnedRate(micros)) }
+    }
+
+    /// In millionths.
+    #[must_use]
+    pub const fn micros(self) -> u32 {
+        self.0
+    }
+
+    /// A cost in the currency of bids as one in the budget's, rounded up: never in favour of overspend. `None` beyond
+    /// what may be asked for.
+    #[inline]
+    #[must_use]
+    pub fn to_budget(self, cost: Amount) -> Option<Amount> {
+        if self == PinnedRate::ONE {
+            return Some(cost);
+        }
+        let wide = u128::from(cost.get().unsigned_abs()) * u128::from(PinnedRate::ONE.0);
+        let own = Amount::new(i64::try_from(wide.div_ceil(u128::from(self.0))).ok()?);
+        Some(own).filter(|own| own.is_ask())
+    }
+
+    /// A price in the budget's currency as one in that of bids, rounded down, at most [`Price::MAX`].
+    fn to_bid(self, price: Price) -> Price {
+        let wide = i128::from(price.micros()) * i128::from(self.0) / i128::from(PinnedRate::ONE.0);
+        let micros = i64::try_from(wide).ok();
+        micros.and_then(Price::from_micros).unwrap_or(Price::MAX)
+    }
+}
+
 /// All campaigns that bid.
 #[derive(Debug)]
 pub struct Market {
@@ -43,6 +111,8 @@ pub struct Market {
     offers: Box<[Offer]>,
     /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
     holds: Box<[Hold]>,
+    /// What the campaign's currency is worth, by the same slots.
+    rates: Box<[PinnedRate]>,
     /// Has a creative of the campaign caps of its own? Apart for the same reason.
     creative_caps: Box<[bool]>,
     slots: Keys<u64>,
@@ -92,7 +162,8 @@ impl Market {
     #[must_use]
     pub fn empty() -> Arc<Market> {
         let usd = CurrencyCode::new("USD").expect("a currency");
-        let market = Market::build(usd, &[], Instant::from_ms(0));
+        let currencies = Currencies { own: usd, rates: Rates::default() };
+        let market = Market::build(&currencies, &[], Instant::from_ms(0));
         Arc::new(market.expect("no campaigns, no errors"))
     }
 
@@ -101,7 +172,7 @@ impl Market {
     /// # Errors
     /// Everything that is wrong, campaign by campaign.
     pub fn build(
-        currency: CurrencyCode,
+        currencies: &Currencies,
         budgets: &[Budget],
         now: Instant,
     ) -> Result<Market, Vec<MarketError>> {
@@ -110,11 +181,11 @@ impl Market {
         let mut compiled = Vec::new();
         for budget in budgets {
             let Some(campaign) = &budget.campaign else { continue };
-            if campaign.currency != currency {
-                errors.push(wrong_currency(campaign, currency));
+            let Some(rate) = currencies.rate(campaign.currency) else {
+                errors.push(no_rate(campaign, currencies.own));
                 continue;
-            }
-            match builder.campaign(campaign, &budget.spec.zone) {
+            };
+            match builder.campaign(campaign, rate, &budget.spec.zone) {
                 Ok(one) => compiled.push(one),
                 Err(full) => {
                     errors.push(MarketError { campaign: campaign.id, text: full.to_string() });
@@ -124,7 +195,7 @@ impl Market {
         let Builder { dictionary, advertisers, categories, until, .. } = builder;
         let categories = categories.into_iter().collect();
         // Nobody sends keys of placements to collide: the secret may be known.
-        let index = Index::build(currency, &compiled, 0);
+        let index = Index::build(currencies.own, &compiled, 0);
         let index = match index {
             Ok(index) if errors.is_empty() => index,
             Ok(_) => return Err(errors),
@@ -134,7 +205,8 @@ impl Market {
             }
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
-        let (offers, holds) = offers(&slots, budgets);
+        let (offers, holds) = offers(&slots, budgets, now);
+        let rates = rates(&slots, budgets, currencies);
         let own = |offer: &Offer| offer.creatives.iter().any(|c| c.caps.len() > offer.caps.len());
         let creative_caps = offers.iter().map(own).collect();
         let segments = segments(&dictionary, budgets);
@@ -143,6 +215,7 @@ impl Market {
             dictionary,
             offers,
             holds,
+            rates,
             creative_caps,
             slots,
             segments,
@@ -182,6 +255,16 @@ impl Market {
     #[must_use]
     pub fn hold(&self, slot: u32) -> Hold {
         self.holds[slot as usize]
+    }
+
+    /// What the currency of the campaign of a slot is worth.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    #[must_use]
+    pub fn rate(&self, slot: u32) -> PinnedRate {
+        self.rates[slot as usize]
     }
 
     /// Has a creative of the campaign of a slot caps of its own, beside the campaign's?
@@ -243,11 +326,11 @@ impl Market {
 /// Everything that is wrong, with the line that it stands on.
 pub fn read(
     path: &Path,
-    currency: CurrencyCode,
+    currencies: &Currencies,
     now: Instant,
 ) -> Result<(Vec<Budget>, Market), Vec<LineError>> {
     let budgets = budgets::read(path)?;
-    match Market::build(currency, &budgets, now) {
+    match Market::build(currencies, &budgets, now) {
         Ok(market) => Ok((budgets, market)),
         Err(errors) => {
             let lines: HashMap<u64, usize> =
@@ -269,10 +352,11 @@ pub fn hour_key(now: Instant) -> u32 {
     u32::try_from(quarter.rem_euclid(QUARTERS)).unwrap_or(0)
 }
 
-fn wrong_currency(campaign: &campaigns::Campaign, expected: CurrencyCode) -> MarketError {
-    let (found, expected) = (campaign.currency.as_str(), expected.as_str());
+fn no_rate(campaign: &campaigns::Campaign, own: CurrencyCode) -> MarketError {
+    let (found, own) = (campaign.currency.as_str(), own.as_str());
     let text = format!(
-        "campaign {} bids in {found}, openrtb.currency is {expected}: all campaigns of a node bid in one currency",
+        "campaign {} is in {found}, openrtb.currency is {own} and openrtb.rates has no usable rate: add \"{found}=1.0\" with what \
+         1 {found} is worth in {own} (0.000001 to 4294)",
         campaign.id
     );
     MarketError { campaign: campaign.id, text }
@@ -305,15 +389,19 @@ impl Builder {
     fn campaign(
         &mut self,
         campaign: &campaigns::Campaign,
+        rate: PinnedRate,
         zone: &Zone,
     ) -> Result<auction::Campaign, DictionaryFull> {
+        if !campaign.caps.is_empty() {
+            self.until = self.until.min(zone.offset_at(self.now).end);
+        }
         let modifier = |builder: &mut Builder, modifier: &campaigns::Modifier| {
             let segment = builder.key(Space::Segment, &modifier.segment)?;
             Ok(auction::Modifier { segment, factor: modifier.factor })
         };
         Ok(auction::Campaign {
             id: campaign.id,
-            bid: Price::from_micros(campaign.bid_micros).unwrap_or(Price::ZERO),
+            bid: rate.to_bid(Price::from_micros(campaign.bid_micros).unwrap_or(Price::ZERO)),
             advertiser: self.key(Space::Domain, &campaign.advertiser)?,
             seat: match &campaign.seat {
                 Some(seat) => self.key(Space::Seat, seat)?,
@@ -432,12 +520,13 @@ fn format(format: campaigns::Format) -> Format {
     }
 }
 
-fn offers(slots: &Keys<u64>, budgets: &[Budget]) -> (Box<[Offer]>, Box<[Hold]>) {
+fn offers(slots: &Keys<u64>, budgets: &[Budget], now: Instant) -> (Box<[Offer]>, Box<[Hold]>) {
     let mut offers: Vec<Option<(Offer, Hold)>> = (0..slots.len()).map(|_| None).collect();
     for budget in budgets {
         let Some(campaign) = &budget.campaign else { continue };
         if let Some(slot) = slots.get(&campaign.id) {
-            offers[*slot as usize] = Some((offer(campaign, &budget.spec.zone), campaign.hold));
+            let offset_minutes = offset_min(&budget.spec.zone, now);
+            offers[*slot as usize] = Some((offer(campaign, offset_minutes), campaign.hold));
         }
     }
     let offers = offers.into_iter().map(|offer| offer.expect("each slot is a campaign's"));
@@ -445,10 +534,21 @@ fn offers(slots: &Keys<u64>, budgets: &[Budget]) -> (Box<[Offer]>, Box<[Hold]>) 
     (offers.into(), holds.into())
 }
 
-fn offer(campaign: &campaigns::Campaign, zone: &Zone) -> Offer {
+fn rates(slots: &Keys<u64>, budgets: &[Budget], currencies: &Currencies) -> Box<[PinnedRate]> {
+    let mut rates = vec![PinnedRate::ONE; slots.len()];
+    for campaign in budgets.iter().filter_map(|budget| budget.campaign.as_ref()) {
+        if let Some((slot, rate)) = slots.get(&campaign.id).zip(currencies.rate(campaign.currency))
+        {
+            rates[*slot as usize] = rate;
+        }
+    }
+    rates.into()
+}
+
+fn offer(campaign: &campaigns::Campaign, offset_minutes: i16) -> Offer {
     let caps = |of: CapOf, item: u64| {
         let caps = campaign.caps.iter().filter(move |cap| cap.of == of);
-        caps.map(move |cap| profile_cap(cap, item, zone))
+        caps.map(move |cap| profile_cap(cap, item, offset_minutes))
     };
     let shown = |creative: &campaigns::Creative| {
         let item = creative_item(campaign.id, &creative.id);
@@ -500,26 +600,16 @@ fn mtype(format: campaigns::Format) -> Mtype {
     }
 }
 
-/// Days and weeks of caps begin with those of the budget's zone as its clocks stand in winter: a cap is no money, and a
-/// day whose beginning moves would forget counts.
-fn profile_cap(cap: &campaigns::Cap, item: u64, zone: &Zone) -> Cap {
-    let window = match cap.per {
-        CapWindow::Minute => Window::Minute,
-        CapWindow::Hour => Window::Hour,
-        CapWindow::Day => Window::Day,
-        CapWindow::Week => Window::Week,
-        CapWindow::Lifetime => Window::Lifetime,
-    };
-    let limit = u16::try_from(cap.max).unwrap_or(u16::MAX);
-    Cap { item, window, limit, offset_minutes: standard_offset_min(zone) }
+/// A cap of a campaign whose local time is so far ahead of UTC now.
+fn profile_cap(cap: &campaigns::Cap, item: u64, offset_minutes: i16) -> Cap {
+    Cap { item, window: cap.per, limit: cap.max, offset_minutes }
 }
 
-fn standard_offset_min(zone: &Zone) -> i16 {
-    const JANUARY: u64 = 1_768_435_200_000;
-    const JULY: u64 = 1_784_073_600_000;
-    let offset = |ms| zone.offset_at(Instant::from_ms(ms)).offset_ms / 60_000;
-    let minutes = offset(JANUARY).min(offset(JULY)).clamp(-DAY_MINUTES, DAY_MINUTES);
-    i16::try_from(minutes).unwrap_or(0)
+/// Days and weeks of caps begin with those of the budget's zone as its clocks stand now. When they change, no count is
+/// forgotten: the window that is running keeps its count, and ends at the new boundary.
+fn offset_min(zone: &Zone, now: Instant) -> i16 {
+    let minutes = zone.offset_at(now).offset_ms / 60_000;
+    i16::try_from(minutes.clamp(-DAY_MINUTES, DAY_MINUTES)).unwrap_or(0)
 }
 
 fn segments(dictionary: &Dictionary, budgets: &[Budget]) -> Keys<u32> {
@@ -565,5 +655,115 @@ impl Hasher for Mixed {
     #[inline]
     fn finish(&self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_profile::{Profiles, Window};
+    use money::{Window as Span, ZoneCache, day_at};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rate(micros: u32) -> PinnedRate {
+        PinnedRate::from_micros(micros).unwrap()
+    }
+
+    /// Shows all that a daily cap of 3 allows, minute by minute; at which minutes.
+    fn shown(
+        profiles: &Profiles,
+        user: u64,
+        zone: &Zone,
+        days: Span,
+        late_ms: u64,
+    ) -> Vec<Instant> {
+        let cap = campaigns::Cap { per: Window::Day, max: 3, of: CapOf::Campaign };
+        let mut shown = Vec::new();
+        for ms in (days.start.ms()..days.end.ms()).step_by(60_000) {
+            // The market is built anew a little after clocks change.
+            let built = Instant::from_ms(ms - late_ms);
+            let caps = [profile_cap(&cap, 1, offset_min(zone, built))];
+            let holds = (shown.len() as u64..).map(|n| user << 32 | n);
+            let taken = holds.take_while(|&hold| {
+                profiles.reserve(user, hold, &caps, ms + 1, ms).is_ok()
+                    && profiles.count(user, hold, &caps, ms).is_ok()
+            });
+            shown.extend(std::iter::repeat_n(Instant::from_ms(ms), taken.count()));
+        }
+        shown
+    }
+
+    /// Both changes of the clock, also where it goes over midnight: a cap's day is the budget's day, and each has its
+    /// three impressions and no more. A market that is built five minutes late gives no place twice either.
+    #[test]
+    fn days_of_caps_are_civil_days_when_clocks_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let profiles = Profiles::open(folder.path(), &gate_profile::Options::default()).unwrap();
+        while !profiles.figures().warm {
+            std::thread::yield_now();
+        }
+        let mut users = 0..;
+        let mut changes = 0;
+        for name in [
+            "Europe/Berlin",
+            "America/New_York",
+            "Africa/Cairo",
+            "America/Havana",
+            "Atlantic/Azores",
+            "America/Santiago",
+            "Australia/Lord_Howe",
+        ] {
+            let zone = ZoneCache::default().get(name).unwrap();
+            let start = Instant::from_ms(1_767_225_600_000);
+            for change in zone.offsets_from(start)[1..3].iter().map(|span| span.start) {
+                changes += 1;
+                let day = day_at(change, &zone);
+                let eve = day_at(day.start.minus_ms(1).unwrap(), &zone);
+                let next = day_at(day.end, &zone);
+                let days = Span { start: eve.start, end: next.end };
+                let mut shown = |late| shown(&profiles, users.next().unwrap(), &zone, days, late);
+                let expected = [eve, day, next].map(|day| [day.start; 3]);
+                assert_eq!(shown(0), expected.as_flattened(), "{name} {change:?}");
+                assert_eq!(shown(5 * 60_000).len(), 9, "{name} {change:?}");
+            }
+        }
+        assert_eq!(changes, 14);
+    }
+
+    #[test]
+    fn rates_by_table() {
+        // 1 EUR is 1.0834 USD: 100 USD are 92.302012 EUR, rounded up.
+        let eur = rate(1_083_400);
+        assert_eq!(eur.to_budget(Amount::new(100_000_000)), Some(Amount::new(92_302_013)));
+        assert_eq!(eur.to_bid(Price::from_micros(1_000_001).unwrap()).micros(), 1_083_401);
+        assert_eq!(PinnedRate::ONE.to_budget(Amount::new(7)), Some(Amount::new(7)));
+        assert_eq!(rate(1).to_budget(Amount::new(i64::MAX)), None, "more than may be asked for");
+        assert_eq!(PinnedRate::from_micros(0), None);
+    }
+
+    proptest! {
+        /// A price that is not above the one that was sent never books more than was set aside.
+        #[test]
+        fn spend_stays_within_the_reservation(
+            micros in 1_u32.., sent in 1_i64..1_000_000_000_000, paid in 1_i64..1_000_000_000_000,
+        ) {
+            let (low, high) = (Amount::new(sent.min(paid)), Amount::new(sent.max(paid)));
+            let rate = rate(micros);
+            if let Some(held) = rate.to_budget(high) {
+                prop_assert!(rate.to_budget(low).unwrap() <= held);
+                // And what is held is worth at least what is paid.
+                let worth = i128::from(held.get()) * i128::from(micros);
+                prop_assert!(worth >= i128::from(high.get()) * 1_000_000);
+            }
+        }
+
+        /// A converted bid costs its budget at most what its owner bid.
+        #[test]
+        fn a_bid_is_never_raised(micros in 1_u32..4_000_000_000, bid in 0_i64..1_000_000_000) {
+            let rate = rate(micros);
+            let converted = rate.to_bid(Price::from_micros(bid).unwrap());
+            prop_assert!(i128::from(converted.micros()) * 1_000_000 <= i128::from(bid) * i128::from(micros));
+        }
     }
 }

@@ -24,7 +24,7 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
     const GOALS: [&str; 5] = ["awareness", "spring sale", "retargeting", "app installs", "loyalty"];
     const ZONES: [&str; 5] =
         ["Europe/Paris", "America/New_York", "Asia/Tokyo", "UTC", "America/Sao_Paulo"];
-    const PLANS: [&str; 6] = ["asap", "even", "traffic", "throttle", "even", "asap"];
+    const PACINGS: [&str; 6] = ["asap", "schedule", "schedule", "coin", "curve", "asap"];
     for id in 1..=count {
         let chance = mix(seed ^ mix(id));
         let pick = |list: &'static [&'static str], shift: u32| {
@@ -38,7 +38,7 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
             "limit": format!("{limit}.00"),
             "daily": format!("{}.00", (limit / 10).max(50)),
             "tz": pick(&ZONES, 16),
-            "plan": pick(&PLANS, 24),
+            "pacing": pick(&PACINGS, 24),
             "status": if chance.is_multiple_of(50) { "paused" } else { "active" },
         });
         writeln!(out, "{budget}")?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::budgets::{Budget, LineError};
 use crate::config::Config;
-use crate::market::{self, Market};
+use crate::market::{self, Currencies, Market};
 use crate::node::openrtb::translate::{Lists, Terms};
 
 /// Why there is no explanation.
@@ -135,7 +135,7 @@ pub fn explain(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<(), WhyError> {
-    let read = market::read(question.campaigns, config.openrtb.currency, now);
+    let read = market::read(question.campaigns, &Currencies::of(config), now);
     let (budgets, market) = read.map_err(|errors| lines(&errors))?;
     let path = question.request.display().to_string();
     let mut body = std::fs::read(question.request)

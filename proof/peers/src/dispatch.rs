@@ -8,7 +8,9 @@
 
 use std::hint::black_box;
 
-use gate_pacing::{Counters, Decision, Demand, Pace, Plan, Spend, Strategy};
+use gate_pacing::{
+    Counters, Decision, Demand, Forecast, Memo, Pace, Plan, PlanSpec, Shape, Spend, Strategy,
+};
 use money::{Amount, Instant, Window, Zone};
 
 use crate::Size;
@@ -74,9 +76,20 @@ impl Traffic {
     }
 }
 
+/// How a budget is paced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Asap,
+    Even,
+    Hourly,
+    Coin,
+}
+
+const KINDS: [Kind; 4] = [Kind::Asap, Kind::Even, Kind::Hourly, Kind::Coin];
+
 /// The kind of a budget, without a pattern that a branch predictor could learn.
-fn kind(budget: usize) -> Strategy {
-    Strategy::ALL[Random::new(budget as u64).below(Strategy::ALL.len())]
+fn kind(budget: usize) -> Kind {
+    KINDS[Random::new(budget as u64).below(KINDS.len())]
 }
 
 /// A strategy that is evaluated for every request.
@@ -166,13 +179,13 @@ impl Any {
     fn of(budget: usize) -> Any {
         let salt = Random::new(!(budget as u64)).next();
         match kind(budget) {
-            Strategy::Even => Any::Even(Even { per_ms: LIMIT / DAY_MS as i64, spent: 0 }),
-            Strategy::Traffic => {
+            Kind::Even => Any::Even(Even { per_ms: LIMIT / DAY_MS as i64, spent: 0 }),
+            Kind::Hourly => {
                 let planned = std::array::from_fn(|hour| LIMIT / 24 * hour as i64);
                 Any::Hourly(Box::new(Hourly { planned, spent: 0 }))
             }
-            Strategy::Throttle => Any::Coin(Coin { salt, spent: 0 }),
-            _ => Any::Asap(Asap { spent: 0 }),
+            Kind::Coin => Any::Coin(Coin { salt, spent: 0 }),
+            Kind::Asap => Any::Asap(Asap { spent: 0 }),
         }
     }
 
@@ -225,12 +238,12 @@ impl Table {
                 Any::Coin(kind) => coin[budget] = kind,
             }
         }
-        let of_kind = |wanted: Strategy| {
+        let of_kind = |wanted: Kind| {
             let start = requests.partition_point(|at| kind(at.budget as usize) < wanted);
             let end = requests.partition_point(|at| kind(at.budget as usize) <= wanted);
             &requests[start..end]
         };
-        let parts = Strategy::ALL.map(of_kind);
+        let parts = KINDS.map(of_kind);
         Box::new(move || {
             let passed = serve(&mut asap, parts[0])
                 + serve(&mut even, parts[1])
@@ -296,16 +309,25 @@ fn clock(at: usize) -> u64 {
 fn pace(budget: usize) -> Pace {
     let flight =
         Window { start: Instant::from_ms(START_MS), end: Instant::from_ms(START_MS + DAY_MS) };
-    let plan = Plan::new(budget as u64, kind(budget), flight, false, Zone::utc(), None);
+    let (strategy, shape) = match kind(budget) {
+        Kind::Asap => (Strategy::Asap, Shape::linear()),
+        Kind::Even => (Strategy::Schedule, Shape::linear()),
+        Kind::Hourly => (Strategy::Schedule, Shape::default_day()),
+        Kind::Coin => (Strategy::Coin, Shape::linear()),
+    };
+    let spec = PlanSpec::new(budget as u64, strategy, flight, Zone::utc());
     let now = Instant::from_ms(START_MS + DAY_MS / 2);
-    let spent = if kind(budget) == Strategy::Throttle { LIMIT / 1_000 * 502 } else { 0 };
-    // Three times as much is asked for as the plan wants, less the third that nobody pays for.
-    let asked = Amount::new(LIMIT / DAY_MS as i64 * 1_000 * 11);
+    let spent = if strategy == Strategy::Coin { LIMIT / 1_000 * 502 } else { 0 };
+    // Ten requests a millisecond, which cost three times what the plan wants.
+    let ask_max = Amount::new(LIMIT / DAY_MS as i64);
     let counters = Counters {
         limit: Amount::new(LIMIT),
         life: Spend { settled: Amount::new(spent), ..Spend::default() },
-        demand: Demand { asked, ms: 1_000 },
+        demand: Demand { seen: 10_000, ms: 1_000 },
+        ask_max,
         ..Counters::default()
     };
-    plan.map_or(Pace::OPEN, |plan| plan.parameters(&counters, now, 1_000, 1))
+    let (forecast, mut memo) = (Forecast::default(), Memo::default());
+    Plan::new(PlanSpec { shape, ..spec })
+        .map_or(Pace::OPEN, |plan| plan.parameters(&counters, &forecast, now, 1_000, 1, &mut memo))
 }

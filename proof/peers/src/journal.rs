@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Out, Status, ToBank, ToWorker,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Out, Status, ToBank,
+    ToWorker,
 };
 use ledger_journal::{
     Disk, Durability, Gather, Journal, JournalOptions, Keep, Position, Start, Tail, Writer,
@@ -92,6 +93,9 @@ fn budget(id: u64) -> BudgetSpec {
         status: Status::Active,
         parent: None,
         late_reserve_bp: 0,
+        period: None,
+        on_expiry: OnExpiry::Hold,
+        tolerance_ppm: 0,
     }
 }
 

@@ -23,6 +23,7 @@ mod histograms;
 mod journal;
 mod node;
 mod openrtb;
+mod pacing;
 mod postgres;
 mod profiles;
 mod redis;
@@ -69,6 +70,7 @@ const BENCHMARKS: &[Benchmark] = &[
     ("codec", codec::run),
     ("dispatch", dispatch::run),
     ("decide", decide::run),
+    ("pacing", pacing::run),
     ("node", node::run),
     ("openrtb", openrtb::run),
     ("profiles", profiles::run),

@@ -264,13 +264,13 @@ fn weir_binary() -> PathBuf {
     folder.join("weir")
 }
 
-/// Half of the budgets without a plan, half on an even plan, all with more money than a run can spend, so that
+/// Half of the budgets without a plan, half on a schedule, all with more money than a run can spend, so that
 /// nearly every ask takes the whole way through plan, purse and token.
 fn budgets_text() -> String {
     let line = |id| {
-        let plan = if id % 2 == 0 { "asap" } else { "even" };
+        let pacing = if id % 2 == 0 { "asap" } else { "schedule" };
         format!(
-            "{{\"id\":{id},\"limit\":\"900000000000\",\"daily\":\"900000000000\",\"plan\":\"{plan}\"}}\n"
+            "{{\"id\":{id},\"limit\":\"900000000000\",\"daily\":\"900000000000\",\"pacing\":\"{pacing}\"}}\n"
         )
     };
     (1..=BUDGETS).map(line).collect()

@@ -55,7 +55,9 @@ impl World {
 
     /// Gives the journal what the bank did.
     pub(crate) fn append(&mut self, out: &mut Out) {
-        self.model.records.append(&mut self.journal.append(out, self.bank.now_ms()));
+        let mut records = self.journal.append(out, self.bank.now_ms());
+        self.oracle.read(&records);
+        self.model.records.append(&mut records);
     }
 
     /// What waited for the records that are sealed by now goes out.

@@ -105,7 +105,9 @@ impl World {
         let chain = self.chain(spec.id);
         let run = self.bank.run();
         let billing_ms = self.options.billing_ms;
-        self.oracle.granted(Known::new(chain, hold, run, billing_ms, made_ms, price))
+        let keeps = self.oracle.keeps(hold.grant);
+        let known = Known::new(chain, hold, run, billing_ms, made_ms, price);
+        self.oracle.granted(Known { keeps, ..known })
     }
 
     /// Somebody confirms, settles or releases a hold: a recent one mostly, by any worker, perhaps twice.
@@ -149,8 +151,7 @@ impl World {
 
     fn send(&mut self, hold: usize, action: Action) {
         let known = &mut self.oracle.holds[hold];
-        known.release_asked |= action == Action::Release;
-        known.settle_asked |= action == Action::Settle;
+        known.asks(action);
         let lost = self.rng.chance(80);
         match self.awake_worker() {
             Some(worker) if !lost => self.deliver_request(worker, hold, action),
@@ -192,6 +193,16 @@ impl World {
         let known = &self.oracle.holds[request.hold];
         if verdict == Verdict::SettledLate && !repeat && known.released {
             self.stats.one("settled late after release");
+        }
+        let over = request.at_ms >= known.hold.deadline_ms && !known.confirmed;
+        if over && !repeat && verdict == Verdict::Settled {
+            self.stats.one("settled after its time");
+        }
+        if over && !repeat && verdict == Verdict::Released {
+            self.stats.one("released after its time");
+        }
+        if verdict == Verdict::SettledLate && !repeat && self.oracle.is_reconciled(known) {
+            self.stats.one("settled late after reconciliation");
         }
         if verdict == Verdict::Settled && !repeat && known.run < self.bank.run() {
             self.stats.one("settled a hold of an earlier run");

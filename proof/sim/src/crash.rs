@@ -166,7 +166,7 @@ impl World {
 
     /// Do the bank's states follow from the records as they are?
     pub(crate) fn plain(&self) -> bool {
-        !matches!(self.bug, Some(Bug::ForgetSuspension | Bug::ForgetMarks))
+        !matches!(self.bug, Some(Bug::ForgetSuspension | Bug::ForgetMarks | Bug::FreeExpired))
     }
 
     /// Recovers; crashes and failures meet the recovery itself, then it begins anew.
@@ -241,6 +241,7 @@ impl World {
     fn go_on(&mut self, recovered: Recovered) -> Result<(), String> {
         let Recovered { bank, tail, .. } = recovered;
         self.model.records.truncate(usize::try_from(tail.position.sequence - 1).expect("few"));
+        self.oracle.read_again(&self.model.records);
         self.bank = match self.bug {
             Some(bug) if !self.plain() => self.model.replayed_by(&self.options, bug)?,
             _ => bank,

@@ -1,6 +1,6 @@
 //! What a world is made of, drawn from its seed.
 
-use ledger::{Amount, BudgetSpec, Options, PurseOptions, Status};
+use ledger::{Amount, BudgetSpec, OnExpiry, Options, Period, PeriodCap, PurseOptions, Status};
 use money::{Instant, Unit, Zone};
 
 use crate::rng::Rng;
@@ -26,6 +26,7 @@ pub(crate) fn options(rng: &mut Rng, narrow: bool) -> (Options, PurseOptions) {
         workers: u16::try_from(1 + rng.below(4)).expect("few workers"),
         hold_ms_max: purses.hold_ms_max(),
         billing_ms: if rng.chance(300) { 3_200 } else { 6_400 },
+        win_notices: rng.chance(500),
         late_ms: LATE_MS,
         grant_ms_max: 1_000 + rng.below(9_000),
         grants_max: if narrow { 20 } else { 1_000_000 },
@@ -44,6 +45,12 @@ pub(crate) fn budgets(rng: &mut Rng, now_ms: u64) -> Vec<BudgetSpec> {
     (1..=count).map(|id| budget(rng, id, now_ms, &mut depths)).collect()
 }
 
+/// A cap of a week or a month.
+pub(crate) fn period(rng: &mut Rng) -> PeriodCap {
+    let period = if rng.chance(500) { Period::Week } else { Period::Month };
+    PeriodCap { period, cap: Amount::new(rng.between(50, 8_000)) }
+}
+
 fn budget(rng: &mut Rng, id: u64, now_ms: u64, depths: &mut [usize]) -> BudgetSpec {
     let above = (id > 1 && rng.chance(500)).then(|| 1 + rng.below(id - 1));
     let index = |id: u64| usize::try_from(id).expect("few");
@@ -54,11 +61,14 @@ fn budget(rng: &mut Rng, id: u64, now_ms: u64, depths: &mut [usize]) -> BudgetSp
         unit: Unit::parse("USD").expect("a currency"),
         limit: Amount::new(rng.between(100, 20_000)),
         daily: rng.chance(500).then(|| Amount::new(rng.between(50, 5_000))),
+        period: rng.chance(300).then(|| period(rng)),
         start: Instant::from_ms(now_ms - rng.below(1000) + if rng.chance(100) { 3_000 } else { 0 }),
         end: Instant::from_ms(now_ms + 10_000 + rng.below(100_000_000)),
         zone: Zone::parse(ZONES[rng.index(ZONES.len())]).expect("a zone"),
         status: Status::Active,
         parent,
         late_reserve_bp: if rng.chance(200) { 500 } else { 0 },
+        on_expiry: if rng.chance(600) { OnExpiry::Hold } else { OnExpiry::Release },
+        tolerance_ppm: if rng.chance(200) { 100_000 } else { 0 },
     }
 }

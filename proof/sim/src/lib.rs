@@ -23,6 +23,7 @@ mod journal;
 mod oracle;
 mod owner;
 mod planted;
+mod reconcile;
 mod rest;
 mod rng;
 mod stats;
@@ -55,6 +56,8 @@ pub enum Bug {
     LoseRetire,
     /// A recovered bank does not know which holds were settled: their money is booked, their marks are others'.
     ForgetMarks,
+    /// A recovered bank frees the money of holds of which nothing was heard in time, where it should keep it.
+    FreeExpired,
     /// A recovery takes what is there of a group that was not written to its end.
     AcceptTorn,
     /// After a failed sync the same one is called again, and believed.
@@ -67,13 +70,14 @@ pub enum Bug {
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 10] = [
+    pub const ALL: [(Bug, u64); 11] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
         (Bug::TickAhead, 50),
         (Bug::LoseRetire, 50),
         (Bug::ForgetMarks, 50),
+        (Bug::FreeExpired, 50),
         (Bug::AcceptTorn, 300),
         (Bug::SyncAgain, 100),
         (Bug::LoseNames, 50),
@@ -89,6 +93,7 @@ impl Bug {
             Bug::TickAhead => "tick-ahead",
             Bug::LoseRetire => "lose-retire",
             Bug::ForgetMarks => "forget-marks",
+            Bug::FreeExpired => "free-expired",
             Bug::AcceptTorn => "accept-torn",
             Bug::SyncAgain => "sync-again",
             Bug::LoseNames => "lose-names",

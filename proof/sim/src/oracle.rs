@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Action, Hold, Record, Verdict};
+use ledger::{Action, Hold, Keeps, OnExpiry, Record, Verdict};
+use money::{Instant, Window};
 
 /// A hold as the outside world knows it.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Known {
     pub(crate) bookings: u32,
     /// It was answered that nothing is known of it any more.
     pub(crate) too_old: bool,
+    /// What of it stays held when its time is over.
+    pub(crate) keeps: Keeps,
 }
 
 impl Known {
@@ -60,7 +63,19 @@ impl Known {
             settled: None,
             bookings: 0,
             too_old: false,
+            keeps: Keeps::default(),
         }
+    }
+
+    /// Somebody asks something of it.
+    pub(crate) fn asks(&mut self, action: Action) {
+        self.release_asked |= action == Action::Release;
+        self.settle_asked |= action == Action::Settle;
+    }
+
+    /// Does it stay held when its time is over?
+    fn is_kept(&self) -> bool {
+        self.keeps.unconfirmed || self.keeps.confirmed && self.confirmed
     }
 
     /// Its client waits for the answer to a settle.
@@ -69,11 +84,52 @@ impl Known {
     }
 }
 
+/// What the journal says of what is kept when the time of holds is over.
+#[derive(Debug, Default)]
+struct Trail {
+    win_notices: bool,
+    /// Budgets that hold.
+    holding: BTreeMap<u64, bool>,
+    keeps: BTreeMap<u64, Keeps>,
+    /// Per grant: up to when everything is known.
+    reconciled: BTreeMap<u64, u64>,
+}
+
+impl Trail {
+    fn take(&mut self, record: &Record) {
+        match record {
+            Record::RunStarted { win_notices, .. } => self.win_notices = *win_notices,
+            Record::Budget { spec } => {
+                self.holding.insert(spec.id, spec.on_expiry == OnExpiry::Hold);
+            }
+            Record::Granted { grant, budget, .. } => {
+                let confirmed = self.holding.get(budget).copied().unwrap_or(false);
+                let keeps = Keeps { unconfirmed: confirmed && !self.win_notices, confirmed };
+                self.keeps.entry(*grant).or_insert(keeps);
+            }
+            Record::Reconciled { grant, until_ms, .. } => {
+                let known_ms = self.reconciled.entry(*grant).or_default();
+                *known_ms = (*known_ms).max(*until_ms);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// A limit to hold the ledger to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cap {
-    lifetime: i128,
-    daily: Option<i128>,
+pub(crate) struct Cap {
+    pub(crate) lifetime: i128,
+    pub(crate) daily: Option<i128>,
+    /// For a week or a month.
+    pub(crate) period: Option<i128>,
+}
+
+/// From when to when the present days and periods of a budget are, that a hold may count for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Calendar {
+    pub(crate) day: Window,
+    pub(crate) period: Window,
 }
 
 /// The oracle's books.
@@ -83,14 +139,41 @@ pub(crate) struct Oracle {
     pub(crate) holds: Vec<Known>,
     names: BTreeMap<(u64, u32), usize>,
     caps: BTreeMap<u64, Cap>,
+    trail: Trail,
 }
 
 impl Oracle {
-    /// The limits that hold from now on. `exposure` is what the ledger had out when they changed: a lowered
-    /// limit takes nothing back.
-    pub(crate) fn set_cap(&mut self, id: u64, limit: i64, exposure: i64, daily: Option<i64>) {
-        let lifetime = i128::from(limit.max(exposure));
-        self.caps.insert(id, Cap { lifetime, daily: daily.map(i128::from) });
+    /// The limits that hold from now on, or what the ledger had out when they changed: a lowered limit takes
+    /// nothing back.
+    pub(crate) fn set_cap(&mut self, id: u64, cap: Cap) {
+        self.caps.insert(id, cap);
+    }
+
+    /// The journal goes on.
+    pub(crate) fn read(&mut self, records: &[Record]) {
+        records.iter().for_each(|record| self.trail.take(record));
+    }
+
+    /// The journal ended earlier: here it is from its beginning.
+    pub(crate) fn read_again(&mut self, records: &[Record]) {
+        self.trail = Trail::default();
+        self.read(records);
+    }
+
+    /// What of the holds of a grant stays held.
+    pub(crate) fn keeps(&self, grant: u64) -> Keeps {
+        self.trail.keeps.get(&grant).copied().unwrap_or_default()
+    }
+
+    /// May the bills have said that it was lost?
+    pub(crate) fn is_reconciled(&self, known: &Known) -> bool {
+        let known_ms = self.trail.reconciled.get(&known.hold.grant);
+        known_ms.is_some_and(|known_ms| known.hold.deadline_ms <= *known_ms)
+    }
+
+    /// Its money is there, however late it is.
+    fn is_there(&self, known: &Known) -> bool {
+        known.is_kept() && !self.is_reconciled(known)
     }
 
     /// A hold was granted.
@@ -116,6 +199,7 @@ impl Oracle {
         verdict: Verdict,
         repeat: bool,
     ) -> Result<(), String> {
+        let is_there = self.is_there(&self.holds[index]);
         let known = &mut self.holds[index];
         let billing_ms = known.billing_ms;
         let in_time = at_ms < known.hold.deadline_ms;
@@ -123,16 +207,22 @@ impl Oracle {
         let billing_over = known.hold.deadline_ms + billing_ms + billing_ms / 64 + 1;
         let fits = match (action, verdict) {
             (Action::Confirm, Verdict::Confirmed) => repeat || in_time,
-            (Action::Confirm | Action::Release, Verdict::Expired) => !in_time,
+            (Action::Confirm, Verdict::Expired) => !in_time,
+            // A confirm that was read in time may have been judged after the release.
+            (Action::Release, Verdict::Expired) => {
+                !in_time && (!is_there || !known.keeps.unconfirmed)
+            }
             (Action::Confirm, Verdict::AlreadySettled | Verdict::AlreadyReleased) => true,
             (Action::Release, Verdict::AlreadySettled) => true,
-            (Action::Release, Verdict::Released) => repeat || at_ms < billing_over,
+            (Action::Release, Verdict::Released) => {
+                repeat || at_ms < billing_over || known.keeps.confirmed
+            }
             (Action::Settle, Verdict::Settled) => known.price <= known.hold.amount.get(),
             (Action::Settle, Verdict::SettledOver) => known.price > known.hold.amount.get(),
             (Action::Settle, Verdict::SettledLate) => {
                 let alive =
                     in_time || known.confirmed && at_ms < known.hold.deadline_ms + billing_ms;
-                repeat || !alive || known.release_asked
+                repeat || !alive && !is_there || known.release_asked
             }
             (_, Verdict::TooOld) => at_ms >= billing_over,
             // Only in worlds with narrow bounds; see `World::check_rest`.
@@ -170,17 +260,21 @@ impl Oracle {
     pub(crate) fn check_exposure(
         &self,
         now_ms: u64,
-        day_of: impl Fn(u64) -> (u64, u64),
+        calendar_of: impl Fn(u64) -> Calendar,
     ) -> Result<(), String> {
         let mut lifetime: BTreeMap<u64, i128> = BTreeMap::new();
         let mut today: BTreeMap<u64, i128> = BTreeMap::new();
+        let mut period: BTreeMap<u64, i128> = BTreeMap::new();
         for known in &self.holds {
-            let exposed = Oracle::exposed(known, now_ms);
+            let exposed = self.exposed(known, now_ms);
             for id in &known.chain {
                 *lifetime.entry(*id).or_default() += exposed;
-                let (start_ms, end_ms) = day_of(*id);
-                if (start_ms..end_ms).contains(&known.made_ms) {
+                let (calendar, made) = (calendar_of(*id), Instant::from_ms(known.made_ms));
+                if calendar.day.contains(made) {
                     *today.entry(*id).or_default() += exposed;
+                }
+                if calendar.period.contains(made) {
+                    *period.entry(*id).or_default() += exposed;
                 }
             }
         }
@@ -194,6 +288,13 @@ impl Oracle {
                 return Err(format!(
                     "budget {id}: {used} spent or held today, limit {:?}",
                     cap.daily
+                ));
+            }
+            let used = period.get(id).copied().unwrap_or(0);
+            if cap.period.is_some_and(|cap| used > cap) {
+                return Err(format!(
+                    "budget {id}: {used} spent or held this week or month, limit {:?}",
+                    cap.period
                 ));
             }
         }
@@ -211,20 +312,47 @@ impl Oracle {
 
     /// What a hold counts for at least: its booked price within the hold, or the hold while it can be settled in
     /// time. A request on its way may already have been booked, and money above its price be free again.
-    fn exposed(known: &Known, now_ms: u64) -> i128 {
+    fn exposed(&self, known: &Known, now_ms: u64) -> i128 {
         let within = known.price.min(known.hold.amount.get());
+        let in_time = now_ms < known.hold.deadline_ms || self.is_there(known);
         match known.settled {
             Some(Verdict::Settled | Verdict::SettledOver) => i128::from(within),
             Some(_) => 0,
             None if known.released || known.release_asked => 0,
-            None if known.settle_asked && now_ms < known.hold.deadline_ms => i128::from(within),
+            None if known.settle_asked && in_time => i128::from(within),
             None if known.settle_asked => 0,
-            None if now_ms < known.hold.deadline_ms => i128::from(known.hold.amount.get()),
+            None if in_time => i128::from(known.hold.amount.get()),
             None if known.confirmed && now_ms < known.hold.deadline_ms + known.billing_ms => {
                 i128::from(known.hold.amount.get())
             }
             None => 0,
         }
+    }
+
+    /// What must be expired of each budget when every hold's time is over: at least, and if no run ended in a crash, at
+    /// most. Between them is what was reconciled by deadlines that the ledger rounds up.
+    pub(crate) fn expired(&self, journal: &[Record]) -> BTreeMap<u64, (i128, i128)> {
+        let mut confirmed: BTreeMap<(u64, u32), bool> = BTreeMap::new();
+        for record in journal {
+            if let Record::Resolved { hold, verdict, .. } = record {
+                confirmed.insert((hold.grant, hold.seq), *verdict == Verdict::Confirmed);
+            }
+        }
+        let mut sums: BTreeMap<u64, (i128, i128)> = BTreeMap::new();
+        for known in &self.holds {
+            let kept = match confirmed.get(&(known.hold.grant, known.hold.seq)) {
+                None => known.keeps.unconfirmed,
+                Some(true) => known.keeps.confirmed,
+                Some(false) => false,
+            };
+            let amount = if kept { i128::from(known.hold.amount.get()) } else { 0 };
+            for id in &known.chain {
+                let (least, most) = sums.entry(*id).or_default();
+                *least += if self.is_reconciled(known) { 0 } else { amount };
+                *most += amount;
+            }
+        }
+        sums
     }
 
     /// Everything that was spent, by budget, from what clients were told. The journal must agree with each of them;

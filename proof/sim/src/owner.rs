@@ -1,8 +1,10 @@
 //! The owners of budgets: they change them at any time.
 
-use ledger::{Amount, BudgetSpec, Out, Status};
+use ledger::{Amount, BudgetSpec, OnExpiry, Out, Status};
 use money::Instant;
 
+use crate::draw;
+use crate::oracle::Cap;
 use crate::world::World;
 
 impl World {
@@ -15,7 +17,8 @@ impl World {
         let most = if self.rng.chance(500) { 20_000 } else { 500 };
         let limit = Amount::new(self.rng.between(100, most));
         let end = Instant::from_ms(self.now_ms + 1_000 + self.rng.below(100_000_000));
-        let pick = self.rng.below(6);
+        let pick = self.rng.below(9);
+        let period = draw::period(&mut self.rng);
         let pause = self.rng.chance(500);
         let id = self.specs[index].id;
         let below = limit.get() < self.out_of(id).0;
@@ -38,6 +41,15 @@ impl World {
                 self.stats.one("flight moved");
                 spec.end = end;
             }
+            5 => {
+                self.stats.one("expiry policy changed");
+                spec.on_expiry = match spec.on_expiry {
+                    OnExpiry::Hold => OnExpiry::Release,
+                    OnExpiry::Release => OnExpiry::Hold,
+                };
+            }
+            7 => spec.period = (!pause).then_some(period),
+            6 => spec.tolerance_ppm = if pause { 0 } else { 300_000 },
             _ => spec.daily = spec.daily.map(|_| Amount::new(limit.get() / 2)),
         }
         self.stats.one("configuration changed");
@@ -52,8 +64,16 @@ impl World {
         self.bank.configure(&present, &mut out).expect("drawn to be sound");
         self.append(&mut out);
         for (spec, (exposure, used)) in self.specs.iter().zip(before) {
-            let daily = spec.daily.map(|daily| daily.get().max(used));
-            self.oracle.set_cap(spec.id, spec.limit.get(), exposure, daily);
+            let with_tolerance = |limit: Amount| {
+                limit.get() + limit.get() * i64::from(spec.tolerance_ppm) / 1_000_000
+            };
+            let daily = spec.daily.map(|daily| with_tolerance(daily).max(used));
+            let used = self.bank.slot(spec.id).and_then(|slot| self.bank.period(slot));
+            let used = used.map_or(Amount::ZERO, |(_, used)| used);
+            let period = spec.period.map(|period| i128::from(period.cap.max(used).get()));
+            let (lifetime, daily) =
+                (with_tolerance(spec.limit).max(exposure).into(), daily.map(i128::from));
+            self.oracle.set_cap(spec.id, Cap { lifetime, daily, period });
         }
         for worker in &mut self.workers {
             worker.purses.grow(self.bank.slots());

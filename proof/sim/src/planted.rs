@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use ledger::Record;
+use ledger::{OnExpiry, Record};
 use ledger_journal::files::{Access, BLOCK_BYTES, File, Folder};
 use ledger_journal::{Cut, Position};
 use sha2::{Digest, Sha256};
@@ -126,6 +126,9 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
         (Record::RunStarted { hold_ms_max, .. }, Some(Bug::ForgetSuspension)) => *hold_ms_max = 0,
         // The money is booked, but on another hold's mark.
         (Record::Resolved { hold, .. }, Some(Bug::ForgetMarks)) => hold.seq ^= 1 << 15,
+        // Grants that were made keep nothing when the time of their holds is over.
+        (Record::RunStarted { win_notices, .. }, Some(Bug::FreeExpired)) => *win_notices = true,
+        (Record::Budget { spec }, Some(Bug::FreeExpired)) => spec.on_expiry = OnExpiry::Release,
         _ => {}
     }
     record

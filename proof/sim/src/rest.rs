@@ -30,6 +30,10 @@ impl World {
                 self.seal_all()?;
             }
             self.deliver();
+            if second == 50 {
+                self.check_expired()?;
+                self.reconcile_until(None, self.now_ms);
+            }
             self.now_ms += if second < 10 { 1 } else { 1_000 };
         }
         self.stats.bank(self.bank.counts());
@@ -52,13 +56,29 @@ impl World {
         }
     }
 
+    /// What is expired is what nobody spoke of, to the unit; after a crash perhaps more.
+    fn check_expired(&self) -> Result<(), String> {
+        let sums = self.oracle.expired(&self.model.records);
+        for spec in &self.specs {
+            let Some(slot) = self.bank.slot(spec.id) else { continue };
+            let expired = i128::from(self.bank.books(slot).line(Line::Expired).get());
+            let (least, most) = sums.get(&spec.id).copied().unwrap_or_default();
+            let most = if self.bank.run() == 1 { most } else { i128::MAX };
+            if !(least..=most).contains(&expired) {
+                let id = spec.id;
+                return Err(format!("budget {id}: {expired} expired, expected {least} to {most}"));
+            }
+        }
+        Ok(())
+    }
+
     /// No money is anywhere but free or spent, and what is spent is what clients were told, to the unit.
     fn check_rest(&self) -> Result<(), String> {
         let spent = self.oracle.spent(&self.model.records, self.narrow)?;
         for spec in &self.specs {
             let books =
                 self.bank.slot(spec.id).map(|slot| *self.bank.books(slot)).unwrap_or_default();
-            for line in [Line::Purses, Line::Held, Line::Suspended] {
+            for line in [Line::Purses, Line::Held, Line::Suspended, Line::Expired] {
                 if books.line(line) != Amount::ZERO {
                     return Err(format!("budget {}: money left behind: {books:?}", spec.id));
                 }

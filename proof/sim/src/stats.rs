@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Bank, Counts, Record, Verdict};
+use ledger::{Bank, Clock, Counts, Record, Verdict};
 
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 73] = [
+pub const EVENTS: [&str; 85] = [
     "ask granted",
     "ask refused",
     "ask refused: day exhausted",
@@ -64,7 +64,19 @@ pub const EVENTS: [&str; 73] = [
     "budget ended or back",
     "flight moved",
     "day rolled",
+    "week or month rolled",
     "billing lapsed",
+    "expired: unconfirmed",
+    "expired: confirmed",
+    "expired: of an earlier run",
+    "expiry policy changed",
+    "settled after its time",
+    "released after its time",
+    "settled late after reconciliation",
+    "reconciled",
+    "reconciled by id",
+    "reconciliation refused: journal fails",
+    "expired money handed out again",
     "purse recalled",
     "clock went back",
     "clock jumped seconds",
@@ -142,9 +154,15 @@ impl Stats {
         for record in records {
             match record {
                 Record::DayRolled { .. } => self.one("day rolled"),
+                Record::PeriodRolled { .. } => self.one("week or month rolled"),
                 Record::BillingLapsed { amount, .. } if amount.get() > 0 => {
                     self.one("billing lapsed")
                 }
+                Record::Expired { clock, .. } => self.one(match clock {
+                    Clock::Hold => "expired: unconfirmed",
+                    Clock::Billing => "expired: confirmed",
+                    Clock::Suspension => "expired: of an earlier run",
+                }),
                 _ => {}
             }
         }

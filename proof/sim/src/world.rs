@@ -12,7 +12,7 @@ use crate::client::Request;
 use crate::crash::Model;
 use crate::files::SimFolder;
 use crate::journal::{Journal, Sizes};
-use crate::oracle::Oracle;
+use crate::oracle::{Calendar, Oracle};
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
 use crate::{Bug, Stats, draw};
@@ -169,6 +169,7 @@ impl World {
             700..840 => self.bank_turn(),
             840..965 => self.writer_turn()?,
             965..968 => self.stick(300),
+            968..973 => self.reconcile(),
             // A disk that does nothing for long: purses are all there is.
             973 => self.stick(1_500),
             974..977 => self.stall(),
@@ -284,7 +285,7 @@ impl World {
     fn check(&mut self) -> Result<(), String> {
         if self.rng.chance(100) {
             self.bank.audit()?;
-            self.oracle.check_exposure(self.now_ms, |id| self.day_of(id))?;
+            self.oracle.check_exposure(self.now_ms, |id| self.calendar_of(id))?;
         }
         for spec in &self.specs {
             // A budget can end before its first record is sealed, and the crash comes between.
@@ -293,14 +294,17 @@ impl World {
             let debts = books.line(Line::OverSettled).get() + books.line(Line::Late).get();
             let within = i128::from(books.exposure().get()) - i128::from(debts);
             self.oracle.check_cap(spec.id, within)?;
+            if within > i128::from(spec.limit.get()) && spec.tolerance_ppm > 0 {
+                self.stats.one("expired money handed out again");
+            }
         }
         Ok(())
     }
 
-    fn day_of(&self, id: u64) -> (u64, u64) {
-        let Some(slot) = self.bank.slot(id) else { return (0, 0) };
-        let day = self.bank.day(slot).0;
-        (day.start.ms(), day.end.ms())
+    fn calendar_of(&self, id: u64) -> Calendar {
+        let Some(slot) = self.bank.slot(id) else { return Calendar::default() };
+        let period = self.bank.period(slot).map(|(period, _)| period);
+        Calendar { day: self.bank.day(slot).0, period: period.unwrap_or_default() }
     }
 
     /// Ids of a budget and its parents.

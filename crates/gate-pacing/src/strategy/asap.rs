@@ -1,7 +1,8 @@
 //! As soon as possible: everything goes to the ledger, whose limits are the only ones.
 
-use super::{Situation, Terms};
+use super::Terms;
+use crate::fixed::ONE_Q32;
 
-pub(super) fn terms(_: &Situation) -> Terms {
-    Terms { threshold: u64::MAX, allowance: i64::MAX }
+pub(super) fn terms() -> Terms {
+    Terms { coin_q32: ONE_Q32, multiplier_q32: ONE_Q32, reserve: None }
 }

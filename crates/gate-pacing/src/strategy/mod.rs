@@ -1,30 +1,42 @@
 //! Strategies: what to let through until the next tick. One file each.
 
 mod asap;
-mod even;
+mod coin;
+mod curve;
 mod schedule;
-mod throttle;
-mod traffic;
+mod steer;
 
-use crate::fixed::{ONE_Q32, narrow_i64};
+use crate::fixed::{Divisor, ONE_Q32, exp_q32, narrow_i64};
+use crate::{Counters, Forecast, PlanSpec};
 
-/// How a plan spends. More will come; see the crate's page for their place.
+/// Multipliers never fall below this, so that there is always something to learn from: 0.005 in Q32.
+const MULTIPLIER_MIN_Q32: u64 = ONE_Q32 / 200;
+/// Largest exponent of a multiplier's feedback, either way.
+const EXPONENT_MAX: u32 = 4;
+/// Every worker may reserve so many of the largest asks a tick, whatever its part of a small allowance is.
+const ASKS_MIN: i64 = 4;
+
+/// What slows a budget's spend down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
-    /// As soon as possible: only the ledger's limits hold.
+    /// Nothing: as soon as possible, only the ledger's limits hold.
     #[default]
     Asap,
-    /// A straight line over the day where there is a daily limit, else over the flight.
-    Even,
-    /// As `Even`, along an hourly curve of traffic.
-    Traffic,
+    /// On while spend is not ahead of the plan, off while it is.
+    Schedule,
     /// A coin with a probability that keeps spend on the plan: requests of all kinds keep taking part.
-    Throttle,
+    Coin,
+    /// A multiplier of bids that keeps spend on the plan: it buys where that is cheapest. The choice for
+    /// auctions.
+    Curve,
+    /// As `Curve`, with what forecast and landscape say of the rest of the window: for bursts and tiny
+    /// budgets.
+    Steer,
 }
 
 /// A text that names no strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("plan {found:?}: expected \"asap\", \"even\", \"traffic\" or \"throttle\"")]
+#[error("pacing {found:?}: expected \"asap\", \"schedule\", \"coin\", \"curve\" or \"steer\"")]
 pub struct ParseStrategyError {
     /// What was found, at most the first 32 characters of it.
     pub found: String,
@@ -32,8 +44,8 @@ pub struct ParseStrategyError {
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Strategy; 4] =
-        [Strategy::Asap, Strategy::Even, Strategy::Traffic, Strategy::Throttle];
+    pub const ALL: [Strategy; 5] =
+        [Strategy::Asap, Strategy::Schedule, Strategy::Coin, Strategy::Curve, Strategy::Steer];
 
     /// Reads a name as it stands in a file of budgets.
     ///
@@ -49,9 +61,10 @@ impl Strategy {
     pub const fn name(self) -> &'static str {
         match self {
             Strategy::Asap => "asap",
-            Strategy::Even => "even",
-            Strategy::Traffic => "traffic",
-            Strategy::Throttle => "throttle",
+            Strategy::Schedule => "schedule",
+            Strategy::Coin => "coin",
+            Strategy::Curve => "curve",
+            Strategy::Steer => "steer",
         }
     }
 
@@ -61,9 +74,9 @@ impl Strategy {
         !matches!(self, Strategy::Asap)
     }
 
-    /// Does it follow a curve of traffic even where none is given?
-    pub(crate) const fn wants_curve(self) -> bool {
-        matches!(self, Strategy::Traffic)
+    /// Does it look at the coming tick, and at what reserving costs?
+    pub(crate) const fn asks_of_next_tick(self) -> bool {
+        matches!(self, Strategy::Schedule | Strategy::Coin)
     }
 }
 
@@ -80,59 +93,126 @@ impl std::str::FromStr for Strategy {
     }
 }
 
-/// Where a budget stands at a tick: all that a strategy may look at. Amounts are base units of the budget, wide
-/// enough that nothing overflows in between.
+/// Where a budget stands at a tick: all that a strategy may look at. Amounts are base units of the budget.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Situation {
+pub(crate) struct Situation<'a> {
     /// What the window of the plan may spend: B.
-    pub(crate) budget: i128,
+    pub(crate) budget: i64,
     /// What of it the plan wants spent by now: T(now), 0 to B.
-    pub(crate) planned: i128,
-    /// What of it the plan wants spent by the next tick.
-    pub(crate) planned_next: i128,
-    /// A tick's share of B if it were spread evenly over the window.
-    pub(crate) mean_share: i128,
-    /// What is spent, with what will be spent of open holds: S.
-    pub(crate) spent: i128,
+    pub(crate) planned: i64,
+    /// What of it the plan wants spent by the next tick; for who asks.
+    pub(crate) planned_next: i64,
+    /// What is spent, with what will be spent of holds: S.
+    pub(crate) spent: i64,
     /// What may still be reserved, by every limit.
-    pub(crate) left: i128,
-    /// Paid per reserved: w, in Q32, above 0.
+    pub(crate) left: i64,
+    /// Divides by B.
+    pub(crate) by_budget: Divisor,
+    /// What the forecast says to start from: a0 or q0. `None` where it says nothing.
+    pub(crate) start_q32: Option<u64>,
+    /// Paid per reserved: w, in Q32, above 0; for who asks.
     pub(crate) paid_share_q32: u64,
-    /// Largest ask of late, 0 if unknown.
-    pub(crate) ask_max: i128,
-    /// Sum of asks of late...
-    pub(crate) asked: i128,
-    /// ...in this time.
-    pub(crate) asked_ms: i128,
+    /// What an hour spends on average: the rail of whoever does not need a closer one.
+    pub(crate) hour: i64,
+    /// The share of requests that should have come by now: N(t) / N.
+    pub(crate) arrived_q62: u64,
+    /// Length of the window.
+    pub(crate) window_ms: u64,
     /// Until the next tick.
-    pub(crate) tick_ms: i128,
+    pub(crate) tick_ms: u64,
+    pub(crate) spec: &'a PlanSpec,
+    pub(crate) counters: &'a Counters,
+    pub(crate) forecast: &'a Forecast,
 }
 
 /// What all workers together may let through until the next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Requests whose hash is at most this take part.
-    pub(crate) threshold: u64,
-    /// How much may be reserved.
-    pub(crate) allowance: i64,
+    /// The part of requests that take part.
+    pub(crate) coin_q32: u64,
+    /// What bids are multiplied by.
+    pub(crate) multiplier_q32: u64,
+    /// What all workers together may reserve until the next tick, before the law can look again. `None`: as
+    /// much as the ledger lets.
+    pub(crate) reserve: Option<i64>,
 }
 
-impl Situation {
+/// What a forecast says to start from, Q32: a0 or q0. `None` where it says nothing.
+pub(crate) fn start_q32(strategy: Strategy, budget: u64, forecast: &Forecast) -> Option<u64> {
+    match strategy {
+        Strategy::Asap | Strategy::Schedule => None,
+        Strategy::Coin => coin::start_q32(budget, forecast),
+        Strategy::Curve | Strategy::Steer => curve::start_q32(budget, forecast),
+    }
+}
+
+impl Situation<'_> {
     /// The terms of a strategy: the one place where strategies are told apart.
     pub(crate) fn terms(&self, strategy: Strategy) -> Terms {
         match strategy {
-            Strategy::Asap => asap::terms(self),
-            Strategy::Even => even::terms(self),
-            Strategy::Traffic => traffic::terms(self),
-            Strategy::Throttle => throttle::terms(self),
+            Strategy::Asap => asap::terms(),
+            Strategy::Schedule => schedule::terms(self),
+            Strategy::Coin => coin::terms(self),
+            Strategy::Curve => curve::terms(self),
+            Strategy::Steer => steer::terms(self),
         }
     }
 
-    /// What may be reserved so that about `spend` of it will be paid in the end: at most what is left.
-    fn reservable(&self, spend: i128) -> i64 {
-        let reserved = (spend.max(0) << 32) / i128::from(self.paid_share_q32.clamp(1, ONE_Q32));
-        narrow_i64(reserved.min(self.left).max(0))
+    /// What each worker may reserve. The allowance is a rail, not the law: it bounds what one tick can do
+    /// wrong. So the parts of the workers are never smaller than some asks, and how many workers there are
+    /// changes no answer as long as no part is used up.
+    pub(crate) fn allowance(&self, reserve: Option<i64>, workers: u32) -> i64 {
+        let Some(reserve) = reserve else { return i64::MAX };
+        if reserve <= 0 {
+            return 0;
+        }
+        let part = reserve / i64::from(workers.max(1));
+        let asks = match self.counters.ask_max.get() {
+            // Nobody knows how large an ask is: what is behind the plan adds up until one passes.
+            ..=0 => self.behind(),
+            ask_max => ask_max.saturating_mul(ASKS_MIN),
+        };
+        part.max(asks).min(self.left)
     }
+
+    /// What may be reserved so that about `spend` of it will be paid in the end.
+    fn reservable(&self, spend: i64) -> i64 {
+        narrow_i64((i128::from(spend.max(0)) << 32) / i128::from(self.paid_share_q32.max(1)))
+    }
+
+    /// A multiplier under the other rules of the plan: the smallest of them holds.
+    pub(crate) fn bounded(&self, multiplier_q32: u64) -> u64 {
+        let landscape = self.forecast.landscape.as_deref().filter(|_| self.spec.shade);
+        let shade = landscape.map_or(ONE_Q32, crate::Landscape::shade_q32);
+        let roi = self.spec.roi_micros.map_or(ONE_Q32, |wanted| self.roi_q32(wanted));
+        multiplier_q32.min(roi).min(shade).clamp(MULTIPLIER_MIN_Q32, ONE_Q32)
+    }
+
+    /// The same law with what the value won may cost as its plan.
+    fn roi_q32(&self, wanted_micros: i64) -> u64 {
+        let value = i128::from(self.counters.value.get()) * 1_000_000;
+        let may_cost = narrow_i64(value / i128::from(wanted_micros.max(1)));
+        self.feedback_q32(may_cost.saturating_sub(self.spent), self.spec.gain, EXPONENT_MAX)
+    }
+
+    /// T - S.
+    fn behind(&self) -> i64 {
+        self.planned.saturating_sub(self.spent)
+    }
+
+    /// exp(K * (T - S) / B), the exponent within `-max..=max`.
+    ///
+    /// It is entropic mirror descent on the budget's dual variable in its lazy form: the multiplicative steps
+    /// telescope to the spend so far. So there is no controller state to keep, and no wind-up: the clamp is
+    /// at evaluation.
+    fn feedback_q32(&self, behind: i64, gain: u32, max: u32) -> u64 {
+        exp_q32(self.by_budget.ratio_q32(behind, gain, max))
+    }
+}
+
+/// What is below nothing counts as nothing.
+fn amount(base_units: i64) -> u64 {
+    base_units.max(0).unsigned_abs()
 }
 
 #[cfg(test)]
@@ -147,7 +227,7 @@ mod tests {
         let error = Strategy::parse("Even").unwrap_err().to_string();
         assert_eq!(
             error,
-            "plan \"Even\": expected \"asap\", \"even\", \"traffic\" or \"throttle\""
+            "pacing \"Even\": expected \"asap\", \"schedule\", \"coin\", \"curve\" or \"steer\""
         );
         assert!(Strategy::parse(&"x".repeat(1_000)).unwrap_err().to_string().len() < 120);
     }

@@ -1,11 +1,13 @@
-//! A day of traffic through two workers and a bank that ticks once a second: does spend follow the plan, and is the
-//! budget used up? Integers only, one seed, so every run is the same.
+//! A day of traffic through two workers and a bank that ticks once a second: does spend follow the plan, and
+//! is the budget used up? Integers only, one seed, so every run is the same.
 
-use gate_pacing::{Counters, Decision, Demand, Pace, Plan, Spend, Strategy};
-use money::{Amount, Instant, Window, Zone, day_at};
+use gate_pacing::{
+    Counters, Decision, Demand, Forecast, Memo, Pace, Plan, PlanSpec, Shape, Spend, Strategy,
+};
+use money::{Amount, Instant, Zone, day_at};
 
-const START_MS: u64 = 1_790_035_200_000;
-const DAY_MS: u64 = 86_400_000;
+use crate::{DAY_MS, START_MS, flight};
+
 const WORKERS: usize = 2;
 /// A hold that nobody won is back after so many ms.
 const HOLD_MS: u64 = 2_000;
@@ -43,6 +45,37 @@ const MARKET: Market = Market {
     outage: (0, 0),
 };
 
+/// How a budget is paced.
+#[derive(Clone)]
+struct Kind {
+    name: &'static str,
+    strategy: Strategy,
+    shape: Shape,
+    /// Does it name a price, or is it asked for a fixed amount?
+    bids: bool,
+}
+
+fn kind(name: &'static str, strategy: Strategy) -> Kind {
+    Kind { name, strategy, shape: Shape::linear(), bids: false }
+}
+
+fn even() -> Kind {
+    kind("schedule, linear", Strategy::Schedule)
+}
+
+fn traffic() -> Kind {
+    Kind { shape: Shape::default_day(), ..kind("schedule, day", Strategy::Schedule) }
+}
+
+fn coin() -> Kind {
+    kind("coin, linear", Strategy::Coin)
+}
+
+fn curve() -> Kind {
+    let curve = kind("curve, day", Strategy::Curve);
+    Kind { bids: true, shape: Shape::default_day(), ..curve }
+}
+
 /// What came out of a day.
 #[derive(Debug)]
 struct Outcome {
@@ -72,18 +105,21 @@ fn add(line: &mut Amount, amount: i64) {
 struct Node {
     counters: Counters,
     paces: [Pace; WORKERS],
-    /// Open holds: when they end, and their sum with what of them was won.
-    holds: std::collections::VecDeque<(u64, i64, i64)>,
+    /// Open holds: when they end, and their sum, what of it won, and what that cost.
+    holds: std::collections::VecDeque<(u64, i64, i64, i64)>,
     /// Counters as the pacing sees them, oldest first.
     seen: std::collections::VecDeque<Counters>,
     random: Random,
     requests: u64,
+    memo: Memo,
+    bids: bool,
 }
 
 impl Node {
     fn left(&self) -> i64 {
-        let life = self.counters.life;
-        self.counters.limit.get() - life.settled.get() - life.open.get()
+        let Counters { life, limit, day_cap, .. } = self.counters;
+        // It is a single day: the life's spend is today's.
+        day_cap.unwrap_or(limit).min(limit).get() - life.settled.get() - life.open.get()
     }
 
     /// One tick's requests: decided by either worker, reserved where the ledger has the money.
@@ -93,66 +129,82 @@ impl Node {
         let down = (market.outage.0..market.outage.1).contains(&of_day);
         let thousandths = if down { 0 } else { market.rate * busy * market.tick_ms / 100 };
         let count = thousandths / 1_000 + u64::from(self.random.next(1_000) < thousandths % 1_000);
-        let (mut reserved, mut won) = (0, 0);
+        let (mut reserved, mut won, mut paid) = (0, 0, 0);
         for _ in 0..count {
             self.requests += 1;
-            let ask = market.ask / 2
+            let value = market.ask / 2
                 + i64::try_from(self.random.next(market.ask.unsigned_abs())).expect("small");
             let worker = usize::try_from(self.requests).expect("small") % WORKERS;
-            let (wins, amount) = (self.random.next(market.win) == 0, Amount::new(ask));
-            self.counters.ask_max = self.counters.ask_max.max(amount);
-            if self.paces[worker].decide(self.requests, amount) == Decision::Paced {
+            let wanted = self.random.next(market.win) == 0;
+            // Of those who bid: the price of the market, anything up to the value.
+            let price = value * i64::try_from(self.random.next(1_000)).expect("small") / 1_000;
+            let Some(bid) = self.bid(worker, value) else { continue };
+            if bid + reserved > self.left() {
                 continue;
             }
-            if ask + reserved > self.left() {
-                self.paces[worker].give_back(amount);
-                continue;
+            self.paces[worker].take(Amount::new(bid));
+            reserved += bid;
+            if wanted && (!self.bids || bid >= price) {
+                won += bid;
+                paid += if self.bids { price } else { bid * market.cost / 100 };
             }
-            reserved += ask;
-            won += if wins { ask } else { 0 };
         }
         add(&mut self.counters.life.open, reserved);
-        self.holds.push_back((now_ms + HOLD_MS, reserved, won));
+        self.holds.push_back((now_ms + HOLD_MS, reserved, won, paid));
+    }
+
+    /// What the plan lets a worker reserve for a request.
+    fn bid(&mut self, worker: usize, value: i64) -> Option<i64> {
+        self.counters.ask_max = self.counters.ask_max.max(Amount::new(value));
+        let (id, pace) = (self.requests, &mut self.paces[worker]);
+        if self.bids {
+            return pace.bid(id, value).filter(|bid| pace.allows(Amount::new(*bid)));
+        }
+        (pace.ask(id, Amount::new(value)) == Decision::Pass).then_some(value)
     }
 
     /// Holds that end now: the won part is billed, the rest comes back.
-    fn close(&mut self, market: &Market, now_ms: u64) {
+    fn close(&mut self, now_ms: u64) {
         while self.holds.front().is_some_and(|(end_ms, ..)| *end_ms <= now_ms) {
-            let Some((_, reserved, won)) = self.holds.pop_front() else { return };
-            let paid = won * market.cost / 100;
+            let Some((_, reserved, won, paid)) = self.holds.pop_front() else { return };
             add(&mut self.counters.life.open, -reserved);
             add(&mut self.counters.life.settled, paid);
-            add(&mut self.counters.reserved_closed, reserved);
-            add(&mut self.counters.paid_closed, paid);
+            add(&mut self.counters.evidence.resolved, reserved);
+            add(&mut self.counters.evidence.won, won);
+            add(&mut self.counters.evidence.paid, paid);
         }
     }
 
     fn tick(&mut self, plan: &Plan, market: &Market, now_ms: u64) {
-        let asked = self.paces.iter().map(Pace::asked);
-        self.counters.demand.add(Amount::total(asked).expect("small"), market.tick_ms);
+        for (worker, pace) in self.paces.iter().enumerate() {
+            let ms = if worker == 0 { market.tick_ms } else { 0 };
+            self.counters.demand.add(pace.seen().into(), ms);
+        }
         self.counters.today = self.counters.life;
         self.seen.push_back(self.counters);
         if self.seen.len() > market.late_ticks + 1 {
             self.seen.pop_front();
         }
         let workers = u32::try_from(WORKERS).expect("two");
+        let (now, forecast) = (Instant::from_ms(now_ms), Forecast::default());
         let pace =
-            plan.parameters(&self.seen[0], Instant::from_ms(now_ms), market.tick_ms, workers);
+            plan.parameters(&self.seen[0], &forecast, now, market.tick_ms, workers, &mut self.memo);
         self.paces = [pace; WORKERS];
     }
 }
 
-fn run(strategy: Strategy, limit: i64, daily: bool, market: Market) -> Outcome {
-    let flight =
-        Window { start: Instant::from_ms(START_MS), end: Instant::from_ms(START_MS + DAY_MS) };
-    let plan = Plan::new(7, strategy, flight, daily, Zone::utc(), None).expect("a valid plan");
-    let day_limit = daily.then_some(Amount::new(limit));
+fn run(kind: &Kind, limit: i64, daily: bool, market: Market) -> Outcome {
+    let flight = flight(1);
+    let spec = PlanSpec::new(7, kind.strategy, flight, Zone::utc());
+    let plan =
+        Plan::new(PlanSpec { daily, shape: kind.shape.clone(), ..spec }).expect("a valid plan");
+    let day_cap = daily.then_some(Amount::new(limit));
     let limit_life = if daily { limit * 30 } else { limit };
     let counters = Counters {
         limit: Amount::new(limit_life),
         life: Spend::default(),
         day: day_at(flight.start, &Zone::utc()),
-        day_limit,
+        day_cap,
         demand: Demand::default(),
         ..Counters::default()
     };
@@ -163,11 +215,13 @@ fn run(strategy: Strategy, limit: i64, daily: bool, market: Market) -> Outcome {
         seen: std::collections::VecDeque::new(),
         random: Random(1),
         requests: 0,
+        memo: Memo::default(),
+        bids: kind.bids,
     };
     let (mut off_ppm, mut above_ppm) = (0, 0);
     let mut now_ms = START_MS;
     while now_ms < START_MS + DAY_MS {
-        node.close(&market, now_ms);
+        node.close(now_ms);
         node.tick(&plan, &market, now_ms);
         node.serve(&market, now_ms);
         let progress = plan.progress(&node.counters, Instant::from_ms(now_ms));
@@ -178,74 +232,78 @@ fn run(strategy: Strategy, limit: i64, daily: bool, market: Market) -> Outcome {
         above_ppm = above_ppm.max(ahead);
         now_ms += market.tick_ms;
     }
-    node.close(&market, u64::MAX);
+    node.close(u64::MAX);
     Outcome { spent: node.counters.life.settled.get(), off_ppm, above_ppm }
 }
 
 /// The market's 3.5 M requests cost 1,120 million micros if all take part: 320 micros each.
 const LIMIT: i64 = 200_000_000;
 
+/// Runs a day and checks that nearly all is spent, and never far from the plan.
 #[allow(clippy::print_stdout, reason = "the figures of the documentation come from here")]
-fn check(name: &str, outcome: &Outcome, limit: i64, off_ppm_max: i64) {
-    println!(
-        "{name}: spent {} ppm, off {} ppm, above {} ppm",
-        outcome.spent * 1_000 / (limit / 1_000),
-        outcome.off_ppm,
-        outcome.above_ppm
-    );
-    assert!(outcome.spent <= limit, "{name}: {outcome:?}");
-    assert!(outcome.spent >= limit / 1_000 * 990, "{name}: less than 99 % spent: {outcome:?}");
-    assert!(outcome.off_ppm <= off_ppm_max, "{name}: far from its plan: {outcome:?}");
+fn check(about: &str, kind: &Kind, limit: i64, market: Market, off_ppm_max: i64) -> Outcome {
+    let outcome = run(kind, limit, false, market);
+    let daily = run(kind, limit, true, market);
+    for (about, outcome) in [(about.to_owned(), &outcome), (format!("{about}, by the day"), &daily)]
+    {
+        let name = format!("{}{about}", kind.name);
+        let Outcome { spent, off_ppm, above_ppm } = outcome;
+        let spent_ppm = spent * 1_000 / (limit / 1_000);
+        println!("{name}: spent {spent_ppm} ppm, off {off_ppm} ppm, above {above_ppm} ppm");
+        assert!(*spent <= limit, "{name}: {outcome:?}");
+        assert!(*spent >= limit / 1_000 * 990, "{name}: less than 99 % spent: {outcome:?}");
+        assert!(*off_ppm <= off_ppm_max, "{name}: far from its plan: {outcome:?}");
+    }
+    outcome
 }
 
 #[test]
 fn asap_spends_all_of_it_early() {
-    let outcome = run(Strategy::Asap, LIMIT, false, MARKET);
-    check("asap", &outcome, LIMIT, 1_000_000);
+    check("", &kind("asap", Strategy::Asap), LIMIT, MARKET, 1_000_000);
 }
 
 #[test]
-fn even_follows_a_straight_line() {
-    check("even", &run(Strategy::Even, LIMIT, false, MARKET), LIMIT, 1_000);
-    check("even, a day's limit", &run(Strategy::Even, LIMIT, true, MARKET), LIMIT, 1_000);
+fn a_schedule_follows_a_line() {
+    check("", &even(), LIMIT, MARKET, 1_000);
     let quick = Market { tick_ms: 100, ..MARKET };
-    check("even, 10 ticks a second", &run(Strategy::Even, LIMIT, false, quick), LIMIT, 1_000);
+    check(", 10 ticks a second", &even(), LIMIT, quick, 1_000);
 }
 
 #[test]
-fn traffic_follows_its_curve() {
-    check("traffic", &run(Strategy::Traffic, LIMIT, false, MARKET), LIMIT, 1_000);
+fn a_schedule_follows_the_traffic() {
+    check("", &traffic(), LIMIT, MARKET, 1_000);
     // 60 % of all there is to buy: a straight line could not be followed at night.
-    let tight = 650_000_000;
-    check("traffic, tight", &run(Strategy::Traffic, tight, true, MARKET), tight, 30_000);
+    check(", tight", &traffic(), 650_000_000, MARKET, 30_000);
 }
 
 #[test]
-fn throttle_stays_near_its_line() {
-    check("throttle", &run(Strategy::Throttle, LIMIT, false, MARKET), LIMIT, 10_000);
-    check("throttle, a day's limit", &run(Strategy::Throttle, LIMIT, true, MARKET), LIMIT, 10_000);
+fn a_coin_stays_near_its_line() {
+    check("", &coin(), LIMIT, MARKET, 20_000);
+}
+
+/// Bids that are multiplied: the price of the market is anything up to the value, so that spend grows with
+/// the square of the multiplier. All there is to buy costs 700 million.
+#[test]
+fn a_curve_stays_near_its_line() {
+    check("", &curve(), LIMIT, MARKET, 25_000);
+    check(", a hundredth of it", &curve(), LIMIT / 100, MARKET, 60_000);
+    check(", by a coin", &Kind { bids: false, ..curve() }, LIMIT, MARKET, 25_000);
 }
 
 /// Budgets of some hundred asks: a tick's share is much less than one of them.
 #[test]
 fn small_budgets_are_spent_too() {
     let small = Market { win: 1, cost: 100, ..MARKET };
-    for strategy in [Strategy::Even, Strategy::Traffic, Strategy::Throttle] {
-        check(
-            &format!("{strategy}, small"),
-            &run(strategy, 2_000_000, false, small),
-            2_000_000,
-            40_000,
-        );
+    for kind in [even(), traffic(), coin()] {
+        check(", small", &kind, 2_000_000, small, 60_000);
     }
 }
 
-/// A straight line that cannot be followed at night: it is caught up with in the day, without a burst beyond it.
+/// A straight line that cannot be followed at night: it is caught up with in the day, without a burst beyond
+/// it.
 #[test]
 fn a_line_above_demand_is_caught_up_with() {
-    let tight = 450_000_000;
-    let outcome = run(Strategy::Even, tight, false, MARKET);
-    check("even, tight", &outcome, tight, 150_000);
+    let outcome = check(", tight", &even(), 450_000_000, MARKET, 150_000);
     assert!(outcome.above_ppm < 1_000, "{outcome:?}");
 }
 
@@ -253,9 +311,8 @@ fn a_line_above_demand_is_caught_up_with() {
 #[test]
 fn fixed_prices_do_not_run_ahead() {
     let fixed = Market { win: 1, cost: 100, rate: 4, ..MARKET };
-    for strategy in [Strategy::Even, Strategy::Traffic, Strategy::Throttle] {
-        let outcome = run(strategy, LIMIT, false, fixed);
-        check(&format!("{strategy}, fixed price"), &outcome, LIMIT, 10_000);
+    for kind in [even(), traffic(), coin()] {
+        check(", fixed price", &kind, LIMIT, fixed, 20_000);
     }
 }
 
@@ -263,17 +320,58 @@ fn fixed_prices_do_not_run_ahead() {
 #[test]
 fn late_counters_bend_but_do_not_break() {
     let late = Market { late_ticks: 2, ..MARKET };
-    check("even, late", &run(Strategy::Even, LIMIT, false, late), LIMIT, 3_000);
-    check("throttle, late", &run(Strategy::Throttle, LIMIT, false, late), LIMIT, 10_000);
+    check(", late", &even(), LIMIT, late, 3_000);
+    check(", late", &coin(), LIMIT, late, 20_000);
+    check(", late", &curve(), LIMIT, late, 25_000);
 }
 
 /// Half an hour without traffic: spend falls behind, catches up, and does not shoot beyond the plan.
 #[test]
 fn an_outage_is_made_up_for() {
     let outage = Market { outage: (12 * 3_600_000, 12 * 3_600_000 + 1_800_000), ..MARKET };
-    for strategy in [Strategy::Even, Strategy::Traffic, Strategy::Throttle] {
-        let outcome = run(strategy, LIMIT, false, outage);
-        check(&format!("{strategy}, outage"), &outcome, LIMIT, 50_000);
-        assert!(outcome.above_ppm < 10_000, "{strategy}: {outcome:?}");
+    for kind in [even(), traffic(), coin(), curve()] {
+        let outcome = check(", outage", &kind, LIMIT, outage, 50_000);
+        assert!(outcome.above_ppm < 25_000, "{}: {outcome:?}", kind.name);
+    }
+}
+
+/// The same requests on one worker or on four: as long as no worker's allowance is used up, the same answers.
+#[test]
+fn workers_do_not_change_answers() {
+    let flight = flight(1);
+    for strategy in Strategy::ALL {
+        let spec = PlanSpec::new(7, strategy, flight, Zone::utc());
+        let plan = Plan::new(spec).expect("a valid plan");
+        let pace = |counters: &Counters, now_ms: u64, workers: u32| {
+            let now = Instant::from_ms(now_ms);
+            plan.parameters(
+                counters,
+                &Forecast::default(),
+                now,
+                1_000,
+                workers,
+                &mut Memo::default(),
+            )
+        };
+        let (limit, ask_max) = (Amount::new(LIMIT), Amount::new(10_000));
+        let mut counters = Counters { limit, ask_max, ..Counters::default() };
+        let mut random = Random(3);
+        for second in 0..86_400_u64 {
+            let now_ms = START_MS + second * 1_000;
+            let (mut one, mut four) = (pace(&counters, now_ms, 1), [pace(&counters, now_ms, 4); 4]);
+            let on = one.allowance() > Amount::ZERO;
+            for request in second * 4..second * 4 + 4 {
+                let value = 1 + i64::try_from(random.next(10_000)).expect("small");
+                let worker = usize::try_from(request % 4).expect("small");
+                let (bid, other) = (one.bid(request, value), four[worker].bid(request, value));
+                let room = |pace: &Pace| pace.allows(Amount::new(value));
+                let used_up = on && !(room(&one) && room(&four[worker]));
+                assert!(bid == other || used_up, "{strategy}, second {second}: {bid:?}, {other:?}");
+                let Some(bid) = bid.map(Amount::new).filter(|_| bid == other) else { continue };
+                one.take(bid);
+                four[worker].take(bid);
+                add(&mut counters.life.settled, bid.get());
+            }
+        }
     }
 }

@@ -30,13 +30,18 @@ impl Reference {
             Window::Day => local / day,
             Window::Week => (local + 3 * day) / (7 * day),
             Window::Lifetime => 0,
+            // Steps of a seventh, rounded up.
+            Window::RollingHour => at_ms as i64 / 514_286,
+            Window::RollingDay => at_ms as i64 / 12_342_858,
+            Window::RollingWeek => at_ms as i64 / day,
         }
     }
 
     fn used(&self, user: u64, cap: &Cap, now_ms: u64) -> usize {
-        let now = Self::number(cap, now_ms);
+        let steps = if cap.window.is_rolling() { 7 } else { 0 };
+        let oldest = Self::number(cap, now_ms) - steps;
         let billed = self.billed.get(&(user, cap.item, cap.window)).map_or(0, |times| {
-            times.iter().filter(|&&at_ms| Self::number(cap, at_ms) == now).count()
+            times.iter().filter(|&&at_ms| Self::number(cap, at_ms) >= oldest).count()
         });
         let on = |caps: &[Cap]| caps.iter().any(|c| (c.item, c.window) == (cap.item, cap.window));
         let live = self
@@ -96,7 +101,7 @@ enum Step {
 
 fn caps() -> impl Strategy<Value = Vec<Cap>> {
     // The offset belongs to the item, as a campaign's time zone does.
-    let cap = (0..4u64, 0..5usize, 0..4u16).prop_map(|(item, window, limit)| Cap {
+    let cap = (0..4u64, 0..Window::ALL.len(), 0..4u16).prop_map(|(item, window, limit)| Cap {
         item,
         window: Window::ALL[window],
         limit,

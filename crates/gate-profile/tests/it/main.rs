@@ -9,6 +9,8 @@
 mod caps;
 mod cold;
 mod loading;
+mod never_above;
 mod restart;
+mod rolling;
 mod support;
 mod threads;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gate_profile::{Cap, Options, Presence, Profile, Profiles, Window};
+use gate_profile::{Cap, Options, Presence, Profile, Profiles, Refused, Window};
 
 pub(crate) fn open(folder: &Path) -> Profiles {
     open_with(folder, &options())
@@ -53,4 +53,21 @@ pub(crate) fn warm(profiles: &Profiles) {
 
 pub(crate) fn written(profiles: &Profiles, seq: u64) {
     wait_for("writing", || profiles.written() >= seq);
+}
+
+/// Reserves and counts, one after the other, until there is no place.
+pub(crate) fn shown_at(profiles: &Profiles, user: u64, cap: Cap, holds: &mut u64, now: u64) -> u16 {
+    let mut shown = 0;
+    loop {
+        *holds += 1;
+        match profiles.reserve(user, *holds, &[cap], now + 60_000, now) {
+            Err(refused) => {
+                assert_eq!(refused, Refused::Capped(0));
+                return shown;
+            }
+            Ok(()) => profiles.count(user, *holds, &[cap], now).unwrap(),
+        };
+        shown += 1;
+        assert!(shown <= 10 * cap.limit, "nothing that is counted is forgotten");
+    }
 }

@@ -1,8 +1,8 @@
 //! Records as a real bank makes them, and journals of them.
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Out, PurseOptions, Purses,
-    Record, Status, ToBank, ToWorker,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Out, PurseOptions,
+    Purses, Record, Status, ToBank, ToWorker,
 };
 use money::{Instant, Unit, Zone};
 
@@ -38,6 +38,9 @@ fn spec(id: u64, parent: Option<u64>) -> BudgetSpec {
         status: Status::Active,
         parent,
         late_reserve_bp: 50,
+        period: None,
+        on_expiry: OnExpiry::Hold,
+        tolerance_ppm: 0,
     }
 }
 

@@ -3,12 +3,15 @@
 use wire::Verdict;
 
 use super::{Bank, Budget, Desk, Run, Search, Timeline};
-use crate::books::{minus, plus};
-use crate::grant::{Grant, Mark};
-use crate::part::Stage;
+use crate::books::{LINES, minus, plus};
+use crate::grant::{Expired, Grant, Mark, Sums};
+use crate::part::{Keeps, Stage};
 use crate::spec::{BUDGETS_MAX, LEVELS_MAX, SpecError, check_alone};
 use crate::token::SEQ_MAX;
-use crate::{Amount, Books, BudgetSpec, Hold, KeyError, Line, Record, Status, TokenKey};
+use crate::{
+    Amount, Books, BudgetSpec, Clock, Hold, KeyError, LedgerEvidence, Line, OnExpiry, Record,
+    Status, TokenKey,
+};
 
 /// A record that cannot follow the ones before it: records are missing, changed or out of order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,10 +122,17 @@ impl Bank {
 
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), ReplayError> {
         match record {
-            Record::RunStarted { run, at_ms, suspended_until_ms, hold_ms_max, billing_ms } => {
+            Record::RunStarted {
+                run,
+                at_ms,
+                suspended_until_ms,
+                hold_ms_max,
+                billing_ms,
+                win_notices,
+            } => {
                 let (hold_ms_max, billing_ms) = (*hold_ms_max, *billing_ms);
                 check_ms([*at_ms, *suspended_until_ms, hold_ms_max, billing_ms])?;
-                let run = Run { number: *run, hold_ms_max, billing_ms };
+                let run = Run { number: *run, hold_ms_max, billing_ms, win_notices: *win_notices };
                 self.apply_run(run, *at_ms, *suspended_until_ms)
             }
             Record::Budget { spec } => self.apply_budget(spec),
@@ -138,10 +148,18 @@ impl Bank {
                 // A changed time zone can make the new day overlap the old one: then what was used carries over,
                 // or the same instants would have two daily limits.
                 if *start_ms >= budget.day.end.ms() {
-                    budget.day_lines = [Amount::ZERO; 7];
+                    budget.day_lines = [Amount::ZERO; LINES];
                 }
                 budget.day = Bank::window(*start_ms, *end_ms);
                 self.timeline.day(slot, *end_ms);
+                Ok(())
+            }
+            Record::PeriodRolled { id, start_ms, end_ms } => {
+                check_ms([*start_ms, *end_ms])?;
+                let slot = self.known(*id)?;
+                let budget = &mut self.budgets[slot as usize];
+                budget.period = Bank::window(*start_ms, *end_ms);
+                budget.period_used = budget.day_used();
                 Ok(())
             }
             Record::Granted { grant, budget, worker, amount, at_ms } => {
@@ -157,6 +175,15 @@ impl Bank {
             }
             Record::BillingLapsed { grant, deadline_ms, amount } => {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
+            }
+            Record::Expired { grant, clock, deadline_ms, amount } => match clock {
+                Clock::Hold => self.apply_expired(*grant, *deadline_ms, *amount),
+                Clock::Billing => self.apply_unbilled(*grant, *deadline_ms, *amount),
+                Clock::Suspension => self.apply_suspension_over(*grant, *deadline_ms, *amount),
+            },
+            Record::Reconciled { grant, until_ms, amount } => {
+                check_ms([*until_ms])?;
+                self.apply_reconciled(*grant, *until_ms, *amount)
             }
             Record::Retired { grant, deadline_ms } => {
                 check_ms([*deadline_ms])?;
@@ -207,7 +234,7 @@ impl Bank {
         let suspends = |grant: &Grant| match grant.stage {
             Stage::Open => true,
             Stage::Retired { .. } => grant.out > Amount::ZERO,
-            Stage::Suspended { .. } => false,
+            Stage::Suspended { .. } | Stage::Expired { .. } => false,
         };
         self.grants.numbers().filter(move |(_, grant)| suspends(grant)).map(|(number, _)| number)
     }
@@ -215,7 +242,7 @@ impl Bank {
     fn suspend(&mut self, number: u64, until_ms: u64) {
         let grant = self.grants.get_mut(number).expect("an open grant");
         let retired = matches!(grant.stage, Stage::Retired { .. });
-        grant.stage = Stage::Suspended { until_ms };
+        grant.leave_worker(&mut self.budgets, Stage::Suspended { until_ms });
         grant.resolved.clear();
         if retired {
             let budget = &mut self.budgets[grant.slot as usize];
@@ -245,6 +272,10 @@ impl Bank {
         self.check_spec(spec)?;
         let slot = self.slot(spec.id).unwrap_or_else(|| self.add_slot(spec));
         let budget = &mut self.budgets[slot as usize];
+        let length = |spec: &BudgetSpec| spec.period.map(|period| period.period);
+        if length(&budget.spec) != length(spec) {
+            (budget.period, budget.period_used) = (Bank::window(0, 0), Amount::ZERO);
+        }
         budget.spec = spec.clone();
         budget.books.set_limit(spec.limit);
         self.timeline.flight(slot, spec);
@@ -299,8 +330,12 @@ impl Bank {
             children: Vec::new(),
             books: Books::default(),
             day: Bank::window(0, 0),
-            day_lines: [Amount::ZERO; 7],
+            day_lines: [Amount::ZERO; LINES],
+            period: Bank::window(0, 0),
+            period_used: Amount::ZERO,
+            evidence: LedgerEvidence::default(),
             retired_out: Amount::ZERO,
+            resolved_early: 0,
             search: Search::default(),
         });
         self.desks.resize(self.budgets.len() * usize::from(self.options.workers), Desk::default());
@@ -331,7 +366,7 @@ impl Bank {
             if number != expected {
                 return Err(ReplayError::GrantNumber { found: number, expected });
             }
-            let mut grant = Grant::new(slot, worker, self.run.billing_ms);
+            let mut grant = Grant::new(slot, worker, self.run.billing_ms, self.keeps(slot));
             for (day, level) in grant.days.iter_mut().zip(self.chain(slot)) {
                 *day = self.budget(level).day.start.ms();
             }
@@ -342,6 +377,12 @@ impl Bank {
         grant.out = plus(grant.out, amount);
         grant.shift(&mut self.budgets, Line::Free, Line::Purses, amount);
         Ok(())
+    }
+
+    /// What a grant that is made now keeps when time is over.
+    fn keeps(&self, slot: u32) -> Keeps {
+        let confirmed = self.budget(slot).spec.on_expiry == OnExpiry::Hold;
+        Keeps { unconfirmed: confirmed && !self.run.win_notices, confirmed }
     }
 
     fn apply_returned(&mut self, number: u64, amount: Amount) -> Result<(), ReplayError> {
@@ -376,27 +417,36 @@ impl Bank {
         }
         let from = match (before, mark) {
             (Mark::Open | Mark::Confirmed | Mark::Released, Mark::SettledLate) => Line::Free,
-            (Mark::Open, _) => grant.take_out(budgets, number, hold.amount)?,
+            (Mark::Open, _) => grant.take_unconfirmed(budgets, hold)?,
             (Mark::Confirmed, Mark::Confirmed) => return Err(not_possible),
-            (Mark::Confirmed, _) => grant.take_held(hold)?,
+            (Mark::Confirmed, _) => grant.take_confirmed(hold)?,
             _ => return Err(not_possible),
         };
         *pages += grant.set_mark(seq, mark);
         if before == Mark::Open && from == Line::Purses && timeline.is_live() {
-            grant.resolved.add(hold.deadline_ms, hold.amount);
+            grant.add_resolved(budgets, hold);
         }
         match mark {
             Mark::Confirmed => {
                 grant.hold_for_billing(hold, timeline);
                 grant.shift(budgets, from, Line::Held, hold.amount);
             }
-            Mark::Released => grant.shift(budgets, from, Line::Free, hold.amount),
+            Mark::Released => {
+                grant.shift(budgets, from, Line::Free, hold.amount);
+                let lost = LedgerEvidence::lost(hold.amount, from == Line::Expired);
+                grant.learn(budgets, &lost);
+            }
             Mark::SettledLate => grant.shift(budgets, Line::Free, Line::Late, amount),
             _ => {
                 grant.shift(budgets, from, Line::Settled, within);
                 grant.shift(budgets, from, Line::Free, minus(hold.amount, within));
                 grant.shift(budgets, Line::Free, Line::OverSettled, debt);
+                let settled = LedgerEvidence::settled(hold.amount, within, from == Line::Expired);
+                grant.learn(budgets, &settled);
             }
+        }
+        if from == Line::Expired {
+            self.look_again(number);
         }
         Ok(())
     }
@@ -408,20 +458,94 @@ impl Bank {
         amount: Amount,
     ) -> Result<(), ReplayError> {
         let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
-        let there = grant.billing.get(deadline_ms);
+        grant.take_billing(number, deadline_ms, amount)?;
+        grant.shift(&mut self.budgets, Line::Held, Line::Free, amount);
+        grant.learn(&mut self.budgets, &LedgerEvidence::lost(amount, false));
+        Ok(())
+    }
+
+    /// Confirmed holds were not billed in time, and are kept.
+    fn apply_unbilled(
+        &mut self,
+        number: u64,
+        deadline_ms: u64,
+        amount: Amount,
+    ) -> Result<(), ReplayError> {
+        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        grant.take_billing(number, deadline_ms, amount)?;
+        grant.expired.unbilled.add(Expired::deadline_ms(deadline_ms), amount);
+        grant.shift(&mut self.budgets, Line::Held, Line::Expired, amount);
+        Ok(())
+    }
+
+    /// Holds that nobody spoke of are over, and are kept.
+    fn apply_expired(
+        &mut self,
+        number: u64,
+        deadline_ms: u64,
+        amount: Amount,
+    ) -> Result<(), ReplayError> {
+        check_ms([deadline_ms])?;
+        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        if grant.line_out() != Line::Purses {
+            return Err(ReplayError::NotOpen(number));
+        }
+        grant.take_out(&mut self.budgets, number, amount)?;
+        grant.expired.until_ms = grant.expired.until_ms.max(deadline_ms);
+        grant.expired.unconfirmed.add(Expired::deadline_ms(deadline_ms), amount);
+        grant.shift(&mut self.budgets, Line::Purses, Line::Expired, amount);
+        Ok(())
+    }
+
+    /// What an earlier run had is over, and is kept: nobody knows which of it was reserved.
+    fn apply_suspension_over(
+        &mut self,
+        number: u64,
+        until_ms: u64,
+        amount: Amount,
+    ) -> Result<(), ReplayError> {
+        self.check_suspended(number, until_ms, amount)?;
+        let grant = self.grants.get_mut(number).expect("found above");
+        grant.stage = Stage::Expired { until_ms };
+        grant.shift(&mut self.budgets, Line::Suspended, Line::Expired, amount);
+        let close_ms = self.close_ms(self.grants.get(number).expect("found above"), until_ms);
+        self.timeline.grant(number, close_ms);
+        Ok(())
+    }
+
+    fn apply_reconciled(
+        &mut self,
+        number: u64,
+        until_ms: u64,
+        amount: Amount,
+    ) -> Result<(), ReplayError> {
+        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        let there = grant.expired_until(until_ms);
         if there != amount {
             return Err(ReplayError::NotThere { grant: number, amount, there });
         }
-        grant.billing.take(deadline_ms);
-        grant.held = minus(grant.held, amount);
-        grant.shift(&mut self.budgets, Line::Held, Line::Free, amount);
+        grant.forget_expired(until_ms);
+        grant.shift(&mut self.budgets, Line::Expired, Line::Free, amount);
+        grant.learn(&mut self.budgets, &LedgerEvidence::lost(amount, true));
+        self.look_again(number);
         Ok(())
+    }
+
+    /// A grant that had expired money may have none any more: then it can be closed.
+    fn look_again(&mut self, number: u64) {
+        let Some(grant) = self.grants.get(number).filter(|grant| grant.is_empty()) else { return };
+        if let Stage::Retired { deadline_ms: last_ms } | Stage::Expired { until_ms: last_ms } =
+            grant.stage
+        {
+            let close_ms = self.close_ms(grant, last_ms);
+            self.timeline.grant(number, close_ms);
+        }
     }
 
     fn apply_retired(&mut self, number: u64, deadline_ms: u64) -> Result<(), ReplayError> {
         let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let again = matches!(grant.stage, Stage::Retired { .. });
-        grant.stage = Stage::Retired { deadline_ms };
+        grant.leave_worker(&mut self.budgets, Stage::Retired { deadline_ms });
         let (slot, worker, out) = (grant.slot, grant.worker, grant.out);
         if !again {
             let budget = &mut self.budgets[slot as usize];
@@ -455,7 +579,7 @@ impl Bank {
 
     fn apply_closed(&mut self, number: u64) -> Result<(), ReplayError> {
         let grant = self.grants.get(number).ok_or(ReplayError::NoGrant(number))?;
-        let there = plus(grant.out, grant.held);
+        let there = plus(plus(grant.out, grant.held), grant.expired.total());
         if there != Amount::ZERO {
             return Err(ReplayError::NotThere { grant: number, amount: Amount::ZERO, there });
         }
@@ -488,11 +612,26 @@ impl Bank {
 const AHEAD: usize = 8;
 
 impl Budget {
+    /// Money of a day moved: does the present week or month count it?
+    fn use_period(&mut self, day_ms: u64, from: Line, to: Line, amount: Amount) {
+        if !self.period.contains(money::Instant::from_ms(day_ms)) {
+            return;
+        }
+        if from == Line::Free {
+            self.period_used = plus(self.period_used, amount);
+        }
+        if to == Line::Free {
+            self.period_used = minus(self.period_used, amount);
+        }
+    }
+
     fn prefetch(&self) {
         table::prefetch(&self.chain);
         table::prefetch(&self.books);
         table::prefetch(&self.day);
         table::prefetch(&self.day_lines);
+        table::prefetch(&self.evidence);
+        table::prefetch(&self.period);
     }
 }
 
@@ -501,8 +640,41 @@ impl Grant {
     pub(super) fn line_out(&self) -> Line {
         match self.stage {
             Stage::Suspended { .. } => Line::Suspended,
+            Stage::Expired { .. } => Line::Expired,
             Stage::Open | Stage::Retired { .. } => Line::Purses,
         }
+    }
+
+    /// Notes a hold that was resolved before its lapse is accounted.
+    fn add_resolved(&mut self, budgets: &mut [Budget], hold: &Hold) {
+        self.resolved.add(hold.deadline_ms, hold.amount);
+        if self.stage == Stage::Open {
+            budgets[self.slot as usize].resolved_early += i128::from(hold.amount.get());
+        }
+    }
+
+    /// Takes what was resolved of the holds with this deadline, whose lapse is accounted now.
+    pub(super) fn take_resolved(&mut self, budgets: &mut [Budget], deadline_ms: u64) -> Amount {
+        let resolved = self.resolved.take(deadline_ms);
+        if self.stage == Stage::Open {
+            budgets[self.slot as usize].resolved_early -= i128::from(resolved.get());
+        }
+        resolved
+    }
+
+    /// What was resolved of holds that a worker still counts as held.
+    pub(super) fn resolved_early(&self) -> i128 {
+        if self.stage != Stage::Open {
+            // Its holds were reported when it was retired; suspended ones are nobody's.
+            return 0;
+        }
+        self.resolved.all().iter().map(|(_, amount)| i128::from(amount.get())).sum()
+    }
+
+    /// Begins a stage in which no worker has the grant, nor counts its holds.
+    fn leave_worker(&mut self, budgets: &mut [Budget], stage: Stage) {
+        budgets[self.slot as usize].resolved_early -= self.resolved_early();
+        self.stage = stage;
     }
 
     /// Takes money from what is out. Returns the line it leaves.
@@ -523,16 +695,75 @@ impl Grant {
         Ok(self.line_out())
     }
 
-    /// Takes a confirmed hold's money from what is held. Returns the line it leaves.
-    fn take_held(&mut self, hold: &Hold) -> Result<Line, ReplayError> {
+    /// Takes the money of a hold that nobody spoke of. Returns the line it leaves.
+    fn take_unconfirmed(
+        &mut self,
+        budgets: &mut [Budget],
+        hold: &Hold,
+    ) -> Result<Line, ReplayError> {
+        if !self.has_expired(hold) {
+            return self.take_out(budgets, hold.grant, hold.amount);
+        }
+        self.expired.unconfirmed.take_part(hold, Expired::deadline_ms(hold.deadline_ms))?;
+        Ok(Line::Expired)
+    }
+
+    /// Takes a confirmed hold's money from what is held, or expired. Returns the line it leaves.
+    fn take_confirmed(&mut self, hold: &Hold) -> Result<Line, ReplayError> {
         let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
-        let there = self.billing.get(deadline_ms);
-        if there < hold.amount {
-            return Err(ReplayError::NotThere { grant: hold.grant, amount: hold.amount, there });
+        if self.billing.get(deadline_ms) < hold.amount {
+            self.expired.unbilled.take_part(hold, Expired::deadline_ms(deadline_ms))?;
+            return Ok(Line::Expired);
         }
         self.billing.subtract(deadline_ms, hold.amount);
         self.held = minus(self.held, hold.amount);
         Ok(Line::Held)
+    }
+
+    /// Takes everything that waits for this billing deadline.
+    fn take_billing(
+        &mut self,
+        number: u64,
+        deadline_ms: u64,
+        amount: Amount,
+    ) -> Result<(), ReplayError> {
+        let there = self.billing.get(deadline_ms);
+        if there != amount {
+            return Err(ReplayError::NotThere { grant: number, amount, there });
+        }
+        self.billing.take(deadline_ms);
+        self.held = minus(self.held, amount);
+        Ok(())
+    }
+
+    /// What is expired of holds with first deadlines up to this instant.
+    pub(super) fn expired_until(&self, until_ms: u64) -> Amount {
+        let unconfirmed = self.expired.unconfirmed.until(until_ms);
+        let unbilled = self.expired.unbilled.until(until_ms + self.billing_ms);
+        plus(plus(unconfirmed, unbilled), self.expired_out(until_ms))
+    }
+
+    /// What of it was suspended before.
+    fn expired_out(&self, until_ms: u64) -> Amount {
+        match self.stage {
+            Stage::Expired { until_ms: last_ms } if last_ms <= until_ms => self.out,
+            _ => Amount::ZERO,
+        }
+    }
+
+    fn forget_expired(&mut self, until_ms: u64) {
+        self.out = minus(self.out, self.expired_out(until_ms));
+        self.expired.unconfirmed.take_until(until_ms);
+        self.expired.unbilled.take_until(until_ms + self.billing_ms);
+    }
+
+    /// Adds to what is known, on every level.
+    fn learn(&self, budgets: &mut [Budget], more: &LedgerEvidence) {
+        let budget = &budgets[self.slot as usize];
+        let (chain, levels) = (budget.chain, budget.levels);
+        for level in chain.into_iter().take(levels) {
+            budgets[level as usize].evidence.add(more);
+        }
     }
 
     fn hold_for_billing(&mut self, hold: &Hold, timeline: &mut Timeline) {
@@ -559,6 +790,7 @@ impl Grant {
         for (level, day_ms) in chain.into_iter().zip(self.days).take(levels) {
             let budget = &mut budgets[level as usize];
             budget.books.shift(from, to, amount);
+            budget.use_period(day_ms, from, to, amount);
             if day_ms != budget.day.start.ms() {
                 continue;
             }
@@ -571,6 +803,18 @@ impl Grant {
                 *line = plus(*line, amount);
             }
         }
+    }
+}
+
+impl Sums {
+    /// Takes a hold's money from the sum of a deadline, where it no longer is if the sum was reconciled.
+    fn take_part(&mut self, hold: &Hold, deadline_ms: u64) -> Result<(), ReplayError> {
+        let there = self.get(deadline_ms);
+        if there < hold.amount {
+            return Err(ReplayError::NotThere { grant: hold.grant, amount: hold.amount, there });
+        }
+        self.subtract(deadline_ms, hold.amount);
+        Ok(())
     }
 }
 

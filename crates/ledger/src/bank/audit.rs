@@ -1,9 +1,9 @@
 //! What must hold between the parts of the bank's state, and a figure to compare states by.
 
 use super::{Bank, Budget};
-use crate::grant::Grant;
+use crate::grant::{Expired, Grant};
 use crate::part::Stage;
-use crate::{Amount, BudgetSpec, Line};
+use crate::{Amount, BudgetSpec, LedgerEvidence, Line, OnExpiry, PeriodCap};
 
 impl Bank {
     /// A figure over everything that records decide: the run, budgets, books, days, grants and the marks of their
@@ -13,6 +13,7 @@ impl Bank {
         let mut digest = Digest(u64::from(self.run.number));
         digest.eat(self.run.hold_ms_max);
         digest.eat(self.run.billing_ms);
+        digest.eat_if(!self.run.win_notices, 1);
         for slot in self.slots.values() {
             let budget = self.budget(*slot);
             digest.eat(u64::from(*slot));
@@ -20,9 +21,14 @@ impl Bank {
             digest.eat(budget.day.start.ms());
             digest.eat(budget.day.end.ms());
             for line in Bank::LINES {
-                digest.amount(budget.books.line(line));
-                digest.amount(budget.day_lines[line as usize]);
+                let (life, day) = (budget.books.line(line), budget.day_lines[line as usize]);
+                if line != Line::Expired || (life, day) != (Amount::ZERO, Amount::ZERO) {
+                    digest.amount(life);
+                    digest.amount(day);
+                }
             }
+            digest.evidence(&budget.evidence);
+            digest.period(budget);
         }
         for (number, grant) in self.grants.numbers() {
             digest.grant(number, grant);
@@ -43,15 +49,35 @@ impl Bank {
     pub fn audit(&self) -> Result<(), String> {
         let mut lives = vec![Sum::default(); self.budgets.len()];
         let mut days = lives.clone();
+        let mut periods = vec![0; self.budgets.len()];
+        let mut resolved = periods.clone();
         for (number, grant) in self.grants.numbers() {
             if grant.held != grant.billing.total() {
                 return Err(format!("grant {number}: held differs from its billing deadlines"));
             }
+            resolved[grant.slot as usize] += grant.resolved_early();
             for (slot, day) in self.chain(grant.slot).zip(grant.days) {
                 lives[slot as usize].add(grant);
-                if self.budget(slot).day.start.ms() == day {
+                let budget = self.budget(slot);
+                if budget.day.start.ms() == day {
                     days[slot as usize].add(grant);
                 }
+                if budget.period.contains(money::Instant::from_ms(day)) {
+                    periods[slot as usize] += Sum::of(grant).total();
+                }
+            }
+        }
+        for (budget, used) in self.budgets.iter().zip(periods) {
+            if i128::from(budget.period_used.get()) < used {
+                return Err(format!("budget {}: its week or month misses money", budget.spec.id));
+            }
+        }
+        for (budget, resolved) in self.budgets.iter().zip(resolved) {
+            if budget.resolved_early != resolved {
+                let (id, kept) = (budget.spec.id, budget.resolved_early);
+                return Err(format!(
+                    "budget {id}: {kept} was resolved early, grants say {resolved}"
+                ));
             }
         }
         let sums = lives.iter().zip(&days);
@@ -65,20 +91,38 @@ struct Sum {
     purses: i128,
     held: i128,
     suspended: i128,
+    expired: i128,
 }
 
 impl Sum {
+    fn of(grant: &Grant) -> Sum {
+        let mut sum = Sum::default();
+        sum.add(grant);
+        sum
+    }
+
+    fn total(&self) -> i128 {
+        self.lines().into_iter().map(|(_, sum)| sum).sum()
+    }
+
     fn add(&mut self, grant: &Grant) {
         let out = match grant.line_out() {
             Line::Suspended => &mut self.suspended,
+            Line::Expired => &mut self.expired,
             _ => &mut self.purses,
         };
         *out += i128::from(grant.out.get());
+        self.expired += i128::from(grant.expired.total().get());
         self.held += i128::from(grant.held.get());
     }
 
-    fn lines(&self) -> [(Line, i128); 3] {
-        [(Line::Purses, self.purses), (Line::Held, self.held), (Line::Suspended, self.suspended)]
+    fn lines(&self) -> [(Line, i128); 4] {
+        [
+            (Line::Purses, self.purses),
+            (Line::Held, self.held),
+            (Line::Suspended, self.suspended),
+            (Line::Expired, self.expired),
+        ]
     }
 }
 
@@ -108,6 +152,13 @@ impl Digest {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
     }
 
+    /// For what came later than the first journals: a state that has none of it keeps its figure. `tag` says what it is.
+    fn eat_if(&mut self, there: bool, tag: u64) {
+        if there {
+            self.eat(tag);
+        }
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.eat(bytes.len() as u64);
         for chunk in bytes.chunks(8) {
@@ -131,6 +182,28 @@ impl Digest {
         self.eat(spec.status as u64);
         self.maybe(spec.parent);
         self.eat(u64::from(spec.late_reserve_bp));
+        self.eat_if(spec.on_expiry == OnExpiry::Hold, 2);
+        if let Some(PeriodCap { period, cap }) = spec.period {
+            self.eat(7 + period as u64);
+            self.amount(cap);
+        }
+        if spec.tolerance_ppm > 0 {
+            self.eat(u64::from(spec.tolerance_ppm));
+        }
+    }
+
+    fn period(&mut self, budget: &Budget) {
+        if !budget.period.is_empty() {
+            self.eat(budget.period.start.ms());
+            self.eat(budget.period.end.ms());
+            self.amount(budget.period_used);
+        }
+    }
+
+    fn evidence(&mut self, evidence: &LedgerEvidence) {
+        if *evidence != LedgerEvidence::default() {
+            evidence.sums().into_iter().for_each(|sum| self.amount(sum));
+        }
     }
 
     fn grant(&mut self, number: u64, grant: &Grant) {
@@ -144,6 +217,7 @@ impl Digest {
             Stage::Open => (0, 0),
             Stage::Retired { deadline_ms } => (1, deadline_ms),
             Stage::Suspended { until_ms } => (2, until_ms),
+            Stage::Expired { until_ms } => (3, until_ms),
         };
         self.eat(stage);
         self.eat(stage_ms);
@@ -152,9 +226,23 @@ impl Digest {
             self.eat(*deadline_ms);
             self.amount(*amount);
         }
+        self.eat_if(grant.keeps.unconfirmed, 3);
+        self.eat_if(grant.keeps.confirmed, 4);
+        self.expired(&grant.expired);
         for (page, marks) in grant.marks() {
             self.eat(u64::from(page));
             self.bytes(marks);
+        }
+    }
+
+    fn expired(&mut self, expired: &Expired) {
+        self.eat_if(expired.until_ms > 0, expired.until_ms);
+        for (tag, sums) in [(5, &expired.unconfirmed), (6, &expired.unbilled)] {
+            for (deadline_ms, amount) in sums.all() {
+                self.eat(tag);
+                self.eat(*deadline_ms);
+                self.amount(*amount);
+            }
         }
     }
 

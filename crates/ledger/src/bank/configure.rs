@@ -43,8 +43,9 @@ impl Bank {
             if known.is_some_and(|(_, known)| known == spec) {
                 continue;
             }
-            let flown = known.filter(|(_, k)| (k.start, k.end) != (spec.start, spec.end));
-            if let Some((slot, _)) = flown {
+            // Holds made from now on have another life: the purses' grants end.
+            let life = |spec: &BudgetSpec| (spec.start, spec.end, spec.on_expiry);
+            if let Some((slot, _)) = known.filter(|(_, known)| life(known) != life(spec)) {
                 self.recall_under(slot, out);
             }
             self.book(Record::Budget { spec: Box::new(spec.clone()) }, out);

@@ -280,7 +280,7 @@ impl Bank {
 
     /// Makes a worker retire its grant. From here on the grant is never filled again: a filling that crossed the
     /// retirement on its way would give the same hold numbers twice.
-    fn recall(&mut self, worker: u16, slot: u32, why: Verdict, out: &mut Out) {
+    pub(super) fn recall(&mut self, worker: u16, slot: u32, why: Verdict, out: &mut Out) {
         let now_ms = self.now_ms;
         let desk = self.desk_mut(slot, worker);
         (desk.grant, desk.recalled_ms) = (0, now_ms);
@@ -309,7 +309,7 @@ impl Bank {
     fn why_empty(&self, slot: u32) -> Verdict {
         let mut levels = self.chain(slot).map(|level| self.budget(level));
         let day = levels.any(|b| {
-            b.spec.daily.is_some_and(|daily| daily <= b.day_used())
+            b.available_by_calendar().is_some_and(|left| left <= Amount::ZERO)
                 && b.books.line(crate::Line::Free) > Amount::ZERO
         });
         if day { Verdict::DayExhausted } else { Verdict::Exhausted }

@@ -4,6 +4,7 @@
 //! - `fill`: how much money goes to which purse, and how it comes back.
 //! - `resolve`: confirm, settle, release.
 //! - `timeline`: everything that happens because time passed.
+//! - `reconcile`: what is known in the end of holds that expired.
 //! - `configure`: taking over a set of budgets.
 //! - `restore`: the state as parts, and back.
 //! - `audit`: what must hold between the parts of the state.
@@ -12,6 +13,7 @@ mod apply;
 mod audit;
 mod configure;
 mod fill;
+mod reconcile;
 mod resolve;
 mod restore;
 mod timeline;
@@ -23,13 +25,13 @@ use money::{Instant, Window};
 pub use apply::ReplayError;
 pub use restore::{Restore, RestoreError};
 
-use crate::books::minus;
+use crate::books::{LINES, minus, plus};
 use crate::grant::Grants;
 use crate::keys::TokenKeys;
-use crate::spec::LEVELS_MAX;
+use crate::spec::{LEVELS_MAX, TOLERANCE_PPM_MAX};
 use crate::{
-    Amount, Books, BudgetSpec, KeyBytes, KeyError, Line, OPERATOR_TEXT_MAX, Record, ToBank,
-    ToWorker, TokenKey,
+    Amount, Books, BudgetSpec, KeyBytes, KeyError, LedgerEvidence, Line, OPERATOR_TEXT_MAX, Record,
+    ToBank, ToWorker, TokenKey,
 };
 use timeline::Timeline;
 
@@ -42,6 +44,10 @@ pub struct Options {
     pub hold_ms_max: u64,
     /// How long a confirmed hold waits to be settled.
     pub billing_ms: u64,
+    /// What the end of the first clock means. True: whoever wins is confirmed before it, so that a hold of which nobody
+    /// spoke was lost, and its money is free. False: nobody can tell a loss from silence, so for budgets with
+    /// [`crate::OnExpiry::Hold`] the money stays held until it is reconciled. Recorded with the run.
+    pub win_notices: bool,
     /// How long after its billing deadline a token is still judged. After that nothing is known of it.
     pub late_ms: u64,
     /// A purse should last about this long.
@@ -60,6 +66,7 @@ impl Default for Options {
             workers: 1,
             hold_ms_max: 2_250,
             billing_ms: 3_600_000,
+            win_notices: true,
             late_ms: 3_600_000,
             refresh_ms: 200,
             grant_ms_max: 600_000,
@@ -106,11 +113,19 @@ pub struct Counts {
 }
 
 /// A run of the node, with the options that outlive it in its tokens.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Run {
     number: u32,
     hold_ms_max: u64,
     billing_ms: u64,
+    win_notices: bool,
+}
+
+impl Default for Run {
+    /// Before the first one.
+    fn default() -> Run {
+        Run { number: 0, hold_ms_max: 0, billing_ms: 0, win_notices: true }
+    }
 }
 
 /// One budget and what the bank knows of it.
@@ -125,9 +140,18 @@ struct Budget {
     /// The civil day; zero-length before the first.
     day: Window,
     /// What became of the money that was handed out on that day, by line; `Free` stays zero.
-    day_lines: [Amount; 7],
+    day_lines: [Amount; LINES],
+    /// The days that the present week or month counts; zero-length without a cap, and before the first.
+    period: Window,
+    /// What was handed out on these days and did not come back.
+    period_used: Amount,
+    /// What became of its holds and of those of the budgets under it.
+    evidence: LedgerEvidence,
     /// Out under retired grants: all of it is in holds.
     retired_out: Amount,
+    /// Resolved of the holds of its open grants whose lapse is not yet accounted: workers still count them as held,
+    /// the books do not. Wide, because money that is released can be held again, often, before its first hold lapses.
+    resolved_early: i128,
     /// The last search for money in the purses of the budget and of those under it.
     search: Search,
 }
@@ -203,6 +227,7 @@ impl Bank {
             suspended_until_ms: self.now_ms + self.run.hold_ms_max,
             hold_ms_max: self.options.hold_ms_max,
             billing_ms: self.options.billing_ms,
+            win_notices: self.options.win_notices,
         };
         let suspended: Vec<u64> = self.not_yet_suspended().collect();
         self.book(record, out);
@@ -316,9 +341,33 @@ impl Bank {
         (budget.day, budget.day_used())
     }
 
+    /// The days that the present week or month of the budget counts, and what of its cap is used. `None` without a cap.
+    pub fn period(&self, slot: u32) -> Option<(Window, Amount)> {
+        let budget = self.budget(slot);
+        budget.spec.period.map(|_| (budget.period, budget.period_used))
+    }
+
     /// What of the present day's money stands on a line.
     pub fn day_line(&self, slot: u32, line: Line) -> Amount {
         self.budget(slot).day_lines[line as usize]
+    }
+
+    /// What the records say of holds of the budget, and of those under it, that are over.
+    pub fn evidence(&self, slot: u32) -> LedgerEvidence {
+        self.budget(slot).evidence
+    }
+
+    /// What may still be handed out to workers: the least, over the budget and its parents, of what is free beside the
+    /// reserve for late settles and of what is left of the present day, week and month, with what their owners tolerate
+    /// of expired money. Below zero after debts. Whether the budget is active and in its flight is not asked.
+    pub fn available(&self, slot: u32) -> Amount {
+        let levels = self.chain(slot).map(|level| self.budget(level).available());
+        levels.min().unwrap_or(Amount::ZERO)
+    }
+
+    /// The slot of the budget that a hold was reserved from; `None` where nothing is known of its grant any more.
+    pub fn slot_of(&self, hold: &crate::Hold) -> Option<u32> {
+        self.grants.get(hold.grant).map(|grant| grant.slot)
     }
 
     /// Slots in the order of budget ids, from this id on.
@@ -330,19 +379,11 @@ impl Bank {
     /// unreserved. `reported` says for a slot what the workers' purses hold (see [`crate::Purses::held`]).
     pub fn unconfirmed(&self, slot: u32, reported: &impl Fn(u32) -> Amount) -> Amount {
         let budget = self.budget(slot);
-        let open = minus(reported(slot), self.resolved_before_lapse(slot)).max(Amount::ZERO);
-        let own = crate::books::plus(open, budget.retired_out);
+        let resolved = Amount::new(i64::try_from(budget.resolved_early).unwrap_or(i64::MAX));
+        let open = minus(reported(slot), resolved).max(Amount::ZERO);
+        let own = plus(open, budget.retired_out);
         let below = budget.children.iter().map(|child| self.unconfirmed(*child, reported));
-        below.fold(own, crate::books::plus).min(budget.books.line(Line::Purses))
-    }
-
-    /// What was confirmed, settled or released of holds whose lapse is not yet accounted: a worker still counts
-    /// it as held, the books do not.
-    fn resolved_before_lapse(&self, slot: u32) -> Amount {
-        let desks = self.desks_of(slot);
-        let sums =
-            desks.iter().filter_map(|desk| Some(self.grants.get(desk.grant)?.resolved.total()));
-        sums.fold(Amount::ZERO, crate::books::plus)
+        below.fold(own, plus).min(budget.books.line(Line::Purses))
     }
 
     /// The latest instant that the bank has seen; after a replay, that its records name. A worker's clock must
@@ -375,22 +416,16 @@ impl Bank {
     pub(crate) const MS_MAX: u64 = Instant::MAX.ms();
 
     /// All lines of the books, in the order of a statement.
-    pub const LINES: [Line; 7] = [
+    pub const LINES: [Line; LINES] = [
         Line::Free,
         Line::Purses,
         Line::Held,
         Line::Suspended,
+        Line::Expired,
         Line::Settled,
         Line::OverSettled,
         Line::Late,
     ];
-
-    /// What may still be handed out: the least of what is free in the budget and its parents and of what is
-    /// left of their days.
-    fn available(&self, slot: u32) -> Amount {
-        let levels = self.chain(slot).map(|level| self.budget(level).available());
-        levels.min().unwrap_or(Amount::ZERO)
-    }
 
     fn budget(&self, slot: u32) -> &Budget {
         &self.budgets[slot as usize]
@@ -400,11 +435,6 @@ impl Bank {
     fn chain(&self, slot: u32) -> impl DoubleEndedIterator<Item = u32> + use<> {
         let budget = self.budget(slot);
         budget.chain.into_iter().take(budget.levels)
-    }
-
-    fn desks_of(&self, slot: u32) -> &[Desk] {
-        let workers = usize::from(self.options.workers);
-        &self.desks[slot as usize * workers..][..workers]
     }
 
     fn desk_mut(&mut self, slot: u32, worker: u16) -> &mut Desk {
@@ -434,21 +464,46 @@ impl Bank {
 impl Budget {
     /// What of the day's limit is used: everything handed out on that day that did not come back.
     fn day_used(&self) -> Amount {
-        self.day_lines.iter().fold(Amount::ZERO, |sum, line| crate::books::plus(sum, *line))
+        self.day_lines.iter().fold(Amount::ZERO, |sum, line| plus(sum, *line))
     }
 
     /// What this budget alone could hand out.
     fn available(&self) -> Amount {
         let free = minus(self.books.line(Line::Free), self.late_reserve());
-        let day = self.spec.daily.map_or(free, |daily| minus(daily, self.day_used()));
-        free.min(day)
+        let free = plus(free, self.tolerated(self.books.line(Line::Expired), self.spec.limit));
+        self.available_by_calendar().map_or(free, |left| free.min(left))
+    }
+
+    /// What is left of the present day, week and month, where they have limits. A week or month tolerates nothing: it makes
+    /// up for days that exceed their target.
+    fn available_by_calendar(&self) -> Option<Amount> {
+        let day = self.spec.daily.map(|daily| {
+            let tolerated = self.tolerated(self.day_lines[Line::Expired as usize], daily);
+            plus(minus(daily, self.day_used()), tolerated)
+        });
+        let period = self.spec.period.map(|period| minus(period.cap, self.period_used));
+        day.into_iter().chain(period).min()
+    }
+
+    /// What may be handed out under a limit although so much of it is expired: what experience presumes unspent, as
+    /// far as the owner tolerates it.
+    fn tolerated(&self, expired: Amount, limit: Amount) -> Amount {
+        if self.spec.tolerance_ppm == 0 || expired == Amount::ZERO {
+            return Amount::ZERO;
+        }
+        let most = part_of(limit, self.spec.tolerance_ppm, TOLERANCE_PPM_MAX);
+        self.evidence.presumed_unspent(expired).min(most)
     }
 
     fn late_reserve(&self) -> Amount {
-        let kept =
-            i128::from(self.spec.limit.get()) * i128::from(self.spec.late_reserve_bp) / 10_000;
+        let kept = part_of(self.spec.limit, self.spec.late_reserve_bp.into(), 10_000);
         let spent = minus(self.books.spent(), self.books.line(Line::Settled));
-        let kept = Amount::new(i64::try_from(kept).expect("a part of the limit"));
         minus(kept, spent).max(Amount::ZERO)
     }
+}
+
+/// So many of `all` equal parts of a limit; rounded down.
+fn part_of(limit: Amount, parts: u32, all: u32) -> Amount {
+    let part = i128::from(limit.get()) * i128::from(parts) / i128::from(all);
+    Amount::new(i64::try_from(part).expect("a part of a limit"))
 }

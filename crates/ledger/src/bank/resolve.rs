@@ -26,6 +26,20 @@ enum Judgement {
 }
 
 impl Bank {
+    /// Judges a request that no worker read, as one from the admin door: by the bank's own clock. The answer may be given
+    /// once the records are sealed. True: it is the first answer again, and nothing was booked.
+    pub fn resolve_direct(
+        &mut self,
+        action: Action,
+        hold: Hold,
+        amount: Amount,
+        origin: Origin,
+        out: &mut Out,
+    ) -> (Verdict, bool) {
+        let at_ms = self.now_ms;
+        self.resolve(Request { action, hold, amount, at_ms, origin }, out)
+    }
+
     /// Returns the verdict and whether it is a first answer given again.
     pub(super) fn resolve(&mut self, request: Request, out: &mut Out) -> (Verdict, bool) {
         self.counts.resolves += 1;
@@ -53,7 +67,8 @@ impl Bank {
             }
             Judgement::Book(verdict, amount) => {
                 self.book(Record::Resolved { hold, verdict, amount, at_ms, origin }, out);
-                if matches!(verdict, Verdict::SettledOver | Verdict::SettledLate) {
+                let debt = matches!(verdict, Verdict::SettledOver | Verdict::SettledLate);
+                if debt || self.tolerates(slot) {
                     self.call_in(slot, out);
                 }
                 (verdict, false)
@@ -63,6 +78,11 @@ impl Bank {
 }
 
 impl Bank {
+    /// May expired money of the budget have been handed out again? Then a settle of it can leave less than nothing.
+    fn tolerates(&self, slot: u32) -> bool {
+        self.chain(slot).any(|level| self.budget(level).spec.tolerance_ppm > 0)
+    }
+
     /// Is the amount, on all levels, within what can be booked as spent?
     fn can_book(&self, slot: u32, amount: Amount) -> bool {
         let room = |level| crate::books::minus(Bank::SPENT_MAX, self.books(level).spent());
@@ -70,22 +90,32 @@ impl Bank {
     }
 }
 
+/// Does its time not matter, and is its money still set aside?
+fn is_kept(grant: &Grant, mark: Mark, hold: &Hold) -> bool {
+    match mark {
+        Mark::Open => grant.keeps.unconfirmed && grant.has_unconfirmed(hold),
+        Mark::Confirmed => grant.keeps.confirmed && grant.has_confirmed(hold),
+        _ => false,
+    }
+}
+
 /// The whole table of (what the hold is, what is asked, is it in time).
 fn judge(grant: &Grant, request: &Request) -> Judgement {
     let Request { action, hold, amount, at_ms, .. } = *request;
+    let mark = grant.mark(hold.seq);
     // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
     // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
-    let in_time = at_ms < hold.deadline_ms.min(grant.over_ms());
-    let unconfirmed_alive = in_time && hold.amount <= grant.out;
-    let confirmed_alive = at_ms < grant.billing_deadline_ms(hold.deadline_ms);
-    let mark = grant.mark(hold.seq);
-    let alive = match mark {
-        Mark::Open => unconfirmed_alive,
-        Mark::Confirmed => confirmed_alive,
+    let in_time = match mark {
+        Mark::Open => at_ms < hold.deadline_ms.min(grant.over_ms()) && grant.has_unconfirmed(&hold),
+        Mark::Confirmed => at_ms < grant.billing_deadline_ms(hold.deadline_ms),
         _ => false,
     };
+    // Where expired money is kept, a hold ends by reconciliation only. But only in time it gets a second clock.
+    let alive = in_time || is_kept(grant, mark, &hold);
     match (mark, action) {
-        (Mark::Open, Action::Confirm) if alive => Judgement::Book(Verdict::Confirmed, Amount::ZERO),
+        (Mark::Open, Action::Confirm) if in_time => {
+            Judgement::Book(Verdict::Confirmed, Amount::ZERO)
+        }
         (Mark::Confirmed, Action::Confirm) => Judgement::Repeat(Verdict::Confirmed),
         (Mark::Open | Mark::Confirmed, Action::Release) if alive => {
             Judgement::Book(Verdict::Released, Amount::ZERO)

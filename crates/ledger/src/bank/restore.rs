@@ -5,7 +5,7 @@
 
 use super::{Bank, Options, Run};
 use crate::books::{exposure, plus};
-use crate::grant::Grant;
+use crate::grant::{Expired, Grant, Sums};
 use crate::part::{Part, Stage};
 use crate::spec::SpecError;
 use crate::token::GRANT_MAX;
@@ -24,7 +24,16 @@ impl Bank {
             count(Part::Budget { spec: Box::new(budget.spec.clone()) });
             let [_, day_lines @ ..] = budget.day_lines;
             let (day_start_ms, day_end_ms) = (budget.day.start.ms(), budget.day.end.ms());
-            count(Part::Books { day_start_ms, day_end_ms, lines: budget.books.lines(), day_lines });
+            count(Part::Books {
+                day_start_ms,
+                day_end_ms,
+                lines: budget.books.lines(),
+                day_lines,
+                evidence: budget.evidence,
+                period_start_ms: budget.period.start.ms(),
+                period_end_ms: budget.period.end.ms(),
+                period_used: budget.period_used,
+            });
         }
         for (number, grant) in self.grants.numbers() {
             count(self.grant_part(number, grant));
@@ -35,9 +44,9 @@ impl Bank {
     }
 
     fn head(&self) -> Part {
-        let Run { number, hold_ms_max, billing_ms } = self.run;
-        let next_grant = self.grants.next_number();
-        Part::Head { now_ms: self.now_ms, hold_ms_max, billing_ms, next_grant, run: number }
+        let Run { number: run, hold_ms_max, billing_ms, win_notices } = self.run;
+        let (now_ms, next_grant) = (self.now_ms, self.grants.next_number());
+        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run }
     }
 
     fn grant_part(&self, number: u64, grant: &Grant) -> Part {
@@ -47,9 +56,13 @@ impl Bank {
             worker: grant.worker,
             billing_ms: grant.billing_ms,
             out: grant.out,
+            keeps: grant.keeps,
             stage: grant.stage,
             days: grant.days,
             billing: grant.billing.all().to_vec(),
+            expired_ms: grant.expired.until_ms,
+            unconfirmed: grant.expired.unconfirmed.all().to_vec(),
+            unbilled: grant.expired.unbilled.all().to_vec(),
         }
     }
 }
@@ -171,14 +184,15 @@ impl Restore {
         let last = std::mem::replace(&mut self.last, Last::Refused);
         let (name, after) = (part.name(), last.name());
         self.last = match (part, last) {
-            (Part::Head { now_ms, hold_ms_max, billing_ms, next_grant, run }, Last::Nothing) => {
+            (
+                Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run },
+                Last::Nothing,
+            ) => {
                 self.next_grant = next_grant;
-                self.head(now_ms, Run { number: run, hold_ms_max, billing_ms })?
+                self.head(now_ms, Run { number: run, hold_ms_max, billing_ms, win_notices })?
             }
             (Part::Budget { spec }, Last::Head | Last::Books) => self.budget(&spec)?,
-            (Part::Books { day_start_ms, day_end_ms, lines, day_lines }, Last::Budget) => {
-                self.books((day_start_ms, day_end_ms), lines, day_lines)?
-            }
+            (part @ Part::Books { .. }, Last::Budget) => self.books(&part)?,
             (part @ Part::Grant { .. }, Last::Head | Last::Books | Last::Grant(_)) => {
                 self.grant(part)?
             }
@@ -259,12 +273,20 @@ impl Restore {
         Ok(Last::Budget)
     }
 
-    fn books(
-        &mut self,
-        (day_start_ms, day_end_ms): (u64, u64),
-        lines: [Amount; 7],
-        day_lines: [Amount; 6],
-    ) -> Result<Last, RestoreError> {
+    fn books(&mut self, part: &Part) -> Result<Last, RestoreError> {
+        let Part::Books {
+            day_start_ms,
+            day_end_ms,
+            lines,
+            day_lines,
+            evidence,
+            period_start_ms,
+            period_end_ms,
+            period_used,
+        } = *part
+        else {
+            return Ok(self.last);
+        };
         let budget = self.bank.budgets.last_mut().expect("the part before");
         let wrong = |what| RestoreError::Books { budget: budget.spec.id, what };
         if day_end_ms > Bank::MS_MAX || day_start_ms > day_end_ms {
@@ -275,12 +297,34 @@ impl Restore {
             .ok_or(wrong("its lines do not add up to the limit, or one is out of range"))?;
         budget.day = Bank::window(day_start_ms, day_end_ms);
         budget.day_lines[1..].copy_from_slice(&day_lines);
+        if !evidence.is_sound() {
+            return Err(wrong("more of its holds was paid than resolved, or less than nothing"));
+        }
+        budget.evidence = evidence;
+        if period_end_ms > Bank::MS_MAX || period_start_ms > period_end_ms {
+            return Err(wrong("its week or month ends before it begins, or too late"));
+        }
+        exposure(&[period_used]).ok_or(wrong("what its week or month used is out of range"))?;
+        budget.period = Bank::window(period_start_ms, period_end_ms);
+        budget.period_used = period_used;
         Ok(Last::Books)
     }
 
     fn grant(&mut self, part: Part) -> Result<Last, RestoreError> {
-        let Part::Grant { grant: number, budget, worker, billing_ms, out, stage, days, billing } =
-            part
+        let Part::Grant {
+            grant: number,
+            budget,
+            worker,
+            billing_ms,
+            out,
+            keeps,
+            stage,
+            days,
+            billing,
+            expired_ms,
+            unconfirmed,
+            unbilled,
+        } = part
         else {
             return Ok(self.last);
         };
@@ -288,19 +332,27 @@ impl Restore {
         let stage_ms = match stage {
             Stage::Open => 0,
             Stage::Retired { deadline_ms } => deadline_ms,
-            Stage::Suspended { until_ms } => until_ms,
+            Stage::Suspended { until_ms } | Stage::Expired { until_ms } => until_ms,
         };
-        if billing_ms.max(stage_ms) > Bank::MS_MAX {
+        if billing_ms.max(stage_ms).max(expired_ms) > Bank::MS_MAX {
             return Err(wrong(number, "an instant is out of range"));
         }
-        exposure(&[out]).ok_or(wrong(number, "what is out is out of range"))?;
-        let held = held(&billing).ok_or(wrong(number, "its billing deadlines cannot be"))?;
+        let held = sum(&billing).ok_or(wrong(number, "its billing deadlines cannot be"))?;
+        let unspoken = sum(&unconfirmed).ok_or(wrong(number, "its expired holds cannot be"))?;
+        let unpaid = sum(&unbilled).ok_or(wrong(number, "its unbilled holds cannot be"))?;
+        let all = exposure(&[out, held, unspoken, unpaid]);
+        all.ok_or(wrong(number, "what is out, held or expired is out of range"))?;
         if number >= self.next_grant {
             return Err(wrong(number, "its number is not given to anybody yet"));
         }
-        let mut grant = Grant::new(slot, worker, billing_ms);
+        let mut grant = Grant::new(slot, worker, billing_ms, keeps);
         (grant.out, grant.held, grant.stage, grant.days) = (out, held, stage, days);
         grant.billing.0 = billing;
+        grant.expired = Expired {
+            until_ms: expired_ms,
+            unconfirmed: Sums(unconfirmed),
+            unbilled: Sums(unbilled),
+        };
         if !self.bank.grants.place(number, grant) {
             return Err(wrong(number, "its number is not in order, or too far from the first"));
         }
@@ -323,12 +375,12 @@ fn wrong(grant: u64, what: &'static str) -> RestoreError {
     RestoreError::Grant { grant, what }
 }
 
-/// What is held in all; `None` if a deadline is there twice, or something is out of range.
-fn held(billing: &[(u64, Amount)]) -> Option<Amount> {
-    let mut deadlines: Vec<u64> = billing.iter().map(|(deadline_ms, _)| *deadline_ms).collect();
+/// What sums by deadline come to; `None` if a deadline is there twice, or something is out of range.
+fn sum(sums: &[(u64, Amount)]) -> Option<Amount> {
+    let mut deadlines: Vec<u64> = sums.iter().map(|(deadline_ms, _)| *deadline_ms).collect();
     deadlines.sort_unstable();
     let twice = deadlines.windows(2).any(|pair| pair[0] == pair[1]);
     let beyond = deadlines.last().is_some_and(|last| *last > 4 * Bank::MS_MAX);
-    let amounts: Vec<Amount> = billing.iter().map(|(_, amount)| *amount).collect();
+    let amounts: Vec<Amount> = sums.iter().map(|(_, amount)| *amount).collect();
     exposure(&amounts).filter(|_| !twice && !beyond)
 }

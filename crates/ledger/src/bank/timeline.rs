@@ -9,9 +9,11 @@
 
 use std::collections::BTreeMap;
 
+use wire::Verdict;
+
 use super::{Bank, Out};
 use crate::part::Stage;
-use crate::{Amount, BudgetSpec, Line, Record, ToWorker};
+use crate::{Amount, BudgetSpec, Clock, Line, Period, PeriodCap, Record, ToWorker};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
@@ -107,8 +109,8 @@ impl Bank {
             match grant.stage {
                 Stage::Open => panic!("grant {number} is open before the run began"),
                 Stage::Suspended { until_ms } => timeline.grant(number, until_ms),
-                Stage::Retired { deadline_ms } => {
-                    timeline.grant(number, self.close_ms(grant, deadline_ms));
+                Stage::Retired { deadline_ms: last_ms } | Stage::Expired { until_ms: last_ms } => {
+                    timeline.grant(number, self.close_ms(grant, last_ms));
                 }
             }
             for deadline_ms in grant.billing.all().iter().map(|(deadline_ms, _)| *deadline_ms) {
@@ -135,21 +137,23 @@ impl Bank {
     }
 
     /// No worker will send an earlier stamp.
-    fn safe_ms(&self) -> u64 {
+    pub(super) fn safe_ms(&self) -> u64 {
         self.safe_ms.iter().copied().min().unwrap_or(0)
     }
 
-    /// The holds of a grant with this deadline are over: what nobody confirmed comes back.
+    /// The holds of a grant with this deadline are over: what nobody confirmed comes back, or is kept.
     fn lapse(&mut self, number: u64, deadline_ms: u64, amount: Amount, out: &mut Out) {
         let grant = self.grants.get_mut(number).expect("grants outlive their holds");
-        let resolved = grant.resolved.take(deadline_ms);
+        let resolved = grant.take_resolved(&mut self.budgets, deadline_ms);
         let back = crate::books::minus(amount, resolved);
         assert!(back >= Amount::ZERO, "grant {number}: more was resolved than held");
         if back == Amount::ZERO {
             return;
         }
         let (slot, worker) = (grant.slot, grant.worker);
-        if grant.stage == Stage::Open {
+        if grant.keeps.unconfirmed {
+            self.expire(number, Clock::Hold, deadline_ms, back, out);
+        } else if grant.stage == Stage::Open {
             // It stays with the worker: no balance changes, so no record.
             out.send(worker, ToWorker::Restore { slot, grant: number, amount: back });
         } else {
@@ -160,7 +164,33 @@ impl Bank {
     fn billing_lapse(&mut self, number: u64, deadline_ms: u64, out: &mut Out) {
         let Some(grant) = self.grants.get(number) else { return };
         let amount = grant.billing.get(deadline_ms);
-        self.book(Record::BillingLapsed { grant: number, deadline_ms, amount }, out);
+        if grant.keeps.confirmed && amount > Amount::ZERO {
+            self.expire(number, Clock::Billing, deadline_ms, amount, out);
+        } else {
+            self.book(Record::BillingLapsed { grant: number, deadline_ms, amount }, out);
+        }
+    }
+
+    fn expire(
+        &mut self,
+        grant: u64,
+        clock: Clock,
+        deadline_ms: u64,
+        amount: Amount,
+        out: &mut Out,
+    ) {
+        self.book(Record::Expired { grant, clock, deadline_ms, amount }, out);
+        self.end_if_full(grant, out);
+    }
+
+    /// A grant is replaced long before it has too many sums of expired holds, unless there is no place for another.
+    fn end_if_full(&mut self, number: u64, out: &mut Out) {
+        let Some(grant) = self.grants.get(number) else { return };
+        let (slot, worker, full) = (grant.slot, grant.worker, grant.expired.is_full());
+        let is_open = worker < self.options.workers && self.desk_mut(slot, worker).grant == number;
+        if full && is_open {
+            self.recall(worker, slot, Verdict::PurseEmpty, out);
+        }
     }
 
     fn end_grant(&mut self, number: u64, due_ms: u64, out: &mut Out) {
@@ -168,14 +198,17 @@ impl Bank {
         match grant.stage {
             Stage::Suspended { until_ms } if until_ms <= due_ms => {
                 let amount = grant.out;
-                self.book(Record::Resumed { grant: number, amount }, out);
-            }
-            Stage::Retired { deadline_ms } => {
-                let (empty, pending) = (grant.out == Amount::ZERO, grant.held > Amount::ZERO);
-                let close_ms = self.close_ms(grant, deadline_ms);
-                if empty && !pending && close_ms <= due_ms {
-                    self.book(Record::GrantClosed { grant: number }, out);
+                if grant.keeps.unconfirmed && amount > Amount::ZERO {
+                    self.expire(number, Clock::Suspension, until_ms, amount, out);
                 } else {
+                    self.book(Record::Resumed { grant: number, amount }, out);
+                }
+            }
+            Stage::Retired { deadline_ms: last_ms } | Stage::Expired { until_ms: last_ms } => {
+                let close_ms = self.close_ms(grant, last_ms);
+                if grant.is_empty() && close_ms <= due_ms {
+                    self.book(Record::GrantClosed { grant: number }, out);
+                } else if !grant.waits_for_reconciliation() {
                     // Money is still on its way back to it: look again a second later.
                     let later_ms = due_ms.max(self.safe_ms()) + 1_000;
                     self.timeline.grant(number, close_ms.max(later_ms));
@@ -200,19 +233,41 @@ impl Bank {
         self.review_one(slot, out);
     }
 
-    /// Begins the present day of the budget and its parents where their last one is over.
+    /// Begins the present day of the budget and its parents where their last one is over, and week or month.
     pub(super) fn roll_days(&mut self, slot: u32, out: &mut Out) {
         for level in self.chain(slot) {
-            let budget = self.budget(level);
-            if budget.day.end.ms() > self.now_ms {
-                continue;
-            }
-            let now = money::Instant::from_ms(self.now_ms);
-            let day = money::day_at(now, &budget.spec.zone);
-            let id = budget.spec.id;
-            let (start_ms, end_ms) = (day.start.ms(), day.end.ms());
-            self.book(Record::DayRolled { id, start_ms, end_ms }, out);
+            self.roll_day(level, out);
+            self.roll_period(level, out);
         }
+    }
+
+    fn roll_day(&mut self, level: u32, out: &mut Out) {
+        let budget = self.budget(level);
+        if budget.day.end.ms() > self.now_ms {
+            return;
+        }
+        let now = money::Instant::from_ms(self.now_ms);
+        let day = money::day_at(now, &budget.spec.zone);
+        let id = budget.spec.id;
+        let (start_ms, end_ms) = (day.start.ms(), day.end.ms());
+        self.book(Record::DayRolled { id, start_ms, end_ms }, out);
+    }
+
+    /// Begins the present week or month, with the present day: no money was handed out between its first instant and
+    /// this day, or a day would have begun.
+    fn roll_period(&mut self, level: u32, out: &mut Out) {
+        let budget = self.budget(level);
+        let Some(PeriodCap { period, .. }) = budget.spec.period else { return };
+        if budget.period.end.ms() > self.now_ms {
+            return;
+        }
+        let now = money::Instant::from_ms(self.now_ms);
+        let window = match period {
+            Period::Week => money::week_at(now, &budget.spec.zone),
+            Period::Month => money::month_at(now, &budget.spec.zone),
+        };
+        let (id, start_ms, end_ms) = (budget.spec.id, budget.day.start.ms(), window.end.ms());
+        self.book(Record::PeriodRolled { id, start_ms, end_ms }, out);
     }
 
     /// What is suspended in a budget, for statements.

@@ -1,8 +1,8 @@
 //! The small world of these tests.
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, Line, Options, Origin, Out, PurseOptions, Purses,
-    Record, Status, ToBank, ToWorker, Verdict,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, Line, OnExpiry, Options, Origin, Out,
+    PurseOptions, Purses, Record, Status, ToBank, ToWorker, Verdict,
 };
 use money::{Instant, Unit, Zone};
 
@@ -16,7 +16,7 @@ pub(crate) const BILLING_OVER_MS: u64 = HOLD_MS + 50 + BILLING_MS + BILLING_MS /
 
 pub(crate) const ORIGIN: Origin = Origin { door: Door::Batch, request_id: 9 };
 
-/// A budget in USD, active for ever, in UTC.
+/// A budget in USD, active for ever, in UTC. What expires is free: `expiry` is about those that hold.
 pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
     BudgetSpec {
         id,
@@ -29,6 +29,9 @@ pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
         status: Status::Active,
         parent: None,
         late_reserve_bp: 0,
+        period: None,
+        on_expiry: OnExpiry::Release,
+        tolerance_ppm: 0,
     }
 }
 
@@ -53,7 +56,7 @@ fn purse_options() -> PurseOptions {
 }
 
 /// The lines of a budget's books, in the order of [`Bank::LINES`].
-pub(crate) type Lines = [i64; 7];
+pub(crate) type Lines = [i64; 8];
 
 pub(crate) struct Bench {
     pub(crate) bank: Bank,

@@ -33,33 +33,33 @@ enum Ask {
     Release,
 }
 
-const NOTHING: Lines = [0; 7];
+const NOTHING: Lines = [0; 8];
 
-/// The verdict, whether it is a repeat, and what changes on (free, purses, held, suspended, settled,
-/// over_settled, late).
+/// The verdict, whether it is a repeat, and what changes on (free, purses, held, suspended, expired,
+/// settled, over_settled, late).
 fn expected(was: Was, ask: Ask, when: When) -> (Verdict, bool, Lines) {
     use {Ask::*, Was::*, When::*};
     match (was, ask, when) {
-        (Open, Confirm, Early) => (Verdict::Confirmed, false, [0, -100, 100, 0, 0, 0, 0]),
-        (Open, Settle70, Early) => (Verdict::Settled, false, [30, -100, 0, 0, 70, 0, 0]),
-        (Open, Settle130, Early) => (Verdict::SettledOver, false, [-30, -100, 0, 0, 100, 30, 0]),
-        (Open, Release, Early) => (Verdict::Released, false, [100, -100, 0, 0, 0, 0, 0]),
+        (Open, Confirm, Early) => (Verdict::Confirmed, false, [0, -100, 100, 0, 0, 0, 0, 0]),
+        (Open, Settle70, Early) => (Verdict::Settled, false, [30, -100, 0, 0, 0, 70, 0, 0]),
+        (Open, Settle130, Early) => (Verdict::SettledOver, false, [-30, -100, 0, 0, 0, 100, 30, 0]),
+        (Open, Release, Early) => (Verdict::Released, false, [100, -100, 0, 0, 0, 0, 0, 0]),
         (Confirmed, Confirm, _) => (Verdict::Confirmed, true, NOTHING),
         (Confirmed, Settle70, Early | Between) => {
-            (Verdict::Settled, false, [30, 0, -100, 0, 70, 0, 0])
+            (Verdict::Settled, false, [30, 0, -100, 0, 0, 70, 0, 0])
         }
         (Confirmed, Settle130, Early | Between) => {
-            (Verdict::SettledOver, false, [-30, 0, -100, 0, 100, 30, 0])
+            (Verdict::SettledOver, false, [-30, 0, -100, 0, 0, 100, 30, 0])
         }
         (Confirmed, Release, Early | Between) => {
-            (Verdict::Released, false, [100, 0, -100, 0, 0, 0, 0])
+            (Verdict::Released, false, [100, 0, -100, 0, 0, 0, 0, 0])
         }
         (Open | Confirmed, Confirm | Release, _) => (Verdict::Expired, false, NOTHING),
         (Open | Confirmed | Released, Settle70, _) => {
-            (Verdict::SettledLate, false, [-70, 0, 0, 0, 0, 0, 70])
+            (Verdict::SettledLate, false, [-70, 0, 0, 0, 0, 0, 0, 70])
         }
         (Open | Confirmed | Released, Settle130, _) => {
-            (Verdict::SettledLate, false, [-130, 0, 0, 0, 0, 0, 130])
+            (Verdict::SettledLate, false, [-130, 0, 0, 0, 0, 0, 0, 130])
         }
         (Settled, Settle70 | Settle130, _) => (Verdict::Settled, true, NOTHING),
         (SettledOver, Settle70 | Settle130, _) => (Verdict::SettledOver, true, NOTHING),
@@ -152,7 +152,7 @@ fn settling_nothing_frees_all() {
     let mut bench = Bench::new(1, &[spec(1, 1_000_000)]);
     let hold = bench.reserve(0, 1, 100).unwrap();
     assert_eq!(bench.settle(hold, 0), Verdict::Settled);
-    assert_eq!(bench.lines(1)[4], 0);
+    assert_eq!(bench.lines(1)[5], 0);
     bench.advance(BILLING_OVER_MS);
     assert_eq!(bench.bank.books(0).spent().get(), 0);
     bench.check();

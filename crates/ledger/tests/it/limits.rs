@@ -31,7 +31,7 @@ fn a_limit_below_what_is_spent_stops_the_budget_and_takes_nothing_back() {
     bench.check();
     let _ = open;
     bench.advance(1_000);
-    assert_eq!(bench.lines(1), [-80, 0, 0, 0, 200, 0, 0], "what was out came back");
+    assert_eq!(bench.lines(1), [-80, 0, 0, 0, 0, 200, 0, 0], "what was out came back");
     bench.configure(&[spec(1, 210)]);
     assert_eq!(bench.spend_all(1, 5), (10, Verdict::Exhausted));
 }
@@ -43,7 +43,7 @@ fn a_hold_made_before_the_limit_fell_still_settles() {
     bench.configure(&[spec(1, 0)]);
     assert_eq!(bench.settle(hold, 100), Verdict::Settled);
     bench.advance(1_000);
-    assert_eq!(bench.lines(1), [-100, 0, 0, 0, 100, 0, 0]);
+    assert_eq!(bench.lines(1), [-100, 0, 0, 0, 0, 100, 0, 0]);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn pause_resume_end_and_return() {
     bench.configure(&[]);
     assert_eq!(bench.insist(0, 1, 10), Err(Verdict::Ended));
     bench.advance(1_000);
-    assert_eq!(bench.lines(1), [900, 0, 0, 0, 100, 0, 0]);
+    assert_eq!(bench.lines(1), [900, 0, 0, 0, 0, 100, 0, 0]);
     bench.configure(&[spec(1, 1_000)]);
     assert_eq!(bench.spend_all(1, 10).0, 900, "what was spent before it ended counts");
     bench.check();
@@ -138,7 +138,7 @@ fn the_late_reserve_is_kept_for_debts() {
     assert_eq!(bench.settle(hold, 130), Verdict::SettledOver);
     let (spent, why) = bench.spend_all(1, 10);
     assert_eq!((spent, why), (800, Verdict::Exhausted), "the debt came out of the reserve");
-    assert_eq!(bench.lines(1), [70, 0, 0, 0, 900, 30, 0]);
+    assert_eq!(bench.lines(1), [70, 0, 0, 0, 0, 900, 30, 0]);
     bench.check();
     let all = BudgetSpec { late_reserve_bp: 10_000, ..spec(1, 1_000) };
     assert_eq!(Bench::new(1, &[all]).spend_all(1, 1).0, 0);

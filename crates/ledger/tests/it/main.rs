@@ -5,9 +5,11 @@
 mod bench;
 mod bounds;
 mod crash;
+mod expiry;
 mod judge;
 mod limits;
 mod parents;
+mod period;
 mod purses;
 mod random;
 mod restore;

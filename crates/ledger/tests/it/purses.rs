@@ -48,7 +48,7 @@ fn one_ask_may_take_a_whole_budget() {
     let hold = bench.insist(2, 1, 1_000).unwrap();
     assert_eq!(bench.settle(hold, 1_000), Verdict::Settled);
     bench.advance(1_000);
-    assert_eq!(bench.lines(1), [0, 0, 0, 0, 1_000, 0, 0]);
+    assert_eq!(bench.lines(1), [0, 0, 0, 0, 0, 1_000, 0, 0]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Random rows of operations keep every promise that can be checked from outside.
 
-use ledger::{Action, Amount, BudgetSpec, Hold, Line, Status, Verdict};
+use ledger::{Action, Amount, BudgetSpec, Hold, Line, OnExpiry, Options, Status, Verdict};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, child, options, spec};
@@ -14,7 +14,9 @@ pub(crate) enum Op {
     Limit { id: u64, limit: i64 },
     Daily { id: u64, daily: i64 },
     Pause { id: u64 },
-    Crash { lost: usize },
+    Policy { id: u64, tolerance_ppm: u32 },
+    Reconcile { pick: Option<u64>, back_ms: u64 },
+    Crash { lost: usize, win_notices: bool },
     NewKey { id: u8 },
     RetireKey { pick: usize },
     Operator,
@@ -35,7 +37,12 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => (id.clone(), 0..5_000i64).prop_map(|(id, limit)| Op::Limit { id, limit }),
         1 => (id.clone(), 0..2_000i64).prop_map(|(id, daily)| Op::Daily { id, daily }),
         1 => id.prop_map(|id| Op::Pause { id }),
-        1 => (0..3usize).prop_map(|lost| Op::Crash { lost }),
+        1 => (1..=4u64, prop_oneof![Just(0), Just(200_000), Just(1_000_000)])
+            .prop_map(|(id, tolerance_ppm)| Op::Policy { id, tolerance_ppm }),
+        1 => (proptest::option::of(1..=4u64), 0..20_000u64)
+            .prop_map(|(pick, back_ms)| Op::Reconcile { pick, back_ms }),
+        1 => (0..3usize, any::<bool>())
+            .prop_map(|(lost, win_notices)| Op::Crash { lost, win_notices }),
         1 => any::<u8>().prop_map(|id| Op::NewKey { id }),
         1 => (0..3usize).prop_map(|pick| Op::RetireKey { pick }),
         1 => Just(Op::Operator),
@@ -46,9 +53,9 @@ fn specs() -> Vec<BudgetSpec> {
     let daily = Some(Amount::new(700));
     vec![
         spec(1, 5_000),
-        child(2, 3_000, 1),
+        BudgetSpec { on_expiry: OnExpiry::Hold, ..child(2, 3_000, 1) },
         child(3, 3_000, 2),
-        BudgetSpec { daily, ..spec(4, 4_000) },
+        BudgetSpec { daily, on_expiry: OnExpiry::Hold, ..spec(4, 4_000) },
     ]
 }
 
@@ -62,7 +69,8 @@ pub(crate) struct Play {
 
 impl Play {
     pub(crate) fn new() -> Play {
-        let bench = Bench::new(2, &specs());
+        let silent = Options { win_notices: false, ..options(2) };
+        let bench = Bench::with(silent, &specs());
         Play { bench, specs: specs(), holds: Vec::new(), booked: 0 }
     }
 
@@ -87,7 +95,21 @@ impl Play {
                 let active = spec.status == Status::Active;
                 spec.status = if active { Status::Paused } else { Status::Active };
             }),
-            Op::Crash { lost } => self.crash(lost),
+            Op::Policy { id, tolerance_ppm } => self.change(id, |spec| {
+                spec.tolerance_ppm = tolerance_ppm;
+                spec.on_expiry = match spec.on_expiry {
+                    OnExpiry::Hold => OnExpiry::Release,
+                    OnExpiry::Release => OnExpiry::Hold,
+                };
+            }),
+            Op::Reconcile { pick, back_ms } => {
+                let until_ms = self.bench.now_ms.saturating_sub(back_ms);
+                self.bench.act(|bank, out| {
+                    let slot = pick.and_then(|id| bank.slot(id));
+                    bank.reconcile(slot, until_ms, out);
+                });
+            }
+            Op::Crash { lost, win_notices } => self.crash(lost, win_notices),
             Op::NewKey { id } => self.bench.act(|bank, out| {
                 let used = bank.keys().iter().any(|key| key.id == id);
                 assert_eq!(bank.add_key(id, [id; 16].into(), out).is_err(), used);
@@ -119,12 +141,12 @@ impl Play {
     }
 
     /// Some of the last records are lost, but none whose answer went out: only fillings and the like are.
-    fn crash(&mut self, lost: usize) {
+    fn crash(&mut self, lost: usize, win_notices: bool) {
         let tail = self.bench.records.iter().rev();
         let plain =
             tail.take_while(|record| matches!(record, ledger::Record::Retired { .. })).count();
         let records = self.bench.records.len() - lost.min(plain);
-        self.bench.crash_with(options(2), records);
+        self.bench.crash_with(Options { win_notices, ..options(2) }, records);
         self.bench.configure(&self.specs);
     }
 
@@ -164,10 +186,16 @@ proptest! {
         play.bench.advance(500);
         play.bench.advance(40_000);
         play.check();
+        let now_ms = play.bench.now_ms;
+        play.bench.act(|bank, out| {
+            bank.reconcile(None, now_ms, out);
+        });
+        play.bench.advance(1);
+        play.check();
         prop_assert_eq!(play.bench.bank.grants(), 0);
         for id in 1..=4 {
-            let [_, purses, held, suspended, ..] = play.bench.lines(id);
-            prop_assert_eq!((purses, held, suspended), (0, 0, 0), "budget {}", id);
+            let [_, purses, held, suspended, expired, ..] = play.bench.lines(id);
+            prop_assert_eq!((purses, held, suspended, expired), (0, 0, 0, 0), "budget {}", id);
         }
     }
 }

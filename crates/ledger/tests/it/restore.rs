@@ -1,9 +1,11 @@
 //! A state that was taken apart and put together again is the same state, for everything that can follow.
 
-use ledger::{Amount, Bank, Out, Part, Record, Restore, RestoreError, Stage, ToBank};
+use ledger::{
+    Action, Amount, Bank, OnExpiry, Out, Part, Record, Restore, RestoreError, Stage, ToBank,
+};
 use proptest::prelude::*;
 
-use crate::bench::{Bench, NOON, options, replay, spec};
+use crate::bench::{Bench, NOON, child, options, replay, spec};
 use crate::random::{Op, Play, op};
 
 fn parts(bank: &Bank) -> Vec<Part> {
@@ -30,6 +32,7 @@ fn what_follows(mut bank: Bank) -> Vec<Record> {
             bank.step(worker, ToBank::Tick { now_ms }, &mut out);
         }
     }
+    bank.reconcile(None, u64::MAX, &mut out);
     bank.audit().unwrap();
     out.records
 }
@@ -116,7 +119,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => Just(Change::Drop),
         1 => Just(Change::Twice),
         1 => any::<prop::sample::Index>().prop_map(Change::Swap),
-        6 => (0..20usize, value).prop_map(|(field, value)| Change::Field { field, value }),
+        6 => (0..24usize, value).prop_map(|(field, value)| Change::Field { field, value }),
     ]
 }
 
@@ -137,41 +140,77 @@ fn apply(parts: &mut Vec<Part>, index: usize, change: Change) {
 fn set(part: &mut Part, field: usize, value: u64) {
     let amount = Amount::new(value.cast_signed());
     match part {
-        Part::Head { now_ms, hold_ms_max, billing_ms, next_grant, run } => match field % 5 {
-            0 => *now_ms = value,
-            1 => *hold_ms_max = value,
-            2 => *billing_ms = value,
-            3 => *next_grant = value,
-            _ => *run = u32::try_from(value >> 32).unwrap(),
-        },
-        Part::Budget { spec } => match field % 6 {
+        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run } => {
+            match field % 6 {
+                0 => *now_ms = value,
+                1 => *hold_ms_max = value,
+                2 => *billing_ms = value,
+                3 => *next_grant = value,
+                4 => *win_notices = value == 0,
+                _ => *run = u32::try_from(value >> 32).unwrap(),
+            }
+        }
+        Part::Budget { spec } => match field % 8 {
             0 => spec.id = value,
             1 => spec.limit = amount,
             2 => spec.daily = Some(amount),
             3 => spec.parent = Some(value),
             4 => spec.late_reserve_bp = u16::try_from(value >> 48).unwrap(),
+            5 => spec.tolerance_ppm = u32::try_from(value >> 32).unwrap(),
+            6 => spec.on_expiry = OnExpiry::Release,
             _ => spec.end = money::Instant::from_ms(value),
         },
-        Part::Books { day_start_ms, day_end_ms, lines, day_lines } => match field % 15 {
+        Part::Books {
+            day_start_ms,
+            day_end_ms,
+            lines,
+            day_lines,
+            evidence,
+            period_start_ms,
+            period_end_ms,
+            period_used,
+        } => match field % 22 {
             0 => *day_start_ms = value,
             1 => *day_end_ms = value,
-            line @ 2..9 => lines[line - 2] = amount,
-            line => day_lines[line - 9] = amount,
+            line @ 2..10 => lines[line - 2] = amount,
+            line @ 10..17 => day_lines[line - 10] = amount,
+            17 => evidence.expired_resolved = amount,
+            18 => *period_start_ms = value,
+            19 => *period_end_ms = value,
+            20 => *period_used = amount,
+            _ => evidence.paid = amount,
         },
-        Part::Grant { grant, budget, worker, billing_ms, out, stage, days, billing } => {
-            match field % 10 {
-                0 => *grant = value,
-                1 => *budget = value,
-                2 => *worker = u16::try_from(value >> 48).unwrap(),
-                3 => *billing_ms = value,
-                4 => *out = amount,
-                5 => *stage = Stage::Retired { deadline_ms: value },
-                6 => *stage = Stage::Suspended { until_ms: value },
-                7 => days[field % 4] = value,
-                8 => *stage = Stage::Open,
-                _ => billing.push((value, amount)),
-            }
-        }
+        Part::Grant {
+            grant,
+            budget,
+            worker,
+            billing_ms,
+            out,
+            keeps,
+            stage,
+            days,
+            billing,
+            expired_ms,
+            unconfirmed,
+            unbilled,
+        } => match field % 16 {
+            0 => *grant = value,
+            1 => *budget = value,
+            2 => *worker = u16::try_from(value >> 48).unwrap(),
+            3 => *billing_ms = value,
+            4 => *out = amount,
+            5 => *stage = Stage::Retired { deadline_ms: value },
+            6 => *stage = Stage::Suspended { until_ms: value },
+            7 => days[field % 4] = value,
+            8 => *stage = Stage::Open,
+            9 => *stage = Stage::Expired { until_ms: value },
+            10 => keeps.unconfirmed ^= true,
+            11 => keeps.confirmed ^= true,
+            12 => *expired_ms = value,
+            13 => unconfirmed.push((value, amount)),
+            14 => unbilled.push((value, amount)),
+            _ => billing.push((value, amount)),
+        },
         Part::Marks { page, marks } => match field % 2 {
             0 => *page = u32::try_from(value >> 32).unwrap(),
             _ => marks[field] = u8::try_from(value >> 56).unwrap(),
@@ -221,4 +260,14 @@ fn gaps_between_grants_are_bounded() {
         mend_end(&mut parts);
         assert_eq!(restore(parts).is_ok(), fits, "{next}");
     }
+}
+
+/// Snapshots of the first journals carry a figure over what they knew: a state that has nothing newer keeps it.
+#[test]
+fn an_older_state_keeps_its_figure() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000), child(2, 500, 1)]);
+    let [first, _] = [0; 2].map(|_| bench.insist(0, 2, 10).unwrap());
+    bench.resolve(Action::Confirm, first, 0);
+    bench.advance(1_000);
+    assert_eq!(bench.bank.digest(), 16_487_593_699_727_782_652);
 }

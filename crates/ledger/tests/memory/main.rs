@@ -5,8 +5,8 @@
 use std::alloc::System;
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Options, Origin, Out, PurseOptions, Purses, Restore,
-    Status, ToBank,
+    Action, Amount, Bank, BudgetSpec, Door, OnExpiry, Options, Origin, Out, PurseOptions, Purses,
+    Restore, Status, ToBank,
 };
 use money::{Instant, Unit, Zone};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -46,6 +46,9 @@ fn spec(id: u64) -> BudgetSpec {
         status: Status::Active,
         parent: None,
         late_reserve_bp: 0,
+        period: None,
+        on_expiry: OnExpiry::Hold,
+        tolerance_ppm: 0,
     }
 }
 

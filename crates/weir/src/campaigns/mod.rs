@@ -17,6 +17,7 @@ pub mod sample;
 #[cfg(test)]
 mod schema;
 
+use gate_profile::Window;
 use money::CurrencyCode;
 
 use hours::Hours;
@@ -36,8 +37,6 @@ pub const MODIFIERS_MAX: usize = 64;
 pub const CREATIVES_MAX: usize = 256;
 /// Most caps of one campaign: what a profile reserves for one bid.
 pub const CAPS_MAX: usize = gate_profile::CAPS_MAX;
-/// The largest count of a cap.
-pub const CAP_COUNT_MAX: u32 = 65_535;
 /// Most entries of a list of the targeting.
 pub const LIST_MAX: usize = 10_000;
 /// Most sizes, domains, categories or attributes of one creative, each.
@@ -128,38 +127,25 @@ impl Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
     /// In which time.
-    pub per: CapWindow,
-    /// How often: 1 to [`CAP_COUNT_MAX`].
-    pub max: u32,
+    pub per: Window,
+    /// How often: 1 to [`Window::limit_max`].
+    pub max: u16,
     /// What is counted.
     pub of: CapOf,
 }
 
-/// The time in which impressions are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CapWindow {
-    /// 60 seconds.
-    Minute,
-    /// 60 minutes.
-    Hour,
-    /// 24 hours.
-    Day,
-    /// 7 days.
-    Week,
-    /// As long as the user is known.
-    Lifetime,
-}
-
-impl CapWindow {
-    /// All of them with their words, the shortest first.
-    pub(crate) const ALL: [(&str, CapWindow); 5] = [
-        ("minute", CapWindow::Minute),
-        ("hour", CapWindow::Hour),
-        ("day", CapWindow::Day),
-        ("week", CapWindow::Week),
-        ("lifetime", CapWindow::Lifetime),
-    ];
-}
+/// The words of the times in which impressions are counted: those of the calendar, the shortest first, then the rolling
+/// ones.
+pub(crate) const CAP_WINDOWS: [(&str, Window); 8] = [
+    ("minute", Window::Minute),
+    ("hour", Window::Hour),
+    ("day", Window::Day),
+    ("week", Window::Week),
+    ("lifetime", Window::Lifetime),
+    ("rolling-hour", Window::RollingHour),
+    ("rolling-day", Window::RollingDay),
+    ("rolling-week", Window::RollingWeek),
+];
 
 /// What a cap counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+use gate_profile::Window;
 use money::Unit;
 use serde_json::Value;
 
 use super::fields::{Object, amount, boolean, shown, text, whole_number_in, word};
 use super::hours::{self, Hours};
 use super::{
-    BID_MICROS_MAX, CAP_COUNT_MAX, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, Campaign, Cap,
-    CapOf, CapWindow, Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, Hold, LIST_MAX,
-    Lists, MARKUP_BYTES_MAX, MODIFIERS_MAX, Modifier, SAFETY_MAX, TEXT_BYTES_MAX, Targeting,
-    normal,
+    BID_MICROS_MAX, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, Campaign, Cap, CapOf,
+    Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, Hold, LIST_MAX, Lists,
+    MARKUP_BYTES_MAX, MODIFIERS_MAX, Modifier, SAFETY_MAX, TEXT_BYTES_MAX, Targeting, normal,
 };
 
 /// What a line has beside the budget's fields if it is a campaign. One of them makes it one.
@@ -149,8 +149,9 @@ fn hold(line: &mut Object<'_, '_>) -> Hold {
 fn caps(line: &mut Object<'_, '_>) -> Vec<Cap> {
     let mut seen: Vec<Cap> = Vec::new();
     line.objects("caps", 0..=CAPS_MAX, &CAP_FIELDS, |object| {
-        let per = object.required("per", |value| word(value, &CapWindow::ALL));
-        let max = object.required("max", |value| number(value, 1..=CAP_COUNT_MAX));
+        let per = object.required("per", |value| word(value, &CAP_WINDOWS));
+        let most = per.map_or(u16::MAX, Window::limit_max);
+        let max = object.required("max", |value| number(value, 1..=most));
         let of = object.optional("of", |value| word(value, &CapOf::ALL)).unwrap_or_default();
         let cap = Cap { per: per?, max: max?, of };
         if seen.iter().any(|other| (other.per, other.of) == (cap.per, cap.of)) {
@@ -549,7 +550,8 @@ mod tests {
             "bid": "0", "seat": " s", "advertiser": "nowhere", "colour": 1,
             "modifiers": [{"segment": "a", "factor": "100.0001"}, {"segment": "a", "factor": "1.00001"}, {"factor": 1}],
             "hold": {"expected": {"win_rate": "0", "safety": "0.9"}},
-            "caps": [{"per": "day", "max": 1}, {"per": "day", "max": 2}, {"per": "year", "max": 70_000}],
+            "caps": [{"per": "day", "max": 1}, {"per": "day", "max": 2}, {"per": "year", "max": 70_000},
+                {"per": "rolling-day", "max": 256}],
             "targeting": {
                 "segments": {"any": ["a"], "all": ["b"], "none": ["a", "b"]},
                 "geo": {"any": ["USA", "GER", "USA-"], "all": []},
@@ -580,6 +582,7 @@ mod tests {
             "caps[1].per: is there twice",
             "caps[2].per: found \"year\", expected \"minute\"",
             "caps[2].max: found 70000, expected a whole number from 1 to 65535",
+            "caps[3].max: found 256, expected a whole number from 1 to 255",
             "targeting.segments.none: has an entry of any",
             "targeting.segments.none: has an entry of all",
             "targeting.geo.all: there is no such field",
@@ -613,7 +616,7 @@ mod tests {
             let told = errors.iter().filter(|error| error.starts_with(expected)).count();
             assert_eq!(told, 1, "{expected} in {errors:#?}");
         }
-        assert_eq!(errors.len(), 42, "{errors:#?}");
+        assert_eq!(errors.len(), 43, "{errors:#?}");
     }
 
     #[test]

@@ -86,7 +86,8 @@ const BRANDS: [&str; 12] = [
     "willow",
 ];
 const GOALS: [&str; 5] = ["awareness", "spring sale", "retargeting", "app installs", "loyalty"];
-const PLANS: [(&str, u64); 4] = [("asap", 2), ("even", 4), ("traffic", 3), ("throttle", 1)];
+const PACINGS: [(&str, u64); 5] =
+    [("asap", 1), ("schedule", 2), ("coin", 1), ("curve", 5), ("steer", 1)];
 const HOURS: [&str; 6] =
     ["mon-fri 08-20", "06-24", "mon-fri 07-10", "sat,sun", "17-23", "fri-sun 10-02"];
 const SYSTEMS: [&str; 4] = ["android", "windows", "ios", "macos"];
@@ -123,7 +124,7 @@ fn campaign(id: u64, dice: &mut Dice) -> Value {
     put("limit", json!(format!("{limit}.00")));
     put("daily", json!(format!("{}.00", (limit / 20).max(10))));
     put("tz", json!(zone));
-    put("plan", json!(PLANS[dice.weighted(PLANS.map(|plan| plan.1))].0));
+    put("pacing", json!(PACINGS[dice.weighted(PACINGS.map(|pacing| pacing.1))].0));
     put("status", json!(if dice.percent(2) { "paused" } else { "active" }));
     put("bid", json!(cents(dice.skewed(30, 24, 23, 76))));
     put("seat", json!(format!("seat-{}", 1 + dice.below(12))));

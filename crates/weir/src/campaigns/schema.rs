@@ -7,7 +7,7 @@ use super::read::{
     MODIFIER_FIELDS, SEGMENTS_FIELDS, TARGETING_FIELDS,
 };
 use super::{
-    CAMPAIGN_FIELDS, CAP_COUNT_MAX, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, CapOf, CapWindow,
+    CAMPAIGN_FIELDS, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, CapOf,
     DURATION_S_MAX, Format, LIST_MAX, MARKUP_BYTES_MAX, MODIFIERS_MAX, TEXT_BYTES_MAX, sample,
 };
 use crate::budgets::{self, FIELDS};
@@ -166,7 +166,7 @@ fn schema_and_reader_know_the_same_words_and_limits() {
     let at = |pointer: &str| schema.pointer(pointer).unwrap().clone();
     let words = |words: &[&str]| json!(words);
     let cap = "/$defs/cap/properties";
-    assert_eq!(at(&format!("{cap}/per/enum")), words(&CapWindow::ALL.map(|word| word.0)));
+    assert_eq!(at(&format!("{cap}/per/enum")), words(&CAP_WINDOWS.map(|word| word.0)));
     let of: Vec<_> = CapOf::ALL.iter().map(|word| json!(word.0)).chain([Value::Null]).collect();
     assert_eq!(at(&format!("{cap}/of/enum")), json!(of));
     let creative = "/$defs/creative/properties";
@@ -184,7 +184,7 @@ fn schema_and_reader_know_the_same_words_and_limits() {
     ] {
         assert_eq!(at(pointer), limit, "{pointer}");
     }
-    assert_eq!(at(&format!("{cap}/max/anyOf/0/maximum")), CAP_COUNT_MAX);
+    assert_eq!(at(&format!("{cap}/max/anyOf/0/maximum")), u16::MAX);
     assert_eq!(at(&format!("{creative}/duration_s/anyOf/0/maximum")), DURATION_S_MAX);
 }
 
@@ -206,7 +206,7 @@ fn schema_and_reader_refuse_the_same() {
     for (pointer, value) in [
         ("/id", json!(null)),
         ("/limit", json!(1.5)),
-        ("/plan", json!("fast")),
+        ("/pacing", json!("fast")),
         ("/bid", json!(true)),
         ("/modifiers/0", json!({"segment": "s"})),
         ("/modifiers/0/factor", json!(101)),

@@ -3,15 +3,16 @@
 //! It shares no code with the bank: balances are plain `i128`, a grant is what was handed out and not yet accounted
 //! for, and every record moves money between lines. What the bank and this one agree on, two programs found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use ledger::{Bank, Line, Part, Record, Stage, Verdict};
+use ledger::{Bank, Clock, Hold, Line, Part, Record, Stage, Verdict};
 use money::Unit;
 
 /// What was found wrong is told up to so many times; all are counted.
 const TOLD_MAX: usize = 100;
 
-type Lines = [i128; 7];
+const LINES: usize = Bank::LINES.len();
+type Lines = [i128; LINES];
 
 const fn at(line: Line) -> usize {
     line as usize
@@ -30,6 +31,7 @@ pub(super) struct Account {
     pub(super) settles: u64,
     daily: Option<i128>,
     day: (u64, u64),
+    tolerance_ppm: i128,
     /// By how much the free line may be below zero: lowered limits, and what it was at the start.
     lowered: i128,
     /// Itself and those above it.
@@ -41,6 +43,8 @@ enum Phase {
     Open,
     Retired,
     Suspended,
+    /// It was suspended, and what it had is kept.
+    Expired,
 }
 
 /// A grant that is not closed.
@@ -51,6 +55,16 @@ struct Lot {
     days: Vec<u64>,
     out: i128,
     held: i128,
+    /// Kept of holds whose time is over.
+    expired: i128,
+    /// Holds with deadlines up to here, that nobody spoke of, are among these...
+    expired_until: u64,
+    /// ...and so are confirmed ones with these billing deadlines.
+    unbilled: BTreeSet<u64>,
+    /// The same as a snapshot tells it, rounded up, and the billing deadlines that were still to come.
+    unbilled_before: BTreeSet<u64>,
+    unbilled_after: BTreeSet<u64>,
+    billing_ms: u64,
     phase: Phase,
     marks: HashMap<u32, u8>,
 }
@@ -59,6 +73,8 @@ struct Lot {
 const CONFIRMED: u8 = 1;
 const SETTLED: [u8; 3] = [2, 3, 4];
 const RELEASED: u8 = 5;
+/// Deadlines of a snapshot's expired sums are rounded up to multiples of this.
+const ROUNDED_MS: u64 = 10_000;
 
 /// All balances.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +90,8 @@ pub(super) struct Balances {
     pub(super) wrong: u64,
     pub(super) told: Vec<String>,
     sequence: u64,
+    /// Of the present run.
+    billing_ms: u64,
 }
 
 impl Balances {
@@ -83,29 +101,25 @@ impl Balances {
         let mut last = (0, 0);
         bank.parts(&mut |part| match part {
             Part::Budget { spec } => last.0 = balances.budget(&spec),
-            Part::Books { day_start_ms, day_end_ms, lines, day_lines } => {
+            Part::Books { day_start_ms, day_end_ms, lines, day_lines, .. } => {
                 let account = &mut balances.accounts[last.0];
                 account.lines = lines.map(|line| line.get().into());
-                let [purses, held, suspended, settled, over, late] =
-                    day_lines.map(|line| i128::from(line.get()));
-                account.day_lines = [0, purses, held, suspended, settled, over, late];
+                // All but the free line.
+                account.day_lines = [0; LINES];
+                for (line, amount) in account.day_lines.iter_mut().skip(1).zip(day_lines) {
+                    *line = amount.get().into();
+                }
                 account.day = (day_start_ms, day_end_ms);
                 account.lowered = (-account.lines[at(Line::Free)]).max(0);
             }
-            Part::Grant { grant, budget, out, stage, days, billing, .. } => {
+            Part::Grant { grant, budget, .. } => {
                 last.1 = grant;
                 let Some(account) = balances.by_id.get(&budget).copied() else {
                     return balances.tell(format!("grant {grant} of the unknown budget {budget}"));
                 };
-                let phase = match stage {
-                    Stage::Open => Phase::Open,
-                    Stage::Retired { .. } => Phase::Retired,
-                    Stage::Suspended { .. } => Phase::Suspended,
-                };
-                let held = billing.iter().map(|(_, amount)| i128::from(amount.get())).sum();
-                let (days, marks) = (days.to_vec(), HashMap::new());
-                let lot = Lot { account, days, out: out.get().into(), held, phase, marks };
-                balances.lots.insert(grant, lot);
+                if let Some(lot) = Lot::of(account, &part) {
+                    balances.lots.insert(grant, lot);
+                }
             }
             Part::Marks { page, marks } => {
                 if let Some(lot) = balances.lots.get_mut(&last.1) {
@@ -118,7 +132,8 @@ impl Balances {
                     }
                 }
             }
-            Part::Head { .. } | Part::Key(_) | Part::End { .. } => {}
+            Part::Head { billing_ms, .. } => balances.billing_ms = billing_ms,
+            Part::Key(_) | Part::End { .. } => {}
         });
         balances
     }
@@ -128,7 +143,10 @@ impl Balances {
         self.sequence = sequence;
         self.records += 1;
         match record {
-            Record::RunStarted { .. } => self.run_started(),
+            Record::RunStarted { billing_ms, .. } => {
+                self.billing_ms = *billing_ms;
+                self.run_started();
+            }
             Record::Budget { spec } => {
                 self.budget(spec);
             }
@@ -143,13 +161,21 @@ impl Balances {
                 self.with(*grant, |lot| lot.held -= amount);
                 self.shift(*grant, Line::Held, Line::Free, amount);
             }
+            Record::Expired { grant, clock, deadline_ms, amount } => {
+                self.expired(*grant, *clock, *deadline_ms, amount.get().into());
+            }
+            Record::Reconciled { grant, amount, .. } => {
+                let amount = i128::from(amount.get());
+                self.with(*grant, |lot| lot.expired -= amount);
+                self.shift(*grant, Line::Expired, Line::Free, amount);
+            }
             Record::Retired { grant, .. } => self.with(*grant, |lot| lot.phase = Phase::Retired),
             Record::Resumed { grant, amount } => {
                 self.returned(*grant, amount.get().into());
                 self.with(*grant, |lot| lot.phase = Phase::Retired);
             }
             Record::GrantClosed { grant } => match self.lots.remove(grant) {
-                Some(lot) if lot.out == 0 && lot.held == 0 => {}
+                Some(lot) if lot.out == 0 && lot.held == 0 && lot.expired == 0 => {}
                 _ => self.tell(format!("grant {grant} is closed with money in it, or not known")),
             },
             Record::Suspended { grant, amount, .. } => {
@@ -159,6 +185,7 @@ impl Balances {
                 }
             }
             Record::BudgetEnded { .. }
+            | Record::PeriodRolled { .. }
             | Record::KeyAdded { .. }
             | Record::KeyRetired { .. }
             | Record::Operator { .. } => {}
@@ -186,22 +213,24 @@ impl Balances {
             account.lowered += (account.limit - limit).max(0);
             account.lines[at(Line::Free)] += limit - account.limit;
             (account.limit, account.daily) = (limit, daily);
+            account.tolerance_ppm = spec.tolerance_ppm.into();
             return index;
         }
         let index = self.accounts.len();
         let above = spec.parent.and_then(|parent| self.by_id.get(&parent).copied());
         let above = above.map(|parent| self.accounts[parent].levels.clone()).unwrap_or_default();
-        let mut lines = [0; 7];
+        let mut lines = [0; LINES];
         lines[at(Line::Free)] = limit;
         self.accounts.push(Account {
             id: spec.id,
             unit: spec.unit,
             limit,
             lines,
-            day_lines: [0; 7],
+            day_lines: [0; LINES],
             settles: 0,
             daily,
             day: (0, 0),
+            tolerance_ppm: spec.tolerance_ppm.into(),
             lowered: 0,
             levels: std::iter::once(index).chain(above).collect(),
         });
@@ -215,7 +244,7 @@ impl Balances {
         };
         let account = &mut self.accounts[index];
         if start_ms >= account.day.1 {
-            account.day_lines = [0; 7];
+            account.day_lines = [0; LINES];
         }
         account.day = (start_ms, end_ms);
     }
@@ -224,7 +253,7 @@ impl Balances {
         let over = |lot: &Lot| match lot.phase {
             Phase::Open => true,
             Phase::Retired => lot.out > 0,
-            Phase::Suspended => false,
+            Phase::Suspended | Phase::Expired => false,
         };
         let lots: Vec<(u64, i128)> =
             self.lots.iter().filter(|(_, lot)| over(lot)).map(|(n, lot)| (*n, lot.out)).collect();
@@ -242,13 +271,15 @@ impl Balances {
         let lot = self.lots.entry(grant).or_insert_with(|| {
             let days =
                 accounts[account].levels.iter().map(|level| accounts[*level].day.0).collect();
-            Lot { account, days, out: 0, held: 0, phase: Phase::Open, marks: HashMap::new() }
+            Lot::new(account, days, self.billing_ms)
         });
         lot.out += amount;
         self.shift(grant, Line::Free, Line::Purses, amount);
         let beyond = |account: &Account| {
             let used: i128 = account.day_lines.iter().sum();
-            account.lines[at(Line::Free)] < 0 || account.daily.is_some_and(|daily| used > daily)
+            let tolerated = |limit: i128| limit * account.tolerance_ppm / 1_000_000;
+            account.lines[at(Line::Free)] < -tolerated(account.limit)
+                || account.daily.is_some_and(|daily| used > daily + tolerated(daily))
         };
         let levels = self.accounts[account].levels.clone();
         let beyond = levels.into_iter().find(|level| beyond(&self.accounts[*level]));
@@ -263,6 +294,32 @@ impl Balances {
         let from = self.line_out(grant);
         self.with(grant, |lot| lot.out -= amount);
         self.shift(grant, from, Line::Free, amount);
+    }
+
+    fn expired(&mut self, grant: u64, clock: Clock, deadline_ms: u64, amount: i128) {
+        let from = match clock {
+            Clock::Hold => Line::Purses,
+            Clock::Billing => Line::Held,
+            Clock::Suspension => Line::Suspended,
+        };
+        self.with(grant, |lot| {
+            lot.expired += amount;
+            match clock {
+                Clock::Hold => {
+                    lot.out -= amount;
+                    lot.expired_until = lot.expired_until.max(deadline_ms);
+                }
+                Clock::Billing => {
+                    lot.held -= amount;
+                    lot.unbilled.insert(deadline_ms);
+                }
+                Clock::Suspension => {
+                    lot.out -= amount;
+                    lot.phase = Phase::Expired;
+                }
+            }
+        });
+        self.shift(grant, from, Line::Expired, amount);
     }
 
     /// The line that a grant's unaccounted money stands on.
@@ -298,9 +355,10 @@ impl Balances {
         if mark == SETTLED[2] {
             return self.shift(grant, Line::Free, Line::Late, amount);
         }
-        let from = if before == CONFIRMED { Line::Held } else { self.line_out(grant) };
-        self.with(grant, |lot| match before {
-            CONFIRMED => lot.held -= held,
+        let from = self.lots.get(&grant).map_or(Line::Purses, |lot| lot.line_of(hold, before));
+        self.with(grant, |lot| match from {
+            Line::Held => lot.held -= held,
+            Line::Expired => lot.expired -= held,
             _ => lot.out -= held,
         });
         match mark {
@@ -324,7 +382,7 @@ impl Balances {
         let levels =
             self.accounts[lot.account].levels.iter().copied().zip(lot.days.iter().copied());
         let levels: Vec<(usize, u64)> = levels.collect();
-        let negative = lot.out < 0 || lot.held < 0;
+        let negative = lot.out < 0 || lot.held < 0 || lot.expired < 0;
         for (level, day_ms) in levels {
             let account = &mut self.accounts[level];
             account.lines[at(from)] -= amount;
@@ -345,6 +403,69 @@ impl Balances {
     }
 }
 
+impl Lot {
+    fn new(account: usize, days: Vec<u64>, billing_ms: u64) -> Lot {
+        Lot {
+            account,
+            days,
+            out: 0,
+            held: 0,
+            expired: 0,
+            expired_until: 0,
+            unbilled: BTreeSet::new(),
+            unbilled_before: BTreeSet::new(),
+            unbilled_after: BTreeSet::new(),
+            billing_ms,
+            phase: Phase::Open,
+            marks: HashMap::new(),
+        }
+    }
+
+    /// A grant of a snapshot.
+    fn of(account: usize, part: &Part) -> Option<Lot> {
+        let Part::Grant { out, stage, days, billing, billing_ms, .. } = part else { return None };
+        let Part::Grant { expired_ms, unconfirmed, unbilled, .. } = part else { return None };
+        let sum = |sums: &[(u64, ledger::Amount)]| {
+            sums.iter().map(|(_, amount)| i128::from(amount.get())).sum::<i128>()
+        };
+        let mut lot = Lot::new(account, days.to_vec(), *billing_ms);
+        (lot.out, lot.held) = (out.get().into(), sum(billing));
+        (lot.expired, lot.expired_until) = (sum(unconfirmed) + sum(unbilled), *expired_ms);
+        let deadlines = |sums: &[(u64, ledger::Amount)]| sums.iter().map(|(at, _)| *at).collect();
+        (lot.unbilled_before, lot.unbilled_after) = (deadlines(unbilled), deadlines(billing));
+        lot.phase = match stage {
+            Stage::Open => Phase::Open,
+            Stage::Retired { .. } => Phase::Retired,
+            Stage::Suspended { .. } => Phase::Suspended,
+            Stage::Expired { .. } => {
+                lot.expired += std::mem::take(&mut lot.out);
+                Phase::Expired
+            }
+        };
+        Some(lot)
+    }
+
+    /// Where the money of a hold stands that was last marked so.
+    fn line_of(&self, hold: &Hold, mark: u8) -> Line {
+        if mark == CONFIRMED {
+            // Rounded up to a 64th of the billing time, as the schema says.
+            let width = (self.billing_ms / 64).max(1);
+            let due_ms = (hold.deadline_ms + self.billing_ms).div_ceil(width) * width;
+            let rounded_ms = due_ms.div_ceil(ROUNDED_MS) * ROUNDED_MS;
+            let before = self.unbilled_before.contains(&rounded_ms)
+                && !self.unbilled_after.contains(&due_ms);
+            let over = before || self.unbilled.contains(&due_ms);
+            return if over { Line::Expired } else { Line::Held };
+        }
+        match self.phase {
+            Phase::Expired => Line::Expired,
+            _ if hold.deadline_ms <= self.expired_until => Line::Expired,
+            Phase::Suspended => Line::Suspended,
+            Phase::Open | Phase::Retired => Line::Purses,
+        }
+    }
+}
+
 impl Account {
     pub(super) fn line(&self, line: Line) -> i128 {
         self.lines[at(line)]
@@ -355,10 +476,11 @@ impl Account {
         self.levels.len() == 1
     }
 
-    /// By how much more than its limit is out or spent that neither debts nor a lowered limit explain.
+    /// By how much more than its limit is out or spent that neither debts, nor a lowered limit, nor a tolerance explain.
     pub(super) fn unexplained(&self) -> i128 {
         let debts = self.line(Line::OverSettled) + self.line(Line::Late);
-        (-self.line(Line::Free) - debts - self.lowered).max(0)
+        let tolerated = self.limit * self.tolerance_ppm / 1_000_000;
+        (-self.line(Line::Free) - debts - self.lowered - tolerated).max(0)
     }
 
     /// The lines that differ from the books of a bank: name, here, there.
@@ -387,11 +509,14 @@ mod tests {
             unit: Unit::parse("USD").unwrap(),
             limit: Amount::new(100),
             daily: None,
+            period: None,
             start: money::Instant::EPOCH,
             end: money::Instant::MAX,
             zone: money::Zone::utc(),
             status: ledger::Status::Active,
             parent: None,
+            on_expiry: ledger::OnExpiry::Hold,
+            tolerance_ppm: 0,
             late_reserve_bp: 0,
         }
     }
@@ -421,7 +546,7 @@ mod tests {
         let balances = balances(&records);
         assert_eq!(balances.told, Vec::<String>::new());
         let account = &balances.accounts[0];
-        assert_eq!(account.lines, [35, 50, 0, 0, 10, 5, 0]);
+        assert_eq!(account.lines, [35, 50, 0, 0, 0, 10, 5, 0]);
 
         let mut bank = Bank::new(Options::default());
         bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();

@@ -1,17 +1,18 @@
 //! Records as lines for people and as JSON.
 
-use ledger::{Amount, BudgetSpec, Door, Record, Status, Verdict};
+use ledger::{Amount, BudgetSpec, Clock, Door, OnExpiry, Period, Record, Status, Verdict};
 use money::{Instant, Unit};
 use serde_json::Value;
 
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 19] = [
+pub(super) const TYPES: [&str; 22] = [
     "run_started",
     "budget",
     "budget_ended",
     "day_rolled",
+    "period_rolled",
     "granted",
     "returned",
     "confirmed",
@@ -20,6 +21,8 @@ pub(super) const TYPES: [&str; 19] = [
     "settled_late",
     "released",
     "billing_lapsed",
+    "expired",
+    "reconciled",
     "retired",
     "suspended",
     "resumed",
@@ -36,10 +39,13 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::Budget { .. } => "budget",
         Record::BudgetEnded { .. } => "budget_ended",
         Record::DayRolled { .. } => "day_rolled",
+        Record::PeriodRolled { .. } => "period_rolled",
         Record::Granted { .. } => "granted",
         Record::Returned { .. } => "returned",
         Record::Resolved { verdict, .. } => verdict.name(),
         Record::BillingLapsed { .. } => "billing_lapsed",
+        Record::Expired { .. } => "expired",
+        Record::Reconciled { .. } => "reconciled",
         Record::Retired { .. } => "retired",
         Record::Suspended { .. } => "suspended",
         Record::Resumed { .. } => "resumed",
@@ -56,6 +62,8 @@ pub(super) fn grant_of(record: &Record) -> Option<u64> {
         Record::Granted { grant, .. }
         | Record::Returned { grant, .. }
         | Record::BillingLapsed { grant, .. }
+        | Record::Expired { grant, .. }
+        | Record::Reconciled { grant, .. }
         | Record::Retired { grant, .. }
         | Record::Suspended { grant, .. }
         | Record::Resumed { grant, .. }
@@ -69,7 +77,9 @@ pub(super) fn grant_of(record: &Record) -> Option<u64> {
 pub(super) fn budget_of(record: &Record, known: &Known) -> Option<u64> {
     match record {
         Record::Budget { spec } => Some(spec.id),
-        Record::BudgetEnded { id } | Record::DayRolled { id, .. } => Some(*id),
+        Record::BudgetEnded { id }
+        | Record::DayRolled { id, .. }
+        | Record::PeriodRolled { id, .. } => Some(*id),
         Record::Granted { budget, .. } => Some(*budget),
         other => known.budget_of(grant_of(other)?),
     }
@@ -139,16 +149,25 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
     let money = |value: &Amount| Value::from(amount(unit, value.get()));
     let at = |ms: &u64| Value::from(time(*ms));
     match record {
-        Record::RunStarted { run, at_ms, suspended_until_ms, hold_ms_max, billing_ms } => {
+        Record::RunStarted {
+            run,
+            at_ms,
+            suspended_until_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+        } => {
             all.push(("run", (*run).into()));
             all.push(("at", at(at_ms)));
             all.push(("suspended_until", at(suspended_until_ms)));
             all.push(("hold_ms_max", (*hold_ms_max).into()));
             all.push(("billing_ms", (*billing_ms).into()));
+            all.push(("win_notices", (*win_notices).into()));
         }
         Record::Budget { spec } => budget_fields(spec, &mut all),
         Record::BudgetEnded { .. } | Record::GrantClosed { .. } => {}
-        Record::DayRolled { start_ms, end_ms, .. } => {
+        Record::DayRolled { start_ms, end_ms, .. }
+        | Record::PeriodRolled { start_ms, end_ms, .. } => {
             all.extend([("start", at(start_ms)), ("end", at(end_ms))]);
         }
         Record::Granted { worker, amount, at_ms, .. } => {
@@ -173,6 +192,21 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         }
         Record::BillingLapsed { deadline_ms, amount, .. } => {
             all.extend([("amount", money(amount)), ("deadline", at(deadline_ms))]);
+        }
+        Record::Expired { clock, deadline_ms, amount, .. } => {
+            let clock = match clock {
+                Clock::Hold => "hold",
+                Clock::Billing => "billing",
+                Clock::Suspension => "suspension",
+            };
+            all.extend([
+                ("amount", money(amount)),
+                ("clock", clock.into()),
+                ("deadline", at(deadline_ms)),
+            ]);
+        }
+        Record::Reconciled { until_ms, amount, .. } => {
+            all.extend([("amount", money(amount)), ("until", at(until_ms))]);
         }
         Record::Retired { deadline_ms, .. } => all.push(("deadline", at(deadline_ms))),
         Record::Suspended { until_ms, amount, .. } => {
@@ -200,15 +234,27 @@ fn budget_fields(spec: &BudgetSpec, all: &mut Fields) {
         Status::Paused => "paused",
         Status::Ended => "ended",
     };
+    let period = spec.period.map(|period| match period.period {
+        Period::Week => "week",
+        Period::Month => "month",
+    });
+    let on_expiry = match spec.on_expiry {
+        OnExpiry::Hold => "hold",
+        OnExpiry::Release => "release",
+    };
     all.extend([
         ("limit", money(spec.limit)),
         ("daily", spec.daily.map(money).into()),
+        ("period", period.into()),
+        ("period_cap", spec.period.map(|period| money(period.cap)).into()),
         ("start", spec.start.to_string().into()),
         ("end", spec.end.to_string().into()),
         ("zone", spec.zone.name().into()),
         ("status", status.into()),
         ("parent", spec.parent.into()),
         ("late_reserve_bp", spec.late_reserve_bp.into()),
+        ("on_expiry", on_expiry.into()),
+        ("tolerance_ppm", spec.tolerance_ppm.into()),
     ]);
 }
 

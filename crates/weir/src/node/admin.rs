@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Query, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
@@ -17,17 +17,23 @@ use door_transport::{CloseReason, Handle};
 use gate_auction::Fates;
 use gate_profile::{Profiles, UpdateError};
 use serde_json::{Map, Value, json};
+use weir_pace::pacer::Standing;
 use wire::Reason;
 
 use super::bank_thread::{Command, Report, ask};
 use super::books::BookLine;
 use super::openrtb::counts;
 use super::shared::WorkerCounters;
-use super::{StartError, spawn, system};
+use super::{StartError, reconcile, spawn, standing, system};
 use crate::config::Config;
+use crate::reconcile::Row;
 
 /// How long an answer of a worker is waited for.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
+/// Bytes of a reconciliation file.
+const RECONCILE_BYTES_MAX: usize = 256 << 20;
+/// Its lines that the bank books in one go: about a millisecond.
+const RECONCILE_ROWS: usize = 2_048;
 /// Rows of `/books` in one answer.
 const BOOKS_MAX: usize = 1_000;
 
@@ -146,6 +152,9 @@ pub(crate) struct Admin {
     thread: JoinHandle<()>,
 }
 
+/// What is told of a budget.
+type Budget = (BookLine, Option<Standing>);
+
 #[derive(Clone)]
 struct App {
     status: Status,
@@ -201,9 +210,10 @@ fn routes(app: App) -> Router {
         .route("/books", get(books))
         .route("/why", get(why))
         .route("/profiles", post(update_profile))
+        .route("/v1/reconcile", post(reconcile).layer(DefaultBodyLimit::max(RECONCILE_BYTES_MAX)))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async {
-            let known = "there is /, /stat, /books, /why, /profiles (POST) and /healthz";
+            let known = "there is /, /stat, /books, /why, /profiles (POST), /v1/reconcile (POST) and /healthz";
             problem(StatusCode::NOT_FOUND, known)
         })
         .with_state(app)
@@ -223,8 +233,9 @@ async fn stat(State(app): State<App>, Query(query): Query<StatQuery>) -> Respons
         let Some(line) = lines.first() else {
             return problem(StatusCode::NOT_FOUND, &format!("there is no budget {id}"));
         };
+        let fates = app.ask_workers(id).await.unwrap_or_default();
         let names = app.status.budgets();
-        let Value::Object(fields) = row(line, &names.names) else {
+        let Value::Object(fields) = row(line, &names.names, &fates) else {
             unreachable!("a row is an object")
         };
         answer.extend(fields);
@@ -245,9 +256,10 @@ async fn books(State(app): State<App>, Query(query): Query<BooksQuery>) -> Respo
     };
     let max = query.max.unwrap_or(BOOKS_MAX).min(BOOKS_MAX);
     let names = app.status.budgets();
-    let mut from = lines.iter().skip_while(|line| line.id < query.from);
-    let rows: Vec<Value> = from.by_ref().take(max).map(|line| row(line, &names.names)).collect();
-    Json(json!({ "budgets": rows, "next": from.next().map(|line| line.id) })).into_response()
+    let mut from = lines.iter().skip_while(|(line, _)| line.id < query.from);
+    let rows: Vec<Value> =
+        from.by_ref().take(max).map(|line| row(line, &names.names, &[])).collect();
+    Json(json!({ "budgets": rows, "next": from.next().map(|(line, _)| line.id) })).into_response()
 }
 
 #[derive(serde::Deserialize)]
@@ -321,6 +333,44 @@ impl ProfileUpdate {
     }
 }
 
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReconcileQuery {
+    /// The file is complete up to here.
+    until: Option<String>,
+}
+
+/// Books what an exchange billed and what it did not. The file is checked whole before its first line is booked.
+async fn reconcile(
+    State(app): State<App>,
+    Query(query): Query<ReconcileQuery>,
+    body: String,
+) -> Response {
+    let until_ms = match query.until.as_deref().map(money::Instant::parse) {
+        None => None,
+        Some(Ok(until)) => Some(until.ms()),
+        Some(Err(error)) => {
+            return problem(StatusCode::BAD_REQUEST, &format!("until: {error}"));
+        }
+    };
+    // A watermark alone needs no lines.
+    let rows = match body.trim().is_empty() && until_ms.is_some() {
+        true => Ok(Vec::new()),
+        false => crate::reconcile::parse(&body),
+    };
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(errors) => {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return problem(StatusCode::BAD_REQUEST, &texts.join("; "));
+        }
+    };
+    match app.reconcile(rows, until_ms).await {
+        Ok(answer) => Json(answer).into_response(),
+        Err(detail) => problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
+    }
+}
+
 /// How the profiles stand.
 fn profiles(figures: &gate_profile::Figures) -> Value {
     json!({
@@ -350,8 +400,30 @@ impl App {
         Some(fates.into_iter().flatten().collect())
     }
 
+    /// In parts, so that the bank has time for others in between. What was booked before a failure stays booked: sending
+    /// the file again repeats nothing.
+    async fn reconcile(&self, rows: Vec<Row>, until_ms: Option<u64>) -> Result<Value, String> {
+        let commands = self.commands.clone();
+        let booked = tokio::task::spawn_blocking(move || {
+            let mut report = reconcile::Report::default();
+            let nobody = || "the bank does not answer".to_string();
+            for rows in rows.chunks(RECONCILE_ROWS) {
+                let rows = rows.to_vec();
+                let outcomes = ask(&commands, |reply| Command::Reconcile { rows, reply });
+                report.add(outcomes.ok_or_else(nobody)??);
+            }
+            let why = format!("{} lines", report.lines());
+            let freed = until_ms.map(|until_ms| {
+                ask(&commands, |reply| Command::Complete { until_ms, why, reply })
+                    .ok_or_else(nobody)?
+            });
+            Ok(report.to_json(freed.transpose()?.as_deref()))
+        });
+        booked.await.map_err(|_| "the node is stopping".to_string())?
+    }
+
     /// The bank answers on a thread of its own; waiting for it must not stop this one.
-    async fn ask_bank(&self, id: Option<u64>) -> Option<(Report, Vec<BookLine>)> {
+    async fn ask_bank(&self, id: Option<u64>) -> Option<(Report, Vec<Budget>)> {
         let commands = self.commands.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let report = ask(&commands, |reply| Command::Report { reply })?;
@@ -425,7 +497,14 @@ fn journal(figures: &ledger_journal::Figures) -> Value {
 }
 
 /// One budget's books.
-fn row(line: &BookLine, names: &HashMap<u64, String>) -> Value {
+/// The books of a budget, and how it stands on its plan.
+fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates]) -> Value {
+    let pace = standing.as_ref().map(|standing| {
+        let held = i128::from(line.held.get()) * 1_000_000;
+        let held_ppm = held.checked_div(i128::from(standing.progress.budget.get())).unwrap_or(0);
+        let under = standing::under(standing, u64::try_from(held_ppm).unwrap_or(0), fates);
+        standing::to_json(standing, under)
+    });
     json!({
         "id": line.id,
         "name": names.get(&line.id),
@@ -434,9 +513,11 @@ fn row(line: &BookLine, names: &HashMap<u64, String>) -> Value {
         "free": line.free.get(),
         "purses": line.purses.get(),
         "held": line.held.get(),
+        "expired": line.expired.get(),
         "settled": line.settled.get(),
         "over_settled": line.over_settled.get(),
         "late": line.late.get(),
+        "pace": pace,
     })
 }
 

@@ -9,21 +9,24 @@ use std::time::Duration;
 use door_batch::Question;
 use door_transport::Waker;
 use gate_auction::Fates;
-use gate_pacing::Pace;
-use ledger::{Bank, Out, SpecError, ToBank, ToWorker};
+use gate_pacing::{Pace, Rebase};
+use ledger::{Amount, Bank, Out, Record, SpecError, ToBank, ToWorker};
 use ledger_journal::{Disk, Journal, JournalOptions, Writer};
 use money::Instant;
 use probe::NodeClock;
 use table::ring::{Receiver, SendError, Sender};
 use table::{Map, Secret};
+use weir_pace::pacer::{Pacer, PacerOptions, Pacing, Standing};
 use wire::Verdict;
 
 use super::books::{BookLine, Totals};
 use super::keys::Keys;
-use super::pacer::{Pacer, reported_held};
-use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters};
+use super::memory::{Keeper, Memory};
+use super::reconcile::{Freed, Outcome, book_rows, free_until};
+use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters, reported_held};
 use crate::budgets::Budget;
 use crate::market::Market;
+use crate::reconcile::Row;
 
 /// Messages taken from one worker before the next one's turn.
 const UP_MAX: usize = 4096;
@@ -41,8 +44,12 @@ pub(crate) enum Command {
     },
     /// What became of a campaign in the auctions: one answer a worker, straight to the asker.
     Why { campaign: u64, reply: Reply<Option<Fates>> },
-    /// The books of these budgets, or of all.
-    Books { id: Option<u64>, reply: Reply<Vec<BookLine>> },
+    /// Book what an exchange says of bids whose notices never came; answered once it is sealed.
+    Reconcile { rows: Vec<Row>, reply: Reply<Result<Vec<Outcome>, String>> },
+    /// Everything that was decided until then is reconciled: what is still kept of it is free.
+    Complete { until_ms: u64, why: String, reply: Reply<Result<Vec<Freed>, String>> },
+    /// The books of these budgets, or of all, and how they stand on their plans.
+    Books { id: Option<u64>, reply: Reply<Vec<(BookLine, Option<Standing>)>> },
     /// The counters.
     Report { reply: Reply<Report> },
     /// Stop once everything taken so far is answered.
@@ -80,7 +87,7 @@ pub(crate) struct Report {
 /// Something that may be known only once the records before it are sealed.
 enum Held {
     Down(usize, Down),
-    Applied(Reply<Result<Applied, Refusal>>, Applied),
+    Reply(Box<dyn FnOnce() + Send>),
 }
 
 /// One worker, as the bank sees it.
@@ -101,6 +108,11 @@ pub(crate) struct BankThread {
     pub(crate) tick_ms: u64,
     keys: Keys,
     pacer: Pacer,
+    keeper: Keeper,
+    /// What an earlier run learned of budgets that are not configured yet.
+    memory: Memory,
+    /// The plans in force, by slot: what tells an edit.
+    pacings: Vec<Option<Pacing>>,
     gauges: Vec<Arc<[SlotGauge]>>,
     market: Arc<Market>,
     snapshot: u32,
@@ -123,6 +135,10 @@ pub(crate) struct Start {
     pub(crate) disk: Disk,
     pub(crate) writer: Writer<Disk>,
     pub(crate) journal: JournalOptions,
+    /// What pacing learned, and what keeps it.
+    pub(crate) memory: Memory,
+    pub(crate) keeper: Keeper,
+    pub(crate) pacing: PacerOptions,
 }
 
 /// How long a stop waits for the disk.
@@ -141,7 +157,7 @@ impl BankThread {
         tick_ms: u64,
     ) -> std::io::Result<BankThread> {
         let gauges = links.iter().map(|_| Arc::from([])).collect();
-        let Start { bank, out, keys, disk, writer, journal } = start;
+        let Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing } = start;
         let journal = Journal::start(disk, writer, journal, std::thread::current())?;
         Ok(BankThread {
             clock: NodeClock::not_before(bank.now_ms()),
@@ -151,7 +167,10 @@ impl BankThread {
             secret,
             tick_ms,
             keys,
-            pacer: Pacer::default(),
+            pacer: Pacer::new(pacing),
+            keeper,
+            memory,
+            pacings: Vec::new(),
             gauges,
             market: Market::empty(),
             snapshot: 0,
@@ -173,6 +192,8 @@ impl BankThread {
                 paced_ms = now_ms;
                 self.pace(now_ms);
                 self.rotate_keys(now_ms);
+                let id = |slot| self.bank.spec(slot).id;
+                self.keeper.tick(&self.pacer, id, self.bank.slots(), now_ms);
                 assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
             }
             // Kept: what was under way when the stop came is still taken first.
@@ -189,6 +210,8 @@ impl BankThread {
 
     /// Seals what is left. Workers have ended by now: whoever waited for an answer has it, or went away.
     fn finish(self) -> bool {
+        let id = |slot| self.bank.spec(slot).id;
+        self.keeper.finish(&self.pacer, id, self.bank.slots());
         let finished = self.journal.finish(FINISH);
         if let Err(error) = &finished {
             tracing::error!(error, "what the journal could not seal was not acknowledged");
@@ -212,7 +235,9 @@ impl BankThread {
                     }
                     Up::Ledger(message) => {
                         self.pacer.watch(&message);
+                        let before = self.out.records.len();
                         self.bank.step(worker, message, &mut self.out);
+                        self.tell_pacer(before);
                     }
                     Up::Question { conn, question } => {
                         let answer = Box::new(self.answer(question, now_ms));
@@ -226,6 +251,19 @@ impl BankThread {
         taken
     }
 
+    /// What was settled by the records since `before`.
+    fn tell_pacer(&mut self, before: usize) {
+        for record in &self.out.records[before..] {
+            let Record::Resolved { hold, verdict: Verdict::Settled, amount, .. } = record else {
+                continue;
+            };
+            if let Some(slot) = self.bank.slot_of(hold) {
+                self.pacer.settled(slot, hold.amount, *amount);
+                self.pacer.won_reserved(slot, hold.amount);
+            }
+        }
+    }
+
     /// Gives the journal what the steps since the last call changed, and hands out what follows from records that
     /// are sealed.
     fn seal_and_send(&mut self) {
@@ -237,11 +275,11 @@ impl BankThread {
             self.held.push_back((needed, Held::Down(usize::from(worker), Down::Ledger(message))));
         }
         let sealed = self.journal.sealed();
-        let mut applied = Vec::new();
+        let mut replies = Vec::new();
         while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
             match held {
                 Held::Down(link, down) => self.links[link].backlog.push_back(down),
-                Held::Applied(reply, what) => applied.push((reply, what)),
+                Held::Reply(reply) => replies.push(reply),
             }
         }
         self.tell_failure();
@@ -249,8 +287,8 @@ impl BankThread {
             link.send();
         }
         // After the workers: who hears that a configuration is in force may use it at once.
-        for (reply, what) in applied {
-            let _ = reply.send(Ok(what));
+        for reply in replies {
+            reply();
         }
     }
 
@@ -279,7 +317,7 @@ impl BankThread {
 
     fn pace(&mut self, now_ms: u64) {
         let all = self.parameters(now_ms);
-        for (link, paces) in self.links.iter_mut().zip(all) {
+        for (link, paces) in self.links.iter_mut().zip(std::iter::repeat(all)) {
             // Parameters that could not be delivered yet are out of date now.
             link.backlog
                 .retain(|message| !matches!(message, Down::Paces(old) if old.len() == paces.len()));
@@ -287,9 +325,12 @@ impl BankThread {
         }
     }
 
-    fn parameters(&self, now_ms: u64) -> Vec<Box<[Pace]>> {
-        let now = Instant::from_ms(now_ms);
-        self.pacer.parameters(&self.bank, &self.gauges, now, self.tick_ms)
+    /// New parameters; every worker gets a copy.
+    fn parameters(&mut self, now_ms: u64) -> Box<[Pace]> {
+        let BankThread { pacer, bank, gauges, tick_ms, .. } = self;
+        let held = |slot| reported_held(gauges, slot);
+        let workers = u32::try_from(gauges.len()).unwrap_or(u32::MAX);
+        pacer.parameters(bank, &held, Instant::from_ms(now_ms), *tick_ms, workers)
     }
 
     fn take_commands(&mut self) -> bool {
@@ -300,12 +341,8 @@ impl BankThread {
                         Err(refusal) => {
                             let _ = reply.send(Err(refusal));
                         }
-                        Ok(applied) => {
-                            // Sealed, and on its way to the workers, before anybody hears that it is in force.
-                            self.seal_and_send();
-                            let needed = self.journal.next_sequence();
-                            self.held.push_back((needed, Held::Applied(reply, applied)));
-                        }
+                        // Sealed, and on its way to the workers, before anybody hears that it is in force.
+                        Ok(applied) => self.once_sealed(move || drop(reply.send(Ok(applied)))),
                     }
                 }
                 Ok(Command::Why { campaign, reply }) => {
@@ -313,6 +350,22 @@ impl BankThread {
                         link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
                     }
                 }
+                Ok(Command::Reconcile { rows, reply }) => match self.cannot_seal() {
+                    Some(failure) => drop(reply.send(Err(failure))),
+                    None => {
+                        let ring = self.keys.ring(&self.bank);
+                        let outcomes = book_rows(&rows, &ring, &mut self.bank, &mut self.out);
+                        self.once_sealed(move || drop(reply.send(Ok(outcomes))));
+                    }
+                },
+                Ok(Command::Complete { until_ms, why, reply }) => match self.cannot_seal() {
+                    Some(failure) => drop(reply.send(Err(failure))),
+                    None => {
+                        self.bank.note_operator("reconcile", &why, &mut self.out);
+                        let freed = free_until(until_ms, &mut self.bank, &mut self.out);
+                        self.once_sealed(move || drop(reply.send(Ok(freed))));
+                    }
+                },
                 Ok(Command::Books { id, reply }) => {
                     let _ = reply.send(self.books(id));
                 }
@@ -323,6 +376,19 @@ impl BankThread {
                 Err(TryRecvError::Empty) => return false,
             }
         }
+    }
+
+    /// Seals what was done, and then tells it.
+    fn once_sealed(&mut self, reply: impl FnOnce() + Send + 'static) {
+        self.seal_and_send();
+        let needed = self.journal.next_sequence();
+        self.held.push_back((needed, Held::Reply(Box::new(reply))));
+    }
+
+    fn cannot_seal(&self) -> Option<String> {
+        let full =
+            || self.journal.is_full().then(|| "too many records wait for the disk".to_string());
+        self.journal.failure().or_else(full)
     }
 
     fn configure(
@@ -341,6 +407,7 @@ impl BankThread {
         if !errors.is_empty() {
             return Err(Refusal::Specs(errors));
         }
+        let edited = self.edited(&budgets);
         let mut out = Out::default();
         self.bank.note_operator("budgets file", why, &mut out);
         self.bank.configure(&specs, &mut out).map_err(Refusal::Specs)?;
@@ -348,17 +415,62 @@ impl BankThread {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
             self.bank.open_all(&mut out);
         }
-        self.pacer.grow(self.bank.slots());
-        for budget in budgets {
-            let slot = self.bank.slot(budget.spec.id).expect("just configured");
-            self.pacer.set_plan(slot, budget.plan);
-        }
+        self.take_plans(budgets, &edited, now_ms);
         self.market = market;
         self.snapshot += 1;
         self.send_snapshots(now_ms);
         self.out.records.append(&mut out.records);
         self.out.messages.append(&mut out.messages);
         Ok(Applied { snapshot: self.snapshot })
+    }
+
+    /// Budgets of this run whose plan begins anew, with what is spent in their window so far.
+    fn edited(&self, budgets: &[Budget]) -> Vec<(u64, Amount)> {
+        let now = self.now();
+        let edit = |budget: &Budget| {
+            let slot = self.bank.slot(budget.spec.id)?;
+            let known = self.pacings.get(slot as usize)?.as_ref()?;
+            if *known == budget.pacing && *self.bank.spec(slot) == budget.spec {
+                return None;
+            }
+            let spent =
+                self.standing(slot, now).map_or(Amount::ZERO, |standing| standing.progress.spent);
+            Some((budget.spec.id, spent))
+        };
+        budgets.iter().filter_map(edit).collect()
+    }
+
+    fn take_plans(&mut self, budgets: Vec<Budget>, edited: &[(u64, Amount)], now_ms: u64) {
+        let at = Instant::from_ms(now_ms);
+        self.pacer.grow(self.bank.slots());
+        self.pacings.resize(self.bank.slots(), None);
+        for budget in budgets {
+            let slot = self.bank.slot(budget.spec.id).expect("just configured");
+            let known = self.pacings[slot as usize].replace(budget.pacing.clone());
+            if known.as_ref() != Some(&budget.pacing) {
+                self.pacer.set_plan(slot, budget.pacing);
+            }
+            match (known, self.memory.remove(&budget.spec.id)) {
+                (None, Some(kept)) => self.pacer.recall(slot, kept),
+                // A budget that appears in the middle of its window.
+                (None, None) if self.snapshot > 0 => {
+                    self.pacer.rebase(slot, Rebase { at, spent: Amount::ZERO });
+                }
+                _ => {}
+            }
+        }
+        for (id, spent) in edited {
+            let slot = self.bank.slot(*id).expect("just configured");
+            self.pacer.rebase(slot, Rebase { at, spent: *spent });
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_ms(self.bank.now_ms())
+    }
+
+    fn standing(&self, slot: u32, now: Instant) -> Option<Standing> {
+        self.pacer.standing(&self.bank, slot, &|slot| reported_held(&self.gauges, slot), now)
     }
 
     /// Every worker gets the same budgets; each has gauges of its own to write to.
@@ -373,6 +485,7 @@ impl BankThread {
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
         let all = self.parameters(now_ms);
+        let all = std::iter::repeat(all);
         for ((link, gauges), paces) in self.links.iter_mut().zip(&self.gauges).zip(all) {
             let ids = self.bank.slots_from(0);
             let snapshot = Snapshot {
@@ -403,10 +516,12 @@ impl BankThread {
         BookLine::of(&self.bank, slot, &|slot| reported_held(&self.gauges, slot))
     }
 
-    fn books(&self, id: Option<u64>) -> Vec<BookLine> {
+    fn books(&self, id: Option<u64>) -> Vec<(BookLine, Option<Standing>)> {
+        let now = self.now();
+        let row = |slot| (self.book_line(slot), self.standing(slot, now));
         match id {
-            Some(id) => self.bank.slot(id).map(|slot| self.book_line(slot)).into_iter().collect(),
-            None => self.bank.slots_from(0).map(|(_, slot)| self.book_line(slot)).collect(),
+            Some(id) => self.bank.slot(id).map(row).into_iter().collect(),
+            None => self.bank.slots_from(0).map(|(_, slot)| row(slot)).collect(),
         }
     }
 

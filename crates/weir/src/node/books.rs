@@ -17,8 +17,10 @@ pub struct BookLine {
     pub free: Amount,
     /// With the workers, not reserved.
     pub purses: Amount,
-    /// In holds: unconfirmed, confirmed, or suspended after a crash.
+    /// In holds: unconfirmed, confirmed, suspended after a crash, or past their deadline and not reconciled.
     pub held: Amount,
+    /// Of these, past their deadline and not reconciled.
+    pub expired: Amount,
     /// Spent within holds.
     pub settled: Amount,
     /// Spent above holds.
@@ -34,7 +36,8 @@ impl BookLine {
         let (books, spec) = (bank.books(slot), bank.spec(slot));
         let out = books.line(Line::Purses);
         let unconfirmed = bank.unconfirmed(slot, reported);
-        let certain = [books.line(Line::Held), books.line(Line::Suspended), unconfirmed];
+        let expired = books.line(Line::Expired);
+        let certain = [books.line(Line::Held), books.line(Line::Suspended), expired, unconfirmed];
         BookLine {
             id: spec.id,
             unit: spec.unit,
@@ -42,6 +45,7 @@ impl BookLine {
             free: books.line(Line::Free),
             purses: less(out, unconfirmed),
             held: Amount::total(certain).expect("parts of the limit"),
+            expired,
             settled: books.line(Line::Settled),
             over_settled: books.line(Line::OverSettled),
             late: books.line(Line::Late),

@@ -29,7 +29,8 @@ impl Keys {
     pub(crate) fn new(config: &Config) -> Keys {
         let l = &config.ledger;
         // A token lives for its two deadlines, each rounded up, and the time it is still judged after them.
-        let life_ms = 2 * l.hold_ms + l.billing_ms + l.billing_ms / 32 + l.late_ms + 60_000;
+        let judged_ms = l.late_ms.max(l.reconcile_ms);
+        let life_ms = 2 * l.hold_ms + l.billing_ms + l.billing_ms / 32 + judged_ms + 60_000;
         // A key's id comes again after 256 rotations: by then it must be retired.
         let rotate_ms = l.key_ms.max(life_ms / 200);
         Keys { node: config.node.id, rotate_ms, life_ms }

@@ -5,10 +5,12 @@ mod answers;
 mod bank_thread;
 pub mod books;
 mod keys;
+mod memory;
 pub(crate) mod openrtb;
-mod pacer;
 mod pending;
+mod reconcile;
 mod shared;
+mod standing;
 mod watcher;
 mod worker;
 
@@ -27,6 +29,7 @@ use ledger::{Bank, PurseOptions, Purses};
 use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Writer};
 use probe::NodeClock;
 use table::ring;
+use weir_pace::pacer::PacerOptions;
 
 use crate::budgets::LineError;
 use crate::config::Config;
@@ -387,6 +390,7 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
         hold_ms_max: purses.hold_ms_max(),
         billing_ms: l.billing_ms,
         late_ms: l.late_ms,
+        win_notices: l.win_notices,
         refresh_ms: l.refresh_ms,
         grants_max: l.grants_max,
         pages_max: l.mark_pages_max,
@@ -466,7 +470,10 @@ fn recover(
         keep,
         bank: options,
     };
-    Ok(bank_thread::Start { bank, out, keys, disk, writer, journal })
+    let data = &config.node.data_dir;
+    let (memory, keeper) = (memory::load(data), memory::Keeper::start(data)?);
+    let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
+    Ok(bank_thread::Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing })
 }
 
 fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {

@@ -106,6 +106,13 @@ impl SlotGauge {
     }
 }
 
+/// What all workers last said that they hold for a slot.
+pub(crate) fn reported_held(gauges: &[Arc<[SlotGauge]>], slot: u32) -> Amount {
+    let held = gauges.iter().filter_map(|gauges| gauges.get(slot as usize)).map(SlotGauge::held);
+    // A measurement, no balance: at the end of the range it stays there.
+    held.fold(Amount::ZERO, |sum, held| Amount::new(sum.get().saturating_add(held.get())))
+}
+
 /// Counters of one worker. Written by it alone, read by anybody.
 #[derive(Debug)]
 pub(crate) struct WorkerCounters {

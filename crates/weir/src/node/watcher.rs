@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender as Commands;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use money::{CurrencyCode, Instant};
+use money::Instant;
 use probe::NodeClock;
 
 use super::admin::Status;
@@ -19,7 +19,7 @@ use super::bank_thread::{Command, Refusal, ask};
 use super::{StartError, spawn};
 use crate::budgets::{Budget, LineError};
 use crate::config::Config;
-use crate::market::{Market, read};
+use crate::market::{Currencies, Market, read};
 
 /// What tells that a file changed.
 type Stamp = Option<(SystemTime, u64, u64)>;
@@ -46,7 +46,7 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
         tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears");
         return Ok(FirstRead { read: None, stamp });
     }
-    Ok(FirstRead { read: Some(read(path, config.openrtb.currency, now())?), stamp })
+    Ok(FirstRead { read: Some(read(path, &Currencies::of(config), now())?), stamp })
 }
 
 impl Watcher {
@@ -63,7 +63,7 @@ impl Watcher {
         let mut watch = Watch {
             path,
             stamp: first.stamp,
-            currency: config.openrtb.currency,
+            currencies: Currencies::of(config),
             market: Market::empty(),
             replaced: Vec::new(),
             commands,
@@ -92,7 +92,7 @@ impl Watcher {
 struct Watch {
     path: PathBuf,
     stamp: Stamp,
-    currency: CurrencyCode,
+    currencies: Currencies,
     /// The campaigns in force.
     market: Arc<Market>,
     /// Former ones, until the last worker has let them go: they are freed here, for that takes long.
@@ -114,7 +114,7 @@ impl Watch {
             return;
         }
         self.stamp = stamp;
-        match read(&self.path, self.currency, now()) {
+        match read(&self.path, &self.currencies, now()) {
             Ok((budgets, market)) => self.hand_over(budgets, market),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }

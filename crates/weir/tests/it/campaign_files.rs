@@ -42,7 +42,7 @@ fn check_tells_every_fault_of_every_campaign_at_once() {
         campaign(2, &json!({"bid": "cheap", "targeting": {"geo": {"any": ["USA", "GER"]}}})),
         line(3, "1", ""),
         campaign(4, &json!({"unit": "count", "creatives": []})),
-        campaign(5, &json!({"limit": null, "plan": "fast", "caps": [{"per": "day"}]})),
+        campaign(5, &json!({"limit": null, "pacing": "fast", "caps": [{"per": "day"}]})),
         campaign(1, &json!({})),
     ];
     std::fs::write(&file, lines.concat()).unwrap();
@@ -57,7 +57,7 @@ fn check_tells_every_fault_of_every_campaign_at_once() {
         "b.jsonl:4: bid:",
         "b.jsonl:4: creatives: found 0 entries, expected 1 to 256",
         "b.jsonl:5: limit: missing",
-        "b.jsonl:5: plan: found \"fast\"",
+        "b.jsonl:5: pacing: found \"fast\"",
         "b.jsonl:5: caps[0].max: missing",
         "b.jsonl:1: budget 1: the id is used twice",
     ] {

@@ -22,8 +22,9 @@ const MEMBERS: [&str; 9] = [
 fn budgets() -> Setup {
     let mut lines: String = (1..=20).map(|id| line(id, "1000", "")).collect();
     lines += &(21..=30).map(|id| line(id, "0.05", "")).collect::<String>();
-    lines +=
-        &(31..=35).map(|id| line(id, "50", r#","daily":"20","plan":"even""#)).collect::<String>();
+    lines += &(31..=35)
+        .map(|id| line(id, "50", r#","daily":"20","pacing":"schedule""#))
+        .collect::<String>();
     Setup::new(&lines).with("ledger.hold_ms", "500")
 }
 

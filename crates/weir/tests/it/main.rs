@@ -20,6 +20,7 @@ mod openrtb_disk;
 mod openrtb_files;
 mod openrtb_http;
 mod openrtb_money;
+mod reconciling;
 mod reloads;
 mod requests;
 mod support;

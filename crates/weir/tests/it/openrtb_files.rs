@@ -225,7 +225,7 @@ fn one_request_is_explained_without_a_node() {
         (&cut, &file, "expected one bid request"),
         (&body, &missing, "none:1: "),
         (&body, &cut, "cut.json:1: "),
-        (&body, &foreign, "foreign.jsonl:1: campaign 1 bids in EUR"),
+        (&body, &foreign, "foreign.jsonl:1: campaign 1 is in EUR"),
     ] {
         let told = run(&["why", "--request", request, "--budgets", campaigns]);
         check_code(&told, 1);

@@ -114,7 +114,9 @@ fn a_bad_file_at_the_start_is_told_line_by_line() {
 fn fifty_thousand_budgets_are_loaded_and_changed() {
     let lines = |limit: &str| -> String {
         (1..=50_000)
-            .map(|id| line(id, limit, r#","daily":"10.00","plan":"even","tz":"Europe/Paris""#))
+            .map(|id| {
+                line(id, limit, r#","daily":"10.00","pacing":"schedule","tz":"Europe/Paris""#)
+            })
             .collect()
     };
     let start = Instant::now();

@@ -202,6 +202,7 @@ fn tokens_outlive_the_rotation_of_their_key() {
             .with("ledger.hold_ms", "10000")
             .with("ledger.billing_ms", "60000")
             .with("ledger.late_ms", "10000")
+            .with("ledger.reconcile_ms", "10000")
     };
     over_transports(setup, |node| {
         let mut client = node.client();

@@ -13,11 +13,11 @@ use gate_auction::{Choice, Counters, Scratch};
 use gate_pacing::Pace;
 use gate_profile::{Options, Presence, Profile, Profiles};
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToWorker};
-use money::{CurrencyCode, Instant};
+use money::Instant;
 use probe::NodeClock;
 use weir::budgets::Budget;
 use weir::config::Config;
-use weir::market::Market;
+use weir::market::{Currencies, Market};
 
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::Note;
@@ -39,7 +39,6 @@ mod user;
 /// One auction in so many is surveyed, as by default.
 const SURVEY_EVERY: u64 = 128;
 const HOLD_MS: u64 = 2_000;
-const CURRENCY: [u8; 3] = *b"USD";
 /// Money of each purse: more than all rounds can ask for.
 const PURSE_MICROS: i64 = 1_000_000_000_000;
 
@@ -110,9 +109,9 @@ struct Room {
 
 /// The market of a file's campaigns.
 pub(super) fn market(budgets: &[Budget]) -> Result<Market, String> {
-    let usd = CurrencyCode::new("USD").ok_or("USD is a currency")?;
+    let currencies = Currencies::of(&Config::default());
     let now = Instant::from_ms(NodeClock::new().now_ms());
-    Market::build(usd, budgets, now).map_err(|errors| format!("{:?}", errors.first()))
+    Market::build(&currencies, budgets, now).map_err(|errors| format!("{:?}", errors.first()))
 }
 
 impl<'a> Bidder<'a> {
@@ -239,7 +238,7 @@ impl<'a> Bidder<'a> {
                 user: viewer.key(),
                 price_micros: choice.price.micros(),
                 multiplier_micros: imp.multiplier_micros,
-                currency: CURRENCY,
+                rate: self.market.rate(choice.slot),
                 capped: !shown.caps.is_empty(),
                 test: false,
                 creative: shown.item as u32,

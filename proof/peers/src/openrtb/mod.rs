@@ -81,7 +81,7 @@ fn lift_limits(text: &[u8], to: &Path) -> Result<(), String> {
     let mut lifted = Vec::with_capacity(text.len());
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let mut campaign: Value = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-        for (field, value) in [("plan", "asap"), ("limit", UNLIMITED), ("daily", UNLIMITED)] {
+        for (field, value) in [("pacing", "asap"), ("limit", UNLIMITED), ("daily", UNLIMITED)] {
             campaign[field] = json!(value);
         }
         writeln!(lifted, "{campaign}").map_err(|e| e.to_string())?;

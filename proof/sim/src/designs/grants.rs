@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, KeyRing, Line, Options, Origin, Out, PurseOptions,
-    Purses, Record, Status, ToBank, ToWorker, Token, Verdict, token,
+    Action, Amount, Bank, BudgetSpec, Door, KeyRing, Line, OnExpiry, Options, Origin, Out,
+    PurseOptions, Purses, Record, Status, ToBank, ToWorker, Token, Verdict, token,
 };
 use money::{Instant, Unit, Zone};
 
@@ -135,6 +135,9 @@ fn spec(id: u64, limit: i64, now_ms: u64) -> BudgetSpec {
         status: Status::Active,
         parent: None,
         late_reserve_bp: 0,
+        period: None,
+        on_expiry: OnExpiry::Release,
+        tolerance_ppm: 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use gate_auction::{Bidder, Choice, Desk, Price, Reason};
-use gate_pacing::{Decision, Pace};
+use gate_pacing::Pace;
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, At, Hold, Purses};
 use wire::Verdict;
@@ -88,8 +88,17 @@ impl BidDesk<'_> {
     #[inline]
     fn amount(&self, slot: u32, price: Price, multiplier_micros: i64) -> Option<Amount> {
         let cost = cost(price.micros(), multiplier_micros)?;
+        let cost = self.market.rate(slot).to_budget(cost)?;
         Some(Amount::new(self.market.hold(slot).amount(cost.get())))
             .filter(|amount| amount.is_ask())
+    }
+
+    /// The price that pacing left of a bid, and what it costs at most.
+    #[inline]
+    fn paced(&self, slot: u32, paced: Option<i64>) -> Result<(Price, Amount), Reason> {
+        let price = paced.and_then(Price::from_micros).ok_or(Reason::Paced)?;
+        let amount = self.amount(slot, price, self.multiplier_max).ok_or(Reason::Budget)?;
+        Ok((price, amount))
     }
 
     fn refuse(&self, reason: Reason) -> Reason {
@@ -134,12 +143,12 @@ pub(super) fn reason(verdict: Verdict) -> Reason {
 impl Desk for BidDesk<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot) as usize;
-        match self.paces[slot].ask(self.id_hash, amount) {
-            Decision::Pass => Ok(bid),
-            Decision::Paced => Err(self.refuse(Reason::Paced)),
-        }
+        let paced = self.paces[slot].bid(self.id_hash, bid.micros());
+        let (price, amount) =
+            self.paced(bidder.slot, paced).map_err(|reason| self.refuse(reason))?;
+        self.paces[slot].note_ask(amount);
+        if self.paces[slot].allows(amount) { Ok(price) } else { Err(self.refuse(Reason::Paced)) }
     }
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
@@ -205,12 +214,10 @@ impl Desk for BidDesk<'_> {
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot) as usize;
-        match self.paces[slot].peek(self.id_hash, amount) {
-            Decision::Pass => Ok(bid),
-            Decision::Paced => Err(Reason::Paced),
-        }
+        let paced = self.paces[slot].peek_bid(self.id_hash, bid.micros());
+        let (price, amount) = self.paced(bidder.slot, paced)?;
+        if self.paces[slot].allows(amount) { Ok(price) } else { Err(Reason::Paced) }
     }
 
     fn peek_able(&self, bidder: Bidder, bid: Price) -> Result<(), Reason> {

@@ -30,11 +30,11 @@ use door_openrtb::{
 use door_transport::{ConnId, Out, Outbox, Step};
 use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
 use gate_profile::{Cap, Presence, Profile, Profiles};
+use ledger::note::NOTE_LEN;
 use ledger::{Action, Amount, Door as Origins, Hold, Origin, ToBank, TokenError};
 use money::{CurrencyCode, Instant};
 use wire::Verdict;
 
-use self::cost::cost;
 use self::counts::{Counts, Happening};
 use self::desk::{BidDesk, Held, Viewer, give_back, hold_id};
 use self::note::Note;
@@ -54,7 +54,6 @@ pub(crate) struct Door {
     settings: door_openrtb::Settings,
     terms: Terms,
     currency: CurrencyCode,
-    currency_letters: [u8; 3],
     price_factor_max: i64,
     survey_every: u64,
     waiting_max: usize,
@@ -90,13 +89,10 @@ impl Door {
             ..door_openrtb::Settings::default()
         };
         settings.check().map_err(|error| error.to_string())?;
-        let mut currency_letters = [0; 3];
-        currency_letters.copy_from_slice(o.currency.as_str().as_bytes());
         Ok(Door {
             settings,
             terms: Terms::new(config),
             currency: o.currency,
-            currency_letters,
             price_factor_max: i64::try_from(o.price_factor_max).unwrap_or(i64::MAX),
             survey_every: o.survey_every,
             waiting_max: o.notices_waiting_max,
@@ -458,7 +454,7 @@ impl Worker {
             user: room.viewer.key(),
             price_micros: choice.price.micros(),
             multiplier_micros: imp.multiplier_micros,
-            currency: facts.currency_letters,
+            rate: self.snapshot.market.rate(choice.slot),
             capped: !shown.caps.is_empty(),
             test: held.hold.is_none(),
             creative: creative_number(shown.item),
@@ -525,7 +521,7 @@ impl Worker {
                 sent
             }
         };
-        cost(price, note.multiplier_micros).unwrap_or(hold.amount)
+        note.cost(price, hold)
     }
 
     /// A genuine notice goes to the bank; a billed impression that somebody counts is written down first.
@@ -550,6 +546,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// What a bid costs its budget at the price that was sent, as its note says.
+pub(crate) fn sent_cost(note: &[u8; NOTE_LEN], hold: &Hold) -> Amount {
+    let note = Note::from_bytes(note);
+    note.cost(note.price_micros, hold)
 }
 
 /// One of a kind in the node: the hold's number. Bids of tests have no hold, so their place in the answer tells them

@@ -1,16 +1,22 @@
 //! What a bid's notices bring back: enough to book it without having kept anything.
 //!
 //! ```text
-//!  0          8        16        24           32       35     36          40
-//!  +----------+--------+---------+------------+--------+------+-----------+
-//!  | campaign |  user  |  price  | multiplier |currency| flags| creative  |   little-endian
-//!  +----------+--------+---------+------------+--------+------+-----------+
+//!  0          8        16        24           31      32     36          40
+//!  +----------+--------+---------+------------+-------+------+-----------+
+//!  | campaign |  user  |  price  | multiplier | flags | rate | creative  |   little-endian
+//!  +----------+--------+---------+------------+-------+------+-----------+
 //! ```
 
 use ledger::note::NOTE_LEN;
+use ledger::{Amount, Hold};
+
+use super::cost::cost;
+use crate::market::PinnedRate;
 
 const CAPPED: u8 = 1;
 const TEST: u8 = 2;
+/// Seven bytes: more people than there are.
+const MULTIPLIER_MASK: u64 = (1 << 56) - 1;
 
 /// What is known of a bid when its notice comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +27,10 @@ pub(crate) struct Note {
     pub(crate) user: u64,
     /// What was sent, micros for a thousand impressions.
     pub(crate) price_micros: i64,
-    /// People who see it, in millionths.
+    /// People who see it, in millionths; 0 to 2^55.
     pub(crate) multiplier_micros: i64,
-    /// Of the price.
-    pub(crate) currency: [u8; 3],
+    /// What the budget's currency was worth when its money was set aside.
+    pub(crate) rate: PinnedRate,
     /// Somebody counts how often the user sees this.
     pub(crate) capped: bool,
     /// No money: the request said `test`.
@@ -34,6 +40,12 @@ pub(crate) struct Note {
 }
 
 impl Note {
+    /// What the impression costs its budget at a price; where that cannot be said, all of the hold.
+    pub(crate) fn cost(&self, price_micros: i64, hold: &Hold) -> Amount {
+        let cost = cost(price_micros, self.multiplier_micros);
+        cost.and_then(|cost| self.rate.to_budget(cost)).unwrap_or(hold.amount)
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; NOTE_LEN] {
         let mut bytes = [0; NOTE_LEN];
         let flags = (u8::from(self.capped) * CAPPED) | (u8::from(self.test) * TEST);
@@ -41,8 +53,8 @@ impl Note {
         bytes[8..16].copy_from_slice(&self.user.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.price_micros.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.multiplier_micros.to_le_bytes());
-        bytes[32..35].copy_from_slice(&self.currency);
-        bytes[35] = flags;
+        bytes[31] = flags;
+        bytes[32..36].copy_from_slice(&self.rate.micros().to_le_bytes());
         bytes[36..40].copy_from_slice(&self.creative.to_le_bytes());
         bytes
     }
@@ -53,15 +65,21 @@ impl Note {
             word.copy_from_slice(&bytes[at..at + 8]);
             word
         };
+        let half = |at: usize| {
+            let mut half = [0; 4];
+            half.copy_from_slice(&bytes[at..at + 4]);
+            u32::from_le_bytes(half)
+        };
+        let multiplier = u64::from_le_bytes(word(24)) & MULTIPLIER_MASK;
         Note {
             campaign: u64::from_le_bytes(word(0)),
             user: u64::from_le_bytes(word(8)),
             price_micros: i64::from_le_bytes(word(16)),
-            multiplier_micros: i64::from_le_bytes(word(24)),
-            currency: [bytes[32], bytes[33], bytes[34]],
-            capped: bytes[35] & CAPPED != 0,
-            test: bytes[35] & TEST != 0,
-            creative: u32::from_le_bytes([bytes[36], bytes[37], bytes[38], bytes[39]]),
+            multiplier_micros: multiplier.cast_signed(),
+            rate: PinnedRate::from_micros(half(32)).unwrap_or(PinnedRate::ONE),
+            capped: bytes[31] & CAPPED != 0,
+            test: bytes[31] & TEST != 0,
+            creative: half(36),
         }
     }
 }
@@ -74,11 +92,12 @@ mod tests {
     proptest! {
         #[test]
         fn comes_back_as_it_went(
-            campaign: u64, user: u64, price_micros: i64, multiplier_micros: i64, currency: [u8; 3],
-            capped: bool, test: bool, creative: u32,
+            campaign: u64, user: u64, price_micros: i64, multiplier_micros in 0_i64..1 << 55,
+            rate in 1_u32.., capped: bool, test: bool, creative: u32,
         ) {
+            let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
-                campaign, user, price_micros, multiplier_micros, currency, capped, test, creative,
+                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
         }

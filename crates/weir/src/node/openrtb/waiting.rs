@@ -103,7 +103,7 @@ mod tests {
             user: 1,
             price_micros: 1,
             multiplier_micros: 1,
-            currency: *b"USD",
+            rate: crate::market::PinnedRate::ONE,
             capped: true,
             test: false,
             creative: 0,

@@ -1,0 +1,598 @@
+//! The slow loop of pacing: from the bank's books to the parameters of every worker's fast path.
+//!
+//! What decides is derived at each tick from sums that the bank keeps. What the loop itself remembers are measurements:
+//! requests seen, value won, what the landscape made it expect, the largest ask. After a restart they begin anew:
+//! requests as if the forecast had been right so far, the others from where the books stand. `steer` and a return on
+//! spend look at them; `coin` does where there is no forecast.
+
+use gate_pacing::{
+    Counters, Demand, Evidence, Forecast, History, LandscapeLearner, Memo, Pace, Plan, PlanSpec,
+    Progress, Rebase, Spend, Strategy,
+};
+use ledger::{Amount, Bank, BudgetSpec, Line, ToBank};
+use money::{Instant, Window};
+
+/// Parameters are handed out so long before a flight begins, beside ten ticks: workers are told with a delay.
+const EARLY_MS: u64 = 2_000;
+
+/// What a slow loop must know of the notices that come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacerOptions {
+    /// As [`ledger::Options::win_notices`]: a hold that lapses was lost.
+    pub win_notices: bool,
+    /// Losses are told. `None`: find out, by whether most of what was resolved in time was lost.
+    pub loss_notices: Option<bool>,
+}
+
+/// Those of a node: wins are told in time, losses perhaps.
+impl Default for PacerOptions {
+    fn default() -> PacerOptions {
+        PacerOptions { win_notices: true, loss_notices: None }
+    }
+}
+
+/// What a budget's own traffic has taught, for its later days. Keep the parts of both where a restart finds them.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
+    /// Requests and spend by hour of the week.
+    pub history: History,
+    /// Spend by bid multiplier.
+    pub landscape: LandscapeLearner,
+}
+
+impl Learned {
+    /// What it says of a window, as far as it says anything.
+    pub fn forecast(&self, window: &Window, zone: &money::Zone) -> Forecast {
+        Forecast {
+            requests: self.history.requests_in(window, zone),
+            arrivals: self.history.arrivals(),
+            landscape: self.landscape.landscape().map(std::sync::Arc::new),
+            multiplier_q32: self.history.multiplier_q32(),
+        }
+    }
+}
+
+/// How a budget's spend is spread over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pacing {
+    /// The strategy and its plan. Where the plan is learned, this is what it begins with.
+    pub plan: Plan,
+    /// The plan's shape and what is expected of its traffic are learned from the traffic that comes.
+    pub learned: bool,
+    /// What a day should spend, where its cap allows more.
+    pub day_target: Option<Amount>,
+}
+
+impl Pacing {
+    /// Nothing is learned, and a day's target is its cap.
+    pub fn of(plan: Plan) -> Pacing {
+        Pacing { plan, learned: false, day_target: None }
+    }
+}
+
+/// What a run leaves to the next one of a budget.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// What its traffic taught.
+    pub learned: Learned,
+    /// The last change of its plan.
+    pub rebase: Option<Rebase>,
+}
+
+/// How a budget stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What slows its spend down.
+    pub strategy: Strategy,
+    /// Where it is on its plan.
+    pub progress: Progress,
+    /// The part of its value that it bids, Q32.
+    pub multiplier_q32: u64,
+    /// The part of requests that it takes part in, Q32.
+    pub coin_q32: u64,
+    /// Eligible requests of its window so far.
+    pub seen: u64,
+    /// How many would have come by now if the forecast were right; `None` without one.
+    pub expected: Option<u64>,
+}
+
+/// The books, the budget, and what all workers together hold.
+type Money<'a> = (&'a Bank, u32, &'a dyn Fn(u32) -> Amount);
+
+/// Plans by slot of the bank, and what pacing measures beside the books.
+#[derive(Debug, Default)]
+pub struct Pacer {
+    options: PacerOptions,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    /// As configured...
+    pacing: Option<Pacing>,
+    /// ...and as followed today.
+    plan: Option<Plan>,
+    forecast: Forecast,
+    memo: Memo,
+    parent: Option<u32>,
+    rebase: Option<Rebase>,
+    /// The plan's window, and the budget's civil day, that the measurements below belong to.
+    window: Option<Window>,
+    day: Option<Window>,
+    /// Eligible requests since the last tick, and in the window.
+    fresh: u64,
+    seen: u64,
+    predicted: Amount,
+    value: Amount,
+    demand: Demand,
+    ask_max: Amount,
+    /// Reserved by holds that lapsed.
+    lapsed: Amount,
+    /// The multiplier and the coin that are live, Q32.
+    live_q32: u64,
+    coin_q32: u64,
+    learned: Option<Box<Learned>>,
+    /// What was spent when `learned` saw it last.
+    spent: Option<Amount>,
+}
+
+impl Pacer {
+    /// A slow loop without plans.
+    pub fn new(options: PacerOptions) -> Pacer {
+        Pacer { options, rows: Vec::new() }
+    }
+
+    /// Makes room for the budgets of a bank. Those without a plan (an earlier run's) stay closed.
+    pub fn grow(&mut self, slots: usize) {
+        self.rows.resize_with(slots.max(self.rows.len()), Row::default);
+    }
+
+    /// Gives the budget in a slot a plan, or another one.
+    ///
+    /// # Panics
+    /// If there is no such slot, here and below: slots come from the bank, after [`Pacer::grow`].
+    pub fn set_plan(&mut self, slot: u32, pacing: Pacing) {
+        let row = self.row(slot);
+        // What was learned may shape it: found out at the next tick.
+        row.day = None;
+        (row.plan, row.memo) = (Some(pacing.plan.clone()), Memo::default());
+        row.pacing = Some(pacing);
+    }
+
+    /// Takes over what an earlier run left of a budget.
+    pub fn recall(&mut self, slot: u32, known: Known) {
+        let row = self.row(slot);
+        row.learned = Some(Box::new(known.learned));
+        row.rebase = known.rebase;
+        row.day = None;
+    }
+
+    /// The last change of a budget's plan.
+    pub fn rebased(&self, slot: u32) -> Option<Rebase> {
+        self.rows.get(slot as usize)?.rebase
+    }
+
+    /// Says what is expected of the traffic of the plan's window.
+    pub fn set_forecast(&mut self, slot: u32, forecast: Forecast) {
+        self.row(slot).forecast = forecast;
+    }
+
+    /// Begins a budget's plan anew from an instant, after its limit or plan was changed.
+    pub fn rebase(&mut self, slot: u32, rebase: Rebase) {
+        self.row(slot).rebase = Some(rebase);
+    }
+
+    /// What was learned so far.
+    pub fn learned(&self, slot: u32) -> Option<&Learned> {
+        self.rows.get(slot as usize)?.learned.as_deref()
+    }
+
+    /// Somebody wanted to reserve this much. What a plan lets through in a tick is bounded by a rail of some of the
+    /// largest asks; there is none while no ask is known. Purses tell only of asks that came so far, so tell of those
+    /// that the plan held back: a rail that is too low would hold them back for ever.
+    pub fn asked(&mut self, slot: u32, amount: Amount) {
+        self.each_level(slot, |row| row.ask_max = row.ask_max.max(amount));
+    }
+
+    /// Watches what workers tell the bank.
+    pub fn watch(&mut self, message: &ToBank) {
+        match message {
+            ToBank::Lapse { slot, amount, .. } => {
+                self.each_level(*slot, |row| row.lapsed = saturating(row.lapsed, *amount));
+            }
+            ToBank::Want { slot, short, .. } => self.asked(*slot, *short),
+            _ => {}
+        }
+    }
+
+    /// Takes back the parameters a worker has used: they counted requests. `ms` is the time they were in use.
+    pub fn used(&mut self, paces: &[Pace], ms: u64, first_worker: bool) {
+        // Time passes once, however many workers report.
+        let ms = if first_worker { ms } else { 0 };
+        for (slot, pace) in (0..).zip(paces).take(self.rows.len()) {
+            let (seen, ask_max) = (u64::from(pace.seen()), pace.ask_max());
+            self.row(slot).demand.add(0, ms);
+            if seen > 0 {
+                self.each_level(slot, |row| row.count(seen, ask_max));
+            }
+        }
+    }
+
+    /// A hold of the budget was settled within its amount: the landscape learns from it.
+    pub fn settled(&mut self, slot: u32, reserved: Amount, paid: Amount) {
+        self.each_level(slot, |row| {
+            if let Some(learned) = &mut row.learned {
+                learned.landscape.won(row.live_q32, reserved, paid);
+            }
+        });
+    }
+
+    /// The budget won something that is worth this much to it: for plans that want a return on what they spend.
+    pub fn won_value(&mut self, slot: u32, value: Amount) {
+        self.each_level(slot, |row| row.value = saturating(row.value, value));
+    }
+
+    /// It won something for which it had reserved this: worth what it would have bid at a multiplier of one.
+    pub fn won_reserved(&mut self, slot: u32, reserved: Amount) {
+        let value = (i128::from(reserved.get()) << 32) / i128::from(self.row(slot).live_q32.max(1));
+        self.won_value(slot, Amount::new(i64::try_from(value).unwrap_or(i64::MAX)));
+    }
+
+    /// New parameters, one a slot; each of `workers` workers gets a copy. `held` says for a slot what all workers
+    /// together hold (see [`ledger::Purses::held`]).
+    pub fn parameters(
+        &mut self,
+        bank: &Bank,
+        held: &dyn Fn(u32) -> Amount,
+        now: Instant,
+        tick_ms: u64,
+        workers: u32,
+    ) -> Box<[Pace]> {
+        let mut paces: Vec<Pace> = Vec::with_capacity(self.rows.len());
+        for (slot, row) in (0..).zip(&mut self.rows) {
+            let books = (bank, slot, held);
+            row.learn(bank, slot, now);
+            let pace = row.pace(books, self.options, (now, tick_ms, workers));
+            row.parent = bank.spec(slot).parent.and_then(|id| bank.slot(id));
+            // A parent is in the bank before its children, so its pace is there.
+            let pool = row.parent.and_then(|parent| paces.get(parent as usize));
+            let pace = pool.map_or(pace, |pool| pace.within(pool));
+            (row.live_q32, row.coin_q32) = (pace.multiplier_q32(), pace.threshold_q32());
+            paces.push(pace);
+        }
+        paces.into()
+    }
+
+    /// How the budget stands; `None` without a plan.
+    pub fn standing(
+        &self,
+        bank: &Bank,
+        slot: u32,
+        held: &dyn Fn(u32) -> Amount,
+        now: Instant,
+    ) -> Option<Standing> {
+        let row = self.rows.get(slot as usize)?;
+        let plan = row.plan.as_ref()?;
+        let counters = row.counters((bank, slot, held), self.options);
+        let expected =
+            (row.forecast.requests > 0).then(|| plan.resume(&counters, &row.forecast, now).0);
+        Some(Standing {
+            strategy: plan.spec().strategy,
+            progress: plan.progress(&counters, now),
+            multiplier_q32: row.live_q32,
+            coin_q32: row.coin_q32,
+            seen: row.seen,
+            expected,
+        })
+    }
+
+    /// The budget and its parents.
+    fn each_level(&mut self, slot: u32, mut each: impl FnMut(&mut Row)) {
+        let mut level = Some(slot);
+        while let Some(slot) = level {
+            let row = self.row(slot);
+            each(row);
+            level = row.parent;
+        }
+    }
+
+    fn row(&mut self, slot: u32) -> &mut Row {
+        &mut self.rows[slot as usize]
+    }
+}
+
+impl Row {
+    /// Counts eligible requests.
+    fn count(&mut self, seen: u64, ask_max: Amount) {
+        self.demand.add(seen, 0);
+        self.ask_max = self.ask_max.max(ask_max);
+        self.fresh = self.fresh.saturating_add(seen);
+        self.seen = self.seen.saturating_add(seen);
+        if let Some(landscape) = &self.forecast.landscape {
+            let expected = landscape.expected(seen, self.live_q32);
+            self.predicted = saturating(self.predicted, expected);
+        }
+        if self.pacing.as_ref().is_some_and(|pacing| pacing.learned) {
+            // Made with the first request: most budgets of a large node rest.
+            let learned = self.learned.get_or_insert_default();
+            learned.landscape.seen(self.live_q32, seen);
+        }
+    }
+
+    /// Takes what came since the last tick into what is learned, and a new day's forecast out of it.
+    fn learn(&mut self, bank: &Bank, slot: u32, now: Instant) {
+        let fresh = std::mem::take(&mut self.fresh);
+        let (Some(pacing), Some(learned)) = (&self.pacing, &mut self.learned) else { return };
+        let plan = &pacing.plan;
+        let (spent, zone) = (bank.books(slot).spent(), &plan.spec().zone);
+        let before = self.spent.replace(spent).unwrap_or(spent);
+        let more = spent.checked_sub(before).unwrap_or(Amount::ZERO);
+        learned.history.observe(now, zone, fresh, more, self.live_q32);
+        let day = bank.day(slot).0;
+        if self.day == Some(day) {
+            return;
+        }
+        if self.day.replace(day).is_some() {
+            learned.landscape.forget_half();
+        }
+        if !pacing.learned {
+            return;
+        }
+        self.forecast = learned.forecast(&window(plan, day), zone);
+        let shaped =
+            learned.history.plan_shape().map(|shape| PlanSpec { shape, ..plan.spec().clone() });
+        // A shape of hours fits every plan that is learned; if ever not, the configured one goes on.
+        let shaped = shaped.and_then(|spec| Plan::new(spec).ok());
+        self.plan = Some(shaped.unwrap_or_else(|| plan.clone()));
+    }
+
+    fn pace(
+        &mut self,
+        (bank, slot, held): Money<'_>,
+        options: PacerOptions,
+        (now, tick_ms, workers): (Instant, u64, u32),
+    ) -> Pace {
+        let Some(plan) = &self.plan else { return Pace::CLOSED };
+        if far_from_flight(bank.spec(slot), now, tick_ms) {
+            // The purses are empty and know why: that is a better answer than "the plan says not now".
+            return Pace::OPEN;
+        }
+        let mut counters = self.counters((bank, slot, held), options);
+        let window = window(plan, counters.day);
+        if self.window.replace(window) != Some(window) {
+            self.value = Amount::ZERO;
+            (self.seen, self.predicted) = plan.resume(&counters, &self.forecast, now);
+            (counters.seen, counters.predicted, counters.value) =
+                (self.seen, self.predicted, self.value);
+        }
+        plan.parameters(&counters, &self.forecast, now, tick_ms, workers, &mut self.memo)
+    }
+
+    fn counters(&self, (bank, slot, held): Money<'_>, options: PacerOptions) -> Counters {
+        let books = bank.books(slot);
+        let open = bank.unconfirmed(slot, &held);
+        let today = |line| bank.day_line(slot, line);
+        let spent_today = [Line::Settled, Line::OverSettled, Line::Late].map(today);
+        let daily = bank.spec(slot).daily;
+        Counters {
+            limit: books.limit(),
+            life: Spend {
+                settled: books.spent(),
+                confirmed: books.line(Line::Held),
+                open: saturating(open, books.line(Line::Suspended)),
+                expired: books.line(Line::Expired),
+            },
+            day: bank.day(slot).0,
+            day_cap: daily,
+            day_target: self.pacing.as_ref().and_then(|pacing| pacing.day_target),
+            today: Spend {
+                settled: Amount::total(spent_today).unwrap_or(books.limit()),
+                confirmed: today(Line::Held),
+                open: saturating(open.min(today(Line::Purses)), today(Line::Suspended)),
+                expired: today(Line::Expired),
+            },
+            evidence: self.evidence(bank, slot, options),
+            demand: self.demand,
+            seen: self.seen,
+            predicted: self.predicted,
+            value: self.value,
+            ask_max: self.ask_max,
+            rebase: self.rebase,
+        }
+    }
+
+    fn evidence(&self, bank: &Bank, slot: u32, options: PacerOptions) -> Evidence {
+        let known = bank.evidence(slot);
+        let in_time = known.resolved.get().saturating_sub(known.expired_resolved.get());
+        let (mut resolved, mut paid) = (known.resolved, known.paid);
+        if options.win_notices {
+            // The ledger has no record of holds that were lost in silence, but they lapsed as all others did. Those that
+            // were won and wait for their bill are among them, so what they will come to counts as well.
+            resolved = resolved.max(self.lapsed);
+            let won = bank.books(slot).line(Line::Held);
+            paid = saturating(paid, share(won, known.paid, known.won));
+        }
+        Evidence {
+            resolved,
+            paid,
+            won: known.won,
+            expired_resolved: known.expired_resolved,
+            expired_paid: known.expired_paid,
+            loss_notices: options.loss_notices.unwrap_or(in_time > known.won.get()),
+        }
+    }
+}
+
+/// `amount * part / whole`, and all of it where the whole is nothing.
+fn share(amount: Amount, part: Amount, whole: Amount) -> Amount {
+    let product = i128::from(amount.get()) * i128::from(part.get());
+    let share = product.checked_div(i128::from(whole.get()));
+    Amount::new(share.and_then(|share| i64::try_from(share).ok()).unwrap_or(amount.get()))
+}
+
+/// What the plan spreads its budget over.
+fn window(plan: &Plan, day: Window) -> Window {
+    if plan.spec().daily { day } else { plan.spec().flight }
+}
+
+/// Is the flight over, or does it begin so late that there will be other parameters by then?
+fn far_from_flight(spec: &BudgetSpec, now: Instant, tick_ms: u64) -> bool {
+    let soon_ms = now.ms().saturating_add(EARLY_MS).saturating_add(tick_ms.saturating_mul(10));
+    now >= spec.end || soon_ms < spec.start.ms()
+}
+
+/// For measurements, which are no balances: at the end of the range they stay there.
+fn saturating(a: Amount, b: Amount) -> Amount {
+    Amount::new(a.get().saturating_add(b.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gate_pacing::{PlanSpec, Strategy};
+    use ledger::{OnExpiry, Options, Out, Status};
+    use money::{Unit, Zone};
+
+    const START_MS: u64 = 978_307_200_000;
+    const HOUR_MS: u64 = 3_600_000;
+    const DAY_MS: u64 = 24 * HOUR_MS;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ms(START_MS + ms)
+    }
+
+    fn flight() -> Window {
+        Window { start: at(0), end: at(30 * DAY_MS) }
+    }
+
+    fn spec(id: u64, parent: Option<u64>) -> BudgetSpec {
+        BudgetSpec {
+            id,
+            unit: Unit::parse("USD").unwrap(),
+            limit: Amount::new(1_000_000),
+            daily: None,
+            period: None,
+            start: flight().start,
+            end: flight().end,
+            zone: Zone::utc(),
+            status: Status::Active,
+            parent,
+            late_reserve_bp: 0,
+            on_expiry: OnExpiry::Hold,
+            tolerance_ppm: 0,
+        }
+    }
+
+    fn bank(specs: &[BudgetSpec]) -> Bank {
+        let (mut bank, mut out) = (Bank::new(Options::default()), Out::default());
+        bank.start_run(START_MS, &mut out);
+        bank.configure(specs, &mut out).unwrap();
+        bank
+    }
+
+    fn plan(id: u64, strategy: Strategy) -> Plan {
+        Plan::new(PlanSpec::new(id, strategy, flight(), Zone::utc())).unwrap()
+    }
+
+    fn pacer(plans: &[Option<Plan>]) -> Pacer {
+        let mut pacer = Pacer::default();
+        pacer.grow(plans.len());
+        for (slot, plan) in (0..).zip(plans) {
+            plan.iter().for_each(|plan| pacer.set_plan(slot, Pacing::of(plan.clone())));
+        }
+        pacer
+    }
+
+    fn paces(pacer: &mut Pacer, bank: &Bank, now: Instant) -> Box<[Pace]> {
+        pacer.parameters(bank, &|_| Amount::ZERO, now, 1_000, 1)
+    }
+
+    #[test]
+    fn only_what_is_near_its_flight_and_has_a_plan_is_paced() {
+        let bank = bank(&[spec(1, None), spec(2, None)]);
+        let mut pacer = pacer(&[Some(plan(1, Strategy::Curve)), None]);
+        let during = paces(&mut pacer, &bank, at(HOUR_MS));
+        assert!(during[0].multiplier_q32() < 1 << 32);
+        assert_eq!(during[1], Pace::CLOSED);
+        let after = paces(&mut pacer, &bank, flight().end);
+        assert_eq!(after[0], Pace::OPEN, "the ledger knows that it has ended");
+    }
+
+    #[test]
+    fn a_parent_paces_its_children_and_counts_their_requests() {
+        let bank = bank(&[spec(1, None), spec(2, Some(1)), spec(3, Some(2))]);
+        let plans = [(1, Strategy::Curve), (2, Strategy::Asap), (3, Strategy::Asap)];
+        let mut pacer = pacer(&plans.map(|(id, strategy)| Some(plan(id, strategy))));
+        let mut paces = paces(&mut pacer, &bank, at(HOUR_MS));
+        let pool = paces[0].multiplier_q32();
+        assert!(pool < 1 << 32);
+        assert_eq!([1, 2].map(|slot: usize| paces[slot].multiplier_q32()), [pool, pool]);
+        (0..10).for_each(|id| assert!(paces[2].bid(id, 100).is_some()));
+        pacer.used(&paces, 1_000, true);
+        pacer.used(&paces, 1_000, false);
+        assert_eq!([0, 1, 2].map(|slot: usize| pacer.rows[slot].seen), [20, 20, 20]);
+        assert_eq!(pacer.rows[0].demand.ms, 1_000, "time passes once");
+        pacer.won_value(2, Amount::new(9));
+        assert_eq!([0, 1, 2].map(|slot: usize| pacer.rows[slot].value.get()), [9, 9, 9]);
+    }
+
+    #[test]
+    fn measurements_are_of_the_window() {
+        let mut daily = spec(1, None);
+        daily.daily = Some(Amount::new(1_000));
+        let (mut bank, mut out) = (bank(&[daily]), Out::default());
+        let mut of_days = PlanSpec::new(1, Strategy::Curve, flight(), Zone::utc());
+        of_days.daily = true;
+        let mut pacer = pacer(&[Some(Plan::new(of_days).unwrap())]);
+        paces(&mut pacer, &bank, at(HOUR_MS));
+        pacer.won_value(0, Amount::new(7));
+        paces(&mut pacer, &bank, at(DAY_MS - 1));
+        assert_eq!(pacer.rows[0].value, Amount::new(7));
+        bank.tick(START_MS + DAY_MS, &mut out);
+        paces(&mut pacer, &bank, at(DAY_MS));
+        assert_eq!(pacer.rows[0].value, Amount::ZERO);
+    }
+
+    #[test]
+    fn what_a_day_taught_is_the_forecast_of_the_next() {
+        let (mut bank, mut out) = (bank(&[spec(1, None)]), Out::default());
+        let mut pacer = pacer(&[Some(plan(1, Strategy::Curve))]);
+        let learning = Pacing { learned: true, ..Pacing::of(plan(1, Strategy::Curve)) };
+        pacer.set_plan(0, learning);
+        for ms in (0..2 * DAY_MS).step_by(60_000) {
+            bank.tick(START_MS + ms, &mut out);
+            let mut paces = paces(&mut pacer, &bank, at(ms));
+            (0..5).for_each(|id| assert!(paces[0].bid(ms + id, 100).is_some()));
+            pacer.used(&paces, 60_000, true);
+            pacer.settled(0, Amount::new(100), Amount::new(50));
+        }
+        bank.tick(START_MS + 2 * DAY_MS, &mut out);
+        paces(&mut pacer, &bank, at(2 * DAY_MS));
+        let forecast = &pacer.rows[0].forecast;
+        let expected = 5 * 60 * 24 * 30;
+        assert!(forecast.requests.abs_diff(expected) < expected / 10, "{}", forecast.requests);
+        assert!(forecast.arrivals.is_some() && forecast.multiplier_q32.is_some());
+        assert!(pacer.learned(0).is_some_and(|learned| learned.landscape.landscape().is_some()));
+    }
+
+    #[test]
+    fn whether_losses_are_told_is_found_out() {
+        let bank = bank(&[spec(1, None)]);
+        let of = |loss_notices| {
+            let options = PacerOptions { win_notices: false, loss_notices };
+            Row::default().evidence(&bank, 0, options).loss_notices
+        };
+        assert_eq!([None, Some(true), Some(false)].map(of), [false, true, false]);
+    }
+
+    #[test]
+    fn silent_losses_count_as_resolved_where_wins_are_told() {
+        let bank = bank(&[spec(1, None)]);
+        let mut pacer = pacer(&[Some(plan(1, Strategy::Curve))]);
+        let amount = Amount::new(70);
+        pacer.watch(&ToBank::Lapse { slot: 0, grant: 1, deadline_ms: 1, amount });
+        assert_eq!(pacer.rows[0].evidence(&bank, 0, PacerOptions::default()).resolved, amount);
+        let silent = PacerOptions { win_notices: false, loss_notices: None };
+        assert_eq!(pacer.rows[0].evidence(&bank, 0, silent).resolved, Amount::ZERO);
+    }
+}
