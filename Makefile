@@ -16,7 +16,7 @@ help:
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
-	@echo "make bench-pacing  what pacing costs, and how good it is on simulated days (about MINUTES minutes)"
+	@echo "make bench-pacing  what pacing costs, and how good it is on simulated days (about ten minutes)"
 
 check-tools:
 	@for tool in cargo java mvn go; do command -v $$tool >/dev/null || { \
@@ -107,16 +107,16 @@ bench:
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers
 	@target/release/peers
 
-# What a request and a tick cost; then every strategy on simulated days that go wrong in twelve ways, in second and
+# What a request and a tick cost; then every strategy on simulated days that go wrong in a dozen ways, in second and
 # first price auctions, with bills every 15 minutes and every hour. The days follow from their seeds: two runs differ
 # in no figure but times.
 bench-pacing:
 	@echo "== building the benchmarks"
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers
-	@echo "== what pacing costs: a request, a tick, memory (about SECS)"
+	@echo "== what pacing costs: a request, a tick, memory (about 10 s)"
 	@target/release/peers pacing
 	@for every in 15m 1h; do \
-	  echo "== how well it spends: all scenarios, both auctions, 3 seeds, bills every $$every (about MIN each)"; \
+	  echo "== how well it spends: all scenarios, both auctions, 3 seeds, bills every $$every (about 4 minutes)"; \
 	  $(WEIR) pace --scenario all --auction both --seeds 3 --reconcile $$every || exit 1; done
 
 clean:

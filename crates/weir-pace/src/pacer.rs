@@ -155,6 +155,11 @@ impl Pacer {
         let row = self.row(slot);
         // What was learned may shape it: found out at the next tick.
         row.day = None;
+        if row.plan.as_ref().is_some_and(|plan| plan.spec().strategy != pacing.plan.spec().strategy)
+        {
+            // What this strategy looks at was not counted by the other.
+            row.window = None;
+        }
         (row.plan, row.memo) = (Some(pacing.plan.clone()), Memo::default());
         row.pacing = Some(pacing);
     }
@@ -308,7 +313,7 @@ impl Row {
         self.ask_max = self.ask_max.max(ask_max);
         self.fresh = self.fresh.saturating_add(seen);
         self.seen = self.seen.saturating_add(seen);
-        if let Some(landscape) = &self.forecast.landscape {
+        if let Some(landscape) = self.forecast.landscape.as_ref().filter(|_| self.predicts()) {
             let expected = landscape.expected(seen, self.live_q32);
             self.predicted = saturating(self.predicted, expected);
         }
@@ -317,6 +322,11 @@ impl Row {
             let learned = self.learned.get_or_insert_default();
             learned.landscape.seen(self.live_q32, seen);
         }
+    }
+
+    /// Does the strategy look at what the landscape made it expect? Working that out is half of counting.
+    fn predicts(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.spec().strategy == Strategy::Steer)
     }
 
     /// Takes what came since the last tick into what is learned, and a new day's forecast out of it.

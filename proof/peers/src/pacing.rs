@@ -81,7 +81,7 @@ fn requests(budgets: usize, count: usize) -> Vec<Request> {
 /// The plan's part of the fast path.
 fn compare_decisions(title: &str, budgets: usize, requests: &[Request], rounds: usize) {
     let (mut touched, mut bidding) = (paces(budgets), paces(budgets));
-    let (mut deciding, mut naive) = (paces(budgets), naive(budgets));
+    let (mut deciding, naive) = (paces(budgets), naive(budgets));
     let mut cases: Vec<Case<'_>> = vec![
         ("the table touched", each(requests, move |_, request| touch(pace(&mut touched, request)))),
         (
@@ -111,7 +111,7 @@ fn compare_decisions(title: &str, budgets: usize, requests: &[Request], rounds: 
 fn compare_holds(title: &str, budgets: usize, requests: &[Request], rounds: usize) {
     let mut touched = Gate::new(budgets);
     let [mut bidding, mut deciding, mut ahead, mut naive] = [(); 4].map(|()| Gate::new(budgets));
-    let mut laws = self::naive(budgets);
+    let laws = self::naive(budgets);
     let mut cases: Vec<Case<'_>> = vec![
         (
             "both tables touched",

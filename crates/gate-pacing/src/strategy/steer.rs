@@ -5,7 +5,7 @@
 //!   k = (n + 0.02 * N) / (N(t) + 0.02 * N)               how many more requests came than were forecast
 //!   b = (S + 0.02 * B) / (predicted + 0.02 * B)          how much more they cost than the landscape said
 //!   y = (B - S) / (k * (0.995 * N - N(t))) / b           what a coming request may cost
-//!   a = clamp(G^-1(y) * exp(clamp(K/4 * (T - S) / B, -1, 1)), 0.005, 1)
+//!   a = clamp(G^-1(y) * exp(clamp(5/8 * K * (T - S) / B, -1, 1)), 0.005, 1)
 //! ```
 //! Without a forecast or a landscape it is `curve`.
 
@@ -15,8 +15,9 @@ use crate::fixed::{ONE_Q32, ONE_Q62, mul_q32, narrow_u64, quotient};
 
 /// Largest exponent of the pull towards the plan.
 const PULL_MAX: u32 = 1;
-/// The pull is weaker than the feedback of `curve` by this factor: most of the law is in y.
-const GAIN_PART: u32 = 4;
+/// The pull is this part, in eighths, of the feedback of `curve`, because most of the law is in y. Simulated days: with 2
+/// it takes half an hour to come back from an outage, with 8 it wins no more than `curve` in a burst.
+const GAIN_EIGHTHS: u32 = 5;
 /// Forecasts weigh as much as this part of the whole.
 const PRIOR_PART: u64 = 50;
 /// A forecast is never believed to be off by more than this factor.
@@ -29,8 +30,8 @@ pub(super) fn terms(situation: &Situation<'_>) -> Terms {
     if situation.forecast.requests == 0 || situation.budget <= 0 {
         return curve::terms(situation);
     }
-    let pull =
-        situation.feedback_q32(situation.behind(), situation.spec.gain / GAIN_PART, PULL_MAX);
+    let gain = situation.spec.gain * GAIN_EIGHTHS / 8;
+    let pull = situation.feedback_q32(situation.behind(), gain, PULL_MAX);
     let multiplier_q32 = mul_q32(level_q32(situation, landscape), pull);
     Terms { coin_q32: ONE_Q32, multiplier_q32, reserve: Some(situation.hour) }
 }

@@ -120,7 +120,7 @@ fn steer_is_the_formula() {
         let more = (f64::from(seen) + 0.02 * n) / (n_t + 0.02 * n);
         let dearer = (s + 0.02 * b) / (f64::from(predicted) + 0.02 * b);
         let spend = (b - s) / (more * (0.995 * n - n_t)) / dearer;
-        let pull = (16.0 * (planned_at_noon() - s) / b).clamp(-1.0, 1.0).exp();
+        let pull = (40.0 * (planned_at_noon() - s) / b).clamp(-1.0, 1.0).exp();
         let expected = ((spend / 8.0).sqrt() * pull).clamp(0.005, 1.0);
         let counters = Counters {
             seen: seen.into(),

@@ -111,15 +111,15 @@ mod tests {
 
     /// Campaigns that want each of the requests, one a price, for the same value.
     fn day(campaigns: u16, value: i64, prices: &[i64]) -> Day {
-        let pair = |place| Eligible { campaign: place as u16 % campaigns, value };
-        let request = |(place, &price): (usize, &i64)| {
-            let first = u32::from(campaigns) * place as u32;
+        let pair = |campaign| Eligible { campaign, value };
+        let request = |(first, &price): (u32, &i64)| {
+            let first = first * u32::from(campaigns);
             DayRequest { id: 0, at_ms: 0, first, count: campaigns, price }
         };
         Day {
             campaigns: vec![DayCampaign::default(); usize::from(campaigns)],
-            requests: prices.iter().enumerate().map(request).collect(),
-            eligible: (0..usize::from(campaigns) * prices.len()).map(pair).collect(),
+            requests: (0..).zip(prices).map(request).collect(),
+            eligible: prices.iter().flat_map(|_| (0..campaigns).map(pair)).collect(),
             ..Day::default()
         }
     }

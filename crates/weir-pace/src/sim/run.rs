@@ -33,7 +33,7 @@ pub trait Bidder {
     fn settle(&mut self, worker: u16, campaign: usize, hold: &Self::Hold, price: i64);
     /// The bid was lost; may be told again.
     fn release(&mut self, worker: u16, campaign: usize, hold: &Self::Hold);
-    /// Everything billed of what was decided until then has been told.
+    /// Everything billed of what was decided up to and including this instant has been told.
     fn reconcile(&mut self, decided_until_ms: u64);
     /// The process is killed and starts again.
     fn restart(&mut self);
@@ -330,7 +330,8 @@ impl<'a, B: Bidder> Market<'a, B> {
             self.tell(self.billed);
             self.billed += 1;
         }
-        self.bidder.reconcile(self.day.start_ms + u64::from(until) * 1000);
+        // What is decided in that very second is not in the file.
+        self.bidder.reconcile((self.day.start_ms + u64::from(until) * 1000).saturating_sub(1));
     }
 
     fn finish(mut self) -> Run {
@@ -435,7 +436,7 @@ mod tests {
             self.told.entry(*hold).or_default().push((self.now_s, None));
         }
         fn reconcile(&mut self, decided_until_ms: u64) {
-            self.files.push((self.now_s, decided_until_ms / 1000));
+            self.files.push((self.now_s, decided_until_ms));
         }
         fn restart(&mut self) {
             self.restarts.push(self.now_s);
@@ -543,8 +544,8 @@ mod tests {
             assert_eq!(told[..], [(file_s - 1, price)], "hold {hold}");
         }
         assert_eq!(diary.files.len(), 24);
-        assert_eq!(diary.files[0], (4199, 3600));
-        assert_eq!(diary.files[23], (86_999, 86_400), "the last one comes after the day");
+        assert_eq!(diary.files[0], (4199, 3_599_999));
+        assert_eq!(diary.files[23], (86_999, 86_399_999), "the last one comes after the day");
         assert_eq!(run.campaigns[0].booked, run.campaigns[0].total());
     }
 

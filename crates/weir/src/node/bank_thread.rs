@@ -424,11 +424,14 @@ impl BankThread {
         Ok(Applied { snapshot: self.snapshot })
     }
 
-    /// Budgets of this run whose plan begins anew, with what is spent in their window so far.
+    /// Budgets whose plan begins here, with what is spent in their window so far: those that are edited, and those that nobody
+    /// knew before. Those of an earlier run go on as they were.
     fn edited(&self, budgets: &[Budget]) -> Vec<(u64, Amount)> {
         let now = self.now();
         let edit = |budget: &Budget| {
-            let slot = self.bank.slot(budget.spec.id)?;
+            let Some(slot) = self.bank.slot(budget.spec.id) else {
+                return Some((budget.spec.id, Amount::ZERO));
+            };
             let known = self.pacings.get(slot as usize)?.as_ref()?;
             if *known == budget.pacing && *self.bank.spec(slot) == budget.spec {
                 return None;
@@ -450,13 +453,8 @@ impl BankThread {
             if known.as_ref() != Some(&budget.pacing) {
                 self.pacer.set_plan(slot, budget.pacing);
             }
-            match (known, self.memory.remove(&budget.spec.id)) {
-                (None, Some(kept)) => self.pacer.recall(slot, kept),
-                // A budget that appears in the middle of its window.
-                (None, None) if self.snapshot > 0 => {
-                    self.pacer.rebase(slot, Rebase { at, spent: Amount::ZERO });
-                }
-                _ => {}
+            if let (None, Some(kept)) = (known, self.memory.remove(&budget.spec.id)) {
+                self.pacer.recall(slot, kept);
             }
         }
         for (id, spent) in edited {
