@@ -93,6 +93,9 @@ pub struct PaceArgs {
     /// What may be spent in spite of bids that nobody spoke of, millionths of the budget.
     #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     tolerance_ppm: u32,
+    /// What becomes of bids that nobody spoke of in time.
+    #[arg(long, value_enum, default_value = "hold")]
+    on_expiry: OnExpiryArg,
     /// One JSON object: settings, every run, means over seeds.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -107,7 +110,7 @@ pub struct PaceArgs {
     trace: Option<PathBuf>,
     /// Be driven by an outside simulator: text lines on standard input and output. Needs one strategy, `curve` by default.
     #[arg(long, conflicts_with_all = ["trace", "scenario", "auction", "seeds", "seed", "requests", "campaigns",
-          "reconcile", "notices", "json", "csv", "plot"])]
+          "reconcile", "notices", "on_expiry", "json", "csv", "plot"])]
     stdio: bool,
 }
 
@@ -134,6 +137,14 @@ impl Entrant {
             Entrant::Steer => Some(Strategy::Steer),
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnExpiryArg {
+    /// They are kept until they are reconciled: no budget is overspent
+    Hold,
+    /// They are free again at once, and a bill that comes later is a debt
+    Release,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -297,9 +308,11 @@ fn read_trace(path: &Path) -> Result<Trace, PaceError> {
     Ok(trace)
 }
 
-/// What must hold of every run, whatever happens: no budget overspent, nothing unbooked once everything was billed.
+/// What must hold of every run, whatever happens: no budget overspent, nothing unbooked once everything was billed. Who
+/// gives expired bids back was promised nothing about overspend.
 fn kept_promises(cells: &[Cell], entrants: &Entrants) -> Result<ExitCode, PaceError> {
-    let tolerated = u64::from(entrants.settings.tolerance_ppm);
+    let Settings { tolerance_ppm, release, .. } = entrants.settings;
+    let tolerated = if release { u64::MAX } else { u64::from(tolerance_ppm) };
     let billed = entrants.notices.reconcile_every_s > 0;
     let broken = cells.iter().filter(|cell| {
         let measures = &cell.measures;
@@ -386,7 +399,12 @@ impl PaceArgs {
     }
 
     fn engine(&self) -> Settings {
-        Settings { gain: self.gain, workers: self.workers, tolerance_ppm: self.tolerance_ppm }
+        Settings {
+            gain: self.gain,
+            workers: self.workers,
+            tolerance_ppm: self.tolerance_ppm,
+            release: self.on_expiry == OnExpiryArg::Release,
+        }
     }
 
     fn entrants(&self) -> Entrants {

@@ -19,6 +19,8 @@ pub struct Settings {
     pub workers: u16,
     /// What may be spent in spite of bids that nobody spoke of, millionths of the budget.
     pub tolerance_ppm: u32,
+    /// What nobody spoke of is free again at its deadline, instead of kept until it is reconciled.
+    pub release: bool,
 }
 
 /// Why a day cannot be run.
@@ -73,7 +75,7 @@ pub fn engine(
             day: flight,
             plan: plan(campaign, strategy, flight, settings.gain)?,
             forecast: forecast(campaign)?,
-            on_expiry: OnExpiry::Hold,
+            on_expiry: if settings.release { OnExpiry::Release } else { OnExpiry::Hold },
             tolerance_ppm: settings.tolerance_ppm,
         })
     });
