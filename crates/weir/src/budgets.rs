@@ -451,6 +451,57 @@ mod tests {
     }
 
     #[test]
+    fn a_flexible_day_has_a_target_a_cap_and_perhaps_a_period() {
+        let one = |fields: &str| {
+            let line = format!("{{\"id\":1,\"limit\":\"1000\"{fields}}}\n");
+            read_text("jsonl", &line).map(|mut budgets| budgets.remove(0))
+        };
+        let micros = |units: i64| Some(Amount::new(units * 1_000_000));
+        let hard = one(r#","daily":"100""#).unwrap();
+        assert_eq!(
+            (hard.spec.daily, hard.pacing.day_target, hard.spec.period),
+            (micros(100), None, None)
+        );
+        let flexible = one(r#","daily":"100","day_flex":"1.25""#).unwrap();
+        assert_eq!((flexible.spec.daily, flexible.pacing.day_target), (micros(125), micros(100)));
+        for (flex, period, cap) in
+            [("1.75+week", Period::Week, 700), ("2.00+month", Period::Month, 3_040)]
+        {
+            let budget = one(&format!(r#","daily":"100","day_flex":"{flex}""#)).unwrap();
+            let cap = Amount::new(cap * 1_000_000);
+            assert_eq!(budget.spec.period, Some(PeriodCap { period, cap }), "{flex}");
+            assert_eq!(budget.pacing.day_target, micros(100), "{flex}");
+        }
+        for wrong in ["0.99", "2.01", "1.001", "1.5+year", "much"] {
+            let errors = one(&format!(r#","daily":"100","day_flex":"{wrong}""#)).unwrap_err();
+            assert!(errors[0].starts_with("1: day_flex: found"), "{errors:?}");
+        }
+        let errors = one(r#","day_flex":"1.25""#).unwrap_err();
+        assert!(errors[0].contains("expected `daily` beside it"), "{errors:?}");
+    }
+
+    #[test]
+    fn a_campaign_with_a_day_follows_curve_and_learns_its_plan() {
+        let creative = r#","bid":"2","creatives":[{"id":"c","format":"banner","sizes":["300x250"],"adomain":["a.example"],"markup":"x"}]"#;
+        let one = |fields: String| {
+            let line = format!("{{\"id\":1,\"limit\":\"1000\"{fields}}}\n");
+            read_text("jsonl", &line).unwrap().remove(0).pacing
+        };
+        let campaign = one(format!(r#","daily":"10"{creative}"#));
+        assert_eq!((campaign.plan.spec().strategy, campaign.learned), (Strategy::Curve, true));
+        let endless = one(creative.to_string());
+        assert_eq!((endless.plan.spec().strategy, endless.learned), (Strategy::Asap, false));
+        let plain = one(r#","daily":"10""#.to_string());
+        assert_eq!(plain.plan.spec().strategy, Strategy::Asap);
+        let given =
+            one(r#","daily":"10","pacing":"schedule","plan":"day","gain":128,"roi":"1.5""#
+                .to_string());
+        assert_eq!((given.learned, given.plan.spec().gain), (false, 128));
+        assert_eq!(given.plan.spec().roi_micros, Some(1_500_000));
+        assert_eq!(given.plan.spec().shape, Shape::default_day());
+    }
+
+    #[test]
     fn csv_says_the_same_as_jsonl() {
         let csv = "id,limit,daily,pacing,parent\n1,1000.00,100.00,schedule,\n2,10,,asap,1\n";
         let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"pacing\":\"schedule\"}\n{\"id\":2,\"limit\":\"10\",\"pacing\":\"asap\",\"parent\":1}\n";

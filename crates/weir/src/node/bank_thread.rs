@@ -457,6 +457,7 @@ impl BankThread {
                 self.pacer.recall(slot, kept);
             }
         }
+        self.keeper.hurry();
         for (id, spent) in edited {
             let slot = self.bank.slot(*id).expect("just configured");
             self.pacer.rebase(slot, Rebase { at, spent: *spent });

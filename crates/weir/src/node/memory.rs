@@ -100,6 +100,11 @@ impl Keeper {
         }
     }
 
+    /// Plans have changed: they are saved from the next tick on.
+    pub(crate) fn hurry(&mut self) {
+        self.due_ms = 0;
+    }
+
     /// Saves all of it, now.
     pub(crate) fn finish(mut self, pacer: &Pacer, ids: impl Fn(u32) -> u64, slots: usize) {
         self.bytes = MAGIC.to_vec();

@@ -145,6 +145,25 @@ fn a_bad_file_is_refused_whole_with_its_lines() {
     assert_eq!(node.budget(1).settled, 0);
 }
 
+/// Of a flight that began years ago a new budget owes nothing, and an edited one only what it owed.
+#[test]
+fn a_plan_begins_where_its_budget_appears_or_is_edited() {
+    let flight = r#","start":"2020-01-01T00:00:00Z","end":"2090-01-01T00:00:00Z","pacing":"schedule","plan":"linear""#;
+    let node = Setup::new(&line(1, "1000", flight)).start();
+    let pace = |node: &Node| node.get("/stat?budget=1").1.parse::<Value>().unwrap()["pace"].clone();
+    let owed = |node: &Node| pace(node)["planned"].as_i64().unwrap();
+    assert!(owed(&node) < 10_000, "{}", pace(&node));
+    node.reload(&line(1, "5000", flight));
+    assert!(owed(&node) < 50_000 && pace(&node)["budget"] == 5_000_000_000_i64, "{}", pace(&node));
+    // It is remembered over a crash.
+    wait_for("the plan on disk", || {
+        std::fs::metadata(node.data().join("pacing.bin")).is_ok_and(|file| file.len() > 12)
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let node = node.restart();
+    assert!(owed(&node) < 50_000, "{}", pace(&node));
+}
+
 /// A budget in euros at an exchange in dollars: held and booked in euros, at the rate of the bid.
 #[test]
 fn another_currency_is_held_and_billed_at_the_rate_of_the_bid() {
