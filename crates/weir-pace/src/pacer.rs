@@ -15,6 +15,10 @@ use money::{Instant, Window};
 /// Parameters are handed out so long before a flight begins, beside ten ticks: workers are told with a delay.
 const EARLY_MS: u64 = 2_000;
 
+/// Forecasts made anew in one tick, some ten microseconds each: at midnight thousands are due. Until its turn comes a budget
+/// keeps the day before's.
+const NEW_DAYS_A_TICK: usize = 128;
+
 /// What a slow loop must know of the notices that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacerOptions {
@@ -73,8 +77,8 @@ impl Pacing {
 /// What a run leaves to the next one of a budget.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// What its traffic taught.
-    pub learned: Learned,
+    /// What its traffic taught, if it had any.
+    pub learned: Option<Box<Learned>>,
     /// The last change of its plan.
     pub rebase: Option<Rebase>,
 }
@@ -167,7 +171,7 @@ impl Pacer {
     /// Takes over what an earlier run left of a budget.
     pub fn recall(&mut self, slot: u32, known: Known) {
         let row = self.row(slot);
-        row.learned = Some(Box::new(known.learned));
+        row.learned = known.learned;
         row.rebase = known.rebase;
         row.day = None;
     }
@@ -254,9 +258,10 @@ impl Pacer {
         workers: u32,
     ) -> Box<[Pace]> {
         let mut paces: Vec<Pace> = Vec::with_capacity(self.rows.len());
+        let mut new_days = NEW_DAYS_A_TICK;
         for (slot, row) in (0..).zip(&mut self.rows) {
             let books = (bank, slot, held);
-            row.learn(bank, slot, now);
+            row.learn(bank, slot, now, &mut new_days);
             let pace = row.pace(books, self.options, (now, tick_ms, workers));
             row.parent = bank.spec(slot).parent.and_then(|id| bank.slot(id));
             // A parent is in the bank before its children, so its pace is there.
@@ -330,7 +335,7 @@ impl Row {
     }
 
     /// Takes what came since the last tick into what is learned, and a new day's forecast out of it.
-    fn learn(&mut self, bank: &Bank, slot: u32, now: Instant) {
+    fn learn(&mut self, bank: &Bank, slot: u32, now: Instant, new_days: &mut usize) {
         let fresh = std::mem::take(&mut self.fresh);
         let (Some(pacing), Some(learned)) = (&self.pacing, &mut self.learned) else { return };
         let plan = &pacing.plan;
@@ -339,9 +344,10 @@ impl Row {
         let more = spent.checked_sub(before).unwrap_or(Amount::ZERO);
         learned.history.observe(now, zone, fresh, more, self.live_q32);
         let day = bank.day(slot).0;
-        if self.day == Some(day) {
+        if self.day == Some(day) || *new_days == 0 {
             return;
         }
+        *new_days -= 1;
         if self.day.replace(day).is_some() {
             learned.landscape.forget_half();
         }

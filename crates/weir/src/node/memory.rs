@@ -204,7 +204,7 @@ fn take_row(rest: &mut &[u8]) -> Option<(u64, Known)> {
         }
         let (history, landscape) =
             (History::from_parts(hours, recent), LandscapeLearner::from_bins(bins));
-        known.learned = Learned { history, landscape };
+        known.learned = Some(Box::new(Learned { history, landscape }));
     }
     if parts & 2 != 0 {
         let at = Instant::checked_from_ms(take(rest)?)?;
@@ -260,11 +260,13 @@ mod tests {
             put_row(&mut body, id ^ 1, None, Some(Rebase { at: Instant::from_ms(5), spent: Amount::ZERO }));
             let memory = decode(&sealed(body)).unwrap();
             let Known { learned: back, rebase: again } = &memory[&id];
+            let back = back.as_ref().unwrap();
             prop_assert_eq!(back.history.hours(), one.history.hours());
             prop_assert_eq!(back.history.recent(), one.history.recent());
             prop_assert_eq!(back.landscape.bins(), one.landscape.bins());
             prop_assert_eq!(*again, rebase);
             prop_assert_eq!(memory.len(), 2);
+            prop_assert!(memory[&(id ^ 1)].learned.is_none());
         }
 
         #[test]
