@@ -140,6 +140,9 @@ func (c *check) sound(request object, b bid) {
 // patience is how long a campaign may pass because its purse is being filled.
 const patience = 3 * time.Second
 
+// reconciled is how long kept holds may take to become free: they are summed by ten seconds.
+const reconciled = 20 * time.Second
+
 // patiently tries until it succeeds or patience ends: a node does not wait for a purse to be filled, it passes.
 func (c *check) patiently(try func() bool) {
 	for began := time.Now(); !try() && time.Since(began) < patience; {
