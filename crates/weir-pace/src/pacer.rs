@@ -197,8 +197,7 @@ impl Pacer {
     }
 
     /// Somebody wanted to reserve this much. What a plan lets through in a tick is bounded by a rail of some of the
-    /// largest asks; there is none while no ask is known. Purses tell only of asks that came so far, so tell of those
-    /// that the plan held back: a rail that is too low would hold them back for ever.
+    /// largest asks; while no ask is known, what is behind the plan adds up until one passes.
     pub fn asked(&mut self, slot: u32, amount: Amount) {
         self.each_level(slot, |row| row.ask_max = row.ask_max.max(amount));
     }
