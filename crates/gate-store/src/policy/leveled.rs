@@ -46,10 +46,13 @@ impl Leveled {
         self.level1_bytes.saturating_mul(ratio)
     }
 
-    /// Merges `inputs` of `level` with what they meet in the next.
+    /// Merges `inputs` of `level` with what they meet in the next: all that lies between their first and last key, also
+    /// where none of them has keys, because a merged run may reach over a gap.
     fn push_down(&self, runs: &[RunMeta], inputs: &[&RunMeta], level: u8) -> Choice {
+        let first = inputs.iter().map(|input| input.key_min).min().unwrap_or(u64::MAX);
+        let last = inputs.iter().map(|input| input.key_max).max().unwrap_or(0);
         let below = runs.iter().filter(|run| run.level == level + 1);
-        let met = below.filter(|run| inputs.iter().any(|input| input.overlaps(run)));
+        let met = below.filter(|run| run.key_min <= last && first <= run.key_max);
         let runs: Vec<RunId> = inputs.iter().copied().chain(met).map(|run| run.id).collect();
         Choice::Merge { runs, level: level + 1, run_bytes_max: self.run_bytes_max.max(1) }
     }
@@ -114,6 +117,16 @@ mod tests {
         assert_eq!(POLICY.choose(&runs, 0), Choice::Nothing);
         let runs = [&runs[..], &[at(4, 0, 13..=30, 5)]].concat();
         let ids = vec![RunId(3), RunId(4), RunId(2)];
+        assert_eq!(
+            POLICY.choose(&runs, 0),
+            Choice::Merge { runs: ids, level: 1, run_bytes_max: 50 }
+        );
+    }
+
+    #[test]
+    fn what_lies_in_a_gap_between_the_inputs_is_merged_too() {
+        let runs = [at(1, 1, 40..=50, 10), at(2, 0, 0..=9, 5), at(3, 0, 90..=99, 5)];
+        let ids = vec![RunId(2), RunId(3), RunId(1)];
         assert_eq!(
             POLICY.choose(&runs, 0),
             Choice::Merge { runs: ids, level: 1, run_bytes_max: 50 }
