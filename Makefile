@@ -6,7 +6,8 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo test test-prebid go-bidder bench bench-pacing smoke fmt clippy unit sim crash interop docs check-tools clean
+.PHONY: help run demo test test-prebid go-bidder bench bench-pacing smoke fmt clippy unit sim crash interop docs check-tools clean \
+  valgrind costs-check costs-accept costs-docs ab
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address to open"
@@ -16,6 +17,10 @@ help:
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
+	@echo "make costs-check   instructions of the hot path beside the accepted ones (part of make test)"
+	@echo "make costs-accept REASON=\"...\"  accepts what the hot path costs now; commit the files with the change"
+	@echo "make ab BASE=main  two revisions against each other by the clock; HEAD=rev, ROUNDS=n choose others"
+	@echo "make costs-docs    the cost sheet of a node under load, as docs/costs.md (about a minute)"
 	@echo "make bench-pacing  what pacing costs, and how good it is on simulated days (about ten minutes)"
 
 check-tools:
@@ -40,7 +45,7 @@ run: $(DEMO)/campaigns.jsonl
 demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
 
-test: check-tools fmt clippy unit sim interop go-bidder test-prebid docs
+test: check-tools fmt clippy valgrind unit sim costs-check interop go-bidder test-prebid docs
 	@echo "== all tests passed"
 
 fmt:
@@ -76,6 +81,57 @@ sim:
 	@echo "== simulator: every planted fault is found"
 	@target/release/sim --planted
 
+# The gate counts with valgrind's callgrind. As root it is installed; elsewhere somebody has to.
+valgrind:
+	@command -v valgrind >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing valgrind, which counts instructions"; \
+	    { apt-get install -y --no-install-recommends valgrind \
+	      || { apt-get update && apt-get install -y --no-install-recommends valgrind; }; } >/dev/null; \
+	  fi; \
+	  command -v valgrind >/dev/null || { echo "make: valgrind is missing; on Debian: apt-get install valgrind"; exit 1; }; }
+
+INSTRUCTIONS := target/release/instructions
+
+# Two figures follow: what the hot path costs now, and whether the gate that says so can be believed.
+costs-check: valgrind
+	@echo "== instructions of the hot path: no workload more than 2 % above what was accepted (docs/ci.md)"
+	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
+	@$(INSTRUCTIONS) check
+	@echo "== the gate itself: silent on the same program and on 1 % more, shut at 3 % more"
+	@$(INSTRUCTIONS) rates --runs 2 decide codec
+
+export REASON
+costs-accept: valgrind
+	@test -n "$$REASON" || { echo "make: say why: make costs-accept REASON=\"...\""; exit 2; }
+	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
+	@$(INSTRUCTIONS) accept --reason "$$REASON"
+
+# BASE against HEAD, or against the files as they are. Each revision has a work tree under target/ab; all share one
+# target folder, so that a second comparison compiles little.
+ROUNDS ?= 31
+AB     := target/ab
+ab:
+	@test -n "$(BASE)" || { echo "make: say what to compare with: make ab BASE=main"; exit 2; }
+	@mkdir -p $(AB); git worktree prune; \
+	build() { \
+	  echo "== building $$1: $$2"; \
+	  test -f "$$3/proof/instructions/src/ab.rs" || { \
+	    echo "make: $$2 has no proof/instructions yet; take a later revision"; return 1; }; \
+	  (cd "$$3" && CARGO_TARGET_DIR="$(CURDIR)/$(AB)/target" $(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions) \
+	    && cp $(AB)/target/release/instructions $(AB)/$$1; \
+	}; \
+	tree() { \
+	  rev=$$(git rev-parse --verify --quiet "$$2^{commit}") || { echo "make: there is no revision $$2"; return 1; }; \
+	  if [ -e "$$1/.git" ]; then git -C "$$1" checkout --quiet --force --detach "$$rev"; \
+	  else git worktree add --quiet --force --detach "$$1" "$$rev"; fi; \
+	}; \
+	tree $(AB)/base-tree "$(BASE)" && build base "$(BASE)" $(AB)/base-tree || exit 1; \
+	if [ -n "$(HEAD)" ]; then tree $(AB)/head-tree "$(HEAD)" && build head "$(HEAD)" $(AB)/head-tree || exit 1; \
+	else build head "the files as they are" . || exit 1; fi; \
+	echo "== $(ROUNDS) rounds of both, by the clock"; \
+	$(AB)/head ab --base $(AB)/base --head $(AB)/head --rounds $(ROUNDS)
+
 # The real node, killed with kill -9 at random moments; `make test` runs a dozen cycles of it.
 CYCLES ?= 200
 SEED   ?= 1
@@ -104,8 +160,14 @@ bench:
 	fi; \
 	test -z "$$missing" || echo "== not installed: $$missing; these rows will say NOT MEASURED"
 	@echo "== building the benchmarks"
-	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers
+	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers -p costs
 	@target/release/peers
+	@echo "== every abstraction beside its alternatives (docs/before-after.md)"
+	@target/release/costs pairs --json proof/costs/alternatives.json --markdown docs/before-after.md
+
+costs-docs: $(WEIR)
+	@echo "== the cost sheet of a node under load (docs/costs.md)"
+	@$(WEIR) costs --bench --markdown > target/costs.md && mv target/costs.md docs/costs.md
 
 # What a request and a tick cost; then every strategy on simulated days that go wrong in a dozen ways, in second and
 # first price auctions, with bills every 15 minutes and every hour. The days follow from their seeds: two runs differ

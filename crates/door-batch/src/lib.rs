@@ -45,6 +45,19 @@ pub trait Gate {
 
     /// A frame was refused; for the counters.
     fn refused(&mut self, reason: Reason);
+
+    /// A frame has come so far; for a gate that measures where time goes.
+    #[inline(always)]
+    fn passed(&mut self, _: Passed) {}
+}
+
+/// How far a frame of asks or resolves has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// It is checked, and can be read.
+    Decoded,
+    /// The answer to its asks is written.
+    Encoded,
 }
 
 /// What the door accepts.
@@ -128,11 +141,14 @@ impl Session {
         match Message::decode(frame).map_err(Refusal::of)? {
             Message::Decide(batch) if self.greeted => {
                 check_batch(batch.asks().len(), limits)?;
+                gate.passed(Passed::Decoded);
                 decide(self.client, &batch, out, gate);
+                gate.passed(Passed::Encoded);
                 Ok(())
             }
             Message::Resolve(batch) if self.greeted => {
                 check_batch(batch.resolves().len(), limits)?;
+                gate.passed(Passed::Decoded);
                 gate.resolve(id, &batch).map_err(Refusal::plain)
             }
             Message::Hello(hello) => self.hello(&hello, out, gate),

@@ -9,7 +9,7 @@ use crate::notice::{Addresses, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice};
 use crate::read::Reader;
 use crate::request::BidRequest;
 use crate::settings::{NoBidForm, Settings, SettingsError};
-use crate::{Event, Gate, NoticeStatus, Noticed, Outcome};
+use crate::{Event, Gate, NoticeStatus, Noticed, Outcome, Passed};
 
 /// Answers 200 while the node serves.
 pub const HEALTH_PATH: &str = "/health";
@@ -70,6 +70,7 @@ impl Door {
         let Door { settings, addresses, reader, room } = self;
         let now_ms = gate.now_ms();
         let read = reader.read(body, &settings.read, |request| {
+            gate.passed(Passed::Read);
             if request.top.imps_left_out > 0 {
                 gate.count(Event::ImpsLeftOut(request.top.imps_left_out));
             }
@@ -80,10 +81,12 @@ impl Door {
             Ok(Said::Reason) => (200, true),
             Ok(Said::Nothing) => (204, false),
             Err(why) => {
+                gate.passed(Passed::Read);
                 gate.count(Event::BadRequest(why));
                 (400, false)
             }
         };
+        gate.passed(Passed::Written);
         let body = if has_body { self.room.body.as_slice() } else { b"" };
         Response { status, content_type: has_body.then_some(JSON), headers: VERSION_HEADER, body }
     }
@@ -184,14 +187,9 @@ impl<G: Gate> Front<'_, G> {
         self.gate.count(Event::WrongMethod);
         reply.send(&Response { headers: allow, ..Response::empty(405) })
     }
-}
 
-impl<G: Gate> App for Front<'_, G> {
-    fn limits(&self) -> &Limits {
-        &self.door.settings.http
-    }
-
-    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+    /// Answers by path and method.
+    fn route(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
         let (path, method) = (request.path, request.method);
         if self.door.settings.bid_paths.iter().any(|known| known == path) {
             return match method {
@@ -211,6 +209,19 @@ impl<G: Gate> App for Front<'_, G> {
                 reply.status(404)
             }
         }
+    }
+}
+
+impl<G: Gate> App for Front<'_, G> {
+    fn limits(&self) -> &Limits {
+        &self.door.settings.http
+    }
+
+    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+        self.gate.passed(Passed::Arrived);
+        let then = self.route(conn, request, reply);
+        self.gate.passed(Passed::Answered);
+        then
     }
 
     fn refused(&mut self, why: Refusal) {

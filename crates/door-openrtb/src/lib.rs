@@ -61,6 +61,23 @@ pub trait Gate {
 
     /// Something happened; for the counters.
     fn count(&mut self, event: Event);
+
+    /// A request has come so far; for a gate that measures where time goes.
+    #[inline(always)]
+    fn passed(&mut self, _: Passed) {}
+}
+
+/// How far a request has come. Each is told once a request, in this order; the middle two of bid requests only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// It is whole: its head is read, its body at hand.
+    Arrived,
+    /// The body is read, or refused.
+    Read,
+    /// The answer's body is written, if it has one.
+    Written,
+    /// The answer is in the connection's output, if it is not left for later.
+    Answered,
 }
 
 /// What came of a request.

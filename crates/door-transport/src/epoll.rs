@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::engine::Engine;
 use crate::listen::Listener;
 use crate::options::Options;
-use crate::service::{ConnId, Service};
+use crate::service::{Boundary, ConnId, Service};
 use crate::sys::{self, Epoll, Interest};
 use crate::wake::Handle;
 
@@ -86,11 +86,11 @@ impl<S: Service> Loop<'_, S> {
         let mut sleep_ms = 0;
         loop {
             let found = self.epoll.wait(timeout(sleep_ms))?;
+            self.service.woke();
             if sleep_ms > 0 {
                 bell.look();
             }
             self.engine.woke(found);
-            self.service.woke();
             for index in 0..found {
                 self.handle(index, handle);
             }
@@ -113,6 +113,7 @@ impl<S: Service> Loop<'_, S> {
                 let again_ms = self.accept_again_ms.saturating_sub(self.engine.now_ms());
                 sleep_ms = sleep_ms.min(again_ms.max(1));
             }
+            self.service.passed(Boundary::Sent);
         }
     }
 
@@ -129,7 +130,10 @@ impl<S: Service> Loop<'_, S> {
         }
         let Some(conn) = self.engine.conns.get(id) else { return };
         if conn.reading && (ready.read || ready.broken) {
-            match sys::receive(conn.fd(), &mut self.scratch) {
+            self.service.passed(Boundary::ReceiveCall);
+            let received = sys::receive(conn.fd(), &mut self.scratch);
+            self.service.passed(Boundary::CallReturned);
+            match received {
                 Ok(0) => self.engine.ended(id.slot),
                 Ok(count) => self.engine.feed(self.service, id.slot, &self.scratch[..count]),
                 Err(error) if is_transient(&error) => {}
@@ -235,7 +239,10 @@ impl<S: Service> Loop<'_, S> {
             let crate::conns::Connection { fd, output, .. } = conn;
             let bytes = output.next();
             let size = bytes.len();
-            match sys::send(fd.as_fd(), bytes) {
+            self.service.passed(Boundary::SendCall);
+            let sent = sys::send(fd.as_fd(), bytes);
+            self.service.passed(Boundary::CallReturned);
+            match sent {
                 Ok(count) => {
                     self.engine.sent(slot, count);
                     if count < size {

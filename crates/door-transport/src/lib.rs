@@ -52,6 +52,6 @@ pub use listen::{BindError, Listener, Listeners};
 pub use options::{Options, OptionsError, TaskRun, Transport, TransportError};
 pub use outbox::Outbox;
 pub use run::run;
-pub use service::{CloseReason, ConnId, Peer, Service, Step, Turn};
+pub use service::{Boundary, CloseReason, ConnId, Peer, Service, Step, Turn};
 pub use sys::raise_descriptor_limit;
 pub use wake::{Handle, Waker};

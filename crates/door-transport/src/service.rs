@@ -150,13 +150,31 @@ impl Turn {
     pub const IDLE: Self = Self { wait_ms_max: u64::MAX, spin: false, drained: true };
 }
 
+/// How far the loop has come in a wake-up, where the service would not know otherwise. The wake-up begins with
+/// [`Service::woke`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// The kernel is called for what a connection received (epoll only).
+    ReceiveCall,
+    /// The kernel is called to send what waits for a connection (epoll only).
+    SendCall,
+    /// It returned from such a call.
+    CallReturned,
+    /// Every connection that changed was visited. The wake-up ends.
+    Sent,
+}
+
 /// One worker's doors: one value a worker, called only from its thread, never concurrently.
 pub trait Service {
     /// What the service keeps about one connection.
     type Conn;
 
-    /// The loop woke up; nothing was handed over yet. The place to refresh a cached clock.
+    /// The loop came back from its kernel call; nothing else was done yet. The place to refresh a cached clock.
     fn woke(&mut self) {}
+
+    /// The loop has come so far in a wake-up; for a service that measures where time goes.
+    #[inline(always)]
+    fn passed(&mut self, _: Boundary) {}
 
     /// A connection was accepted on the listener with index `door`.
     fn opened(&mut self, id: ConnId, peer: Peer, door: usize) -> Self::Conn;

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::epoll::{BACKOFF_MS, is_exhaustion};
 use crate::listen::Listener;
 use crate::options::{Options, TaskRun};
-use crate::service::Service;
+use crate::service::{Boundary, Service};
 use crate::sys;
 use crate::wake::Handle;
 
@@ -143,13 +143,13 @@ impl<S: Service> Loop<'_, S> {
         let mut sleep_ms = 0;
         loop {
             self.enter(sleep_ms)?;
+            self.service.woke();
             if sleep_ms > 0 {
                 bell.look();
             }
             self.completions.clear();
             self.completions.extend(self.ring.completion());
             self.engine.woke(self.completions.len());
-            self.service.woke();
             for index in 0..self.completions.len() {
                 let entry = self.completions[index].clone();
                 self.complete(&entry);
@@ -180,6 +180,7 @@ impl<S: Service> Loop<'_, S> {
                 let again_ms = self.accept_again_ms.saturating_sub(self.engine.now_ms());
                 sleep_ms = sleep_ms.min(again_ms.max(1));
             }
+            self.service.passed(Boundary::Sent);
         }
     }
 

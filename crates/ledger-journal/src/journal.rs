@@ -20,11 +20,12 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ledger::Record;
-use probe::{Histogram, Reader as HistogramReader, Recorder, shared_histogram};
+use probe::{Histogram, Laps, Reader as HistogramReader, Recorder, shared_histogram};
 
 use crate::files::Folder;
 use crate::format::Position;
 use crate::group::{Backlog, Group, Open};
+use crate::probes::{WriterProbes, WriterStage};
 use crate::snapshot::{Advanced, Keep, advance};
 use crate::write::{Writer, prepare};
 
@@ -80,6 +81,24 @@ impl Journal {
         F: Folder + Send + 'static,
         F::File: Send,
     {
+        Journal::start_measured(folder, writer, options, wake, WriterProbes::none())
+    }
+
+    /// The same with a writer that measures where its time goes.
+    ///
+    /// # Errors
+    /// The system has no threads for us.
+    pub fn start_measured<F>(
+        folder: F,
+        writer: Writer<F>,
+        options: JournalOptions,
+        wake: Thread,
+        probes: WriterProbes,
+    ) -> io::Result<Journal>
+    where
+        F: Folder + Send + 'static,
+        F::File: Send,
+    {
         let position = *writer.position();
         let (recorder, seal_ns) = shared_histogram();
         let shared = Arc::new(Shared::new(&position));
@@ -88,8 +107,10 @@ impl Journal {
         let (begun, keeper_jobs) = channel();
         let keeper = Keeper { folder, options, shared: Arc::clone(&shared) };
         let keeper = thread("journal-keeper", move || keeper.run(&keeper_jobs))?;
+        let WriterProbes { laps, begun: thread_begun } = probes;
         let seal = Seal {
             writer,
+            laps,
             recorder,
             shared: Arc::clone(&shared),
             begun,
@@ -97,7 +118,10 @@ impl Journal {
             gather,
             failing: false,
         };
-        let writer = thread("journal-writer", move || seal.run())?;
+        let writer = thread("journal-writer", move || {
+            thread_begun();
+            seal.run();
+        })?;
         Ok(Journal {
             shared,
             seal_ns,
@@ -374,6 +398,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// The writer's thread.
 struct Seal<F: Folder> {
     writer: Writer<F>,
+    laps: Laps<WriterStage>,
     recorder: Recorder,
     shared: Arc<Shared>,
     begun: Sender<()>,
@@ -388,16 +413,20 @@ impl<F: Folder> Seal<F> {
         let _ = self.begun.send(());
         let mut last = None;
         while let Some(records) = self.next(last) {
+            self.laps.begin();
             last = Some(Instant::now());
             let record_bytes = records.bytes();
             let group = records.close(&self.writer.position().hash);
+            self.laps.lap(WriterStage::Close, u32::try_from(group.records()).unwrap_or(u32::MAX));
             if !self.seal(&group) {
                 return;
             }
+            self.laps.lap(WriterStage::SealWait, 1);
             self.shared.sealed_bytes.fetch_add(record_bytes as u64, Release);
             self.shared.sealed.store(group.after().sequence, Release);
             self.wake.unpark();
             lock(&self.shared.queue).backlog.recycle(group);
+            self.laps.lap(WriterStage::Tell, 1);
         }
     }
 

@@ -49,6 +49,20 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// What was counted between two readings of one histogram that only grows: this reading less an earlier one. The
+    /// largest value is exact where it is a new one, else it is known as well as any other, up to the error of the type.
+    #[must_use]
+    pub fn since(&self, earlier: &Histogram) -> Histogram {
+        let new =
+            self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.saturating_sub(*then));
+        let mut since = Histogram::from_counts(new, || self.max);
+        if self.max == earlier.max {
+            let last = since.counts.iter().rposition(|count| *count > 0);
+            since.max = last.map_or(0, |bucket| last_of(bucket).min(self.max));
+        }
+        since
+    }
+
     /// The smallest recorded value that at least the share `q` (0 to 1, beyond is taken as 0 or 1) of
     /// all values does not exceed, up to the error of the type; 0 when nothing was recorded.
     #[must_use]
@@ -168,6 +182,21 @@ mod tests {
         let mut histogram = Histogram::new();
         histogram.record_many(77, 0);
         assert_eq!(histogram, Histogram::new());
+    }
+
+    #[test]
+    fn what_was_counted_since_is_the_difference() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(1_000, 3);
+        histogram.record(50_000);
+        let earlier = histogram.clone();
+        assert_eq!(histogram.since(&earlier), Histogram::new());
+        histogram.record_many(70, 2);
+        let since = histogram.since(&earlier);
+        assert_eq!((since.count(), since.max(), since.quantile(0.5)), (2, 70, 70));
+        histogram.record(u64::MAX);
+        assert_eq!(histogram.since(&earlier).max(), u64::MAX);
+        assert_eq!(histogram.since(&Histogram::new()), histogram);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A hash table from u64 ids to small values, laid out by cache line.
 //!
-//! What was tried and lost, each beside `hashbrown` with `foldhash` in the same run (`peers table`
+//! What was tried and lost, each beside `hashbrown` with `foldhash` in the same run (`costs pairs table`
 //! prints the figures of what won):
 //! - One slot a step, key beside value: hits and misses end after 1, 2 or 3 steps, which no branch
 //!   predictor can know. Small tables took 2.5 times as long for hits and 5 times for misses.

@@ -353,6 +353,9 @@ config! {
     pacing ("The slow loop that steers the plans.") {
         tick_ms: u64 = 200, " How often the parameters of all plans are computed anew, milliseconds, 10 to 10,000.";
     }
+    probes ("Where the time of the node's threads goes: `weir costs`.") {
+        every: u32 = 64, " One wake-up of a worker in so many is measured, stage by stage, on average; 0: none, and the cost sheet is empty.";
+    }
     log ("What the node says.") {
         level: String = "info".into(), " error, warn, info, debug or trace.";
     }
@@ -528,6 +531,7 @@ impl Config {
             ),
             range("journal.keep_days_max", self.journal.keep_days_max, 0, 36_500),
             range("pacing.tick_ms", self.pacing.tick_ms, 10, 10_000),
+            range("probes.every", self.probes.every.into(), 0, 1_000_000),
             range("openrtb.fee_bp", self.openrtb.fee_bp.into(), 0, 9_000),
             range("openrtb.margin_ms", self.openrtb.margin_ms, 0, 60_000),
             range("openrtb.tmax_ms", self.openrtb.tmax_ms, 1, 60_000),

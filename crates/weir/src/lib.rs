@@ -3,6 +3,7 @@
 pub mod budgets;
 pub mod campaigns;
 pub mod config;
+pub mod costs;
 pub mod journal;
 pub mod market;
 pub mod node;

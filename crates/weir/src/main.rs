@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
 use weir::config::{Config, ConfigError};
 use weir::node::Node;
-use weir::{campaigns, config, journal, market, profiles, sample, stat, why};
+use weir::{campaigns, config, costs, journal, market, profiles, sample, stat, why};
 
 /// A real-time spend gate: may I spend this, now?
 #[derive(Parser)]
@@ -42,6 +42,11 @@ enum Command {
     /// Show the live counters of a running node.
     #[command(after_help = "Example: weir stat --json --budget 1")]
     Stat(StatArgs),
+    /// Show what every abstraction of a running node costs, in nanoseconds, and why it may stay.
+    #[command(
+        after_help = "Examples:\n  weir costs --seconds 10    of the node on ./weir-data, over ten seconds\n  weir costs --bench         of a node that is started and loaded for it\n\ndocs/measuring.md says what the columns mean."
+    )]
+    Costs(costs::Args),
     /// Say why a campaign does not bid: counted by a running node, or one request explained.
     #[command(
         after_help = "Examples:\n  weir why 17                  counters of a running node\n  weir why --request r.json    who would bid on one request, and what stops the others\n  weir why 17 --request r.json every step of one campaign"
@@ -178,6 +183,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check(&args),
         Command::Hammer(args) => hammer(&args),
         Command::Stat(args) => show_stat(&args),
+        Command::Costs(args) => show_costs(&args),
         Command::Why(args) => why(&args),
         Command::Profiles(args) => load_profiles(&args),
         Command::Pace(args) => return pace(&args),
@@ -344,6 +350,16 @@ fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
     // A reader that went away (`| head`) is no failure.
     let _ = written;
     Ok(ExitCode::SUCCESS)
+}
+
+fn show_costs(args: &costs::Args) -> Result<ExitCode, String> {
+    // A node of --bench can be configured by the environment; only what it complains of is told.
+    let config = config::load(None, std::env::vars()).map_err(|errors| lines(&errors))?;
+    log_to_stderr("warn");
+    let signals = Signals::catch()?;
+    costs::main(args, config, &signals.stop, &mut io::stdout().lock())
+        .map(|()| ExitCode::SUCCESS)
+        .map_err(|error| error.to_string())
 }
 
 fn why(args: &WhyArgs) -> Result<ExitCode, String> {

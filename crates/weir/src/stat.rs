@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+/// How long a node may take to answer.
+const WAIT: Duration = Duration::from_secs(15);
+
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum StatError {
@@ -62,23 +65,32 @@ pub fn fetch(address: SocketAddr, budget: Option<u64>) -> Result<Value, StatErro
 /// # Errors
 /// [`StatError`].
 pub fn get(address: SocketAddr, path: &str) -> Result<Value, StatError> {
-    let answer =
-        request(address, path).map_err(|source| StatError::Unreachable { address, source })?;
+    let body = get_text(address, path, WAIT)?;
+    serde_json::from_str(&body)
+        .map_err(|error| StatError::Refused { address, text: error.to_string() })
+}
+
+/// Asks a node's admin door for a path that answers with text, and waits for at most so long.
+///
+/// # Errors
+/// [`StatError`].
+pub fn get_text(address: SocketAddr, path: &str, wait: Duration) -> Result<String, StatError> {
+    let answer = request(address, path, wait)
+        .map_err(|source| StatError::Unreachable { address, source })?;
     let refused = |text: String| StatError::Refused { address, text };
     let (head, body) =
         answer.split_once("\r\n\r\n").ok_or_else(|| refused("no HTTP answer".into()))?;
-    let value: Value = serde_json::from_str(body).map_err(|error| refused(error.to_string()))?;
     if head.starts_with("HTTP/1.0 200") || head.starts_with("HTTP/1.1 200") {
-        return Ok(value);
+        return Ok(body.to_string());
     }
-    Err(refused(value.get("detail").and_then(Value::as_str).unwrap_or(head).to_string()))
+    let problem: Value = serde_json::from_str(body).unwrap_or_default();
+    Err(refused(problem.get("detail").and_then(Value::as_str).unwrap_or(head).to_string()))
 }
 
 /// One request of HTTP/1.0, which ends with the connection.
-fn request(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let limit = Duration::from_secs(15);
-    let mut stream = TcpStream::connect_timeout(&address, limit)?;
-    stream.set_read_timeout(Some(limit))?;
+fn request(address: SocketAddr, path: &str, wait: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, wait)?;
+    stream.set_read_timeout(Some(wait))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -1,46 +1,61 @@
 //! What the abstractions of the gates cost beside the alternatives that were not taken.
 //!
-//! Each table says what was measured against what. The losers live only here.
+//! [`pairs`] are comparisons of two and more ways to do the same work; [`policies`] is the same store under each of its
+//! policies. The losers live only here.
 #![allow(
     clippy::cast_precision_loss,
     reason = "figures for people: no count here needs more than 52 bits"
 )]
 
-pub mod dispatch;
+pub mod pairs;
 pub mod policies;
-pub mod rounds;
+pub mod race;
+pub mod report;
 
-/// How much work a run does.
+use thiserror::Error;
+
+/// How much a comparison does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Rounds of each comparison.
-    pub rounds: usize,
-    /// Calls of a policy, or requests, in one round.
-    pub calls: u64,
-    /// Counter increments that go into each store.
-    pub increments: u64,
-    /// Keys they are spread over.
-    pub keys: u64,
-    /// Point reads in one round.
-    pub reads: u64,
+pub enum Size {
+    /// Sizes and rounds for figures that are to be believed.
+    Full,
+    /// As small as it gets: every line of code once. The figures mean nothing.
+    Smoke,
 }
 
 impl Size {
-    /// What the tables are made of.
-    pub const FULL: Size =
-        Size { rounds: 7, calls: 2_000, increments: 1_000_000, keys: 200_000, reads: 20_000 };
-    /// The same work in small, to see that it runs.
-    pub const SMOKE: Size =
-        Size { rounds: 2, calls: 50, increments: 20_000, keys: 4_000, reads: 1_000 };
+    /// Picks one of two values.
+    #[must_use]
+    pub fn pick<T>(self, full: T, smoke: T) -> T {
+        match self {
+            Size::Full => full,
+            Size::Smoke => smoke,
+        }
+    }
 }
 
-/// All tables, as Markdown.
-///
-/// # Errors
-/// The stores that are measured could not be written or read.
-pub fn tables(size: Size) -> Result<String, gate_store::StoreError> {
-    let mut text = dispatch::policies(size);
-    text += &dispatch::candidates(size);
-    text += &policies::table(size)?;
-    Ok(text)
+/// Why there are no figures.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A comparison that compares nothing: a bug of this program.
+    #[error(
+        "`{other}` did not do the same work as `{first}`: their results differ, so their times say nothing"
+    )]
+    Unequal {
+        /// The first way.
+        first: String,
+        /// The one that came to another result.
+        other: String,
+    },
+    /// The machine did not give what a comparison needs: a file, a socket, a thread.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was tried, such as "writing docs/before-after.md".
+        action: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The stores that are measured could not be written or read.
+    #[error(transparent)]
+    Store(#[from] gate_store::StoreError),
 }

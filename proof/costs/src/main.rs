@@ -1,27 +1,91 @@
-//! Prints the tables. `costs smoke` does the same work in small.
+//! `costs pairs` compares ways to do the same work; `costs policies` shows a store under each policy.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use costs::Size;
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand};
+use costs::pairs::{GROUPS, Pair};
+use costs::report::{Origin, json, markdown, tables};
+use costs::{Error, Size, policies};
 
-#[allow(clippy::print_stdout)] // a program whose output this is
+/// What the abstractions of Weir cost beside the alternatives that were not taken.
+#[derive(Debug, Parser)]
+#[command(after_help = "Example: costs pairs table json --markdown before-after.md")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compares ways to do the same work, and prints a table for each comparison.
+    Pairs(PairsArgs),
+    /// Shows the segment store under each compaction policy: what is written, and what a read costs.
+    Policies {
+        /// The same work in small, to see that it runs: the figures mean nothing.
+        #[arg(long)]
+        smoke: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct PairsArgs {
+    /// Which groups of pairs; all of them where none is named.
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(GROUPS.iter().map(|group| group.name)))]
+    names: Vec<String>,
+    /// The same work in small, to see that it runs: the figures mean nothing.
+    #[arg(long)]
+    smoke: bool,
+    /// Writes the figures as JSON, for the cost sheet.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes the figures as a document.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
-    let size = match std::env::args().nth(1).as_deref() {
-        None => Size::FULL,
-        Some("smoke") => Size::SMOKE,
-        Some(other) => {
-            eprintln!("costs: unknown argument {other}; use no argument, or smoke");
-            return ExitCode::from(2);
-        }
+    let done = match Args::parse().command {
+        Command::Pairs(args) => pairs(&args),
+        Command::Policies { smoke } => print_policies(size(smoke)),
     };
-    match costs::tables(size) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("costs: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn size(smoke: bool) -> Size {
+    if smoke { Size::Smoke } else { Size::Full }
+}
+
+#[allow(clippy::print_stdout, reason = "a program whose output this is")]
+fn pairs(args: &PairsArgs) -> Result<(), Error> {
+    let wanted = |name: &str| args.names.is_empty() || args.names.iter().any(|one| one == name);
+    let (origin, mut made): (Origin, Vec<Pair>) = (Origin::here(), Vec::new());
+    for group in GROUPS.iter().filter(|group| wanted(group.name)) {
+        let pairs = (group.run)(size(args.smoke))?;
+        print!("{}", tables(&pairs));
+        made.extend(pairs);
+    }
+    write(args.json.as_deref(), || json(&origin, &made))?;
+    write(args.markdown.as_deref(), || markdown(&origin, &made))
+}
+
+#[allow(clippy::print_stdout, reason = "a program whose output this is")]
+fn print_policies(size: Size) -> Result<(), Error> {
+    print!("{}", policies::table(size)?);
+    Ok(())
+}
+
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
+    let failed =
+        |source: io::Error| Error::Io { action: format!("writing {}", path.display()), source };
+    std::fs::write(path, text()).map_err(failed)
 }

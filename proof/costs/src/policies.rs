@@ -9,9 +9,12 @@ use gate_store::{
 };
 use tempfile::TempDir;
 
-use crate::Size;
-use crate::rounds::{Case, Random, measure, table as times};
+use probe::compare::{Case, Random, compare};
 
+use crate::Size;
+
+/// Rounds of the reads.
+const ROUNDS: usize = 7;
 /// Records of one append.
 const BATCH: u64 = 1_000;
 /// Segments that the workload fills.
@@ -19,6 +22,24 @@ const SEGMENTS: u64 = 40;
 /// Time from the first increment to the last, four windows.
 const SPAN_MS: u64 = 4 * WINDOW_MS;
 const WINDOW_MS: u64 = 3_600_000;
+
+/// How much work goes into each store, and is read from it.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Counter increments.
+    increments: u64,
+    /// Keys they are spread over.
+    keys: usize,
+    /// Point reads in one round.
+    reads: u64,
+}
+
+impl Load {
+    fn of(size: Size) -> Load {
+        let full = Load { increments: 1_000_000, keys: 200_000, reads: 20_000 };
+        size.pick(full, Load { increments: 20_000, keys: 4_000, reads: 1_000 })
+    }
+}
 
 /// A counter went up: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +102,7 @@ struct Filled<P> {
 /// # Errors
 /// The stores could not be written or read.
 pub fn table(size: Size) -> Result<String, StoreError> {
+    let (rounds, size) = (size.pick(ROUNDS, 1), Load::of(size));
     let segment_bytes = size.increments * 24 / SEGMENTS;
     let seals = SEGMENTS as f64;
     let level1 = segment_bytes * 8;
@@ -98,24 +120,24 @@ pub fn table(size: Size) -> Result<String, StoreError> {
     let mut text = written(size, &[row(&tiered), row(&leveled), row(&windows)]);
     for (what, miss) in [("that is there", 0), ("that is not", 1)] {
         let mut cases: Vec<Case<'_>> = vec![
-            (tiered.name.into(), Box::new(|| read(&tiered.store, size, miss))),
-            (leveled.name.into(), Box::new(|| read(&leveled.store, size, miss))),
-            (windows.name.into(), Box::new(|| read(&windows.store, size, miss))),
+            (tiered.name, Box::new(|| read(&tiered.store, size, miss))),
+            (leveled.name, Box::new(|| read(&leveled.store, size, miss))),
+            (windows.name, Box::new(|| read(&windows.store, size, miss))),
         ];
-        let title = format!("Point read of a key {what}, from the page cache");
-        text += &times(&title, "read", &measure(size.rounds, &mut cases));
+        let title = format!("point read of a key {what}, from the page cache");
+        text += &compare(&title, rounds, &mut cases).to_string();
     }
     Ok(text)
 }
 
 /// The `n`th key: spread like a hash, even. An odd one is never there, but lies between those that are.
 fn key(n: u64) -> u64 {
-    Random(n).draw() & !1
+    Random::new(n).draw() & !1
 }
 
 fn fill<P: Policy>(
     name: &'static str,
-    size: Size,
+    size: Load,
     segment_bytes_max: u64,
     policy: P,
     theory: f64,
@@ -127,13 +149,13 @@ fn fill<P: Policy>(
     })?;
     let options = Options { segment_bytes_max, segment_ms_max: u64::MAX, ..Options::default() };
     let (mut store, _) = Store::open(folder.path(), policy, options)?;
-    let (mut random, mut batch) = (Random(1), Vec::new());
+    let (mut random, mut batch) = (Random::new(1), Vec::new());
     let (mut append_ns, mut maintain_ns, mut now_ms) = (0, 0, 0);
     for from in (0..size.increments).step_by(1_000) {
         batch.clear();
         now_ms = from * SPAN_MS / size.increments;
         batch.extend((0..BATCH).map(|_| Count {
-            key: key(random.below(size.keys)),
+            key: key(random.below(size.keys) as u64),
             time_ms: now_ms,
             count: 1,
         }));
@@ -169,7 +191,7 @@ fn row<P: Policy>(filled: &Filled<P>) -> String {
     )
 }
 
-fn written(size: Size, rows: &[String]) -> String {
+fn written(size: Load, rows: &[String]) -> String {
     let mut text = format!(
         "\n### {} increments of {} counters under each policy\n\n",
         size.increments, size.keys
@@ -185,11 +207,11 @@ fn written(size: Size, rows: &[String]) -> String {
     text
 }
 
-fn read<P: Policy>(store: &Store<Count, P>, size: Size, miss: u64) -> u64 {
-    let (mut random, mut found, mut hits) = (Random(2), Vec::new(), 0);
+fn read<P: Policy>(store: &Store<Count, P>, size: Load, miss: u64) -> u64 {
+    let (mut random, mut found, mut hits) = (Random::new(2), Vec::new(), 0);
     for _ in 0..size.reads {
         found.clear();
-        let key = key(random.below(size.keys)) | miss;
+        let key = key(random.below(size.keys) as u64) | miss;
         store.get(key, 0, &mut found).expect("a store that was just written can be read");
         hits += u64::from(!found.is_empty());
         black_box(&found);

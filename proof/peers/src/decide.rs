@@ -5,10 +5,10 @@ use std::hint::black_box;
 
 use gate_pacing::{Decision, Pace};
 use ledger::{Amount, Hold, KeyRing, PurseOptions, Purses, ToWorker, Token};
+use probe::compare::{Case, compare};
 use table::{Map, Secret};
 
 use crate::Size;
-use crate::rounds::{Case, compare};
 
 const FRAME: usize = 10;
 
@@ -72,11 +72,8 @@ fn run_with(budgets: u32, asks: usize, rounds: usize) {
         ("purse", Box::new(purse)),
         ("token", Box::new(token)),
     ];
-    compare(
-        &format!("a decision, {budgets} budgets, frames of {FRAME}: ns an ask"),
-        rounds,
-        &mut cases,
-    );
+    let title = format!("a decision, {budgets} budgets, frames of {FRAME}: ns an ask");
+    print!("{}", compare(&title, rounds, &mut cases));
 }
 
 fn id(slot: u32) -> u64 {

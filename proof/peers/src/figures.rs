@@ -1,13 +1,12 @@
 //! Figures of things that are acknowledged: how many a second, and how long each waited for its answer.
 //!
-//! As in [`crate::rounds`], the rounds of all cases are interleaved and ratios are taken *within* a round, so that a
+//! As in [`probe::compare`], the rounds of all cases are interleaved and ratios are taken *within* a round, so that a
 //! slow second of a shared machine hits every case alike. What is reported are medians over the rounds.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-
-use crate::rounds::Random;
+use probe::compare::Random;
 
 /// Longest wait that is told apart, one minute.
 const WAIT_NS_MAX: u64 = 60_000_000_000;

@@ -17,9 +17,9 @@ use ledger_journal::{
     recover, snapshot, walk,
 };
 use money::{Instant as Moment, Unit, Zone};
+use probe::compare::median;
 
 use crate::Size;
-use crate::rounds::median;
 
 /// The stamp of every request: nothing expires while we measure.
 const NOW_MS: u64 = 1_800_000_000_000;

@@ -1,4 +1,5 @@
-//! Benchmarks of Weir's own parts beside the libraries they replace, as Markdown tables.
+//! Benchmarks of whole parts of Weir beside the products and libraries they replace, as Markdown tables. Ways to do one small
+//! thing are compared by `proof/costs`.
 //!
 //! `peers [NAME...] [--smoke]` with the names of [`BENCHMARKS`]; without a name, all of them. `--smoke` runs
 //! tiny sizes once: it shows that they work, the figures mean nothing.
@@ -13,25 +14,19 @@
 )]
 
 mod bare;
-mod codec;
 mod daemon;
 mod decide;
-mod dispatch;
-mod expiry;
 mod figures;
-mod histograms;
 mod journal;
 mod node;
 mod openrtb;
 mod pacing;
 mod postgres;
+mod probes;
 mod profiles;
 mod redis;
-mod rings;
-mod rounds;
 mod settling;
 mod sync_methods;
-mod table;
 mod weir_peer;
 
 use std::process::ExitCode;
@@ -63,15 +58,10 @@ impl Size {
 type Benchmark = (&'static str, fn(Size));
 
 const BENCHMARKS: &[Benchmark] = &[
-    ("table", table::run),
-    ("rings", rings::run),
-    ("expiry", expiry::run),
-    ("histograms", histograms::run),
-    ("codec", codec::run),
-    ("dispatch", dispatch::run),
     ("decide", decide::run),
     ("pacing", pacing::run),
     ("node", node::run),
+    ("probes", probes::run),
     ("openrtb", openrtb::run),
     ("profiles", profiles::run),
     ("journal", journal::run),

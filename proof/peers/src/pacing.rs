@@ -20,10 +20,10 @@ use ledger::{
     ToBank, ToWorker,
 };
 use money::{Amount, Instant, Unit, Window, Zone};
+use probe::compare::{Case, Outcome, Random, compare};
 use weir_pace::pacer::{Learned, Pacer, PacerOptions, Pacing};
 
 use crate::Size;
-use crate::rounds::{Case, Outcome, Random, compare};
 
 const ROUNDS: usize = 15;
 const BUDGETS: usize = 50_000;
@@ -71,7 +71,7 @@ struct Request {
 fn requests(budgets: usize, count: usize) -> Vec<Request> {
     let mut random = Random::new(21);
     let request = |_| Request {
-        id: random.next(),
+        id: random.draw(),
         slot: random.below(budgets) as u32,
         value: 1_000 + random.below(9_000) as i64,
     };
@@ -104,7 +104,7 @@ fn compare_decisions(title: &str, budgets: usize, requests: &[Request], rounds: 
             }),
         ),
     ];
-    compare(&format!("pacing a request, {title}"), rounds, &mut cases);
+    print!("{}", compare(&format!("pacing a request, {title}"), rounds, &mut cases));
 }
 
 /// The whole of it: the price, the allowance, and the money set aside.
@@ -137,7 +137,8 @@ fn compare_holds(title: &str, budgets: usize, requests: &[Request], rounds: usiz
             }),
         ),
     ];
-    compare(&format!("pacing a request and holding its money, {title}"), rounds, &mut cases);
+    let title = format!("pacing a request and holding its money, {title}");
+    print!("{}", compare(&title, rounds, &mut cases));
 }
 
 /// Runs a case over all requests. What comes of each is summed up, so that it must be worked out.
@@ -312,7 +313,9 @@ fn compare_refresh(strategy: Strategy, budgets: usize, rounds: usize) {
         ),
     ];
     let title = format!("a tick of {budgets} budgets, {strategy}: ns a budget");
-    print_ticks(budgets, &compare(&title, rounds, &mut cases));
+    let comparison = compare(&title, rounds, &mut cases);
+    print!("{comparison}");
+    print_ticks(budgets, &comparison.outcomes);
 }
 
 fn print_ticks(budgets: usize, outcomes: &[Outcome]) {

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use gate_profile::{Cap, Mode, Options, Presence, Profile, Profiles, Window, load_segments};
+use probe::compare::{Case, Random, compare, median};
 
 use crate::Size;
 use crate::daemon::folder_on_disk;
-use crate::rounds::{Case, compare, median};
 
 /// Users that are asked for together: those of the requests of one wake-up.
 const BATCH: usize = 10;
@@ -119,7 +119,8 @@ fn hot(size: Size, users: u64, profiles: &Profiles, map: &Shards, direct: &Keysp
         ("reserve a cap and release it", Box::new(reserve)),
         ("fjall direct, in its cache", Box::new(stored)),
     ];
-    compare(&format!("hot: {users} users, ns a user"), size.pick(7, 1), &mut cases);
+    let title = format!("hot: {users} users, ns a user");
+    print!("{}", compare(&title, size.pick(7, 1), &mut cases));
 }
 
 /// Users that are on the disk: what saying so costs, and how long until they are there.
@@ -234,7 +235,7 @@ fn cap(item: u64) -> Cap {
 
 /// Keys as hashes are: spread over all numbers.
 fn key(user: u64) -> u64 {
-    crate::rounds::Random::new(user).next()
+    Random::new(user).draw()
 }
 
 fn now_ms() -> u64 {

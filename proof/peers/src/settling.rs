@@ -4,13 +4,13 @@
 //! for together; then all settle what they reserved. A request waits as long as its batch. After every round the
 //! peer's books must hold exactly what it acknowledged. What differs between the peers is told in [`crate::weir_peer`].
 
+use probe::compare::Random;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::Size;
 use crate::figures::{Case, Figures, Round, interleave, rate};
 use crate::redis::Fsync;
-use crate::rounds::Random;
 
 /// What each budget is funded with, micros; all budgets together stay exact in the doubles of Lua.
 pub const LIMIT_MICROS: i64 = 10_000_000_000;

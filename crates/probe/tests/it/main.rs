@@ -1,4 +1,9 @@
-//! Histograms beside sorted lists.
+//! Histograms beside sorted lists; what is counted, and how right the times are.
+
+mod laps;
+mod measuring;
+mod sheet;
+mod statistics;
 
 use probe::{Histogram, shared_histogram};
 use proptest::prelude::*;

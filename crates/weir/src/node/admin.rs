@@ -1,9 +1,9 @@
-//! The admin door: counters and balances over HTTP, for people (`/`) and tools (`/stat`, `/books`, `/why`), and updates
-//! of users' segments (`/profiles`).
+//! The admin door: counters and balances over HTTP, for people (`/`) and tools (`/stat`, `/books`, `/why`), what the node
+//! costs (`/costs`, `/metrics`), and updates of users' segments (`/profiles`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc::Sender as Commands;
+use std::sync::mpsc::{RecvTimeoutError, Sender as Commands};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,10 +13,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use clap::ValueEnum;
 use door_transport::{CloseReason, Handle};
 use gate_auction::Fates;
 use gate_profile::{Profiles, UpdateError};
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 use weir_pace::pacer::Standing;
 use wire::Reason;
 
@@ -26,6 +28,9 @@ use super::openrtb::counts;
 use super::shared::WorkerCounters;
 use super::{StartError, reconcile, spawn, standing, system};
 use crate::config::Config;
+use crate::costs::measured::Sources;
+use crate::costs::metrics::{Metrics, NOTE_EVERY};
+use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN, openmetrics};
 use crate::reconcile::Row;
 
 /// How long an answer of a worker is waited for.
@@ -36,6 +41,8 @@ const RECONCILE_BYTES_MAX: usize = 256 << 20;
 const RECONCILE_ROWS: usize = 2_048;
 /// Rows of `/books` in one answer.
 const BOOKS_MAX: usize = 1_000;
+/// Cost sheets that may be made at once: each takes a thread and some memory while it is measured.
+const COSTS_MAX: usize = 4;
 
 /// What the admin door knows without asking the bank.
 #[derive(Clone, Debug)]
@@ -49,6 +56,9 @@ struct Shared {
     counters: Vec<Arc<WorkerCounters>>,
     profiles: Profiles,
     survey_every: u64,
+    sources: Arc<Sources>,
+    metrics: Metrics,
+    costs: Arc<Semaphore>,
     budgets: Mutex<BudgetsStatus>,
 }
 
@@ -67,6 +77,7 @@ impl Status {
         handles: &[Handle],
         counters: Vec<Arc<WorkerCounters>>,
         profiles: Profiles,
+        sources: Arc<Sources>,
     ) -> Status {
         Status(Arc::new(Shared {
             node: config.node.id,
@@ -75,6 +86,9 @@ impl Status {
             counters,
             profiles,
             survey_every: config.openrtb.survey_every,
+            metrics: Metrics::new(Arc::clone(&sources)),
+            sources,
+            costs: Arc::new(Semaphore::new(COSTS_MAX)),
             budgets: Mutex::default(),
         }))
     }
@@ -179,6 +193,7 @@ impl Admin {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| system("the admin door's event loop", &e))?;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let noting = status.clone();
         let routes = routes(App { status, commands });
         let thread = spawn("admin", move || {
             runtime.block_on(async move {
@@ -190,6 +205,7 @@ impl Admin {
                     result = served => if let Err(error) = result {
                         tracing::error!(%error, "the admin door failed");
                     },
+                    () = note_metrics(noting) => {}
                     _ = stopped => {}
                 }
             });
@@ -209,11 +225,14 @@ fn routes(app: App) -> Router {
         .route("/stat", get(stat))
         .route("/books", get(books))
         .route("/why", get(why))
+        .route("/costs", get(show_costs))
+        .route("/metrics", get(metrics))
         .route("/profiles", post(update_profile))
         .route("/v1/reconcile", post(reconcile).layer(DefaultBodyLimit::max(RECONCILE_BYTES_MAX)))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async {
-            let known = "there is /, /stat, /books, /why, /profiles (POST), /v1/reconcile (POST) and /healthz";
+            let known = "there is /, /stat, /books, /why, /costs, /metrics, /profiles (POST), /v1/reconcile (POST) \
+                         and /healthz";
             problem(StatusCode::NOT_FOUND, known)
         })
         .with_state(app)
@@ -283,6 +302,80 @@ async fn why(State(app): State<App>, Query(query): Query<WhyQuery>) -> Response 
     answer["name"] = json!(app.status.budgets().names.get(&id));
     answer["survey_every"] = app.status.0.survey_every.into();
     Json(answer).into_response()
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsQuery {
+    seconds: Option<String>,
+    format: Option<String>,
+}
+
+impl CostsQuery {
+    /// How long to measure, and how to write it; or what is wrong with the question.
+    fn read(&self) -> Result<(f64, Format), String> {
+        const SECONDS: f64 = 2.0;
+        let seconds = match self.seconds.as_deref().map(str::parse::<f64>) {
+            None => SECONDS,
+            Some(Ok(seconds)) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => seconds,
+            Some(_) => {
+                return Err(format!(
+                    "seconds: expected a number from {SECONDS_MIN} to {SECONDS_MAX}"
+                ));
+            }
+        };
+        let format = match self.format.as_deref() {
+            None => Format::default(),
+            Some(name) => Format::from_str(name, false).map_err(|_| {
+                "format: expected json, markdown, openmetrics, text or wide".to_string()
+            })?,
+        };
+        Ok((seconds, format))
+    }
+}
+
+/// The cost sheet over the next seconds.
+async fn show_costs(State(app): State<App>, Query(query): Query<CostsQuery>) -> Response {
+    let (seconds, format) = match query.read() {
+        Ok(read) => read,
+        Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
+    };
+    let Ok(_place) = app.status.0.costs.try_acquire() else {
+        let detail = format!("{COSTS_MAX} others are measuring; try again when they are done");
+        return problem(StatusCode::TOO_MANY_REQUESTS, &detail);
+    };
+    // Ends the wait when the one who asked has gone, or the node stops: this future is dropped then.
+    let (wanted, gone) = mpsc::channel::<()>();
+    let status = app.status.clone();
+    let measured = tokio::task::spawn_blocking(move || {
+        let wait = |length| matches!(gone.recv_timeout(length), Err(RecvTimeoutError::Timeout));
+        let sheet = costs::measure(&status.0.sources, seconds, wait)?;
+        Some(costs::write(&sheet, format))
+    });
+    let text = measured.await.ok().flatten();
+    drop(wanted);
+    match text {
+        Some(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
+        None => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
+    }
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    let text = tokio::task::spawn_blocking(move || app.status.0.metrics.text()).await;
+    match text {
+        Ok(text) => ([(header::CONTENT_TYPE, openmetrics::CONTENT_TYPE)], text).into_response(),
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
+    }
+}
+
+/// Notes now and then how the metrics stand, so that there are figures over the last minute. Ends never.
+async fn note_metrics(status: Status) {
+    loop {
+        tokio::time::sleep(NOTE_EVERY).await;
+        let status = status.clone();
+        // It fails only where the node stops.
+        let _ = tokio::task::spawn_blocking(move || status.0.metrics.note()).await;
+    }
 }
 
 /// A change of a user's segments; names are what campaigns call them.

@@ -11,9 +11,9 @@ use door_transport::Waker;
 use gate_auction::Fates;
 use gate_pacing::{Pace, Rebase};
 use ledger::{Amount, Bank, Out, Record, SpecError, ToBank, ToWorker};
-use ledger_journal::{Disk, Journal, JournalOptions, Writer};
+use ledger_journal::{Disk, Journal, JournalOptions, Writer, WriterProbes, WriterStage};
 use money::Instant;
-use probe::NodeClock;
+use probe::{Laps, NodeClock};
 use table::ring::{Receiver, SendError, Sender};
 use table::{Map, Secret};
 use weir_pace::pacer::{Pacer, PacerOptions, Pacing, Standing};
@@ -24,7 +24,9 @@ use super::keys::Keys;
 use super::memory::{Keeper, Memory};
 use super::reconcile::{Freed, Outcome, book_rows, free_until};
 use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters, reported_held};
+use super::stages::{BankStage, count};
 use crate::budgets::Budget;
+use crate::costs::measured::Probes;
 use crate::market::Market;
 use crate::reconcile::Row;
 
@@ -119,6 +121,7 @@ pub(crate) struct BankThread {
     out: Out,
     clock: NodeClock,
     journal: Journal,
+    laps: Laps<BankStage>,
     /// With the first sequence that need not be sealed for it, in order.
     held: VecDeque<(u64, Held)>,
     /// Workers were told that the journal cannot seal.
@@ -141,6 +144,12 @@ pub(crate) struct Start {
     pub(crate) pacing: PacerOptions,
 }
 
+/// The probes of the bank's thread and of the journal's writer.
+pub(crate) struct BankProbes {
+    pub(crate) bank: Probes<BankStage>,
+    pub(crate) writer: Probes<WriterStage>,
+}
+
 /// How long a stop waits for the disk.
 const FINISH: Duration = Duration::from_secs(10);
 
@@ -155,10 +164,16 @@ impl BankThread {
         commands: Commands<Command>,
         secret: Secret,
         tick_ms: u64,
+        probes: BankProbes,
     ) -> std::io::Result<BankThread> {
         let gauges = links.iter().map(|_| Arc::from([])).collect();
+        let BankProbes { bank: Probes { laps, thread }, writer: probes } = probes;
+        thread.sign();
+        let begun = Box::new(move || probes.thread.sign());
+        let probes = WriterProbes { laps: probes.laps, begun };
         let Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing } = start;
-        let journal = Journal::start(disk, writer, journal, std::thread::current())?;
+        let wake = std::thread::current();
+        let journal = Journal::start_measured(disk, writer, journal, wake, probes)?;
         Ok(BankThread {
             clock: NodeClock::not_before(bank.now_ms()),
             bank,
@@ -176,6 +191,7 @@ impl BankThread {
             snapshot: 0,
             out,
             journal,
+            laps,
             held: VecDeque::new(),
             failing: false,
         })
@@ -185,19 +201,25 @@ impl BankThread {
     pub(crate) fn run(mut self) -> bool {
         let (mut paced_ms, mut stop) = (0, false);
         loop {
+            self.laps.begin();
             let now_ms = self.clock.now_ms();
             let taken = self.take_up(now_ms);
+            self.laps.lap(BankStage::Booking, count(taken));
             self.bank.tick(now_ms, &mut self.out);
+            self.laps.lap(BankStage::Timeline, 1);
             if now_ms >= paced_ms + self.tick_ms {
                 paced_ms = now_ms;
                 self.pace(now_ms);
+                self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
                 self.rotate_keys(now_ms);
                 let id = |slot| self.bank.spec(slot).id;
                 self.keeper.tick(&self.pacer, id, self.bank.slots(), now_ms);
                 assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
+                self.laps.lap(BankStage::Upkeep, 1);
             }
             // Kept: what was under way when the stop came is still taken first.
             stop |= self.take_commands();
+            self.laps.lap(BankStage::Commands, 1);
             self.seal_and_send();
             if stop && taken == 0 {
                 return self.finish();
@@ -269,6 +291,7 @@ impl BankThread {
     fn seal_and_send(&mut self) {
         let now_ms = self.bank.now_ms();
         self.journal.append(&self.out.records, now_ms);
+        self.laps.lap(BankStage::JournalAppend, count(self.out.records.len()));
         self.out.records.clear();
         let needed = self.journal.next_sequence();
         for (worker, message) in self.out.messages.drain(..) {
@@ -276,6 +299,7 @@ impl BankThread {
         }
         let sealed = self.journal.sealed();
         let mut replies = Vec::new();
+        let waited = self.held.len();
         while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
             match held {
                 Held::Down(link, down) => self.links[link].backlog.push_back(down),
@@ -290,6 +314,7 @@ impl BankThread {
         for reply in replies {
             reply();
         }
+        self.laps.lap(BankStage::SendDown, count(waited - self.held.len()));
     }
 
     /// Workers stop granting at once when the disk fails, and go on when it works.
@@ -306,6 +331,7 @@ impl BankThread {
         let Some(ring) = self.keys.rotate_if_due(&mut self.bank, now_ms, &mut self.out) else {
             return;
         };
+        self.laps.lap(BankStage::Upkeep, 0);
         // No token is made with a key that a crash could forget.
         self.seal_and_send();
         let needed = self.journal.next_sequence();
@@ -380,6 +406,7 @@ impl BankThread {
 
     /// Seals what was done, and then tells it.
     fn once_sealed(&mut self, reply: impl FnOnce() + Send + 'static) {
+        self.laps.lap(BankStage::Commands, 0);
         self.seal_and_send();
         let needed = self.journal.next_sequence();
         self.held.push_back((needed, Held::Reply(Box::new(reply))));

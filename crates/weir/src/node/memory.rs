@@ -8,16 +8,16 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::thread::JoinHandle;
+use std::path::Path;
+use std::time::Duration;
 
+use after::{After, Items, Producer, Setup};
 use gate_pacing::{Bin, History, Hour, LandscapeLearner, Rebase};
 use ledger::Amount;
 use money::Instant;
 use weir_pace::pacer::{Known, Learned, Pacer};
 
-use super::{StartError, spawn};
+use super::{StartError, system};
 
 const MAGIC: &[u8; 8] = b"weirpac1";
 const NAME: &str = "pacing.bin";
@@ -25,6 +25,8 @@ const NAME: &str = "pacing.bin";
 const PAUSE_MS: u64 = 60_000;
 /// Budgets written in one tick of pacing.
 const SLOTS_A_TICK: usize = 1_024;
+/// The last saving waits so long for the disk.
+const FINISH_WITHIN: Duration = Duration::from_secs(60);
 
 /// What an earlier run learned, by budget.
 pub(crate) type Memory = HashMap<u64, Known>;
@@ -51,29 +53,28 @@ pub(crate) fn load(data: &Path) -> Memory {
 /// Saves what a pacer learned, a part in each tick, so that the bank never waits for it.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    path: PathBuf,
     bytes: Vec<u8>,
     next_slot: usize,
     due_ms: u64,
-    to_disk: SyncSender<Vec<u8>>,
-    thread: Option<JoinHandle<()>>,
+    to_disk: Producer<Vec<u8>>,
+    disk: After,
 }
 
 impl Keeper {
     /// Starts the thread that writes.
     pub(crate) fn start(data: &Path) -> Result<Keeper, StartError> {
         let path = data.join(NAME);
-        let (to_disk, inbox) = mpsc::sync_channel::<Vec<u8>>(1);
-        let target = path.clone();
-        let thread = spawn("pacing-keeper", move || {
-            for bytes in inbox {
-                if let Err(error) = write(&target, &bytes) {
-                    tracing::warn!(path = %target.display(), %error, "what pacing learned is not saved; it is tried again");
+        let mut setup = Setup::new("pacing-keeper", 1);
+        let to_disk = setup.producer();
+        let disk = setup.start(move |savings: &mut Items<'_, Vec<u8>>| {
+            for bytes in savings {
+                if let Err(error) = write(&path, &bytes) {
+                    tracing::warn!(path = %path.display(), %error, "what pacing learned is not saved");
                 }
             }
-        })?;
-        let (bytes, next_slot, due_ms) = (MAGIC.to_vec(), 0, 0);
-        Ok(Keeper { path, bytes, next_slot, due_ms, to_disk, thread: Some(thread) })
+        });
+        let disk = disk.map_err(|e| system("a thread", &e.source))?;
+        Ok(Keeper { bytes: MAGIC.to_vec(), next_slot: 0, due_ms: 0, to_disk, disk })
     }
 
     /// Takes the next part; hands the whole to the disk at the end. `ids` are the budgets by slot.
@@ -95,9 +96,8 @@ impl Keeper {
         }
         let whole = std::mem::replace(&mut self.bytes, MAGIC.to_vec());
         (self.next_slot, self.due_ms) = (0, now_ms + PAUSE_MS);
-        if let Err(TrySendError::Disconnected(_)) = self.to_disk.try_send(whole) {
-            tracing::warn!(path = %self.path.display(), "the thread that saves what pacing learned has ended");
-        }
+        // No room: the disk is more than a saving behind. The next one holds more.
+        let _ = self.to_disk.push(whole);
     }
 
     /// Plans have changed: they are saved from the next tick on.
@@ -109,13 +109,10 @@ impl Keeper {
     pub(crate) fn finish(mut self, pacer: &Pacer, ids: impl Fn(u32) -> u64, slots: usize) {
         self.bytes = MAGIC.to_vec();
         self.encode(pacer, &ids, 0..slots);
-        let Keeper { path, bytes, to_disk, thread, .. } = self;
-        drop(to_disk);
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
-        if let Err(error) = write(&path, &bytes) {
-            tracing::warn!(path = %path.display(), %error, "what pacing learned is not saved");
+        let Keeper { bytes, mut to_disk, disk, .. } = self;
+        let queued = to_disk.push_wait(bytes, FINISH_WITHIN).is_ok();
+        if !(queued && disk.finish(FINISH_WITHIN).is_complete()) {
+            tracing::warn!("the disk took too long: what pacing learned last is not saved");
         }
     }
 

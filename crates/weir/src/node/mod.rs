@@ -9,8 +9,10 @@ mod memory;
 pub(crate) mod openrtb;
 mod pending;
 mod reconcile;
-mod shared;
+pub(crate) mod shared;
+pub(crate) mod stages;
 mod standing;
+pub(crate) mod thread;
 mod watcher;
 mod worker;
 
@@ -33,7 +35,8 @@ use weir_pace::pacer::PacerOptions;
 
 use crate::budgets::LineError;
 use crate::config::Config;
-use bank_thread::{BankThread, Command, Link};
+use crate::costs::measured::Sources;
+use bank_thread::{BankProbes, BankThread, Command, Link};
 use shared::{Facts, WorkerCounters};
 use worker::{Lines, Worker};
 
@@ -178,21 +181,20 @@ impl Node {
             ends.push((up, down, counters));
             handles.push(handle);
         }
-        let status = admin::Status::new(
-            config,
-            &handles,
-            ends.iter().map(|(_, _, c)| Arc::clone(c)).collect(),
-            profiles.clone(),
-        );
+        let counters: Vec<_> = ends.iter().map(|(_, _, counters)| Arc::clone(counters)).collect();
+        let (probes, sources) = Sources::new(config.probes.every, &counters);
+        let status =
+            admin::Status::new(config, &handles, counters, profiles.clone(), Arc::new(sources));
 
         let secret = table::Secret::new(facts.secret);
         let first_keys = start.keys.ring(&start.bank);
         // The bank may fill the purses of budgets it recovered before workers have the first snapshot.
         let recovered_slots = start.bank.slots();
         let (rest, tick_ms) = (cores.rest.clone(), config.pacing.tick_ms);
+        let bank_probes = BankProbes { bank: probes.bank, writer: probes.writer };
         let bank = spawn("bank", move || {
             confine(&rest);
-            match BankThread::new(start, links, inbox, secret, tick_ms) {
+            match BankThread::new(start, links, inbox, secret, tick_ms, bank_probes) {
                 Ok(thread) => thread.run(),
                 Err(error) => {
                     tracing::error!(%error, "the journal's threads did not start");
@@ -203,8 +205,9 @@ impl Node {
 
         let mut workers = Vec::new();
         let listeners = batch_listeners.into_iter().zip(openrtb_listeners);
-        let seats = ends.into_iter().zip(listeners).zip(&handles).zip(&cores.workers).enumerate();
-        for (number, ((((up, down, counters), listeners), handle), core)) in seats {
+        let seats = ends.into_iter().zip(listeners).zip(&handles).zip(&cores.workers);
+        for (number, (seat, probes)) in seats.zip(probes.workers).enumerate() {
+            let ((((up, down, counters), listeners), handle), core) = seat;
             let (facts, handle, core) =
                 (Arc::clone(&facts), handle.clone(), core.filter(|_| config.workers.pin));
             let (transport, number) =
@@ -221,8 +224,8 @@ impl Node {
                 {
                     tracing::warn!(%error, "worker runs unpinned");
                 }
-                counters.sign();
-                let worker = Worker::new(number, facts, counters, purses, lines, openrtb);
+                counters.thread.sign();
+                let worker = Worker::new(number, facts, counters, purses, lines, openrtb, probes);
                 // In this order: `worker::BATCH_DOOR`.
                 let doors = vec![listeners.0, listeners.1];
                 door_transport::run(doors, &transport, worker, &handle)

@@ -1,7 +1,7 @@
 //! What the threads of a node hand to each other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use std::sync::mpsc::Sender as Reply;
 
@@ -15,6 +15,7 @@ use wire::{Reason, Verdict};
 use crate::market::Market;
 use crate::node::books::{BookLine, Totals};
 use crate::node::openrtb::counts::SeenCounts;
+use crate::node::thread::ThreadMeter;
 
 /// From a worker to the bank.
 #[derive(Debug)]
@@ -130,8 +131,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) clock_back: AtomicU64,
     /// The OpenRTB door's.
     pub(crate) openrtb: SeenCounts,
-    /// Kernel thread id, for its CPU time.
-    pub(crate) thread: AtomicU32,
+    /// Which kernel thread it is, for its CPU time.
+    pub(crate) thread: ThreadMeter,
 }
 
 impl Default for WorkerCounters {
@@ -145,7 +146,7 @@ impl Default for WorkerCounters {
             waiting: AtomicU64::new(0),
             clock_back: AtomicU64::new(0),
             openrtb: SeenCounts::default(),
-            thread: AtomicU32::new(0),
+            thread: ThreadMeter::default(),
         }
     }
 }
@@ -165,16 +166,7 @@ impl WorkerCounters {
 
     /// CPU time of the worker's thread, ns; 0 where the kernel does not tell.
     pub(crate) fn cpu_ns(&self) -> u64 {
-        let path = format!("/proc/self/task/{}/schedstat", self.thread.load(Relaxed));
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-    }
-
-    /// Notes which thread this is; to be called on it.
-    pub(crate) fn sign(&self) {
-        let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-        let id = link.file_name().and_then(|name| name.to_str()?.parse().ok());
-        self.thread.store(id.unwrap_or(0), Relaxed);
+        self.thread.cpu_ns()
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::Thread;
 
-use door_batch::{Gate, Limits, Question};
-use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
+use door_batch::{Gate, Limits, Passed, Question};
+use door_transport::{Boundary, CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
 use gate_pacing::{Decision, Pace};
 use ledger::{
     Amount, Answer as Remembrance, At, Door, Hold, KeyRing, Origin, Purses, Recall, Remembered,
@@ -25,6 +25,7 @@ use super::openrtb::OpenRtb;
 use super::openrtb::waiting::Waitings;
 use super::pending::{Place, Waiting};
 use super::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
+use super::stages::{JudgePart, WorkerProbes, WorkerStage};
 
 /// The bank hears at least this often how far a worker's clock is.
 const TICK_MS: u64 = 10;
@@ -76,6 +77,7 @@ pub(crate) struct Worker {
     pub(super) urgent: bool,
     /// The journal cannot seal: nothing is granted.
     pub(super) journal_fails: bool,
+    pub(super) probes: WorkerProbes,
 }
 
 /// Work space for one frame, kept so that nothing is allocated a frame.
@@ -106,6 +108,7 @@ impl Worker {
         purses: Purses,
         lines: Lines,
         openrtb: OpenRtb,
+        probes: WorkerProbes,
     ) -> Worker {
         let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
@@ -133,13 +136,15 @@ impl Worker {
             gauged_ms: 0,
             urgent: false,
             journal_fails: false,
+            probes,
             facts,
         }
     }
 
-    /// Judges one ask: is it sound, does its plan allow it, is the money there.
+    /// Judges one ask: is it sound, does its plan allow it, is the money there. With `PARTS` it is noted how long each
+    /// of these takes; the answer is the same.
     #[inline(always)]
-    fn judge(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
+    fn judge<const PARTS: bool>(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
         let slot = slot.ok_or(Verdict::UnknownBudget)?;
         let amount = Amount::new(ask.amount());
         if !amount.is_ask() {
@@ -149,18 +154,45 @@ impl Worker {
         if unit != expected && unit != [0; 4] {
             return Err(Verdict::UnitMismatch);
         }
+        self.part::<PARTS>(JudgePart::Check);
         let pace = &mut self.paces[slot as usize];
-        if pace.decide(ask.request_id(), amount) == Decision::Paced {
+        let decision = pace.decide(ask.request_id(), amount);
+        self.part::<PARTS>(JudgePart::Pacing);
+        if decision == Decision::Paced {
             return Err(Verdict::Paced);
         }
-        self.purses.reserve(slot, amount, self.at).inspect_err(|_| pace.give_back(amount))
+        let reserved = self.purses.reserve(slot, amount, self.at);
+        let held = reserved.inspect_err(|_| self.paces[slot as usize].give_back(amount));
+        self.part::<PARTS>(JudgePart::Purse);
+        held
     }
 
-    fn judge_all(&mut self, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
-        for (i, ask) in batch.asks().iter().enumerate() {
-            let judged = self.judge(ask, self.frame.slots[i]);
-            self.answer(i, judged, answers);
+    /// A part of judging ends here.
+    #[inline(always)]
+    fn part<const PARTS: bool>(&mut self, part: JudgePart) {
+        if PARTS {
+            self.probes.parts.lap(part, 1);
         }
+    }
+
+    fn judge_all<const PARTS: bool>(
+        &mut self,
+        batch: &Decide<'_>,
+        answers: &mut [decided::Answer],
+    ) {
+        for (i, ask) in batch.asks().iter().enumerate() {
+            let judged = self.judge::<PARTS>(ask, self.frame.slots[i]);
+            self.answer(i, judged, answers);
+            self.part::<PARTS>(JudgePart::Verdict);
+        }
+    }
+
+    /// The same in a turn in which the parts of judging are told apart.
+    #[cold]
+    #[inline(never)]
+    fn judge_all_in_parts(&mut self, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        self.probes.parts.skip();
+        self.judge_all::<true>(batch, answers);
     }
 
     /// Neighbours with the same non-zero pod are granted all or none.
@@ -186,7 +218,7 @@ impl Worker {
         self.frame.pod.clear();
         for i in members.clone() {
             let Some(ask) = batch.asks().get(i) else { return };
-            let judged = self.judge(ask, self.frame.slots[i]);
+            let judged = self.judge::<false>(ask, self.frame.slots[i]);
             let why = match judged {
                 Err(why) => why,
                 Ok(hold) => {
@@ -274,7 +306,7 @@ impl Worker {
                 // All or none cannot be promised for answers that are remembered one by one.
                 Recall::New(_) if ask.pod() != 0 => Err(Verdict::PodRefused),
                 Recall::New(place) => {
-                    let judged = self.judge(ask, self.frame.slots[i]);
+                    let judged = self.judge::<false>(ask, self.frame.slots[i]);
                     let verdict = judged.err().unwrap_or(Verdict::Granted);
                     let answer = Remembrance { verdict, hold: judged.ok() };
                     table.store(place, key, content, answer, now_ms);
@@ -289,12 +321,14 @@ impl Worker {
     /// Seals the tokens of the frame, where they stand in its answer.
     fn seal(&mut self, answers: &mut [decided::Answer]) {
         self.keys.seal(answers, &self.frame.places, decided::Answer::token_mut);
+        self.probes.lap(WorkerStage::Token, self.frame.places.len());
         self.frame.places.clear();
     }
 
-    fn take_down(&mut self, outbox: &mut Outbox<'_, Session>) {
-        for _ in 0..DOWN_MAX {
-            let Some(message) = self.down.recv() else { return };
+    /// Takes what the bank sent; returns how many messages that was.
+    fn take_down(&mut self, outbox: &mut Outbox<'_, Session>) -> usize {
+        for taken in 0..DOWN_MAX {
+            let Some(message) = self.down.recv() else { return taken };
             match message {
                 Down::Ledger(ToWorker::Resolved { reply, verdict, repeat })
                     if Waitings::is_ours(reply) =>
@@ -322,6 +356,7 @@ impl Worker {
                 }
             }
         }
+        DOWN_MAX
     }
 
     /// Between two batches, never in the middle of one.
@@ -344,8 +379,10 @@ impl Worker {
         }
     }
 
-    /// Hands to the bank what the purses and clients want from it, as far as the queue takes it.
-    fn push_up(&mut self) {
+    /// Hands to the bank what the purses and clients want from it, as far as the queue takes it; returns how many
+    /// messages that was.
+    fn push_up(&mut self) -> usize {
+        let mut sent = 0;
         while let Some(message) = self.purses.next_message() {
             self.urgent |= !matches!(message, ToBank::Tick { .. } | ToBank::Lapse { .. });
             if let Err(refused) = self.up.try_send(Up::Ledger(message)) {
@@ -354,10 +391,12 @@ impl Worker {
                 }
                 break;
             }
+            sent += 1;
         }
         if std::mem::take(&mut self.urgent) {
             self.bank.unpark();
         }
+        sent
     }
 
     fn write_resolved(&mut self, outbox: &mut Outbox<'_, Session>) {
@@ -467,6 +506,7 @@ impl Gate for Worker {
             (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
             return;
         }
+        self.probes.lap(WorkerStage::Encode, batch.asks().len());
         let asks = batch.asks();
         let mut pods = 0;
         self.frame.ids.clear();
@@ -480,13 +520,17 @@ impl Gate for Worker {
             table::prefetch(&self.paces[*slot as usize]);
             self.purses.prefetch(*slot);
         }
+        self.probes.lap(WorkerStage::Lookup, asks.len());
         if batch.flags().remember() {
             self.judge_remembered(client, batch, answers);
         } else if pods != 0 {
             self.judge_pods(batch, answers);
+        } else if self.probes.has_parts() {
+            self.judge_all_in_parts(batch, answers);
         } else {
-            self.judge_all(batch, answers);
+            self.judge_all::<false>(batch, answers);
         }
+        self.probes.lap(WorkerStage::Judge, asks.len());
         self.seal(answers);
     }
 
@@ -501,6 +545,7 @@ impl Gate for Worker {
             let place = Place::new(index, entry);
             self.resolve_one(place, resolve);
         }
+        self.probes.lap(WorkerStage::Resolve, resolves.len());
         Ok(())
     }
 
@@ -519,13 +564,32 @@ impl Gate for Worker {
         let count: &AtomicU64 = &self.counters.refused[usize::from(reason.as_raw())];
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
+
+    #[inline(always)]
+    fn passed(&mut self, boundary: Passed) {
+        match boundary {
+            Passed::Decoded => self.probes.lap(WorkerStage::FrameDecode, 1),
+            Passed::Encoded => self.probes.lap(WorkerStage::Encode, 0),
+        }
+    }
 }
 
 impl Service for Worker {
     type Conn = Session;
 
     fn woke(&mut self) {
+        self.probes.begin();
         self.at = self.purses.at(self.clock.now_ms());
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, boundary: Boundary) {
+        match boundary {
+            Boundary::ReceiveCall => self.probes.lap(WorkerStage::Receive, 0),
+            Boundary::SendCall => self.probes.lap(WorkerStage::Send, 0),
+            Boundary::CallReturned => self.probes.laps.skip(),
+            Boundary::Sent => self.probes.lap(WorkerStage::Send, 1),
+        }
     }
 
     fn opened(&mut self, _: ConnId, _: Peer, door: usize) -> Session {
@@ -543,6 +607,7 @@ impl Service for Worker {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
+        self.probes.lap(WorkerStage::Receive, 1);
         match conn {
             Session::Batch(session) => session.received(id, input, out, self),
             Session::OpenRtb(session) => self.received_http(id, session, input, out),
@@ -552,18 +617,184 @@ impl Service for Worker {
     fn closed(&mut self, _: ConnId, _: Session, _: CloseReason) {}
 
     fn turn(&mut self, outbox: &mut Outbox<'_, Session>) -> Turn {
+        self.probes.lap(WorkerStage::Receive, 0);
         let now_ms = self.at.now_ms;
-        self.take_down(outbox);
+        let taken = self.take_down(outbox);
         self.send_logged();
+        self.probes.lap(WorkerStage::FromBank, taken);
         self.purses.turn(now_ms);
         if now_ms >= self.next_tick_ms {
             self.purses.tick(now_ms);
             self.next_tick_ms = now_ms + TICK_MS;
         }
-        self.push_up();
+        self.probes.lap(WorkerStage::Timers, 1);
+        let sent = self.push_up();
+        self.probes.lap(WorkerStage::ToBank, sent);
         self.write_resolved(outbox);
+        self.probes.lap(WorkerStage::FromBank, 0);
         self.publish();
+        self.probes.lap(WorkerStage::Gauges, 1);
         let drained = self.waiting.is_empty() && self.openrtb.waiting.is_empty();
         Turn { wait_ms_max: IDLE_MS, spin: false, drained }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_profile::Profiles;
+    use probe::Laps;
+    use proptest::prelude::*;
+    use table::{Map, Secret, ring};
+    use wire::{DecideFlags, Message, decide};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::market::Market;
+    use crate::node::openrtb;
+
+    const NOW_MS: u64 = 1_000_000;
+    const BUDGETS: u32 = 8;
+    /// What every purse has.
+    const FILLED: i64 = 1_000;
+
+    /// A worker at a fixed instant: every third plan is closed, every purse has the same money.
+    fn worker(profiles: &Profiles, probes: WorkerProbes) -> Worker {
+        let config = Config::default();
+        let door = openrtb::Door::new(&config, config.openrtb.listen).unwrap();
+        let openrtb = OpenRtb::new(Arc::new(door), profiles.clone());
+        let (up, _) = ring::channel(64);
+        let (_, down) = ring::channel(64);
+        let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
+        let lines = Lines { up, down, bank: std::thread::current(), keys };
+        let options = ledger::PurseOptions { node: 1, hold_ms: 2_000 };
+        let mut purses = Purses::new(options, BUDGETS as usize);
+        let (valid_from_ms, valid_until_ms) = (0, u64::MAX);
+        for slot in 0..BUDGETS {
+            let (grant, amount) = (u64::from(slot) + 1, Amount::new(FILLED));
+            let fill = ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms };
+            purses.take(fill, NOW_MS);
+        }
+        let counters = Arc::new(WorkerCounters::default());
+        let mut worker =
+            Worker::new(0, Arc::new(facts()), counters, purses, lines, openrtb, probes);
+        worker.at = worker.purses.at(NOW_MS);
+        let pace = |slot: u32| if slot.is_multiple_of(3) { Pace::CLOSED } else { Pace::OPEN };
+        worker.paces = (0..BUDGETS).map(pace).collect();
+        let ids = (0..BUDGETS).map(|slot| (u64::from(slot) + 1, slot));
+        worker.snapshot = Arc::new(Snapshot {
+            number: 1,
+            slots: Map::build(Secret::new(5), ids).unwrap(),
+            units: vec![*b"USD\0"; BUDGETS as usize],
+            market: Market::empty(),
+            purses: Arc::new([]),
+            gauges: Arc::new([]),
+        });
+        worker
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            node: 1,
+            run: 1,
+            hold_ms: 2_000,
+            billing_ms: 3_600_000,
+            auth_token: Vec::new(),
+            batch_max: 1_024,
+            frame_bytes_max: 65_536,
+            waiting_max: 16,
+            earliest_ms: 0,
+            secret: 9,
+            remember_max: 1_024,
+        }
+    }
+
+    /// What the worker answers to these frames, each in a turn of its own.
+    fn answers(worker: &mut Worker, frames: &[(DecideFlags, Vec<decide::Ask>)]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for (number, (flags, asks)) in (0..).zip(frames) {
+            let mut frame = vec![0; decide::encoded_len(asks.len())];
+            let block = decide::Block::new(number, *flags);
+            decide::encode(&mut frame, &block).unwrap().asks(asks).unwrap().finish();
+            let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+            let mut answer = vec![0; decided::encoded_len(asks.len())];
+            let block = decided::Block::new(number, 1);
+            let encoder = decided::encode(&mut answer, &block).unwrap();
+            let (answers, encoder) = encoder.answers_mut(asks.len()).unwrap();
+            worker.probes.begin();
+            worker.decide(7, &batch, answers);
+            encoder.finish();
+            all.append(&mut answer);
+        }
+        all
+    }
+
+    fn probes(stages_every: u32, parts_every: u32) -> WorkerProbes {
+        WorkerProbes::new(Laps::new(stages_every).0, Laps::new(parts_every).0)
+    }
+
+    fn ask() -> impl Strategy<Value = decide::Ask> {
+        let unit = prop_oneof![8 => Just([0; 4]), 1 => Just(*b"USD\0"), 1 => Just(*b"EUR\0")];
+        let (budgets, amounts) = (0..=u64::from(BUDGETS) + 1, -1..FILLED / 2);
+        let pod = prop_oneof![9 => Just(0), 1 => 1..3_u16];
+        (0..500_u64, budgets, amounts, unit, pod).prop_map(|(id, budget, amount, unit, pod)| {
+            decide::Ask::new(id, budget, amount, 7, unit, pod, 0)
+        })
+    }
+
+    fn frame() -> impl Strategy<Value = (DecideFlags, Vec<decide::Ask>)> {
+        let flags =
+            prop_oneof![4 => Just(DecideFlags::default()), 1 => Just(DecideFlags::REMEMBER)];
+        let alone = prop::collection::vec(ask(), 1..12).prop_map(|mut asks| {
+            asks.iter_mut().for_each(|ask| ask.set_pod(0));
+            asks
+        });
+        (flags, prop_oneof![3 => alone, 1 => prop::collection::vec(ask(), 1..12)])
+    }
+
+    /// Asks take nothing from them.
+    fn profiles() -> (tempfile::TempDir, Profiles) {
+        let folder = tempfile::tempdir().unwrap();
+        let profiles = Profiles::open(folder.path(), &gate_profile::Options::default()).unwrap();
+        (folder, profiles)
+    }
+
+    #[test]
+    fn measuring_changes_no_answer() {
+        let (_folder, profiles) = profiles();
+        let answers = |frames: &[_], (stages, parts)| {
+            answers(&mut worker(&profiles, probes(stages, parts)), frames)
+        };
+        proptest!(|(frames in prop::collection::vec(frame(), 1..30))| {
+            let plain = answers(&frames, (0, 0));
+            for measured in [(1, 0), (0, 1), (2, 2)] {
+                prop_assert_eq!(&answers(&frames, measured), &plain);
+            }
+        });
+    }
+
+    #[test]
+    fn all_verdicts_of_an_ask_come_up() {
+        let (_folder, profiles) = profiles();
+        let mut worker = worker(&profiles, probes(0, 1));
+        let ask = |budget, amount, unit| decide::Ask::new(1, budget, amount, 7, unit, 0, 0);
+        let asks = vec![
+            ask(2, 10, [0; 4]),
+            ask(1, 10, [0; 4]),
+            ask(99, 10, [0; 4]),
+            ask(2, 0, [0; 4]),
+            ask(2, 10, *b"EUR\0"),
+            ask(2, FILLED, [0; 4]),
+        ];
+        answers(&mut worker, &[(DecideFlags::default(), asks)]);
+        for verdict in [
+            Verdict::Granted,
+            Verdict::Paced,
+            Verdict::UnknownBudget,
+            Verdict::BadAmount,
+            Verdict::UnitMismatch,
+            Verdict::PurseEmpty,
+        ] {
+            assert_eq!(worker.verdicts[usize::from(verdict.as_raw())], 1, "{verdict:?}");
+        }
     }
 }

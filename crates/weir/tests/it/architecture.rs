@@ -9,7 +9,7 @@ const UNITS: [&str; 4] = ["money", "wire", "probe", "table"];
 /// Pure: no I/O, no threads, no clock, no randomness.
 const PURE: [&str; 6] = ["money", "wire", "table", "gate-pacing", "gate-auction", "ledger"];
 /// Where `unsafe` may stand.
-const UNSAFE: [&str; 3] = ["door-transport", "table", "vault"];
+const UNSAFE: [&str; 4] = ["door-transport", "probe", "table", "vault"];
 /// The one family that knows all others.
 const COMPOSER: &str = "weir";
 

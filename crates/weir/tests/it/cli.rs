@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> std::process::Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["run", "check", "hammer", "stat", "journal", "sample-budgets"] {
+    for command in ["run", "check", "hammer", "stat", "costs", "journal", "sample-budgets"] {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}");
         let example = format!("weir {command}");

@@ -6,6 +6,8 @@ mod architecture;
 mod campaign_files;
 mod cli;
 mod client;
+mod costs;
+mod costs_stages;
 mod crashes;
 mod crowds;
 mod frames;

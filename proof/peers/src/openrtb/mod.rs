@@ -111,5 +111,5 @@ impl Bodies {
 
 /// The middle one.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    crate::rounds::median(values.collect())
+    probe::compare::median(values.collect())
 }

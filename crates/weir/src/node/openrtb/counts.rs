@@ -114,6 +114,13 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct SeenCounts(Vec<AtomicU64>);
 
+impl SeenCounts {
+    /// How often it happened, as far as it was published.
+    pub(crate) fn get(&self, happening: Happening) -> u64 {
+        self.0[happening as usize].load(Relaxed)
+    }
+}
+
 impl Default for SeenCounts {
     fn default() -> SeenCounts {
         SeenCounts((0..TOTAL).map(|_| AtomicU64::new(0)).collect())
@@ -160,6 +167,7 @@ mod tests {
         counts.publish(&seen);
         let json = to_json([&seen, &seen].into_iter());
         assert_eq!(json["bids"], 6);
+        assert_eq!(seen.get(Happening::Bids), 3);
         assert_eq!(json["profile_log_full"], 2);
         assert_eq!(json["no_bids"]["busy"], 2);
         assert_eq!(json["bad_requests"].as_object().unwrap().len(), 2);

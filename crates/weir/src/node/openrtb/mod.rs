@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use door_openrtb::{
     Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeKind,
-    NoticeStatus, Noticed, Outcome, PriceText, Violation,
+    NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
 };
 use door_transport::{ConnId, Out, Outbox, Step};
 use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
@@ -41,6 +41,7 @@ use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 use self::user::user_of;
 use self::waiting::{Waiting, Waitings};
+use super::stages::WorkerStage;
 use super::worker::{Session, Worker};
 use crate::config::Config;
 use crate::market::Market;
@@ -301,6 +302,46 @@ impl Gate for Worker {
     }
 
     fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
+        let noticed = self.take(conn, notice);
+        self.probes.lap(WorkerStage::Notice, 1);
+        noticed
+    }
+
+    fn refused(&mut self, why: door_http::Refusal) {
+        self.openrtb.counts.refusal(why);
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, boundary: Passed) {
+        match boundary {
+            Passed::Arrived => self.probes.lap(WorkerStage::Http, 1),
+            Passed::Read => self.probes.lap(WorkerStage::JsonRead, 1),
+            Passed::Written => self.probes.lap(WorkerStage::AnswerWrite, 0),
+            Passed::Answered => self.probes.lap(WorkerStage::HttpWrite, 1),
+        }
+    }
+
+    fn count(&mut self, event: Event) {
+        let counts = &mut self.openrtb.counts;
+        match event {
+            Event::Bids(bids) => {
+                counts.add(Happening::Answers, 1);
+                counts.add(Happening::Bids, bids);
+            }
+            Event::NoBid(reason) => counts.no_bid(reason),
+            Event::BadRequest(why) => counts.bad_request(why),
+            Event::ImpsLeftOut(imps) => counts.add(Happening::ImpsLeftOut, imps),
+            Event::UnknownFormat => counts.add(Happening::UnknownFormat, 1),
+            Event::UnknownPath => counts.add(Happening::UnknownPath, 1),
+            Event::WrongMethod => counts.add(Happening::WrongMethod, 1),
+            Event::BadNotice(_) => counts.add(Happening::Forged, 1),
+        }
+    }
+}
+
+impl Worker {
+    /// Judges a notice; what is genuine is on its way to the bank.
+    fn take(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
         let Worker { openrtb, keys, .. } = self;
         let counts = &mut openrtb.counts;
         let (hold, note) = match keys.open_note(notice.id) {
@@ -339,27 +380,6 @@ impl Gate for Worker {
         };
         self.take_notice(Waiting { conn, action, hold, amount, note })
     }
-
-    fn refused(&mut self, why: door_http::Refusal) {
-        self.openrtb.counts.refusal(why);
-    }
-
-    fn count(&mut self, event: Event) {
-        let counts = &mut self.openrtb.counts;
-        match event {
-            Event::Bids(bids) => {
-                counts.add(Happening::Answers, 1);
-                counts.add(Happening::Bids, bids);
-            }
-            Event::NoBid(reason) => counts.no_bid(reason),
-            Event::BadRequest(why) => counts.bad_request(why),
-            Event::ImpsLeftOut(imps) => counts.add(Happening::ImpsLeftOut, imps),
-            Event::UnknownFormat => counts.add(Happening::UnknownFormat, 1),
-            Event::UnknownPath => counts.add(Happening::UnknownPath, 1),
-            Event::WrongMethod => counts.add(Happening::WrongMethod, 1),
-            Event::BadNotice(_) => counts.add(Happening::Forged, 1),
-        }
-    }
 }
 
 fn unknown(error: TokenError) -> Happening {
@@ -374,12 +394,13 @@ impl Worker {
     /// Finds who bids and sets the money aside: `room.held`. Returns what stood in the way of the first who wanted to
     /// bid and could not.
     fn auction(&mut self, request: &BidRequest<'_>) -> Option<Reason> {
-        let Worker { openrtb, snapshot, paces, purses, at, .. } = self;
+        let Worker { openrtb, snapshot, paces, purses, at, probes, .. } = self;
         let OpenRtb { facts, profiles, room, why, counts, .. } = openrtb;
         let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
         held.clear();
         let (market, now_ms) = (&*snapshot.market, at.now_ms);
         *viewer = read_viewer(request, profiles, profile, now_ms, counts);
+        probes.lap(WorkerStage::UserProfile, 1);
         multipliers.clear();
         multipliers.extend(request.imps.iter().map(|imp| imp.multiplier_micros));
         let test = request.top.test;
@@ -403,13 +424,16 @@ impl Worker {
         };
         let now = Instant::from_ms(now_ms);
         lists.with(request, market, &facts.terms, desk.profile, now, |keys| {
+            probes.lap(WorkerStage::Translate, 1);
             // The low bits choose among ties and coins; the sample takes the high ones.
             if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
                 counts.add(Happening::Surveys, 1);
                 market.index().survey(keys, scratch, &desk, why);
                 desk.refusal.set(None);
+                probes.lap(WorkerStage::Survey, 1);
             }
             market.index().auction(keys, scratch).fill(&mut desk, choices);
+            probes.lap(WorkerStage::Auction, 1);
         });
         desk.refusal.get()
     }
@@ -438,29 +462,32 @@ impl Worker {
     }
 
     fn push(
-        &self,
+        &mut self,
         request: &BidRequest<'_>,
         position: usize,
         held: &Held,
         answer: &mut Answer<'_>,
     ) -> Result<(), Violation> {
-        let OpenRtb { facts, room, .. } = &self.openrtb;
+        let hold = held.hold.unwrap_or(self.no_hold());
+        let Worker { openrtb, keys, snapshot, probes, .. } = self;
+        let OpenRtb { facts, room, .. } = &openrtb;
         let choice = &held.choice;
         let imp = &request.imps[choice.impression];
-        let offer = self.snapshot.market.offer(choice.slot);
+        let offer = snapshot.market.offer(choice.slot);
         let shown = &offer.creatives[choice.creative];
         let note = Note {
             campaign: choice.campaign,
             user: room.viewer.key(),
             price_micros: choice.price.micros(),
             multiplier_micros: imp.multiplier_micros,
-            rate: self.snapshot.market.rate(choice.slot),
+            rate: snapshot.market.rate(choice.slot),
             capped: !shown.caps.is_empty(),
             test: held.hold.is_none(),
             creative: creative_number(shown.item),
         };
-        let hold = held.hold.unwrap_or(self.no_hold());
-        answer.push(&Bid {
+        let notice_id = keys.seal_note(&hold, &note.to_bytes());
+        probes.lap(WorkerStage::SealNote, 1);
+        let pushed = answer.push(&Bid {
             id: BidId::Number(bid_id(&hold, position)),
             imp: choice.impression,
             deal: choice.deal,
@@ -473,10 +500,12 @@ impl Worker {
             cid: &offer.cid,
             width: choice.placement.width.into(),
             height: choice.placement.height.into(),
-            notice_id: &self.keys.seal_note(&hold, &note.to_bytes()),
+            notice_id: &notice_id,
             expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
             slot_in_pod: slot_in_pod(imp),
-        })
+        });
+        probes.lap(WorkerStage::AnswerWrite, 1);
+        pushed
     }
 
     fn give_all_back(&mut self) {

@@ -1,0 +1,76 @@
+//! The cost sheet of a node: what is measured, and the rows that are made of it.
+//!
+//! ```text
+//!  threads ── Laps ──▶ Sources ── Reading, twice ──▶ Measured ─┐
+//!  rows.rs: what, where, why ──────────────────────────────────┼─▶ probe::sheet::Sheet ─▶ GET /costs, weir costs
+//!  proof/costs: alternatives, instructions ── known.rs ────────┘
+//!                      Sources, since the start ── metrics.rs ─▶ GET /metrics
+//! ```
+//!
+//! `docs/measuring.md` says what the figures mean.
+
+mod bench;
+mod cli;
+mod known;
+pub(crate) mod measured;
+pub(crate) mod metrics;
+mod notes;
+pub(crate) mod openmetrics;
+mod rows;
+mod sheet;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use probe::sheet::Sheet;
+use probe::{Machine, Watch};
+
+pub use bench::BenchError;
+pub(crate) use cli::Format;
+pub use cli::{Args, CostsError, main};
+
+use measured::{Reading, Sources};
+use sheet::{Heading, Instruments};
+
+/// The shortest measurement, seconds.
+pub(crate) const SECONDS_MIN: f64 = 0.1;
+/// The longest, seconds.
+pub(crate) const SECONDS_MAX: f64 = 60.0;
+
+/// Measures a running node. `wait` waits for so long, or says false because nobody wants to know any more.
+pub(crate) fn measure(
+    sources: &Sources,
+    seconds: f64,
+    wait: impl FnOnce(Duration) -> bool,
+) -> Option<Sheet> {
+    // First: they are found at their first use, which takes a while.
+    let with = Instruments::get();
+    let watch = Watch::start();
+    let before = Reading::take(sources);
+    if !wait(Duration::from_secs_f64(seconds)) {
+        return None;
+    }
+    let measured = Reading::take(sources).since(&before);
+    let heading = Heading {
+        title: format!("Cost sheet of weir {}", env!("CARGO_PKG_VERSION")),
+        machine: Machine::detect().to_string(),
+        date: now(),
+        notes: notes::of(&measured, &with, &watch.marks()),
+    };
+    Some(sheet::sheet(&measured, &with, heading))
+}
+
+/// A sheet in one of its forms.
+pub(crate) fn write(sheet: &Sheet, format: Format) -> String {
+    match format {
+        Format::Json => sheet.json() + "\n",
+        Format::Markdown => sheet.markdown(),
+        Format::Openmetrics => sheet.open_metrics("weir_") + "# EOF\n",
+        Format::Text => sheet.table(false),
+        Format::Wide => sheet.table(true),
+    }
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    money::Instant::from_ms(since.as_secs().saturating_mul(1_000)).to_string()
+}

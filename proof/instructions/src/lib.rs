@@ -1,0 +1,22 @@
+//! Counts the instructions of the hot path, and refuses what makes it dearer.
+//!
+//! The same program counted twice gives the same number, to the instruction; so a limit of 2 % can be a gate. Time is not
+//! like that: on a shared machine the same program differs from itself by more. So time is compared ([`ab`]), never
+//! gated.
+//!
+//! - [`workload`]: the fixed work that is counted.
+//! - [`callgrind`]: runs it under valgrind, and reads what was counted.
+//! - [`baseline`]: the figures that were accepted, and the history of reasons.
+//! - [`gate`]: what became dearer, and who did it. [`check`]: the commands around it.
+//! - [`rates`]: whether the gate tells what it should.
+//! - [`ab`]: two builds by the clock.
+
+pub mod ab;
+pub mod baseline;
+pub mod callgrind;
+pub mod check;
+pub mod gate;
+mod parallel;
+pub mod rates;
+pub mod toolchain;
+pub mod workload;
