@@ -124,7 +124,7 @@ pub fn markdown(origin: &Origin, pairs: &[Pair]) -> String {
         "What Weir does beside what else could be done, on the same work. The first case of each table is ours. All cases of a \
          table ran interleaved in one process, in an order drawn anew each round, and each had to come to the same result. \
          Printed is the median over the rounds with the fastest and the slowest; the ratio is the median of a case's time over \
-         ours within a round, with a 95 % bootstrap interval. Where it cannot tell, it says so. Input is random where a branch \
+         ours within a round, with a 95 % interval. Where it cannot tell, it says so. Input is random where a branch \
          could be learnt, results go through a black box, and caches are warm unless a table says otherwise."
             .to_owned(),
         format!(
