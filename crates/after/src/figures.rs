@@ -32,8 +32,9 @@ pub struct Figures {
     /// Pushes that found the worker asleep and woke it: each made a system call.
     pub wakes: u64,
     /// The longest time that an item waited and was worked on: from the worker's last look before the item came (or
-    /// the call that woke the worker) to the end of the item's batch. So it is never too short by more than the moment
-    /// between a push and its call, and too long by one batch or nap at most.
+    /// the call that woke the worker) to the end of the item's batch. So it is too short by the moment between
+    /// a push and its call at most (a millisecond where the push came just as the worker fell asleep), and too long by
+    /// one batch or nap at most.
     pub longest_wait: Duration,
 }
 

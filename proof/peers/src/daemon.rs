@@ -13,6 +13,15 @@ const START_MS_MAX: u64 = 20_000;
 /// How long a server may take to end by itself before it is killed, ms.
 const STOP_MS_MAX: u64 = 5_000;
 
+/// The weir binary that was built beside this program.
+pub fn weir_binary() -> PathBuf {
+    let here = std::env::current_exe().unwrap_or_default();
+    let folder = here.parent().unwrap_or(Path::new("."));
+    // A test binary lies in a folder of its own, one below.
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    folder.join("weir")
+}
+
 /// A server of this run; dropping it ends the process, then removes its folder.
 #[derive(Debug)]
 pub struct Daemon {

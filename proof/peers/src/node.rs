@@ -4,7 +4,7 @@
 //! (and shares it with the node's bank). Rounds are interleaved; each cell is the median of its rounds.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use door_transport::{Options, TaskRun, Transport};
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::Size;
 use crate::bare::{BUDGETS, Bare};
+use crate::daemon::weir_binary;
 
 /// How a server is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,15 +254,6 @@ impl Server {
             }
         }
     }
-}
-
-/// The weir binary that was built beside this one.
-fn weir_binary() -> PathBuf {
-    let here = std::env::current_exe().unwrap_or_default();
-    let folder = here.parent().unwrap_or(Path::new("."));
-    // A test binary lies in a folder of its own, one below.
-    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
-    folder.join("weir")
 }
 
 /// Half of the budgets without a plan, half on a schedule, all with more money than a run can spend, so that

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::Size;
 use crate::bare::BUDGETS;
-use crate::daemon::{Daemon, bound_to_us, folder_on_disk};
+use crate::daemon::{Daemon, bound_to_us, folder_on_disk, weir_binary};
 
 /// Of the order of the nodes in each round.
 const SEED: u64 = 6;
@@ -68,7 +68,7 @@ struct Bench {
 
 impl Bench {
     fn new(size: Size) -> Result<Bench, String> {
-        let weir = binary();
+        let weir = weir_binary();
         if !weir.is_file() {
             let place = weir.display();
             return Err(format!(
@@ -210,15 +210,6 @@ fn worker_ns(process: u32) -> Result<u64, String> {
         }
     }
     Ok(sum)
-}
-
-/// The node that was built beside this program.
-fn binary() -> PathBuf {
-    let here = std::env::current_exe().unwrap_or_default();
-    let folder = here.parent().unwrap_or(Path::new("."));
-    // A test binary lies in a folder of its own, one below.
-    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
-    folder.join("weir")
 }
 
 /// Half of the budgets without a plan, half on a schedule, all with more money than a run can spend.

@@ -22,7 +22,7 @@ use wire::{
 };
 
 use crate::Size;
-use crate::daemon::{Daemon, bound_to_us, folder_on_disk, free_port};
+use crate::daemon::{Daemon, bound_to_us, folder_on_disk, free_port, weir_binary};
 use crate::figures::{Case, Round};
 use crate::settling::{Answer, Books, LIMIT_MICROS, Load, Pairs, Peer, Request, Settling};
 
@@ -91,7 +91,7 @@ impl Node {
 
 /// A node that starts, and the file that it prints `ready` into.
 fn daemon(durability: &str, budgets: usize) -> Result<(Daemon, PathBuf), String> {
-    let program = binary();
+    let program = weir_binary();
     if !program.is_file() {
         let place = program.display();
         return Err(format!("no node at {place}: build the weir binary of the same profile first"));
@@ -108,15 +108,6 @@ fn daemon(durability: &str, budgets: usize) -> Result<(Daemon, PathBuf), String>
     command.env("WEIR_LEDGER__REMEMBER_MAX", REMEMBER_MAX.to_string());
     let log = folder.path().join("log");
     Ok((Daemon::start(command, folder, port)?, log))
-}
-
-/// The node that was built beside this program.
-fn binary() -> PathBuf {
-    let here = std::env::current_exe().unwrap_or_default();
-    let folder = here.parent().unwrap_or(Path::new("."));
-    // A test binary lies in a folder of its own, one below.
-    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
-    folder.join("weir")
 }
 
 /// The daily limit is the whole limit, as with the other peers.

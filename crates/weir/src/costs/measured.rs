@@ -238,6 +238,11 @@ impl Reading {
         Reading { at: Instant::now(), requests: sources.by_door(), threads }
     }
 
+    /// Worker time and requests by door, since the start.
+    pub(crate) fn by_door(&self) -> ByDoor {
+        self.requests
+    }
+
     /// What happened between an earlier reading of the same node and this one.
     pub(crate) fn since(&self, earlier: &Reading) -> Measured {
         let (now, then) = (&self.requests, &earlier.requests);

@@ -65,8 +65,9 @@ impl Metrics {
     /// All of it as OpenMetrics.
     pub(crate) fn text(&self) -> String {
         let seconds = self.started.elapsed().as_secs_f64();
-        let total = Reading::take(&self.sources).into_total(seconds);
-        let now = Note { at: Instant::now(), by_door: self.sources.by_door() };
+        let reading = Reading::take(&self.sources);
+        let now = Note { at: Instant::now(), by_door: reading.by_door() };
+        let total = reading.into_total(seconds);
         let first = self.notes.lock().unwrap_or_else(PoisonError::into_inner).front().copied();
         let mut text = Exposition::default();
         requests(&mut text, &now.by_door);

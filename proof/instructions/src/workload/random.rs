@@ -1,19 +1,15 @@
 //! Numbers from a seed.
 
-/// Numbers that are the same in every run (SplitMix64).
-pub(crate) struct Random(u64);
+/// Numbers that are the same in every run, as workloads want them.
+pub(crate) struct Random(probe::compare::Random);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(probe::compare::Random::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// 0 to `end` - 1.

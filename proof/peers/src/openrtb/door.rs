@@ -16,7 +16,7 @@ use super::floor::{self, Floor};
 use super::go::GoBidder;
 use super::{Files, median};
 use crate::Size;
-use crate::daemon::{Daemon, bound_to_us, folder_on_disk};
+use crate::daemon::{Daemon, bound_to_us, folder_on_disk, weir_binary};
 use crate::figures::{Case, interleave, rate};
 
 /// Requests a second of the open loop.
@@ -109,7 +109,7 @@ struct Bench {
 
 impl Bench {
     fn start(size: Size, files: &Files, bodies: usize) -> Result<Bench, String> {
-        let weir = binary();
+        let weir = weir_binary();
         if !weir.is_file() {
             let place = weir.display();
             return Err(format!(
@@ -302,15 +302,6 @@ fn addresses(log: &Path) -> Result<(SocketAddr, SocketAddr), String> {
         (true, Some(batch), Some(openrtb)) => Ok((batch, openrtb)),
         _ => Err("the node is not ready".into()),
     }
-}
-
-/// The node that was built beside this program.
-fn binary() -> PathBuf {
-    let here = std::env::current_exe().unwrap_or_default();
-    let folder = here.parent().unwrap_or(Path::new("."));
-    // A test binary lies in a folder of its own, one below.
-    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
-    folder.join("weir")
 }
 
 fn print_closed(cases: &[(Who, Load)], rounds: &[Vec<Sample>]) {
