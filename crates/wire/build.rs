@@ -1,4 +1,4 @@
-//! Generates the codecs of the batch protocol and of the journal from their schemas into `OUT_DIR`; nothing
+//! Generates the codecs of the batch protocol, the journal and the live stream from their schemas into `OUT_DIR`; nothing
 //! generated is kept in git.
 //!
 //! The same generator also translates the small schemas under `tests/schema/`: two versions of one protocol, which
@@ -17,13 +17,14 @@ use generator::Options;
 
 /// Every schema is understood from its first version on; on a connection messages travel in frames.
 const FRAMED: Options = Options { version_min: 1, framed: true };
-/// A file says by its own means where a record begins and ends.
+/// A file or a WebSocket says by its own means where a message begins and ends.
 const UNFRAMED: Options = Options { version_min: 1, framed: false };
 
 /// (schema file, name of the generated file, options)
-const SCHEMAS: [(&str, &str, Options); 4] = [
+const SCHEMAS: [(&str, &str, Options); 5] = [
     ("../../schema/weir.xml", "weir.rs", FRAMED),
     ("../../schema/journal.xml", "journal.rs", UNFRAMED),
+    ("../../schema/live.xml", "live.rs", UNFRAMED),
     ("tests/schema/evolve_old.xml", "evolve_old.rs", FRAMED),
     ("tests/schema/evolve_new.xml", "evolve_new.rs", FRAMED),
 ];

@@ -95,6 +95,7 @@ pub(crate) fn journal_decode(data: &[u8]) {
     let again = match &message {
         journal::Message::StateGrant(grant) => grant_again(grant),
         journal::Message::Operator(operator) => operator_again(operator),
+        journal::Message::Edited(edited) => edited_again(edited),
         _ => None,
     };
     // A newer writer may have sent more than is known here.
@@ -141,6 +142,15 @@ fn operator_again(operator: &journal::Operator<'_>) -> Option<Vec<u8>> {
     let mut again = vec![0; journal::operator::encoded_len(who.len(), why.len())];
     let encoder = journal::operator::encode(&mut again, operator.block());
     let encoder = encoder.and_then(|e| e.who(who)).and_then(|e| e.why(why));
+    encoder.expect("encoded_len says how long it is").finish();
+    Some(again)
+}
+
+fn edited_again(edited: &journal::Edited<'_>) -> Option<Vec<u8>> {
+    let (before, after) = (edited.before().ok()?, edited.after().ok()?);
+    let mut again = vec![0; journal::edited::encoded_len(before.len(), after.len())];
+    let encoder = journal::edited::encode(&mut again, edited.block());
+    let encoder = encoder.and_then(|e| e.before(before)).and_then(|e| e.after(after));
     encoder.expect("encoded_len says how long it is").finish();
     Some(again)
 }

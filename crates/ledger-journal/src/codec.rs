@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use ledger::{
-    Amount, BudgetSpec, Clock, Door, Hold, KeyBytes, LedgerEvidence, OnExpiry, Origin, Part,
-    Period, PeriodCap, Record, Status, TokenKey, Verdict,
+    Amount, BudgetSpec, Clock, Door, EditAction, Hold, KeyBytes, LedgerEvidence, OnExpiry, Origin,
+    Part, Period, PeriodCap, Record, Status, TokenKey, Verdict,
 };
 use money::{Instant, Unit, Zone, ZoneCache};
 use wire::EncodeError;
@@ -121,6 +121,12 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::Operator { at_ms, who, why } => {
             operator::encode(buf, &operator::Block::new(*at_ms))?.who(who)?.why(why)?.finish()
         }
+        Record::Edited { at_ms, record, budget, action, before, after } => {
+            let action =
+                schema::EditAction::from_raw(*action as u8).expect("actions are numbered alike");
+            let block = edited::Block::new(*at_ms, *record, *budget, action);
+            edited::encode(buf, &block)?.before(before)?.after(after)?.finish()
+        }
     })
 }
 
@@ -220,6 +226,16 @@ fn clock(clock: schema::Clock) -> Clock {
     }
 }
 
+fn edit_action(action: schema::EditAction) -> EditAction {
+    match action {
+        schema::EditAction::Create => EditAction::Create,
+        schema::EditAction::Set => EditAction::Set,
+        schema::EditAction::Pause => EditAction::Pause,
+        schema::EditAction::Resume => EditAction::Resume,
+        schema::EditAction::Undo => EditAction::Undo,
+    }
+}
+
 fn unknown(field: &str, code: u8) -> String {
     format!("{field} {code} is not one that this version knows")
 }
@@ -284,6 +300,14 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
             at_ms: v.at_ms(),
             who: text(v.who())?.into(),
             why: text(v.why())?.into(),
+        },
+        View::Edited(v) => Record::Edited {
+            at_ms: v.at_ms(),
+            record: v.edit(),
+            budget: v.budget_id(),
+            action: v.action().map(edit_action).ok_or_else(|| unknown("action", v.action_raw()))?,
+            before: text(v.before())?.into(),
+            after: text(v.after())?.into(),
         },
         _ => return Err("a part of a snapshot stands where a record should".into()),
     })
@@ -564,7 +588,7 @@ fn keeps(flags: Option<Keeps>) -> ledger::Keeps {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{OPERATOR_TEXT_MAX, Stage};
+    use ledger::{EDIT_TEXT_MAX, OPERATOR_TEXT_MAX, Stage};
     use proptest::prelude::*;
 
     use super::*;
@@ -584,14 +608,35 @@ mod tests {
         any::<i64>().prop_map(Amount::new)
     }
 
-    /// Up to the limit in bytes, whatever the letters.
-    fn text() -> impl Strategy<Value = Box<str>> {
-        let any = any::<String>().prop_map(|text| {
-            let end = text.floor_char_boundary(OPERATOR_TEXT_MAX);
+    /// Up to a limit in bytes, whatever the letters.
+    fn text(bytes_max: usize) -> impl Strategy<Value = Box<str>> {
+        let any = any::<String>().prop_map(move |text| {
+            let end = text.floor_char_boundary(bytes_max);
             Box::from(&text[..end])
         });
-        let full = Just("€".repeat(OPERATOR_TEXT_MAX / 3).into_boxed_str());
-        prop_oneof![4 => any, 1 => full, 1 => Just("\0".repeat(OPERATOR_TEXT_MAX).into())]
+        let full = Just("€".repeat(bytes_max / 3).into_boxed_str());
+        prop_oneof![4 => any, 1 => full, 1 => Just("\0".repeat(bytes_max).into())]
+    }
+
+    fn edited() -> impl Strategy<Value = Record> {
+        let actions = [
+            EditAction::Create,
+            EditAction::Set,
+            EditAction::Pause,
+            EditAction::Resume,
+            EditAction::Undo,
+        ];
+        let numbers = (any::<[u64; 3]>(), prop::sample::select(actions.to_vec()));
+        (numbers, text(EDIT_TEXT_MAX), text(EDIT_TEXT_MAX)).prop_map(
+            |(([at_ms, record, budget], action), before, after)| Record::Edited {
+                at_ms,
+                record,
+                budget,
+                action,
+                before,
+                after,
+            },
+        )
     }
 
     fn unit() -> impl Strategy<Value = Unit> {
@@ -709,10 +754,10 @@ mod tests {
                 _ => Record::KeyRetired { key_id },
             },
         );
-        let operator = (any::<u64>(), text(), text())
+        let operator = (any::<u64>(), text(OPERATOR_TEXT_MAX), text(OPERATOR_TEXT_MAX))
             .prop_map(|(at_ms, who, why)| Record::Operator { at_ms, who, why });
         let budget = spec().prop_map(|spec| Record::Budget { spec });
-        prop_oneof![6 => plain, 2 => resolved(), 2 => operator, 2 => budget]
+        prop_oneof![6 => plain, 2 => resolved(), 2 => operator, 2 => budget, 2 => edited()]
     }
 
     fn evidence_of(

@@ -44,7 +44,7 @@ mod remembered;
 pub mod spec;
 pub mod token;
 
-pub use bank::{Bank, Counts, Options, Out, ReplayError, Restore, RestoreError};
+pub use bank::{Bank, Counts, Edit, Options, Out, ReplayError, Restore, RestoreError};
 pub use books::{Books, Line};
 pub use evidence::LedgerEvidence;
 pub use keys::{KeyBytes, KeyError, TokenKey};
@@ -52,7 +52,7 @@ pub use message::{ToBank, ToWorker};
 pub use money::Amount;
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
-pub use record::{Clock, Door, OPERATOR_TEXT_MAX, Origin, Record};
+pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, OPERATOR_TEXT_MAX, Origin, Record};
 pub use remembered::{Answer, Recall, Remembered};
 pub use spec::{BudgetSpec, OnExpiry, Period, PeriodCap, SpecError, Status};
 pub use token::{Hold, KeyRing, Token, TokenError};

@@ -91,6 +91,8 @@ struct Appetite {
     short: Amount,
     /// It does not want anything before this.
     again_ms: u64,
+    /// Holds made from earlier grants, less those that were undone.
+    made: i64,
 }
 
 const _: () = assert!(size_of::<Purse>() == 64, "a purse is one cache line");
@@ -237,6 +239,7 @@ impl Purses {
         assert!(removed.is_ok(), "only what was reserved is undone: {removed:?}");
         let purse = &mut self.purses[slot as usize];
         purse.free = plus(purse.free, hold.amount);
+        self.appetites[slot as usize].made -= 1;
     }
 
     #[cold]
@@ -287,6 +290,7 @@ impl Purses {
         if self.purses[slot as usize].grant != grant {
             self.retire(slot);
             let purse = &mut self.purses[slot as usize];
+            self.appetites[slot as usize].made += i64::from(purse.next_seq);
             purse.grant = grant;
             purse.next_seq = 0;
         }
@@ -382,6 +386,15 @@ impl Purses {
     /// Money in the purse of a slot that is not reserved.
     pub fn free(&self, slot: u32) -> Amount {
         self.purses[slot as usize].free
+    }
+
+    /// Holds made from the purse of a slot in its life, without those that were undone: told by the numbers of holds, which
+    /// are kept anyway.
+    pub fn made(&self, slot: u32) -> u64 {
+        let earlier = self.appetites[slot as usize].made;
+        let made = earlier.saturating_add(self.purses[slot as usize].next_seq.into());
+        // Below zero only between an undo and the hold that it undid, which are one step.
+        u64::try_from(made).unwrap_or(0)
     }
 
     /// Money in holds of the slot whose deadline was not reported yet, whatever became of them.

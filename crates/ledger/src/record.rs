@@ -33,6 +33,25 @@ pub struct Origin {
 /// Longest text, in bytes, that is kept of who acted and why.
 pub const OPERATOR_TEXT_MAX: usize = 256;
 
+/// Longest text, in bytes, that is kept of an edited budget's fields.
+pub const EDIT_TEXT_MAX: usize = 2_048;
+
+/// What an edit of a budget's configuration was. The numbers are those of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EditAction {
+    /// A new budget.
+    Create = 1,
+    /// Fields were set.
+    Set,
+    /// It was paused.
+    Pause,
+    /// It was paused, and goes on.
+    Resume,
+    /// An earlier edit was taken back.
+    Undo,
+}
+
 /// Which time is over for holds that nobody spoke of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -206,5 +225,21 @@ pub enum Record {
         who: Box<str>,
         /// Why, at most [`OPERATOR_TEXT_MAX`] bytes.
         why: Box<str>,
+    },
+    /// Somebody edited a budget's configuration. It changes nothing: the `Budget` records that follow in the same step
+    /// do; this says what was asked for, for whoever reads the trail. A name or a pacing is said nowhere else.
+    Edited {
+        /// When.
+        at_ms: u64,
+        /// Number of the edit; one edit may be about many budgets.
+        record: u64,
+        /// The budget.
+        budget: u64,
+        /// What was done.
+        action: EditAction,
+        /// The changed fields before, as a JSON object; cut to [`EDIT_TEXT_MAX`] bytes, and no JSON then.
+        before: Box<str>,
+        /// The same fields after.
+        after: Box<str>,
     },
 }

@@ -165,6 +165,12 @@ pub enum SpecError {
         /// `unit` or `parent`.
         field: &'static str,
     },
+    /// A change of a budget that is not there.
+    #[error("budget {id}: there is no such budget to be changed")]
+    Unknown {
+        /// The id.
+        id: u64,
+    },
     /// Too many.
     #[error("{found} budgets, at most {BUDGETS_MAX} are possible")]
     TooMany {
@@ -185,7 +191,8 @@ impl SpecError {
             | SpecError::NoParent { id, .. }
             | SpecError::ParentUnit { id, .. }
             | SpecError::TooDeep { id }
-            | SpecError::Fixed { id, .. } => *id,
+            | SpecError::Fixed { id, .. }
+            | SpecError::Unknown { id } => *id,
             SpecError::TooMany { .. } => 0,
         }
     }
@@ -208,6 +215,13 @@ pub fn check(specs: &[BudgetSpec]) -> Vec<SpecError> {
         check_alone(spec, &mut errors);
         check_parents(spec, &by_id, &mut errors);
     }
+    errors
+}
+
+/// Checks one budget by itself: whatever does not depend on others. Returns every error.
+pub fn check_one(spec: &BudgetSpec) -> Vec<SpecError> {
+    let mut errors = Vec::new();
+    check_alone(spec, &mut errors);
     errors
 }
 

@@ -90,6 +90,21 @@ impl Histogram {
         self.max
     }
 
+    /// Number of values at most this large, as far as buckets tell: a value in the bucket of `value` counts.
+    #[must_use]
+    pub fn count_to(&self, value: u64) -> u64 {
+        self.counts[..=bucket_of(value)].iter().fold(0, |sum, count| sum.wrapping_add(*count))
+    }
+
+    /// The sum of all values, each counted as the last of its bucket; at the end of the range it stays there.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let buckets = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let sums =
+            buckets.map(|(bucket, count)| last_of(bucket).min(self.max).saturating_mul(*count));
+        sums.fold(0, u64::saturating_add)
+    }
+
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
@@ -197,6 +212,20 @@ mod tests {
         histogram.record(u64::MAX);
         assert_eq!(histogram.since(&earlier).max(), u64::MAX);
         assert_eq!(histogram.since(&Histogram::new()), histogram);
+    }
+
+    #[test]
+    fn counts_up_to_a_value_are_those_of_its_bucket_and_below() {
+        let mut histogram = Histogram::new();
+        for value in [0, 5, 5, 1_000, u64::MAX] {
+            histogram.record(value);
+        }
+        let counts = [0, 4, 5, 900, 1_000, u64::MAX].map(|value| histogram.count_to(value));
+        assert_eq!(counts, [1, 1, 3, 3, 4, 5]);
+        assert_eq!(histogram.sum(), u64::MAX);
+        histogram.clear();
+        histogram.record_many(63, 4);
+        assert_eq!(histogram.sum(), 252);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::cycles::{ticks, ticks_ordered};
 use crate::sampler::Sampler;
+use crate::shared::{Reader, Recorder, shared_histogram};
 use crate::stage::{StageFigures, StageReader, StageWriter, add, stage};
 
 /// The stages of one kind of thread.
@@ -39,8 +40,11 @@ pub struct Laps<S> {
     /// Boundaries of this turn that are not yet recorded, the first `kept`.
     boundaries: Box<[Boundary; KEPT_MAX]>,
     kept: usize,
+    begun: u64,
     last: u64,
     stages: Vec<StageWriter>,
+    /// Stages whose ends are told since the beginning of the turn.
+    marks: Vec<(u16, Recorder)>,
     shared: Arc<Shared>,
     kind: PhantomData<S>,
 }
@@ -92,12 +96,23 @@ impl<S: Stage> Laps<S> {
             sampler: Sampler::new(every),
             boundaries: Box::new([Boundary::default(); KEPT_MAX]),
             kept: 0,
+            begun: 0,
             last: 0,
             stages: writers,
+            marks: Vec::new(),
             shared,
             kind: PhantomData,
         };
         (laps, reader)
+    }
+
+    /// Records from now on, in sampled turns, how many ticks after the beginning of its turn a stage ended: once a lap.
+    /// Pauses ([`Laps::skip`]) count.
+    #[must_use]
+    pub fn mark(&mut self, stage: S) -> Reader {
+        let (recorder, reader) = shared_histogram();
+        self.marks.extend(u16::try_from(stage.index()).ok().map(|stage| (stage, recorder)));
+        reader
     }
 
     /// A turn begins. What is left of the one before is nobody's, and what was sampled of it is recorded.
@@ -138,7 +153,8 @@ impl<S: Stage> Laps<S> {
     #[cold]
     fn sample(&mut self) {
         self.on = true;
-        self.last = ticks_ordered();
+        self.begun = ticks_ordered();
+        self.last = self.begun;
     }
 
     /// Out of line: what surrounds a boundary should not grow by more than a test and a call.
@@ -168,6 +184,10 @@ impl<S> Laps<S> {
         for boundary in &self.boundaries[..self.kept] {
             let passed = boundary.at.saturating_sub(self.last);
             self.last = boundary.at;
+            let marked = |mark: &&mut (u16, Recorder)| Some(mark.0) == boundary.stage;
+            if let Some((_, mark)) = self.marks.iter_mut().find(marked) {
+                mark.record(boundary.at.saturating_sub(self.begun));
+            }
             let stage = boundary.stage.and_then(|stage| self.stages.get_mut(usize::from(stage)));
             if let Some(stage) = stage {
                 stage.record(passed, boundary.items);

@@ -28,6 +28,13 @@ pub struct Budget {
     pub campaign: Option<Campaign>,
 }
 
+/// A line of the file: the budget that it is, and what it says, without a campaign's fields.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) budget: Budget,
+    pub(crate) said: Map<String, Value>,
+}
+
 /// One thing wrong in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
@@ -76,6 +83,11 @@ const ON_EXPIRY: [(&str, OnExpiry); 2] = [("hold", OnExpiry::Hold), ("release", 
 
 /// Reads a file. The ending of its name says which format it has.
 pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
+    Ok(read_lines(path)?.into_iter().map(|line| line.budget).collect())
+}
+
+/// Reads a file, and keeps what its lines say.
+pub(crate) fn read_lines(path: &Path) -> Result<Vec<Line>, Vec<LineError>> {
     let file = path.display().to_string();
     let whole = |text: String| vec![LineError { file: file.clone(), line: 1, text }];
     let text =
@@ -87,9 +99,9 @@ pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
     }
 }
 
-type Line = (usize, Result<Map<String, Value>, String>);
+type Row = (usize, Result<Map<String, Value>, String>);
 
-fn json_lines(text: &str) -> impl Iterator<Item = Line> {
+fn json_lines(text: &str) -> impl Iterator<Item = Row> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let object = |line: &str| match json::parse(line) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -100,7 +112,7 @@ fn json_lines(text: &str) -> impl Iterator<Item = Line> {
     lines.map(move |(i, line)| (i + 1, object(line)))
 }
 
-fn csv_lines(text: &str) -> Vec<Line> {
+fn csv_lines(text: &str) -> Vec<Row> {
     let mut reader =
         csv::ReaderBuilder::new().flexible(false).trim(csv::Trim::All).from_reader(text.as_bytes());
     let names = match reader.headers() {
@@ -128,30 +140,35 @@ fn csv_line(error: &csv::Error) -> u64 {
     error.position().map_or(0, csv::Position::line)
 }
 
-fn parse(file: &str, lines: impl IntoIterator<Item = Line>) -> Result<Vec<Budget>, Vec<LineError>> {
-    let mut budgets = Vec::new();
+fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Line>, Vec<LineError>> {
+    let mut lines: Vec<Line> = Vec::new();
     let mut line_of = std::collections::BTreeMap::new();
     let mut errors = Vec::new();
     let mut zones = ZoneCache::default();
     let mut push =
         |line: usize, text: String| errors.push(LineError { file: file.to_string(), line, text });
-    for (line, fields) in lines {
-        match fields
-            .map_err(|error| vec![error])
-            .and_then(|fields| budget(line, &fields, &mut zones))
-        {
-            Ok(budget) => {
-                line_of.entry(budget.spec.id).or_insert(line);
-                budgets.push(budget);
+    for (line, fields) in rows {
+        match fields.map_err(|error| vec![error]).and_then(|fields| {
+            budget(line, &fields, &mut zones).map(|budget| Line { budget, said: plain(fields) })
+        }) {
+            Ok(read) => {
+                line_of.entry(read.budget.spec.id).or_insert(line);
+                lines.push(read);
             }
             Err(texts) => texts.into_iter().for_each(|text| push(line, text)),
         }
     }
-    let specs: Vec<BudgetSpec> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+    let specs: Vec<BudgetSpec> = lines.iter().map(|line| line.budget.spec.clone()).collect();
     for error in ledger::spec::check(&specs) {
         push(line_of.get(&error.id()).copied().unwrap_or(1), error.to_string());
     }
-    if errors.is_empty() { Ok(budgets) } else { Err(errors) }
+    if errors.is_empty() { Ok(lines) } else { Err(errors) }
+}
+
+/// Without a campaign's fields: they are large, and nobody asks for them again.
+fn plain(mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.retain(|name, _| FIELDS.contains(&name.as_str()));
+    fields
 }
 
 /// One budget from its fields; every error at once.
@@ -162,12 +179,45 @@ fn budget(
 ) -> Result<Budget, Vec<String>> {
     let mut faults = Faults::default();
     let mut object = Object::new(fields, &[&FIELDS, &CAMPAIGN_FIELDS], &mut faults);
-    let budget = read_budget(line, &mut object, zones);
+    let budget = read_budget(line, &mut object, zones, Bids::Read);
     budget.filter(|_| faults.is_empty()).ok_or_else(|| faults.into_texts())
 }
 
+/// One budget from its fields but for a campaign's, by the rules of a line of the file; every error at once. `bids`: it is a
+/// campaign, whose own fields are known to be sound.
+pub(crate) fn judge(
+    fields: &Map<String, Value>,
+    bids: bool,
+    zones: &mut ZoneCache,
+) -> Result<Budget, Vec<String>> {
+    let mut faults = Faults::default();
+    let mut object = Object::new(fields, &[&FIELDS], &mut faults);
+    let budget = read_budget(0, &mut object, zones, Bids::Known(bids));
+    let budget = budget.filter(|_| faults.is_empty()).ok_or_else(|| faults.into_texts())?;
+    let errors = ledger::spec::check_one(&budget.spec);
+    if errors.is_empty() {
+        Ok(budget)
+    } else {
+        Err(errors.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Does a budget bid?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bids {
+    /// Its fields say so.
+    Read,
+    /// It was found out before.
+    Known(bool),
+}
+
 /// `None` where a fault was told.
-fn read_budget(line: usize, object: &mut Object<'_, '_>, zones: &mut ZoneCache) -> Option<Budget> {
+fn read_budget(
+    line: usize,
+    object: &mut Object<'_, '_>,
+    zones: &mut ZoneCache,
+    bids: Bids,
+) -> Option<Budget> {
     let id = object.required("id", whole_number);
     let unit = object.optional("unit", |v| {
         text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
@@ -188,14 +238,18 @@ fn read_budget(line: usize, object: &mut Object<'_, '_>, zones: &mut ZoneCache) 
     let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
     let number = id.unwrap_or_default();
     let name = name.unwrap_or_else(|| format!("budget {number}"));
-    let campaign = campaigns::campaign(object, number, &name, unit);
+    let campaign = match bids {
+        Bids::Read => campaigns::campaign(object, number, &name, unit),
+        Bids::Known(_) => None,
+    };
+    let is_campaign = campaign.is_some() || bids == Bids::Known(true);
     let (Some(id), Some(limit), true) = (id, limit, object.is_sound()) else { return None };
     let flight = Window { start, end };
     let base = PlanSpec {
         daily: daily.is_some(),
         ..PlanSpec::new(id, Strategy::Asap, flight, zone.clone())
     };
-    let pacing = said.pacing(base, campaign.is_some());
+    let pacing = said.pacing(base, is_campaign);
     let mut pacing = pacing.map_err(|error| object.fault_here(error)).ok()?;
     if flex != DayFlex::default() && daily.is_none() {
         object.fault(

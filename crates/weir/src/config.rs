@@ -221,7 +221,9 @@ impl Value for bool {
 }
 
 macro_rules! config {
-    ($($section:ident ($section_doc:literal) { $($key:ident: $type:ty = $default:expr, $doc:literal;)* })*) => {
+    ($($section:ident ($section_doc:literal) {
+        $($key:ident: $type:ty = $default:expr $(=> $secret:ident)?, $doc:literal;)*
+    })*) => {
         /// The whole configuration, one field a section of the file.
         #[derive(Clone, Debug, Default)]
         pub struct Config {
@@ -255,6 +257,21 @@ macro_rules! config {
                     })*)*
                     _ => Err(unknown(section, key)),
                 }
+            }
+
+            /// The configuration as JSON, `{"section":{"key":value}}`. Of what is secret it says only whether it is set.
+            #[must_use]
+            pub fn to_json(&self) -> serde_json::Value {
+                let mut all = serde_json::Map::new();
+                $(
+                    let mut section = serde_json::Map::new();
+                    $(
+                        let secret = stringify!($($secret)?) == "secret";
+                        section.insert(stringify!($key).into(), shown(&self.$section.$key, secret));
+                    )*
+                    all.insert(stringify!($section).into(), section.into());
+                )*
+                all.into()
             }
 
             /// The configuration as a file, every key with its meaning.
@@ -292,14 +309,14 @@ config! {
     }
     batch ("The batch door: SBE messages in frames over TCP.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the door. Beyond loopback an auth_token is required.";
-        auth_token: String = String::new(), " What clients must say in Hello; empty lets everybody in.";
+        auth_token: String = String::new() => secret, " What clients must say in Hello; empty lets everybody in.";
         batch_max: u16 = 1024, " Entries a frame may hold, 1 to 1024.";
         frame_bytes_max: u32 = 65_536, " Bytes a frame may have, 4,096 to 1,048,576.";
         resolves_waiting_max: usize = 4_096, " Frames of confirms, settles and releases of one worker that may wait for the bank; more are refused as busy.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the door. Beyond loopback a path_token is required.";
-        path_token: String = String::new(), " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
+        path_token: String = String::new() => secret, " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
         public_url: String = String::new(), " What notice addresses begin with, as \"https\" and a host; empty: \"http\" and the door's address.";
         currency: CurrencyCode = usd(), " All campaigns bid in this currency.";
         rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
@@ -321,8 +338,17 @@ config! {
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, " Memory for profiles, 16 MiB to 1 TiB; users that were not seen for long are left to the disk.";
     }
-    admin ("For people and tools: status page, counters, balances.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the HTTP door; loopback only.";
+    admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the HTTP door. Beyond loopback a tokens_file is required.";
+        tokens_file: String = String::new(), " Who may do what: lines of `name role token`, role read or operate, token of 16 characters or more; # begins a comment. Empty: everybody on this machine may do everything.";
+        tls_cert: String = String::new(), " Certificates of the door, PEM, its own first; with tls_key the door speaks HTTPS. Empty: HTTP.";
+        tls_key: String = String::new(), " Key of the certificate, PEM.";
+        origins: String = String::new(), " Other pages that may change things and open live streams, as \"https://ops.example\", separated by commas.";
+        live_max: usize = 200, " Dashboards that may be connected at once, 1 to 10,000.";
+        tick_ms: u64 = 2_000, " How often all budgets are looked at for the dashboard, milliseconds, 50 to 60,000.";
+    }
+    history ("What became of each budget minute by minute, for the dashboard's charts.") {
+        keep_days: u32 = 7, " Days that it is kept, 1 to 366.";
     }
     budgets ("Where budgets come from.") {
         file: PathBuf = PathBuf::from("budgets.jsonl"), " One budget a line, .jsonl or .csv; taken over again whenever it changes.";
@@ -358,6 +384,17 @@ config! {
     }
     log ("What the node says.") {
         level: String = "info".into(), " error, warn, info, debug or trace.";
+    }
+}
+
+/// A key as JSON: text, a number or a boolean; a secret as whether it is set.
+fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
+    let printed = value.print();
+    let shown = serde_json::from_str(&printed).unwrap_or(serde_json::Value::String(printed));
+    match secret {
+        true if shown == "" => "not set".into(),
+        true => "set, hidden".into(),
+        false => shown,
     }
 }
 
@@ -456,6 +493,12 @@ fn read_environment(
 }
 
 impl Config {
+    /// What the admin door speaks.
+    #[must_use]
+    pub fn admin_scheme(&self) -> &'static str {
+        if self.admin.tls_cert.is_empty() { "http" } else { "https" }
+    }
+
     /// Whom the doors let in: beyond this machine only those who authenticate.
     ///
     /// # Errors
@@ -481,11 +524,11 @@ impl Config {
                 "openrtb.listen is {listen}, beyond loopback: set openrtb.path_token, or listen on 127.0.0.1"
             ),
         );
+        let listen = self.admin.listen;
         must(
-            self.admin.listen.ip().is_loopback(),
+            listen.ip().is_loopback() || !self.admin.tokens_file.is_empty(),
             format!(
-                "admin.listen is {}: it has no authentication yet, listen on 127.0.0.1",
-                self.admin.listen
+                "admin.listen is {listen}, beyond loopback: set admin.tokens_file, or listen on 127.0.0.1"
             ),
         );
         if errors.is_empty() { Ok(()) } else { Err(errors) }
@@ -519,6 +562,9 @@ impl Config {
             range("ledger.reconcile_ms", self.ledger.reconcile_ms, 0, 62 * 86_400_000),
             range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
             range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
+            range("admin.live_max", self.admin.live_max as u64, 1, 10_000),
+            range("admin.tick_ms", self.admin.tick_ms, 50, 60_000),
+            range("history.keep_days", self.history.keep_days.into(), 1, 366),
             range("journal.gather_us", self.journal.gather_us, 0, 1_000_000),
             range("journal.gather_idle_us", self.journal.gather_idle_us, 0, 1_000_000),
             range("journal.segment_bytes", self.journal.segment_bytes, 1 << 22, 1 << 32),
@@ -558,6 +604,10 @@ impl Config {
         ] {
             must(holds, text);
         }
+        must(
+            self.admin.tls_cert.is_empty() == self.admin.tls_key.is_empty(),
+            "admin.tls_cert and admin.tls_key: one is set, expected both or none".into(),
+        );
         let token = &self.openrtb.path_token;
         must(
             token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)),
@@ -628,6 +678,32 @@ mod tests {
         let open = "[batch]\nlisten = \"0.0.0.0:7700\"\n";
         assert!(read(open, &[]).unwrap_err()[0].text.contains("set batch.auth_token"));
         assert!(read(&format!("{open}auth_token = \"x\"\n"), &[]).is_ok());
+    }
+
+    #[test]
+    fn json_has_every_key_and_no_secret() {
+        let mut config = Config::default();
+        config.batch.auth_token = "sesame".into();
+        let json = config.to_json();
+        for (section, key) in KEYS {
+            assert!(json[section].get(key).is_some(), "{section}.{key}");
+        }
+        assert!(!json.to_string().contains("sesame"));
+        assert_eq!(json["batch"]["auth_token"], "set, hidden");
+        assert_eq!(json["openrtb"]["path_token"], "not set");
+        assert_eq!((&json["node"]["id"], &json["workers"]["pin"]), (&1.into(), &true.into()));
+        assert_eq!(json["openrtb"]["currency"], "USD");
+    }
+
+    #[test]
+    fn the_admin_door_beyond_loopback_needs_tokens_and_a_certificate_its_key() {
+        let open = "[admin]\nlisten = \"0.0.0.0:7780\"\n";
+        assert!(read(open, &[]).unwrap_err()[0].text.contains("set admin.tokens_file"));
+        assert!(read(&format!("{open}tokens_file = \"tokens\"\n"), &[]).is_ok());
+        let half = read("[admin]\ntls_cert = \"a.pem\"\n", &[]).unwrap_err();
+        assert!(half[0].text.contains("expected both or none"), "{half:?}");
+        let out = read("[admin]\ntick_ms = 10\nlive_max = 0\n[history]\nkeep_days = 0\n", &[]);
+        assert_eq!(out.unwrap_err().len(), 3);
     }
 
     #[test]

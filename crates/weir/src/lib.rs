@@ -4,6 +4,7 @@ pub mod budgets;
 pub mod campaigns;
 pub mod config;
 pub mod costs;
+pub mod edits;
 pub mod journal;
 pub mod market;
 pub mod node;
@@ -12,3 +13,5 @@ pub mod reconcile;
 pub mod sample;
 pub mod stat;
 pub mod why;
+
+pub use watch::ui_version;

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -14,9 +14,13 @@ use weir::config::{Config, ConfigError};
 use weir::node::Node;
 use weir::{campaigns, config, costs, journal, market, profiles, sample, stat, why};
 
+/// Of the binary, and of the dashboard in it.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{}\nui: {}", env!("CARGO_PKG_VERSION"), weir::ui_version()));
+
 /// A real-time spend gate: may I spend this, now?
 #[derive(Parser)]
-#[command(version, propagate_version = true, max_term_width = 100)]
+#[command(version = VERSION.as_str(), propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +51,11 @@ enum Command {
         after_help = "Examples:\n  weir costs --seconds 10    of the node on ./weir-data, over ten seconds\n  weir costs --bench         of a node that is started and loaded for it\n\ndocs/measuring.md says what the columns mean."
     )]
     Costs(costs::Args),
+    /// Watch a running node in the terminal: decisions, latency, the top budgets and why they do not spend
+    #[command(
+        after_help = "Example: weir top --sort pace\n\nA token comes from --token-file or WEIR_TOKEN. Piped, or with --once: one screen as text."
+    )]
+    Top(TopArgs),
     /// Say why a campaign does not bid: counted by a running node, or one request explained.
     #[command(
         after_help = "Examples:\n  weir why 17                  counters of a running node\n  weir why --request r.json    who would bid on one request, and what stops the others\n  weir why 17 --request r.json every step of one campaign"
@@ -108,6 +117,28 @@ struct CheckArgs {
     /// Print the configuration in force, every key with its meaning.
     #[arg(long)]
     print: bool,
+}
+
+#[derive(Args)]
+struct TopArgs {
+    /// The node's admin door, HOST:PORT; otherwise it is read from the data folder
+    #[arg(long, value_name = "HOST:PORT")]
+    target: Option<String>,
+    /// The node's data folder
+    #[arg(long, value_name = "DIR", default_value = "weir-data")]
+    data: PathBuf,
+    /// A file that holds the bearer token, and nothing else
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Milliseconds between two looks, at least 200
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    every_ms: u64,
+    /// spend, pace, asks, refusals or remaining
+    #[arg(long, default_value_t)]
+    sort: watch_top::Sort,
+    /// Print one screen as text and end
+    #[arg(long)]
+    once: bool,
 }
 
 #[derive(Args)]
@@ -184,6 +215,7 @@ fn main() -> ExitCode {
         Command::Hammer(args) => hammer(&args),
         Command::Stat(args) => show_stat(&args),
         Command::Costs(args) => show_costs(&args),
+        Command::Top(args) => top(&args),
         Command::Why(args) => why(&args),
         Command::Profiles(args) => load_profiles(&args),
         Command::Pace(args) => return pace(&args),
@@ -250,7 +282,9 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     say(&format!("batch {}", node.batch_address()));
     say(&format!("openrtb {}", node.openrtb_address()));
-    say(&format!("admin http://{}/", node.admin_address()));
+    let admin = format!("{}://{}/", config.admin_scheme(), node.admin_address());
+    say(&format!("admin {admin}"));
+    say(&format!("dashboard {admin}ui/"));
     say("ready");
     while !signals.stop.load(Ordering::Acquire) && !node.is_broken() {
         std::thread::sleep(Duration::from_millis(20));
@@ -309,6 +343,7 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     let mut errors: Vec<String> =
         loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
     let config = loaded.unwrap_or_default();
+    errors.extend(weir::node::door_options(&config).err().into_iter().flatten());
     if args.print {
         let _ = write!(io::stdout(), "{}", config.print());
     }
@@ -350,6 +385,23 @@ fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
     // A reader that went away (`| head`) is no failure.
     let _ = written;
     Ok(ExitCode::SUCCESS)
+}
+
+fn top(args: &TopArgs) -> Result<ExitCode, String> {
+    let address = match &args.target {
+        Some(target) => target.clone(),
+        None => stat::address_of(&args.data).map_err(|error| error.to_string())?.to_string(),
+    };
+    let token = match &args.token_file {
+        Some(file) => {
+            let read = std::fs::read_to_string(file);
+            Some(read.map_err(|error| format!("{}: {error}", file.display()))?.trim().to_string())
+        }
+        None => std::env::var("WEIR_TOKEN").ok(),
+    };
+    let every = Duration::from_millis(args.every_ms);
+    let options = watch_top::Options { address, token, every, sort: args.sort, once: args.once };
+    watch_top::run(&options).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
 }
 
 fn show_costs(args: &costs::Args) -> Result<ExitCode, String> {

@@ -176,6 +176,14 @@ impl Market {
         budgets: &[Budget],
         now: Instant,
     ) -> Result<Market, Vec<MarketError>> {
+        Market::build_of(currencies, &budgets.iter().collect::<Vec<_>>(), now)
+    }
+
+    fn build_of(
+        currencies: &Currencies,
+        budgets: &[&Budget],
+        now: Instant,
+    ) -> Result<Market, Vec<MarketError>> {
         let mut builder = Builder::new(now);
         let mut errors = Vec::new();
         let mut compiled = Vec::new();
@@ -330,19 +338,27 @@ pub fn read(
     now: Instant,
 ) -> Result<(Vec<Budget>, Market), Vec<LineError>> {
     let budgets = budgets::read(path)?;
-    match Market::build(currencies, &budgets, now) {
-        Ok(market) => Ok((budgets, market)),
-        Err(errors) => {
-            let lines: HashMap<u64, usize> =
-                budgets.iter().map(|budget| (budget.spec.id, budget.line)).collect();
-            let place = |error: MarketError| LineError {
-                file: path.display().to_string(),
-                line: lines.get(&error.campaign).copied().unwrap_or(1),
-                text: error.text,
-            };
-            Err(errors.into_iter().map(place).collect())
-        }
-    }
+    let market = of_file(path, currencies, &budgets.iter().collect::<Vec<_>>(), now)?;
+    Ok((budgets, market))
+}
+
+/// The market of a file's campaigns.
+pub(crate) fn of_file(
+    path: &Path,
+    currencies: &Currencies,
+    budgets: &[&Budget],
+    now: Instant,
+) -> Result<Market, Vec<LineError>> {
+    Market::build_of(currencies, budgets, now).map_err(|errors| {
+        let lines: HashMap<u64, usize> =
+            budgets.iter().map(|budget| (budget.spec.id, budget.line)).collect();
+        let place = |error: MarketError| LineError {
+            file: path.display().to_string(),
+            line: lines.get(&error.campaign).copied().unwrap_or(1),
+            text: error.text,
+        };
+        errors.into_iter().map(place).collect()
+    })
 }
 
 /// The auction's hour of an instant.
@@ -520,7 +536,7 @@ fn format(format: campaigns::Format) -> Format {
     }
 }
 
-fn offers(slots: &Keys<u64>, budgets: &[Budget], now: Instant) -> (Box<[Offer]>, Box<[Hold]>) {
+fn offers(slots: &Keys<u64>, budgets: &[&Budget], now: Instant) -> (Box<[Offer]>, Box<[Hold]>) {
     let mut offers: Vec<Option<(Offer, Hold)>> = (0..slots.len()).map(|_| None).collect();
     for budget in budgets {
         let Some(campaign) = &budget.campaign else { continue };
@@ -534,7 +550,7 @@ fn offers(slots: &Keys<u64>, budgets: &[Budget], now: Instant) -> (Box<[Offer]>,
     (offers.into(), holds.into())
 }
 
-fn rates(slots: &Keys<u64>, budgets: &[Budget], currencies: &Currencies) -> Box<[PinnedRate]> {
+fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box<[PinnedRate]> {
     let mut rates = vec![PinnedRate::ONE; slots.len()];
     for campaign in budgets.iter().filter_map(|budget| budget.campaign.as_ref()) {
         if let Some((slot, rate)) = slots.get(&campaign.id).zip(currencies.rate(campaign.currency))
@@ -612,7 +628,7 @@ fn offset_min(zone: &Zone, now: Instant) -> i16 {
     i16::try_from(minutes.clamp(-DAY_MINUTES, DAY_MINUTES)).unwrap_or(0)
 }
 
-fn segments(dictionary: &Dictionary, budgets: &[Budget]) -> Keys<u32> {
+fn segments(dictionary: &Dictionary, budgets: &[&Budget]) -> Keys<u32> {
     let campaigns = budgets.iter().filter_map(|budget| budget.campaign.as_ref());
     let texts = campaigns.flat_map(|campaign| {
         let campaigns::Targeting { segments, segments_all, .. } = &campaign.targeting;

@@ -1,5 +1,5 @@
-//! The batch protocol (frames and zero-copy views) and the records of the [`journal`], generated from `schema/weir.xml`
-//! and `schema/journal.xml` when the crate is compiled.
+//! The batch protocol (frames and zero-copy views), the records of the [`journal`] and the messages of the [`live`] stream,
+//! generated from `schema/weir.xml`, `schema/journal.xml` and `schema/live.xml` when the crate is compiled.
 //!
 //! A frame is a framing header (FIX Simple Open Framing Header), an SBE message header, a root block of fixed fields,
 //! repeating groups of fixed entries, and variable-length data; `docs/formats.md` draws the bytes.
@@ -79,4 +79,11 @@ pub mod journal {
     //! ```
 
     include!(concat!(env!("OUT_DIR"), "/journal.rs"));
+}
+
+pub mod live {
+    //! The messages of the dashboard's live stream: the same kinds of views and encoders as those of the [`journal`],
+    //! without framing header. Each is one binary message of a WebSocket; `docs/api.md` draws the bytes.
+
+    include!(concat!(env!("OUT_DIR"), "/live.rs"));
 }

@@ -205,7 +205,7 @@ impl Bank {
                 Ok(())
             }
             Record::KeyRetired { key_id } => Ok(self.keys.retire(*key_id)?),
-            Record::Operator { at_ms, .. } => {
+            Record::Operator { at_ms, .. } | Record::Edited { at_ms, .. } => {
                 check_ms([*at_ms])?;
                 self.now_ms = self.now_ms.max(*at_ms);
                 Ok(())
@@ -282,8 +282,11 @@ impl Bank {
         Ok(())
     }
 
-    /// Can the budget be added, or changed to this?
-    pub(super) fn check_spec(&self, spec: &BudgetSpec) -> Result<(), SpecError> {
+    /// Can the budget be added to those that are known, or changed to this?
+    ///
+    /// # Errors
+    /// One thing that is wrong.
+    pub fn check_spec(&self, spec: &BudgetSpec) -> Result<(), SpecError> {
         let mut errors = Vec::new();
         if self.slot(spec.id).is_none() && self.slots() >= BUDGETS_MAX {
             errors.push(SpecError::TooMany { found: BUDGETS_MAX + 1 });

@@ -39,17 +39,7 @@ impl Bank {
         }
         let mut changed = Vec::new();
         for spec in parents_first(specs) {
-            let known = self.slot(spec.id).map(|slot| (slot, &self.budget(slot).spec));
-            if known.is_some_and(|(_, known)| known == spec) {
-                continue;
-            }
-            // Holds made from now on have another life: the purses' grants end.
-            let life = |spec: &BudgetSpec| (spec.start, spec.end, spec.on_expiry);
-            if let Some((slot, _)) = known.filter(|(_, known)| life(known) != life(spec)) {
-                self.recall_under(slot, out);
-            }
-            self.book(Record::Budget { spec: Box::new(spec.clone()) }, out);
-            changed.extend(self.slot(spec.id));
+            changed.extend(self.take_over(spec, out));
         }
         let kept: BTreeSet<u64> = specs.iter().map(|spec| spec.id).collect();
         let gone: Vec<u64> = self.slots.keys().copied().filter(|id| !kept.contains(id)).collect();
@@ -64,6 +54,45 @@ impl Bank {
             self.review(slot, out);
         }
         Ok(())
+    }
+
+    /// Changes known budgets, as [`Bank::configure`] would; others stay as they are. Either all of it or, with errors,
+    /// nothing.
+    ///
+    /// # Errors
+    /// What is wrong with each budget that cannot be so; one that is not known is an error too.
+    pub fn amend(&mut self, specs: &[BudgetSpec], out: &mut Out) -> Result<(), Vec<SpecError>> {
+        let errors: Vec<SpecError> = specs.iter().filter_map(|spec| self.judge(spec)).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let changed: Vec<u32> = specs.iter().filter_map(|spec| self.take_over(spec, out)).collect();
+        for slot in changed {
+            self.review(slot, out);
+        }
+        Ok(())
+    }
+
+    fn judge(&self, spec: &BudgetSpec) -> Option<SpecError> {
+        match self.slot(spec.id) {
+            Some(_) => self.check_spec(spec).err(),
+            None => Some(SpecError::Unknown { id: spec.id }),
+        }
+    }
+
+    /// One budget begins or changes; its slot, if it was not so before. To be reviewed once all are taken over.
+    fn take_over(&mut self, spec: &BudgetSpec, out: &mut Out) -> Option<u32> {
+        let known = self.slot(spec.id).map(|slot| (slot, &self.budget(slot).spec));
+        if known.is_some_and(|(_, known)| known == spec) {
+            return None;
+        }
+        // Holds made from now on have another life: the purses' grants end.
+        let life = |spec: &BudgetSpec| (spec.start, spec.end, spec.on_expiry);
+        if let Some((slot, _)) = known.filter(|(_, known)| life(known) != life(spec)) {
+            self.recall_under(slot, out);
+        }
+        self.book(Record::Budget { spec: Box::new(spec.clone()) }, out);
+        self.slot(spec.id)
     }
 
     /// Fills the purses of all budgets that may spend. For the start of a run.

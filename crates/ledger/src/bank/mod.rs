@@ -30,8 +30,8 @@ use crate::grant::Grants;
 use crate::keys::TokenKeys;
 use crate::spec::{LEVELS_MAX, TOLERANCE_PPM_MAX};
 use crate::{
-    Amount, Books, BudgetSpec, KeyBytes, KeyError, LedgerEvidence, Line, OPERATOR_TEXT_MAX, Record,
-    ToBank, ToWorker, TokenKey,
+    Amount, Books, BudgetSpec, EDIT_TEXT_MAX, EditAction, KeyBytes, KeyError, LedgerEvidence, Line,
+    OPERATOR_TEXT_MAX, Record, ToBank, ToWorker, TokenKey,
 };
 use timeline::Timeline;
 
@@ -89,6 +89,26 @@ impl Out {
     fn send(&mut self, worker: u16, message: ToWorker) {
         self.messages.push((worker, message));
     }
+}
+
+/// What somebody edits of one budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit<'t> {
+    /// Number of the edit; one edit may be about many budgets.
+    pub record: u64,
+    /// The budget.
+    pub budget: u64,
+    /// What is done.
+    pub action: EditAction,
+    /// The fields that change, before, as a JSON object.
+    pub before: &'t str,
+    /// The same fields after.
+    pub after: &'t str,
+}
+
+/// At most so many bytes of a text, whole characters.
+fn cut(text: &str, bytes_max: usize) -> Box<str> {
+    text[..text.floor_char_boundary(bytes_max)].into()
 }
 
 /// Things worth counting that are not money.
@@ -274,11 +294,19 @@ impl Bank {
     /// Notes who acts on the node, and why: before the step that does it. Texts are cut to
     /// [`crate::OPERATOR_TEXT_MAX`] bytes.
     pub fn note_operator(&mut self, who: &str, why: &str, out: &mut Out) {
-        let [who, why] = [who, why].map(|text| {
-            let end = text.floor_char_boundary(OPERATOR_TEXT_MAX);
-            Box::from(&text[..end])
-        });
+        let [who, why] = [who, why].map(|text| cut(text, OPERATOR_TEXT_MAX));
         self.book(Record::Operator { at_ms: self.now_ms, who, why }, out);
+    }
+
+    /// Notes what somebody edits of a budget: after [`Bank::note_operator`] and before the step that does it. Texts are
+    /// cut to [`crate::EDIT_TEXT_MAX`] bytes.
+    pub fn note_edit(&mut self, edit: &Edit<'_>, out: &mut Out) {
+        let [before, after] = [edit.before, edit.after].map(|text| cut(text, EDIT_TEXT_MAX));
+        let Edit { record, budget, action, .. } = *edit;
+        self.book(
+            Record::Edited { at_ms: self.now_ms, record, budget, action, before, after },
+            out,
+        );
     }
 
     /// Takes one message of a worker.

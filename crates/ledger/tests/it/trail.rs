@@ -1,6 +1,10 @@
 //! What records say beside the money: who asked, what was suspended, which keys, who acted.
 
-use ledger::{Action, KeyError, Line, OPERATOR_TEXT_MAX, Record, ReplayError};
+use ledger::{
+    Action, BudgetSpec, EDIT_TEXT_MAX, Edit, EditAction, KeyError, Line, OPERATOR_TEXT_MAX, Record,
+    ReplayError, Status,
+};
+use money::Instant;
 
 use crate::bench::{Bench, HOLD_MS, ORIGIN, options, replay, spec};
 
@@ -99,4 +103,54 @@ fn an_operator_is_noted_and_changes_nothing() {
     assert_eq!((*at_ms, &**who, why.len()), (bench.bank.now_ms(), "ada", OPERATOR_TEXT_MAX - 1));
     assert_eq!(bench.bank.digest(), before);
     bench.check();
+}
+
+#[test]
+fn an_edit_is_noted_and_changes_nothing() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let before = bench.bank.digest();
+    let long = "\u{e9}".repeat(EDIT_TEXT_MAX);
+    let edit = Edit { record: 8, budget: 1, action: EditAction::Set, before: "{}", after: &long };
+    bench.act(|bank, out| bank.note_edit(&edit, out));
+    let Some(Record::Edited { at_ms, record, budget, action, before: text, after }) =
+        bench.records.last()
+    else {
+        unreachable!()
+    };
+    assert_eq!((*at_ms, *record, *budget), (bench.bank.now_ms(), 8, 1));
+    assert_eq!((*action, &**text, after.len()), (EditAction::Set, "{}", EDIT_TEXT_MAX));
+    assert_eq!(bench.bank.digest(), before);
+    bench.check();
+}
+
+#[test]
+fn some_budgets_are_changed_as_a_whole_configuration_would() {
+    let all = [spec(1, 1_000), spec(2, 1_000), spec(3, 1_000)];
+    let changed = [
+        BudgetSpec { status: Status::Paused, ..spec(1, 1_000) },
+        BudgetSpec { end: Instant::from_ms(2_000_000_000_000), ..spec(3, 500) },
+    ];
+    let (mut some, mut whole) = (Bench::new(2, &all), Bench::new(2, &all));
+    some.act(|bank, out| bank.amend(&changed, out).unwrap());
+    let [first, last] = changed.clone();
+    whole.act(|bank, out| bank.configure(&[first, spec(2, 1_000), last], out).unwrap());
+    assert_eq!(some.bank.digest(), whole.bank.digest());
+    assert_eq!(some.records, whole.records);
+    some.check();
+}
+
+#[test]
+fn a_change_of_some_budgets_is_all_or_nothing() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000), spec(2, 1_000)]);
+    let (before, records) = (bench.bank.digest(), bench.records.len());
+    let wrong =
+        [spec(1, 2_000), BudgetSpec { parent: Some(1), ..spec(2, 1) }, spec(9, 1), spec(1, -1)];
+    let mut errors = Vec::new();
+    bench.act(|bank, out| errors = bank.amend(&wrong, out).unwrap_err());
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[0].contains("parent of a known budget cannot change"), "{texts:?}");
+    assert!(texts[1].contains("budget 9: there is no such budget"), "{texts:?}");
+    assert!(texts[2].contains("limit is -1"), "{texts:?}");
+    assert_eq!((bench.bank.digest(), bench.records.len()), (before, records));
 }

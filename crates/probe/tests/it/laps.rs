@@ -61,6 +61,26 @@ fn the_turn_that_runs_is_not_yet_shown() {
 }
 
 #[test]
+fn a_marked_stage_tells_how_long_after_the_beginning_it_ended() {
+    let (mut laps, reader) = Laps::<Work>::new(1);
+    let mark = laps.mark(Work::Think);
+    for _ in 0..10 {
+        laps.begin();
+        // More boundaries than are kept: the beginning is that of the turn all the same.
+        for _ in 0..50 {
+            laps.lap(Work::Read, 1);
+            laps.lap(Work::Think, 1);
+        }
+    }
+    drop(laps);
+    let (ends, figures) = (mark.read(), reader.read());
+    assert_eq!((ends.count(), figures.stages[1].laps), (500, 500));
+    let all_turns = figures.stages.iter().map(|stage| stage.ticks).sum::<u64>();
+    // The ends of a turn lie behind each other: the last one behind all that the stages of a turn took on average.
+    assert!(ends.max() >= all_turns / 10, "{} {all_turns}", ends.max());
+}
+
+#[test]
 fn none_are_sampled_when_it_is_off() {
     let (mut laps, reader) = Laps::<Work>::new(0);
     for _ in 0..1_000 {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ledger_journal::WriterStage;
-use probe::{Cycles, Laps, LapsFigures, LapsReader, Stage, StageFigures, TimerCost};
+use probe::{
+    Cycles, Histogram, Laps, LapsFigures, LapsReader, Reader, Stage, StageFigures, TimerCost,
+};
 
 use crate::node::openrtb::counts::Happening;
 use crate::node::shared::WorkerCounters;
@@ -109,7 +111,12 @@ struct WorkerSource {
     counters: Arc<WorkerCounters>,
     laps: LapsReader<WorkerStage>,
     parts: LapsReader<JudgePart>,
+    /// By door, as in [`DOORS`]: from the beginning of a turn to the end of each answer in it, ticks.
+    latency: [Reader; DOORS.len()],
 }
+
+/// The doors.
+pub(crate) const DOORS: [&str; 2] = ["batch", "openrtb"];
 
 /// The probes of one thread, for it, and who it is, to be noted by it.
 #[derive(Debug)]
@@ -133,10 +140,12 @@ impl Sources {
     pub(crate) fn new(every: u32, workers: &[Arc<WorkerCounters>]) -> (NodeProbes, Sources) {
         let sampling = Sampling::new(every);
         let worker = |counters: &Arc<WorkerCounters>| {
-            let (laps, laps_reader) = Laps::new(sampling.worker);
+            let (mut laps, laps_reader) = Laps::new(sampling.worker);
+            // An answer is whole when its tokens are sealed, or when its bytes are in the output.
+            let latency = [WorkerStage::Token, WorkerStage::HttpWrite].map(|end| laps.mark(end));
             let (parts, parts_reader) = Laps::new(sampling.parts);
             let counters = Arc::clone(counters);
-            let source = WorkerSource { counters, laps: laps_reader, parts: parts_reader };
+            let source = WorkerSource { counters, laps: laps_reader, parts: parts_reader, latency };
             (WorkerProbes::new(laps, parts), source)
         };
         let (worker_probes, workers) = workers.iter().map(worker).unzip();
@@ -145,6 +154,15 @@ impl Sources {
         let probes =
             NodeProbes { workers: worker_probes, bank: bank_probes, writer: writer_probes };
         (probes, Sources { sampling, workers, bank, writer })
+    }
+
+    /// By door, all workers: how long after the beginning of its wake-up an answer was whole, in sampled turns, ticks.
+    pub(crate) fn latency(&self) -> [Histogram; DOORS.len()] {
+        std::array::from_fn(|door| {
+            let mut all = Histogram::new();
+            self.workers.iter().for_each(|worker| all.merge(&worker.latency[door].read()));
+            all
+        })
     }
 
     /// Worker time and requests by door, since the start.
@@ -236,6 +254,11 @@ impl Reading {
         threads.push(sources.bank.read("bank"));
         threads.push(sources.writer.read("journal-writer"));
         Reading { at: Instant::now(), requests: sources.by_door(), threads }
+    }
+
+    /// How long ago it was taken.
+    pub(crate) fn age(&self) -> Duration {
+        self.at.elapsed()
     }
 
     /// Worker time and requests by door, since the start.

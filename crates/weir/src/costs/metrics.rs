@@ -1,7 +1,7 @@
 //! `GET /metrics`: what the node costs, all the time, in the text that Prometheus reads.
 //!
 //! Counters never go back while the node lives. A fleet is compared across versions by the rate of a time over the rate of
-//! requests, or by `weir_door_ns_per_request`, which is that over the last minute.
+//! requests, or by `weir_door_request_seconds`, which is that over the last minute.
 #![allow(clippy::cast_precision_loss, reason = "times and counts for people, below 2^52")]
 
 use std::collections::VecDeque;
@@ -12,13 +12,16 @@ use std::time::{Duration, Instant};
 use probe::{Cycles, StageFigures, TimerCost};
 
 use super::measured::{ByDoor, Measured, MeasuredThread, Reading, Sources};
-use super::openmetrics::{Exposition, Kind};
+use super::openmetrics::{Exposition, Kind, Unit};
 use super::rows::{Probes, THREADS};
 
 /// Somebody calls [`Metrics::note`] this often...
 pub(crate) const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// ...and these many notes are a minute.
 const NOTES: usize = 6;
+
+/// Readings for the cost sheet are this far apart.
+const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// What the node says of its costs, and of the last minute.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(crate) struct Metrics {
     started: Instant,
     /// The start, then the last minute's notes, oldest first.
     notes: Mutex<VecDeque<Note>>,
+    /// At most two readings, the older one about a minute old.
+    readings: Mutex<VecDeque<Reading>>,
     /// By door, as in [`Doors`]: the most that was ever told.
     told_ns: [AtomicU64; 3],
 }
@@ -48,6 +53,7 @@ impl Metrics {
             sources,
             started,
             notes: Mutex::new(VecDeque::from([first])),
+            readings: Mutex::default(),
             told_ns: Default::default(),
         }
     }
@@ -60,34 +66,59 @@ impl Metrics {
         while notes.len() > NOTES {
             notes.pop_front();
         }
+        drop(notes);
+        self.read();
     }
 
-    /// All of it as OpenMetrics.
-    pub(crate) fn text(&self) -> String {
+    /// Takes a reading where the last one is half a minute old: they are large.
+    fn read(&self) {
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        if readings.back().is_none_or(|last| last.age() >= READ_EVERY) {
+            readings.push_back(Reading::take(&self.sources));
+        }
+        while readings.len() > 2 {
+            readings.pop_front();
+        }
+    }
+
+    /// What happened in about the last minute, or since the start.
+    pub(crate) fn last_minute(&self) -> Measured {
+        let now = Reading::take(&self.sources);
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        match readings.front() {
+            Some(then) => now.since(then),
+            None => now.into_total(self.started.elapsed().as_secs_f64()),
+        }
+    }
+
+    /// Writes all of it.
+    pub(crate) fn write(&self, text: &mut Exposition) {
         let seconds = self.started.elapsed().as_secs_f64();
         let reading = Reading::take(&self.sources);
         let now = Note { at: Instant::now(), by_door: reading.by_door() };
         let total = reading.into_total(seconds);
         let first = self.notes.lock().unwrap_or_else(PoisonError::into_inner).front().copied();
-        let mut text = Exposition::default();
-        requests(&mut text, &now.by_door);
-        self.doors(&mut text, &now.by_door);
-        last_minute(&mut text, &first.unwrap_or(now), &now);
-        threads(&mut text, &total);
-        stages(&mut text, &total);
-        timer(&mut text);
-        text.finish()
+        requests(text, &now.by_door);
+        self.doors(text, &now.by_door);
+        last_minute(text, &first.unwrap_or(now), &now);
+        threads(text, &total);
+        stages(text, &total);
+        timer(text);
     }
 
     fn doors(&self, text: &mut Exposition, now: &ByDoor) {
-        let help = "Worker time in the stages of a door, ns; `shared`: in those that serve both. Estimated from sampled turns.";
-        text.family("weir_door_ns", Kind::Counter, help);
+        let help = "Worker time in the stages of a door; `shared`: in those that serve both. Estimated from sampled turns.";
+        text.in_unit("weir_door", Unit::Seconds, Kind::Counter, help);
         for ((door, ns), told) in DOORS.into_iter().zip(door_ns(now)).zip(&self.told_ns) {
             // The timer's part is taken off by its mean, so an estimate may fall back by some ns.
             let before = told.fetch_max(ns, Relaxed);
-            text.count(&[("door", door)], ns.max(before));
+            text.value(&[("door", door)], seconds(ns.max(before)));
         }
     }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 fn door_ns(by_door: &ByDoor) -> [u64; 3] {
@@ -118,12 +149,12 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
     let requests: Vec<u64> =
         served(to).iter().zip(served(from)).map(|(to, from)| to.saturating_sub(from)).collect();
     let ns = door_ns(to).into_iter().zip(door_ns(from)).map(|(to, from)| to.saturating_sub(from));
-    let help = "Worker time in the stages of a door for one of its requests over the last minute, ns; `shared`: \
+    let help = "Worker time in the stages of a door for one of its requests over the last minute; `shared`: \
                 in those that serve both, for one request of either.";
-    text.family("weir_door_ns_per_request", Kind::Gauge, help);
+    text.in_unit("weir_door_request", Unit::Seconds, Kind::Gauge, help);
     for ((door, ns), requests) in DOORS.into_iter().zip(ns).zip(&requests) {
         if *requests > 0 {
-            text.value(&[("door", door)], ns as f64 / *requests as f64);
+            text.value(&[("door", door)], seconds(ns) / *requests as f64);
         }
     }
     text.family(
@@ -137,6 +168,10 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
 }
 
 fn threads(text: &mut Exposition, total: &Measured) {
+    text.in_unit("weir_thread_cpu", Unit::Seconds, Kind::Counter, "Processor time of a thread.");
+    for thread in &total.threads {
+        text.value(&[("thread", &thread.name)], seconds(thread.cpu_ns));
+    }
     let mut counter = |name, help, of: &dyn Fn(&MeasuredThread) -> u64| {
         text.family(name, Kind::Counter, help);
         for thread in &total.threads {
@@ -144,7 +179,6 @@ fn threads(text: &mut Exposition, total: &Measured) {
         }
     };
     let preempted = "Times that it was taken off its core.";
-    counter("weir_thread_cpu_ns", "Processor time of a thread, ns.", &|thread| thread.cpu_ns);
     counter("weir_thread_preempted", preempted, &|thread| thread.preempted);
     counter("weir_turns", "Turns of a thread.", &|thread| thread.turns);
     counter("weir_sampled_turns", "Of these, turns that were measured.", &|thread| thread.sampled);
@@ -155,10 +189,10 @@ fn stages(text: &mut Exposition, total: &Measured) {
     let all = by_kind(total);
     let ns_per_tick = Cycles::get().ns_per_tick();
     let labels = |thread: &'static str, stage: &'static str| [("thread", thread), ("stage", stage)];
-    let help = "Time of a stage in sampled turns, ns, with one reading of the timer a lap.";
-    text.family("weir_stage_sampled_ns", Kind::Counter, help);
+    let help = "Time of a stage in sampled turns, with one reading of the timer a lap.";
+    text.in_unit("weir_stage_sampled", Unit::Seconds, Kind::Counter, help);
     for (thread, stage, of) in &all {
-        text.value(&labels(thread, stage), of.ticks as f64 * ns_per_tick);
+        text.value(&labels(thread, stage), of.ticks as f64 * ns_per_tick / 1e9);
     }
     text.family("weir_stage_sampled_laps", Kind::Counter, "Times that a stage was measured.");
     for (thread, stage, of) in &all {
@@ -190,10 +224,11 @@ fn by_kind(total: &Measured) -> Vec<(&'static str, &'static str, StageFigures)> 
 fn timer(text: &mut Exposition) {
     let (timer, cycles) = (TimerCost::get(), Cycles::get());
     let ns = cycles.ns_per_tick();
-    text.family("weir_timer_reading_ns", Kind::Gauge, "What reading the timer costs, ns.");
-    text.value(&[], timer.mean_ticks() * ns);
-    text.family("weir_timer_resolution_ns", Kind::Gauge, "What one lap cannot resolve, ns.");
-    text.value(&[], timer.resolution_ticks() * ns);
+    let seconds = Unit::Seconds;
+    text.in_unit("weir_timer_reading", seconds, Kind::Gauge, "What reading the timer costs.");
+    text.value(&[], timer.mean_ticks() * ns / 1e9);
+    text.in_unit("weir_timer_resolution", seconds, Kind::Gauge, "What one lap cannot resolve.");
+    text.value(&[], timer.resolution_ticks() * ns / 1e9);
     text.family("weir_timer", Kind::Info, "What the timer is.");
     text.count(&[("clock", &cycles.note()), ("version", env!("CARGO_PKG_VERSION"))], 1);
 }

@@ -51,12 +51,29 @@ pub(crate) fn measure(
     }
     let measured = Reading::take(sources).since(&before);
     let heading = Heading {
-        title: format!("Cost sheet of weir {}", env!("CARGO_PKG_VERSION")),
+        title: title(),
         machine: Machine::detect().to_string(),
         date: now(),
         notes: notes::of(&measured, &with, &watch.marks()),
     };
     Some(sheet::sheet(&measured, &with, heading))
+}
+
+/// The cost sheet of about the last minute, as JSON.
+pub(crate) fn last_minute(metrics: &metrics::Metrics) -> serde_json::Value {
+    let with = Instruments::get();
+    let heading = Heading {
+        title: title(),
+        machine: Machine::detect().to_string(),
+        date: now(),
+        notes: Vec::new(),
+    };
+    let sheet = sheet::sheet(&metrics.last_minute(), &with, heading);
+    serde_json::from_str(&sheet.json()).unwrap_or_default()
+}
+
+fn title() -> String {
+    format!("Cost sheet of weir {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// A sheet in one of its forms.

@@ -14,6 +14,24 @@ pub(crate) enum Kind {
     Gauge,
     /// Facts that are told by labels; its one sample is called `NAME_info`.
     Info,
+    /// Cumulative counts by upper bound, `le`; its samples are [parts](Exposition::part).
+    Histogram,
+}
+
+/// What a family's values are in; its name ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Seconds,
+    Bytes,
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Seconds => "seconds",
+            Unit::Bytes => "bytes",
+        }
+    }
 }
 
 impl Kind {
@@ -22,13 +40,14 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Info => "info",
+            Kind::Histogram => "histogram",
         }
     }
 
     fn suffix(self) -> &'static str {
         match self {
             Kind::Counter => "_total",
-            Kind::Gauge => "",
+            Kind::Gauge | Kind::Histogram => "",
             Kind::Info => "_info",
         }
     }
@@ -41,15 +60,22 @@ pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
     text: String,
-    name: &'static str,
+    name: String,
     suffix: &'static str,
 }
 
 impl Exposition {
     /// Begins a family; the samples that follow are its.
-    pub(crate) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
-        (self.name, self.suffix) = (name, kind.suffix());
+    pub(crate) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        (self.name, self.suffix) = (name.to_string(), kind.suffix());
         self.text += &format!("# TYPE {name} {}\n# HELP {name} {}\n", kind.name(), escaped(help));
+    }
+
+    /// Begins a family whose values are in a unit: `NAME_UNIT`.
+    pub(crate) fn in_unit(&mut self, name: &str, unit: Unit, kind: Kind, help: &str) {
+        let name = format!("{name}_{}", unit.name());
+        self.family(&name, kind, help);
+        self.text += &format!("# UNIT {name} {}\n", unit.name());
     }
 
     /// A sample with a whole value.
@@ -64,10 +90,17 @@ impl Exposition {
         }
     }
 
+    /// A sample of a histogram: `_bucket`, `_count` or `_sum`.
+    pub(crate) fn part(&mut self, suffix: &'static str, labels: Labels<'_>, value: f64) {
+        let own = std::mem::replace(&mut self.suffix, suffix);
+        self.value(labels, value);
+        self.suffix = own;
+    }
+
     fn sample(&mut self, labels: Labels<'_>, value: &str) {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        self.text += self.name;
+        self.text += &self.name;
         self.text += self.suffix;
         if !labels.is_empty() {
             // Writing to a string does not fail.
@@ -103,13 +136,18 @@ mod tests {
         text.value(&[], f64::NAN);
         text.family("weir_timer", Kind::Info, "The timer.");
         text.count(&[("clock", "tsc")], 1);
+        text.in_unit("weir_latency", Unit::Seconds, Kind::Histogram, "Latency.");
+        text.part("_bucket", &[("le", "+Inf")], 2.0);
         let expected = "# TYPE weir_requests counter\n# HELP weir_requests Requests.\n\
             weir_requests_total{door=\"batch\"} 7\n\
             weir_requests_total{door=\"a\\\"b\\\\c\\nd\"} 0\n\
             # TYPE weir_ns_per_request gauge\n# HELP weir_ns_per_request Time.\n\
             weir_ns_per_request 12.5\n\
             # TYPE weir_timer info\n# HELP weir_timer The timer.\n\
-            weir_timer_info{clock=\"tsc\"} 1\n# EOF\n";
+            weir_timer_info{clock=\"tsc\"} 1\n\
+            # TYPE weir_latency_seconds histogram\n# HELP weir_latency_seconds Latency.\n\
+            # UNIT weir_latency_seconds seconds\n\
+            weir_latency_seconds_bucket{le=\"+Inf\"} 2\n# EOF\n";
         assert_eq!(text.finish(), expected);
     }
 }

@@ -188,7 +188,8 @@ impl Balances {
             | Record::PeriodRolled { .. }
             | Record::KeyAdded { .. }
             | Record::KeyRetired { .. }
-            | Record::Operator { .. } => {}
+            | Record::Operator { .. }
+            | Record::Edited { .. } => {}
         }
     }
 

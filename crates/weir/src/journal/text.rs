@@ -1,13 +1,15 @@
 //! Records as lines for people and as JSON.
 
-use ledger::{Amount, BudgetSpec, Clock, Door, OnExpiry, Period, Record, Status, Verdict};
+use ledger::{
+    Amount, BudgetSpec, Clock, Door, EditAction, OnExpiry, Period, Record, Status, Verdict,
+};
 use money::{Instant, Unit};
 use serde_json::Value;
 
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 22] = [
+pub(super) const TYPES: [&str; 23] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -30,6 +32,7 @@ pub(super) const TYPES: [&str; 22] = [
     "key_added",
     "key_retired",
     "operator",
+    "edited",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -53,6 +56,7 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::KeyAdded { .. } => "key_added",
         Record::KeyRetired { .. } => "key_retired",
         Record::Operator { .. } => "operator",
+        Record::Edited { .. } => "edited",
     }
 }
 
@@ -80,7 +84,7 @@ pub(super) fn budget_of(record: &Record, known: &Known) -> Option<u64> {
         Record::BudgetEnded { id }
         | Record::DayRolled { id, .. }
         | Record::PeriodRolled { id, .. } => Some(*id),
-        Record::Granted { budget, .. } => Some(*budget),
+        Record::Granted { budget, .. } | Record::Edited { budget, .. } => Some(*budget),
         other => known.budget_of(grant_of(other)?),
     }
 }
@@ -223,8 +227,27 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
                 ("why", why.as_ref().into()),
             ]);
         }
+        Record::Edited { at_ms, record, action, before, after, .. } => {
+            all.extend([
+                ("at", at(at_ms)),
+                ("edit", (*record).into()),
+                ("action", edit_action(*action).into()),
+                ("before", before.as_ref().into()),
+                ("after", after.as_ref().into()),
+            ]);
+        }
     }
     all
+}
+
+fn edit_action(action: EditAction) -> &'static str {
+    match action {
+        EditAction::Create => "create",
+        EditAction::Set => "set",
+        EditAction::Pause => "pause",
+        EditAction::Resume => "resume",
+        EditAction::Undo => "undo",
+    }
 }
 
 fn budget_fields(spec: &BudgetSpec, all: &mut Fields) {

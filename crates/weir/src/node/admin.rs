@@ -1,16 +1,16 @@
-//! The admin door: counters and balances over HTTP, for people (`/`) and tools (`/stat`, `/books`, `/why`), what the node
-//! costs (`/costs`, `/metrics`), and updates of users' segments (`/profiles`).
+//! The admin door: what the crate `watch` shows and changes, and calls for tools beside it: counters and balances (`/stat`,
+//! `/books`, `/why`), what the node costs (`/costs`), updates of users' segments (`/profiles`), reconciliation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{RecvTimeoutError, Sender as Commands};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use clap::ValueEnum;
@@ -26,11 +26,11 @@ use super::bank_thread::{Command, Report, ask};
 use super::books::BookLine;
 use super::openrtb::counts;
 use super::shared::WorkerCounters;
-use super::{StartError, reconcile, spawn, standing, system};
+use super::{StartError, reconcile, standing};
 use crate::config::Config;
 use crate::costs::measured::Sources;
-use crate::costs::metrics::{Metrics, NOTE_EVERY};
-use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN, openmetrics};
+use crate::costs::metrics::Metrics;
+use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
 use crate::reconcile::Row;
 
 /// How long an answer of a worker is waited for.
@@ -108,6 +108,44 @@ impl Status {
         budgets.errors = errors;
     }
 
+    pub(crate) fn counters(&self) -> &[Arc<WorkerCounters>] {
+        &self.0.counters
+    }
+
+    pub(crate) fn handles(&self) -> &[Handle] {
+        &self.0.handles
+    }
+
+    pub(crate) fn profiles(&self) -> &Profiles {
+        &self.0.profiles
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// One auction in so many is surveyed for why-not.
+    pub(crate) fn survey_every(&self) -> u64 {
+        self.0.survey_every
+    }
+
+    /// Frames of resolves and notices that wait for the bank.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.worker_sum(|counters| &counters.waiting)
+    }
+
+    pub(crate) fn budgets_refused(&self) -> u64 {
+        self.budgets().refused
+    }
+
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.0.sources
+    }
+
     fn budgets(&self) -> std::sync::MutexGuard<'_, BudgetsStatus> {
         // Plain data: a thread that died while it held this left nothing half done that matters.
         self.0.budgets.lock().unwrap_or_else(PoisonError::into_inner)
@@ -158,14 +196,6 @@ fn counted(counts: impl Iterator<Item = (String, u64)>) -> Value {
     counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name, Value::from(count))).collect()
 }
 
-/// The running admin door.
-#[derive(Debug)]
-pub(crate) struct Admin {
-    pub(crate) address: SocketAddr,
-    stop: tokio::sync::oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-}
-
 /// What is told of a budget.
 type Budget = (BookLine, Option<Standing>);
 
@@ -183,59 +213,61 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     Ok(listener)
 }
 
-impl Admin {
-    pub(crate) fn start(
-        listener: TcpListener,
-        status: Status,
-        commands: Commands<Command>,
-    ) -> Result<Admin, StartError> {
-        let address = listener.local_addr().map_err(|e| system("the admin door's address", &e))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| system("the admin door's event loop", &e))?;
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let noting = status.clone();
-        let routes = routes(App { status, commands });
-        let thread = spawn("admin", move || {
-            runtime.block_on(async move {
-                let served = async {
-                    let listener = tokio::net::TcpListener::from_std(listener)?;
-                    axum::serve(listener, routes).await
-                };
-                tokio::select! {
-                    result = served => if let Err(error) = result {
-                        tracing::error!(%error, "the admin door failed");
-                    },
-                    () = note_metrics(noting) => {}
-                    _ = stopped => {}
-                }
-            });
-        })?;
-        Ok(Admin { address, stop, thread })
-    }
-
-    pub(crate) fn stop(self) {
-        let _ = self.stop.send(());
-        let _ = self.thread.join();
-    }
-}
-
-fn routes(app: App) -> Router {
+/// The calls beside those of `watch`, behind the same checks.
+pub(crate) fn routes(status: Status, commands: Commands<Command>) -> Router {
     Router::new()
-        .route("/", get(|| async { Html(include_str!("status.html")) }))
         .route("/stat", get(stat))
         .route("/books", get(books))
         .route("/why", get(why))
         .route("/costs", get(show_costs))
-        .route("/metrics", get(metrics))
         .route("/profiles", post(update_profile))
         .route("/v1/reconcile", post(reconcile).layer(DefaultBodyLimit::max(RECONCILE_BYTES_MAX)))
-        .route("/healthz", get(|| async { "ok\n" }))
-        .fallback(|| async {
-            let known = "there is /, /stat, /books, /why, /costs, /metrics, /profiles (POST), /v1/reconcile (POST) \
-                         and /healthz";
-            problem(StatusCode::NOT_FOUND, known)
-        })
-        .with_state(app)
+        .with_state(App { status, commands })
+}
+
+/// How the door is opened, as far as files say.
+///
+/// # Errors
+/// What is wrong with the tokens or the certificates, all of it.
+pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
+    let admin = &config.admin;
+    let (tokens, tls) = (tokens(&admin.tokens_file), tls(&admin.tls_cert, &admin.tls_key));
+    let (tokens, tls) = match (tokens, tls) {
+        (Ok(tokens), Ok(tls)) => (tokens, tls),
+        (tokens, tls) => {
+            let errors = tokens.err().into_iter().flatten().chain(tls.err());
+            return Err(errors.collect());
+        }
+    };
+    let origins = admin.origins.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+    Ok(watch::Options {
+        live_max: admin.live_max,
+        tokens,
+        tls,
+        origins: origins.map(String::from).collect(),
+        history: config.node.data_dir.join("history"),
+        keep_days: config.history.keep_days,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+    })
+}
+
+fn tokens(file: &str) -> Result<Option<watch::Tokens>, Vec<String>> {
+    if file.is_empty() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| vec![format!("admin.tokens_file {file}: cannot be read: {error}")])?;
+    let told = |errors: Vec<String>| {
+        errors.iter().map(|error| format!("admin.tokens_file {file}: {error}")).collect()
+    };
+    watch::Tokens::parse(&text).map(Some).map_err(told)
+}
+
+fn tls(certificate: &str, key: &str) -> Result<Option<watch::Tls>, String> {
+    if certificate.is_empty() || key.is_empty() {
+        return Ok(None);
+    }
+    watch::Tls::read(certificate.as_ref(), key.as_ref()).map(Some)
 }
 
 #[derive(serde::Deserialize)]
@@ -335,8 +367,12 @@ impl CostsQuery {
 }
 
 /// The cost sheet over the next seconds.
-async fn show_costs(State(app): State<App>, Query(query): Query<CostsQuery>) -> Response {
-    let (seconds, format) = match query.read() {
+async fn show_costs(
+    State(app): State<App>,
+    query: Result<Query<CostsQuery>, QueryRejection>,
+) -> Response {
+    let read = query.map_err(|error| error.body_text()).and_then(|Query(query)| query.read());
+    let (seconds, format) = match read {
         Ok(read) => read,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
     };
@@ -357,24 +393,6 @@ async fn show_costs(State(app): State<App>, Query(query): Query<CostsQuery>) -> 
     match text {
         Some(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         None => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
-    }
-}
-
-async fn metrics(State(app): State<App>) -> Response {
-    let text = tokio::task::spawn_blocking(move || app.status.0.metrics.text()).await;
-    match text {
-        Ok(text) => ([(header::CONTENT_TYPE, openmetrics::CONTENT_TYPE)], text).into_response(),
-        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
-    }
-}
-
-/// Notes now and then how the metrics stand, so that there are figures over the last minute. Ends never.
-async fn note_metrics(status: Status) {
-    loop {
-        tokio::time::sleep(NOTE_EVERY).await;
-        let status = status.clone();
-        // It fails only where the node stops.
-        let _ = tokio::task::spawn_blocking(move || status.0.metrics.note()).await;
     }
 }
 
@@ -545,8 +563,7 @@ impl App {
         door.insert("resolved".into(), json!(resolved));
         let bank = report.bank;
         let file = self.status.budgets();
-        let uptime_ms =
-            u64::try_from(self.status.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let uptime_ms = self.status.uptime_ms();
         let openrtb = self.status.0.counters.iter().map(|counters| &counters.openrtb);
         let answer = json!({
             "node": self.status.0.node,

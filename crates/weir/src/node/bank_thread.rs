@@ -10,7 +10,7 @@ use door_batch::Question;
 use door_transport::Waker;
 use gate_auction::Fates;
 use gate_pacing::{Pace, Rebase};
-use ledger::{Amount, Bank, Out, Record, SpecError, ToBank, ToWorker};
+use ledger::{Amount, Bank, BudgetSpec, Out, Record, SpecError, ToBank, ToWorker};
 use ledger_journal::{Disk, Journal, JournalOptions, Writer, WriterProbes, WriterStage};
 use money::Instant;
 use probe::{Laps, NodeClock};
@@ -23,10 +23,12 @@ use super::books::{BookLine, Totals};
 use super::keys::Keys;
 use super::memory::{Keeper, Memory};
 use super::reconcile::{Freed, Outcome, book_rows, free_until};
-use super::shared::{Answer, Down, Old, SlotGauge, Snapshot, Up, WorkerCounters, reported_held};
+use super::shared::{Answer, Down, Old, SlotCells, Snapshot, Up, WorkerCounters, reported_held};
 use super::stages::{BankStage, count};
+use super::watching::rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
 use crate::budgets::Budget;
 use crate::costs::measured::Probes;
+use crate::edits::{EditNote, Note};
 use crate::market::Market;
 use crate::reconcile::Row;
 
@@ -37,15 +39,28 @@ const SLEEP: Duration = Duration::from_millis(1);
 
 /// What others may ask of the bank.
 pub(crate) enum Command {
-    /// Take over these budgets, all or none; `why` goes into the journal.
+    /// Take over these budgets, all or none.
     Configure {
         budgets: Vec<Budget>,
         market: Arc<Market>,
-        why: String,
+        note: Note,
         reply: Reply<Result<Applied, Refusal>>,
     },
+    /// Change these known budgets, all or none; others stay, and so do the campaigns. Few at a time: the bank does nothing
+    /// else meanwhile.
+    Amend { budgets: Vec<Budget>, note: Note, reply: Reply<Result<(), Refusal>> },
+    /// Could this budget be added?
+    Judge { spec: Box<BudgetSpec>, reply: Reply<Judged> },
     /// What became of a campaign in the auctions: one answer a worker, straight to the asker.
     Why { campaign: u64, reply: Reply<Option<Fates>> },
+    /// The same of many campaigns: a bounded list, for every worker looks each of them up.
+    Fates { campaigns: Arc<[u64]>, reply: Reply<Vec<(u64, Fates)>> },
+    /// How at most `max` budgets stand, by slot from `from_slot` on; `rows` is memory to be used again.
+    Survey { from_slot: u32, max: u32, rows: Vec<SurveyRow>, reply: Reply<SurveyPart> },
+    /// What is the same for all budgets.
+    Scene { reply: Reply<Scene> },
+    /// The configuration of at most `max` budgets, by slot from `from_slot` on.
+    Specs { from_slot: u32, max: u32, reply: Reply<Vec<SlotSpec>> },
     /// Book what an exchange says of bids whose notices never came; answered once it is sealed.
     Reconcile { rows: Vec<Row>, reply: Reply<Result<Vec<Outcome>, String>> },
     /// Everything that was decided until then is reconciled: what is still kept of it is free.
@@ -56,6 +71,15 @@ pub(crate) enum Command {
     Report { reply: Reply<Report> },
     /// Stop once everything taken so far is answered.
     Stop,
+}
+
+/// What the bank knows of a budget that somebody wants to add.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// It has one with this id, perhaps of an earlier time.
+    pub(crate) known: bool,
+    /// Why it cannot be so.
+    pub(crate) error: Option<SpecError>,
 }
 
 /// Why a configuration is not taken over.
@@ -115,7 +139,13 @@ pub(crate) struct BankThread {
     memory: Memory,
     /// The plans in force, by slot: what tells an edit.
     pacings: Vec<Option<Pacing>>,
-    gauges: Vec<Arc<[SlotGauge]>>,
+    cells: Vec<SlotCells>,
+    /// What became of holds, by slot.
+    resolved: Vec<Resolutions>,
+    /// Rises with every change of a budget's configuration.
+    generation: u64,
+    /// A sequence that is not sealed yet, and since when it is awaited.
+    awaited: Option<(u64, u64)>,
     market: Arc<Market>,
     snapshot: u32,
     out: Out,
@@ -166,7 +196,7 @@ impl BankThread {
         tick_ms: u64,
         probes: BankProbes,
     ) -> std::io::Result<BankThread> {
-        let gauges = links.iter().map(|_| Arc::from([])).collect();
+        let cells = links.iter().map(|_| SlotCells::new(0)).collect();
         let BankProbes { bank: Probes { laps, thread }, writer: probes } = probes;
         thread.sign();
         let begun = Box::new(move || probes.thread.sign());
@@ -186,7 +216,10 @@ impl BankThread {
             keeper,
             memory,
             pacings: Vec::new(),
-            gauges,
+            cells,
+            resolved: Vec::new(),
+            generation: 0,
+            awaited: None,
             market: Market::empty(),
             snapshot: 0,
             out,
@@ -276,10 +309,12 @@ impl BankThread {
     /// What was settled by the records since `before`.
     fn tell_pacer(&mut self, before: usize) {
         for record in &self.out.records[before..] {
-            let Record::Resolved { hold, verdict: Verdict::Settled, amount, .. } = record else {
-                continue;
-            };
-            if let Some(slot) = self.bank.slot_of(hold) {
+            let Record::Resolved { hold, verdict, amount, .. } = record else { continue };
+            let Some(slot) = self.bank.slot_of(hold) else { continue };
+            if let Some(resolved) = self.resolved.get_mut(slot as usize) {
+                resolved.count(*verdict);
+            }
+            if *verdict == Verdict::Settled {
                 self.pacer.settled(slot, hold.amount, *amount);
                 self.pacer.won_reserved(slot, hold.amount);
             }
@@ -298,6 +333,7 @@ impl BankThread {
             self.held.push_back((needed, Held::Down(usize::from(worker), Down::Ledger(message))));
         }
         let sealed = self.journal.sealed();
+        self.await_seal(sealed, now_ms);
         let mut replies = Vec::new();
         let waited = self.held.len();
         while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
@@ -315,6 +351,15 @@ impl BankThread {
             reply();
         }
         self.laps.lap(BankStage::SendDown, count(waited - self.held.len()));
+    }
+
+    /// Notes how long something waits for the disk: one sequence after the other is awaited.
+    fn await_seal(&mut self, sealed: u64, now_ms: u64) {
+        let next = self.journal.next_sequence();
+        self.awaited = self.awaited.filter(|(awaited, _)| *awaited > sealed);
+        if self.awaited.is_none() && next > sealed {
+            self.awaited = Some((next, now_ms));
+        }
     }
 
     /// Workers stop granting at once when the disk fails, and go on when it works.
@@ -353,17 +398,26 @@ impl BankThread {
 
     /// New parameters; every worker gets a copy.
     fn parameters(&mut self, now_ms: u64) -> Box<[Pace]> {
-        let BankThread { pacer, bank, gauges, tick_ms, .. } = self;
-        let held = |slot| reported_held(gauges, slot);
-        let workers = u32::try_from(gauges.len()).unwrap_or(u32::MAX);
+        let BankThread { pacer, bank, cells, tick_ms, .. } = self;
+        let held = |slot| reported_held(cells, slot);
+        let workers = u32::try_from(cells.len()).unwrap_or(u32::MAX);
         pacer.parameters(bank, &held, Instant::from_ms(now_ms), *tick_ms, workers)
     }
 
     fn take_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Configure { budgets, market, why, reply }) => {
-                    match self.configure(budgets, market, &why) {
+                Ok(Command::Amend { budgets, note, reply }) => match self.amend(budgets, &note) {
+                    Err(refusal) => drop(reply.send(Err(refusal))),
+                    Ok(()) => self.once_sealed(move || drop(reply.send(Ok(())))),
+                },
+                Ok(Command::Judge { spec, reply }) => {
+                    let known = self.bank.slot(spec.id).is_some();
+                    let error = self.bank.check_spec(&spec).err();
+                    let _ = reply.send(Judged { known, error });
+                }
+                Ok(Command::Configure { budgets, market, note, reply }) => {
+                    match self.configure(budgets, market, &note) {
                         Err(refusal) => {
                             let _ = reply.send(Err(refusal));
                         }
@@ -375,6 +429,21 @@ impl BankThread {
                     for link in &mut self.links {
                         link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
                     }
+                }
+                Ok(Command::Fates { campaigns, reply }) => {
+                    for link in &mut self.links {
+                        let (campaigns, reply) = (Arc::clone(&campaigns), reply.clone());
+                        link.backlog.push_back(Down::Fates { campaigns, reply });
+                    }
+                }
+                Ok(Command::Survey { from_slot, max, rows, reply }) => {
+                    let _ = reply.send(self.survey(from_slot, max, rows));
+                }
+                Ok(Command::Scene { reply }) => {
+                    let _ = reply.send(self.scene());
+                }
+                Ok(Command::Specs { from_slot, max, reply }) => {
+                    let _ = reply.send(self.specs(from_slot, max));
                 }
                 Ok(Command::Reconcile { rows, reply }) => match self.cannot_seal() {
                     Some(failure) => drop(reply.send(Err(failure))),
@@ -422,7 +491,7 @@ impl BankThread {
         &mut self,
         budgets: Vec<Budget>,
         market: Arc<Market>,
-        why: &str,
+        note: &Note,
     ) -> Result<Applied, Refusal> {
         if let Some(failure) = self.journal.failure() {
             return Err(Refusal::Journal(failure));
@@ -436,7 +505,7 @@ impl BankThread {
         }
         let edited = self.edited(&budgets);
         let mut out = Out::default();
-        self.bank.note_operator("budgets file", why, &mut out);
+        self.note(note, &mut out);
         self.bank.configure(&specs, &mut out).map_err(Refusal::Specs)?;
         if self.snapshot == 0 {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
@@ -449,6 +518,31 @@ impl BankThread {
         self.out.records.append(&mut out.records);
         self.out.messages.append(&mut out.messages);
         Ok(Applied { snapshot: self.snapshot })
+    }
+
+    fn amend(&mut self, budgets: Vec<Budget>, note: &Note) -> Result<(), Refusal> {
+        if let Some(failure) = self.cannot_seal() {
+            return Err(Refusal::Journal(failure));
+        }
+        let now_ms = self.clock.now_ms();
+        self.bank.tick(now_ms, &mut self.out);
+        let edited = self.edited(&budgets);
+        let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+        let mut out = Out::default();
+        self.note(note, &mut out);
+        self.bank.amend(&specs, &mut out).map_err(Refusal::Specs)?;
+        self.take_plans(budgets, &edited, now_ms);
+        self.out.records.append(&mut out.records);
+        self.out.messages.append(&mut out.messages);
+        Ok(())
+    }
+
+    fn note(&mut self, note: &Note, out: &mut Out) {
+        self.bank.note_operator(&note.who, &note.why, out);
+        for EditNote { record, budget, action, before, after } in &note.edits {
+            let (record, budget, action) = (*record, *budget, *action);
+            self.bank.note_edit(&ledger::Edit { record, budget, action, before, after }, out);
+        }
     }
 
     /// Budgets whose plan begins here, with what is spent in their window so far: those that are edited, and those that nobody
@@ -472,6 +566,8 @@ impl BankThread {
 
     fn take_plans(&mut self, budgets: Vec<Budget>, edited: &[(u64, Amount)], now_ms: u64) {
         let at = Instant::from_ms(now_ms);
+        self.generation += 1;
+        self.resolved.resize(self.bank.slots(), Resolutions::default());
         self.pacer.grow(self.bank.slots());
         self.pacings.resize(self.bank.slots(), None);
         for budget in budgets {
@@ -496,23 +592,22 @@ impl BankThread {
     }
 
     fn standing(&self, slot: u32, now: Instant) -> Option<Standing> {
-        self.pacer.standing(&self.bank, slot, &|slot| reported_held(&self.gauges, slot), now)
+        self.pacer.standing(&self.bank, slot, &|slot| reported_held(&self.cells, slot), now)
     }
 
     /// Every worker gets the same budgets; each has gauges of its own to write to.
     fn send_snapshots(&mut self, now_ms: u64) {
-        let slots = u32::try_from(self.bank.slots()).expect("slots are counted in 32 bits");
         let units: Vec<[u8; 4]> =
-            (0..slots).map(|slot| self.bank.spec(slot).unit.to_code()).collect();
-        for gauges in self.gauges.iter_mut().filter(|gauges| gauges.len() < units.len()) {
-            *gauges = units.iter().map(|_| SlotGauge::default()).collect();
+            (0..self.slots()).map(|slot| self.bank.spec(slot).unit.to_code()).collect();
+        for cells in self.cells.iter_mut().filter(|cells| cells.gauges.len() < units.len()) {
+            *cells = SlotCells::new(units.len());
         }
         let ids = self.market.index().ids().iter();
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
         let all = self.parameters(now_ms);
         let all = std::iter::repeat(all);
-        for ((link, gauges), paces) in self.links.iter_mut().zip(&self.gauges).zip(all) {
+        for ((link, cells), paces) in self.links.iter_mut().zip(&self.cells).zip(all) {
             let ids = self.bank.slots_from(0);
             let snapshot = Snapshot {
                 number: self.snapshot,
@@ -520,7 +615,7 @@ impl BankThread {
                 units: units.clone(),
                 market: Arc::clone(&self.market),
                 purses: Arc::clone(&purses),
-                gauges: Arc::clone(gauges),
+                cells: cells.clone(),
             };
             link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), paces));
         }
@@ -539,7 +634,7 @@ impl BankThread {
     }
 
     fn book_line(&self, slot: u32) -> BookLine {
-        BookLine::of(&self.bank, slot, &|slot| reported_held(&self.gauges, slot))
+        BookLine::of(&self.bank, slot, &|slot| reported_held(&self.cells, slot))
     }
 
     fn books(&self, id: Option<u64>) -> Vec<(BookLine, Option<Standing>)> {
@@ -549,6 +644,46 @@ impl BankThread {
             Some(id) => self.bank.slot(id).map(row).into_iter().collect(),
             None => self.bank.slots_from(0).map(|(_, slot)| row(slot)).collect(),
         }
+    }
+
+    fn survey(&self, from_slot: u32, max: u32, mut rows: Vec<SurveyRow>) -> SurveyPart {
+        let now = self.now();
+        rows.clear();
+        let to = from_slot.saturating_add(max).min(self.slots());
+        rows.extend((from_slot..to).map(|slot| {
+            let resolved = self.resolved.get(slot as usize).copied().unwrap_or_default();
+            let stands = (self.book_line(slot), self.standing(slot, now));
+            SurveyRow::of(&self.bank, slot, stands, resolved)
+        }));
+        SurveyPart { rows, now_ms: now.ms() }
+    }
+
+    fn scene(&self) -> Scene {
+        let since_ms = self.awaited.map(|(_, since_ms)| since_ms);
+        Scene {
+            generation: self.generation,
+            slots: self.slots(),
+            run: self.bank.run(),
+            report: self.report(),
+            journal_lag_ms: since_ms.map_or(0, |since| self.bank.now_ms().saturating_sub(since)),
+            journal_full: self.journal.is_full(),
+            cells: self.cells.clone(),
+            market: Arc::clone(&self.market),
+        }
+    }
+
+    fn specs(&self, from_slot: u32, max: u32) -> Vec<SlotSpec> {
+        let to = from_slot.saturating_add(max).min(self.slots());
+        let strategy = |slot: u32| {
+            let pacing = self.pacings.get(slot as usize).and_then(Option::as_ref);
+            pacing.map(|pacing| pacing.plan.spec().strategy)
+        };
+        let spec = |slot| SlotSpec { spec: self.bank.spec(slot).clone(), strategy: strategy(slot) };
+        (from_slot..to).map(spec).collect()
+    }
+
+    fn slots(&self) -> u32 {
+        u32::try_from(self.bank.slots()).expect("slots are counted in 32 bits")
     }
 
     fn totals(&self) -> Totals {

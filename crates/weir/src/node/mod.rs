@@ -1,6 +1,6 @@
 //! A running node: workers, the bank, the watcher and the admin door, and how they start and stop.
 
-mod admin;
+pub(crate) mod admin;
 mod answers;
 mod bank_thread;
 pub mod books;
@@ -14,6 +14,7 @@ pub(crate) mod stages;
 mod standing;
 pub(crate) mod thread;
 mod watcher;
+pub(crate) mod watching;
 mod worker;
 
 use std::net::SocketAddr;
@@ -36,6 +37,8 @@ use weir_pace::pacer::PacerOptions;
 use crate::budgets::LineError;
 use crate::config::Config;
 use crate::costs::measured::Sources;
+use crate::edits::{self, Edits};
+pub use admin::door_options;
 use bank_thread::{BankProbes, BankThread, Command, Link};
 use shared::{Facts, WorkerCounters};
 use worker::{Lines, Worker};
@@ -77,6 +80,12 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The admin door's tokens or certificates.
+    #[error("{}", .0.join("\n"))]
+    AdminFiles(Vec<String>),
+    /// The admin door does not open.
+    #[error(transparent)]
+    Door(#[from] watch::StartError),
     /// The list of cores.
     #[error("workers.cores: {0}")]
     Cores(String),
@@ -105,6 +114,9 @@ pub enum StartError {
     /// The event loop.
     #[error("transport: {0}")]
     Transport(String),
+    /// The log of what the API changed.
+    #[error("edits: {0}")]
+    Edits(#[from] edits::LogError),
     /// The budgets file, line by line.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Budgets(Vec<LineError>),
@@ -131,7 +143,8 @@ pub struct Node {
     commands: Commands<Command>,
     bank: JoinHandle<bool>,
     watcher: watcher::Watcher,
-    admin_thread: admin::Admin,
+    door: watch::Server,
+    watching: watching::Watching,
     profiles: Profiles,
     /// Held while the node runs.
     _lock: std::fs::File,
@@ -148,12 +161,14 @@ impl Node {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
         }
+        let edits = edits::Opened::open(&config.node.data_dir.join("edits"))?;
         let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let cores = place(config)?;
         let transport = transport_options(config);
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
         let (batch, batch_listeners) = bind(config.batch.listen, cores.workers.len())?;
         let (openrtb, openrtb_listeners) = bind(config.openrtb.listen, cores.workers.len())?;
+        let door_options = door_options(config).map_err(StartError::AdminFiles)?;
         let admin_listener = admin::bind(config.admin.listen)?;
 
         let purse_options = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
@@ -231,18 +246,34 @@ impl Node {
                 door_transport::run(doors, &transport, worker, &handle)
             })?);
         }
-        let watcher = watcher::Watcher::start(config, budgets, commands.clone(), status.clone())?;
-        let admin_thread = admin::Admin::start(admin_listener, status, commands.clone())?;
+        let watcher = watcher::Watcher::start(
+            config,
+            budgets,
+            edits,
+            facts.run,
+            commands.clone(),
+            status.clone(),
+        )?;
+        let watched = watching::Watched::new(
+            config,
+            &cores.workers,
+            (commands.clone(), status.clone(), watcher.edits().clone()),
+        );
+        let watched = Arc::new(watched);
+        let extra = admin::routes(status, commands.clone());
+        let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
+        let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
         let node = Node {
             batch,
             openrtb,
-            admin: admin_thread.address,
+            admin: door.address(),
             handles,
             workers,
             commands,
             bank,
             watcher,
-            admin_thread,
+            door,
+            watching,
             profiles,
             _lock: lock,
         };
@@ -265,6 +296,11 @@ impl Node {
         self.admin
     }
 
+    /// The configuration, and changes of it by the API.
+    pub fn edits(&self) -> &Edits {
+        self.watcher.edits()
+    }
+
     /// Has a worker or the bank ended on its own?
     pub fn is_broken(&self) -> bool {
         self.bank.is_finished() || self.workers.iter().any(JoinHandle::is_finished)
@@ -273,6 +309,7 @@ impl Node {
     /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
     pub fn stop(self) -> bool {
         self.watcher.stop();
+        self.watching.stop();
         for handle in &self.handles {
             handle.stop();
         }
@@ -290,7 +327,7 @@ impl Node {
         let _ = self.commands.send(Command::Stop);
         self.bank.thread().unpark();
         well &= self.bank.join().unwrap_or(false);
-        self.admin_thread.stop();
+        self.door.stop();
         if let Err(error) = self.profiles.close() {
             tracing::error!(%error, "the profiles were not closed well");
             well = false;

@@ -1,7 +1,7 @@
 //! What the threads of a node hand to each other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use std::sync::mpsc::Sender as Reply;
 
@@ -49,6 +49,8 @@ pub(crate) enum Down {
     Keys(Arc<KeyRing>),
     /// Somebody wants to know what became of a campaign in this worker's auctions.
     Why { campaign: u64, reply: Reply<Option<Fates>> },
+    /// The same of many campaigns; those that the worker does not know are left out.
+    Fates { campaigns: Arc<[u64]>, reply: Reply<Vec<(u64, Fates)>> },
     /// The journal cannot seal records (true), or can again (false).
     JournalFails(bool),
     /// The answer to a question.
@@ -76,15 +78,16 @@ pub(crate) struct Snapshot {
     /// ...and the slots of their budgets, by the campaign's slot in the market.
     pub(crate) purses: Arc<[u32]>,
     /// What the worker says of each slot, for the bank and for statements.
-    pub(crate) gauges: Arc<[SlotGauge]>,
+    pub(crate) cells: SlotCells,
 }
 
 impl Snapshot {
     /// Before the first configuration.
     pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
-        let (market, purses, gauges) = (Market::empty(), Arc::new([]), Arc::new([]));
-        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), market, purses, gauges })
+        let (market, purses) = (Market::empty(), Arc::new([]));
+        let cells = SlotCells::new(0);
+        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), market, purses, cells })
     }
 }
 
@@ -93,12 +96,19 @@ impl Snapshot {
 pub(crate) struct SlotGauge {
     held: AtomicI64,
     free: AtomicI64,
+    made: AtomicU64,
 }
 
 impl SlotGauge {
-    pub(crate) fn set(&self, held: Amount, free: Amount) {
+    pub(crate) fn set(&self, held: Amount, free: Amount, made: u64) {
         self.held.store(held.get(), Relaxed);
         self.free.store(free.get(), Relaxed);
+        self.made.store(made, Relaxed);
+    }
+
+    /// Holds made in the run, without those that were undone.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Relaxed)
     }
 
     /// In holds whose deadline was not reported yet.
@@ -107,9 +117,52 @@ impl SlotGauge {
     }
 }
 
+/// Verdicts that refuse an ask of a known budget have codes below this.
+pub(crate) const TALLIES: usize = 16;
+
+/// How often one worker refused asks of one budget, by verdict. A cache line, written by the worker alone, at each refused ask;
+/// grants cost nothing here, for the purse numbers its holds ([`SlotGauge::made`]). Counts wrap: readers take differences.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct SlotTally([AtomicU32; TALLIES]);
+
+const _: () = assert!(size_of::<SlotTally>() == 64);
+
+impl SlotTally {
+    /// There is one writer: no locked instruction is needed.
+    #[inline(always)]
+    pub(crate) fn refused(&self, verdict: Verdict) {
+        if let Some(count) = self.0.get(usize::from(verdict.as_raw())) {
+            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+
+    /// How often, by the code of the verdict.
+    pub(crate) fn count(&self, verdict: usize) -> u32 {
+        self.0.get(verdict).map_or(0, |count| count.load(Relaxed))
+    }
+}
+
+/// What one worker says of all slots.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotCells {
+    pub(crate) gauges: Arc<[SlotGauge]>,
+    pub(crate) tallies: Arc<[SlotTally]>,
+}
+
+impl SlotCells {
+    pub(crate) fn new(slots: usize) -> SlotCells {
+        SlotCells {
+            gauges: (0..slots).map(|_| SlotGauge::default()).collect(),
+            tallies: (0..slots).map(|_| SlotTally::default()).collect(),
+        }
+    }
+}
+
 /// What all workers last said that they hold for a slot.
-pub(crate) fn reported_held(gauges: &[Arc<[SlotGauge]>], slot: u32) -> Amount {
-    let held = gauges.iter().filter_map(|gauges| gauges.get(slot as usize)).map(SlotGauge::held);
+pub(crate) fn reported_held(workers: &[SlotCells], slot: u32) -> Amount {
+    let gauges = workers.iter().filter_map(|cells| cells.gauges.get(slot as usize));
+    let held = gauges.map(SlotGauge::held);
     // A measurement, no balance: at the end of the range it stays there.
     held.fold(Amount::ZERO, |sum, held| Amount::new(sum.get().saturating_add(held.get())))
 }

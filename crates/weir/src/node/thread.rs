@@ -47,6 +47,13 @@ impl ThreadMeter {
         cpu_ns(&self.read("schedstat"))
     }
 
+    /// Processor time, and time in which it could have run and another one had its core, ns.
+    pub(crate) fn cpu_and_wait_ns(&self) -> (u64, u64) {
+        let schedstat = self.read("schedstat");
+        let mut numbers = schedstat.split(' ').map(|ns| ns.trim().parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
     /// What it used so far.
     pub(crate) fn usage(&self) -> Usage {
         let (user_ns, system_ns) = user_and_system_ns(&self.read("stat"));

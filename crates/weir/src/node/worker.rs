@@ -273,11 +273,21 @@ impl Worker {
             }
             Err(why) => {
                 answers[i].set_token([0; 32]);
+                self.tally(i, why);
                 why
             }
         };
         answers[i].set_verdict(verdict);
         self.verdicts[usize::from(verdict.as_raw())] += 1;
+    }
+
+    /// Counts a refusal for the budget that ask `i` named, if there is one.
+    #[inline(always)]
+    fn tally(&self, i: usize, why: Verdict) {
+        let Some(Some(slot)) = self.frame.slots.get(i) else { return };
+        if let Some(tally) = self.snapshot.cells.tallies.get(*slot as usize) {
+            tally.refused(why);
+        }
     }
 
     /// With the remember flag: a request id seen before gets its first answer.
@@ -349,6 +359,11 @@ impl Worker {
                 Down::Why { campaign, reply } => {
                     // Who asked may have given up.
                     let _ = reply.send(self.openrtb.fates(&self.snapshot.market, campaign));
+                }
+                Down::Fates { campaigns, reply } => {
+                    let market = &self.snapshot.market;
+                    let fates = |id: &u64| Some((*id, self.openrtb.fates(market, *id)?));
+                    let _ = reply.send(campaigns.iter().filter_map(fates).collect());
                 }
                 Down::Answer { conn, answer } => {
                     self.questions -= 1;
@@ -426,12 +441,13 @@ impl Worker {
         self.counters.waiting.store(waiting as u64, Relaxed);
         self.openrtb.counts.publish(&self.counters.openrtb);
         self.counters.clock_back.store(self.clock.state().stepped_back, Relaxed);
-        let gauges = &self.snapshot.gauges;
+        let gauges = &self.snapshot.cells.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
             let slot = self.next_gauge % gauges.len();
             self.next_gauge = slot + 1;
             let index = u32::try_from(slot).expect("slots are counted in 32 bits");
-            gauges[slot].set(self.purses.held(index), self.purses.free(index));
+            let purses = &self.purses;
+            gauges[slot].set(purses.held(index), purses.free(index), purses.made(index));
         }
     }
 
@@ -651,6 +667,7 @@ mod tests {
     use crate::config::Config;
     use crate::market::Market;
     use crate::node::openrtb;
+    use crate::node::shared::SlotCells;
 
     const NOW_MS: u64 = 1_000_000;
     const BUDGETS: u32 = 8;
@@ -687,7 +704,7 @@ mod tests {
             units: vec![*b"USD\0"; BUDGETS as usize],
             market: Market::empty(),
             purses: Arc::new([]),
-            gauges: Arc::new([]),
+            cells: SlotCells::new(BUDGETS as usize),
         });
         worker
     }

@@ -124,8 +124,8 @@ fn every_ask_is_counted_in_every_stage_of_the_batch_door() {
             for stage in OPENRTB {
                 assert_eq!(metrics.items("worker", stage), 0.0, "{stage}");
             }
-            assert!(metrics.get("weir_door_ns_total{door=\"batch\"}") > 0.0);
-            assert_eq!(metrics.get("weir_door_ns_total{door=\"openrtb\"}"), 0.0);
+            assert!(metrics.get("weir_door_seconds_total{door=\"batch\"}") > 0.0);
+            assert_eq!(metrics.get("weir_door_seconds_total{door=\"openrtb\"}"), 0.0);
         },
     );
 }
@@ -160,7 +160,7 @@ fn every_bid_request_is_counted_in_every_stage_of_the_openrtb_door() {
     for stage in BATCH {
         assert_eq!(metrics.items("worker", stage), 0.0, "{stage}");
     }
-    assert!(metrics.get("weir_door_ns_total{door=\"openrtb\"}") > 0.0);
+    assert!(metrics.get("weir_door_seconds_total{door=\"openrtb\"}") > 0.0);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn with_none_sampled_nothing_is_recorded_and_requests_still_are() {
         metrics.requests("batch", "resolve") == 1.0 && metrics.requests("batch", "ask") > 0.0
     });
     assert!(metrics.sum("weir_turns_total") > 0.0);
-    for family in ["weir_sampled_turns_total", "weir_stage_sampled_", "weir_door_ns_total"] {
+    for family in ["weir_sampled_turns_total", "weir_stage_sampled_", "weir_door_seconds_total"] {
         assert_eq!(metrics.sum(family), 0.0, "{family}");
     }
 }
@@ -204,7 +204,7 @@ fn the_stages_add_up_to_the_time_of_the_workers() {
         (0..50).for_each(|_| drop(client.decide(&asks)));
         user_ns(&node) >= 300e6
     });
-    let stages = || Metrics::of(&node).sum("weir_door_ns_total");
+    let stages = || 1e9 * Metrics::of(&node).sum("weir_door_seconds_total");
     let user_ns = user_ns(&node);
     wait_for("the stages of that time", || stages() > 0.5 * user_ns);
     #[allow(clippy::cast_precision_loss, reason = "some seconds in ns")]

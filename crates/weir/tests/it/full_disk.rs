@@ -23,7 +23,7 @@ const SEGMENT_BYTES: usize = 4 << 20;
 
 /// Holds outlive the test.
 fn setup() -> Setup {
-    Setup::new(&line(1, "1000", "")).with("ledger.hold_ms", "600000")
+    Setup::new(&line(1, "1000", "")).with("ledger.hold_ms", "600000").with("admin.tick_ms", "50")
 }
 
 /// Runs a case where it may mount file systems; skips it, with the reason, where nobody lets us.
@@ -164,6 +164,11 @@ fn check_while_failing(node: &Node, token: Token) {
     client.send(&totals_frame(92));
     assert!(matches!(client.receive(), Reply::Totals { frame: 92, .. }));
     assert_eq!(node.get("/healthz").0, 200);
+    let (status, why) = node.get("/readyz");
+    assert!(status == 503 && why.contains("journal"), "{status} {why}");
+    wait_for("the reason on the board", || {
+        node.get("/v1/budgets/1").1.contains(r#""status":"error","reason":"journal""#)
+    });
     assert_eq!(node.get("/books").0, 200);
     node.budget(1);
     let stat = wait_journal(node, "failing");
@@ -224,6 +229,7 @@ fn a_full_disk_stops_the_money_and_nothing_else() {
         });
         assert!(settled > SEGMENT_BYTES / BLOCK_BYTES, "the segments were written to: {settled}");
         wait_journal(&node, "sealing");
+        assert_eq!(node.get("/readyz").0, 200);
         node.client().wait_verdict(1, 1, Verdict::Granted);
         let more = &tokens[settled..][..50];
         settle_each(&mut client, more);

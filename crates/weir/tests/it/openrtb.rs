@@ -353,12 +353,14 @@ fn is_timeout(error: &std::io::Error) -> bool {
 /// A `POST`; `headers` are whole lines.
 pub(crate) fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let len = body.len();
-    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n{headers}\r\n");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len}\r\n{headers}\r\n"
+    );
     [head.as_bytes(), body].concat()
 }
 
 pub(crate) fn get(path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
 }
 
 pub(crate) fn bid_request(request: &Value) -> Vec<u8> {

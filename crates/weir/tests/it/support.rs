@@ -77,6 +77,16 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The same for something that tells what it found.
+pub(crate) fn wait_value<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    wait_for(what, || {
+        found = look();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 /// How a node is to be started.
 #[derive(Clone)]
 pub(crate) struct Setup {
@@ -420,7 +430,7 @@ impl Books {
 pub(crate) fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: weir\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

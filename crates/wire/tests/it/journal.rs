@@ -4,13 +4,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 use wire::journal::{
-    BillingLapsed, BudgetEnded, BudgetFlags, Clock, DayRolled, Door, Expired, GrantClosed, Granted,
-    Keeps, KeyAdded, KeyRetired, Message, Outcome, PeriodRolled, Reconciled, Resolved, Resumed,
-    Retired, Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant, StateHead,
-    StateKey, StateMarks, Status, Suspended, billing_lapsed, budget, budget_ended, day_rolled,
-    expired, grant_closed, granted, key_added, key_retired, operator, period_rolled, reconciled,
-    resolved, resumed, retired, returned, run_started, state_books, state_end, state_grant,
-    state_head, state_key, state_marks, suspended,
+    BillingLapsed, BudgetEnded, BudgetFlags, Clock, DayRolled, Door, EditAction, Expired,
+    GrantClosed, Granted, Keeps, KeyAdded, KeyRetired, Message, Outcome, PeriodRolled, Reconciled,
+    Resolved, Resumed, Retired, Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd,
+    StateGrant, StateHead, StateKey, StateMarks, Status, Suspended, billing_lapsed, budget,
+    budget_ended, day_rolled, edited, expired, grant_closed, granted, key_added, key_retired,
+    operator, period_rolled, reconciled, resolved, resumed, retired, returned, run_started,
+    state_books, state_end, state_grant, state_head, state_key, state_marks, suspended,
 };
 use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
 use zerocopy::IntoBytes;
@@ -35,7 +35,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 24] = [
+    let writers: [(&'static str, Writer); 25] = [
         block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -51,6 +51,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         block!(key_added, NOW_MS, key(), 255),
         block!(key_retired, 1),
         ("operator", write_operator),
+        ("edited", write_edited),
         block!(expired, 7, NOW_MS + 2_000, 250_000, Clock::Billing),
         block!(reconciled, 7, NOW_MS + 2_000, 250_000),
         block!(period_rolled, 1_001, NOW_MS, NOW_MS + 604_800_000),
@@ -129,6 +130,12 @@ fn write_resolved(buf: &mut [u8]) -> Written {
 fn write_operator(buf: &mut [u8]) -> Written {
     let block = operator::Block::new(NOW_MS);
     Ok(operator::encode(buf, &block)?.who("Zoë")?.why("limit lowered — contract 12")?.finish())
+}
+
+fn write_edited(buf: &mut [u8]) -> Written {
+    let block = edited::Block::new(NOW_MS, 8_812, 1_002, EditAction::Set);
+    let edited = edited::encode(buf, &block)?;
+    Ok(edited.before(r#"{"limit":"40.00"}"#)?.after(r#"{"limit":"55.50"}"#)?.finish())
 }
 
 fn write_state_books(buf: &mut [u8]) -> Written {
@@ -215,7 +222,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 2, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 3, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));

@@ -1,4 +1,4 @@
-//! Tests of the batch protocol and the journal's records from outside.
+//! Tests of the batch protocol, the journal's records and the live stream from outside.
 
 mod corpus;
 mod evolution;
@@ -7,6 +7,7 @@ mod generator;
 mod golden;
 mod hostile;
 mod journal;
+mod live;
 mod property;
 mod samples;
 mod split;

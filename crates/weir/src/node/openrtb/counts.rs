@@ -127,6 +127,29 @@ impl Default for SeenCounts {
     }
 }
 
+/// What became of requests, and how often, as far as it was published: a bid, or why there was none.
+pub(crate) fn outcomes<'a>(
+    workers: impl Iterator<Item = &'a SeenCounts> + Clone,
+) -> Vec<(&'static str, u64)> {
+    let sum = |from: usize, to: usize| {
+        let counts = workers.clone().flat_map(|seen| &seen.0[from..to]);
+        counts.map(|count| count.load(Relaxed)).fold(0, u64::saturating_add)
+    };
+    let one = |at: usize| sum(at, at + 1);
+    let mut outcomes = vec![("bid", one(Happening::Answers as usize))];
+    let reasons = NoBidReason::ALL.iter();
+    outcomes.extend(reasons.map(|reason| (reason.name(), one(NO_BID + *reason as usize))));
+    outcomes.push(("bad_request", sum(BAD_REQUEST, REFUSAL)));
+    outcomes.push(("refused_http", sum(REFUSAL, VIOLATION)));
+    outcomes
+}
+
+/// Bids of ours that failed their own check, as far as that was published.
+pub(crate) fn violations<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> u64 {
+    let counts = workers.flat_map(|seen| &seen.0[VIOLATION..]);
+    counts.map(|count| count.load(Relaxed)).fold(0, u64::saturating_add)
+}
+
 /// The sum of all workers' counters, by name; families of reasons are objects, without those that never happened.
 pub(crate) fn to_json<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> Map<String, Value> {
     let mut sums = [0_u64; TOTAL];
@@ -173,5 +196,9 @@ mod tests {
         assert_eq!(json["bad_requests"].as_object().unwrap().len(), 2);
         assert_eq!(json["refused_http"].as_object().unwrap().len(), 1);
         assert_eq!(json["violations"][Violation::ALL[0].name()], 2);
+        let outcomes = outcomes([&seen, &seen].into_iter());
+        let of = |name| outcomes.iter().find(|(known, _)| *known == name).unwrap().1;
+        assert_eq!((of("busy"), of("bad_request"), of("refused_http"), of("bid")), (2, 4, 2, 0));
+        assert_eq!(violations([&seen, &seen].into_iter()), 2);
     }
 }

@@ -1,0 +1,459 @@
+//! What answers hold. Amounts are whole numbers of base units as text, ids are text, times are ms since 1970 UTC.
+
+use std::borrow::Cow;
+
+use money::Amount;
+use serde::{Serialize, Serializer};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::types::Id;
+use crate::auth::Role;
+use crate::model::Pacing;
+use crate::node::{AuditRecord, AuditRow, Cap, Detail, Fields, Holds, Lines};
+use crate::problem::Problem;
+use crate::query::{Row, index_ppm, unit_word, verdict_word};
+use crate::{Flags, Reason, Status};
+
+/// An amount in base units: millionths of a currency, or items.
+#[derive(Clone, Copy, Debug, ToSchema)]
+#[schema(value_type = String, pattern = "^-?[0-9]{1,20}$", example = "1250000")]
+pub(super) struct Base(pub(super) i128);
+
+impl From<Amount> for Base {
+    fn from(amount: Amount) -> Base {
+        Base(amount.get().into())
+    }
+}
+
+impl Serialize for Base {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&self.0)
+    }
+}
+
+/// The words of an enum of the model, in the document.
+macro_rules! words {
+    ($($kind:ident),*) => { $(
+        impl PartialSchema for $kind {
+            fn schema() -> RefOr<Schema> {
+                let words = $kind::ALL.iter().map(|one| one.word());
+                ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+            }
+        }
+
+        impl ToSchema for $kind {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($kind))
+            }
+        }
+    )* };
+}
+
+words!(Status, Reason, Pacing);
+
+/// How a budget stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Budget)]
+pub(super) struct BudgetRow<'a> {
+    id: Id,
+    name: &'a str,
+    /// ISO 4217, or `count`.
+    #[schema(pattern = "^([A-Z]{3}|count)$", example = "USD")]
+    unit: &'static str,
+    /// It bids.
+    campaign: bool,
+    status: Status,
+    /// Why; null where nothing is to be said.
+    #[schema(required)]
+    reason: Option<Reason>,
+    /// How long status and reason are what they are.
+    since_ms: u64,
+    /// What may be spent in its life.
+    limit: Base,
+    /// Settled, over-settled and late.
+    spent: Base,
+    /// Of these over-settled and late.
+    debt: Base,
+    /// In holds of any kind.
+    held: Base,
+    /// Free and in purses: limit = spent + held + available. May be negative.
+    available: Base,
+    /// The pacing window: a day of the zone, or the flight.
+    window_start_ms: u64,
+    window_end_ms: u64,
+    /// What the plan spends in the window; null without a plan.
+    #[schema(required)]
+    window_budget: Option<Base>,
+    /// Of this by now.
+    #[schema(required)]
+    window_planned: Option<Base>,
+    /// Spent in the window, as the plan counts it.
+    #[schema(required)]
+    window_spent: Option<Base>,
+    /// Spent of planned, in millionths, rounded down; null while nothing is planned.
+    #[schema(required)]
+    index_ppm: Option<i64>,
+    /// The daily limit.
+    #[schema(required)]
+    daily: Option<Base>,
+    /// Spent in the civil day of the zone.
+    day_spent: Base,
+    /// When the next day begins, where there is a daily limit.
+    #[schema(required)]
+    day_ends_ms: Option<u64>,
+    /// Means of the last 10 s.
+    asks_per_s: f64,
+    grants_per_s: f64,
+    refusals_per_s: f64,
+    /// The verdict that most refusals met; null without refusals.
+    #[schema(required, example = "paced")]
+    top_refusal: Option<&'static str>,
+    top_refusals_per_s: f64,
+    /// Spent in the last 60 s.
+    spend_minute: Base,
+    /// IANA name of its time zone.
+    #[schema(example = "Europe/Berlin")]
+    tz: &'a str,
+    /// Its flight; null: open.
+    #[schema(required)]
+    start_ms: Option<u64>,
+    #[schema(required)]
+    end_ms: Option<u64>,
+    pacing: Pacing,
+    /// The budget that binds it too.
+    #[schema(required)]
+    parent: Option<Id>,
+    /// What else is true of it.
+    #[schema(value_type = Vec<FlagWord>)]
+    flags: Vec<&'static str>,
+}
+
+/// `debt`: spent above holds. `open`: its window is open. `lowered`: the limit is below what is out. `edited`: changed by
+/// the API.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code, reason = "only its description is used")]
+pub(super) enum FlagWord {
+    Debt,
+    Open,
+    Lowered,
+    Edited,
+}
+
+impl<'a> BudgetRow<'a> {
+    pub(super) fn new(row: Row<'a>) -> BudgetRow<'a> {
+        let (budget, state) = (row.budget, row.state);
+        let per_s = |hundredths: u32| f64::from(hundredths) / 100.0;
+        let flags =
+            Flags::ALL.iter().filter(|(bit, _)| state.flags.has(*bit)).map(|(_, name)| *name);
+        BudgetRow {
+            id: Id(budget.id),
+            name: &budget.name,
+            unit: unit_word(budget.unit),
+            campaign: budget.campaign,
+            status: state.status,
+            reason: Some(state.reason).filter(|reason| *reason != Reason::None),
+            since_ms: state.since_ms,
+            limit: state.limit.into(),
+            spent: state.spent.into(),
+            debt: state.debt.into(),
+            held: state.held.into(),
+            available: state.available.into(),
+            window_start_ms: state.window_start_ms,
+            window_end_ms: state.window_end_ms,
+            window_budget: state.window_budget.map(Base::from),
+            window_planned: state.window_planned.map(Base::from),
+            window_spent: state.window_spent.map(Base::from),
+            index_ppm: index_ppm(row),
+            daily: state.daily.map(Base::from),
+            day_spent: state.day_spent.into(),
+            day_ends_ms: state.day_ends_ms,
+            asks_per_s: per_s(state.asks),
+            grants_per_s: per_s(state.grants),
+            refusals_per_s: per_s(state.refusals),
+            top_refusal: verdict_word(state.top_refusal),
+            top_refusals_per_s: per_s(state.top_refusals),
+            spend_minute: state.spend_minute.into(),
+            tz: &budget.zone,
+            start_ms: budget.start_ms,
+            end_ms: budget.end_ms,
+            pacing: budget.pacing,
+            parent: budget.parent.map(Id),
+            flags: flags.collect(),
+        }
+    }
+}
+
+/// A page of budgets.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BudgetPage<'a> {
+    /// The bank's clock when the figures were taken.
+    pub(super) as_of_ms: u64,
+    /// How many match, on all pages.
+    pub(super) matched: usize,
+    pub(super) budgets: Vec<BudgetRow<'a>>,
+    /// To be given back as `cursor`; null on the last page.
+    #[schema(required)]
+    pub(super) next: Option<String>,
+}
+
+/// A budget with all that is known of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BudgetWhole<'a> {
+    #[serde(flatten)]
+    pub(super) row: BudgetRow<'a>,
+    /// Its configuration, as in the budgets file, with what was changed by the API.
+    #[schema(value_type = Object, additional_properties = true)]
+    pub(super) config: Fields,
+    /// Spent in each 30 s, oldest first: the last ten minutes, or fewer after a start.
+    pub(super) spark: Vec<Base>,
+    pub(super) lines: BookLines,
+    pub(super) holds: HoldCounts,
+    pub(super) caps: Vec<FrequencyCap>,
+}
+
+/// The lines of its books. They add up to the limit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BookLines {
+    free: Base,
+    purses: Base,
+    held: Base,
+    suspended: Base,
+    expired: Base,
+    settled: Base,
+    over_settled: Base,
+    late: Base,
+}
+
+impl From<Lines> for BookLines {
+    fn from(lines: Lines) -> BookLines {
+        BookLines {
+            free: lines.free.into(),
+            purses: lines.purses.into(),
+            held: lines.held.into(),
+            suspended: lines.suspended.into(),
+            expired: lines.expired.into(),
+            settled: lines.settled.into(),
+            over_settled: lines.over_settled.into(),
+            late: lines.late.into(),
+        }
+    }
+}
+
+/// What became of its holds since the start of the run; null where nobody counts it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HoldCounts {
+    made: u64,
+    #[schema(required)]
+    settled: Option<u64>,
+    #[schema(required)]
+    released: Option<u64>,
+    #[schema(required)]
+    expired: Option<u64>,
+    #[schema(required)]
+    late: Option<u64>,
+}
+
+impl From<Holds> for HoldCounts {
+    fn from(holds: Holds) -> HoldCounts {
+        let Holds { made, settled, released, expired, late } = holds;
+        HoldCounts { made, settled, released, expired, late }
+    }
+}
+
+/// A frequency cap of its campaign.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FrequencyCap {
+    /// So many impressions...
+    max: u32,
+    /// ...in this time.
+    #[schema(example = "1d")]
+    per: String,
+    /// Of the campaign, or of one of its creatives.
+    of: String,
+}
+
+impl From<Cap> for FrequencyCap {
+    fn from(cap: Cap) -> FrequencyCap {
+        FrequencyCap { max: cap.max, per: cap.per, of: cap.of }
+    }
+}
+
+impl<'a> BudgetWhole<'a> {
+    pub(super) fn new(
+        row: Row<'a>,
+        config: Fields,
+        spark: &[i64],
+        detail: Detail,
+    ) -> BudgetWhole<'a> {
+        BudgetWhole {
+            row: BudgetRow::new(row),
+            config,
+            spark: spark.iter().map(|spent| Base((*spent).into())).collect(),
+            lines: detail.lines.into(),
+            holds: detail.holds.into(),
+            caps: detail.caps.into_iter().map(FrequencyCap::from).collect(),
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Me {
+    /// The name of the token.
+    #[schema(example = "local")]
+    pub(super) name: String,
+    pub(super) role: Role,
+}
+
+/// What became of one budget.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BulkRow {
+    pub(super) id: Id,
+    pub(super) result: Outcome,
+    /// Of its configuration now.
+    #[schema(pattern = "^\"[0-9]+\"$", example = "\"9\"")]
+    pub(super) etag: String,
+    /// The changed fields before, as in the budgets file...
+    #[schema(value_type = Object, additional_properties = true)]
+    pub(super) before: Fields,
+    /// ...and after.
+    #[schema(value_type = Object, additional_properties = true)]
+    pub(super) after: Fields,
+    /// Why it was refused.
+    #[schema(required)]
+    pub(super) problem: Option<Problem>,
+}
+
+/// Changed (or would be), unchanged because it was so before, or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Changed,
+    Unchanged,
+    Refused,
+}
+
+/// What a change means in money, over the changed budgets of one unit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Effect {
+    /// ISO 4217, or `count`.
+    #[schema(pattern = "^([A-Z]{3}|count)$", example = "USD")]
+    pub(super) unit: &'static str,
+    pub(super) rows: usize,
+    pub(super) limit_before: Base,
+    pub(super) limit_after: Base,
+    /// What they could still spend when this was answered.
+    pub(super) available_before: Base,
+    /// What they spent in the last 60 s.
+    pub(super) spend_minute: Base,
+}
+
+/// What became of a bulk change. Each row stands for itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BulkAnswer {
+    /// The record of the audit; null where nothing changed, or in a dry run.
+    #[schema(required)]
+    pub(super) record: Option<Id>,
+    pub(super) dry_run: bool,
+    /// Rows; the sum of the next three.
+    pub(super) matched: usize,
+    pub(super) changed: usize,
+    pub(super) unchanged: usize,
+    pub(super) refused: usize,
+    /// Until then the dashboard offers to undo it. Later it works too, where a budget still is as this left it.
+    pub(super) undo_until_ms: u64,
+    /// By unit, never summed over units.
+    pub(super) effect: Vec<Effect>,
+    pub(super) rows: Vec<BulkRow>,
+}
+
+/// A change that somebody made.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Record {
+    record: Id,
+    at_ms: u64,
+    /// The name of the token.
+    who: String,
+    action: ActionWord,
+    why: String,
+    /// How many budgets it changed.
+    rows: usize,
+    /// The record that took it back.
+    #[schema(required)]
+    undone_by: Option<Id>,
+    /// The record that it took back.
+    #[schema(required)]
+    undo_of: Option<Id>,
+    /// The changed budgets; in a list at most 20.
+    changes: Vec<RecordRow>,
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ActionWord {
+    Create,
+    Set,
+    Pause,
+    Resume,
+    Undo,
+}
+
+impl From<crate::node::Action> for ActionWord {
+    fn from(action: crate::node::Action) -> ActionWord {
+        use crate::node::Action;
+        match action {
+            Action::Create => ActionWord::Create,
+            Action::Set => ActionWord::Set,
+            Action::Pause => ActionWord::Pause,
+            Action::Resume => ActionWord::Resume,
+            Action::Undo => ActionWord::Undo,
+        }
+    }
+}
+
+/// What changed of one budget.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RecordRow {
+    id: Id,
+    /// The changed fields before, as in the budgets file...
+    #[schema(value_type = Object, additional_properties = true)]
+    before: Fields,
+    /// ...and after.
+    #[schema(value_type = Object, additional_properties = true)]
+    after: Fields,
+}
+
+impl From<AuditRow> for RecordRow {
+    fn from(row: AuditRow) -> RecordRow {
+        RecordRow { id: Id(row.id), before: row.before, after: row.after }
+    }
+}
+
+impl From<AuditRecord> for Record {
+    fn from(record: AuditRecord) -> Record {
+        Record {
+            record: Id(record.record),
+            at_ms: record.at_ms,
+            who: record.who,
+            action: record.action.into(),
+            why: record.why,
+            rows: record.rows,
+            undone_by: record.undone_by.map(Id),
+            undo_of: record.undo_of.map(Id),
+            changes: record.changes.into_iter().map(RecordRow::from).collect(),
+        }
+    }
+}
+
+/// A page of records, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RecordPage {
+    pub(super) records: Vec<Record>,
+    /// To be given back as `cursor`; null on the last page.
+    #[schema(required)]
+    pub(super) next: Option<Id>,
+}

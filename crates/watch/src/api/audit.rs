@@ -1,0 +1,75 @@
+//! What people changed, and how it is taken back.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::App;
+use super::answer::{BulkAnswer, Record, RecordPage};
+use super::budgets::json;
+use super::extract::{Asker, Body, Number, Params, required_key};
+use super::types::{AuditParams, Id, Reasoned, page_max};
+use crate::node::{Action, Edit, EditRows};
+use crate::problem::{Kind, Problem};
+
+/// Lists what people changed, newest first.
+#[utoipa::path(get, path = "/v1/audit", tag = "audit", params(AuditParams),
+    responses((status = 200, description = "A page of records", body = RecordPage)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    Params(params): Params<AuditParams>,
+) -> Result<Response, Problem> {
+    let max = page_max(params.max)?;
+    let (budget, before) = (params.budget.map(|id| id.0), params.cursor.map(|id| id.0));
+    app.wait(move |parts| {
+        // One more than is shown tells whether there is a next page.
+        let mut records = parts.node.audit(budget, before, max.saturating_add(1));
+        let more = records.len() > max;
+        records.truncate(max);
+        let next = records.last().filter(|_| more).map(|last| Id(last.record));
+        json(&RecordPage { records: records.into_iter().map(Record::from).collect(), next })
+    })
+    .await
+}
+
+/// Shows one record with all its rows.
+#[utoipa::path(get, path = "/v1/audit/{record}", tag = "audit",
+    params(("record" = String, Path, description = "The record", pattern = "^(0|[1-9][0-9]{0,19})$", example = "8812")),
+    responses((status = 200, description = "The record", body = Record)))]
+pub(super) async fn one(
+    State(app): State<App>,
+    Number(number): Number,
+) -> Result<Response, Problem> {
+    let found = app.wait(move |parts| parts.node.audit_record(number)).await?;
+    let record =
+        found.ok_or_else(|| Problem::new(Kind::Unknown, format!("there is no record {number}")))?;
+    Ok(json(&Record::from(record)))
+}
+
+/// Takes a record back, where its budgets still are as it left them. That is a change of its own.
+#[utoipa::path(post, path = "/v1/audit/{record}/undo", tag = "audit", request_body = Reasoned,
+    params(("record" = String, Path, description = "The record", pattern = "^(0|[1-9][0-9]{0,19})$", example = "8812"),
+        ("Idempotency-Key" = String, Header, description = "Remembered for 24 hours", pattern = "^[A-Za-z0-9-]{8,64}$")),
+    responses(
+        (status = 200, description = "What became of each budget", body = BulkAnswer,
+            headers(("Idempotent-Replay" = Option<String>, description = "`true`: this is the first answer again"))),
+        (status = 409, description = "It was undone before, or the key was used for something else",
+            body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn undo(
+    State(app): State<App>,
+    Number(record): Number,
+    Asker(who): Asker,
+    headers: HeaderMap,
+    body: Body<Reasoned>,
+) -> Result<Response, Problem> {
+    let key = Some((required_key(&headers)?, body.digest));
+    let edit = Edit {
+        who: (&*who.name).into(),
+        why: (*body.value.why.0).into(),
+        action: Action::Undo,
+        rows: EditRows::Undo(record),
+        dry_run: false,
+        key,
+    };
+    app.wait(move |parts| parts.undo(edit)).await?
+}

@@ -1,0 +1,342 @@
+//! Many budgets are changed at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use money::{Amount, LIMIT_MAX, Rounding};
+use serde_json::Value;
+
+use super::answer::{Base, BulkAnswer, BulkRow, Effect, Outcome};
+use super::budgets::{json, query};
+use super::bulk_body::{BULK_MAX, Bulk, Factors, Select, SwitchAction};
+use super::change::status;
+use super::extract::{Asker, Body, required_key};
+use super::fresh::etag;
+use super::types::{Id, Why, fields};
+use super::{App, Parts};
+use crate::board::View;
+use crate::node::{
+    Action, Edit, EditRows, Edited, EditedRow, Fields, RowChange, RowProblem, RowResult,
+};
+use crate::problem::{Kind, Problem};
+use crate::query::{Row, unit_word};
+
+/// How long the dashboard offers to undo a change.
+const UNDO_MS: u64 = 30_000;
+/// The factors of a scale are parts of this.
+const PPM: u64 = 1_000_000;
+
+/// What is done to each budget.
+#[derive(Clone, Debug)]
+enum Each {
+    Pause,
+    Resume,
+    Set(Fields),
+    Scale(Factors),
+}
+
+/// A bulk change, whichever it is.
+struct Plan {
+    each: Each,
+    select: Select,
+    expected: u32,
+    dry_run: bool,
+    why: Why,
+}
+
+impl Plan {
+    fn new(bulk: Bulk) -> Result<Plan, Problem> {
+        let none = || Problem::malformed("changes", "no field", "at least one");
+        match bulk {
+            Bulk::Switch(b) => {
+                let each = match b.action {
+                    SwitchAction::Pause => Each::Pause,
+                    SwitchAction::Resume => Each::Resume,
+                };
+                Ok(Plan {
+                    each,
+                    select: b.select,
+                    expected: b.expected,
+                    dry_run: b.dry_run,
+                    why: b.why,
+                })
+            }
+            Bulk::Set(b) => {
+                let each = Some(fields(&b.changes))
+                    .filter(|fields| !fields.is_empty())
+                    .ok_or_else(none)?;
+                let each = Each::Set(each);
+                Ok(Plan {
+                    each,
+                    select: b.select,
+                    expected: b.expected,
+                    dry_run: b.dry_run,
+                    why: b.why,
+                })
+            }
+            Bulk::Scale(b) => {
+                let factors = b.changes;
+                let some = factors.limit_ppm.is_some() || factors.daily_ppm.is_some();
+                let each = some.then_some(Each::Scale(factors)).ok_or_else(none)?;
+                Ok(Plan {
+                    each,
+                    select: b.select,
+                    expected: b.expected,
+                    dry_run: b.dry_run,
+                    why: b.why,
+                })
+            }
+        }
+    }
+
+    /// The ids of the budgets, each once.
+    fn ids(&self, view: &View) -> Result<Vec<u64>, Problem> {
+        let ids: Vec<u64> = match &self.select {
+            Select::Ids(by) => {
+                distinct("select.ids", &by.ids)?;
+                by.ids.iter().map(|id| id.0).collect()
+            }
+            Select::Filter(by) => {
+                let query = query(&by.q, &by.filter, "")?;
+                let except = distinct("select.except", &by.except)?;
+                let rows = view
+                    .each()
+                    .filter(|row| query.matches(*row) && !except.contains(&row.budget.id));
+                rows.map(|row| row.budget.id).collect()
+            }
+        };
+        if ids.len() > BULK_MAX {
+            let (found, most) =
+                (format!("{} budgets", ids.len()), format!("at most {BULK_MAX} in one change"));
+            return Err(Problem::malformed("select", &found, &most));
+        }
+        if u32::try_from(ids.len()) != Ok(self.expected) {
+            let (found, expected) = (ids.len().to_string(), self.expected.to_string());
+            let mut problem = Problem::at(Kind::Moved, "expected", &found, &expected);
+            problem.detail =
+                format!("{expected} budgets were expected, {found} are selected now; look again");
+            return Err(problem);
+        }
+        Ok(ids)
+    }
+
+    fn action(&self) -> Action {
+        match self.each {
+            Each::Pause => Action::Pause,
+            Each::Resume => Action::Resume,
+            Each::Set(_) | Each::Scale(_) => Action::Set,
+        }
+    }
+
+    /// What becomes of one budget.
+    fn change(&self, view: &View, id: u64) -> Result<RowChange, RowProblem> {
+        let plain = |fields| RowChange { id, fields, revision: None };
+        match &self.each {
+            Each::Pause => Ok(plain(status(true))),
+            Each::Resume => Ok(plain(status(false))),
+            Each::Set(fields) => Ok(plain(fields.clone())),
+            Each::Scale(factors) => scale(view.row(id).ok_or(RowProblem::Unknown(id))?, *factors),
+        }
+    }
+}
+
+/// The ids as a set; one that is there twice is an error.
+fn distinct(field: &str, ids: &[Id]) -> Result<HashSet<u64>, Problem> {
+    if ids.len() > BULK_MAX || (ids.is_empty() && field == "select.ids") {
+        let found = format!("{} ids", ids.len());
+        return Err(Problem::malformed(field, &found, &format!("1 to {BULK_MAX}")));
+    }
+    let mut set = HashSet::with_capacity(ids.len());
+    match ids.iter().find(|id| !set.insert(id.0)) {
+        None => Ok(set),
+        Some(twice) => {
+            Err(Problem::malformed(field, &format!("{} twice", twice.0), "each id once"))
+        }
+    }
+}
+
+/// The limits of a budget, multiplied and rounded down. Only if it is still at the revision that they were read at.
+fn scale(row: Row<'_>, factors: Factors) -> Result<RowChange, RowProblem> {
+    let mut fields = Fields::new();
+    let (unit, state) = (row.budget.unit, row.state);
+    let parts = [
+        ("limit", Some(state.limit), factors.limit_ppm),
+        ("daily", state.daily, factors.daily_ppm),
+    ];
+    for (name, amount, ppm) in parts {
+        let (Some(amount), Some(ppm)) = (amount, ppm) else { continue };
+        let scaled = amount.checked_mul_ratio(ppm.into(), PPM, Rounding::Down);
+        let scaled = scaled.filter(|scaled| scaled.is_limit()).ok_or_else(|| {
+            let (now, most) = (unit.format(amount), unit.format(LIMIT_MAX));
+            RowProblem::Field(format!(
+                "{name}: {now} times {ppm} millionths, expected at most {most}"
+            ))
+        })?;
+        fields.insert(name.to_string(), Value::from(unit.format(scaled)));
+    }
+    Ok(RowChange { id: row.budget.id, fields, revision: Some(row.budget.revision) })
+}
+
+impl Parts {
+    fn bulk(
+        &self,
+        who: &str,
+        plan: &Plan,
+        key: Option<(Box<str>, [u8; 32])>,
+    ) -> Result<Response, Problem> {
+        if let Some((key, digest)) = &key {
+            // Before anything is selected: by now the filter may match other budgets.
+            if let Some(first) = self.node.replay(key, digest)? {
+                return Ok(self.answer(first, Vec::new(), false));
+            }
+        }
+        let view = self.board.view();
+        let ids = plan.ids(&view)?;
+        let mut changes = Vec::with_capacity(ids.len());
+        let mut refused = Vec::new();
+        for (place, id) in ids.into_iter().enumerate() {
+            match plan.change(&view, id) {
+                Ok(change) => changes.push(change),
+                Err(problem) => refused.push((place, id, problem)),
+            }
+        }
+        let edit = Edit {
+            who: who.into(),
+            why: (*plan.why.0).into(),
+            action: plan.action(),
+            rows: EditRows::Change(changes),
+            dry_run: plan.dry_run,
+            key,
+        };
+        let edited = self.node.edit(edit)?;
+        Ok(self.answer(edited, refused, plan.dry_run))
+    }
+
+    /// The answer, with the rows that were refused before the node was asked at their places.
+    fn answer(
+        &self,
+        edited: Edited,
+        refused: Vec<(usize, u64, RowProblem)>,
+        dry_run: bool,
+    ) -> Response {
+        let view = self.board.view();
+        let mut rows = edited.rows;
+        for (place, id, problem) in refused {
+            let revision = view.row(id).map_or(0, |row| row.budget.revision);
+            let (before, after) = (Fields::new(), Fields::new());
+            let row =
+                EditedRow { id, result: RowResult::Refused(problem), before, after, revision };
+            rows.insert(place.min(rows.len()), row);
+        }
+        let count = |wanted| rows.iter().filter(|row| outcome(&row.result) == wanted).count();
+        let answer = BulkAnswer {
+            record: edited.record.map(Id),
+            dry_run,
+            matched: rows.len(),
+            changed: count(Outcome::Changed),
+            unchanged: count(Outcome::Unchanged),
+            refused: count(Outcome::Refused),
+            undo_until_ms: now_ms().saturating_add(UNDO_MS),
+            effect: effect(&view, &rows),
+            rows: rows.into_iter().map(bulk_row).collect(),
+        };
+        marked(json(&answer), edited.replay)
+    }
+
+    /// Takes a record back.
+    pub(super) fn undo(&self, edit: Edit) -> Result<Response, Problem> {
+        let edited = self.node.edit(edit)?;
+        Ok(self.answer(edited, Vec::new(), false))
+    }
+}
+
+/// An answer that was given before says so.
+pub(super) fn marked(mut answer: Response, replay: bool) -> Response {
+    if replay {
+        answer.headers_mut().insert("idempotent-replay", HeaderValue::from_static("true"));
+    }
+    answer
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn outcome(result: &RowResult) -> Outcome {
+    match result {
+        RowResult::Changed => Outcome::Changed,
+        RowResult::Unchanged => Outcome::Unchanged,
+        RowResult::Refused(_) => Outcome::Refused,
+    }
+}
+
+fn bulk_row(row: EditedRow) -> BulkRow {
+    let problem = match &row.result {
+        RowResult::Refused(problem) => Some(problem.into()),
+        _ => None,
+    };
+    BulkRow {
+        id: Id(row.id),
+        result: outcome(&row.result),
+        etag: etag(row.revision),
+        before: row.before,
+        after: row.after,
+        problem,
+    }
+}
+
+/// What the changed rows mean in money, by unit. The sums have more than 64 bits.
+fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
+    let mut units: BTreeMap<&'static str, Effect> = BTreeMap::new();
+    for edited in rows.iter().filter(|row| row.result == RowResult::Changed) {
+        let Some(row) = view.row(edited.id) else { continue };
+        let unit = row.budget.unit;
+        let name = unit_word(unit);
+        let sum = units.entry(name).or_insert_with(|| Effect {
+            unit: name,
+            rows: 0,
+            limit_before: Base(0),
+            limit_after: Base(0),
+            available_before: Base(0),
+            spend_minute: Base(0),
+        });
+        let limit = |fields: &Fields| {
+            let text = fields.get("limit").and_then(Value::as_str);
+            text.and_then(|text| unit.parse_amount(text).ok()).unwrap_or(row.state.limit)
+        };
+        let add = |sum: &mut Base, amount: Amount| sum.0 += i128::from(amount.get());
+        sum.rows += 1;
+        add(&mut sum.limit_before, limit(&edited.before));
+        add(&mut sum.limit_after, limit(&edited.after));
+        add(&mut sum.available_before, row.state.available);
+        add(&mut sum.spend_minute, row.state.spend_minute);
+    }
+    units.into_values().collect()
+}
+
+/// Pauses, resumes, sets or scales many budgets: by their ids, or by a filter. Each row stands for itself.
+#[utoipa::path(post, path = "/v1/bulk", tag = "changes", request_body = Bulk,
+    params(("Idempotency-Key" = Option<String>, Header, pattern = "^[A-Za-z0-9-]{8,64}$",
+        description = "Needed unless it is a dry run. The same key and body within 24 hours give the first answer again")),
+    responses(
+        (status = 200, description = "What became of each budget", body = BulkAnswer,
+            headers(("Idempotent-Replay" = Option<String>, description = "`true`: this is the first answer again"))),
+        (status = 409, description = "Other budgets are selected than expected, or the key was used for something else",
+            body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn bulk(
+    State(app): State<App>,
+    Asker(who): Asker,
+    headers: HeaderMap,
+    body: Body<Bulk>,
+) -> Result<Response, Problem> {
+    let plan = Plan::new(body.value)?;
+    let key = match plan.dry_run {
+        true => None,
+        false => Some((required_key(&headers)?, body.digest)),
+    };
+    Ok(app.wait(move |parts| parts.bulk(&who.name, &plan, key)).await??.into_response())
+}

@@ -1,0 +1,214 @@
+//! The body of a bulk change. These types are both its readers and its description.
+
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use super::extract::{FromBody, read_json};
+use super::types::{Decimal, Id, Why, given, present};
+use crate::node::Fields;
+use crate::problem::Problem;
+
+/// Budgets of one bulk change.
+pub(super) const BULK_MAX: usize = 100_000;
+
+/// Budgets by their ids.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ByIds {
+    /// At most 100,000, each once.
+    #[schema(max_items = 100_000, min_items = 1)]
+    pub(super) ids: Vec<Id>,
+}
+
+/// Budgets by a filter and a search, less some; without either: all.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ByFilter {
+    #[serde(default)]
+    #[schema(
+        max_length = 4096,
+        pattern = "^(;*[a-z_]+:[^;]*)*;*$",
+        example = "status:active;unit:USD"
+    )]
+    pub(super) filter: String,
+    #[serde(default)]
+    #[schema(max_length = 4096, example = "sale")]
+    pub(super) q: String,
+    #[serde(default)]
+    #[schema(max_items = 100_000)]
+    pub(super) except: Vec<Id>,
+}
+
+/// Which budgets a bulk change is about.
+#[derive(Clone, Debug, ToSchema)]
+#[schema(as = Select)]
+#[serde(untagged)]
+pub(super) enum Select {
+    Ids(ByIds),
+    Filter(ByFilter),
+}
+
+impl<'de> Deserialize<'de> for Select {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = Fields::deserialize(from)?;
+        let by_ids = value.contains_key("ids");
+        let value = serde_json::Value::Object(value);
+        let read = match by_ids {
+            true => ByIds::deserialize(value).map(Select::Ids),
+            false => ByFilter::deserialize(value).map(Select::Filter),
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
+/// Pauses budgets, or lets them go on.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BulkSwitch {
+    pub(super) action: SwitchAction,
+    pub(super) select: Select,
+    /// How many budgets the page showed as selected.
+    #[schema(maximum = 100_000)]
+    pub(super) expected: u32,
+    /// Judge only.
+    #[serde(default)]
+    pub(super) dry_run: bool,
+    pub(super) why: Why,
+}
+
+/// `pause` or `resume`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SwitchAction {
+    Pause,
+    Resume,
+}
+
+/// Sets the same limits for all.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BulkSet {
+    #[expect(dead_code, reason = "read to see that it is `set`")]
+    action: SetAction,
+    pub(super) changes: Limits,
+    pub(super) select: Select,
+    /// How many budgets the page showed as selected.
+    #[schema(maximum = 100_000)]
+    pub(super) expected: u32,
+    /// Judge only.
+    #[serde(default)]
+    pub(super) dry_run: bool,
+    pub(super) why: Why,
+}
+
+/// `set`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SetAction {
+    Set,
+}
+
+/// Limits from now on; at least one of them. `null` takes the daily limit away.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Decimal, required = false)]
+    limit: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    #[schema(value_type = Option<Decimal>, required = false)]
+    daily: Option<Option<Decimal>>,
+}
+
+/// Multiplies each budget's own limits.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BulkScale {
+    #[expect(dead_code, reason = "read to see that it is `scale`")]
+    action: ScaleAction,
+    pub(super) changes: Factors,
+    pub(super) select: Select,
+    /// How many budgets the page showed as selected.
+    #[schema(maximum = 100_000)]
+    pub(super) expected: u32,
+    /// Judge only.
+    #[serde(default)]
+    pub(super) dry_run: bool,
+    pub(super) why: Why,
+}
+
+/// `scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ScaleAction {
+    Scale,
+}
+
+/// Factors in millionths, at least one of them; what comes out is rounded down. A budget without a daily limit keeps none.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"limit_ppm": 1_100_000}))]
+pub(super) struct Factors {
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    pub(super) limit_ppm: Option<u32>,
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    pub(super) daily_ppm: Option<u32>,
+}
+
+/// 0 to 100 times.
+const FACTOR_MAX: u32 = 100_000_000;
+
+fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let ppm = u32::deserialize(from)?;
+    let wrong =
+        || D::Error::invalid_value(Unexpected::Unsigned(ppm.into()), &"0 to 100000000 millionths");
+    if ppm <= FACTOR_MAX { Ok(Some(ppm)) } else { Err(wrong()) }
+}
+
+/// A change of many budgets.
+#[derive(Clone, Debug, ToSchema)]
+#[serde(untagged)]
+pub(super) enum Bulk {
+    Switch(BulkSwitch),
+    Set(BulkSet),
+    Scale(BulkScale),
+}
+
+impl FromBody for Bulk {
+    fn read(bytes: &[u8]) -> Result<Bulk, Problem> {
+        #[derive(Deserialize)]
+        struct Peek {
+            action: String,
+        }
+        match &*read_json::<Peek>(bytes)?.action {
+            "pause" | "resume" => read_json(bytes).map(Bulk::Switch),
+            "set" => read_json(bytes).map(Bulk::Set),
+            "scale" => read_json(bytes).map(Bulk::Scale),
+            other => Err(Problem::malformed(
+                "action",
+                &format!("{other:?}"),
+                "pause, resume, set or scale",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_where_what_and_what_instead() {
+        let error = |json: &str| Bulk::read(json.as_bytes()).unwrap_err();
+        let problem = error(
+            r#"{"action":"scale","changes":{"limit_ppm":100000001},"select":{},"expected":1,"why":"abc"}"#,
+        );
+        assert_eq!(problem.field.as_deref(), Some("changes.limit_ppm"));
+        assert_eq!(problem.expected.as_deref(), Some("0 to 100000000 millionths"));
+        assert_eq!(error(r#"{"action":"stop"}"#).field.as_deref(), Some("action"));
+        assert!(error("{").detail.contains("line 1"));
+    }
+}

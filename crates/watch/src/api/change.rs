@@ -1,0 +1,162 @@
+//! One budget is made, changed, paused or resumed.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use super::answer::BudgetWhole;
+use super::budgets::json;
+use super::extract::{Asker, Body, Number, if_match, key_of};
+use super::types::{Create, Patch, Reasoned, fields};
+use super::{App, Parts};
+use crate::node::{Action, Edit, EditRows, EditedRow, Fields, RowChange, RowResult};
+use crate::problem::{Kind, Problem};
+
+impl Parts {
+    /// Carries out a change of one budget, and answers the budget.
+    fn edit_one(&self, edit: Edit) -> Result<(bool, Response), Problem> {
+        let edited = self.node.edit(edit)?;
+        let row = edited.rows.first();
+        let EditedRow { id, result, .. } =
+            row.ok_or_else(|| Problem::new(Kind::Internal, "the node said nothing of the budget"))?;
+        if let RowResult::Refused(problem) = result {
+            return Err(problem.into());
+        }
+        let fresh = self.fresh(*id)?;
+        let answer = ([(header::ETAG, fresh.etag())], json(&self.whole(&fresh))).into_response();
+        Ok((edited.replay, answer))
+    }
+}
+
+/// A change of the fields of one budget.
+fn edit(who: &Asker, why: &str, action: Action, change: RowChange) -> Edit {
+    Edit {
+        who: (&*who.0.name).into(),
+        why: why.into(),
+        action,
+        rows: EditRows::Change(vec![change]),
+        dry_run: false,
+        key: None,
+    }
+}
+
+/// Makes a budget. It lives until its flight is over.
+#[utoipa::path(post, path = "/v1/budgets", tag = "changes", request_body = Create,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Remembered for 24 hours", pattern = "^[A-Za-z0-9-]{8,64}$")),
+    responses(
+        (status = 201, description = "It is made", body = BudgetWhole<'static>, headers(
+            ("ETag" = String, description = "Revision of its configuration"),
+            ("Location" = String, description = "Where it is"))),
+        (status = 409, description = "There is one with this id, or the key was used for something else",
+            body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn create(
+    State(app): State<App>,
+    who: Asker,
+    headers: HeaderMap,
+    body: Body<Create>,
+) -> Result<Response, Problem> {
+    let key = key_of(&headers)?.map(|key| (key, body.digest));
+    let Create { budget, why } = body.value;
+    let location = [(header::LOCATION, format!("/v1/budgets/{}", budget.id.0))];
+    let rows = EditRows::Create(fields(&budget));
+    let (who, why) = ((&*who.0.name).into(), why.0.into());
+    let edit = Edit { who, why, action: Action::Create, rows, dry_run: false, key };
+    let (replay, answer) = app.wait(move |parts| parts.edit_one(edit)).await??;
+    let answer = (StatusCode::CREATED, location, answer).into_response();
+    Ok(super::bulk::marked(answer, replay))
+}
+
+/// Changes fields of a budget, if nobody else did since the caller looked.
+#[utoipa::path(patch, path = "/v1/budgets/{id}", tag = "changes", request_body = Patch,
+    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
+        ("If-Match" = String, Header, description = "The ETag of what the caller saw", pattern = "^\"[0-9]{1,19}\"$", example = "\"9\"")),
+    responses(
+        (status = 200, description = "The budget as it is now", body = BudgetWhole<'static>,
+            headers(("ETag" = String, description = "Revision of its configuration"))),
+        (status = 412, description = "Somebody changed it meanwhile", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json"),
+        (status = 428, description = "If-Match is missing", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn patch(
+    State(app): State<App>,
+    Number(id): Number,
+    who: Asker,
+    headers: HeaderMap,
+    body: Body<Patch>,
+) -> Result<Response, Problem> {
+    let revision = if_match(&headers)?.ok_or_else(|| {
+        Problem::new(
+            Kind::IfMatch,
+            "a change needs the header If-Match with the ETag of what was seen",
+        )
+    })?;
+    let Patch { changes, why } = body.value;
+    let fields = fields(&changes);
+    if fields.is_empty() {
+        return Err(Problem::malformed("changes", "no field", "at least one"));
+    }
+    let change = RowChange { id, fields, revision: Some(revision) };
+    let edit = edit(&who, &why.0, Action::Set, change);
+    let (_, answer) = app.wait(move |parts| parts.edit_one(edit)).await??;
+    Ok(answer)
+}
+
+/// Pauses a budget. One that is paused stays so; nothing is recorded then.
+#[utoipa::path(post, path = "/v1/budgets/{id}/pause", tag = "changes", request_body = Reasoned,
+    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of what the caller saw", pattern = "^\"[0-9]{1,19}\"$")),
+    responses(
+        (status = 200, description = "The budget as it is now", body = BudgetWhole<'static>,
+            headers(("ETag" = String, description = "Revision of its configuration"))),
+        (status = 412, description = "Somebody changed it meanwhile", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn pause(
+    app: State<App>,
+    id: Number,
+    who: Asker,
+    headers: HeaderMap,
+    body: Body<Reasoned>,
+) -> Result<Response, Problem> {
+    switch(app, id, &who, &headers, body, Action::Pause).await
+}
+
+/// Lets a paused budget go on.
+#[utoipa::path(post, path = "/v1/budgets/{id}/resume", tag = "changes", request_body = Reasoned,
+    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
+        ("If-Match" = Option<String>, Header, description = "The ETag of what the caller saw", pattern = "^\"[0-9]{1,19}\"$")),
+    responses(
+        (status = 200, description = "The budget as it is now", body = BudgetWhole<'static>,
+            headers(("ETag" = String, description = "Revision of its configuration"))),
+        (status = 412, description = "Somebody changed it meanwhile", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn resume(
+    app: State<App>,
+    id: Number,
+    who: Asker,
+    headers: HeaderMap,
+    body: Body<Reasoned>,
+) -> Result<Response, Problem> {
+    switch(app, id, &who, &headers, body, Action::Resume).await
+}
+
+async fn switch(
+    State(app): State<App>,
+    Number(id): Number,
+    who: &Asker,
+    headers: &HeaderMap,
+    body: Body<Reasoned>,
+    action: Action,
+) -> Result<Response, Problem> {
+    let change =
+        RowChange { id, fields: status(action == Action::Pause), revision: if_match(headers)? };
+    let edit = edit(who, &body.value.why.0, action, change);
+    let (_, answer) = app.wait(move |parts| parts.edit_one(edit)).await??;
+    Ok(answer)
+}
+
+/// The fields of a pause, or of its end.
+pub(super) fn status(paused: bool) -> Fields {
+    let word = if paused { "paused" } else { "active" };
+    Fields::from_iter([("status".to_string(), Value::from(word))])
+}

@@ -1,0 +1,141 @@
+//! What is true of all calls in the API's description, and the page that shows it.
+
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+use serde_json::{Value, json};
+use utoipa::openapi::extensions::ExtensionsBuilder;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{
+    Components, ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, Ref, RefOr, Required,
+    ResponseBuilder, Schema,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::App;
+use crate::problem::{Kind, PROBLEM_JSON, Problem};
+
+const ABOUT: &str = "Budgets of a node: how they stand, why they do not spend, and changes to them.\n\n\
+    Amounts in answers are whole numbers of base units as text (1.25 USD is \"1250000\"); amounts in changes are decimal \
+    text in the budget's unit (\"1.25\"), as in the budgets file. Ids are text. Times are ms since 1970 UTC. Errors are \
+    application/problem+json (RFC 9457) and say what was found and what was expected.\n\n\
+    The live stream at /v1/live is a WebSocket of binary frames; docs/api.md describes it.";
+
+const TAGS: [(&str, &str); 4] = [
+    ("budgets", "How budgets stand"),
+    ("changes", "Budgets are made and changed. Everything is in the audit, with who and why"),
+    ("audit", "What people changed, and how it is taken back"),
+    ("node", "How the node itself is"),
+];
+
+/// Calls that need no token.
+const PUBLIC: [&str; 2] = ["/healthz", "/readyz"];
+/// Name of the way to say who asks.
+const BEARER: &str = "bearer";
+
+/// Adds what every call has: the errors of the door, and the token where the door wants one.
+pub(super) fn complete(document: &mut OpenApi, version: &str, secured: bool) {
+    document.info = InfoBuilder::new()
+        .title("Weir")
+        .version(version)
+        .description(Some(ABOUT))
+        .license(Some(LicenseBuilder::new().name("Apache-2.0").build()))
+        .build();
+    let tag =
+        |(name, about): (&str, &str)| TagBuilder::new().name(name).description(Some(about)).build();
+    document.tags = Some(TAGS.into_iter().map(tag).collect());
+    document.extensions = Some(ExtensionsBuilder::new().add("x-problems", problems()).build());
+    let components = document.components.get_or_insert_with(Components::new);
+    components.schemas.insert(Problem::name().into_owned(), Problem::schema());
+    let mut schemas = Vec::new();
+    Problem::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+    at_least_one_field(components);
+    if secured {
+        let scheme = Http::builder().scheme(HttpAuthScheme::Bearer);
+        let scheme = scheme
+            .description(Some("A token of admin.tokens_file: `read` for GET, `operate` for all"));
+        components.add_security_scheme(BEARER, SecurityScheme::Http(scheme.build()));
+    }
+    for (path, item) in &mut document.paths.paths {
+        let token = secured && !PUBLIC.contains(&path.as_str());
+        for operation in [&mut item.get, &mut item.post, &mut item.patch].into_iter().flatten() {
+            add_errors(operation, token, path == "/readyz");
+            if token {
+                let none = std::iter::empty::<String>();
+                operation.security = Some(vec![SecurityRequirement::new(BEARER, none)]);
+            }
+        }
+    }
+}
+
+/// What the `type` of an error leads to.
+fn problems() -> Value {
+    let one = |kind: &Kind| json!({"word": kind.word(), "status": kind.status().as_u16(), "title": kind.title()});
+    Kind::ALL.iter().map(one).collect()
+}
+
+/// A change without a field is refused.
+fn at_least_one_field(components: &mut Components) {
+    for name in ["Changes", "Limits", "Factors"] {
+        if let Some(RefOr::T(Schema::Object(object))) = components.schemas.get_mut(name) {
+            object.min_properties = Some(1);
+        }
+    }
+}
+
+fn add_errors(operation: &mut Operation, token: bool, readiness: bool) {
+    let has_parameters = operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
+    let is_of_one = operation
+        .parameters
+        .iter()
+        .flatten()
+        .any(|one| matches!(one.parameter_in, utoipa::openapi::path::ParameterIn::Path));
+    let changes = operation.request_body.is_some();
+    if let Some(body) = &mut operation.request_body {
+        body.required = Some(Required::True);
+    }
+    let errors = [
+        ("400", has_parameters || changes, "A parameter, a header or the body cannot be read"),
+        ("401", token, "No token, or an unknown one"),
+        ("403", token || changes, "The role, or the origin of the page, may not"),
+        ("404", is_of_one, "There is none with this number"),
+        ("408", changes, "The body did not come in time"),
+        ("413", changes, "The body is too large"),
+        ("415", changes, "The body is not JSON"),
+        ("421", true, "The Host header names another door"),
+        ("500", true, "An error of the node itself"),
+        (
+            "503",
+            !token || changes || readiness,
+            "The node stops, or is not ready, or its journal cannot seal",
+        ),
+    ];
+    for (status, applies, about) in errors {
+        if applies && !operation.responses.responses.contains_key(status) {
+            let content =
+                ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+            let response =
+                ResponseBuilder::new().description(about).content(PROBLEM_JSON, content).build();
+            operation.responses.responses.insert(status.to_string(), RefOr::T(response));
+        }
+    }
+}
+
+/// The description for people: a page of its own that reads `/v1/openapi.json`.
+pub(super) fn pages() -> Router<App> {
+    let file = |kind: &'static str, text: &'static str| {
+        get(move || async move {
+            ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text)
+        })
+    };
+    Router::new()
+        .route("/docs/api", file("text/html; charset=utf-8", include_str!("page/page.html")))
+        .route(
+            "/docs/api/page.js",
+            file("text/javascript; charset=utf-8", include_str!("page/page.js")),
+        )
+        .route("/docs/api/page.css", file("text/css; charset=utf-8", include_str!("page/page.css")))
+}

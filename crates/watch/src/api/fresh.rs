@@ -1,0 +1,116 @@
+//! A budget as it is now: how it stood at the last survey, with its configuration of this moment on top, so that a
+//! change can be seen in the answer to it.
+
+use money::{Amount, Instant, Unit};
+use serde_json::Value;
+
+use super::Parts;
+use super::answer::BudgetWhole;
+use crate::model::Pacing;
+use crate::node::Fields;
+use crate::problem::Problem;
+use crate::query::Row;
+use crate::{Budget, Reason, State, Status};
+
+/// A budget with its configuration of now.
+pub(super) struct Fresh {
+    budget: Budget,
+    state: State,
+    config: Fields,
+}
+
+impl Parts {
+    /// The budget as it is now.
+    pub(super) fn fresh(&self, id: u64) -> Result<Fresh, Problem> {
+        let view = self.board.view();
+        let config = self.node.fields(id);
+        let known = view.row(id).map(|row| (row.budget.clone(), *row.state));
+        let (Some(config), known) = (config, known) else {
+            return Err(Problem::no_budget(id));
+        };
+        // One that was made since the survey is not on the board yet.
+        let (mut budget, mut state) = known.unwrap_or_else(|| unseen(id, &config, view.as_of_ms));
+        let newer = self.node.revision(id).filter(|revision| *revision != budget.revision);
+        if let Some(revision) = newer {
+            overlay(&mut budget, &mut state, &config);
+            budget.revision = revision;
+        }
+        Ok(Fresh { budget, state, config })
+    }
+
+    /// All that is known of a budget.
+    pub(super) fn whole<'a>(&self, fresh: &'a Fresh) -> BudgetWhole<'a> {
+        let detail = self.node.detail(fresh.budget.id).unwrap_or_default();
+        let row = Row { budget: &fresh.budget, state: &fresh.state };
+        let spark = self.board.spark(fresh.budget.id);
+        BudgetWhole::new(row, fresh.config.clone(), spark.known(), detail)
+    }
+}
+
+impl Fresh {
+    /// Its ETag.
+    pub(super) fn etag(&self) -> String {
+        etag(self.budget.revision)
+    }
+}
+
+/// A revision as an ETag.
+pub(super) fn etag(revision: u64) -> String {
+    format!("\"{revision}\"")
+}
+
+fn text<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+    fields.get(name).and_then(Value::as_str)
+}
+
+/// A budget that no survey has met.
+fn unseen(id: u64, config: &Fields, now_ms: u64) -> (Budget, State) {
+    let usd = || Unit::parse("USD").unwrap_or(Unit::Count);
+    let parent = config.get("parent").and_then(|parent| match parent {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64(),
+    });
+    let budget = Budget {
+        id,
+        name: format!("budget {id}").into(),
+        unit: text(config, "unit").and_then(|unit| Unit::parse(unit).ok()).unwrap_or_else(usd),
+        parent,
+        campaign: false,
+        start_ms: None,
+        end_ms: None,
+        zone: text(config, "tz").unwrap_or("UTC").into(),
+        pacing: Pacing::default(),
+        // No revision is this: the configuration is put on top.
+        revision: u64::MAX,
+    };
+    (budget, State { since_ms: now_ms, ..State::default() })
+}
+
+/// Puts the configuration on top of what the survey met.
+fn overlay(budget: &mut Budget, state: &mut State, config: &Fields) {
+    let unit = budget.unit;
+    let amount = |name| text(config, name).and_then(|text| unit.parse_amount(text).ok());
+    let instant =
+        |name| text(config, name).and_then(|text| Instant::parse(text).ok()).map(Instant::ms);
+    if let Some(name) = text(config, "name") {
+        budget.name = name.into();
+    }
+    if let Some(pacing) = text(config, "pacing").and_then(Pacing::parse) {
+        budget.pacing = pacing;
+    }
+    (budget.start_ms, budget.end_ms) = (instant("start"), instant("end"));
+    state.daily = amount("daily");
+    if let Some(limit) = amount("limit") {
+        let out = Amount::total([state.spent, state.held]).unwrap_or(Amount::ZERO);
+        state.available = limit.checked_sub(out).unwrap_or(Amount::ZERO);
+        state.limit = limit;
+    }
+    let paused = text(config, "status") == Some("paused");
+    match (paused, state.status) {
+        (true, Status::Ended) => {}
+        (true, _) => (state.status, state.reason) = (Status::Paused, Reason::Owner),
+        // The next survey finds out how it really stands.
+        (false, Status::Paused) => (state.status, state.reason) = (Status::Active, Reason::None),
+        (false, _) => {}
+    }
+}

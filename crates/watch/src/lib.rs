@@ -1,0 +1,34 @@
+//! What people and tools see of a node, and how they change it: the admin API, the live stream, the history and the
+//! embedded dashboard.
+//!
+//! Everything runs on threads of its own, never on a worker. The node tells how its budgets stand by publishing to a
+//! [`Board`], and carries out what is asked through the trait [`Node`]; nothing here knows how.
+//!
+//! - [`Server`] opens the door: HTTP or HTTPS, tokens with roles, origins, limits.
+//! - `api` has the calls under `/v1`; `query` filters, sorts and pages; `docs/api.md` is the contract.
+//! - `assets` serves the dashboard, which the build script packed into the binary.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod assets;
+mod auth;
+pub mod board;
+mod guard;
+pub mod history;
+pub mod live;
+pub mod model;
+pub mod node;
+mod problem;
+mod query;
+mod server;
+mod tls;
+
+pub use assets::ui_version;
+pub use auth::{Role, Tokens, Who};
+pub use board::Board;
+pub use history::History;
+pub use model::{Budget, Flags, Pacing, Reason, State, Status};
+pub use node::Node;
+pub use server::{Options, Server, StartError};
+pub use tls::Tls;

@@ -1,0 +1,203 @@
+//! Views to messages of the node.
+
+use wire::EncodeError;
+use wire::live::{
+    Flags, Kind, Pacing, Reason, Refusal, Status, delta, snapshot, sparks as sparks_message,
+};
+
+use crate::board::{Spark, View};
+use crate::{Budget, State};
+
+/// Rows of one message. It bounds what a connection buffers: 600 kB and the names.
+pub(super) const ROWS_MAX: usize = 4_096;
+/// Bytes of a name that are sent.
+const NAME_MAX: usize = 1_000;
+const NULL_U64: u64 = u64::MAX;
+const NULL_I64: i64 = i64::MIN;
+
+/// What every message of the node begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head<'a> {
+    pub(super) sequence: u64,
+    pub(super) view: &'a View,
+}
+
+/// The state of a row as the entry of that module's message: two types, the same bytes.
+macro_rules! entry {
+    ($message:ident, $row:expr, $state:expr) => {{
+        let (row, state): (u32, &State) = ($row, $state);
+        $message::State::new(
+            row,
+            Status::from_raw(state.status.code()).unwrap_or(Status::Active),
+            Reason::from_raw(state.reason.code()).unwrap_or(Reason::None),
+            Refusal::from_raw(state.top_refusal).unwrap_or(Refusal::None),
+            Flags::from_raw(state.flags.0),
+            state.since_ms,
+            state.limit.get(),
+            state.spent.get(),
+            state.debt.get(),
+            state.held.get(),
+            state.available.get(),
+            state.window_start_ms,
+            state.window_end_ms,
+            state.window_budget.map_or(NULL_I64, money::Amount::get),
+            state.window_planned.map_or(NULL_I64, money::Amount::get),
+            state.window_spent.map_or(NULL_I64, money::Amount::get),
+            state.daily.map_or(NULL_I64, money::Amount::get),
+            state.day_spent.get(),
+            state.day_ends_ms.unwrap_or(NULL_U64),
+            state.spend_minute.get(),
+            state.asks,
+            state.grants,
+            state.refusals,
+            state.top_refusals,
+        )
+    }};
+}
+
+/// A part of a snapshot: `count` rows from `first` on, all of which exist.
+pub(super) fn part(head: Head<'_>, first: usize, count: usize) -> Result<Vec<u8>, EncodeError> {
+    let Head { sequence, view } = head;
+    let budgets = view.budgets.get(first..).unwrap_or_default().iter().take(count);
+    let states = view.states.get(first..).unwrap_or_default().iter().take(count);
+    let (zones, zone_of) = zones(budgets.clone());
+    let names = names(budgets.clone());
+    let mut bytes = vec![0; snapshot::encoded_len(count, count, names.len(), zones.len())];
+    let block =
+        snapshot::Block::new(sequence, view.as_of_ms, view.run, row(first), row(view.rows()));
+    let (entries, encoder) = snapshot::encode(&mut bytes, &block)?.budgets_mut(count)?;
+    for ((entry, budget), zone) in entries.iter_mut().zip(budgets).zip(zone_of) {
+        *entry = static_entry(budget, zone);
+    }
+    let (entries, encoder) = encoder.states_mut(count)?;
+    for ((entry, state), row) in entries.iter_mut().zip(states).zip(row(first)..) {
+        *entry = entry!(snapshot, row, state);
+    }
+    encoder.names(&names)?.zones(&zones)?.finish();
+    Ok(bytes)
+}
+
+fn static_entry(budget: &Budget, zone: u16) -> snapshot::Budget {
+    snapshot::Budget::new(
+        budget.id,
+        budget.parent.unwrap_or(NULL_U64),
+        budget.start_ms.unwrap_or(NULL_U64),
+        budget.end_ms.unwrap_or(NULL_U64),
+        budget.unit.to_code(),
+        zone,
+        Pacing::from_raw(budget.pacing.code()).unwrap_or(Pacing::Asap),
+        if budget.campaign { Kind::Campaign } else { Kind::Budget },
+    )
+}
+
+/// The states of these rows.
+pub(super) fn delta(head: Head<'_>, rows: &[u32]) -> Result<Vec<u8>, EncodeError> {
+    let Head { sequence, view } = head;
+    let mut bytes = vec![0; delta::encoded_len(rows.len())];
+    let block = delta::Block::new(sequence, view.as_of_ms, view.run);
+    let (entries, encoder) = delta::encode(&mut bytes, &block)?.states_mut(rows.len())?;
+    for (entry, &row) in entries.iter_mut().zip(rows) {
+        if let Some(state) = view.states.get(row as usize) {
+            *entry = entry!(delta, row, state);
+        }
+    }
+    encoder.finish();
+    Ok(bytes)
+}
+
+pub(super) fn sparks(head: Head<'_>, sparks: &[(u32, Spark)]) -> Result<Vec<u8>, EncodeError> {
+    let Head { sequence, view } = head;
+    let steps: Vec<sparks_message::Step> = sparks
+        .iter()
+        .flat_map(|(_, spark)| spark.known())
+        .map(|&spent| sparks_message::Step::new(spent))
+        .collect();
+    let mut bytes = vec![0; sparks_message::encoded_len(sparks.len(), steps.len())];
+    let block = sparks_message::Block::new(sequence, view.as_of_ms, view.run);
+    let (entries, encoder) =
+        sparks_message::encode(&mut bytes, &block)?.sparks_mut(sparks.len())?;
+    for (entry, (row, spark)) in entries.iter_mut().zip(sparks) {
+        *entry = sparks_message::Spark::new(*row, self::row(spark.filled));
+    }
+    encoder.steps(&steps)?.finish();
+    Ok(bytes)
+}
+
+fn row(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
+}
+
+/// Names line by line: a budget's name holds no control characters, and if it does they are spaces here.
+fn names<'a>(budgets: impl Iterator<Item = &'a Budget>) -> String {
+    let mut names = String::new();
+    for budget in budgets {
+        let name = &budget.name[..budget.name.floor_char_boundary(NAME_MAX)];
+        names.extend(name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }));
+        names.push('\n');
+    }
+    names
+}
+
+/// The zones that occur, line by line, and which one each budget has. Few zones are in use, and neighbours share one.
+fn zones<'a>(budgets: impl Iterator<Item = &'a Budget>) -> (String, Vec<u16>) {
+    let mut known: Vec<&str> = Vec::new();
+    let mut of_budget = Vec::with_capacity(ROWS_MAX);
+    for budget in budgets {
+        let at = known.iter().rposition(|zone| **zone == *budget.zone).unwrap_or_else(|| {
+            known.push(&budget.zone);
+            known.len() - 1
+        });
+        of_budget.push(u16::try_from(at).unwrap_or(u16::MAX));
+    }
+    let lines = known.iter().flat_map(|zone| [*zone, "\n"]).collect();
+    (lines, of_budget)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::live::Message;
+
+    use super::*;
+    use crate::board::tests::{budgets, view};
+
+    #[test]
+    fn codes_and_words_are_those_of_the_schema() {
+        macro_rules! same {
+            ($($kind:ident),*) => {$(
+                let of_schema = $kind::ALL.map(|one| (one.as_raw(), one.name()));
+                let ours: Vec<(u8, &str)> =
+                    crate::model::$kind::ALL.iter().map(|one| (one.code(), one.word())).collect();
+                assert_eq!(of_schema.as_slice(), ours);
+            )*};
+        }
+        same!(Status, Reason, Pacing);
+        let of_schema =
+            [Flags::DEBT, Flags::OPEN, Flags::LOWERED, Flags::EDITED].map(Flags::as_raw);
+        assert_eq!(crate::Flags::ALL.map(|(flag, _)| flag.0), of_schema);
+    }
+
+    #[test]
+    fn names_and_zones_are_lines() {
+        let mut list = budgets(&[1, 3, 4, 5]).to_vec();
+        list[1].name = "two\nlines\u{7f}".into();
+        list[2].name = "ü".repeat(5_000).into();
+        list[3].name = "".into();
+        let view = view(9, &list.into(), &[1, 2, 3, 4]);
+        let bytes = part(Head { sequence: 5, view: &view }, 1, 3).unwrap();
+        let Message::Snapshot(part) = Message::decode(&bytes).unwrap() else {
+            panic!("another message")
+        };
+        let names: Vec<&str> = part.names().unwrap().lines().collect();
+        assert_eq!(
+            (names[0], names[1].len(), names[2], names.len()),
+            ("two lines ", NAME_MAX, "", 3)
+        );
+        assert_eq!(part.zones(), Ok("UTC\nEurope/Zurich\n"));
+        let zones: Vec<u16> = part.budgets().iter().map(|budget| budget.zone()).collect();
+        assert_eq!(zones, [0, 1, 1]);
+        assert_eq!((part.first_row(), part.rows_total(), part.sequence()), (1, 4, 5));
+        let states: Vec<(u32, i64)> =
+            part.states().iter().map(|state| (state.row(), state.spent())).collect();
+        assert_eq!(states, [(1, 2), (2, 3), (3, 4)]);
+    }
+}

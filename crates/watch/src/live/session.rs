@@ -1,0 +1,439 @@
+//! What one connection may be sent, and when: the rules of `docs/api.md`, section 4, without socket or clock.
+
+use std::time::{Duration, Instant};
+
+use wire::EncodeError;
+
+use super::encode::{self, Head, ROWS_MAX};
+use super::request::{Fault, Request};
+use crate::board::{Following, Shown};
+
+/// One connection. What waits to be sent is never stored: it is encoded from the newest view when it may go.
+#[derive(Debug)]
+pub(super) struct Session {
+    following: Following,
+    snapshot_every: Duration,
+    /// Of the last message sent.
+    sequence: u64,
+    /// The last message is not acknowledged yet.
+    is_waiting: bool,
+    progress: Progress,
+    snapshot_began: Option<Instant>,
+    /// The newest view that was sent.
+    version: u64,
+    /// Rows wait that did not fit into the last message.
+    more: bool,
+    watched: Vec<u32>,
+    /// The step that the sparks were sent in.
+    sparks_step: Option<u64>,
+}
+
+/// What the page has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Nothing, or a table of other budgets.
+    Nothing,
+    /// Rows of this table up to `next`.
+    Parts { table: u64, next: usize },
+    /// The whole table.
+    Whole { table: u64 },
+}
+
+impl Session {
+    pub(super) fn new(following: Following, snapshot_every: Duration) -> Session {
+        Session {
+            following,
+            snapshot_every,
+            sequence: 0,
+            is_waiting: false,
+            progress: Progress::Nothing,
+            snapshot_began: None,
+            version: 0,
+            more: false,
+            watched: Vec::new(),
+            sparks_step: None,
+        }
+    }
+
+    /// Takes what the page says.
+    pub(super) fn receive(&mut self, request: Request) -> Result<(), Fault> {
+        match request {
+            Request::Acknowledge(sequence) => self.acknowledge(sequence),
+            Request::Resync(sequence) => {
+                self.acknowledge(sequence)?;
+                self.progress = Progress::Nothing;
+                Ok(())
+            }
+            Request::Watch(rows) => {
+                self.watched = rows;
+                self.sparks_step = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, found: u64) -> Result<(), Fault> {
+        if found > self.sequence {
+            return Err(Fault::Sequence { found, last: self.sequence });
+        }
+        self.is_waiting &= found != self.sequence;
+        Ok(())
+    }
+
+    /// Does it matter to this connection when a view is published?
+    pub(super) fn wants_views(&self) -> bool {
+        !self.is_waiting
+    }
+
+    /// When to ask for a message again, although nothing has happened.
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let waits_to_begin = !self.is_waiting && self.progress == Progress::Nothing;
+        self.snapshot_began
+            .filter(|_| waits_to_begin)
+            .and_then(|began| began.checked_add(self.snapshot_every))
+    }
+
+    /// The next message, if one may be sent.
+    ///
+    /// # Errors
+    /// A view does not fit into a message: an error of the node itself.
+    pub(super) fn next(&mut self, now: Instant) -> Result<Option<Vec<u8>>, EncodeError> {
+        if self.is_waiting {
+            return Ok(None);
+        }
+        let message = match self.progress {
+            Progress::Nothing => self.begin(now),
+            Progress::Parts { table, next } => self.part(table, next, now),
+            Progress::Whole { table } => self.change(table, now),
+        }?;
+        if message.is_some() {
+            self.sequence += 1;
+            self.is_waiting = true;
+        }
+        Ok(message)
+    }
+
+    /// The first part, unless the last snapshot began a moment ago.
+    fn begin(&mut self, now: Instant) -> Result<Option<Vec<u8>>, EncodeError> {
+        self.progress = Progress::Nothing;
+        if self.wake_at().is_some_and(|at| now < at) {
+            return Ok(None);
+        }
+        let shown = self.following.begin();
+        if shown.version == 0 {
+            return Ok(None);
+        }
+        self.snapshot_began = Some(now);
+        // What is published until the last part is sent follows as a delta.
+        self.version = shown.version;
+        self.part(shown.table, 0, now)
+    }
+
+    fn part(
+        &mut self,
+        table: u64,
+        first: usize,
+        now: Instant,
+    ) -> Result<Option<Vec<u8>>, EncodeError> {
+        let shown = self.following.clear(first, first.saturating_add(ROWS_MAX));
+        if shown.table != table {
+            return self.begin(now);
+        }
+        let rows = shown.view.rows();
+        let count = rows.saturating_sub(first).min(ROWS_MAX);
+        let next = first.saturating_add(count);
+        let message = encode::part(self.head(&shown), first, count)?;
+        self.progress =
+            if next < rows { Progress::Parts { table, next } } else { Progress::Whole { table } };
+        self.sparks_step = None;
+        Ok(Some(message))
+    }
+
+    fn change(&mut self, table: u64, now: Instant) -> Result<Option<Vec<u8>>, EncodeError> {
+        let newest = self.following.board().shown();
+        if newest.table != table {
+            return self.begin(now);
+        }
+        if newest.version == self.version && !self.more {
+            return self.sparks(table, &newest);
+        }
+        let taken = self.following.take(ROWS_MAX);
+        if taken.shown.table != table {
+            return self.begin(now);
+        }
+        (self.version, self.more) = (taken.shown.version, taken.more);
+        encode::delta(self.head(&taken.shown), &taken.rows).map(Some)
+    }
+
+    /// The sparks of the watched rows, once for each list of them and each step.
+    fn sparks(&mut self, table: u64, shown: &Shown) -> Result<Option<Vec<u8>>, EncodeError> {
+        if self.watched.is_empty() || self.sparks_step == Some(shown.step) {
+            return Ok(None);
+        }
+        let Some(sparks) = self.following.board().sparks(table, &self.watched) else {
+            return Ok(None);
+        };
+        self.sparks_step = Some(shown.step);
+        if sparks.is_empty() {
+            return Ok(None);
+        }
+        encode::sparks(self.head(shown), &sparks).map(Some)
+    }
+
+    fn head<'a>(&self, shown: &'a Shown) -> Head<'a> {
+        Head { sequence: self.sequence + 1, view: &shown.view }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use wire::live::Message;
+
+    use super::*;
+    use crate::Board;
+    use crate::board::STEP_MS;
+    use crate::board::tests::{budgets, view};
+
+    const EVERY: Duration = Duration::from_secs(2);
+
+    /// A page that keeps the rules: what it would show.
+    #[derive(Debug, Default)]
+    struct Page {
+        sequence: u64,
+        as_of_ms: u64,
+        /// Ids and what each has spent.
+        rows: Vec<(u64, i64)>,
+        building: Vec<(u64, i64)>,
+        rows_received: usize,
+        sparks: Vec<(u32, usize)>,
+    }
+
+    impl Page {
+        fn apply(&mut self, bytes: &[u8]) {
+            match Message::decode(bytes).unwrap() {
+                Message::Snapshot(part) => {
+                    self.follows(part.sequence(), part.as_of_ms());
+                    if part.first_row() == 0 {
+                        self.building.clear();
+                    }
+                    assert_eq!(self.building.len(), part.first_row() as usize);
+                    let rows = part.budgets().iter().zip(part.states());
+                    self.building.extend(rows.map(|(budget, state)| (budget.id(), state.spent())));
+                    if self.building.len() == part.rows_total() as usize {
+                        self.rows = std::mem::take(&mut self.building);
+                    }
+                }
+                Message::Delta(delta) => {
+                    self.follows(delta.sequence(), delta.as_of_ms());
+                    assert!(self.building.is_empty(), "a delta within a snapshot");
+                    self.rows_received += delta.states().len();
+                    for state in delta.states() {
+                        self.rows[state.row() as usize].1 = state.spent();
+                    }
+                }
+                Message::Sparks(sparks) => {
+                    self.follows(sparks.sequence(), sparks.as_of_ms());
+                    let filled =
+                        |spark: &wire::live::sparks::Spark| (spark.row(), spark.filled() as usize);
+                    self.sparks = sparks.sparks().iter().map(filled).collect();
+                }
+                other => panic!("{} is none of the node's", other.name()),
+            }
+        }
+
+        fn follows(&mut self, sequence: u64, as_of_ms: u64) {
+            assert_eq!(sequence, self.sequence + 1);
+            (self.sequence, self.as_of_ms) = (sequence, as_of_ms);
+        }
+    }
+
+    fn session(board: &Arc<Board>) -> Session {
+        Session::new(board.follow(), EVERY)
+    }
+
+    /// Sends, applies and acknowledges all that may be sent.
+    fn drain(session: &mut Session, page: &mut Page, now: Instant) -> usize {
+        let mut count = 0;
+        while let Some(message) = session.next(now).unwrap() {
+            page.apply(&message);
+            session.receive(Request::Acknowledge(page.sequence)).unwrap();
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn a_snapshot_in_parts_then_what_changes() {
+        let (board, now) = (Arc::new(Board::default()), Instant::now());
+        let (mut session, mut page) = (session(&board), Page::default());
+        assert_eq!(session.next(now).unwrap(), None, "nothing is published yet");
+        let ids: Vec<u64> = (0..10_000).collect();
+        let list = budgets(&ids);
+        let mut spent = vec![1_i64; ids.len()];
+        board.publish(view(1, &list, &spent));
+        assert_eq!(drain(&mut session, &mut page, now), 3);
+        assert_eq!(page.rows.len(), ids.len());
+        assert_eq!(drain(&mut session, &mut page, now), 0);
+        board.publish(view(2, &list, &spent));
+        assert_eq!(
+            (drain(&mut session, &mut page, now), page.rows_received, page.as_of_ms),
+            (1, 0, 2)
+        );
+        spent.fill(2);
+        board.publish(view(3, &list, &spent));
+        assert_eq!((drain(&mut session, &mut page, now), page.rows_received), (3, ids.len()));
+        assert!(page.rows.iter().all(|&(_, spent)| spent == 2));
+    }
+
+    #[test]
+    fn a_node_without_budgets_sends_one_part() {
+        let board = Arc::new(Board::default());
+        board.publish(view(1, &budgets(&[]), &[]));
+        let mut page = Page::default();
+        assert_eq!(drain(&mut session(&board), &mut page, Instant::now()), 1);
+        assert_eq!((page.rows.len(), page.as_of_ms), (0, 1));
+    }
+
+    #[test]
+    fn nothing_is_sent_before_the_last_is_acknowledged() {
+        let (board, now) = (Arc::new(Board::default()), Instant::now());
+        let list = budgets(&[1, 2]);
+        board.publish(view(1, &list, &[0, 0]));
+        let mut session = session(&board);
+        assert!(session.next(now).unwrap().is_some());
+        for as_of_ms in 2_u8..100 {
+            board.publish(view(as_of_ms.into(), &list, &[as_of_ms.into(), 0]));
+            assert_eq!(session.next(now).unwrap(), None);
+            session.receive(Request::Acknowledge(0)).unwrap();
+        }
+        assert!(!session.wants_views());
+        session.receive(Request::Acknowledge(1)).unwrap();
+        let message = session.next(now).unwrap().unwrap();
+        let Message::Delta(delta) = Message::decode(&message).unwrap() else {
+            panic!("another message")
+        };
+        let states: Vec<(u32, i64)> =
+            delta.states().iter().map(|state| (state.row(), state.spent())).collect();
+        assert_eq!((delta.sequence(), delta.as_of_ms(), states), (2, 99, vec![(0, 99)]));
+        let early = session.receive(Request::Acknowledge(3));
+        assert_eq!(early, Err(Fault::Sequence { found: 3, last: 2 }));
+    }
+
+    #[test]
+    fn snapshots_begin_at_most_every_two_seconds() {
+        let (board, now) = (Arc::new(Board::default()), Instant::now());
+        let (mut session, mut page) = (session(&board), Page::default());
+        board.publish(view(1, &budgets(&[1, 2]), &[0, 0]));
+        assert_eq!(drain(&mut session, &mut page, now), 1);
+        board.publish(view(2, &budgets(&[1, 2, 3]), &[0, 0, 7]));
+        assert_eq!(drain(&mut session, &mut page, now + EVERY / 2), 0);
+        assert_eq!(session.wake_at(), Some(now + EVERY));
+        board.publish(view(3, &budgets(&[2, 3]), &[0, 8]));
+        assert_eq!(drain(&mut session, &mut page, now + EVERY), 1);
+        assert_eq!(page.rows, [(2, 0), (3, 8)]);
+        session.receive(Request::Resync(page.sequence)).unwrap();
+        assert_eq!(drain(&mut session, &mut page, now + EVERY), 0);
+        assert_eq!(drain(&mut session, &mut page, now + 2 * EVERY), 1);
+        assert_eq!(session.wake_at(), None);
+    }
+
+    #[test]
+    fn sparks_follow_a_watch_and_each_step() {
+        let (board, now) = (Arc::new(Board::default()), Instant::now());
+        let list = budgets(&[1, 2]);
+        let (mut session, mut page) = (session(&board), Page::default());
+        for step in 1_u8..=3 {
+            board.publish(view(u64::from(step) * STEP_MS, &list, &[step.into(), 0]));
+        }
+        drain(&mut session, &mut page, now);
+        session.receive(Request::Watch(vec![1, 5])).unwrap();
+        assert_eq!(drain(&mut session, &mut page, now), 1);
+        assert_eq!(page.sparks, [(1, 1)]);
+        assert_eq!(drain(&mut session, &mut page, now), 0);
+        board.publish(view(4 * STEP_MS, &list, &[9, 0]));
+        assert_eq!(drain(&mut session, &mut page, now), 2);
+        assert_eq!(page.sparks, [(1, 2)]);
+        session.receive(Request::Watch(vec![5])).unwrap();
+        assert_eq!(drain(&mut session, &mut page, now), 0);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Some rows spend.
+        Publish(Vec<(prop::sample::Index, i64)>),
+        /// Budgets come and go.
+        Configure(Vec<u64>),
+        /// The page applies the message that is under way and acknowledges it...
+        Acknowledge,
+        /// ...or asks for a snapshot.
+        Resync,
+        Wait,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let spends = proptest::collection::vec((any::<prop::sample::Index>(), 0..1_000_i64), 0..8);
+        let ids = proptest::collection::btree_set(0..300_u64, 0..200);
+        let step = prop_oneof![
+            6 => spends.prop_map(Step::Publish),
+            1 => ids.prop_map(|ids| Step::Configure(ids.into_iter().collect())),
+            6 => Just(Step::Acknowledge),
+            1 => Just(Step::Resync),
+            1 => Just(Step::Wait),
+        ];
+        proptest::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        /// Whatever is published and acknowledged when: in the end the page shows what the board does.
+        #[test]
+        fn the_page_ends_up_with_the_boards_table(steps in steps()) {
+            let board = Arc::new(Board::default());
+            let (mut session, mut page) = (session(&board), Page::default());
+            let (mut ids, mut spent, mut now) = (vec![1, 2, 3], vec![0; 3], Instant::now());
+            let mut under_way: Option<Vec<u8>> = None;
+            for (as_of_ms, step) in (1..).zip(steps) {
+                match step {
+                    Step::Publish(spends) => {
+                        for (row, amount) in if ids.is_empty() { Vec::new() } else { spends } {
+                            spent[row.index(ids.len())] += amount;
+                        }
+                        board.publish(view(as_of_ms, &budgets(&ids), &spent));
+                    }
+                    Step::Configure(new) => {
+                        spent = vec![as_of_ms.cast_signed(); new.len()];
+                        ids = new;
+                        board.publish(view(as_of_ms, &budgets(&ids), &spent));
+                    }
+                    Step::Acknowledge | Step::Resync => {
+                        if let Some(message) = under_way.take() {
+                            page.apply(&message);
+                        }
+                        let is_resync = matches!(step, Step::Resync);
+                        if is_resync {
+                            page.building.clear();
+                        }
+                        let request = if is_resync { Request::Resync } else { Request::Acknowledge };
+                        prop_assert_eq!(session.receive(request(page.sequence)), Ok(()));
+                    }
+                    Step::Wait => now += EVERY,
+                }
+                if under_way.is_none() {
+                    under_way = session.next(now).unwrap();
+                }
+            }
+            board.publish(view(1_000, &budgets(&ids), &spent));
+            if let Some(message) = under_way {
+                page.apply(&message);
+                session.receive(Request::Acknowledge(page.sequence)).unwrap();
+            }
+            drain(&mut session, &mut page, now);
+            drain(&mut session, &mut page, now + EVERY);
+            let expected: Vec<(u64, i64)> = ids.iter().copied().zip(spent).collect();
+            prop_assert_eq!(page.rows, expected);
+            prop_assert_eq!(page.as_of_ms, 1_000);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What the admin API asks of the node behind it.
+
+use axum::body::Bytes;
+use money::Amount;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Fields of a budget by name, as in the budgets file: amounts as decimal text (`"12.50"`), instants as text.
+pub type Fields = Map<String, Value>;
+
+/// The node. Every call may block for some milliseconds (a change for as long as the disk needs) and comes from a thread
+/// that may wait; none comes from a worker.
+pub trait Node: Send + Sync + 'static {
+    /// Judges every row, carries out and seals what can be, and says of each row what became of it.
+    ///
+    /// # Errors
+    /// Nothing was done: see [`EditError`].
+    fn edit(&self, edit: Edit) -> Result<Edited, EditError>;
+
+    /// The first answer to an idempotency key, where it is remembered with the same digest. `None`: the key is new; an
+    /// [`edit`](Node::edit) with it still judges it for itself.
+    ///
+    /// # Errors
+    /// [`EditError::KeyReused`]: it came with another digest.
+    fn replay(&self, _key: &str, _digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
+        Ok(None)
+    }
+
+    /// Revision of a budget's configuration at this moment; the board's may be older by a survey. `None`: no such budget.
+    fn revision(&self, id: u64) -> Option<u64> {
+        // A change of nothing is judged, and says the revision.
+        let nothing = RowChange { id, fields: Fields::new(), revision: None };
+        let edit = Edit {
+            who: "".into(),
+            why: "".into(),
+            action: Action::Set,
+            rows: EditRows::Change(vec![nothing]),
+            dry_run: true,
+            key: None,
+        };
+        let row = self.edit(edit).ok()?.rows.into_iter().next()?;
+        (row.result != RowResult::Refused(RowProblem::Unknown(id))).then_some(row.revision)
+    }
+
+    /// The fields of a budget's configuration, as in the budgets file, with what was changed by the API.
+    fn fields(&self, id: u64) -> Option<Fields>;
+
+    /// What the board does not hold of one budget.
+    fn detail(&self, id: u64) -> Option<Detail>;
+
+    /// What became of its asks, or of the impressions it could have bid for.
+    fn refusals(&self, id: u64) -> Option<Refusals>;
+
+    /// What was changed by people, newest first: at most `max` records older than `before` (a record's number), all or of
+    /// one budget. Rows of a record are cut to 20.
+    fn audit(&self, budget: Option<u64>, before: Option<u64>, max: usize) -> Vec<AuditRecord>;
+
+    /// One record with all its rows.
+    fn audit_record(&self, record: u64) -> Option<AuditRecord>;
+
+    /// How the node stands, as JSON: `GET /v1/node`.
+    fn status(&self) -> Value;
+
+    /// The cost sheet, as JSON, over the last minute: `GET /v1/costs`.
+    fn costs(&self) -> Value;
+
+    /// The configuration with secrets hidden, as JSON `{"section":{"key":value}}`.
+    fn config(&self) -> Value;
+
+    /// All metrics, OpenMetrics text.
+    fn metrics(&self) -> Bytes;
+
+    /// Does the node answer asks and seal what it answers? If not, why.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// What a change does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// A new budget.
+    Create,
+    /// Fields of budgets are set.
+    Set,
+    /// Budgets are paused.
+    Pause,
+    /// Paused budgets go on.
+    Resume,
+    /// An earlier record is taken back.
+    Undo,
+}
+
+/// A change that somebody asks for.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// Name of the token's owner; `local` without tokens.
+    pub who: Box<str>,
+    /// The reason, 3 to 500 characters.
+    pub why: Box<str>,
+    /// What is done.
+    pub action: Action,
+    /// What becomes of each budget.
+    pub rows: EditRows,
+    /// Judge only.
+    pub dry_run: bool,
+    /// The idempotency key with a digest of the request: the same pair within 24 h gets the first answer again.
+    pub key: Option<(Box<str>, [u8; 32])>,
+}
+
+/// The rows of a change.
+#[derive(Clone, Debug)]
+pub enum EditRows {
+    /// A new budget, as a line of the budgets file without a campaign's fields.
+    Create(Fields),
+    /// Fields of known budgets. Which: those of [`EDITABLE`].
+    Change(Vec<RowChange>),
+    /// What this record changed is put back, where it still is as the record left it.
+    Undo(u64),
+}
+
+/// Fields of a known budget that the API changes, as in the budgets file; `null` takes an optional one away.
+pub const EDITABLE: [&str; 7] = ["name", "limit", "daily", "status", "start", "end", "pacing"];
+
+/// What becomes of one budget.
+#[derive(Clone, Debug)]
+pub struct RowChange {
+    /// The budget.
+    pub id: u64,
+    /// Its fields from now on; others stay.
+    pub fields: Fields,
+    /// Only if its revision is this.
+    pub revision: Option<u64>,
+}
+
+/// Why nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// The idempotency key was used with another request.
+    #[error("the idempotency key was used with another request; take a new one")]
+    KeyReused,
+    /// There is no such record.
+    #[error("there is no record {0}")]
+    NoRecord(u64),
+    /// The record was undone before, or is an undo that was.
+    #[error("record {0} was undone by record {1}")]
+    Undone(u64, u64),
+    /// The journal cannot seal.
+    #[error("the journal cannot seal: {0}")]
+    Journal(String),
+    /// The node stops, or the bank does not answer.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, Default)]
+pub struct Edited {
+    /// Number of the record; `None` where nothing changed, or in a dry run.
+    pub record: Option<u64>,
+    /// This is the first answer again.
+    pub replay: bool,
+    /// Row by row, in the order asked for.
+    pub rows: Vec<EditedRow>,
+}
+
+/// What became of one row.
+#[derive(Clone, Debug)]
+pub struct EditedRow {
+    /// The budget.
+    pub id: u64,
+    /// Changed (or would be), unchanged, or refused and why.
+    pub result: RowResult,
+    /// The changed fields before...
+    pub before: Fields,
+    /// ...and after.
+    pub after: Fields,
+    /// Revision of the budget now.
+    pub revision: u64,
+}
+
+/// Changed, unchanged, or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowResult {
+    /// It is so now.
+    Changed,
+    /// It was so before.
+    Unchanged,
+    /// It stays as it was.
+    Refused(RowProblem),
+}
+
+/// Why a row stays as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowProblem {
+    /// There is no such budget.
+    #[error("there is no budget {0}")]
+    Unknown(u64),
+    /// A budget with this id exists.
+    #[error("there is a budget {0} already; choose another id")]
+    Exists(u64),
+    /// It changed since the caller looked.
+    #[error("the budget is at revision {found}, expected {expected}")]
+    Revision {
+        /// Its revision.
+        found: u64,
+        /// What the caller wanted.
+        expected: u64,
+    },
+    /// A field that cannot be what was asked for: which, what was found, what was expected.
+    #[error("{0}")]
+    Field(String),
+}
+
+/// What the board does not hold of a budget.
+#[derive(Clone, Debug, Default)]
+pub struct Detail {
+    /// Its lines, base units.
+    pub lines: Lines,
+    /// Holds since the start of the run.
+    pub holds: Holds,
+    /// Frequency caps of its campaign.
+    pub caps: Vec<Cap>,
+}
+
+/// The lines of a budget's books, base units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of docs/ledger.md")]
+pub struct Lines {
+    pub free: Amount,
+    pub purses: Amount,
+    /// Unconfirmed and confirmed.
+    pub held: Amount,
+    pub suspended: Amount,
+    pub expired: Amount,
+    pub settled: Amount,
+    pub over_settled: Amount,
+    pub late: Amount,
+}
+
+/// What became of a budget's holds since the start of the run; counts, `None` where nobody counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the words of docs/ledger.md")]
+pub struct Holds {
+    pub made: u64,
+    pub settled: Option<u64>,
+    pub released: Option<u64>,
+    pub expired: Option<u64>,
+    pub late: Option<u64>,
+}
+
+/// A frequency cap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cap {
+    /// So many impressions...
+    pub max: u32,
+    /// ...in this time, as configured (`"1d"`).
+    pub per: String,
+    /// Of the campaign, or of one of its creatives.
+    pub of: String,
+}
+
+/// What became of a budget's asks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Refusals {
+    /// Counts since the start of the run, by verdict (`paced`), most first.
+    pub verdicts: Vec<(String, u64)>,
+    /// One impression in so many is surveyed for `why`; 0: none.
+    pub survey_every: u64,
+    /// Impressions surveyed.
+    pub surveyed: u64,
+    /// Why the campaign did not bid, surveyed, most first.
+    pub why: Vec<(String, u64)>,
+    /// The last refusals that somebody noted, newest first.
+    pub recent: Vec<Refused>,
+}
+
+/// One refusal.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    /// When, ms since 1970 UTC.
+    pub at_ms: u64,
+    /// The verdict, or the reason of an auction.
+    pub verdict: String,
+    /// What was asked for, base units as text; empty where nobody knows.
+    pub amount: String,
+}
+
+/// What somebody changed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Its number; numbers rise.
+    pub record: u64,
+    /// When, ms since 1970 UTC.
+    pub at_ms: u64,
+    /// Who.
+    pub who: String,
+    /// What.
+    pub action: Action,
+    /// Why.
+    pub why: String,
+    /// The record that it took back.
+    pub undo_of: Option<u64>,
+    /// The record that took it back.
+    pub undone_by: Option<u64>,
+    /// How many budgets it changed.
+    pub rows: usize,
+    /// These, perhaps not all.
+    pub changes: Vec<AuditRow>,
+}
+
+/// What changed of one budget.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// The budget.
+    pub id: u64,
+    /// The changed fields before...
+    pub before: Fields,
+    /// ...and after.
+    pub after: Fields,
+}

@@ -1,0 +1,255 @@
+//! Errors of the API in the form of RFC 9457.
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::node::{EditError, RowProblem};
+
+/// Media type of every error.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+/// Characters of a stranger's text that an error repeats.
+const FOUND_MAX: usize = 80;
+
+macro_rules! kinds {
+    ($($kind:ident = $status:ident, $word:literal, $title:literal;)*) => {
+        /// What kind of error it is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind { $($kind,)* }
+
+        impl Kind {
+            /// All of them.
+            pub(crate) const ALL: &'static [Kind] = &[$(Kind::$kind,)*];
+
+            pub(crate) fn status(self) -> StatusCode {
+                match self { $(Kind::$kind => StatusCode::$status,)* }
+            }
+
+            pub(crate) fn word(self) -> &'static str {
+                match self { $(Kind::$kind => $word,)* }
+            }
+
+            pub(crate) fn title(self) -> &'static str {
+                match self { $(Kind::$kind => $title,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Malformed = BAD_REQUEST, "malformed", "cannot be read";
+    Unauthorised = UNAUTHORIZED, "unauthorised", "no token, or an unknown one";
+    Forbidden = FORBIDDEN, "forbidden", "not allowed";
+    Unknown = NOT_FOUND, "unknown", "not found";
+    Method = METHOD_NOT_ALLOWED, "method", "method not allowed";
+    Slow = REQUEST_TIMEOUT, "slow", "the body did not come in time";
+    Exists = CONFLICT, "exists", "exists already";
+    KeyReused = CONFLICT, "key_reused", "the key was used before";
+    Moved = CONFLICT, "moved", "the selection moved";
+    Undone = CONFLICT, "undone", "undone already";
+    Conflict = PRECONDITION_FAILED, "conflict", "changed meanwhile";
+    TooLarge = PAYLOAD_TOO_LARGE, "too_large", "the body is too large";
+    MediaType = UNSUPPORTED_MEDIA_TYPE, "media_type", "the body is not JSON";
+    Host = MISDIRECTED_REQUEST, "host", "not a name of this door";
+    Refused = UNPROCESSABLE_ENTITY, "refused", "refused by the rules of budgets";
+    IfMatch = PRECONDITION_REQUIRED, "if_match", "If-Match is missing";
+    TooMany = TOO_MANY_REQUESTS, "too_many", "too many at once";
+    Internal = INTERNAL_SERVER_ERROR, "internal", "an error of the node itself";
+    NotReady = SERVICE_UNAVAILABLE, "not_ready", "the node is not ready";
+    Journal = SERVICE_UNAVAILABLE, "journal", "the journal cannot seal";
+    Stopping = SERVICE_UNAVAILABLE, "stopping", "the node is stopping";
+    Other = BAD_REQUEST, "other", "an error";
+}
+
+/// An error: what was asked for, what is wrong with it, and what was expected (RFC 9457).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(title = "Problem")]
+pub(crate) struct Problem {
+    /// Which kind of error, as a reference to these pages; ends in a word for programs (`#conflict`).
+    #[serde(rename = "type")]
+    #[schema(example = "/docs/api#malformed", pattern = "^/docs/api#[a-z_]+$")]
+    pub(crate) kind: String,
+    /// The kind of error, for people.
+    #[schema(example = "cannot be read")]
+    pub(crate) title: &'static str,
+    /// The status of the answer; of a row of a bulk change, what the status would have been alone.
+    #[schema(example = 400, minimum = 400, maximum = 599)]
+    pub(crate) status: u16,
+    /// What is wrong here, and what to do.
+    pub(crate) detail: String,
+    /// Which field, parameter or header is wrong.
+    #[schema(required, value_type = Option<String>, example = "max")]
+    pub(crate) field: Option<Box<str>>,
+    /// What was found there.
+    #[schema(required, value_type = Option<String>, example = "0")]
+    pub(crate) found: Option<Box<str>>,
+    /// What was expected there.
+    #[schema(required, value_type = Option<String>, example = "a whole number from 1 to 1000")]
+    pub(crate) expected: Option<Box<str>>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Problem {
+        Problem {
+            kind: format!("/docs/api#{}", kind.word()),
+            title: kind.title(),
+            status: kind.status().as_u16(),
+            detail: detail.into(),
+            field: None,
+            found: None,
+            expected: None,
+        }
+    }
+
+    /// With the place, what was found and what was expected, also as the detail.
+    pub(crate) fn at(kind: Kind, field: &str, found: &str, expected: &str) -> Problem {
+        let found = shorten(found);
+        let mut problem =
+            Problem::new(kind, format!("{field}: found {found}, expected {expected}"));
+        problem.field = Some(field.into());
+        problem.found = Some(found.into());
+        problem.expected = Some(expected.into());
+        problem
+    }
+
+    /// Something that cannot be read.
+    pub(crate) fn malformed(field: &str, found: &str, expected: &str) -> Problem {
+        Problem::at(Kind::Malformed, field, found, expected)
+    }
+
+    pub(crate) fn no_budget(id: u64) -> Problem {
+        Problem::new(Kind::Unknown, format!("there is no budget {id}"))
+    }
+
+    pub(crate) fn stopping() -> Problem {
+        Problem::new(Kind::Stopping, "the node is stopping; nothing was done")
+    }
+
+    /// Of an error that something else than the API made, such as the router: what its status says.
+    fn of_status(status: StatusCode, path: &str, allowed: Option<&str>) -> Problem {
+        let reason = status.canonical_reason().unwrap_or("an error");
+        let (kind, detail) = match status {
+            StatusCode::NOT_FOUND => (
+                Kind::Unknown,
+                format!("there is no {path}; GET /v1/openapi.json lists what there is"),
+            ),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let allowed = allowed.unwrap_or("other methods");
+                (Kind::Method, format!("{path} allows {allowed}"))
+            }
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                (Kind::TooLarge, format!("{path}: the body is larger than this call allows"))
+            }
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                (Kind::MediaType, format!("{path}: expected Content-Type: application/json"))
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                (Kind::TooMany, format!("{path}: too many ask for it at once; try again soon"))
+            }
+            status if status.is_server_error() => (Kind::Internal, reason.to_string()),
+            _ => (Kind::Other, reason.to_string()),
+        };
+        Problem { status: status.as_u16(), ..Problem::new(kind, detail) }
+    }
+}
+
+/// At most [`FOUND_MAX`] characters.
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(FOUND_MAX) {
+        None => text.to_string(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (status, [(header::CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer realm=\"weir\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        response
+    }
+}
+
+impl From<&RowProblem> for Problem {
+    fn from(problem: &RowProblem) -> Problem {
+        let kind = match problem {
+            RowProblem::Unknown(_) => Kind::Unknown,
+            RowProblem::Exists(_) => Kind::Exists,
+            RowProblem::Revision { .. } => Kind::Conflict,
+            RowProblem::Field(_) => Kind::Refused,
+        };
+        let mut answer = Problem::new(kind, problem.to_string());
+        if let RowProblem::Revision { found, expected } = problem {
+            answer.found = Some(format!("\"{found}\"").into());
+            answer.expected = Some(format!("\"{expected}\"").into());
+        }
+        answer
+    }
+}
+
+impl From<EditError> for Problem {
+    fn from(error: EditError) -> Problem {
+        let kind = match &error {
+            EditError::KeyReused => Kind::KeyReused,
+            EditError::NoRecord(_) => Kind::Unknown,
+            EditError::Undone(..) => Kind::Undone,
+            EditError::Journal(_) => Kind::Journal,
+            EditError::Stopping => Kind::Stopping,
+        };
+        Problem::new(kind, error.to_string())
+    }
+}
+
+/// Turns every error that has another form, whoever made it, into a [`Problem`]; its headers stay.
+pub(crate) async fn mend(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_string();
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || is_problem(&response) {
+        return response;
+    }
+    let (mut old, _) = response.into_parts();
+    let allowed = old.headers.get(header::ALLOW).and_then(|allowed| allowed.to_str().ok());
+    let (new, body) =
+        Problem::of_status(status, &shorten(&path), allowed).into_response().into_parts();
+    old.headers.remove(header::CONTENT_LENGTH);
+    old.headers.extend(new.headers);
+    Response::from_parts(old, body)
+}
+
+fn is_problem(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(PROBLEM_JSON.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_unlike_and_statuses_are_errors() {
+        let mut words: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Kind::ALL.len());
+        assert!(Kind::ALL.iter().all(|kind| kind.status().as_u16() >= 400));
+    }
+
+    #[test]
+    fn a_strangers_text_is_cut() {
+        let problem = Problem::malformed("q", &"ü".repeat(5_000), "less");
+        assert_eq!(problem.found.unwrap().chars().count(), FOUND_MAX + 1);
+        assert!(problem.detail.len() < 400);
+    }
+}

@@ -1,0 +1,242 @@
+//! What can be filtered and sorted by.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use money::{Amount, Unit};
+
+use super::Row;
+use crate::{Flags, Reason};
+
+/// Numbers are compared in millionths of what the filter is written in: of a currency unit, an item, an ask a second...
+pub(super) const MICRO: i128 = 1_000_000;
+
+/// What a column holds, and so which forms of a filter fit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Text: contains, or is one of.
+    Text,
+    /// A word: is one of.
+    Set,
+    /// A number: lies between.
+    Number,
+}
+
+macro_rules! columns {
+    ($($column:ident = $name:literal, $kind:ident;)*) => {
+        /// A column.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Column { $($column,)* }
+
+        impl Column {
+            pub(super) const ALL: &'static [Column] = &[$(Column::$column,)*];
+
+            pub(super) fn name(self) -> &'static str {
+                match self { $(Column::$column => $name,)* }
+            }
+
+            pub(super) fn kind(self) -> Kind {
+                match self { $(Column::$column => Kind::$kind,)* }
+            }
+        }
+    };
+}
+
+columns! {
+    Id = "id", Text;
+    Name = "name", Text;
+    Parent = "parent", Text;
+    Unit = "unit", Set;
+    Zone = "zone", Set;
+    Campaign = "campaign", Set;
+    Status = "status", Set;
+    Reason = "reason", Set;
+    Pacing = "pacing", Set;
+    Flags = "flags", Set;
+    TopRefusal = "top_refusal", Set;
+    Since = "since", Number;
+    Start = "start", Number;
+    End = "end", Number;
+    Limit = "limit", Number;
+    Spent = "spent", Number;
+    Debt = "debt", Number;
+    Held = "held", Number;
+    Available = "available", Number;
+    WindowBudget = "window_budget", Number;
+    Planned = "planned", Number;
+    WindowSpent = "window_spent", Number;
+    Pace = "pace", Number;
+    Daily = "daily", Number;
+    DaySpent = "day_spent", Number;
+    Spend = "spend", Number;
+    Asks = "asks", Number;
+    Grants = "grants", Number;
+    Refusals = "refusals", Number;
+}
+
+/// What a row is sorted by in one column.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key<'a> {
+    /// Numbers, and words in the order of their codes.
+    Number(i128),
+    /// Text, by code points.
+    Text(Cow<'a, str>),
+}
+
+impl Column {
+    pub(super) fn parse(name: &str) -> Option<Column> {
+        Column::ALL.iter().copied().find(|column| column.name() == name)
+    }
+
+    /// All names, for an error.
+    pub(super) fn names() -> String {
+        let names: Vec<&str> = Column::ALL.iter().map(|column| column.name()).collect();
+        names.join(", ")
+    }
+
+    /// The number in millionths; `None` where there is none, and in columns that hold no numbers.
+    pub(super) fn micros(self, row: Row<'_>) -> Option<i128> {
+        let (budget, state) = (row.budget, row.state);
+        let amount = |amount: Amount| i128::from(amount.get()) * base(budget.unit);
+        let time = |ms: u64| i128::from(ms) * MICRO;
+        let rate = |hundredths: u32| i128::from(hundredths) * (MICRO / 100);
+        match self {
+            Column::Since => Some(time(state.since_ms)),
+            Column::Start => budget.start_ms.map(time),
+            Column::End => budget.end_ms.map(time),
+            Column::Limit => Some(amount(state.limit)),
+            Column::Spent => Some(amount(state.spent)),
+            Column::Debt => Some(amount(state.debt)),
+            Column::Held => Some(amount(state.held)),
+            Column::Available => Some(amount(state.available)),
+            Column::WindowBudget => state.window_budget.map(amount),
+            Column::Planned => state.window_planned.map(amount),
+            Column::WindowSpent => state.window_spent.map(amount),
+            Column::Pace => index_ppm(row).map(i128::from),
+            Column::Daily => state.daily.map(amount),
+            Column::DaySpent => Some(amount(state.day_spent)),
+            Column::Spend => Some(amount(state.spend_minute)),
+            Column::Asks => Some(rate(state.asks)),
+            Column::Grants => Some(rate(state.grants)),
+            Column::Refusals => Some(rate(state.refusals)),
+            _ => None,
+        }
+    }
+
+    /// What it is sorted by; `None` where there is nothing.
+    pub(super) fn key(self, row: Row<'_>) -> Option<Key<'_>> {
+        let (budget, state) = (row.budget, row.state);
+        let code = |code: u8| Some(Key::Number(code.into()));
+        match self {
+            Column::Id => Some(Key::Number(budget.id.into())),
+            Column::Parent => budget.parent.map(|parent| Key::Number(parent.into())),
+            Column::Name => Some(Key::Text(Cow::Borrowed(&budget.name))),
+            Column::Zone => Some(Key::Text(Cow::Borrowed(&budget.zone))),
+            Column::Unit => Some(Key::Text(Cow::Borrowed(unit_word(budget.unit)))),
+            Column::Campaign => code(budget.campaign.into()),
+            Column::Status => code(state.status.code()),
+            Column::Reason if state.reason == Reason::None => None,
+            Column::Reason => code(state.reason.code()),
+            Column::Pacing => code(budget.pacing.code()),
+            Column::Flags => code(state.flags.0),
+            Column::TopRefusal if state.top_refusal == 0 => None,
+            Column::TopRefusal => code(state.top_refusal),
+            _ => self.micros(row).map(Key::Number),
+        }
+    }
+
+    /// The order of two rows by this column alone; what has nothing here is last, whichever way.
+    pub(super) fn compare(self, a: Row<'_>, b: Row<'_>, descending: bool) -> Ordering {
+        match self {
+            // The commonest: no key has to be made.
+            Column::Id if !descending => a.budget.id.cmp(&b.budget.id),
+            _ => compare(self.key(a).as_ref(), self.key(b).as_ref(), descending),
+        }
+    }
+
+    /// Is the word one that the column can hold? Units and zones: any.
+    pub(super) fn knows(self, word: &str) -> bool {
+        match self {
+            Column::Campaign => matches!(word, "yes" | "no"),
+            Column::Status => crate::Status::parse(word).is_some(),
+            Column::Reason => Reason::parse(word).is_some(),
+            Column::Pacing => crate::Pacing::parse(word).is_some(),
+            Column::Flags => Flags::ALL.iter().any(|(_, name)| *name == word),
+            Column::TopRefusal => {
+                word == "none" || wire::Verdict::ALL.iter().any(|verdict| verdict.name() == word)
+            }
+            Column::Unit => Unit::parse(word).is_ok(),
+            _ => true,
+        }
+    }
+
+    /// Does the row hold this word, or this text?
+    pub(super) fn holds(self, row: Row<'_>, word: &str) -> bool {
+        let (budget, state) = (row.budget, row.state);
+        match self {
+            Column::Id => word.parse() == Ok(budget.id),
+            Column::Parent => budget.parent.is_some_and(|parent| word.parse() == Ok(parent)),
+            Column::Name => &*budget.name == word,
+            Column::Zone => &*budget.zone == word,
+            Column::Unit => unit_word(budget.unit) == word,
+            Column::Campaign => (word == "yes") == budget.campaign,
+            Column::Status => state.status.word() == word,
+            Column::Reason => state.reason.word() == word,
+            Column::Pacing => budget.pacing.word() == word,
+            Column::Flags => {
+                Flags::ALL.iter().any(|(bit, name)| *name == word && state.flags.has(*bit))
+            }
+            Column::TopRefusal => verdict_word(state.top_refusal).unwrap_or("none") == word,
+            _ => false,
+        }
+    }
+
+    /// The text that is searched; only of columns of the kind text.
+    pub(super) fn text(self, row: Row<'_>) -> Cow<'_, str> {
+        match self {
+            Column::Id => Cow::Owned(row.budget.id.to_string()),
+            Column::Parent => {
+                row.budget.parent.map_or(Cow::Borrowed(""), |id| id.to_string().into())
+            }
+            _ => Cow::Borrowed(&row.budget.name),
+        }
+    }
+}
+
+/// The order of two keys; nothing is last, whichever way.
+pub(super) fn compare(a: Option<&Key<'_>>, b: Option<&Key<'_>>, descending: bool) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) if descending => b.cmp(a),
+        (Some(a), Some(b)) => a.cmp(b),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+/// Millionths that a base unit is.
+fn base(unit: Unit) -> i128 {
+    match unit {
+        Unit::Currency(_) => 1,
+        Unit::Count => MICRO,
+    }
+}
+
+/// The unit's word, without making one.
+pub(crate) fn unit_word(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Currency(code) => code.as_str(),
+        Unit::Count => "count",
+    }
+}
+
+/// The name of a verdict; `None` for 0, which stands for none here.
+pub(crate) fn verdict_word(code: u8) -> Option<&'static str> {
+    wire::Verdict::from_raw(code).filter(|_| code != 0).map(wire::Verdict::name)
+}
+
+/// What was spent of what was planned by now, in millionths, rounded down; `None` while nothing is planned.
+pub(crate) fn index_ppm(row: Row<'_>) -> Option<i64> {
+    let (spent, planned) = (row.state.window_spent?, row.state.window_planned?);
+    let exact = i128::from(spent.get()) * MICRO;
+    let index = (planned.get() > 0).then(|| exact.div_euclid(planned.get().into()))?;
+    Some(i64::try_from(index).unwrap_or(i64::MAX))
+}

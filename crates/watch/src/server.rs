@@ -1,0 +1,320 @@
+//! The door itself: one thread, its event loop, its connections.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::{Router, middleware};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::api::{self, App};
+use crate::auth::Tokens;
+use crate::guard::{Gate, guard, harden};
+use crate::history::{History, HistoryError};
+use crate::live::{Limits, Live};
+use crate::tls::Tls;
+use crate::{Board, Node, assets, problem};
+
+/// Connections at once; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 1_024;
+/// Threads that wait for the node.
+const WAITERS_MAX: usize = 16;
+/// How long the head of a request may take; also how long a connection may be idle.
+const HEAD_WAIT: Duration = Duration::from_secs(20);
+/// How long the handshake of TLS may take.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of a head, with its address and headers.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+/// How long a stop waits for answers that are under way.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+/// How long the door waits where the system has no connection for it.
+const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+
+/// How a door is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Live streams at once.
+    pub live_max: usize,
+    /// Who may do what; without tokens everybody on this machine may do everything.
+    pub tokens: Option<Tokens>,
+    /// HTTPS instead of HTTP.
+    pub tls: Option<Tls>,
+    /// Other pages that may change things and open live streams: `https://ops.example`.
+    pub origins: Vec<String>,
+    /// Folder of the history.
+    pub history: PathBuf,
+    /// Days that the history is kept.
+    pub keep_days: u32,
+    /// Version of the node, for the API's description.
+    pub version: String,
+}
+
+/// Why a door does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Anybody in the network could change budgets.
+    #[error(
+        "the admin door would listen on {0} without tokens: set admin.tokens_file, or listen on 127.0.0.1"
+    )]
+    Open(SocketAddr),
+    /// An origin that no browser sends.
+    #[error("admin.origins: found {0:?}, expected an origin such as \"https://ops.example\"")]
+    Origin(String),
+    /// The history cannot be used.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The system refused something.
+    #[error("the admin door: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// A running door.
+#[derive(Debug)]
+pub struct Server {
+    board: Arc<Board>,
+    history: Arc<History>,
+    live: Live,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens a door on a thread of its own. `extra` are further calls, behind the same checks; they have none of the
+    /// paths of this crate and no fallback.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing runs then.
+    pub fn start(
+        listener: TcpListener,
+        options: Options,
+        node: Arc<dyn Node>,
+        extra: Router,
+    ) -> Result<Server, StartError> {
+        let address = listener.local_addr()?;
+        check(address, &options)?;
+        listener.set_nonblocking(true)?;
+        let history = Arc::new(History::open(&options.history, options.keep_days)?);
+        let board = Arc::new(Board::default());
+        let (stop, stopped) = watch::channel(false);
+        let app = App::new(node, Arc::clone(&board), Arc::clone(&history));
+        let live = Live::new(Arc::clone(&board), Limits::new(options.live_max), stopped.clone());
+        let gate = Gate::new(
+            options.tokens.clone(),
+            options.origins,
+            options.tls.is_some(),
+            address.ip().is_loopback(),
+        );
+        let routes = api::routes(app, &options.version, options.tokens.is_some())
+            .merge(live.routes())
+            .merge(extra);
+        let routes = dress(routes.merge(assets::routes()), gate);
+        let door = Door {
+            routes,
+            tls: options.tls.map(|tls| tls.acceptor()),
+            live: live.clone(),
+            stopped,
+        };
+        let runtime = runtime()?;
+        let named = std::thread::Builder::new().name("admin".into());
+        let thread = named.spawn(move || door.run(runtime, listener))?;
+        Ok(Server { board, history, live, address, stop, thread: Some(thread) })
+    }
+
+    /// Where the node publishes how its budgets stand.
+    #[must_use]
+    pub fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Where the node records each minute.
+    #[must_use]
+    pub fn history(&self) -> &Arc<History> {
+        &self.history
+    }
+
+    /// Live streams at the moment.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.live.connections()
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts nothing more, answers what is under way for at most some seconds, and ends.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // It fails only where the thread has ended already.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn check(address: SocketAddr, options: &Options) -> Result<(), StartError> {
+    if !address.ip().is_loopback() && options.tokens.is_none() {
+        return Err(StartError::Open(address));
+    }
+    let is_origin = |origin: &&String| {
+        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']))
+    };
+    match options.origins.iter().find(|origin| !is_origin(origin)) {
+        None => Ok(()),
+        Some(origin) => Err(StartError::Origin(origin.clone())),
+    }
+}
+
+fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(WAITERS_MAX)
+        .thread_name("admin-waits")
+        .build()
+}
+
+/// All checks around all calls, from the inside to the outside.
+fn dress(routes: Router, gate: Gate) -> Router {
+    routes
+        .layer(middleware::from_fn_with_state(gate, guard))
+        .layer(middleware::from_fn(problem::mend))
+        .layer(middleware::from_fn(harden))
+}
+
+struct Door {
+    routes: Router,
+    tls: Option<TlsAcceptor>,
+    live: Live,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Door {
+    fn run(self, runtime: Runtime, listener: TcpListener) {
+        runtime.block_on(async {
+            match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => self.accept(listener).await,
+                Err(error) => tracing::error!(%error, "the admin door cannot listen"),
+            }
+        });
+        runtime.shutdown_timeout(STOP_WAIT);
+    }
+
+    async fn accept(&self, listener: tokio::net::TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut connections = JoinSet::new();
+        let mut stopped = self.stopped.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = next(&listener, &places) => accepted,
+                () = ended(&mut stopped) => break,
+            };
+            match accepted {
+                Ok((stream, place)) => {
+                    let served =
+                        serve(stream, self.tls.clone(), self.routes.clone(), stopped.clone());
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the admin door could not accept a connection");
+                    tokio::time::sleep(ACCEPT_WAIT).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+        drop(listener);
+        let all = async {
+            while connections.join_next().await.is_some() {}
+            self.live.ended().await;
+        };
+        if timeout(STOP_WAIT, all).await.is_err() {
+            tracing::warn!("the admin door cut connections that did not end");
+        }
+    }
+}
+
+/// Waits for the stop.
+async fn ended(stopped: &mut watch::Receiver<bool>) {
+    // It fails only where the server is gone, which is a stop too.
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+type Place = tokio::sync::OwnedSemaphorePermit;
+
+async fn next(
+    listener: &tokio::net::TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, Place)> {
+    let place = Arc::clone(places).acquire_owned().await;
+    let place = place.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}
+
+async fn serve(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    routes: Router,
+    stopped: watch::Receiver<bool>,
+) {
+    let Some(tls) = tls else { return speak(stream, routes, stopped).await };
+    match timeout(HANDSHAKE_WAIT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => speak(stream, routes, stopped).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a handshake with the admin door failed"),
+        Err(_) => tracing::debug!("a handshake with the admin door took too long"),
+    }
+}
+
+async fn speak<S>(stream: S, routes: Router, mut stopped: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = ended(&mut stopped) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the admin door ended");
+    }
+}

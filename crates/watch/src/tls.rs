@@ -1,0 +1,52 @@
+//! TLS of the door.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+
+/// A certificate and its key.
+#[derive(Clone)]
+pub struct Tls(Arc<ServerConfig>);
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Tls {
+    /// Reads PEM files: the certificate with those that signed it, and its private key.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and what was expected in it.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Tls, String> {
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| {
+                format!("{}: {error}; expected certificates in PEM", certificate.display())
+            })?;
+        if chain.is_empty() {
+            return Err(format!("{}: no certificate, expected one in PEM", certificate.display()));
+        }
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+            format!("{}: {error}; expected a private key in PEM", key.display())
+        })?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret));
+        let mut config = config.map_err(|error| {
+            format!("{} and {}: {error}; expected a pair", certificate.display(), key.display())
+        })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Tls(Arc::new(config)))
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.0))
+    }
+}

@@ -1,0 +1,157 @@
+//! Who may do what, from where, and over TLS.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_rustls::rustls;
+use watch::{Node, Options, Server, StartError, Tls, Tokens};
+
+use crate::fake::{Door, Fake};
+use crate::http::{Answer, call, get};
+
+const FILE: &str = "ann operate aaaaaaaaaaaaaaaa\nscreen read bbbbbbbbbbbbbbbb";
+
+fn guarded() -> Door {
+    Door::with(3, |options| {
+        options.tokens = Some(Tokens::parse(FILE).unwrap());
+        options.origins = vec!["https://ops.example".into()];
+    })
+}
+
+#[test]
+fn tokens_say_who_may_do_what() {
+    let door = guarded();
+    let problem = get("/v1/budgets").send(door.to);
+    assert_eq!(problem.header("www-authenticate"), Some("Bearer realm=\"weir\""));
+    problem.problem(401, "unauthorised");
+    get("/v1/budgets")
+        .with("Authorization", "Bearer wrongwrongwrongw")
+        .send(door.to)
+        .problem(401, "unauthorised");
+    get("/stat").send(door.to).problem(401, "unauthorised");
+    get("/nowhere").send(door.to).problem(401, "unauthorised");
+    let read = ("Authorization", "Bearer bbbbbbbbbbbbbbbb");
+    let me = get("/v1/me").with(read.0, read.1).send(door.to).expect(200).json();
+    assert_eq!(me, json!({"name": "screen", "role": "read"}));
+    let pause = call("POST", "/v1/budgets/1/pause").json(&json!({"why": "test"}));
+    pause.with(read.0, read.1).send(door.to).problem(403, "forbidden");
+    let pause = call("POST", "/v1/budgets/1/pause").json(&json!({"why": "test"}));
+    pause.with("Authorization", "Bearer aaaaaaaaaaaaaaaa").send(door.to).expect(200);
+    let audit = get("/v1/audit").with(read.0, read.1).send(door.to).expect(200).json();
+    assert_eq!(audit["records"][0]["who"], "ann");
+    for public in ["/healthz", "/readyz", "/v1/openapi.json", "/docs/api", "/ui/"] {
+        get(public).send(door.to).expect(200);
+    }
+}
+
+#[test]
+fn names_and_pages_of_strangers_are_refused() {
+    let door = guarded();
+    get("/ui/").with("Host", "evil.example").send(door.to).problem(421, "host");
+    let port = door.to.port();
+    get("/v1/me")
+        .with("Host", format!("localhost:{port}"))
+        .send(door.to)
+        .problem(401, "unauthorised");
+    let from = |origin: &str| {
+        let call = call("POST", "/v1/budgets/2/pause").json(&json!({"why": "test"}));
+        call.with("Authorization", "Bearer aaaaaaaaaaaaaaaa").with("Origin", origin).send(door.to)
+    };
+    from("http://evil.example").problem(403, "forbidden");
+    from("null").problem(403, "forbidden");
+    from("https://ops.example").expect(200);
+    from(&format!("http://{}", door.to)).expect(200);
+    get("/v1/live").with("Origin", "http://evil.example").send(door.to).problem(403, "forbidden");
+}
+
+#[test]
+fn every_answer_is_hardened() {
+    let door = Door::open(1);
+    for path in ["/ui/", "/v1/budgets", "/v1/budgets/999", "/nowhere", "/docs/api"] {
+        let answer = get(path).send(door.to);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'self';") && policy.contains("frame-ancestors 'none'")
+        );
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert!(answer.header("cache-control").is_some());
+    }
+}
+
+#[test]
+fn a_door_to_the_network_wants_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |tokens, origins| {
+        let options = Options {
+            live_max: 1,
+            tokens,
+            tls: None,
+            origins,
+            history: folder.path().join("history"),
+            keep_days: 1,
+            version: String::new(),
+        };
+        let node: Arc<dyn Node> = Arc::new(Fake::default());
+        Server::start(TcpListener::bind("0.0.0.0:0").unwrap(), options, node, axum::Router::new())
+    };
+    assert!(matches!(start(None, Vec::new()), Err(StartError::Open(_))));
+    let tokens = || Some(Tokens::parse(FILE).unwrap());
+    assert!(matches!(start(tokens(), vec!["ops.example".into()]), Err(StartError::Origin(_))));
+    start(tokens(), Vec::new()).unwrap().stop();
+}
+
+#[test]
+fn a_stop_ends_idle_connections() {
+    let door = Door::open(1);
+    let mut idle = TcpStream::connect(door.to).unwrap();
+    idle.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut first = [0; 12];
+    idle.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    let to = door.to;
+    door.server.stop();
+    // Reads the rest of the answer, and then that the connection has ended.
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).unwrap();
+    assert!(TcpStream::connect(to).is_err());
+}
+
+#[test]
+fn https_round_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    assert!(Tls::read(&key, &key).unwrap_err().contains("no certificate"));
+    assert!(Tls::read(&certificate, &certificate).unwrap_err().contains("a private key in PEM"));
+    let tls = Tls::read(&certificate, &key).unwrap();
+    let door = Door::with(1, |options| options.tls = Some(tls));
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+    let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+    let mut session = rustls::ClientConnection::new(config, name).unwrap();
+    let mut socket = TcpStream::connect(door.to).unwrap();
+    let mut stream = rustls::Stream::new(&mut session, &mut socket);
+    let origin = format!("https://localhost:{}", door.to.port());
+    let pause = call("POST", "/v1/budgets/1/pause")
+        .json(&json!({"why": "over TLS"}))
+        .with("Origin", origin);
+    stream.write_all(&pause.bytes(&format!("localhost:{}", door.to.port()))).unwrap();
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let answer = Answer::parse(&bytes, false).expect(200);
+    assert_eq!(answer.json()["status"], "paused");
+}

@@ -1,0 +1,392 @@
+//! The live stream over real connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use money::{Amount, Unit};
+use proptest::prelude::*;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, Response};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use watch::board::View;
+use watch::live::{Limits, Live, SUBPROTOCOL};
+use watch::{Board, Budget, Pacing, State};
+use wire::live as messages;
+
+/// Nothing here takes so long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Long enough for a node that would send something to do so.
+const MOMENT: Duration = Duration::from_millis(200);
+
+type Connection = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+struct Node {
+    board: Arc<Board>,
+    live: Live,
+    stop: tokio::sync::watch::Sender<bool>,
+    address: SocketAddr,
+}
+
+impl Node {
+    async fn start(limits: Limits) -> Node {
+        let board = Arc::new(Board::default());
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let live = Live::new(Arc::clone(&board), limits, stopped);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(axum::serve(listener, live.routes()).into_future());
+        Node { board, live, stop, address }
+    }
+
+    /// Budgets 0 to `spent.len()`, which have spent so much.
+    fn publish(&self, as_of_ms: u64, spent: &[i64]) {
+        let budget = |id: usize| Budget {
+            id: id as u64,
+            name: format!("budget {id}").into(),
+            unit: Unit::Count,
+            parent: None,
+            campaign: false,
+            start_ms: None,
+            end_ms: None,
+            zone: "UTC".into(),
+            pacing: Pacing::Asap,
+            revision: as_of_ms,
+        };
+        let state = |&spent: &i64| State { spent: Amount::new(spent), ..State::default() };
+        self.board.publish(View {
+            as_of_ms,
+            run: 7,
+            generation: 1,
+            budgets: (0..spent.len()).map(budget).collect(),
+            states: spent.iter().map(state).collect(),
+        });
+    }
+
+    async fn open(
+        &self,
+        path: &str,
+        protocol: Option<&str>,
+    ) -> Result<(Connection, Response<Option<Vec<u8>>>), Error> {
+        let mut request = format!("ws://{}{path}", self.address).into_client_request()?;
+        if let Some(protocol) = protocol {
+            request
+                .headers_mut()
+                .insert("sec-websocket-protocol", HeaderValue::from_str(protocol)?);
+        }
+        connect_async(request).await
+    }
+
+    async fn connect(&self) -> Connection {
+        self.open("/v1/live", Some("weir.live.1, bearer.secret")).await.unwrap().0
+    }
+
+    /// Status of the answer to a connection that is refused.
+    async fn refuses(&self, path: &str, protocol: Option<&str>) -> u16 {
+        match self.open(path, protocol).await {
+            Err(Error::Http(response)) => response.status().as_u16(),
+            other => panic!("expected a refusal, found {:?}", other.map(|_| ())),
+        }
+    }
+}
+
+fn limits() -> Limits {
+    Limits { snapshot_every: Duration::from_millis(50), ..Limits::new(10) }
+}
+
+/// What tests look at.
+#[derive(Debug, PartialEq, Eq)]
+enum Frame {
+    Snapshot { sequence: u64, first: u32, rows: usize, total: u32 },
+    Delta { sequence: u64, as_of_ms: u64, states: Vec<(u32, i64)> },
+    Sparks { sequence: u64, rows: Vec<u32> },
+}
+
+fn read(bytes: &[u8]) -> Frame {
+    match messages::Message::decode(bytes).unwrap() {
+        messages::Message::Snapshot(part) => {
+            assert_eq!((part.budgets().len(), part.run()), (part.states().len(), 7));
+            let (sequence, rows) = (part.sequence(), part.states().len());
+            Frame::Snapshot { sequence, first: part.first_row(), rows, total: part.rows_total() }
+        }
+        messages::Message::Delta(delta) => {
+            let states = delta.states().iter().map(|state| (state.row(), state.spent())).collect();
+            Frame::Delta { sequence: delta.sequence(), as_of_ms: delta.as_of_ms(), states }
+        }
+        messages::Message::Sparks(sparks) => {
+            let rows = sparks.sparks().iter().map(|spark| spark.row()).collect();
+            Frame::Sparks { sequence: sparks.sequence(), rows }
+        }
+        other => panic!("{} is none of the node's", other.name()),
+    }
+}
+
+/// The next message that is no ping.
+async fn next(connection: &mut Connection) -> Message {
+    loop {
+        let message = timeout(PATIENCE, connection.next())
+            .await
+            .expect("a message")
+            .expect("an open connection");
+        match message.unwrap() {
+            Message::Ping(_) | Message::Pong(_) => {}
+            message => return message,
+        }
+    }
+}
+
+async fn frame(connection: &mut Connection) -> Frame {
+    read(&next(connection).await.into_data())
+}
+
+/// Does nothing but pings come for a moment?
+async fn is_quiet(connection: &mut Connection) -> bool {
+    timeout(MOMENT, next(connection)).await.is_err()
+}
+
+async fn close_code(connection: &mut Connection) -> u16 {
+    loop {
+        match next(connection).await {
+            Message::Close(Some(close)) => return close.code.into(),
+            Message::Close(None) => panic!("closed without a code"),
+            _ => {}
+        }
+    }
+}
+
+async fn send(connection: &mut Connection, bytes: Vec<u8>) {
+    connection.send(Message::Binary(bytes.into())).await.unwrap();
+}
+
+fn acknowledge(sequence: u64) -> Vec<u8> {
+    let mut bytes = vec![0; messages::acknowledge::encoded_len()];
+    let block = messages::acknowledge::Block::new(sequence);
+    messages::acknowledge::encode(&mut bytes, &block).unwrap().finish();
+    bytes
+}
+
+fn resync(sequence: u64) -> Vec<u8> {
+    let mut bytes = vec![0; messages::resync::encoded_len()];
+    messages::resync::encode(&mut bytes, &messages::resync::Block::new(sequence)).unwrap().finish();
+    bytes
+}
+
+fn watch_rows(rows: &[u32]) -> Vec<u8> {
+    let rows: Vec<_> = rows.iter().copied().map(messages::watch::Row::new).collect();
+    let mut bytes = vec![0; messages::watch::encoded_len(rows.len())];
+    let block = messages::watch::Block::new(0);
+    messages::watch::encode(&mut bytes, &block).unwrap().rows(&rows).unwrap().finish();
+    bytes
+}
+
+#[tokio::test]
+async fn a_snapshot_then_deltas_then_sparks() {
+    let node = Node::start(limits()).await;
+    let (mut page, response) =
+        node.open("/v1/live", Some("weir.live.1, bearer.secret")).await.unwrap();
+    assert_eq!(response.headers()["sec-websocket-protocol"], SUBPROTOCOL);
+    assert!(is_quiet(&mut page).await, "nothing is published yet");
+    let mut spent = vec![0; 5_000];
+    node.publish(1, &spent);
+    let first = Frame::Snapshot { sequence: 1, first: 0, rows: 4_096, total: 5_000 };
+    assert_eq!(frame(&mut page).await, first);
+    send(&mut page, acknowledge(1)).await;
+    let second = Frame::Snapshot { sequence: 2, first: 4_096, rows: 904, total: 5_000 };
+    assert_eq!(frame(&mut page).await, second);
+    send(&mut page, acknowledge(2)).await;
+    assert!(is_quiet(&mut page).await);
+    spent[4_999] = 8;
+    node.publish(2, &spent);
+    let states = vec![(4_999, 8)];
+    assert_eq!(frame(&mut page).await, Frame::Delta { sequence: 3, as_of_ms: 2, states });
+    send(&mut page, acknowledge(3)).await;
+    node.publish(3, &spent);
+    assert_eq!(frame(&mut page).await, Frame::Delta { sequence: 4, as_of_ms: 3, states: vec![] });
+    send(&mut page, acknowledge(4)).await;
+    send(&mut page, watch_rows(&[17, 4_999, 5_000])).await;
+    assert_eq!(frame(&mut page).await, Frame::Sparks { sequence: 5, rows: vec![17, 4_999] });
+}
+
+#[tokio::test]
+async fn a_resync_brings_a_snapshot() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[1, 2]);
+    let mut page = node.connect().await;
+    frame(&mut page).await;
+    send(&mut page, resync(1)).await;
+    let again = Frame::Snapshot { sequence: 2, first: 0, rows: 2, total: 2 };
+    assert_eq!(frame(&mut page).await, again);
+}
+
+#[tokio::test]
+async fn other_budgets_bring_a_snapshot() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[1, 2]);
+    let mut page = node.connect().await;
+    frame(&mut page).await;
+    send(&mut page, acknowledge(1)).await;
+    node.publish(2, &[1, 2, 3]);
+    let again = Frame::Snapshot { sequence: 2, first: 0, rows: 3, total: 3 };
+    assert_eq!(frame(&mut page).await, again);
+}
+
+#[tokio::test]
+async fn a_slow_page_gets_fewer_and_newer_messages() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[0, 0, 0]);
+    let mut page = node.connect().await;
+    frame(&mut page).await;
+    for as_of_ms in 2..=50 {
+        node.publish(as_of_ms, &[as_of_ms.cast_signed(), 0, 7]);
+    }
+    assert!(is_quiet(&mut page).await);
+    send(&mut page, acknowledge(1)).await;
+    let states = vec![(0, 50), (2, 7)];
+    assert_eq!(frame(&mut page).await, Frame::Delta { sequence: 2, as_of_ms: 50, states });
+    send(&mut page, acknowledge(2)).await;
+    assert!(is_quiet(&mut page).await, "what was missed is not sent later");
+}
+
+#[tokio::test]
+async fn a_hidden_page_stays_and_a_silent_one_is_closed() {
+    let silence_max = MOMENT * 2;
+    let node = Node::start(Limits { ping_every: MOMENT / 4, silence_max, ..limits() }).await;
+    node.publish(1, &[0]);
+    let (mut hidden, mut silent) = (node.connect().await, node.connect().await);
+    frame(&mut hidden).await;
+    // Reading answers pings; nothing is acknowledged.
+    for _ in 0..6 {
+        assert!(is_quiet(&mut hidden).await);
+    }
+    assert_eq!(close_code(&mut silent).await, 1001);
+    let closed = async {
+        while node.live.connections() == 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, closed).await.expect("the silent one's place is free");
+    assert_eq!(node.live.connections(), 1);
+    node.publish(2, &[5]);
+    send(&mut hidden, acknowledge(1)).await;
+    let states = vec![(0, 5)];
+    assert_eq!(frame(&mut hidden).await, Frame::Delta { sequence: 2, as_of_ms: 2, states });
+}
+
+#[tokio::test]
+async fn no_more_connections_than_allowed() {
+    let node = Node::start(Limits { connections: 2, ..limits() }).await;
+    let (first, second) = (node.connect().await, node.connect().await);
+    assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOL)).await, 503);
+    drop(first);
+    let again = async {
+        while node.live.connections() == 2 {
+            tokio::task::yield_now().await;
+        }
+        node.connect().await
+    };
+    timeout(PATIENCE, again).await.expect("a place that is free again");
+    drop(second);
+}
+
+#[tokio::test]
+async fn handshakes_that_are_refused() {
+    let node = Node::start(limits()).await;
+    assert_eq!(node.refuses("/v1/live", None).await, 400);
+    assert_eq!(node.refuses("/v1/live", Some("weir.live.2")).await, 400);
+    assert_eq!(node.refuses("/v1/live?fmt=xml", Some(SUBPROTOCOL)).await, 400);
+    assert_eq!(node.refuses("/v1/live?format=json", Some(SUBPROTOCOL)).await, 400);
+    assert_eq!(node.live.connections(), 0);
+}
+
+#[tokio::test]
+async fn messages_that_do_not_fit_close_the_connection() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[0]);
+    let mut own = Vec::new();
+    let cases = [
+        (Message::Binary(vec![1, 2, 3].into()), 1002),
+        (Message::Binary(acknowledge(2).into()), 1002),
+        (Message::Binary(resync(u64::MAX).into()), 1002),
+        (Message::Binary(watch_rows(&[0; 257]).into()), 1002),
+        (Message::Binary(vec![0; 5_000].into()), 1002),
+        (Message::Text("{\"acknowledge\":1}".into()), 1003),
+    ];
+    for (message, code) in cases {
+        let mut page = node.connect().await;
+        own.extend(next(&mut page).await.into_data());
+        page.send(message.clone()).await.unwrap();
+        assert_eq!(close_code(&mut page).await, code, "{message:?}");
+    }
+    let mut page = node.connect().await;
+    let echoed = next(&mut page).await;
+    page.send(echoed).await.unwrap();
+    assert_eq!(close_code(&mut page).await, 1002, "the node's own message");
+}
+
+#[tokio::test]
+async fn the_same_in_json_for_people() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[5]);
+    let (mut person, _) = node.open("/v1/live?fmt=json", None).await.unwrap();
+    let text = next(&mut person).await.into_text().unwrap();
+    assert!(text.starts_with("{\"fields\":{\"asOfMs\":1,"), "{text}");
+    person.send(Message::Text("{\"acknowledge\":1}".into())).await.unwrap();
+    node.publish(2, &[6]);
+    let text = next(&mut person).await.into_text().unwrap();
+    assert!(text.contains("\"spent\":6") && text.contains("\"message\":\"Delta\""), "{text}");
+    person.send(Message::Text("acknowledge!".into())).await.unwrap();
+    assert_eq!(close_code(&mut person).await, 1002);
+}
+
+#[tokio::test]
+async fn a_stop_says_so() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[5]);
+    let (mut reads, waits) = (node.connect().await, node.connect().await);
+    frame(&mut reads).await;
+    node.stop.send(true).unwrap();
+    assert_eq!(close_code(&mut reads).await, 1001);
+    assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOL)).await, 503);
+    timeout(PATIENCE, node.live.ended()).await.expect("all connections end");
+    assert_eq!(node.live.connections(), 0);
+    drop(waits);
+}
+
+/// Whatever pages send: the node goes on serving others.
+#[test]
+fn no_messages_of_a_page_hurt_the_node() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let node = runtime.block_on(Node::start(limits()));
+    node.publish(1, &[5]);
+    let bytes = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..64),
+        (
+            proptest::sample::select(vec![acknowledge(1), resync(1), watch_rows(&[0, 1])]),
+            any::<prop::sample::Index>(),
+            any::<u8>()
+        )
+            .prop_map(|(mut bytes, at, byte)| {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+                bytes
+            }),
+    ];
+    let cases = ProptestConfig::with_cases(64);
+    proptest!(cases, |(messages in proptest::collection::vec(bytes, 0..8))| {
+        runtime.block_on(async {
+            let mut page = node.connect().await;
+            for bytes in messages {
+                // The node may have closed by now, which is its right.
+                let _ = page.send(Message::Binary(bytes.into())).await;
+            }
+            drop(page);
+            let mut other = node.connect().await;
+            let expected = Frame::Snapshot { sequence: 1, first: 0, rows: 1, total: 1 };
+            assert_eq!(frame(&mut other).await, expected);
+        });
+    });
+}

@@ -1,0 +1,274 @@
+//! What the API changed, on top of what the budgets file says: field by field, until the file says something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ledger::BudgetSpec;
+use money::{Instant, Unit, ZoneCache};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use watch::node::{EDITABLE, Fields};
+
+use super::entry::Row;
+use crate::budgets::{self, Budget, Line};
+use crate::campaigns::fields::amount;
+
+/// What the API changed, by budget.
+pub(super) type Overlays = BTreeMap<u64, Overlay>;
+
+/// What the API changed of one budget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Overlay {
+    /// It made it: its line.
+    Created(Fields),
+    /// Fields on top of the file's line.
+    Edited(BTreeMap<String, Held>),
+}
+
+/// A field that holds while the file goes on saying the same of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// What it is; null: it is not there.
+    pub(super) value: Value,
+    /// What the file said when it was edited; null: nothing.
+    pub(super) said: Value,
+}
+
+/// Edits that ended because the file had a newer word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    /// The budget.
+    pub(super) id: u64,
+    /// The fields; none: all that the API knew of the budget.
+    pub(super) fields: Vec<String>,
+    /// For people.
+    pub(super) why: String,
+}
+
+/// A file's lines with the edits on top.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// Each budget, with what its own line says.
+    pub(super) lines: Vec<Line>,
+    /// The edits that hold.
+    pub(super) overlays: Overlays,
+    /// Those that ended.
+    pub(super) ended: Vec<Ended>,
+}
+
+const IN_FILE: &str = "the budgets file names the budget now: its line is in force";
+const NOT_IN_FILE: &str = "the budgets file names the budget no more";
+const NEWER: &str = "the budgets file says something new of the field";
+const UNFIT: &str = "it does not fit what the budgets file says now";
+
+/// Puts the edits on top of a file's lines. The lines are sound; so is the result.
+pub(super) fn merge(lines: Vec<Line>, overlays: &Overlays) -> Merged {
+    let mut merged = Merged::default();
+    let mut zones = ZoneCache::default();
+    let ids: BTreeSet<u64> = lines.iter().map(|line| line.budget.spec.id).collect();
+    for line in lines {
+        match overlays.get(&line.budget.spec.id) {
+            None => merged.lines.push(line),
+            Some(Overlay::Created(_)) => {
+                merged.end(line.budget.spec.id, Vec::new(), IN_FILE);
+                merged.lines.push(line);
+            }
+            Some(Overlay::Edited(held)) => merged.edited(line, held, &mut zones),
+        }
+    }
+    for (id, overlay) in overlays.iter().filter(|(id, _)| !ids.contains(id)) {
+        match overlay {
+            Overlay::Created(fields) => merged.created(*id, fields, &mut zones),
+            Overlay::Edited(_) => merged.end(*id, Vec::new(), NOT_IN_FILE),
+        }
+    }
+    merged.end_orphans();
+    merged
+}
+
+impl Merged {
+    fn end(&mut self, id: u64, fields: Vec<String>, why: &str) {
+        self.ended.push(Ended { id, fields, why: why.into() });
+    }
+
+    fn edited(&mut self, mut line: Line, held: &BTreeMap<String, Held>, zones: &mut ZoneCache) {
+        let (id, unit) = (line.budget.spec.id, line.budget.spec.unit);
+        let says =
+            |field: &str, said: &Value| same(id, unit, field, said, saying(&line.said, field));
+        let (mut held, newer): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            held.clone().into_iter().partition(|(field, held)| says(field, &held.said));
+        if !newer.is_empty() {
+            self.end(id, newer.into_keys().collect(), NEWER);
+        }
+        let bids = line.budget.campaign.is_some();
+        let mut read = judge_held(&line.said, &held, id, bids, zones);
+        if read.is_none() {
+            // The line alone is sound: those that can be kept are.
+            let all = std::mem::take(&mut held);
+            for (field, one) in all {
+                held.insert(field.clone(), one);
+                match judge_held(&line.said, &held, id, bids, zones) {
+                    Some(sound) => read = Some(sound),
+                    None => {
+                        held.remove(&field);
+                        self.end(id, vec![field], UNFIT);
+                    }
+                }
+            }
+        }
+        if let Some(read) = read.filter(|_| !held.is_empty()) {
+            let Budget { line: number, campaign, .. } = line.budget;
+            line.budget = Budget { line: number, campaign, ..read };
+            self.overlays.insert(id, Overlay::Edited(held));
+        }
+        self.lines.push(line);
+    }
+
+    fn created(&mut self, id: u64, fields: &Fields, zones: &mut ZoneCache) {
+        match budgets::judge(fields, false, zones) {
+            Ok(budget) => {
+                self.lines.push(Line { budget, said: fields.clone() });
+                self.overlays.insert(id, Overlay::Created(fields.clone()));
+            }
+            Err(texts) => self.end(id, Vec::new(), &texts.join("; ")),
+        }
+    }
+
+    /// Created budgets whose parent is gone, or became another.
+    fn end_orphans(&mut self) {
+        let is_created = |overlay: &Overlay| matches!(overlay, Overlay::Created(_));
+        while self.overlays.values().any(is_created) {
+            let specs: Vec<BudgetSpec> =
+                self.lines.iter().map(|line| line.budget.spec.clone()).collect();
+            let wrong: BTreeMap<u64, String> = ledger::spec::check(&specs)
+                .into_iter()
+                .filter(|error| self.overlays.get(&error.id()).is_some_and(is_created))
+                .map(|error| (error.id(), error.to_string()))
+                .collect();
+            if wrong.is_empty() {
+                return;
+            }
+            self.lines.retain(|line| !wrong.contains_key(&line.budget.spec.id));
+            for (id, why) in wrong {
+                self.overlays.remove(&id);
+                self.end(id, Vec::new(), &why);
+            }
+        }
+    }
+}
+
+fn judge_held(
+    said: &Fields,
+    held: &BTreeMap<String, Held>,
+    id: u64,
+    bids: bool,
+    zones: &mut ZoneCache,
+) -> Option<Budget> {
+    budgets::judge(&with_held(said, held, id), bids, zones).ok()
+}
+
+/// What a row of an edit leaves on top of the file.
+pub(super) fn apply(overlays: &mut Overlays, row: &Row) {
+    if row.after.is_empty() {
+        overlays.remove(&row.id);
+    } else if row.before.is_empty() {
+        overlays.insert(row.id, Overlay::Created(row.after.clone()));
+    } else {
+        let overlay = overlays.entry(row.id).or_insert_with(|| Overlay::Edited(BTreeMap::new()));
+        match overlay {
+            Overlay::Created(fields) => set(fields, &row.after),
+            Overlay::Edited(held) => hold(held, row),
+        }
+        if matches!(overlay, Overlay::Edited(held) if held.is_empty()) {
+            overlays.remove(&row.id);
+        }
+    }
+}
+
+fn hold(held: &mut BTreeMap<String, Held>, row: &Row) {
+    for (field, value) in &row.after {
+        match row.said.get(field) {
+            Some(said) => {
+                held.insert(field.clone(), Held { value: value.clone(), said: said.clone() });
+            }
+            // The file says the same.
+            None => drop(held.remove(field)),
+        }
+    }
+}
+
+/// Takes back what a newer word of the file ended.
+pub(super) fn end(overlays: &mut Overlays, ended: &Ended) {
+    let Some(Overlay::Edited(held)) = overlays.get_mut(&ended.id) else {
+        overlays.remove(&ended.id);
+        return;
+    };
+    held.retain(|field, _| !ended.fields.contains(field));
+    if ended.fields.is_empty() || held.is_empty() {
+        overlays.remove(&ended.id);
+    }
+}
+
+/// All fields of a budget: its line's, with the edits. Name and status are said even where the line leaves them out.
+pub(super) fn effective(id: u64, said: &Fields, overlay: Option<&Overlay>) -> Fields {
+    match overlay {
+        Some(Overlay::Edited(held)) => with_held(said, held, id),
+        Some(Overlay::Created(_)) | None => with_held(said, &BTreeMap::new(), id),
+    }
+}
+
+fn with_held(said: &Fields, held: &BTreeMap<String, Held>, id: u64) -> Fields {
+    let mut fields = said.clone();
+    held.iter().for_each(|(field, held)| put(&mut fields, field, &held.value));
+    fields.retain(|_, value| !value.is_null());
+    for field in ["name", "status"] {
+        let value = spoken(id, field, saying(&fields, field));
+        fields.insert(field.into(), value);
+    }
+    fields
+}
+
+/// With these fields; null takes one away.
+pub(super) fn set(fields: &mut Fields, changes: &Fields) {
+    changes.iter().for_each(|(field, value)| put(fields, field, value));
+}
+
+fn put(fields: &mut Fields, field: &str, value: &Value) {
+    if value.is_null() {
+        fields.remove(field);
+    } else {
+        fields.insert(field.into(), value.clone());
+    }
+}
+
+/// What a line says of a field; null: nothing.
+pub(super) fn saying<'f>(fields: &'f Fields, field: &str) -> &'f Value {
+    fields.get(field).unwrap_or(&Value::Null)
+}
+
+/// A value, or what a line means that says nothing of the field.
+pub(super) fn spoken(id: u64, field: &str, value: &Value) -> Value {
+    match (field, value) {
+        ("status", Value::Null) => "active".into(),
+        ("name", Value::Null) => format!("budget {id}").into(),
+        _ => value.clone(),
+    }
+}
+
+/// Do two values mean the same? `12.5` and `"12.50"` do.
+pub(super) fn same(id: u64, unit: Unit, field: &str, a: &Value, b: &Value) -> bool {
+    debug_assert!(EDITABLE.contains(&field));
+    let (a, b) = (spoken(id, field, a), spoken(id, field, b));
+    let alike = |read: &dyn Fn(&Value) -> Option<i128>| {
+        let (a, b) = (read(&a), read(&b));
+        a.is_some() && a == b
+    };
+    a == b
+        || match field {
+            "limit" | "daily" => alike(&|value| Some(amount(value, unit).ok()?.get().into())),
+            "start" | "end" => {
+                alike(&|value| Some(Instant::parse(value.as_str()?).ok()?.ms().into()))
+            }
+            _ => false,
+        }
+}

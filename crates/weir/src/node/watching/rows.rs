@@ -1,0 +1,193 @@
+//! What the bank tells of a budget at each survey.
+
+use std::sync::Arc;
+
+use gate_pacing::Strategy;
+use ledger::{Amount, Bank, BudgetSpec, Line, Status};
+use money::{Instant, Window};
+use weir_pace::pacer::Standing;
+use wire::Verdict;
+
+use crate::market::Market;
+use crate::node::bank_thread::Report;
+use crate::node::books::BookLine;
+use crate::node::shared::SlotCells;
+
+/// How one budget stands, of one instant of the bank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SurveyRow {
+    /// Its books.
+    pub(crate) line: BookLine,
+    /// Of what is held: of holds before a crash.
+    pub(crate) suspended: Amount,
+    pub(crate) status: Status,
+    /// The flight.
+    pub(crate) flight: Window,
+    /// Slot of the budget that binds it too.
+    pub(crate) parent: Option<u32>,
+    /// The daily limit.
+    pub(crate) daily: Option<Amount>,
+    /// The civil day of its zone.
+    pub(crate) day: Window,
+    /// Spent in it.
+    pub(crate) day_spent: Amount,
+    /// What is left of the present day, week and month, where they have limits.
+    pub(crate) calendar_left: Option<Amount>,
+    /// Beside its limit, what may be out because so much of it is expired.
+    pub(crate) tolerated: Amount,
+    /// How it stands on its plan, if it has one.
+    pub(crate) standing: Option<Standing>,
+    /// What became of its holds.
+    pub(crate) resolved: Resolutions,
+}
+
+/// What clients said of a budget's holds, counted since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resolutions {
+    pub(crate) confirmed: u64,
+    /// In time, above its amount or not.
+    pub(crate) settled: u64,
+    pub(crate) released: u64,
+    /// Settled after the hold was gone.
+    pub(crate) late: u64,
+}
+
+impl Resolutions {
+    /// Counts what the bank booked, each once: repeats are no records.
+    pub(crate) fn count(&mut self, verdict: Verdict) {
+        let count = match verdict {
+            Verdict::Confirmed => &mut self.confirmed,
+            Verdict::Settled | Verdict::SettledOver => &mut self.settled,
+            Verdict::Released => &mut self.released,
+            Verdict::SettledLate => &mut self.late,
+            _ => return,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+impl SurveyRow {
+    /// Of a slot. `line` and `standing` are of the same instant.
+    pub(crate) fn of(
+        bank: &Bank,
+        slot: u32,
+        (line, standing): (BookLine, Option<Standing>),
+        resolved: Resolutions,
+    ) -> SurveyRow {
+        let (spec, books) = (bank.spec(slot), bank.books(slot));
+        let (day, day_used) = bank.day(slot);
+        let today = |line| bank.day_line(slot, line).get();
+        let spent = [Line::Settled, Line::OverSettled, Line::Late].map(today);
+        let day_left = spec.daily.map(|daily| less(daily, day_used));
+        let period_left =
+            spec.period.zip(bank.period(slot)).map(|(period, (_, used))| less(period.cap, used));
+        SurveyRow {
+            line,
+            suspended: books.line(Line::Suspended),
+            status: spec.status,
+            flight: Window { start: spec.start, end: spec.end },
+            parent: spec.parent.and_then(|id| bank.slot(id)),
+            daily: spec.daily,
+            day,
+            day_spent: Amount::new(spent.into_iter().fold(0, i64::saturating_add)),
+            calendar_left: day_left.into_iter().chain(period_left).min(),
+            tolerated: tolerated(spec),
+            standing,
+            resolved,
+        }
+    }
+
+    /// Settled, over-settled and late.
+    pub(crate) fn spent(&self) -> Amount {
+        let BookLine { settled, over_settled, late, .. } = self.line;
+        sum([settled, over_settled, late])
+    }
+
+    /// What was spent above holds or after they were gone.
+    pub(crate) fn debt(&self) -> Amount {
+        sum([self.line.over_settled, self.line.late])
+    }
+
+    /// Free and in purses.
+    pub(crate) fn available(&self) -> Amount {
+        sum([self.line.free, self.line.purses])
+    }
+
+    /// How much more is spent within holds, held and with workers than the limit.
+    pub(crate) fn excess(&self) -> i128 {
+        let out = [self.line.settled, self.line.held, self.line.purses];
+        let out: i128 = out.iter().map(|part| i128::from(part.get())).sum();
+        out - i128::from(self.line.limit.get())
+    }
+
+    /// Is it a parent that lets nothing through now?
+    pub(crate) fn is_closed(&self, now: Instant) -> bool {
+        let Window { start, end } = self.flight;
+        self.status != Status::Active || now < start || now >= end
+    }
+
+    /// Is nothing left of the day, week or month, although there is something left?
+    pub(crate) fn is_day_over(&self) -> bool {
+        self.calendar_left
+            .is_some_and(|left| left <= Amount::ZERO && self.line.purses <= Amount::ZERO)
+    }
+
+    /// Is nothing left that a worker has or could get?
+    pub(crate) fn is_drained(&self) -> bool {
+        self.available() <= Amount::ZERO
+    }
+}
+
+/// The most that a tolerance lets out above the limit.
+fn tolerated(spec: &BudgetSpec) -> Amount {
+    let part = i128::from(spec.limit.get()) * i128::from(spec.tolerance_ppm) / 1_000_000;
+    Amount::new(i64::try_from(part).unwrap_or(i64::MAX))
+}
+
+/// For statements: at the ends of the range it stays there.
+fn less(a: Amount, b: Amount) -> Amount {
+    Amount::new(a.get().saturating_sub(b.get()))
+}
+
+/// The same.
+fn sum<const N: usize>(parts: [Amount; N]) -> Amount {
+    Amount::new(parts.into_iter().fold(0, |sum, part| sum.saturating_add(part.get())))
+}
+
+/// A slice of the budgets, by slot.
+#[derive(Debug)]
+pub(crate) struct SurveyPart {
+    /// The rows from the slot that was asked for, in the memory that came with the question.
+    pub(crate) rows: Vec<SurveyRow>,
+    /// The bank's clock.
+    pub(crate) now_ms: u64,
+}
+
+/// What is the same for all budgets.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    /// Rises with every change of a budget's configuration.
+    pub(crate) generation: u64,
+    /// Slots.
+    pub(crate) slots: u32,
+    /// Number of the run.
+    pub(crate) run: u32,
+    /// The counters.
+    pub(crate) report: Report,
+    /// How long the oldest record has waited for the disk, ms; 0 where none waits.
+    pub(crate) journal_lag_ms: u64,
+    /// More records wait than may.
+    pub(crate) journal_full: bool,
+    /// What workers count, one a worker.
+    pub(crate) cells: Vec<SlotCells>,
+    /// The campaigns in force.
+    pub(crate) market: Arc<Market>,
+}
+
+/// What changes of a budget only when somebody changes it.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotSpec {
+    pub(crate) spec: BudgetSpec,
+    /// `None` for a budget of an earlier run that is not configured any more.
+    pub(crate) strategy: Option<Strategy>,
+}
