@@ -1,0 +1,274 @@
+// What is measured in the dashboard's page. Every function opens a page of its own and closes it.
+import { until } from "../../journeys/lib/wait.mjs";
+import { install, scroll, ticks } from "./probe.mjs";
+
+/** A delta of one row has 144 bytes: what is much smaller than expected is no whole tick. */
+const ROW_BYTES = 144;
+const LOAD_MS = 120_000;
+const WARM_TICKS = 1;
+
+/** A page that nothing foreign can look into gets clocks of 5 us instead of 100 us. */
+const ISOLATED = {
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Embedder-Policy": "require-corp",
+};
+
+/** Adds the headers on the way. Chromium then no longer knows that the page came from this machine, so what it may do here is granted. */
+async function isolate(context, origin) {
+  await context.grantPermissions(["local-network-access"], { origin });
+  await context.route("**/ui/", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { ...response.headers(), ...ISOLATED } });
+  });
+}
+
+/** Opens the dashboard on a board and waits for its rows. `asSent`: without changing a header, for what its files weigh and take. */
+async function open(browser, board, { expected, asSent = false }) {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 1000 },
+    reducedMotion: "reduce",
+  });
+  if (!asSent) await isolate(context, board.url);
+  const page = await context.newPage();
+  await page.addInitScript(install);
+  const cdp = await context.newCDPSession(page);
+  await cdp.send("Performance.enable");
+  await cdp.send("Network.enable");
+  const bytes = countBytes(cdp);
+  await page.goto(`${board.url}/ui/`);
+  await until(
+    `${expected} rows`,
+    () =>
+      page.evaluate(
+        (rows) => Number(document.querySelector('[role="grid"]')?.getAttribute("aria-rowcount")) === rows + 1,
+        expected,
+      ),
+    LOAD_MS,
+  );
+  return { page, cdp, bytes, close: () => context.close() };
+}
+
+/** Bytes of every file that came, as they travelled. */
+function countBytes(cdp) {
+  const count = { total: 0 };
+  cdp.on("Network.loadingFinished", ({ encodedDataLength }) => {
+    count.total += encodedDataLength;
+  });
+  return count;
+}
+
+const taskMs = async (cdp) =>
+  (await cdp.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+
+/** So many ticks: what each costs in the handlers, and all time of the main thread divided by them. */
+async function sampleTicks({ page, cdp }, { count, everyMs, bytesLeast }) {
+  const found = () => page.evaluate(() => globalThis.bench.samples);
+  const whole = async () => ticks(await found(), everyMs, bytesLeast).length;
+  await page.evaluate(() => {
+    globalThis.bench.samples.length = 0;
+  });
+  const within = (ticksMore) => (ticksMore + 5) * Math.max(everyMs, 1_000) * 3;
+  await until("a tick to warm up", async () => (await whole()) >= WARM_TICKS, within(WARM_TICKS));
+  const before = await taskMs(cdp);
+  await until(`${count} ticks`, async () => (await whole()) >= WARM_TICKS + count, within(count));
+  const spent = (await taskMs(cdp)) - before;
+  const samples = ticks(await found(), everyMs, bytesLeast).slice(WARM_TICKS);
+  return { samples, mainThread: spent / samples.length };
+}
+
+export async function updates(browser, board, { rows, deltas, everyMs, count }) {
+  const opened = await open(browser, board, { expected: rows });
+  try {
+    return await sampleTicks(opened, { count, everyMs, bytesLeast: deltas * ROW_BYTES * 0.8 });
+  } finally {
+    await opened.close();
+  }
+}
+
+/** The naive page is measured by its own clocks. */
+export async function naiveUpdates(browser, naive, board, { rows, everyMs, count }) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 1000 } });
+  try {
+    const page = await context.newPage();
+    const cdp = await context.newCDPSession(page);
+    await cdp.send("Performance.enable");
+    const begun = performance.now();
+    const live = `${board.url.replace(/^http/, "ws")}/v1/live?fmt=json`;
+    await page.goto(`${naive.origin}/?live=${encodeURIComponent(live)}`);
+    await page.waitForFunction((all) => globalThis.bench?.rows === all, rows, {
+      timeout: LOAD_MS,
+      polling: 250,
+    });
+    const mounted = performance.now() - begun;
+    await page.evaluate(() => {
+      globalThis.bench.samples.length = 0;
+    });
+    const before = await taskMs(cdp);
+    await page.waitForFunction(
+      (all) => globalThis.bench.samples.filter(({ bytes }) => bytes > 10_000).length >= all,
+      count,
+      { timeout: (count + 5) * everyMs * 4, polling: 250 },
+    );
+    const spent = (await taskMs(cdp)) - before;
+    const samples = (await page.evaluate(() => globalThis.bench.samples))
+      .filter(({ bytes }) => bytes > 10_000)
+      .map(({ decode, render, layout }) => ({
+        decode,
+        script: decode + render,
+        all: decode + render + layout,
+      }));
+    return { samples, mainThread: spent / samples.length, mounted };
+  } finally {
+    await context.close();
+  }
+}
+
+/** Milliseconds between pictures while scrolling, with updates. */
+export async function scrolling(browser, board, { rows, ms }) {
+  const opened = await open(browser, board, { expected: rows });
+  try {
+    await opened.page.mouse.move(5, 5);
+    return await opened.page.evaluate(scroll, { speed: 6_000, ms });
+  } finally {
+    await opened.close();
+  }
+}
+
+/** From the beginning of the navigation to the picture with rows; bytes of the files. */
+export async function firstPaint(browser, board, { rows }) {
+  const opened = await open(browser, board, { expected: rows, asSent: true });
+  try {
+    const paintedMs = await until("the time of the first picture", () =>
+      opened.page.evaluate(() => globalThis.bench.rowsAtMs),
+    );
+    return { paintedMs, kilobytes: opened.bytes.total / 1000 };
+  } finally {
+    await opened.close();
+  }
+}
+
+async function heapMb(cdp) {
+  await cdp.send("HeapProfiler.collectGarbage");
+  return (await cdp.send("Runtime.getHeapUsage")).usedSize / 1e6;
+}
+
+/** Megabytes after garbage is collected, at the beginning and each half minute. */
+export async function heap(browser, board, { rows, minutes }) {
+  const opened = await open(browser, board, { expected: rows });
+  try {
+    const found = [];
+    for (let half = 0; half <= minutes * 2; half += 1) {
+      await opened.page.waitForTimeout(half === 0 ? 10_000 : 30_000);
+      found.push(await heapMb(opened.cdp));
+    }
+    return found;
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Runs in the page: from an event to rows in their new places, and to the picture of them. */
+function watchNext(type) {
+  const grid = document.querySelector('[role="grid"]');
+  const drawn = { begun: null, rows: null, painted: null };
+  globalThis.benchNext = drawn;
+  window.addEventListener(
+    type,
+    (event) => {
+      drawn.begun = event.timeStamp;
+    },
+    { capture: true, once: true },
+  );
+  const seen = new MutationObserver(() => {
+    if (drawn.begun === null) return;
+    drawn.rows ??= performance.now();
+    seen.disconnect();
+    requestAnimationFrame(() => {
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => {
+        drawn.painted = performance.now();
+      };
+      port2.postMessage(null);
+    });
+  });
+  seen.observe(grid.querySelector('[role="gridcell"]').closest('[role="rowgroup"]'), {
+    subtree: true,
+    childList: true,
+    characterData: true,
+    attributes: true,
+  });
+}
+
+/** Each of them leaves other rows than the one before. */
+const KEYS = [
+  "1",
+  "2",
+  "3",
+  "4",
+  "Backspace",
+  "Backspace",
+  "Backspace",
+  "7",
+  "8",
+  "9",
+  "Backspace",
+  "Backspace",
+];
+
+async function timeOf(page, type, act) {
+  await page.evaluate(watchNext, type);
+  await act();
+  const next = await until(`a picture after ${type}`, async () => {
+    const drawn = await page.evaluate(() => globalThis.benchNext);
+    return drawn.painted !== null && drawn;
+  });
+  return { rows: next.rows - next.begun, painted: next.painted - next.begun };
+}
+
+/** Clicks on headers, each for another order, and keys in the search; the board behind it must be quiet. */
+export async function sortAndSearch(browser, board, { rows, times }) {
+  const opened = await open(browser, board, { expected: rows });
+  const { page } = opened;
+  try {
+    const sorts = [];
+    for (let i = 0; i < times; i += 1) {
+      const header = page.getByRole("columnheader", { name: ["Limit", "Id"][i % 2], exact: true });
+      sorts.push(await timeOf(page, "click", () => header.click()));
+    }
+    const search = page.getByRole("searchbox");
+    await search.click();
+    const keys = [];
+    for (const key of KEYS.slice(0, times))
+      keys.push(await timeOf(page, "keydown", () => page.keyboard.press(key)));
+    return { sorts, keys };
+  } finally {
+    await opened.close();
+  }
+}
+
+/** From the click to the file, and the longest that the page stood still meanwhile. */
+export async function csv(browser, board, { rows }) {
+  const opened = await open(browser, board, { expected: rows });
+  const { page } = opened;
+  try {
+    await page.evaluate(() => {
+      globalThis.bench.urls.length = 0;
+      globalThis.bench.longTasks.length = 0;
+      window.addEventListener(
+        "click",
+        (event) => {
+          globalThis.bench.clicked = event.timeStamp;
+        },
+        { capture: true, once: true },
+      );
+    });
+    await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click()]);
+    return await page.evaluate(() => {
+      const { urls, clicked, longTasks } = globalThis.bench;
+      const during = longTasks.filter(({ startTime }) => startTime >= clicked - 5 && startTime <= urls[0]);
+      return { ms: urls[0] - clicked, longest: Math.max(0, ...during.map(({ duration }) => duration)) };
+    });
+  } finally {
+    await opened.close();
+  }
+}

@@ -1,0 +1,60 @@
+import { column, find, grid, header, matched, ready, search } from "./lib/grid.mjs";
+import { GROUP } from "./lib/budgets.mjs";
+import { same, sure, until } from "./lib/wait.mjs";
+
+export const title = "search and filters by column; the address of the view opens it elsewhere";
+
+async function filter(page, title, fill) {
+  const menu = page.getByRole("group").filter({ has: page.locator("summary", { hasText: /^Filter/ }) });
+  if (!(await menu.getByLabel("Column").isVisible())) await menu.locator("summary").click();
+  await menu.getByLabel("Column").selectOption({ label: title });
+  await fill(menu);
+  await page.keyboard.press("Escape");
+}
+
+export default async function journey(stage) {
+  const page = await stage.open();
+  await ready(page);
+  const all = await matched(page);
+
+  await find(page, GROUP.name.toLowerCase(), GROUP.count);
+  sure(
+    (await column(page, "Campaign")).every((name) => name.startsWith(GROUP.name)),
+    "every row has what was searched",
+  );
+  await filter(page, "Id", (menu) => menu.getByLabel("has").fill("7"));
+  const sevens = Array.from({ length: GROUP.count }, (_, i) => GROUP.first + i).filter((id) =>
+    String(id).includes("7"),
+  ).length;
+  await until(`${sevens} rows whose id has a 7`, async () => (await matched(page)) === sevens);
+  await filter(page, "Status", (menu) => menu.getByRole("checkbox", { name: "paused" }).check());
+  await page.getByRole("heading", { name: "Nothing matches" }).waitFor();
+  await filter(page, "Status", (menu) => menu.getByRole("checkbox", { name: "active" }).check());
+  await filter(page, "Status", (menu) => menu.getByRole("checkbox", { name: "limited" }).check());
+  await filter(page, "Status", (menu) => menu.getByRole("checkbox", { name: "exhausted" }).check());
+  await filter(page, "Limit", (menu) => menu.getByLabel("at least").fill("1"));
+  await until(`${sevens} rows again`, async () => (await matched(page)) === sevens);
+  await header(page, "Campaign").click();
+  await until(
+    "an order by name",
+    async () => (await header(page, "Campaign").getAttribute("aria-sort")) === "ascending",
+  );
+
+  const other = await stage.open(page.url());
+  await ready(other, sevens);
+  same(await column(other, "Campaign"), await column(page, "Campaign"), "rows of the opened link");
+  same(await search(other).inputValue(), GROUP.name.toLowerCase(), "search of the opened link");
+  same(
+    await grid(other).getByRole("columnheader", { name: "Campaign", exact: true }).getAttribute("aria-sort"),
+    "ascending",
+    "order of the opened link",
+  );
+
+  while ((await other.getByRole("button", { name: /^remove the filter/ }).count()) > 0)
+    await other
+      .getByRole("button", { name: /^remove the filter/ })
+      .first()
+      .click();
+  await search(other).fill("");
+  await until("all rows again", async () => (await matched(other)) === all);
+}

@@ -1,0 +1,72 @@
+import { readFileSync } from "node:fs";
+import { find, header, ready, titles } from "./lib/grid.mjs";
+import { GROUP } from "./lib/budgets.mjs";
+import { same, sure, until } from "./lib/wait.mjs";
+
+export const title = "the CSV of the view is what the API says";
+
+/** Lines of RFC 4180 with quoted cells, as objects. */
+function parse(text) {
+  const [head, ...lines] = text
+    .trim()
+    .split("\r\n")
+    .map((line) =>
+      [...line.matchAll(/("(?:[^"]|"")*"|[^,]*)(?:,|$)/g)]
+        .map(([, cell]) => cell.replace(/^"|"$/g, "").replaceAll('""', '"'))
+        .slice(0, -1),
+    );
+  return lines.map((cells) => Object.fromEntries(head.map((name, i) => [name, cells[i]])));
+}
+
+async function download(page) {
+  const [saved] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "CSV" }).click(),
+  ]);
+  sure(/\.csv$/.test(saved.suggestedFilename()), `a name that ends in .csv: ${saved.suggestedFilename()}`);
+  return parse(readFileSync(await saved.path(), "utf8"));
+}
+
+export default async function journey(stage) {
+  const { api } = stage;
+  const page = await stage.open();
+  await ready(page);
+  await find(page, GROUP.name, GROUP.count);
+  await header(page, "Id").click();
+  await until(
+    "an order by id",
+    async () => (await header(page, "Id").getAttribute("aria-sort")) === "ascending",
+  );
+  sure((await titles(page)).includes("Spent"), "spent is shown");
+
+  const before = new Map((await api.budgets(`q=${GROUP.name}`)).map((budget) => [budget.id, budget]));
+  await until("a frame later than the answer", frameAfter(page));
+  const lines = await download(page);
+  const after = (await api.budgets(`q=${GROUP.name}`)).sort((a, b) => Number(a.id) - Number(b.id));
+
+  same(
+    lines.map(({ id }) => id),
+    after.map(({ id }) => id),
+    "ids in the order of the view",
+  );
+  for (const [i, budget] of after.entries()) {
+    const line = lines[i];
+    same(
+      [line.name, line.unit, line.limit_base_units],
+      [budget.name, budget.unit, budget.limit],
+      `budget ${budget.id}`,
+    );
+    const spent = BigInt(line.spent_base_units);
+    sure(
+      spent >= BigInt(before.get(budget.id).spent) && spent <= BigInt(budget.spent),
+      `budget ${budget.id} spent ${spent}, before ${before.get(budget.id).spent}, after ${budget.spent}`,
+    );
+  }
+}
+
+/** True once the page's figures are of a later tick than now. */
+function frameAfter(page) {
+  const asOf = async () => (await page.getByRole("banner").innerText()).match(/as of ([\d:.]+)/)?.[1];
+  const begun = asOf();
+  return async () => (await asOf()) !== (await begun);
+}

@@ -1,0 +1,59 @@
+import { figure } from "./lib/grid.mjs";
+import { same, sure, until } from "./lib/wait.mjs";
+
+export const title =
+  "engine room and costs show the running node: verdicts, latency, cores, journal, the proof";
+
+async function engineRoom(page, node) {
+  await page.getByRole("heading", { name: "Engine room" }).waitFor();
+  await page.getByText(new RegExp(`run ${node.run}\\b`)).waitFor();
+  const proof = page.getByText(/sums hold/);
+  await proof.waitFor();
+  const verdicts = page.locator("dl > div", { hasText: "Verdicts a second" }).locator("dd").first();
+  await until("verdicts a second", async () => figure(await verdicts.innerText()) > 0);
+  for (const { door } of node.doors)
+    await page
+      .getByRole("region", { name: `Door ${door}` })
+      .getByText("p99", { exact: true })
+      .first()
+      .waitFor();
+  same(
+    await page.getByRole("region", { name: "Workers" }).getByRole("row").count(),
+    node.workers.length + 1,
+    "rows of workers with their head",
+  );
+  for (const { queue } of node.queues)
+    await page
+      .getByRole("region", { name: "Queues" })
+      .getByRole("rowheader", { name: queue.replaceAll("_", " ") })
+      .waitFor();
+  await page.getByRole("region", { name: "Journal" }).getByText("sealing").waitFor();
+  const before = await page
+    .getByText(/as of [\d:.]+/)
+    .last()
+    .innerText();
+  await until(
+    "figures of a later moment",
+    async () =>
+      (await page
+        .getByText(/as of [\d:.]+/)
+        .last()
+        .innerText()) !== before,
+  );
+}
+
+export default async function journey(stage) {
+  const node = await stage.api.get("/node");
+  sure(
+    node.proof.violations === 0 && node.proof.budgets > 0,
+    `the proof of the node: ${JSON.stringify(node.proof)}`,
+  );
+  const page = await stage.open("/ui/engine");
+  await engineRoom(page, node);
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Costs" }).click();
+  await page.getByRole("heading", { name: "Costs" }).waitFor();
+  const { groups } = await stage.api.get("/costs");
+  const rows = groups.flatMap((group) => group.rows);
+  sure(rows.length > 0, "the node measures what it costs");
+  await page.getByRole("rowheader", { name: rows[0].name, exact: true }).first().waitFor();
+}

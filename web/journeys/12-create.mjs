@@ -1,0 +1,42 @@
+import { find, ready, rows } from "./lib/grid.mjs";
+import { same, sure, until } from "./lib/wait.mjs";
+
+export const title = "a new budget: refused while it is none, then there for all";
+
+const ID = "900001";
+const NAME = "Hawthorn, made in a journey";
+const WHY = "journey: a new advertiser";
+
+async function create(page) {
+  await page.getByRole("button", { name: /^New/ }).click();
+  const dialog = page.getByRole("dialog", { name: "New budget" });
+  const button = dialog.getByRole("button", { name: "Create" });
+  sure(await button.isDisabled(), "an empty form is no budget");
+  const fill = (label, text) => dialog.getByLabel(label, { exact: true }).fill(text);
+  await fill("Name", NAME);
+  await fill("Id", "1");
+  await fill("Unit", "USD");
+  await fill(/^Limit/, "1250.00");
+  await fill(/^Reason/, WHY);
+  await button.click();
+  await dialog.getByRole("alert").waitFor();
+  await fill("Id", ID);
+  await button.click();
+  await dialog.waitFor({ state: "hidden" });
+}
+
+export default async function journey(stage) {
+  const { api } = stage;
+  const page = await stage.open();
+  await ready(page);
+  await create(page);
+  await page.getByRole("heading", { level: 1, name: NAME }).waitFor();
+  const budget = await api.budget(ID);
+  same([budget.name, budget.unit, budget.limit], [NAME, "USD", "1250000000"], "the new budget in the API");
+  const [record] = await api.audit(`budget=${ID}&max=1`);
+  same([record.action, record.why], ["create", WHY], "its record in the audit log");
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Campaigns" }).click();
+  await ready(page);
+  await find(page, NAME, 1);
+  await until("its row", async () => (await rows(page)).some(({ cells }) => cells.Id === ID));
+}

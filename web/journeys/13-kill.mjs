@@ -1,0 +1,66 @@
+import { SINGLES, startLoads } from "./lib/budgets.mjs";
+import { column, find, freshness, grid, matched, ready } from "./lib/grid.mjs";
+import { same, sure, until } from "./lib/wait.mjs";
+
+export const title = "kill -9: old figures stay, greyed and said to be old; the node comes back, so do they";
+export const needsProcess = true;
+
+const TICK_MS = 2_000;
+/** A page waits at most so long between two attempts to connect; the node is down for longer than the first ones take. */
+const BACKOFF_MS = 4_000;
+
+const PAUSED = SINGLES.first + 9;
+const colour = (page) =>
+  grid(page)
+    .getByRole("gridcell")
+    .nth(2)
+    .evaluate((cell) => {
+      const style = getComputedStyle(cell);
+      let [opacity, element] = [1, cell];
+      for (; element !== null; element = element.parentElement)
+        opacity *= Number(getComputedStyle(element).opacity);
+      return `${style.color} ${opacity} ${style.filter}`;
+    });
+
+export default async function journey(stage) {
+  const { node, api } = stage;
+  await api.patch(PAUSED, { status: "paused" }, "journey: outlives a crash");
+  const page = await stage.open();
+  await ready(page);
+  await find(page, SINGLES.name, SINGLES.count);
+  const [names, run, freshColour] = [
+    await column(page, "Campaign"),
+    (await api.get("/node")).run,
+    await colour(page),
+  ];
+
+  await node.kill();
+  await page.getByRole("banner").getByText("disconnected").waitFor();
+  await until("amber", async () => (await freshness(page)) === "late");
+  same((await column(page, "Campaign")).toSorted(), names.toSorted(), "rows while the node is gone");
+  await until("red", async () => (await freshness(page)) === "stale", 20_000);
+  sure((await colour(page)) !== freshColour, "old figures look old");
+
+  const began = performance.now();
+  await node.start();
+  const recovered = performance.now();
+  await until("fresh figures", async () => (await freshness(page)) === "fresh", BACKOFF_MS + 2 * TICK_MS);
+  const fresh = performance.now();
+  stage.note(
+    `recovery ${((recovered - began) / 1000).toFixed(1)} s, fresh ${((fresh - recovered) / 1000).toFixed(1)} s after it`,
+  );
+  await node.endLoads();
+  startLoads(node);
+
+  same(await matched(page), SINGLES.count, "rows after the restart");
+  same((await column(page, "Campaign")).toSorted(), names.toSorted(), "names after the restart");
+  sure((await api.get("/node")).run !== run, "the node is another run");
+  same((await api.budget(PAUSED)).status, "paused", "status of what was paused before the crash");
+  const [record] = await api.audit(`budget=${PAUSED}&max=1`);
+  same(record.why, "journey: outlives a crash", "the audit log after the crash");
+  await api.patch(PAUSED, { status: "active" }, "journey: as it was");
+  await until("its row active again", async () => {
+    const cells = await column(page, "Status");
+    return cells.every((text) => !text.includes("paused"));
+  });
+}

@@ -1,0 +1,73 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { GROUP, SINGLES } from "./lib/budgets.mjs";
+import { find, ready, selectAll, selection } from "./lib/grid.mjs";
+import { sure } from "./lib/wait.mjs";
+
+export const title = "axe finds nothing on any page, in light and in dark, with dialogs and menus open";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Violations as one line each: the rule, and the first element that breaks it. */
+async function violations(page, where) {
+  // Evaluated by the debugger: the page's own policy lets no foreign script in.
+  await page.evaluate(AXE);
+  const { violations: found } = await page.evaluate(() =>
+    globalThis.axe.run(document, { resultTypes: ["violations"] }),
+  );
+  return found.map(
+    ({ id, nodes }) =>
+      `${where}: ${id}, ${nodes.length} times, first ${nodes[0].html.slice(0, 160)}; ${nodes[0].any.concat(nodes[0].all, nodes[0].none)[0]?.message ?? ""}`,
+  );
+}
+
+const heading = (name) => (page) => page.getByRole("heading", { name }).first().waitFor();
+
+const PAGES = [
+  ["/ui/", (page) => ready(page)],
+  [
+    `/ui/campaign/${GROUP.first}`,
+    (page) => page.getByRole("region", { name: "Why not spending" }).first().waitFor(),
+  ],
+  ["/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
+  ["/ui/costs", heading("Costs")],
+  ["/ui/audit", heading("Audit log")],
+  ["/ui/nowhere", heading("There is no such page")],
+];
+
+/** What opens over the grid. */
+async function dialogs(page, theme) {
+  const found = [];
+  await page.goto(new URL("/ui/", page.url()).href);
+  await ready(page);
+  for (const name of ["Filter", "Columns"]) {
+    await page
+      .locator("summary")
+      .filter({ hasText: new RegExp(`^${name}`) })
+      .click();
+    found.push(...(await violations(page, `${theme}, menu ${name}`)));
+    await page.keyboard.press("Escape");
+  }
+  await find(page, SINGLES.name, SINGLES.count);
+  await selectAll(page, SINGLES.count);
+  await selection(page)
+    .getByRole("button", { name: /^Change limits/ })
+    .click();
+  await page.getByRole("dialog").waitFor();
+  found.push(...(await violations(page, `${theme}, dialog of limits`)));
+  return found;
+}
+
+export default async function journey(stage) {
+  const found = [];
+  for (const theme of ["light", "dark"]) {
+    const page = await stage.open("/ui/", { colorScheme: theme, reducedMotion: "reduce" });
+    for (const [at, there] of PAGES) {
+      await page.goto(stage.node.url + at);
+      await there(page);
+      found.push(...(await violations(page, `${theme} ${at}`)));
+    }
+    found.push(...(await dialogs(page, theme)));
+  }
+  sure(found.length === 0, `violations:\n${found.join("\n")}`);
+}

@@ -1,0 +1,73 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { GROUP } from "./lib/budgets.mjs";
+import { ready } from "./lib/grid.mjs";
+import { sure } from "./lib/wait.mjs";
+
+export const title =
+  "pictures of all pages, light and dark, wide and narrow, in forced colours: none is blank, none overflows";
+
+const PAGES = [
+  ["campaigns", "/ui/", (page) => ready(page)],
+  [
+    "campaign",
+    `/ui/campaign/${GROUP.first}`,
+    (page) => page.getByRole("region", { name: "Books" }).waitFor(),
+  ],
+  ["engine", "/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
+  ["costs", "/ui/costs", (page) => page.getByRole("rowheader").first().waitFor()],
+  ["audit", "/ui/audit", (page) => page.getByRole("heading", { name: "Audit log" }).waitFor()],
+];
+
+const LOOKS = [
+  ["light-1280", { width: 1280, height: 1000, colorScheme: "light" }],
+  ["dark-1280", { width: 1280, height: 1000, colorScheme: "dark" }],
+  ["light-800", { width: 800, height: 1000, colorScheme: "light" }],
+  ["dark-800", { width: 800, height: 1000, colorScheme: "dark" }],
+  ["forced-1280", { width: 1280, height: 1000, forcedColors: "active" }],
+];
+
+/** How many colours a picture has, and how much of it is the commonest one: read in a page, which can decode PNG. */
+const inks = (page, png) =>
+  page.evaluate(async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const picture = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+    const canvas = new OffscreenCanvas(picture.width, picture.height);
+    const context = canvas.getContext("2d");
+    context.drawImage(picture, 0, 0);
+    const pixels = new Uint32Array(context.getImageData(0, 0, picture.width, picture.height).data.buffer);
+    const counts = new Map();
+    for (let i = 0; i < pixels.length; i += 7) counts.set(pixels[i], (counts.get(pixels[i]) ?? 0) + 1);
+    return { colours: counts.size, commonest: (Math.max(...counts.values()) * 7) / pixels.length };
+  }, png.toString("base64"));
+
+const COLOURS_LEAST = 20;
+const COMMONEST_MOST = 0.995;
+
+/** A page is read downwards; only tables scroll sideways, in boxes of their own. */
+const overflow = (page) =>
+  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+export default async function journey(stage) {
+  const reader = await stage.open("/ui/icon.svg");
+  if (stage.shots !== undefined) mkdirSync(stage.shots, { recursive: true });
+  for (const [look, options] of LOOKS) {
+    const page = await stage.open("/ui/", { ...options, reducedMotion: "reduce" });
+    for (const [name, at, there] of PAGES) {
+      await page.goto(stage.node.url + at);
+      await there(page);
+      const png = await page.screenshot();
+      if (stage.shots !== undefined) writeFileSync(join(stage.shots, `${name}-${look}.png`), png);
+      const { colours, commonest } = await inks(reader, png);
+      sure(
+        colours >= COLOURS_LEAST && commonest <= COMMONEST_MOST,
+        `${name} ${look} looks blank: ${colours} colours, ${(commonest * 100).toFixed(1)} % of one`,
+      );
+      sure(
+        (await overflow(page)) <= 0,
+        `${name} ${look} is ${await overflow(page)} pixels wider than its window`,
+      );
+    }
+    await page.context().close();
+  }
+}

@@ -1,0 +1,93 @@
+// The campaign grid as assistive technology sees it: roles, names and indices, never classes.
+import { same, sure, until } from "./wait.mjs";
+
+export const grid = (page) => page.getByRole("grid", { name: "Campaigns" });
+/** A column's header; `title` is all of its name, or an expression that finds it. */
+export const header = (page, title) => grid(page).getByRole("columnheader", { name: title, exact: true });
+export const freshness = (page) => page.evaluate(() => document.documentElement.dataset.fresh);
+export const search = (page) => page.getByRole("searchbox");
+
+/** Rows as they are drawn, top first: `{ index, selected, cells: { [title]: text } }`. */
+export const rows = (page) =>
+  page.evaluate(() => {
+    const element = document.querySelector('[role="grid"]');
+    const titles = new Map(
+      [...element.querySelectorAll('[role="columnheader"]')].map((head) => [
+        head.getAttribute("aria-colindex"),
+        head.querySelector("span")?.textContent ?? "tick",
+      ]),
+    );
+    const shown = [...element.querySelectorAll('[role="row"]')].filter(
+      (row) => !row.hidden && row.querySelector('[role="gridcell"]') !== null,
+    );
+    return shown
+      .map((row) => ({
+        index: Number(row.getAttribute("aria-rowindex")),
+        selected: row.getAttribute("aria-selected") === "true",
+        cells: Object.fromEntries(
+          [...row.querySelectorAll('[role="gridcell"]')].map((cell) => [
+            titles.get(cell.getAttribute("aria-colindex")),
+            cell.textContent,
+          ]),
+        ),
+      }))
+      .sort((a, b) => a.index - b.index);
+  });
+
+export const column = async (page, title) => (await rows(page)).map(({ cells }) => cells[title]);
+export const titles = async (page) =>
+  (await grid(page).getByRole("columnheader").allInnerTexts())
+    .map((text) => text.replace(/\s*[↑↓]\d*$/u, "").trim())
+    .filter((text) => text !== "");
+export const matched = async (page) => Number(await grid(page).getAttribute("aria-rowcount")) - 1;
+
+/** The drawn row of a budget. */
+export async function rowOf(page, id) {
+  const found = await until(`the row of budget ${id}`, async () =>
+    (await rows(page)).find(({ cells }) => cells.Id === String(id)),
+  );
+  return grid(page).locator(`[role="row"][aria-rowindex="${found.index}"]`);
+}
+
+/** The grid is there, with this many rows if given, and its figures are fresh. */
+export async function ready(page, count) {
+  await until("a grid with rows", async () => (await rows(page)).length > 0);
+  if (count !== undefined) await until(`${count} matching rows`, async () => (await matched(page)) === count);
+  await until("fresh figures", async () => (await freshness(page)) === "fresh");
+}
+
+/** Types into the search and waits for so many rows. */
+export async function find(page, text, count) {
+  await search(page).fill(text);
+  await until(`${count} rows for “${text}”`, async () => (await matched(page)) === count);
+}
+
+/** Says how many rows are selected, and does things to them. */
+export const selection = (page) => page.getByRole("region", { name: "Selection" });
+export const selected = (page, count) =>
+  selection(page).getByText(`${count} selected`, { exact: true }).waitFor();
+/** Says what the last bulk change did. */
+export const deed = (page) => page.getByRole("region", { name: "What was done" });
+
+/** Selects every row that matches, by the tick in the header. */
+export async function selectAll(page, count) {
+  await grid(page)
+    .getByRole("columnheader", { name: /select all/ })
+    .click();
+  await selected(page, count);
+}
+
+/** Numbers of a column as shown: "1,234.50" -> 1234.5; what is none (–) is null. */
+export function figure(text) {
+  const match = /-?[\d,.\u202f\s]*\d/u.exec((text ?? "").replace("−", "-"));
+  return match === null ? null : Number(match[0].replace(/[,\u202f\s]/gu, ""));
+}
+
+/** "60000.50" as a page writes it, however it groups thousands. */
+export const written = (amount) =>
+  new RegExp(amount.replace(".", "\\.").replace(/\d(?=(\d{3})+(?!\d))/g, "$&[\\s,\u202f]?"), "u");
+
+export function sorted(values, compare, what) {
+  sure(values.length > 1, `${what}: too few rows to tell`);
+  same(values, [...values].sort(compare), what);
+}

@@ -1,0 +1,35 @@
+// Waiting for what must come true, instead of sleeping.
+import { setTimeout as sleep } from "node:timers/promises";
+
+const STEP_MS = 100;
+
+/** The first value of `probe` that is not false, null or undefined; an error that says what was waited for if there is none in time. */
+export async function until(what, probe, withinMs = 15_000) {
+  const end = performance.now() + withinMs;
+  let last;
+  for (;;) {
+    try {
+      const value = await probe();
+      if (value !== false && value !== null && value !== undefined) return value;
+      last = value;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > end)
+      throw new Error(
+        `waited ${withinMs / 1000} s for ${what}; last: ${last instanceof Error ? last.message : String(last)}`,
+      );
+    await sleep(STEP_MS);
+  }
+}
+
+/** Fails with both values unless they are the same. */
+export function same(found, expected, what) {
+  const [left, right] = [JSON.stringify(found), JSON.stringify(expected)];
+  if (left !== right) throw new Error(`${what}: found ${left}, expected ${right}`);
+}
+
+/** Fails unless `truth`. */
+export function sure(truth, what) {
+  if (!truth) throw new Error(what);
+}

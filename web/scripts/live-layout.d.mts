@@ -1,0 +1,2 @@
+export function layoutOf(xml: string): string;
+export function isStale(): boolean;

@@ -1,0 +1,120 @@
+// Calls of docs/api.md, section 3. An answer that is no success is thrown as an ApiError with the node's own words.
+import type {
+  AuditRecord,
+  Budget,
+  Bulk,
+  BulkAnswer,
+  Changes,
+  Costs,
+  History,
+  Me,
+  NewBudget,
+  Node,
+  Problem,
+  Refusals,
+} from "./types";
+
+const TOKEN = "weir.token";
+
+/** Kept for this tab only. */
+export const token = (): string | null => sessionStorage.getItem(TOKEN);
+export const setToken = (text: string): void => sessionStorage.setItem(TOKEN, text);
+
+export class ApiError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail || problem.title);
+  }
+}
+
+interface Call {
+  method?: "GET" | "POST" | "PATCH";
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+/** What to tell people of an error. */
+export const problemOf = (error: unknown): Problem =>
+  error instanceof ApiError
+    ? error.problem
+    : { type: "about:blank", title: "an error of this page", status: 0, detail: String(error) };
+
+async function answeredProblem(response: Response): Promise<Problem> {
+  const plain: Problem = {
+    type: "about:blank",
+    title: response.statusText,
+    status: response.status,
+    detail: `the node answered ${response.status}`,
+  };
+  if (!(response.headers.get("content-type") ?? "").includes("json")) return plain;
+  return { ...plain, ...((await response.json()) as Partial<Problem>) };
+}
+
+async function call(path: string, { method = "GET", body, headers = {}, signal }: Call): Promise<Response> {
+  const known = token();
+  const all = {
+    ...headers,
+    ...(known === null ? {} : { Authorization: `Bearer ${known}` }),
+    ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+  };
+  const request: RequestInit = {
+    method,
+    headers: all,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  };
+  const response = await fetch(`/v1${path}`, request).catch((error: unknown) => {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError({
+      type: "about:blank",
+      title: "no answer",
+      status: 0,
+      detail: "the node does not answer",
+    });
+  });
+  if (!response.ok) throw new ApiError(await answeredProblem(response));
+  return response;
+}
+
+const read = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+  (await (await call(path, signal === undefined ? {} : { signal })).json()) as T;
+const send = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
+  (await (await call(path, { method: "POST", body, headers })).json()) as T;
+
+export const newKey = (): string => crypto.randomUUID();
+
+export const api = {
+  me: (signal?: AbortSignal) => read<Me>("/me", signal),
+  node: (signal?: AbortSignal) => read<Node>("/node", signal),
+  costs: (signal?: AbortSignal) => read<Costs>("/costs", signal),
+  history: (id: string, fromMs: number, toMs: number, signal?: AbortSignal) =>
+    read<History>(`/budgets/${id}/history?from_ms=${Math.round(fromMs)}&to_ms=${Math.round(toMs)}`, signal),
+  refusals: (id: string, signal?: AbortSignal) => read<Refusals>(`/budgets/${id}/refusals`, signal),
+  audit: (query: string, signal?: AbortSignal) =>
+    read<{ records: AuditRecord[]; next: string | null }>(`/audit${query}`, signal),
+  record: (record: string, signal?: AbortSignal) => read<AuditRecord>(`/audit/${record}`, signal),
+  async budget(id: string, signal?: AbortSignal): Promise<{ budget: Budget; etag: string }> {
+    const response = await call(`/budgets/${id}`, signal === undefined ? {} : { signal });
+    return { budget: (await response.json()) as Budget, etag: response.headers.get("etag") ?? "" };
+  },
+  async patch(id: string, etag: string, changes: Changes, why: string): Promise<Budget> {
+    const response = await call(`/budgets/${id}`, {
+      method: "PATCH",
+      body: { changes, why },
+      headers: { "If-Match": etag },
+    });
+    return (await response.json()) as Budget;
+  },
+  async create(budget: NewBudget, why: string, key: string): Promise<{ budget: Budget; etag: string }> {
+    const response = await call("/budgets", {
+      method: "POST",
+      body: { budget, why },
+      headers: { "Idempotency-Key": key },
+    });
+    return { budget: (await response.json()) as Budget, etag: response.headers.get("etag") ?? "" };
+  },
+  bulk: (bulk: Bulk, key: string) =>
+    send<BulkAnswer>("/bulk", bulk, bulk.dry_run ? {} : { "Idempotency-Key": key }),
+  undo: (record: string, why: string, key: string) =>
+    send<BulkAnswer>(`/audit/${record}/undo`, { why }, { "Idempotency-Key": key }),
+};

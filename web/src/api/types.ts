@@ -1,0 +1,252 @@
+// Answers and requests of docs/api.md, section 3. Amounts and ids are text; amounts of answers are base units, those of changes decimal.
+
+export type Role = "read" | "operate";
+export interface Me {
+  name: string;
+  role: Role;
+}
+
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  field?: string | null;
+  found?: string | null;
+  expected?: string | null;
+}
+
+export interface Budget {
+  id: string;
+  name: string;
+  unit: string;
+  /** It bids. */
+  campaign: boolean;
+  status: string;
+  reason: string | null;
+  since_ms: number;
+  limit: string;
+  spent: string;
+  debt: string;
+  held: string;
+  available: string;
+  window_start_ms: number | null;
+  window_end_ms: number | null;
+  window_budget: string | null;
+  window_planned: string | null;
+  window_spent: string | null;
+  index_ppm: number | null;
+  daily: string | null;
+  day_spent: string;
+  day_ends_ms: number | null;
+  spend_minute: string;
+  tz: string;
+  start_ms: number | null;
+  end_ms: number | null;
+  pacing: string;
+  parent: string | null;
+  flags: string[];
+  /** Its configuration, as in the budgets file. */
+  config: Record<string, unknown>;
+  lines: Record<Line, string>;
+  /** Counts since the start of the run; null where nobody counts it. */
+  holds: Record<HoldCount, number | null>;
+  caps: { per: string; max: number; of: string }[];
+}
+
+export type Line = "free" | "purses" | "held" | "suspended" | "expired" | "settled" | "over_settled" | "late";
+export type HoldCount = "made" | "settled" | "released" | "expired" | "late";
+
+/** Fields as in the budgets file. */
+export interface NewBudget {
+  id: string;
+  name: string;
+  unit: string;
+  limit: string;
+  daily?: string;
+  start?: string;
+  end?: string;
+  tz?: string;
+  pacing?: string;
+}
+
+export interface History {
+  step_ms: number;
+  from_ms: number;
+  kept_from_ms: number;
+  t_ms: number[];
+  spent: (string | null)[];
+  planned: (string | null)[];
+  asks: (number | null)[];
+  grants: (number | null)[];
+  wins: (number | null)[];
+  refusals: (number | null)[];
+  latency_p99_us: (number | null)[];
+}
+
+/** Counts since the start of the run, most first. */
+export interface Refusals {
+  verdicts: { verdict: string; count: number }[];
+  /** One impression in so many is surveyed for `why`; 0: none. */
+  survey_every: number;
+  surveyed: number;
+  why: { reason: string; count: number }[];
+  /** The last ones, newest first; an amount is empty where nobody knows it. */
+  recent: { at_ms: number; verdict: string; amount: string }[];
+}
+
+export type Changes = Partial<Record<"limit" | "daily" | "status", string | null>> &
+  Partial<Record<"limit_ppm" | "daily_ppm", number>>;
+export type Action = "pause" | "resume" | "set" | "scale";
+
+export interface Select {
+  ids?: string[];
+  filter?: string;
+  q?: string;
+  except?: string[];
+}
+
+export interface Bulk {
+  action: Action;
+  changes?: Changes;
+  select: Select;
+  expected: number;
+  dry_run: boolean;
+  why: string;
+}
+
+export interface BulkRow {
+  id: string;
+  result: "changed" | "unchanged" | "refused";
+  before: Record<string, unknown>;
+  after: Record<string, unknown>;
+  problem: Problem | null;
+}
+
+export interface Effect {
+  unit: string;
+  rows: number;
+  limit_before: string;
+  limit_after: string;
+  available_before: string;
+  spend_minute: string;
+}
+
+export interface BulkAnswer {
+  /** Null where nothing changed, or in a dry run. */
+  record: string | null;
+  dry_run: boolean;
+  matched: number;
+  changed: number;
+  unchanged: number;
+  refused: number;
+  undo_until_ms: number;
+  effect: Effect[];
+  rows: BulkRow[];
+}
+
+export interface AuditRecord {
+  record: string;
+  at_ms: number;
+  who: string;
+  action: "create" | "set" | "pause" | "resume" | "undo";
+  why: string;
+  rows: number;
+  undone_by: string | null;
+  undo_of: string | null;
+  /** In a list at most 20. */
+  changes: { id: string; before: Record<string, unknown>; after: Record<string, unknown> }[];
+}
+
+export interface Latency {
+  p50_us: number;
+  p90_us: number;
+  p99_us: number;
+  p999_us: number;
+  max_us: number;
+  buckets: { le_us: number | null; count: number }[];
+}
+
+export interface Door {
+  door: string;
+  connections: number;
+  verdicts: { verdict: string; per_s: number }[];
+  latency: Latency;
+}
+
+export interface Node {
+  as_of_ms: number;
+  node: number;
+  run: number;
+  version: string;
+  commit: string;
+  uptime_ms: number;
+  workers: { core: number; busy_ppm: number; idle_ppm: number; wait_ppm: number; decisions_per_s: number }[];
+  doors: Door[];
+  queues: { queue: string; depth: number; max: number }[];
+  journal: {
+    state: string;
+    failure: string | null;
+    seal_us: { p50: number; p99: number; max: number };
+    lag_ms: number;
+    unsealed_bytes: number;
+    bytes: number;
+  };
+  grants: { open: number; max: number };
+  proof: {
+    checked_ms: number;
+    budgets: number;
+    violations: number;
+    held_and_spent_ok: boolean;
+    debts: number;
+  };
+  errors: { code: string; count: number; doc: string }[];
+}
+
+/** A reading in nanoseconds, or what it is below where the timer cannot tell it from nothing. */
+export type Nanos = { ns: number; error_ns: number } | { below_ns: number } | null;
+
+export interface CostRow {
+  name: string;
+  place: string;
+  /** 0 counts in the totals; more is part of the next row above of a lower depth. */
+  depth: number;
+  per: { unit: string; count: number };
+  mean: Nanos;
+  p50: Nanos;
+  p99: Nanos;
+  per_request: Nanos;
+  cores: number | null;
+  instructions: number | null;
+  /** `ratio`: its time over ours, measured side by side on the same work. */
+  alternative: {
+    name: string;
+    ns: number;
+    ours_ns: number;
+    ratio: number;
+    ratio_low: number;
+    ratio_high: number;
+    measured: string;
+  } | null;
+  saving_ns_per_request: number | null;
+  justification: string | null;
+  flags: string[];
+}
+
+export interface CostTotals {
+  cpu_ns_per_request: number | null;
+  recorded_ns_per_request: number | null;
+  unaccounted_share: number | null;
+}
+
+/** The cost sheet, as `weir costs --json` prints it. */
+export interface Costs {
+  title: string;
+  machine: string;
+  date: string;
+  seconds: number;
+  requests: { unit: string; count: number };
+  groups: { name: string; rows: CostRow[]; totals: CostTotals }[];
+  totals: CostTotals;
+  notes: string[];
+}

@@ -1,0 +1,107 @@
+import { type ReactNode, Suspense, lazy, useEffect } from "react";
+import { api } from "./api/client";
+import { useLoaded } from "./api/use";
+import { CampaignsPage } from "./campaigns/CampaignsPage";
+import type { Feed } from "./live/feed";
+import { SignIn } from "./ui/SignIn";
+import { FreshnessBadge } from "./ui/FreshnessBadge";
+import { Boundary } from "./ui/Boundary";
+import { useAnnounced } from "./ui/announce";
+import { Choice, Empty, Loading, Logo } from "./ui/parts";
+import { setTheme, useTheme } from "./ui/theme";
+import { type Page, addressOf, follow, usePlace } from "./url/router";
+
+const CampaignPage = lazy(() => import("./campaign/CampaignPage"));
+const EnginePage = lazy(() => import("./engine/EnginePage"));
+const CostsPage = lazy(() => import("./costs/CostsPage"));
+const AuditPage = lazy(() => import("./audit/AuditPage"));
+
+const LINKS: readonly [Page, string][] = [
+  ["campaigns", "Campaigns"],
+  ["engine", "Engine room"],
+  ["costs", "Costs"],
+  ["audit", "Audit log"],
+];
+
+function Header({ page, feed }: { page: Page; feed: Feed }) {
+  const theme = useTheme();
+  return (
+    <header className="top">
+      <a className="brand" href={addressOf("campaigns")} onClick={follow}>
+        <Logo />
+        Weir
+      </a>
+      <nav aria-label="Pages">
+        {LINKS.map(([to, title]) => (
+          <a
+            key={to}
+            href={addressOf(to)}
+            onClick={follow}
+            aria-current={to === page || (to === "campaigns" && page === "campaign") ? "page" : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+      <span className="toolbar-rest" />
+      <FreshnessBadge feed={feed} />
+      <Choice
+        label="Theme"
+        value={theme}
+        choose={setTheme}
+        options={[
+          ["system", "Auto", "As this computer"],
+          ["light", "Light", "Light"],
+          ["dark", "Dark", "Dark"],
+        ]}
+      />
+    </header>
+  );
+}
+
+export function App({ feed }: { feed: Feed }) {
+  const place = usePlace();
+  const me = useLoaded("me", api.me);
+  const spoken = useAnnounced();
+  const title = LINKS.find(([page]) => page === place.page)?.[1];
+  useEffect(() => {
+    if (title !== undefined) document.title = `${title} · Weir`;
+  }, [title]);
+  if (me.problem?.status === 401) return <SignIn />;
+  const pages: Record<Page, () => ReactNode> = {
+    campaigns: () => <CampaignsPage feed={feed} me={me.value} search={place.search} />,
+    campaign: () => <CampaignPage key={place.id} feed={feed} me={me.value} id={place.id} />,
+    engine: () => <EnginePage />,
+    costs: () => <CostsPage />,
+    audit: () => <AuditPage me={me.value} />,
+    unknown: () => (
+      <main className="page">
+        <h1 className="hidden-text">Not found</h1>
+        <Empty title="There is no such page">
+          <a href={addressOf("campaigns")} onClick={follow}>
+            Campaigns
+          </a>
+        </Empty>
+      </main>
+    ),
+  };
+  return (
+    <>
+      <Header page={place.page} feed={feed} />
+      <div className="hidden-text" role="status">
+        {spoken}
+      </div>
+      <Boundary place={place.page + place.id}>
+        <Suspense
+          fallback={
+            <main className="page">
+              <Loading what="the page" />
+            </main>
+          }
+        >
+          {pages[place.page]()}
+        </Suspense>
+      </Boundary>
+    </>
+  );
+}

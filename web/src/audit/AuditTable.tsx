@@ -1,0 +1,155 @@
+// Who changed what, when and why; newest first; each can be undone as a change of its own.
+import { useState } from "react";
+import { ApiError, api, newKey } from "../api/client";
+import type { AuditRecord } from "../api/types";
+import { useLoaded } from "../api/use";
+import { announce } from "../ui/announce";
+import { Loading, ProblemNote } from "../ui/parts";
+import { count } from "../ui/numbers";
+import { dayAndTime } from "../ui/time";
+import { addressOf, follow } from "../url/router";
+import { RecordDialog } from "./RecordDialog";
+import { pair } from "./pair";
+
+const REFRESH_MS = 10_000;
+
+interface Props {
+  query: string;
+  may: boolean;
+  done?: () => void;
+}
+
+export function AuditTable({ query, may, done }: Props) {
+  const [cursor, setCursor] = useState<string | null>(null);
+  const [opened, setOpened] = useState<AuditRecord | null>(null);
+  const address = query + (cursor === null ? "" : `&cursor=${cursor}`);
+  const { value, problem, again } = useLoaded(
+    `audit ${address}`,
+    (signal) => api.audit(address, signal),
+    REFRESH_MS,
+  );
+  const [words, setWords] = useState("");
+  const tell = (text: string) => {
+    setWords(text);
+    announce(text);
+  };
+  const undo = async (record: AuditRecord) => {
+    try {
+      const answer = await api.undo(record.record, `undo of ${record.record}`, newKey());
+      tell(
+        `Undone for ${count(answer.changed)}${answer.refused > 0 ? `, ${count(answer.refused)} changed since and stay` : ""}.`,
+      );
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      tell(`Not undone: ${error.message}`);
+    }
+    again();
+    done?.();
+  };
+  if (value === null)
+    return problem === null ? <Loading what="changes" /> : <ProblemNote problem={problem} again={again} />;
+  return (
+    <>
+      {words !== "" && <p className="quiet">{words}</p>}
+      {value.records.length === 0 ? (
+        <p className="quiet">Nobody has changed anything yet.</p>
+      ) : (
+        <div className="scroll-wide" tabIndex={0} role="region" aria-label="List of changes">
+          <table className="table">
+            <thead>
+              <tr>
+                <th>When, UTC</th>
+                <th>Who</th>
+                <th>What</th>
+                <th className="end">Budgets</th>
+                <th>Before → after</th>
+                <th>Why</th>
+                <th>
+                  <span className="hidden-text">Undo</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.records.map((record) => (
+                <Row
+                  key={record.record}
+                  record={record}
+                  may={may}
+                  undo={() => void undo(record)}
+                  open={() => setOpened(record)}
+                />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {(cursor !== null || value.next !== null) && (
+        <p className="pages">
+          <button type="button" className="button" disabled={cursor === null} onClick={() => setCursor(null)}>
+            Newest
+          </button>
+          <button
+            type="button"
+            className="button"
+            disabled={value.next === null}
+            onClick={() => setCursor(value.next)}
+          >
+            Older
+          </button>
+        </p>
+      )}
+      {opened !== null && <RecordDialog record={opened} close={() => setOpened(null)} />}
+    </>
+  );
+}
+
+function Row({
+  record,
+  may,
+  undo,
+  open,
+}: {
+  record: AuditRecord;
+  may: boolean;
+  undo: () => void;
+  open: () => void;
+}) {
+  const [first] = record.changes;
+  return (
+    <tr>
+      <td className="figures">{dayAndTime(record.at_ms, "UTC")}</td>
+      <td>{record.who}</td>
+      <td>
+        {record.action}
+        {record.undo_of !== null && <span className="quiet"> of {record.undo_of}</span>}
+      </td>
+      <td className="end">
+        {record.rows === 1 && first !== undefined ? (
+          <a href={addressOf("campaign", first.id)} onClick={follow}>
+            {first.id}
+          </a>
+        ) : (
+          count(record.rows)
+        )}
+      </td>
+      <td className="wrap">
+        {first === undefined ? "" : pair(first.before, first.after)}
+        {record.rows > 1 && (
+          <button type="button" className="button button-quiet" onClick={open}>
+            and {count(record.rows - 1)} more
+          </button>
+        )}
+      </td>
+      <td>{record.why}</td>
+      <td className="end">
+        {record.undone_by === null ? (
+          <button type="button" className="button button-quiet" disabled={!may} onClick={undo}>
+            Undo
+          </button>
+        ) : (
+          <span className="quiet">undone by {record.undone_by}</span>
+        )}
+      </td>
+    </tr>
+  );
+}

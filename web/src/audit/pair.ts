@@ -1,0 +1,13 @@
+/** Fields of a budget as in the budgets file: amounts are decimal text. */
+type Fields = Record<string, unknown>;
+
+const shown = (value: unknown): string =>
+  value === undefined || value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value);
+
+/** "limit 10.00 → 12.50, daily none → 1"; of a new budget only what it is. */
+export function pair(before: Fields, after: Fields): string {
+  const made = Object.keys(before).length === 0;
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .map((field) => `${field} ${made ? "" : `${shown(before[field])} → `}${shown(after[field])}`)
+    .join(", ");
+}

@@ -1,0 +1,442 @@
+import { useEffect, useState } from "react";
+import { api } from "../api/client";
+import type { Budget, History, HoldCount, Line, Me } from "../api/types";
+import { type Loaded, useLoaded } from "../api/use";
+import { AuditTable } from "../audit/AuditTable";
+import { sentence, words } from "../live/codes";
+import type { Feed } from "../live/feed";
+import { exactText, inUnits, moneyText } from "../money/money";
+import { LineChart } from "../ui/LineChart";
+import { Bar, Card, Chip, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
+import { count, micros, perSecond } from "../ui/numbers";
+import { bandOf, paceText, statusOf } from "../ui/status";
+import { dayAndTime, span } from "../ui/time";
+import { addressOf, follow } from "../url/router";
+import { ChangeDialog, type ChangeKind } from "./ChangeDialog";
+import { WhyNot } from "./WhyNot";
+import { forecast, lateRate } from "./forecast";
+
+const REFRESH_MS = 5_000;
+const HISTORY_MS = 60_000;
+const LATE_STEPS = 15;
+const DAY_MS = 86_400_000;
+
+const amounts = (texts: readonly (string | null)[], unit: string): (number | null)[] =>
+  texts.map((text) => (text === null ? null : inUnits(Number(text), unit)));
+
+interface Props {
+  feed: Feed;
+  me: Me | null;
+  id: string;
+}
+
+export default function CampaignPage({ feed, me, id }: Props) {
+  const loaded = useLoaded(`budget ${id}`, (signal) => api.budget(id, signal), REFRESH_MS);
+  const nowMs = feed.freshness.nodeMs(Date.now());
+  // A flight may be open, or longer than what is kept: the chart is of the last day then.
+  const fromMs = Math.max(loaded.value?.budget.window_start_ms ?? 0, nowMs - DAY_MS);
+  const history = useLoaded(
+    `history ${id} ${fromMs > 0 && loaded.value !== null}`,
+    async (signal) => (loaded.value === null ? null : api.history(id, fromMs, nowMs, signal)),
+    HISTORY_MS,
+  );
+  // With the budget and its ETag as they were seen: what is loaded meanwhile must not hide a conflict.
+  const [change, setChange] = useState<{ kind: ChangeKind; budget: Budget; etag: string } | null>(null);
+  useEffect(() => {
+    document.title = loaded.value === null ? "Weir" : `${loaded.value.budget.name} · Weir`;
+    return () => void (document.title = "Weir");
+  }, [loaded.value]);
+  if (loaded.value === null)
+    return (
+      <main className="page">
+        {loaded.problem === null ? <Loading what="the campaign" /> : <Gone loaded={loaded} id={id} />}
+      </main>
+    );
+  const { budget, etag } = loaded.value;
+  return (
+    <main className="page">
+      <Heading
+        budget={budget}
+        nowMs={nowMs}
+        may={me?.role === "operate"}
+        change={(kind) => setChange({ kind, budget, etag })}
+      />
+      {loaded.problem !== null && <ProblemNote problem={loaded.problem} again={loaded.again} />}
+      <Figures budget={budget} history={history.value} nowMs={nowMs} />
+      <div className="cards">
+        <SpendCard budget={budget} history={history} />
+        <WhyNot id={id} budget={budget} />
+        <Books budget={budget} />
+        <Traffic budget={budget} history={history.value} />
+        <Holds budget={budget} />
+        <Configuration config={budget.config} />
+        <Card title="Changes" wide>
+          <AuditTable
+            key={etag}
+            query={`?budget=${id}&max=20`}
+            may={me?.role === "operate"}
+            done={loaded.again}
+          />
+        </Card>
+      </div>
+      {change !== null && (
+        <ChangeDialog
+          {...change}
+          close={() => setChange(null)}
+          done={() => {
+            setChange(null);
+            loaded.again();
+          }}
+        />
+      )}
+    </main>
+  );
+}
+
+function Gone({ loaded, id }: { loaded: Loaded<unknown>; id: string }) {
+  if (loaded.problem?.status === 404)
+    return (
+      <>
+        <h1 className="hidden-text">Not found</h1>
+        <Empty title={`There is no budget ${id}`}>
+          <a href={addressOf("campaigns")} onClick={follow}>
+            All campaigns
+          </a>
+        </Empty>
+      </>
+    );
+  return <ProblemNote problem={loaded.problem!} again={loaded.again} />;
+}
+
+function Heading({
+  budget,
+  nowMs,
+  may,
+  change,
+}: {
+  budget: Budget;
+  nowMs: number;
+  may: boolean;
+  change: (kind: ChangeKind) => void;
+}) {
+  const status = statusOf(budget.status);
+  const back = () => history.length > 1 && history.back();
+  return (
+    <header className="page-head">
+      <button type="button" className="button button-quiet" onClick={back} aria-label="Back">
+        ←
+      </button>
+      <div>
+        <h1>{budget.name || `#${budget.id}`}</h1>
+        <p className="quiet">
+          <span className="figures">{budget.id}</span> · {budget.unit} · {budget.tz} · {words(budget.pacing)}
+          {budget.parent !== null && (
+            <>
+              {" "}
+              · part of{" "}
+              <a href={addressOf("campaign", budget.parent)} onClick={follow}>
+                {budget.parent}
+              </a>
+            </>
+          )}
+          {budget.flags
+            .filter((flag) => flag !== "open")
+            .map((flag) => (
+              <span key={flag} className="flag">
+                {flag}
+              </span>
+            ))}
+        </p>
+      </div>
+      <span className="page-status">
+        <Chip status={status} reason={budget.reason ?? ""} />
+        {budget.reason !== null && <span>{sentence(budget.reason)}</span>}
+        <span className="quiet">for {span(nowMs - budget.since_ms)}</span>
+      </span>
+      <span className="toolbar-rest" />
+      <button type="button" className="button" disabled={!may} onClick={() => change("limit")}>
+        Change limits…
+      </button>
+      <button
+        type="button"
+        className="button"
+        disabled={!may}
+        onClick={() => change(status === "paused" ? "resume" : "pause")}
+      >
+        {status === "paused" ? "Resume…" : "Pause…"}
+      </button>
+    </header>
+  );
+}
+
+function forecastWords(
+  budget: Budget,
+  history: History | null,
+  nowMs: number,
+): { value: string; note: string } {
+  if (history === null) return { value: "–", note: "no history yet" };
+  const sums = history.spent.map((text) => (text === null ? null : Number(text)));
+  const found = forecast(
+    Number(budget.available),
+    lateRate(history.t_ms, sums, LATE_STEPS),
+    nowMs,
+    budget.end_ms,
+  );
+  switch (found.ends) {
+    case "never":
+      return { value: "no end in sight", note: "nothing was spent lately" };
+    case "spent":
+      return {
+        value: `spent in ${span(found.atMs - nowMs)}`,
+        note: `${dayAndTime(found.atMs, budget.tz)}, at the rate of the last minutes`,
+      };
+    case "flight":
+      return {
+        value: "outlasts its flight",
+        note: `${moneyText(BigInt(Math.round(found.leftUnspent)), budget.unit)} stay unspent at the rate of the last minutes`,
+      };
+  }
+}
+
+function Figures({ budget, history, nowMs }: { budget: Budget; history: History | null; nowMs: number }) {
+  const { unit } = budget;
+  const pace = budget.index_ppm === null ? NaN : budget.index_ppm / 1e6;
+  const band = bandOf(pace);
+  const end = forecastWords(budget, history, nowMs);
+  const money = (text: string | null) => (
+    <span title={exactText(text === null ? null : BigInt(text), unit)}>
+      {moneyText(text === null ? null : BigInt(text), unit)}
+    </span>
+  );
+  return (
+    <dl className="figures-row">
+      <Figure name="Spent" value={money(budget.spent)} note={<>of {money(budget.limit)}</>} />
+      <Figure
+        name="Remaining"
+        value={money(budget.available)}
+        note={<>{money(budget.held)} in holds</>}
+        tone={budget.available.startsWith("-") ? "bad" : "plain"}
+      />
+      <Figure
+        name="Pace"
+        value={paceText(pace)}
+        note={
+          <>
+            {money(budget.window_spent)} of {money(budget.window_planned)} planned by now
+          </>
+        }
+        tone={band === "on" ? "good" : band === "none" ? "plain" : "warn"}
+      />
+      <Figure
+        name="Today"
+        value={money(budget.day_spent)}
+        note={
+          budget.daily === null ? (
+            "no daily limit"
+          ) : (
+            <>
+              of {money(budget.daily)}; new day in {span((budget.day_ends_ms ?? NaN) - nowMs)}, {budget.tz}
+            </>
+          )
+        }
+      />
+      <Figure name="Forecast" value={end.value} note={end.note} />
+      <Figure
+        name="Flight ends"
+        value={
+          budget.end_ms === null
+            ? "open"
+            : budget.end_ms <= nowMs
+              ? "over"
+              : `in ${span(budget.end_ms - nowMs)}`
+        }
+        note={
+          budget.end_ms === null ? "it has no end" : `${dayAndTime(budget.end_ms, budget.tz)}, ${budget.tz}`
+        }
+      />
+    </dl>
+  );
+}
+
+function SpendCard({ budget, history }: { budget: Budget; history: Loaded<History | null> }) {
+  const { unit } = budget;
+  const format = (value: number) =>
+    value.toLocaleString("en", {
+      maximumFractionDigits: 2,
+      notation: Math.abs(value) >= 1e5 ? "compact" : "standard",
+    });
+  const kept = history.value;
+  return (
+    <Card
+      title="Spent against plan"
+      note={`${unit}, times of ${budget.tz}; the band between is what it is behind or ahead`}
+      wide
+    >
+      {history.problem !== null && <ProblemNote problem={history.problem} again={history.again} />}
+      {kept !== null && kept.t_ms.length > 1 && (
+        <LineChart
+          title="Spent against plan"
+          zone={budget.tz}
+          timesMs={kept.t_ms}
+          format={format}
+          summary={`Spent ${moneyText(budget.window_spent === null ? null : BigInt(budget.window_spent), unit)}; planned by now ${moneyText(budget.window_planned === null ? null : BigInt(budget.window_planned), unit)}.`}
+          band={[1, 2]}
+          series={[
+            { label: "spent", colour: "--series-1", values: amounts(kept.spent, unit), stepped: true },
+            { label: "planned", colour: "--series-2", values: amounts(kept.planned, unit), dashed: true },
+          ]}
+        />
+      )}
+      {kept !== null && kept.t_ms.length <= 1 && (
+        <p className="quiet">Nothing is kept yet; a point is added each minute.</p>
+      )}
+    </Card>
+  );
+}
+
+const LINES: readonly [Line, string][] = [
+  ["free", "free"],
+  ["purses", "with the workers"],
+  ["held", "in holds"],
+  ["suspended", "suspended, of an earlier run"],
+  ["expired", "expired, kept for late notices"],
+  ["settled", "settled"],
+  ["over_settled", "settled above holds"],
+  ["late", "settled late"],
+];
+
+function Books({ budget }: { budget: Budget }) {
+  const limit = Number(budget.limit);
+  return (
+    <Card title="Books" note={`where each part of its limit is, ${budget.unit}`}>
+      <table className="table">
+        <thead className="hidden-text">
+          <tr>
+            <th>Line</th>
+            <th>Share of the limit</th>
+            <th>Amount</th>
+          </tr>
+        </thead>
+        <tbody>
+          {LINES.map(([line, name]) => (
+            <tr key={line}>
+              <th scope="row">{name}</th>
+              <td className="bar-cell">
+                <Bar
+                  part={Number(budget.lines[line])}
+                  whole={limit}
+                  label={`${name}, share of the limit`}
+                  tone={line === "late" || line === "over_settled" ? "bad" : "plain"}
+                />
+              </td>
+              <td className="end">{exactText(BigInt(budget.lines[line]), budget.unit)}</td>
+            </tr>
+          ))}
+          <tr className="sum">
+            <th scope="row">limit</th>
+            <td />
+            <td className="end">{exactText(BigInt(budget.limit), budget.unit)}</td>
+          </tr>
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+const HOLDS: readonly [HoldCount, string][] = [
+  ["made", "made"],
+  ["settled", "settled"],
+  ["released", "released"],
+  ["expired", "expired"],
+  ["late", "settled late"],
+];
+
+/** What became of its holds. A dash is for what nobody counts, which is not nothing. */
+function Holds({ budget }: { budget: Budget }) {
+  return (
+    <Card title="Holds" note="since the start of the run">
+      <dl className="quantiles">
+        {HOLDS.map(([kind, name]) => (
+          <div key={kind}>
+            <dt>{name}</dt>
+            <dd>{count(budget.holds[kind] ?? NaN)}</dd>
+          </div>
+        ))}
+      </dl>
+      <h3>Frequency caps</h3>
+      {budget.caps.length === 0 ? (
+        <p className="quiet">None.</p>
+      ) : (
+        <table className="table">
+          <thead>
+            <tr>
+              <th>A user sees it at most</th>
+              <th>in</th>
+              <th>of the</th>
+            </tr>
+          </thead>
+          <tbody>
+            {budget.caps.map((cap) => (
+              <tr key={cap.per + cap.of}>
+                <td>{count(cap.max)} ×</td>
+                <td>{cap.per}</td>
+                <td>{cap.of}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Card>
+  );
+}
+
+/** Objects and lists as JSON: it is what stands in the file. */
+const shownValue = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+function Configuration({ config }: { config: Record<string, unknown> }) {
+  return (
+    <Card title="Configuration" note="as in the budgets file, with what was changed here">
+      <table className="table">
+        <tbody>
+          {Object.entries(config).map(([field, value]) => (
+            <tr key={field}>
+              <th scope="row">{words(field)}</th>
+              <td className="wrap">{shownValue(value)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+function Traffic({ budget, history }: { budget: Budget; history: History | null }) {
+  const perStep = (values: (number | null)[]) =>
+    values.map((value) => (value === null || history === null ? null : value / (history.step_ms / 1000)));
+  const latency = history?.latency_p99_us.findLast((value) => value !== null) ?? null;
+  return (
+    <Card
+      title="Asked and granted"
+      note={`a second, ${budget.tz}${latency === null ? "" : `; 99 in 100 answered in ${micros(latency)}`}`}
+      wide
+    >
+      {history !== null && history.t_ms.length > 1 ? (
+        <LineChart
+          title="Asked and granted"
+          zone={budget.tz}
+          timesMs={history.t_ms}
+          format={perSecond}
+          height={200}
+          summary={`${count(history.asks.reduce<number>((sum, value) => sum + (value ?? 0), 0))} asks in this window.`}
+          series={[
+            { label: "asks", colour: "--series-3", values: perStep(history.asks) },
+            { label: "grants", colour: "--series-1", values: perStep(history.grants), filled: true },
+            { label: "refusals", colour: "--series-4", values: perStep(history.refusals) },
+          ]}
+        />
+      ) : (
+        <p className="quiet">Nothing is kept yet.</p>
+      )}
+    </Card>
+  );
+}

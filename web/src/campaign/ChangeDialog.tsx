@@ -1,0 +1,141 @@
+// One campaign: pause, resume or other limits, with the ETag of what was seen.
+import { useState } from "react";
+import { ApiError, api } from "../api/client";
+import type { Budget, Changes, Problem } from "../api/types";
+import { effectWords } from "../campaigns/effect";
+import { moneyText, parseAmount, plainAmount } from "../money/money";
+import { Dialog, ProblemNote } from "../ui/parts";
+
+export type ChangeKind = "pause" | "resume" | "limit";
+
+interface Props {
+  kind: ChangeKind;
+  budget: Budget;
+  etag: string;
+  close: () => void;
+  done: () => void;
+}
+
+const TITLE = { pause: "Pause", resume: "Resume", limit: "Change limits" } as const;
+
+/** Only what differs; a text says what is wrong. An empty daily limit takes it away. */
+export function limitChanges(
+  budget: Pick<Budget, "limit" | "daily" | "unit">,
+  limit: string,
+  daily: string,
+): Changes | string {
+  const [newLimit, newDaily] = [
+    parseAmount(limit, budget.unit),
+    daily.trim() === "" ? null : parseAmount(daily, budget.unit),
+  ];
+  if (newLimit === null || newLimit < 0n) return `The limit is an amount in ${budget.unit}.`;
+  if (daily.trim() !== "" && (newDaily === null || newDaily < 0n))
+    return `The daily limit is an amount in ${budget.unit}, or empty.`;
+  const changes: Changes = {};
+  if (newLimit.toString() !== budget.limit) changes.limit = plainAmount(newLimit, budget.unit);
+  if ((newDaily?.toString() ?? null) !== budget.daily)
+    changes.daily = newDaily === null ? null : plainAmount(newDaily, budget.unit);
+  return Object.keys(changes).length === 0 ? "Nothing differs." : changes;
+}
+
+/** In money, as for many budgets at once. */
+function effects(kind: ChangeKind, budget: Budget, changes: Changes): string[] {
+  const { unit } = budget;
+  const after = changes.limit == null ? null : parseAmount(changes.limit, unit);
+  const line = {
+    unit,
+    rows: 1,
+    limit_before: budget.limit,
+    limit_after: (after ?? BigInt(budget.limit)).toString(),
+    available_before: budget.available,
+    spend_minute: budget.spend_minute,
+  };
+  if (kind !== "limit") return [effectWords({ action: kind }, line)];
+  const columns = (["limit", "daily"] as const).filter((column) => column in changes);
+  return columns.map((column) =>
+    column === "daily" && changes.daily === null
+      ? "Takes the daily limit away; the lifetime limit stays."
+      : effectWords({ action: "set", column, text: "" }, line),
+  );
+}
+
+export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
+  const [limit, setLimit] = useState(plainAmount(BigInt(budget.limit), budget.unit));
+  const [daily, setDaily] = useState(
+    budget.daily === null ? "" : plainAmount(BigInt(budget.daily), budget.unit),
+  );
+  const [why, setWhy] = useState("");
+  const [failed, setFailed] = useState<Problem | null>(null);
+  const changes =
+    kind === "limit"
+      ? limitChanges(budget, limit, daily)
+      : ({ status: kind === "pause" ? "paused" : "active" } as Changes);
+  const wrong =
+    typeof changes === "string"
+      ? changes
+      : why.trim().length < 3
+        ? "Say why; it goes to the audit log."
+        : null;
+  const send = () => {
+    if (typeof changes === "string") return;
+    api.patch(budget.id, etag, changes, why.trim()).then(done, (error: unknown) => {
+      if (!(error instanceof ApiError)) throw error;
+      setFailed(error.problem);
+    });
+  };
+  return (
+    <Dialog title={`${TITLE[kind]}: ${budget.name}`} close={close}>
+      <form
+        className="dialog-body"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (wrong === null) send();
+        }}
+      >
+        {kind === "limit" && (
+          <div className="field-row">
+            <label className="field">
+              Limit, {budget.unit}
+              <input value={limit} inputMode="decimal" onChange={(event) => setLimit(event.target.value)} />
+            </label>
+            <label className="field">
+              Daily limit, {budget.unit}
+              <input
+                value={daily}
+                inputMode="decimal"
+                placeholder="none"
+                onChange={(event) => setDaily(event.target.value)}
+              />
+            </label>
+          </div>
+        )}
+        {typeof changes !== "string" &&
+          effects(kind, budget, changes).map((sentence) => (
+            <p key={sentence} className="effect">
+              {sentence}
+            </p>
+          ))}
+        <p className="quiet">
+          {moneyText(BigInt(budget.spent), budget.unit)} is spent,{" "}
+          {moneyText(BigInt(budget.held), budget.unit)} is in holds, which stay valid.
+        </p>
+        <label className="field">
+          Reason, for the audit log
+          <input value={why} maxLength={500} autoFocus onChange={(event) => setWhy(event.target.value)} />
+        </label>
+        {failed !== null && <ProblemNote problem={failed} />}
+        <footer className="dialog-foot">
+          <span className="quiet" role="status">
+            {wrong}
+          </span>
+          <button type="button" className="button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" className="button button-main" disabled={wrong !== null}>
+            {TITLE[kind]}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

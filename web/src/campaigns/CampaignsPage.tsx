@@ -1,0 +1,383 @@
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import type { Me } from "../api/types";
+import { Grid } from "../grid/Grid";
+import { Model, type Summary } from "../grid/model";
+import { STATUSES, words } from "../live/codes";
+import type { Feed } from "../live/feed";
+import { announce } from "../ui/announce";
+import { Choice, Chip, Empty } from "../ui/parts";
+import { count } from "../ui/numbers";
+import { browserZone, exactTime } from "../ui/time";
+import { addressOf, go } from "../url/router";
+import { DEFAULT_VIEW, type View, parseView, viewText } from "../url/view";
+import { BulkDialog } from "./BulkDialog";
+import { ColumnMenu } from "./ColumnMenu";
+import { CreateDialog } from "./CreateDialog";
+import { FilterChips, FilterMenu } from "./FilterMenu";
+import { KeysDialog } from "./KeysDialog";
+import { Totals } from "./Totals";
+import { type Deed, UndoBar } from "./UndoBar";
+import { ViewMenu } from "./ViewMenu";
+import type { Intent } from "./bulk";
+import { saveCsv } from "./csv";
+
+interface Props {
+  feed: Feed;
+  me: Me | null;
+  search: string;
+}
+
+/** The view follows the address, and the address the view. */
+function useView(model: Model, search: string): [View, (changes: Partial<View>) => void] {
+  const view = useMemo(() => parseView(search), [search]);
+  useEffect(() => model.setView(view), [model, view]);
+  useEffect(() => model.start(), [model]);
+  const setView = (changes: Partial<View>) => {
+    const text = viewText({ ...view, ...changes });
+    // Typing would fill the history with half words.
+    go(addressOf("campaigns") + (text === "" ? "" : `?${text}`), "query" in changes || "columns" in changes);
+  };
+  return [view, setView];
+}
+
+const typing = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && target.closest("input, select, textarea, dialog") !== null;
+
+/** Single keys, wherever the focus is but in a field. */
+function useKeys(keys: Record<string, () => void>) {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const act =
+        event.ctrlKey || event.metaKey || event.altKey || typing(event.target)
+          ? undefined
+          : latest.current[event.key];
+      if (act === undefined) return;
+      event.preventDefault();
+      act();
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+}
+
+/** From the search straight to what it found, past all buttons in between. */
+function toRows(event: React.KeyboardEvent): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>('[role="gridcell"][tabindex="0"]')?.focus();
+}
+
+type Open = { kind: "bulk"; intent: Intent } | { kind: "create" } | { kind: "keys" } | null;
+
+export function CampaignsPage({ feed, me, search }: Props) {
+  const [model] = useState(() => new Model(feed, parseView(search)));
+  const summary = useSyncExternalStore(model.subscribe, model.snapshot);
+  const [view, setView] = useView(model, search);
+  const [open, setOpen] = useState<Open>(null);
+  const [deed, setDeed] = useState<Deed | null>(null);
+  const searchField = useRef<HTMLInputElement>(null);
+  const may = me?.role === "operate";
+  const close = () => setOpen(null);
+  useKeys({
+    "/": () => searchField.current?.focus(),
+    "?": () => setOpen({ kind: "keys" }),
+    f: () => setView({ order: view.order === "freeze" ? "hold" : "freeze" }),
+    Escape: () => model.selected((selection) => selection.clear()),
+  });
+  useAnnounced(summary);
+  const csv = () =>
+    model.table !== null &&
+    void saveCsv(
+      model.table,
+      model.order,
+      view.columns.map(({ key }) => key),
+      feed.freshness.asOfMs,
+    );
+  return (
+    <main className="campaigns">
+      <h1 className="hidden-text">Campaigns</h1>
+      <div className="toolbar">
+        <label className="search">
+          <span className="hidden-text">Search campaigns</span>
+          <input
+            ref={searchField}
+            type="search"
+            placeholder="Search name or id   /"
+            value={view.query}
+            onChange={(event) => setView({ query: event.target.value })}
+            onKeyDown={(event) => event.key === "ArrowDown" && toRows(event)}
+          />
+        </label>
+        <ViewMenu text={viewText(view)} />
+        <FilterMenu terms={view.terms} table={model.table} change={(terms) => setView({ terms })} />
+        <ColumnMenu columns={view.columns} change={(columns) => setView({ columns })} />
+        <span className="toolbar-rest" />
+        <Choice
+          label="Order of rows"
+          value={view.order}
+          choose={(order) => setView({ order })}
+          options={[
+            ["live", "Live", "Sorted anew each tick"],
+            ["hold", "Hold", "Rows keep still while you scroll, point or select"],
+            ["freeze", "Freeze", "Nothing changes until you say so (f)"],
+          ]}
+        />
+        <Choice
+          label="Time zone"
+          value={view.clock}
+          choose={(clock) => setView({ clock })}
+          options={[
+            ["campaign", "Own zone", "Times in each campaign's zone"],
+            ["utc", "UTC", "Times in UTC"],
+            ["browser", "Mine", `Times in this computer's zone, ${browserZone()}`],
+          ]}
+        />
+        <Choice
+          label="Density"
+          value={view.density}
+          choose={(density) => setView({ density })}
+          options={[
+            ["compact", "Dense", "28 pixels a row"],
+            ["roomy", "Roomy", "38 pixels a row"],
+          ]}
+        />
+        <button
+          type="button"
+          className="button"
+          title="What is shown, as a file for spreadsheets"
+          onClick={csv}
+        >
+          CSV
+        </button>
+        {may && (
+          <button type="button" className="button" onClick={() => setOpen({ kind: "create" })}>
+            New…
+          </button>
+        )}
+        <button
+          type="button"
+          className="button button-quiet"
+          aria-label="Keys"
+          onClick={() => setOpen({ kind: "keys" })}
+        >
+          ?
+        </button>
+      </div>
+      <div className="status-bar" data-selected={summary.selected > 0 ? "yes" : "no"}>
+        {summary.selected > 0 ? (
+          <SelectionBar
+            summary={summary}
+            model={model}
+            may={may}
+            choose={(intent) => setOpen({ kind: "bulk", intent })}
+          />
+        ) : (
+          <Counts summary={summary} view={view} setView={setView} />
+        )}
+        <FilterChips terms={view.terms} change={(terms) => setView({ terms })} />
+        <Notices summary={summary} model={model} goOn={() => setView({ order: DEFAULT_VIEW.order })} />
+      </div>
+      <Grid model={model} summary={summary} setView={setView} open={(id) => go(addressOf("campaign", id))} />
+      {summary.rows === 0 && <NoRows feed={feed} />}
+      {summary.rows > 0 && summary.matched === 0 && (
+        <Empty title="Nothing matches">
+          <button type="button" className="button" onClick={() => setView({ query: "", terms: [] })}>
+            Clear search and filters
+          </button>
+        </Empty>
+      )}
+      <Totals summary={summary} />
+      {open?.kind === "bulk" && (
+        <BulkDialog
+          model={model}
+          intent={open.intent}
+          setIntent={(intent) => setOpen({ kind: "bulk", intent })}
+          close={close}
+          done={(answer, action) => {
+            close();
+            setDeed({ answer, action, untilMs: Date.now() + 30_000 });
+            model.selected((selection) => selection.clear());
+          }}
+        />
+      )}
+      {open?.kind === "create" && (
+        <CreateDialog
+          close={close}
+          done={(budget) => {
+            close();
+            go(addressOf("campaign", budget.id));
+          }}
+        />
+      )}
+      {open?.kind === "keys" && <KeysDialog close={close} />}
+      {deed !== null && <UndoBar key={deed.answer.record} deed={deed} forget={() => setDeed(null)} />}
+    </main>
+  );
+}
+
+function NoRows({ feed }: { feed: Feed }) {
+  const state = useSyncExternalStore(feed.subscribe, feed.snapshotState);
+  if (state.connection === "live")
+    return (
+      <Empty title="No budgets yet">
+        <p>Put some in the budgets file, or make one here with “New…”.</p>
+      </Empty>
+    );
+  return (
+    <Empty
+      title={state.loadedRows > 0 ? `${count(state.loadedRows)} campaigns so far…` : "Waiting for the node"}
+    >
+      <p>{state.problem}</p>
+    </Empty>
+  );
+}
+
+function Counts({
+  summary,
+  view,
+  setView,
+}: {
+  summary: Summary;
+  view: View;
+  setView: (changes: Partial<View>) => void;
+}) {
+  const chosen = (column: string): readonly string[] => {
+    const term = view.terms.find((one) => one.column === column);
+    return term?.is === "set" ? term.codes : [];
+  };
+  // A second click takes the filter away again.
+  const only = (column: string, code: string) => {
+    const others = view.terms.filter((term) => term.column !== column);
+    const same = chosen(column).length === 1 && chosen(column)[0] === code;
+    setView({ terms: same ? others : [...others, { column, is: "set", codes: [code] }] });
+  };
+  return (
+    <>
+      <span>
+        <strong className="figures">{count(summary.matched)}</strong>{" "}
+        <span className="quiet">
+          {summary.matched === summary.rows ? "campaigns" : `of ${count(summary.rows)}`}
+        </span>
+      </span>
+      {STATUSES.map(
+        (status, i) =>
+          summary.statuses[i]! > 0 && (
+            <button
+              key={status}
+              type="button"
+              className="count"
+              aria-pressed={chosen("status").includes(status)}
+              onClick={() => only("status", status)}
+              title={`only ${words(status)}`}
+            >
+              <Chip status={status} />
+              <span className="figures">{count(summary.statuses[i]!)}</span>
+            </button>
+          ),
+      )}
+      {summary.debts > 0 && (
+        <button
+          type="button"
+          className="count"
+          aria-pressed={chosen("flags").includes("debt")}
+          onClick={() => only("flags", "debt")}
+          title="only those with debt"
+        >
+          debt <span className="figures">{count(summary.debts)}</span>
+        </button>
+      )}
+    </>
+  );
+}
+
+function Notices({ summary, model, goOn }: { summary: Summary; model: Model; goOn: () => void }) {
+  return (
+    <>
+      <span className="toolbar-rest" />
+      {summary.moves > 0 && (
+        <button type="button" className="notice" onClick={() => model.applyOrder()}>
+          {count(summary.moves)} rows would move, apply
+        </button>
+      )}
+      {summary.frozenAsOfMs !== null && (
+        <button type="button" className="notice" onClick={goOn}>
+          Frozen at {exactTime(summary.frozenAsOfMs, "UTC")}; {count(summary.missed)} changes since. Go on
+        </button>
+      )}
+    </>
+  );
+}
+
+function SelectionBar({
+  summary,
+  model,
+  may,
+  choose,
+}: {
+  summary: Summary;
+  model: Model;
+  may: boolean;
+  choose: (intent: Intent) => void;
+}) {
+  const why = may ? undefined : "Your token may only read";
+  return (
+    <div className="selection-bar" role="region" aria-label="Selection">
+      <strong className="figures">{count(summary.selected)} selected</strong>
+      <button
+        type="button"
+        className="button"
+        disabled={!may}
+        title={why}
+        onClick={() => choose({ action: "pause" })}
+      >
+        Pause…
+      </button>
+      <button
+        type="button"
+        className="button"
+        disabled={!may}
+        title={why}
+        onClick={() => choose({ action: "resume" })}
+      >
+        Resume…
+      </button>
+      <button
+        type="button"
+        className="button"
+        disabled={!may}
+        title={why}
+        onClick={() => choose({ action: "scale", column: "limit", text: "" })}
+      >
+        Change limits…
+      </button>
+      {summary.selected < summary.matched && (
+        <button
+          type="button"
+          className="button button-quiet"
+          onClick={() => model.selected((selection) => selection.selectAll())}
+        >
+          Select all {count(summary.matched)} matching
+        </button>
+      )}
+      <button
+        type="button"
+        className="button button-quiet"
+        onClick={() => model.selected((selection) => selection.clear())}
+      >
+        Clear
+      </button>
+    </div>
+  );
+}
+
+const SPEAK_MS = 3_000;
+
+/** One sentence when counts settle, never one a delta. */
+function useAnnounced({ matched, selected, rows }: Summary): void {
+  const text = rows === 0 ? "" : `${matched} campaigns${selected > 0 ? `, ${selected} selected` : ""}`;
+  useEffect(() => {
+    const timer = window.setTimeout(() => text !== "" && announce(text), SPEAK_MS);
+    return () => window.clearTimeout(timer);
+  }, [text]);
+}

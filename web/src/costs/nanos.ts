@@ -1,0 +1,27 @@
+// Times of the cost sheet as people read them.
+import type { CostRow, Nanos } from "../api/types";
+
+/** Three digits that mean something. */
+export function nanos(ns: number | null): string {
+  if (ns === null || !Number.isFinite(ns)) return "–";
+  if (Math.abs(ns) >= 10_000) return `${(ns / 1000).toFixed(1)} µs`;
+  return `${ns.toFixed(Math.abs(ns) >= 100 ? 0 : 1)} ns`;
+}
+
+export function reading(value: Nanos): string {
+  if (value === null) return "–";
+  return "ns" in value ? nanos(value.ns) : `< ${nanos(value.below_ns)}`;
+}
+
+/** For the length of a bar: what is below the timer's sight counts as half of it. */
+export function middle(value: Nanos): number | null {
+  if (value === null) return null;
+  return "ns" in value ? value.ns : value.below_ns / 2;
+}
+
+/** Whether another way is dearer is told only where its interval leaves no doubt. */
+export function ratioWords({ ratio, ratio_low, ratio_high }: NonNullable<CostRow["alternative"]>): string {
+  const text = `${ratio.toFixed(ratio >= 10 ? 0 : 2)} ×`;
+  if (ratio_low > 1) return `${text} ours`;
+  return ratio_high < 1 ? `${text} ours, cheaper` : `${text}, no difference`;
+}

@@ -1,0 +1,276 @@
+// For engineers: what the node does, how fast, how full, and whether the sums hold.
+import { useEffect, useRef, useState } from "react";
+import { api } from "../api/client";
+import type { Door, Node } from "../api/types";
+import { useLoaded } from "../api/use";
+import { words } from "../live/codes";
+import { Bar, Card, Figure, Loading, ProblemNote } from "../ui/parts";
+import { count, micros, percentOfPpm, short } from "../ui/numbers";
+import { exactTime, span } from "../ui/time";
+import { HEAT_COLUMNS, heatColumn } from "./heat";
+import { Heatmap } from "./Heatmap";
+
+const POLL_MS = 2_000;
+const NEAR_FULL = 0.8;
+
+/** Heat columns of the polls so far, by door. */
+function useHeat(node: Node | null): ReadonlyMap<string, number[][]> {
+  const seen = useRef(0);
+  const [heat, setHeat] = useState<ReadonlyMap<string, number[][]>>(new Map());
+  useEffect(() => {
+    if (node === null || node.as_of_ms === seen.current) return;
+    seen.current = node.as_of_ms;
+    setHeat(
+      (old) =>
+        new Map(
+          node.doors.map((door) => [
+            door.door,
+            [...(old.get(door.door) ?? []), heatColumn(door.latency)].slice(-HEAT_COLUMNS),
+          ]),
+        ),
+    );
+  }, [node]);
+  return heat;
+}
+
+export default function EnginePage() {
+  const { value: node, problem, again } = useLoaded("node", api.node, POLL_MS);
+  const heat = useHeat(node);
+  if (node === null)
+    return (
+      <main className="page">
+        {problem === null ? (
+          <Loading what="the engine room" />
+        ) : (
+          <ProblemNote problem={problem} again={again} />
+        )}
+      </main>
+    );
+  return (
+    <main className="page">
+      <header className="page-head">
+        <div>
+          <h1>Engine room</h1>
+          <p className="quiet figures">
+            node {node.node} · run {node.run} · {node.version} ({node.commit}) · up {span(node.uptime_ms)} ·
+            as of {exactTime(node.as_of_ms, "UTC")}
+          </p>
+        </div>
+      </header>
+      {problem !== null && <ProblemNote problem={problem} again={again} />}
+      <Tiles node={node} />
+      <div className="cards">
+        {node.doors.map((door) => (
+          <DoorCard key={door.door} door={door} heat={heat.get(door.door) ?? []} />
+        ))}
+        <Cores node={node} />
+        <Queues node={node} />
+        <Journal node={node} />
+        <Errors node={node} />
+      </div>
+    </main>
+  );
+}
+
+function Tiles({ node }: { node: Node }) {
+  const decisions = node.workers.reduce((sum, worker) => sum + worker.decisions_per_s, 0);
+  const granted = node.doors
+    .flatMap((door) => door.verdicts)
+    .filter(({ verdict }) => verdict === "granted")
+    .reduce((sum, { per_s }) => sum + per_s, 0);
+  const { proof } = node;
+  const holds = proof.violations === 0 && proof.held_and_spent_ok;
+  return (
+    <dl className="figures-row">
+      <Figure name="Verdicts a second" value={short(decisions)} note={`${short(granted)} granted`} />
+      <Figure
+        name="Overspend proof"
+        value={holds ? "✓ sums hold" : `▲ ${count(proof.violations)} violations`}
+        tone={holds ? "good" : "bad"}
+        note={`${count(proof.budgets)} budgets checked ${span(node.as_of_ms - proof.checked_ms)} ago; ${count(proof.debts)} with debt from outside`}
+      />
+      <Figure
+        name="Journal"
+        value={node.journal.failure ?? words(node.journal.state)}
+        tone={node.journal.failure === null ? "plain" : "bad"}
+        note={`seals in ${micros(node.journal.seal_us.p50)}, p99 ${micros(node.journal.seal_us.p99)}`}
+      />
+      <Figure
+        name="Connections"
+        value={count(node.doors.reduce((sum, door) => sum + door.connections, 0))}
+        note={node.doors.map((door) => `${door.door} ${count(door.connections)}`).join(", ")}
+      />
+      <Figure name="Grants open" value={count(node.grants.open)} note={`of ${count(node.grants.max)}`} />
+    </dl>
+  );
+}
+
+function DoorCard({ door, heat }: { door: Door; heat: readonly number[][] }) {
+  const most = Math.max(1, ...door.verdicts.map(({ per_s }) => per_s));
+  const { latency } = door;
+  const quantiles: [string, number][] = [
+    ["p50", latency.p50_us],
+    ["p90", latency.p90_us],
+    ["p99", latency.p99_us],
+    ["p99.9", latency.p999_us],
+    ["max", latency.max_us],
+  ];
+  return (
+    <Card title={`Door ${door.door}`} note={`${count(door.connections)} connections`} wide>
+      <div className="split">
+        <table className="table table-bars">
+          <thead>
+            <tr>
+              <th>Verdict</th>
+              <th>
+                <span className="hidden-text">Share</span>
+              </th>
+              <th className="end">A second</th>
+            </tr>
+          </thead>
+          <tbody>
+            {door.verdicts.map(({ verdict, per_s }) => (
+              <tr key={verdict}>
+                <td>{words(verdict)}</td>
+                <td className="bar-cell">
+                  <Bar part={per_s} whole={most} label={words(verdict)} />
+                </td>
+                <td className="end">{short(per_s)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        <div>
+          <dl className="quantiles">
+            {quantiles.map(([name, us]) => (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{micros(us)}</dd>
+              </div>
+            ))}
+          </dl>
+          <Heatmap
+            columns={heat}
+            label={`latency of door ${door.door}: median ${micros(latency.p50_us)}, 99 in 100 within ${micros(latency.p99_us)}`}
+          />
+          <p className="quiet">Door to verdict, the last five minutes; stronger is more.</p>
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+function Cores({ node }: { node: Node }) {
+  return (
+    <Card title="Workers" note="what a core's time goes to">
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Core</th>
+            <th>Busy</th>
+            <th className="end">busy</th>
+            <th className="end">waits</th>
+            <th className="end">idle</th>
+            <th className="end">Verdicts /s</th>
+          </tr>
+        </thead>
+        <tbody>
+          {node.workers.map((worker) => (
+            <tr key={worker.core}>
+              <td>{worker.core}</td>
+              <td className="bar-cell">
+                <Bar
+                  part={worker.busy_ppm}
+                  whole={1e6}
+                  label={`core ${worker.core} busy`}
+                  tone={worker.busy_ppm > 950_000 ? "warn" : "plain"}
+                />
+              </td>
+              <td className="end">{percentOfPpm(worker.busy_ppm)}</td>
+              <td className="end">{percentOfPpm(worker.wait_ppm)}</td>
+              <td className="end">{percentOfPpm(worker.idle_ppm)}</td>
+              <td className="end">{short(worker.decisions_per_s)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+function Queues({ node }: { node: Node }) {
+  return (
+    <Card title="Queues" note="depth against limit">
+      <table className="table">
+        <tbody>
+          {node.queues.map(({ queue, depth, max }) => (
+            <tr key={queue}>
+              <th scope="row">{words(queue)}</th>
+              <td className="bar-cell">
+                <Bar
+                  part={depth}
+                  whole={max}
+                  label={words(queue)}
+                  tone={depth > max * NEAR_FULL ? "bad" : "plain"}
+                />
+              </td>
+              <td className="end">{count(depth)}</td>
+              <td className="end quiet">of {count(max)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+function Journal({ node: { journal } }: { node: Node }) {
+  const rows: [string, string][] = [
+    ["state", words(journal.state)],
+    ["seal, median", micros(journal.seal_us.p50)],
+    ["seal, p99", micros(journal.seal_us.p99)],
+    ["seal, longest", micros(journal.seal_us.max)],
+    ["lag", `${count(journal.lag_ms)} ms`],
+    ["waits to be sealed", `${short(journal.unsealed_bytes)}B`],
+    ["written", `${short(journal.bytes)}B`],
+  ];
+  return (
+    <Card title="Journal">
+      {journal.failure !== null && (
+        <ProblemNote
+          problem={{ type: "about:blank", title: "The journal fails.", status: 0, detail: journal.failure }}
+        />
+      )}
+      <table className="table">
+        <tbody>
+          {rows.map(([name, value]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td className="end">{value}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+function Errors({ node: { errors } }: { node: Node }) {
+  return (
+    <Card title="Errors" note="since the start">
+      {errors.every((error) => error.count === 0) ? <p className="quiet">None.</p> : null}
+      <table className="table">
+        <tbody>
+          {errors.map((error) => (
+            <tr key={error.code}>
+              <th scope="row">
+                <a href={error.doc}>{words(error.code)}</a>
+              </th>
+              <td className="end">{count(error.count)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}

@@ -1,0 +1,319 @@
+// The body of the grid: as many row elements as fit, written directly. React is not asked when figures change.
+import type { Spark } from "../live/codec";
+import type { Table } from "../live/table";
+import { type Cell, type Surroundings, cellOf, isOfParts } from "./cells";
+import { type Column, columnOf } from "./columns";
+import type { Selection } from "./selection";
+import { drawSpark } from "./sparkline";
+
+export const TICK_WIDTH = 36;
+const OVERSCAN = 4;
+/** Rows that a browser would show at most; the node sends sparklines of no more. */
+const WATCHED_MOST = 256;
+const SPARK_PAD = 10;
+
+export interface Layout {
+  columns: readonly { column: Column; width: number; pinned: boolean }[];
+  rowHeight: number;
+}
+
+export interface Host {
+  around(): Surroundings;
+  sparkOf(row: number): Spark | undefined;
+  watch(rows: readonly number[]): void;
+  /** Colours of the sparkline, in the present theme. */
+  colours(): { line: string; fill: string };
+}
+
+/** One row element, which stands for one budget after the other. */
+class PoolRow {
+  readonly element = document.createElement("div");
+  position = -1;
+  row = -1;
+  private version = -1;
+  private readonly cells: Cell[] = [];
+  private readonly elements: HTMLElement[] = [];
+  private readonly tick: HTMLElement;
+  private selected: boolean | null = null;
+
+  constructor(layout: Layout) {
+    this.element.className = "grid-row";
+    this.element.setAttribute("role", "row");
+    this.tick = this.cell(0, TICK_WIDTH, 0);
+    this.tick.classList.add("cell-tick");
+    let left = TICK_WIDTH;
+    layout.columns.forEach(({ column, width, pinned }, i) => {
+      const element = this.cell(i + 1, width, pinned ? left : null);
+      element.dataset.column = column.key;
+      element.classList.add(column.align === "end" ? "cell-end" : "cell-start");
+      if (isOfParts(column)) element.classList.add("cell-parts");
+      if (pinned) left += width;
+      this.cells.push(cellOf(element, column));
+    });
+  }
+
+  private cell(index: number, width: number, pinnedAt: number | null): HTMLElement {
+    const element = document.createElement("div");
+    element.setAttribute("role", "gridcell");
+    element.setAttribute("aria-colindex", String(index + 1));
+    element.tabIndex = -1;
+    element.className = "grid-cell";
+    element.style.width = `${width}px`;
+    if (pinnedAt !== null) {
+      element.classList.add("pinned");
+      element.style.left = `${pinnedAt}px`;
+    }
+    this.element.append(element);
+    this.elements.push(element);
+    return element;
+  }
+
+  at(column: number): HTMLElement | undefined {
+    return this.elements[column];
+  }
+
+  place(position: number, rowHeight: number): void {
+    if (position === this.position) return;
+    this.position = position;
+    this.element.style.transform = `translateY(${position * rowHeight}px)`;
+    this.element.setAttribute("aria-rowindex", String(position + 2));
+    this.element.dataset.odd = String(position % 2);
+  }
+
+  paint(table: Table, row: number, around: Surroundings, selected: boolean, force: boolean): void {
+    if (selected !== this.selected) this.select(selected);
+    const version = table.version[row]!;
+    if (!force && row === this.row && version === this.version) return;
+    this.row = row;
+    this.version = version;
+    for (const cell of this.cells) cell.paint(table, row, around);
+  }
+
+  private select(selected: boolean): void {
+    this.selected = selected;
+    this.element.setAttribute("aria-selected", String(selected));
+    this.tick.setAttribute("aria-label", selected ? "selected" : "not selected");
+  }
+}
+
+export class LiveGrid {
+  private pool = new Map<number, PoolRow>();
+  private spare: PoolRow[] = [];
+  private layout: Layout = { columns: [], rowHeight: 28 };
+  private table: Table | null = null;
+  private order: Uint32Array = new Uint32Array(0);
+  private readonly canvas = document.createElement("canvas");
+  /** The grid's tab stop; its row stays in the document, wherever the view is. */
+  private stop = { position: 0, column: 1 };
+  private stopCell: HTMLElement | null = null;
+  private viewHeight = 0;
+
+  constructor(
+    private readonly view: HTMLElement,
+    private readonly body: HTMLElement,
+    private readonly host: Host,
+    private readonly selection: Selection,
+  ) {
+    this.canvas.className = "grid-sparks";
+    this.canvas.setAttribute("aria-hidden", "true");
+  }
+
+  setLayout(layout: Layout): void {
+    this.layout = layout;
+    this.pool.clear();
+    this.spare = [];
+    this.body.replaceChildren(this.canvas);
+    this.body.style.setProperty("--row", `${layout.rowHeight}px`);
+    this.body.style.width = `${TICK_WIDTH + layout.columns.reduce((sum, { width }) => sum + width, 0)}px`;
+    this.resize();
+    this.draw(true);
+  }
+
+  setRows(table: Table, order: Uint32Array): void {
+    const another = table !== this.table;
+    this.table = table;
+    this.order = order;
+    this.resize();
+    this.draw(another);
+  }
+
+  private resize(): void {
+    this.body.style.height = `${this.order.length * this.layout.rowHeight}px`;
+  }
+
+  /** Rows that fit, for a page up or down. */
+  page(): number {
+    return Math.max(1, Math.floor(this.view.clientHeight / this.layout.rowHeight) - 2);
+  }
+
+  private span(): [first: number, end: number] {
+    const { rowHeight } = this.layout;
+    // Asked for before anything is written: later it would make the browser lay out at once.
+    this.viewHeight = this.view.clientHeight;
+    const first = Math.floor(this.view.scrollTop / rowHeight) - OVERSCAN;
+    const end = Math.ceil((this.view.scrollTop + this.viewHeight) / rowHeight) + OVERSCAN;
+    return [Math.max(0, first), Math.min(this.order.length, end)];
+  }
+
+  /** Brings rows and figures up to date. `force` paints rows that did not change: other columns, another clock. */
+  draw(force = false): void {
+    const { table } = this;
+    if (table === null) return;
+    const [first, end] = this.span();
+    this.recycle(first, end);
+    const around = this.host.around();
+    for (let position = first; position < end; position += 1) this.paint(table, position, around, force);
+    if (this.order.length > 0) this.paint(table, this.kept(), around, force);
+    this.markStop();
+    this.host.watch(
+      Array.from(this.order.subarray(first, Math.min(end, first + WATCHED_MOST))).sort((a, b) => a - b),
+    );
+    this.drawSparks(first, end);
+  }
+
+  private recycle(first: number, end: number): void {
+    for (const [position, row] of this.pool) {
+      if ((position >= first && position < end) || (position === this.kept() && position < this.order.length))
+        continue;
+      this.pool.delete(position);
+      this.spare.push(row);
+      row.element.hidden = true;
+    }
+  }
+
+  private paint(table: Table, position: number, around: Surroundings, force: boolean): void {
+    const row = this.order[position]!;
+    const element = this.pool.get(position) ?? this.take(position);
+    element.paint(table, row, around, this.selection.has(row), force);
+  }
+
+  private take(position: number): PoolRow {
+    const row = this.spare.pop() ?? this.grow();
+    row.element.hidden = false;
+    row.place(position, this.layout.rowHeight);
+    this.pool.set(position, row);
+    return row;
+  }
+
+  private grow(): PoolRow {
+    const row = new PoolRow(this.layout);
+    row.element.style.height = `${this.layout.rowHeight}px`;
+    this.body.append(row.element);
+    return row;
+  }
+
+  /** Scrolls a row into view, draws it and gives its cell the focus. */
+  focus(position: number, column: number): void {
+    this.tabStop(position, column);
+    this.reveal(position);
+    this.draw();
+    const cell = this.pool.get(position)?.at(column);
+    cell?.focus({ preventScroll: true });
+    cell?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  private reveal(position: number): void {
+    const { rowHeight } = this.layout;
+    const head = this.body.offsetTop;
+    const top = position * rowHeight;
+    const low = top + rowHeight + head - this.view.clientHeight;
+    if (top < this.view.scrollTop) this.view.scrollTop = top;
+    else if (low > this.view.scrollTop) this.view.scrollTop = low;
+  }
+
+  /** Which budget and column an element belongs to. */
+  spotOf(target: EventTarget | null): { position: number; row: number; column: number } | null {
+    const cell = target instanceof Element ? target.closest<HTMLElement>(".grid-cell") : null;
+    const found =
+      cell === null ? undefined : [...this.pool.values()].find((row) => row.element === cell.parentElement);
+    if (cell === null || found === undefined) return null;
+    return {
+      position: found.position,
+      row: found.row,
+      column: Number(cell.getAttribute("aria-colindex")) - 1,
+    };
+  }
+
+  /** Makes one cell the grid's tab stop, as soon as it is drawn. */
+  tabStop(position: number, column: number): void {
+    this.stop = { position, column };
+  }
+
+  /** Where the stop's row stands when a filter has left fewer. */
+  private kept(): number {
+    return Math.min(this.stop.position, this.order.length - 1);
+  }
+
+  private markStop(): void {
+    const cell = this.pool.get(this.kept())?.at(this.stop.column) ?? null;
+    if (cell === this.stopCell) return;
+    if (this.stopCell !== null) this.stopCell.tabIndex = -1;
+    if (cell !== null) cell.tabIndex = 0;
+    this.stopCell = cell;
+  }
+
+  private drawSparks(first: number, end: number): void {
+    const place = this.sparkPlace();
+    const canvas = place === null ? null : this.canvas.getContext("2d");
+    this.canvas.hidden = canvas === null;
+    if (place === null || canvas === null) return;
+    const { rowHeight } = this.layout;
+    // As high as it ever gets: a canvas of another size is a new one.
+    this.fitCanvas(
+      canvas,
+      place.width,
+      (Math.ceil(this.viewHeight / rowHeight) + 2 * OVERSCAN + 1) * rowHeight,
+    );
+    this.canvas.style.transform = `translate(${place.left}px, ${first * rowHeight}px)`;
+    const { line, fill } = this.host.colours();
+    [canvas.strokeStyle, canvas.fillStyle, canvas.lineWidth] = [line, fill, 1.25];
+    for (let position = first; position < end; position += 1) {
+      const spark = this.host.sparkOf(this.order[position]!);
+      if (spark !== undefined && spark.filled > 1)
+        drawSpark(
+          canvas,
+          spark,
+          SPARK_PAD,
+          (position - first) * rowHeight + 6,
+          place.width - 2 * SPARK_PAD,
+          rowHeight - 12,
+        );
+    }
+  }
+
+  private sparkPlace(): { left: number; width: number } | null {
+    let left = TICK_WIDTH;
+    for (const { column, width } of this.layout.columns) {
+      if (column.canvas === true) return { left, width };
+      left += width;
+    }
+    return null;
+  }
+
+  private fitCanvas(canvas: CanvasRenderingContext2D, width: number, height: number): void {
+    const ratio = window.devicePixelRatio || 1;
+    const [pixelsWide, pixelsHigh] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width === pixelsWide && this.canvas.height === pixelsHigh) {
+      canvas.clearRect(0, 0, width, height);
+      return;
+    }
+    [this.canvas.width, this.canvas.height] = [pixelsWide, pixelsHigh];
+    [this.canvas.style.width, this.canvas.style.height] = [`${width}px`, `${height}px`];
+    canvas.scale(ratio, ratio);
+  }
+}
+
+/** Pinned columns first, each group in its own order. */
+export function layoutOf(
+  columns: readonly { key: string; width: number; pinned: boolean }[],
+  rowHeight: number,
+): Layout {
+  const known = columns.flatMap(({ key, width, pinned }) => {
+    const column = columnOf(key);
+    return column === undefined ? [] : [{ column, width, pinned }];
+  });
+  return {
+    columns: [...known.filter(({ pinned }) => pinned), ...known.filter(({ pinned }) => !pinned)],
+    rowHeight,
+  };
+}

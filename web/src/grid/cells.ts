@@ -1,0 +1,263 @@
+// How cells are drawn: elements are made once for a pooled row, later only texts and transforms that differ are written.
+import { FLAG_NAMES, REASONS, STATUSES, VERDICTS, sentence, words } from "../live/codes";
+import { type Table, paceOf } from "../live/table";
+import { cellText, exactText, shortText } from "../money/money";
+import { count, perSecond } from "../ui/numbers";
+import { STATUS_SHAPE, bandOf, paceText } from "../ui/status";
+import { dayAndTime, span } from "../ui/time";
+import type { Column } from "./columns";
+
+export interface Surroundings {
+  /** The node's time. */
+  nowMs: number;
+  /** Which zone times of a row are shown in. */
+  zoneOf(table: Table, row: number): string;
+}
+
+export interface Cell {
+  paint(table: Table, row: number, around: Surroundings): void;
+}
+
+/** A text node that is written only when its text differs. */
+class Words {
+  private readonly node = document.createTextNode("");
+  private last = "";
+
+  constructor(parent: HTMLElement) {
+    parent.append(this.node);
+  }
+
+  set(text: string): void {
+    if (text === this.last) return;
+    this.last = text;
+    this.node.data = text;
+  }
+}
+
+/** An attribute, likewise. */
+class Mark {
+  private last = "";
+
+  constructor(
+    private readonly element: HTMLElement,
+    private readonly name: string,
+  ) {}
+
+  set(text: string): void {
+    if (text === this.last) return;
+    this.last = text;
+    this.element.setAttribute(this.name, text);
+  }
+}
+
+/** One property of an element's style. Through the style object: a style attribute would need a hole in the CSP. */
+class Look {
+  private last = "";
+
+  constructor(
+    private readonly element: HTMLElement,
+    private readonly property: string,
+  ) {}
+
+  set(text: string): void {
+    if (text === this.last) return;
+    this.last = text;
+    this.element.style.setProperty(this.property, text);
+  }
+}
+
+function part(parent: HTMLElement, kind: string, hidden = false): HTMLElement {
+  const made = document.createElement("span");
+  made.className = kind;
+  if (hidden) made.setAttribute("aria-hidden", "true");
+  parent.append(made);
+  return made;
+}
+
+function plain(
+  element: HTMLElement,
+  text: (table: Table, row: number, around: Surroundings) => string,
+  title?: typeof text,
+): Cell {
+  const shown = new Words(element);
+  const full = new Mark(element, "title");
+  return {
+    paint(table, row, around) {
+      shown.set(text(table, row, around));
+      if (title !== undefined) full.set(title(table, row, around));
+    },
+  };
+}
+
+function money(element: HTMLElement, column: Column): Cell {
+  const rounded = (table: Table, row: number) => Math.abs(column.value(table, row)) > Number.MAX_SAFE_INTEGER;
+  const negative = new Mark(element, "data-negative");
+  const text = plain(
+    element,
+    (table, row) => (rounded(table, row) ? "≈" : "") + cellText(column.value(table, row), table.units[row]!),
+    (table, row) =>
+      exactText(column.value(table, row), table.units[row]!) +
+      (rounded(table, row) ? ", rounded; exact in its page" : ""),
+  );
+  return {
+    paint(table, row, around) {
+      negative.set(column.value(table, row) < 0 ? "yes" : "no");
+      text.paint(table, row, around);
+    },
+  };
+}
+
+function status(element: HTMLElement): Cell {
+  const chip = part(element, "chip");
+  const mark = new Mark(chip, "data-status");
+  const shape = new Words(part(chip, "chip-shape", true));
+  const word = new Words(part(chip, "chip-word"));
+  const reason = new Words(part(element, "cell-quiet"));
+  const title = new Mark(element, "title");
+  return {
+    paint(table, row, around) {
+      const code = STATUSES[table.status[row]!] ?? "error";
+      const why = REASONS[table.reason[row]!] ?? "";
+      mark.set(code);
+      shape.set(STATUS_SHAPE[code]);
+      word.set(words(code));
+      const since = span(around.nowMs - table.since[row]!);
+      reason.set(why === "" || why === "owner" ? since : `${words(why)}, ${since}`);
+      title.set(`${words(code)}${why === "" ? "" : `: ${sentence(why)}`}, for ${since}`);
+    },
+  };
+}
+
+/** The pace index at the end of a bullet bar; 1 is at two thirds of it, where the tick stands. */
+const BULLET_MOST = 1.5;
+
+function pace(element: HTMLElement): Cell {
+  const bar = part(element, "bullet", true);
+  const fill = new Look(part(bar, "bullet-fill"), "transform");
+  part(bar, "bullet-tick");
+  const number = new Words(part(element, "bullet-number"));
+  const band = new Mark(element, "data-band");
+  const title = new Mark(element, "title");
+  return {
+    paint(table, row) {
+      const index = paceOf(table, row);
+      const budget = table.windowBudget[row]!;
+      const unit = table.units[row]!;
+      band.set(bandOf(index));
+      fill.set(`scaleX(${share(index, BULLET_MOST)})`);
+      number.set(paceText(index));
+      title.set(
+        Number.isNaN(index)
+          ? "nothing is planned yet"
+          : `spent ${exactText(table.windowSpent[row]!, unit)}, planned by now ${exactText(table.windowPlanned[row]!, unit)}, of ${exactText(budget, unit)}`,
+      );
+    },
+  };
+}
+
+/** Part of a whole for a bar, from 0 to 1, in steps that a pixel could show. */
+function share(part: number, whole: number): number {
+  return whole > 0 ? Math.round(Math.min(1, Math.max(0, part / whole)) * 200) / 200 : 0;
+}
+
+function day(element: HTMLElement): Cell {
+  const spent = new Words(part(element, "cell-main"));
+  const rest = new Words(part(element, "cell-quiet"));
+  const title = new Mark(element, "title");
+  return {
+    paint(table, row, around) {
+      const daily = table.daily[row]!;
+      const unit = table.units[row]!;
+      spent.set(cellText(table.daySpent[row]!, unit));
+      const ends = table.dayEnds[row]!;
+      const left = span(ends - around.nowMs);
+      rest.set(Number.isNaN(daily) ? "no daily limit" : `of ${shortText(daily, unit)}, ${left} left`);
+      title.set(
+        Number.isNaN(daily)
+          ? "no daily limit"
+          : `of ${exactText(daily, unit)}; a new day in ${left}, at ${dayAndTime(ends, table.zones[row]!)}, ${table.zones[row]!}`,
+      );
+    },
+  };
+}
+
+function refusals(element: HTMLElement): Cell {
+  const rate = new Words(part(element, "cell-main"));
+  const why = new Words(part(element, "cell-quiet"));
+  const title = new Mark(element, "title");
+  return {
+    paint(table, row) {
+      const verdict = VERDICTS[table.topRefusal[row]!] ?? "";
+      rate.set(perSecond(table.refusals[row]! / 100));
+      why.set(words(verdict));
+      title.set(
+        verdict === ""
+          ? "no refusals"
+          : `${perSecond(table.topRefusals[row]! / 100)} a second of these: ${words(verdict)}`,
+      );
+    },
+  };
+}
+
+/** The curve is on the canvas below; this is what a screen reader and a hover get. */
+function spark(element: HTMLElement): Cell {
+  const text = new Words(part(element, "hidden-text"));
+  const title = new Mark(element, "title");
+  return {
+    paint(table, row) {
+      const spent = `${exactText(table.spendMinute[row]!, table.units[row]!)} in the last minute`;
+      text.set(spent);
+      title.set(spent);
+    },
+  };
+}
+
+const time = (element: HTMLElement, column: Column): Cell =>
+  plain(
+    element,
+    (table, row, around) => {
+      const ms = column.value(table, row);
+      return Number.isNaN(ms) ? "open" : dayAndTime(ms, around.zoneOf(table, row));
+    },
+    (table, row, around) => `${column.about}; ${around.zoneOf(table, row)}`,
+  );
+
+const nameOf = (table: Table, row: number): string => table.names[row]! || `#${table.ids[row]!}`;
+
+const flags = (table: Table, row: number): string =>
+  FLAG_NAMES.filter((name, bit) => name !== "open" && ((table.flags[row]! >> bit) & 1) === 1).join(", ");
+
+const SPECIAL: Record<string, (element: HTMLElement, column: Column) => Cell> = {
+  status,
+  pace,
+  spend: spark,
+  day_spent: day,
+  refusals,
+  end: time,
+  flags: (element) => plain(element, flags),
+  since: (element) => plain(element, (table, row, around) => span(around.nowMs - table.since[row]!)),
+  id: (element) => plain(element, (table, row) => table.ids[row]!),
+  // A name is no duty; a row that says nothing cannot be found again.
+  name: (element) => plain(element, nameOf, nameOf),
+};
+
+/** Does its cell hold more than one text? */
+export const isOfParts = ({ key }: Column): boolean =>
+  key === "status" || key === "pace" || key === "day_spent" || key === "refusals";
+
+/** The cell of a column in one pooled row. */
+export function cellOf(element: HTMLElement, column: Column): Cell {
+  const special = SPECIAL[column.key];
+  if (special !== undefined) return special(element, column);
+  if (column.kind === "amount") return money(element, column);
+  const { text } = column;
+  if (text !== undefined)
+    return plain(
+      element,
+      column.kind === "text" || column.key === "zone" ? text : (table, row) => words(text(table, row)),
+      text,
+    );
+  return plain(element, (table, row) =>
+    column.kind === "range" ? perSecond(column.value(table, row)) : count(column.value(table, row)),
+  );
+}

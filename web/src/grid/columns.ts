@@ -1,0 +1,262 @@
+// What the grid knows of its columns: how to sort, filter and find them. How a cell is drawn stands in cells.ts.
+import { FLAG_NAMES, PACINGS, REASONS, STATUSES, VERDICTS } from "../live/codes";
+import { type RateColumn, type Table, type WideColumn, paceOf } from "../live/table";
+import { inUnits } from "../money/money";
+
+export type Kind = "text" | "set" | "range" | "amount";
+
+export interface Column {
+  key: string;
+  title: string;
+  /** One sentence for the header's tooltip and the column menu. */
+  about: string;
+  kind: Kind;
+  width: number;
+  align: "start" | "end";
+  shown: boolean;
+  /** What it is sorted by. */
+  value(table: Table, row: number): number;
+  /** Text columns and sets: what it is filtered by. */
+  text?(table: Table, row: number): string;
+  /** Sets with words known beforehand. */
+  codes?: readonly string[];
+  /** Cannot be pinned: drawn on one canvas under the cells. */
+  canvas?: boolean;
+}
+
+const amount = (key: string, column: WideColumn, title: string, about: string, shown = true): Column => ({
+  key,
+  title,
+  about,
+  kind: "amount",
+  width: 118,
+  align: "end",
+  shown,
+  value: (table, row) => table[column][row]!,
+});
+const rate = (key: string, column: RateColumn, title: string, about: string, shown = false): Column => ({
+  key,
+  title,
+  about,
+  kind: "range",
+  width: 92,
+  align: "end",
+  shown,
+  value: (table, row) => table[column][row]! / 100,
+});
+
+/** What people call alphabetical, as one plain string: without accents and case, and 9 before 10. A collator takes five times as long. */
+export const sortText = (text: string): string =>
+  text
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .toLowerCase()
+    .replace(/\d+/g, (digits) => digits.padStart(20, "0"));
+
+/** Ranks of texts, computed when first sorted by. */
+const ranks = new WeakMap<Table, Map<string, Float64Array>>();
+
+function rankOf(table: Table, key: string, texts: readonly string[]): Float64Array {
+  const known = ranks.get(table) ?? new Map<string, Float64Array>();
+  ranks.set(table, known);
+  const old = known.get(key);
+  if (old !== undefined) return old;
+  const distinct = [...new Set(texts)]
+    .map((text) => [sortText(text), text] as const)
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const rank = new Map<string, number>();
+  distinct.forEach(([sorted, text], i) =>
+    rank.set(text, i > 0 && distinct[i - 1]![0] === sorted ? rank.get(distinct[i - 1]![1])! : i),
+  );
+  const made = Float64Array.from(texts, (text) => rank.get(text)!);
+  known.set(key, made);
+  return made;
+}
+
+const text = (
+  key: string,
+  title: string,
+  about: string,
+  width: number,
+  texts: (table: Table) => readonly string[],
+  kind: Kind,
+  shown = true,
+): Column => ({
+  key,
+  title,
+  about,
+  kind,
+  width,
+  align: "start",
+  shown,
+  value: (table, row) => rankOf(table, key, texts(table))[row]!,
+  text: (table, row) => texts(table)[row]!,
+});
+
+const set = (
+  key: string,
+  title: string,
+  about: string,
+  width: number,
+  codes: readonly string[],
+  code: (table: Table, row: number) => number,
+  shown: boolean,
+): Column => ({
+  key,
+  title,
+  about,
+  kind: "set",
+  width,
+  align: "start",
+  shown,
+  codes: codes.filter((word) => word !== ""),
+  value: code,
+  text: (table, row) => codes[code(table, row)] ?? "",
+});
+
+export const COLUMNS: readonly Column[] = [
+  text("name", "Campaign", "Its name; Enter opens it", 250, (table) => table.names, "text"),
+  {
+    ...set(
+      "status",
+      "Status",
+      "What it does, what stands in its way, and for how long",
+      226,
+      STATUSES,
+      (table, row) => table.status[row]!,
+      true,
+    ),
+  },
+  {
+    key: "pace",
+    title: "Pace",
+    about: "Spent over planned by now; the tick is the plan, 1.00 is on it",
+    kind: "range",
+    width: 168,
+    align: "start",
+    shown: true,
+    value: paceOf,
+  },
+  {
+    key: "spend",
+    title: "Spend, 10 min",
+    about: "Spent in each half minute; sorted by the last minute",
+    kind: "amount",
+    width: 144,
+    align: "start",
+    shown: true,
+    canvas: true,
+    value: (table, row) => table.spendMinute[row]!,
+  },
+  amount("spent", "spent", "Spent", "Settled, over-settled and late, in its life"),
+  amount("limit", "limit", "Limit", "What may be spent in its life"),
+  amount("available", "available", "Remaining", "Of the limit, neither spent nor in holds"),
+  text("unit", "Unit", "Currency, or count", 62, (table) => table.units, "set"),
+  amount("held", "held", "Held", "Set aside in holds", false),
+  {
+    ...amount(
+      "day_spent",
+      "daySpent",
+      "Today",
+      "Spent today, of its daily limit, and what is left of the day in its zone",
+    ),
+    width: 232,
+  },
+  amount("daily", "daily", "Daily limit", "What may be spent in one civil day of its zone", false),
+  amount("planned", "windowPlanned", "Planned by now", "What its plan would have spent by now", false),
+  amount(
+    "window_spent",
+    "windowSpent",
+    "Spent of plan",
+    "What the plan counts as spent in its window",
+    false,
+  ),
+  amount("debt", "debt", "Debt", "Spent without asking: over-settled and late", false),
+  rate("asks", "asks", "Asks /s", "Asks a second, mean of 10 s"),
+  rate("grants", "grants", "Grants /s", "Of these granted"),
+  { ...rate("refusals", "refusals", "Refusals /s", "Of these refused, and why most were", true), width: 150 },
+  set(
+    "reason",
+    "Reason",
+    "Why it does not spend as planned",
+    130,
+    REASONS,
+    (table, row) => table.reason[row]!,
+    false,
+  ),
+  set(
+    "top_refusal",
+    "Top refusal",
+    "The verdict that most refusals had",
+    130,
+    VERDICTS,
+    (table, row) => table.topRefusal[row]!,
+    false,
+  ),
+  {
+    key: "flags",
+    title: "Flags",
+    about: "Debt, lowered limit, changed by hand",
+    kind: "set",
+    width: 110,
+    align: "start",
+    shown: false,
+    codes: FLAG_NAMES,
+    value: (table, row) => table.flags[row]! & 13,
+    text: (table, row) => FLAG_NAMES.filter((_, bit) => (table.flags[row]! >> bit) & 1).join(","),
+  },
+  {
+    key: "since",
+    title: "Since",
+    about: "How long status and reason stand",
+    kind: "range",
+    width: 96,
+    align: "end",
+    shown: false,
+    value: (table, row) => table.since[row]!,
+  },
+  {
+    key: "end",
+    title: "Flight ends",
+    about: "First instant after its flight",
+    kind: "range",
+    width: 168,
+    align: "start",
+    shown: true,
+    value: (table, row) => table.end[row]!,
+  },
+  text("zone", "Zone", "IANA time zone of its days", 148, (table) => table.zones, "set", false),
+  set(
+    "pacing",
+    "Pacing",
+    "How spend is kept on its plan",
+    92,
+    PACINGS,
+    (table, row) => table.pacing[row]!,
+    false,
+  ),
+  {
+    key: "id",
+    title: "Id",
+    about: "The budget's id",
+    kind: "text",
+    width: 92,
+    align: "end",
+    shown: true,
+    value: (table, row) => Number(table.ids[row]!),
+    text: (table, row) => table.ids[row]!,
+  },
+];
+
+/** Columns that only another snapshot changes. */
+export const STILL: ReadonlySet<string> = new Set(["id", "name", "unit", "zone", "pacing"]);
+
+const BY_KEY = new Map(COLUMNS.map((column) => [column.key, column]));
+
+export const columnOf = (key: string): Column | undefined => BY_KEY.get(key);
+
+/** What a range filter compares: amounts in units, as people type them. */
+export function rangeValue(column: Column, table: Table, row: number): number {
+  const value = column.value(table, row);
+  return column.kind === "amount" ? inUnits(value, table.units[row]!) : value;
+}

@@ -1,0 +1,352 @@
+// Messages of schema/live.xml: bytes to columns. Records are read through 32-bit views, which costs about a nanosecond a
+// word; getBigInt64 would make an object of every amount.
+import {
+  ACKNOWLEDGE_BLOCK,
+  BUDGETS_ENTRY,
+  DELTA_BLOCK,
+  GROUP_HEADER,
+  MESSAGE_HEADER,
+  RESYNC_BLOCK,
+  ROWS_ENTRY,
+  SCHEMA,
+  SNAPSHOT_BLOCK,
+  SPARKS_ENTRY,
+  STATES_ENTRY,
+  STEPS_ENTRY,
+  TEMPLATE,
+  WATCH_BLOCK,
+} from "./layout";
+import { AMOUNTS, RATES, TIMES, type Table, emptyTable } from "./table";
+
+export { SCHEMA, TEMPLATE };
+/** Steps of a sparkline, 30 s each. */
+export const SPARK_BUCKETS = 20;
+const WORD = 4_294_967_296;
+const LENGTH_BYTES = 4;
+/** The messages of the node begin alike. */
+const BLOCK = DELTA_BLOCK;
+
+export interface Header {
+  schema: number;
+  version: number;
+  template: number;
+  /** Bytes of the root block; it may be longer than this page knows. */
+  blockLength: number;
+  sequence: number;
+  asOfMs: number;
+  run: number;
+  /** Entries of the first group: budgets of a snapshot, rows of a delta, sparks. */
+  count: number;
+}
+
+/** A message that does not fit the contract. */
+export class FrameError extends Error {}
+
+/** Views of one message; both see the same bytes. */
+export interface Frame {
+  header: Header;
+  words: Uint32Array;
+  bytes: Uint8Array;
+}
+
+function u64(words: Uint32Array, at: number): number {
+  const low = words[at]!;
+  const high = words[at + 1]!;
+  return high === 0xffff_ffff && low === 0xffff_ffff ? NaN : high * WORD + low;
+}
+
+/** A signed number; null is NaN. */
+function i64(words: Uint32Array, at: number): number {
+  const high = words[at + 1]! | 0;
+  return high === -0x8000_0000 && words[at] === 0 ? NaN : high * WORD + words[at]!;
+}
+
+const text64 = (words: Uint32Array, at: number): string =>
+  ((BigInt(words[at + 1]!) << 32n) | BigInt(words[at]!)).toString();
+
+const u16 = (bytes: Uint8Array, at: number): number => bytes[at]! | (bytes[at + 1]! << 8);
+
+/** Reads what all messages of the node have in common. Those of another schema are told by their header, and hold nothing else. */
+export function readFrame(buffer: ArrayBuffer): Frame {
+  const bytes = new Uint8Array(buffer);
+  const words = new Uint32Array(buffer, 0, buffer.byteLength >> 2);
+  if (bytes.length < MESSAGE_HEADER.bytes) throw new FrameError(`a message of ${bytes.length} bytes`);
+  const header: Header = {
+    schema: u16(bytes, MESSAGE_HEADER.schemaId),
+    version: u16(bytes, MESSAGE_HEADER.version),
+    template: u16(bytes, MESSAGE_HEADER.templateId),
+    blockLength: u16(bytes, MESSAGE_HEADER.blockLength),
+    sequence: NaN,
+    asOfMs: NaN,
+    run: NaN,
+    count: 0,
+  };
+  const frame = { header, words, bytes };
+  if (header.schema !== SCHEMA.id || header.version < SCHEMA.version) return frame;
+  const { blockLength } = header;
+  if (blockLength < BLOCK.bytes || blockLength % 4 !== 0)
+    throw new FrameError(`a root block of ${blockLength} bytes`);
+  header.count = readGroup(frame, MESSAGE_HEADER.bytes + blockLength, 0).count;
+  header.sequence = u64(words, root(BLOCK.sequence));
+  header.asOfMs = u64(words, root(BLOCK.asOfMs));
+  header.run = words[root(BLOCK.run)]!;
+  return frame;
+}
+
+/** The word of a field of the root block. */
+const root = (offset: number): number => (MESSAGE_HEADER.bytes + offset) >> 2;
+
+/** Where the entries of a group lie: bytes. */
+interface Group {
+  from: number;
+  step: number;
+  count: number;
+  end: number;
+}
+
+/** The group whose header lies at `at`. Entries may be longer than this page knows, but not shorter. */
+function readGroup(frame: Frame, at: number, least: number): Group {
+  const from = at + GROUP_HEADER.bytes;
+  if (from > frame.bytes.length)
+    throw new FrameError(`${frame.bytes.length} bytes end before the group at ${at}`);
+  const step = u16(frame.bytes, at + GROUP_HEADER.blockLength);
+  const count = u16(frame.bytes, at + GROUP_HEADER.numInGroup);
+  if (step < least || step % 4 !== 0)
+    throw new FrameError(`entries of ${step} bytes, expected ${least} or more`);
+  const end = from + step * count;
+  if (end > frame.bytes.length) throw new FrameError(`${frame.bytes.length} bytes, expected ${end} or more`);
+  return { from, step, count, end };
+}
+
+const firstGroup = (frame: Frame, least: number): Group =>
+  readGroup(frame, MESSAGE_HEADER.bytes + frame.header.blockLength, least);
+
+/** Text behind its length; it may begin at any byte. */
+function readData(frame: Frame, at: number): { text: Uint8Array; end: number } {
+  const from = at + LENGTH_BYTES;
+  if (from > frame.bytes.length)
+    throw new FrameError(`${frame.bytes.length} bytes end before the text at ${at}`);
+  const end = from + new DataView(frame.bytes.buffer).getUint32(at, true);
+  if (end > frame.bytes.length) throw new FrameError(`${frame.bytes.length} bytes, expected ${end} or more`);
+  return { text: frame.bytes.subarray(from, end), end };
+}
+
+function expectEnd(frame: Frame, end: number): void {
+  if (frame.bytes.length !== end) throw new FrameError(`${frame.bytes.length} bytes, expected ${end}`);
+}
+
+/** Where records of state begin, how far they are apart in words, and which rows they are of. */
+interface Records {
+  words: Uint32Array;
+  signed: Int32Array;
+  from: number;
+  step: number;
+  rows: Uint32Array;
+}
+
+/** Judges all rows before the first figure is written. */
+function recordsOf(table: Table, { words }: Frame, group: Group): Records {
+  const [from, step] = [group.from >> 2, group.step >> 2];
+  const rows = new Uint32Array(group.count);
+  for (let i = 0, at = from + (STATES_ENTRY.row >> 2); i < rows.length; i += 1, at += step) {
+    const row = words[at]!;
+    if (row >= table.rows) throw new FrameError(`row ${row} of ${table.rows}`);
+    rows[i] = row;
+  }
+  return { words, signed: new Int32Array(words.buffer, words.byteOffset, words.length), from, step, rows };
+}
+
+/** Column by column: each inner loop touches one typed array, which stays in the processor's cache and becomes plain loads and stores. */
+function writeStates(table: Table, records: Records): void {
+  writeCodes(table, records);
+  for (const [name, offset] of AMOUNTS) writeAmounts(table[name], records, offset);
+  for (const [name, offset] of TIMES) writeTimes(table[name], records, offset);
+  for (const [name, offset] of RATES) writeRates(table[name], records, offset);
+}
+
+/** Status, reason, refusal and flags are the four bytes of one word. */
+const CODES = STATES_ENTRY.status >> 2;
+
+function writeCodes(table: Table, { words, from, step, rows }: Records): void {
+  const { status, reason, topRefusal, flags, version } = table;
+  for (let i = 0, at = from + CODES; i < rows.length; i += 1, at += step) {
+    const row = rows[i]!;
+    const codes = words[at]!;
+    status[row] = codes & 255;
+    reason[row] = (codes >>> 8) & 255;
+    topRefusal[row] = (codes >>> 16) & 255;
+    flags[row] = codes >>> 24;
+    version[row]! += 1;
+  }
+}
+
+/** Beyond 2^53 the double is rounded; it is no safe integer then, by which cells know to say so. */
+function writeAmounts(
+  column: Float64Array,
+  { words, signed, from, step, rows }: Records,
+  offset: number,
+): void {
+  for (let i = 0, at = from + offset; i < rows.length; i += 1, at += step) {
+    const high = signed[at + 1]!;
+    const low = words[at]!;
+    column[rows[i]!] = high === -0x8000_0000 && low === 0 ? NaN : high * WORD + low;
+  }
+}
+
+function writeTimes(column: Float64Array, { words, from, step, rows }: Records, offset: number): void {
+  for (let i = 0, at = from + offset; i < rows.length; i += 1, at += step) column[rows[i]!] = u64(words, at);
+}
+
+function writeRates(column: Uint32Array, { words, from, step, rows }: Records, offset: number): void {
+  for (let i = 0, at = from + offset; i < rows.length; i += 1, at += step) column[rows[i]!] = words[at]!;
+}
+
+/** Applies a delta. Length and rows are judged before the first record is written. */
+export function applyDelta(table: Table, frame: Frame): void {
+  const states = firstGroup(frame, STATES_ENTRY.bytes);
+  expectEnd(frame, states.end);
+  writeStates(table, recordsOf(table, frame, states));
+}
+
+export interface Part {
+  firstRow: number;
+  rowsTotal: number;
+}
+
+export function readPart({ header, words }: Frame): Part {
+  if (header.blockLength < SNAPSHOT_BLOCK.bytes)
+    throw new FrameError(`a root block of ${header.blockLength} bytes, expected ${SNAPSHOT_BLOCK.bytes}`);
+  return {
+    firstRow: words[root(SNAPSHOT_BLOCK.firstRow)]!,
+    rowsTotal: words[root(SNAPSHOT_BLOCK.rowsTotal)]!,
+  };
+}
+
+/** A new table for a snapshot whose first part this is. */
+export const tableFor = (frame: Frame): Table => emptyTable(readPart(frame).rowsTotal);
+
+/** Applies one part of a snapshot to the table that is being built. */
+export function applyPart(table: Table, frame: Frame): void {
+  const { firstRow, rowsTotal } = readPart(frame);
+  const budgets = firstGroup(frame, BUDGETS_ENTRY.bytes);
+  const states = readGroup(frame, budgets.end, STATES_ENTRY.bytes);
+  const names = readData(frame, states.end);
+  const zones = readData(frame, names.end);
+  expectEnd(frame, zones.end);
+  const { count } = budgets;
+  if (rowsTotal !== table.rows || firstRow + count > rowsTotal || states.count !== count) {
+    throw new FrameError(`rows ${firstRow} + ${count} of ${table.rows}, with ${states.count} states`);
+  }
+  writeBudgets(table, frame, budgets, firstRow, lines(names.text), lines(zones.text));
+  writeStates(table, recordsOf(table, frame, states));
+}
+
+function writeBudgets(
+  table: Table,
+  frame: Frame,
+  { from, step, count }: Group,
+  firstRow: number,
+  names: string[],
+  zones: string[],
+): void {
+  if (names.length !== count) throw new FrameError(`${names.length} names for ${count} rows`);
+  for (let i = 0; i < count; i += 1) {
+    table.names[firstRow + i] = names[i]!;
+    writeBudget(table, frame, firstRow + i, from + i * step, zones);
+  }
+}
+
+function writeBudget(table: Table, { words, bytes }: Frame, row: number, at: number, zones: string[]): void {
+  const zone = zones[u16(bytes, at + BUDGETS_ENTRY.zone)];
+  if (zone === undefined) throw new FrameError(`row ${row} has a zone that is not in the message`);
+  const word = (offset: number): number => (at + offset) >> 2;
+  table.ids[row] = text64(words, word(BUDGETS_ENTRY.id));
+  table.parents[row] = Number.isNaN(u64(words, word(BUDGETS_ENTRY.parent)))
+    ? null
+    : text64(words, word(BUDGETS_ENTRY.parent));
+  table.start[row] = u64(words, word(BUDGETS_ENTRY.startMs));
+  table.end[row] = u64(words, word(BUDGETS_ENTRY.endMs));
+  table.units[row] = unit(bytes.subarray(at + BUDGETS_ENTRY.unit, at + BUDGETS_ENTRY.unit + 4));
+  table.zones[row] = zone;
+  table.pacing[row] = bytes[at + BUDGETS_ENTRY.pacing]!;
+  table.campaign[row] = bytes[at + BUDGETS_ENTRY.kind]!;
+}
+
+function unit(code: Uint8Array): string {
+  const letters = String.fromCharCode(...code).replaceAll("\0", "");
+  return letters === "COUN" ? "count" : letters;
+}
+
+function lines(bytes: Uint8Array): string[] {
+  const texts = new TextDecoder().decode(bytes).split("\n");
+  texts.pop();
+  return texts;
+}
+
+export interface Spark {
+  row: number;
+  /** How many of the buckets are known: the last ones. */
+  filled: number;
+  /** Spent in each 30 s, oldest first; 0 where it is not known. */
+  buckets: Float64Array;
+}
+
+export function readSparks(frame: Frame): Spark[] {
+  const sparks = firstGroup(frame, SPARKS_ENTRY.bytes);
+  const steps = readGroup(frame, sparks.end, STEPS_ENTRY.bytes);
+  expectEnd(frame, steps.end);
+  let step = 0;
+  const read = Array.from({ length: sparks.count }, (_, i) => {
+    const at = (sparks.from + i * sparks.step) >> 2;
+    const row = frame.words[at + (SPARKS_ENTRY.row >> 2)]!;
+    const filled = frame.words[at + (SPARKS_ENTRY.filled >> 2)]!;
+    if (filled > SPARK_BUCKETS || step + filled > steps.count)
+      throw new FrameError(`${filled} steps of row ${row}`);
+    const buckets = new Float64Array(SPARK_BUCKETS);
+    for (let bucket = SPARK_BUCKETS - filled; bucket < SPARK_BUCKETS; bucket += 1, step += 1) {
+      buckets[bucket] = i64(frame.words, (steps.from + step * steps.step + STEPS_ENTRY.spent) >> 2);
+    }
+    return { row, filled, buckets };
+  });
+  if (step !== steps.count) throw new FrameError(`${steps.count} steps, expected ${step}`);
+  return read;
+}
+
+export const writeAcknowledge = (sequence: number): ArrayBuffer =>
+  writeBlock(TEMPLATE.acknowledge, ACKNOWLEDGE_BLOCK, sequence, 0).buffer;
+
+export const writeResync = (sequence: number): ArrayBuffer =>
+  writeBlock(TEMPLATE.resync, RESYNC_BLOCK, sequence, 0).buffer;
+
+/** The node sends sparklines of these rows, at most 256. */
+export function writeWatch(sequence: number, rows: readonly number[]): ArrayBuffer {
+  const view = writeBlock(
+    TEMPLATE.watch,
+    WATCH_BLOCK,
+    sequence,
+    GROUP_HEADER.bytes + rows.length * ROWS_ENTRY.bytes,
+  );
+  const group = MESSAGE_HEADER.bytes + WATCH_BLOCK.bytes;
+  view.setUint16(group + GROUP_HEADER.blockLength, ROWS_ENTRY.bytes, true);
+  view.setUint16(group + GROUP_HEADER.numInGroup, rows.length, true);
+  rows.forEach((row, i) =>
+    view.setUint32(group + GROUP_HEADER.bytes + i * ROWS_ENTRY.bytes + ROWS_ENTRY.row, row, true),
+  );
+  return view.buffer;
+}
+
+/** A message of the page: header, root block, and room for more. */
+function writeBlock(
+  template: number,
+  block: { bytes: number; sequence: number },
+  sequence: number,
+  more: number,
+): DataView<ArrayBuffer> {
+  const view = new DataView(new ArrayBuffer(MESSAGE_HEADER.bytes + block.bytes + more));
+  view.setUint16(MESSAGE_HEADER.blockLength, block.bytes, true);
+  view.setUint16(MESSAGE_HEADER.templateId, template, true);
+  view.setUint16(MESSAGE_HEADER.schemaId, SCHEMA.id, true);
+  view.setUint16(MESSAGE_HEADER.version, SCHEMA.version, true);
+  view.setBigUint64(MESSAGE_HEADER.bytes + block.sequence, BigInt(sequence), true);
+  return view;
+}

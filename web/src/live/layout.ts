@@ -1,0 +1,95 @@
+// Generated from schema/live.xml by scripts/live-layout.mjs; do not edit.
+
+export const SCHEMA = { id: 7702, version: 1 } as const;
+
+/** Template ids. */
+export const TEMPLATE = {
+  snapshot: 1, delta: 2, sparks: 3, acknowledge: 129, watch: 130, resync: 131,
+} as const;
+
+/** Before every message: bytes from its beginning. */
+export const MESSAGE_HEADER = {
+  bytes: 8, blockLength: 0, templateId: 2, schemaId: 4, version: 6,
+} as const;
+
+/** Before the entries of every group. */
+export const GROUP_HEADER = {
+  bytes: 4, blockLength: 0, numInGroup: 2,
+} as const;
+
+/** The root block of Snapshot: bytes from its beginning. */
+export const SNAPSHOT_BLOCK = {
+  bytes: 28, sequence: 0, asOfMs: 8, run: 16, firstRow: 20, rowsTotal: 24,
+} as const;
+
+/** The root block of Delta: bytes from its beginning. */
+export const DELTA_BLOCK = {
+  bytes: 20, sequence: 0, asOfMs: 8, run: 16,
+} as const;
+
+/** The root block of Sparks: bytes from its beginning. */
+export const SPARKS_BLOCK = {
+  bytes: 20, sequence: 0, asOfMs: 8, run: 16,
+} as const;
+
+/** The root block of Acknowledge: bytes from its beginning. */
+export const ACKNOWLEDGE_BLOCK = {
+  bytes: 8, sequence: 0,
+} as const;
+
+/** The root block of Watch: bytes from its beginning. */
+export const WATCH_BLOCK = {
+  bytes: 8, sequence: 0,
+} as const;
+
+/** The root block of Resync: bytes from its beginning. */
+export const RESYNC_BLOCK = {
+  bytes: 8, sequence: 0,
+} as const;
+
+/** An entry of the group budgets: bytes from its beginning. */
+export const BUDGETS_ENTRY = {
+  bytes: 40, id: 0, parent: 8, startMs: 16, endMs: 24, unit: 32, zone: 36, pacing: 38, kind: 39,
+} as const;
+
+/** An entry of the group states: bytes from its beginning. */
+export const STATES_ENTRY = {
+  bytes: 144, row: 0, status: 4, reason: 5, topRefusal: 6, flags: 7, sinceMs: 8, limit: 16, spent: 24, debt: 32,
+  held: 40, available: 48, windowStartMs: 56, windowEndMs: 64, windowBudget: 72, windowPlanned: 80,
+  windowSpent: 88, daily: 96, daySpent: 104, dayEndsMs: 112, spendMinute: 120, asks: 128, grants: 132,
+  refusals: 136, topRefusals: 140,
+} as const;
+
+/** An entry of the group sparks: bytes from its beginning. */
+export const SPARKS_ENTRY = {
+  bytes: 8, row: 0, filled: 4,
+} as const;
+
+/** An entry of the group steps: bytes from its beginning. */
+export const STEPS_ENTRY = {
+  bytes: 8, spent: 0,
+} as const;
+
+/** An entry of the group rows: bytes from its beginning. */
+export const ROWS_ENTRY = {
+  bytes: 4, row: 0,
+} as const;
+
+/** How a budget stands; the index is the code. */
+export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "no_lease", "error", "waiting"] as const;
+
+/** Why a budget stands as it does; the index is the code. */
+export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "lease", "journal", "busy"] as const;
+
+/** The verdicts of the batch protocol that refuse an ask, with the same numbers; the index is the code. */
+export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal"] as const;
+
+/** How a budget's spend is spread; the index is the code. */
+export const PACINGS = ["asap", "schedule", "coin", "curve", "steer"] as const;
+
+/** What a budget is for; the index is the code. */
+export const KINDS = ["budget", "campaign"] as const;
+
+/** What is true of a budget beside its status; the index is the bit. */
+export const FLAG_NAMES = ["debt", "open", "lowered", "edited"] as const;
+export const FLAG = { debt: 1, open: 2, lowered: 4, edited: 8 } as const;

@@ -1,0 +1,105 @@
+// Which frames count: the rules of docs/api.md section 4, "What the client does", as a state machine without a socket.
+import {
+  type Frame,
+  FrameError,
+  SCHEMA,
+  type Spark,
+  TEMPLATE,
+  applyDelta,
+  applyPart,
+  readPart,
+  readSparks,
+  tableFor,
+} from "./codec";
+import type { Table } from "./table";
+
+export type Outcome =
+  | { does: "acknowledge"; changed: "rows" | "table" | "loading" }
+  | { does: "sparks"; sparks: Spark[] }
+  | { does: "ignore" }
+  | { does: "resync"; why: string }
+  | { does: "leave"; why: string };
+
+/** Follows one connection. The table outlives it: old figures stay until a new snapshot is whole. */
+export class Sequence {
+  table: Table | null = null;
+  /** Rows of the snapshot that have come, of so many. */
+  loaded = 0;
+  last = 0;
+  private building: Table | null = null;
+  private live = false;
+
+  /** A new connection counts from one. */
+  restart(): void {
+    this.last = 0;
+    this.drop();
+  }
+
+  take(frame: Frame): Outcome {
+    const { schema, version, sequence } = frame.header;
+    if (schema !== SCHEMA.id || version < SCHEMA.version) {
+      return {
+        does: "leave",
+        why: `the node speaks ${schema} version ${version}, this page ${SCHEMA.id} version ${SCHEMA.version}`,
+      };
+    }
+    if (sequence <= this.last) return { does: "ignore" };
+    const gap = sequence !== this.last + 1;
+    this.last = sequence;
+    if (gap) return this.lost("frames are missing");
+    try {
+      return this.apply(frame);
+    } catch (error) {
+      if (error instanceof FrameError) return this.lost(error.message);
+      throw error;
+    }
+  }
+
+  private apply(frame: Frame): Outcome {
+    switch (frame.header.template) {
+      case TEMPLATE.snapshot:
+        return this.part(frame);
+      case TEMPLATE.delta:
+        return this.delta(frame);
+      case TEMPLATE.sparks:
+        return { does: "sparks", sparks: this.live ? readSparks(frame) : [] };
+      default:
+        return this.lost(`a message of template ${frame.header.template}`);
+    }
+  }
+
+  private part(frame: Frame): Outcome {
+    const { firstRow, rowsTotal } = readPart(frame);
+    if (firstRow === 0) {
+      this.building = tableFor(frame);
+      this.loaded = 0;
+    }
+    if (this.building === null || firstRow !== this.loaded)
+      return this.lost("a part of the snapshot is missing");
+    applyPart(this.building, frame);
+    this.loaded = firstRow + frame.header.count;
+    if (this.loaded < rowsTotal) return { does: "acknowledge", changed: "loading" };
+    this.table = this.building;
+    this.building = null;
+    this.live = true;
+    return { does: "acknowledge", changed: "table" };
+  }
+
+  private delta(frame: Frame): Outcome {
+    if (!this.live || this.table === null || this.building !== null)
+      return this.lost("a delta before its snapshot");
+    applyDelta(this.table, frame);
+    return { does: "acknowledge", changed: "rows" };
+  }
+
+  private lost(why: string): Outcome {
+    this.drop();
+    return { does: "resync", why };
+  }
+
+  private drop(): void {
+    this.building = null;
+    this.live = false;
+    this.loaded = 0;
+  }
+}

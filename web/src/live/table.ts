@@ -1,0 +1,97 @@
+// The figures of all budgets, as columns. React never holds them: 50,000 row objects would cost the garbage collector
+// more each tick than everything that is drawn.
+
+import { STATES_ENTRY as STATE } from "./layout";
+
+/** Offsets in 32-bit words. */
+const word = (bytes: number): number => bytes >> 2;
+
+/** Columns of amounts of a record of state: name and offset. */
+export const AMOUNTS = [
+  ["limit", word(STATE.limit)],
+  ["spent", word(STATE.spent)],
+  ["debt", word(STATE.debt)],
+  ["held", word(STATE.held)],
+  ["available", word(STATE.available)],
+  ["windowBudget", word(STATE.windowBudget)],
+  ["windowPlanned", word(STATE.windowPlanned)],
+  ["windowSpent", word(STATE.windowSpent)],
+  ["daily", word(STATE.daily)],
+  ["daySpent", word(STATE.daySpent)],
+  ["spendMinute", word(STATE.spendMinute)],
+] as const;
+/** Columns of times. */
+export const TIMES = [
+  ["since", word(STATE.sinceMs)],
+  ["windowStart", word(STATE.windowStartMs)],
+  ["windowEnd", word(STATE.windowEndMs)],
+  ["dayEnds", word(STATE.dayEndsMs)],
+] as const;
+/** Both: columns of doubles. */
+export const WIDE = [...AMOUNTS, ...TIMES] as const;
+/** Rates in hundredths a second. */
+export const RATES = [
+  ["asks", word(STATE.asks)],
+  ["grants", word(STATE.grants)],
+  ["refusals", word(STATE.refusals)],
+  ["topRefusals", word(STATE.topRefusals)],
+] as const;
+
+export type WideColumn = (typeof WIDE)[number][0];
+export type RateColumn = (typeof RATES)[number][0];
+
+export interface Table extends Record<WideColumn, Float64Array>, Record<RateColumn, Uint32Array> {
+  readonly rows: number;
+  readonly ids: string[];
+  readonly names: string[];
+  readonly parents: (string | null)[];
+  readonly units: string[];
+  readonly zones: string[];
+  readonly start: Float64Array;
+  readonly end: Float64Array;
+  readonly pacing: Uint8Array;
+  readonly campaign: Uint8Array;
+  readonly status: Uint8Array;
+  readonly reason: Uint8Array;
+  readonly topRefusal: Uint8Array;
+  readonly flags: Uint8Array;
+  /** Steps with each change of the row, so that drawing can skip what stands. */
+  readonly version: Uint32Array;
+}
+
+const wideColumns = (rows: number) =>
+  Object.fromEntries(WIDE.map(([name]) => [name, new Float64Array(rows)])) as Record<
+    WideColumn,
+    Float64Array
+  >;
+const rateColumns = (rows: number) =>
+  Object.fromEntries(RATES.map(([name]) => [name, new Uint32Array(rows)])) as Record<RateColumn, Uint32Array>;
+
+export function emptyTable(rows: number): Table {
+  const bytes = () => new Uint8Array(rows);
+  return {
+    rows,
+    ids: new Array<string>(rows).fill(""),
+    names: new Array<string>(rows).fill(""),
+    parents: new Array<string | null>(rows).fill(null),
+    units: new Array<string>(rows).fill(""),
+    zones: new Array<string>(rows).fill(""),
+    start: new Float64Array(rows),
+    end: new Float64Array(rows),
+    pacing: bytes(),
+    campaign: bytes(),
+    status: bytes(),
+    reason: bytes(),
+    topRefusal: bytes(),
+    flags: bytes(),
+    version: new Uint32Array(rows),
+    ...wideColumns(rows),
+    ...rateColumns(rows),
+  };
+}
+
+/** The pace index; NaN while nothing is planned. */
+export function paceOf(table: Table, row: number): number {
+  const planned = table.windowPlanned[row]!;
+  return planned > 0 ? table.windowSpent[row]! / planned : NaN;
+}

@@ -1,0 +1,112 @@
+// Amounts are whole base units. Text and typed input go through BigInt; the grid shows doubles, which are exact up to
+// 2^53 base units (9.0 billion in a currency). No division makes a float of money: digits are cut from the whole number.
+
+const DECIMALS = 6;
+/** Digits people expect of a currency; others have two. */
+const SHOWN: Record<string, number> = {
+  JPY: 0,
+  KRW: 0,
+  VND: 0,
+  CLP: 0,
+  ISK: 0,
+  KWD: 3,
+  BHD: 3,
+  OMR: 3,
+  TND: 3,
+};
+const NONE = "–";
+
+export const shownDecimals = (unit: string): number => (unit === "count" ? 0 : (SHOWN[unit] ?? 2));
+
+const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+
+/** Digits of a whole number of base units, cut after `decimals`. Cut, not rounded: what is left is never shown as more than there is. */
+function cut(digits: string, decimals: number): string {
+  const padded = digits.padStart(DECIMALS + 1, "0");
+  const whole = grouped(padded.slice(0, -DECIMALS));
+  return decimals === 0 ? whole : `${whole}.${padded.slice(-DECIMALS).slice(0, decimals)}`;
+}
+
+function shown(amount: bigint | number, unit: string, decimals: number): string {
+  const negative = amount < 0;
+  const digits = (negative ? -amount : amount).toString();
+  const text = unit === "count" ? grouped(digits) : cut(digits, decimals);
+  return negative ? `−${text}` : text;
+}
+
+/** For a cell: without its unit, NaN is none. Doubles of a column are whole numbers below 10^21, so toString gives plain digits. */
+export function cellText(amount: number, unit: string): string {
+  return Number.isNaN(amount) ? NONE : shown(amount, unit, shownDecimals(unit));
+}
+
+const SIZES: readonly [digits: number, name: string][] = [
+  [9, " G"],
+  [6, " M"],
+  [3, " k"],
+];
+
+/** In few characters, cut, without its unit: "657.5 M". For places where the size matters; the exact amount belongs in the title. */
+export function shortText(amount: bigint | number, unit: string): string {
+  if (typeof amount === "number" && Number.isNaN(amount)) return NONE;
+  const digits = (amount < 0 ? -amount : amount).toString();
+  const whole = unit === "count" ? digits : digits.padStart(DECIMALS + 1, "0").slice(0, -DECIMALS);
+  const size = SIZES.find(([long]) => whole.length > long + 1);
+  if (size === undefined) return shown(amount, unit, whole.length > 3 ? 0 : shownDecimals(unit));
+  const [long, name] = size;
+  return `${amount < 0 ? "−" : ""}${grouped(whole.slice(0, -long))}.${whole.slice(-long, -long + 1)}${name}`;
+}
+
+/** Every digit, with the unit: titles, dialogs, details. */
+export function exactText(amount: bigint | number | null, unit: string): string {
+  if (amount === null || (typeof amount === "number" && Number.isNaN(amount))) return NONE;
+  return `${shown(amount, unit, DECIMALS)} ${unit}`;
+}
+
+/** As in a cell, with its unit. */
+export function moneyText(amount: bigint | null, unit: string): string {
+  return amount === null ? NONE : `${shown(amount, unit, shownDecimals(unit))} ${unit}`;
+}
+
+/** What somebody typed, in units, as base units; null where it is not an amount of this unit. */
+export function parseAmount(text: string, unit: string): bigint | null {
+  const clean = text
+    .trim()
+    .replace(/[\s\u202f_]/g, "")
+    .replace("−", "-");
+  const match = /^(-?)(\d{1,18})(?:\.(\d{1,6}))?$/.exec(clean);
+  if (match === null) return null;
+  const [, sign = "", whole = "0", decimals = ""] = match;
+  if (unit === "count" && decimals !== "") return null;
+  const base = unit === "count" ? BigInt(whole) : BigInt(whole + decimals.padEnd(DECIMALS, "0"));
+  return sign === "-" ? -base : base;
+}
+
+/** Plain decimal text without grouping: the form that parseAmount, the API's filters and spreadsheets read. */
+export function plainAmount(amount: bigint | number, unit: string): string {
+  if (unit === "count") return amount.toString();
+  const negative = amount < 0;
+  const digits = (negative ? -amount : amount).toString().padStart(DECIMALS + 1, "0");
+  const decimals = digits.slice(-DECIMALS).replace(/0+$/, "");
+  return `${negative ? "-" : ""}${digits.slice(0, -DECIMALS)}${decimals === "" ? "" : `.${decimals}`}`;
+}
+
+/** Base units as a double in units: for the axes of charts and for filters by range, never for a sum. */
+export const inUnits = (amount: number, unit: string): number => (unit === "count" ? amount : amount / 1e6);
+
+const HALF = 1 / 0x4000_0000;
+
+/** Sum over columns of doubles without losing a unit: high and low halves are summed apart. */
+export class Sum {
+  private high = 0;
+  private low = 0;
+
+  add(amount: number): void {
+    const high = Math.trunc(amount * HALF);
+    this.high += high;
+    this.low += amount - high * 0x4000_0000;
+  }
+
+  total(): bigint {
+    return BigInt(this.high) * 0x4000_0000n + BigInt(this.low);
+  }
+}

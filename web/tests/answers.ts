@@ -1,0 +1,190 @@
+// Answers of a node, of the types that the page expects, for tests of pages.
+import type { AuditRecord, Budget, BulkAnswer, Costs, History, Node, Refusals } from "../src/api/types";
+
+export const NOW_MS = Date.UTC(2026, 10, 21, 15);
+
+export const budget: Budget = {
+  id: "117",
+  name: "Spring sale",
+  unit: "USD",
+  campaign: true,
+  status: "limited",
+  reason: "floor",
+  since_ms: NOW_MS - 3_600_000,
+  limit: "10000000000",
+  spent: "4000000000",
+  debt: "0",
+  held: "1000000",
+  available: "5999000000",
+  window_start_ms: NOW_MS - 15 * 3_600_000,
+  window_end_ms: NOW_MS + 9 * 3_600_000,
+  window_budget: "400000000",
+  window_planned: "250000000",
+  window_spent: "200000000",
+  index_ppm: 800_000,
+  daily: "400000000",
+  day_spent: "200000000",
+  day_ends_ms: NOW_MS + 9 * 3_600_000,
+  spend_minute: "310000",
+  tz: "UTC",
+  start_ms: null,
+  end_ms: NOW_MS + 10 * 86_400_000,
+  pacing: "curve",
+  parent: null,
+  flags: ["open", "edited"],
+  config: { id: 117, name: "Spring sale", limit: "10000.00", daily: "400.00" },
+  lines: {
+    free: "5990000000",
+    purses: "9000000",
+    held: "1000000",
+    suspended: "0",
+    expired: "0",
+    settled: "4000000000",
+    over_settled: "0",
+    late: "0",
+  },
+  holds: { made: 412, settled: 88, released: null, expired: 310, late: null },
+  caps: [{ max: 3, per: "1d", of: "campaign" }],
+};
+
+const minutes = [0, 1, 2].map((i) => NOW_MS - (3 - i) * 60_000);
+export const history: History = {
+  step_ms: 60_000,
+  from_ms: minutes[0]!,
+  kept_from_ms: 0,
+  t_ms: minutes,
+  spent: ["199000000", null, "200000000"],
+  planned: ["248000000", null, "250000000"],
+  asks: [600, null, 620],
+  grants: [60, null, 61],
+  wins: [6, null, 7],
+  refusals: [540, null, 559],
+  latency_p99_us: [80, null, 90],
+};
+
+export const refusals: Refusals = {
+  verdicts: [{ verdict: "paced", count: 8120 }],
+  survey_every: 1024,
+  surveyed: 400,
+  why: [{ reason: "floor", count: 311 }],
+  recent: [
+    { at_ms: NOW_MS, verdict: "paced", amount: "2100" },
+    { at_ms: NOW_MS, verdict: "floor", amount: "" },
+  ],
+};
+
+export const record: AuditRecord = {
+  record: "8812",
+  at_ms: NOW_MS,
+  who: "ann",
+  action: "set",
+  why: "more room",
+  rows: 2,
+  undone_by: null,
+  undo_of: null,
+  changes: [{ id: "117", before: { limit: "9000.00" }, after: { limit: "10000.00" } }],
+};
+
+export const bulk = (changed: number, dryRun: boolean): BulkAnswer => ({
+  record: dryRun ? null : "8813",
+  dry_run: dryRun,
+  matched: changed,
+  changed,
+  unchanged: 0,
+  refused: 0,
+  undo_until_ms: NOW_MS + 30_000,
+  effect: [
+    {
+      unit: "USD",
+      rows: changed,
+      limit_before: "12000000",
+      limit_after: "12000000",
+      available_before: "7000000",
+      spend_minute: "310000",
+    },
+  ],
+  rows: [],
+});
+
+export const node: Node = {
+  as_of_ms: NOW_MS,
+  node: 1,
+  run: 3,
+  version: "0.3.0",
+  commit: "abc1234",
+  uptime_ms: 60_000,
+  workers: [{ core: 0, busy_ppm: 610_000, idle_ppm: 310_000, wait_ppm: 80_000, decisions_per_s: 512_000 }],
+  doors: [
+    {
+      door: "batch",
+      connections: 8,
+      verdicts: [{ verdict: "granted", per_s: 391_000 }],
+      latency: {
+        p50_us: 14,
+        p90_us: 41,
+        p99_us: 118,
+        p999_us: 420,
+        max_us: 2_100,
+        buckets: [
+          { le_us: 20, count: 9 },
+          { le_us: null, count: 1 },
+        ],
+      },
+    },
+  ],
+  queues: [{ queue: "notices_waiting", depth: 14_200, max: 16_384 }],
+  journal: {
+    state: "sealing",
+    failure: null,
+    seal_us: { p50: 210, p99: 890, max: 4_100 },
+    lag_ms: 1,
+    unsealed_bytes: 0,
+    bytes: 9_812,
+  },
+  grants: { open: 812, max: 4_000_000 },
+  proof: { checked_ms: NOW_MS - 800, budgets: 300, violations: 0, held_and_spent_ok: true, debts: 2 },
+  errors: [{ code: "too_old", count: 3, doc: "/docs/operations.md#what-to-watch" }],
+};
+
+const totals = { cpu_ns_per_request: 327, recorded_ns_per_request: 300, unaccounted_share: 0.08 };
+export const costs: Costs = {
+  title: "Cost sheet",
+  machine: "made up",
+  date: "2026-11-21T15:00:00Z",
+  seconds: 60,
+  requests: { unit: "request", count: 1_000 },
+  totals,
+  notes: ["a note"],
+  groups: [
+    {
+      name: "worker",
+      totals,
+      rows: [
+        {
+          name: "purse reserve",
+          place: "crates/ledger",
+          depth: 0,
+          per: { unit: "ask", count: 1_000 },
+          mean: { ns: 21.6, error_ns: 1 },
+          p50: null,
+          p99: { below_ns: 40 },
+          per_request: { ns: 20, error_ns: 1 },
+          cores: null,
+          instructions: 65,
+          alternative: {
+            name: "a mutex",
+            ns: 78,
+            ours_ns: 4,
+            ratio: 19.1,
+            ratio_low: 18,
+            ratio_high: 20,
+            measured: "somewhere",
+          },
+          saving_ns_per_request: 70,
+          justification: "The money rule itself.",
+          flags: [],
+        },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,292 @@
+// @vitest-environment happy-dom
+// @vitest-environment-options { "url": "http://127.0.0.1/" }
+// Every page over answers of the contract: that it draws them, and what it asks the node to do.
+import { act } from "react";
+import { type Root, createRoot } from "react-dom/client";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Bulk } from "../src/api/types";
+import { App } from "../src/app";
+import { Feed } from "../src/live/feed";
+import type { Table } from "../src/live/table";
+import * as answers from "./answers";
+import { tableOf } from "./made";
+
+// uPlot draws on a canvas, which this browser has none of.
+vi.mock("../src/ui/plot", () => ({
+  default: class {
+    static paths = {};
+    static tzDate = (date: Date) => date;
+    destroy = () => undefined;
+    setSize = () => undefined;
+    setData = () => undefined;
+  },
+}));
+
+/** A feed that has its table already. */
+class StillFeed extends Feed {
+  constructor(private readonly still: Table) {
+    super("ws://127.0.0.1/v1/live", () => null);
+    this.freshness.heard(answers.NOW_MS, Date.now());
+    this.state = { ...this.state, connection: "live" };
+  }
+
+  override get table(): Table {
+    return this.still;
+  }
+}
+
+const ACTIVE = 150;
+const rows = Array.from({ length: 300 }, (_, i) => ({
+  name: `row ${i}`,
+  status: i < ACTIVE ? 0 : 2,
+  spent: i,
+  limit: 1_000,
+}));
+
+interface Call {
+  method: string;
+  path: string;
+  body: unknown;
+  headers: Record<string, string>;
+}
+
+let calls: Call[];
+let root: Root;
+
+/** What the node answers; a test may put others in. */
+let node: Record<string, (call: Call) => unknown>;
+
+const plainNode = (): typeof node => ({
+  "GET /me": () => ({ name: "local", role: "operate" }),
+  "GET /budgets/117": () => answers.budget,
+  "PATCH /budgets/117": () => answers.budget,
+  "GET /budgets/117/history": () => answers.history,
+  "GET /budgets/117/refusals": () => answers.refusals,
+  "GET /audit": () => ({ records: [answers.record], next: null }),
+  "GET /node": () => answers.node,
+  "GET /costs": () => answers.costs,
+  "POST /bulk": ({ body }) => answers.bulk((body as Bulk).expected, (body as Bulk).dry_run),
+  "POST /audit/8813/undo": () => answers.bulk(ACTIVE, false),
+});
+
+async function fetchFrom(
+  address: string,
+  {
+    method = "GET",
+    body,
+    headers = {},
+  }: { method?: string; body?: string; headers?: Record<string, string> },
+): Promise<Response> {
+  const path = new URL(address, "http://127.0.0.1").pathname.replace("/v1", "");
+  const call = { method, path, body: body === undefined ? null : JSON.parse(body), headers };
+  calls.push(call);
+  const found = node[`${method} ${path}`];
+  if (found === undefined)
+    return Response.json(
+      { type: "about:blank", title: "unknown", status: 404, detail: path },
+      { status: 404 },
+    );
+  const answer = found(call);
+  return answer instanceof Response ? answer : Response.json(answer, { headers: { etag: '"8"' } });
+}
+
+async function settle(): Promise<void> {
+  await act(async () => void (await new Promise((done) => setTimeout(done, 350))));
+}
+
+async function show(address: string): Promise<void> {
+  history.replaceState(null, "", address);
+  act(() => root.render(<App feed={new StillFeed(tableOf(rows))} />));
+  await settle();
+  await settle();
+}
+
+const text = () => document.body.textContent ?? "";
+const expectWords = (...words: string[]) => words.forEach((word) => expect(text()).toContain(word));
+const button = (name: string) =>
+  [...document.querySelectorAll("button")].find((one) => one.textContent?.startsWith(name))!;
+const submit = () => document.querySelector<HTMLButtonElement>('dialog button[type="submit"]')!;
+const click = async (element: HTMLElement) => {
+  act(() => element.click());
+  await settle();
+};
+const type = async (label: string, value: string) => {
+  const field = [...document.querySelectorAll("label")]
+    .find((one) => one.textContent?.startsWith(label))!
+    .querySelector("input")!;
+  await act(async () => {
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")!.set!.call(field, value);
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  await settle();
+};
+const sent = (method: string, path: string) =>
+  calls.filter((call) => call.method === method && call.path === path);
+
+beforeEach(() => {
+  calls = [];
+  node = plainNode();
+  vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", true);
+  vi.stubGlobal("fetch", fetchFrom);
+  document.body.innerHTML = '<div id="root"></div>';
+  root = createRoot(document.getElementById("root")!);
+});
+
+afterEach(() => {
+  act(() => root.unmount());
+  vi.unstubAllGlobals();
+});
+
+describe("campaign", () => {
+  it("figures, reasons, books, holds, configuration, changes", async () => {
+    await show("/ui/campaign/117");
+    expectWords(
+      "Spring sale",
+      "Spent against plan",
+      "its bid is below the floors",
+      "What kept it from bidding",
+      "settled above holds",
+      "3 ×",
+      "Configuration",
+      "limit 9000.00 → 10000.00",
+      "edited",
+    );
+    expect(document.title).toBe("Spring sale · Weir");
+  });
+
+  it("changes a limit as decimal text, with the ETag of what was seen", async () => {
+    await show("/ui/campaign/117");
+    await click(button("Change limits"));
+    await type("Limit,", "12 000.50");
+    await type("Reason", "more room");
+    await click(submit());
+    const [patch] = sent("PATCH", "/budgets/117");
+    expect(patch?.body).toEqual({ changes: { limit: "12000.5" }, why: "more room" });
+    expect(patch?.headers["If-Match"]).toBe('"8"');
+  });
+
+  it("tells what stands against a change", async () => {
+    node["PATCH /budgets/117"] = () =>
+      Response.json(
+        { type: "x", title: "changed meanwhile", status: 412, detail: "it is at 9" },
+        { status: 412, headers: { "content-type": "application/problem+json" } },
+      );
+    await show("/ui/campaign/117");
+    await click(button("Pause…"));
+    await type("Reason", "wrong creative");
+    await click(submit());
+    expectWords("changed meanwhile", "it is at 9");
+  });
+
+  it("says that there is none", async () => {
+    await show("/ui/campaign/9");
+    expectWords("There is no budget 9");
+  });
+});
+
+describe("other pages", () => {
+  it("engine room: doors, cores, queues, the proof", async () => {
+    await show("/ui/engine");
+    expectWords(
+      "Overspend proof",
+      "sums hold",
+      "Door batch",
+      "notices waiting",
+      "p99.9",
+      "Workers",
+      "too old",
+    );
+  });
+
+  it("engine room: a violation is loud", async () => {
+    node["GET /node"] = () => ({ ...answers.node, proof: { ...answers.node.proof, violations: 1 } });
+    await show("/ui/engine");
+    expectWords("1 violation");
+  });
+
+  it("costs", async () => {
+    await show("/ui/costs");
+    expectWords(
+      "purse reserve",
+      "20.0 ns",
+      "< 40.0 ns",
+      "19 × ours",
+      "8.0 %",
+      "The money rule itself.",
+      "a note",
+    );
+  });
+
+  it("an answer of another shape breaks its page, not the house", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    node["GET /costs"] = () => ({ rows: [] });
+    await show("/ui/costs");
+    expectWords("This page broke.", "Engine room");
+  });
+
+  it("a node that does not answer is told, with a way to try again", async () => {
+    node["GET /node"] = () => Response.json({ title: "stopping", detail: "the node stops" }, { status: 503 });
+    await show("/ui/engine");
+    expectWords("stopping", "the node stops", "Try again");
+  });
+
+  it("asks for a token where one is needed", async () => {
+    node["GET /me"] = () => Response.json({ title: "unauthorised" }, { status: 401 });
+    await show("/ui/");
+    expectWords("This node wants a token");
+  });
+
+  it("says when there is no such page", async () => {
+    await show("/ui/nowhere");
+    expectWords("There is no such page");
+  });
+});
+
+describe("many at once", () => {
+  it("pauses what a filter matches, with the number typed, and takes it back", async () => {
+    await show("/ui/?f=status:active");
+    await click(document.querySelector<HTMLElement>('[role="columnheader"].cell-tick')!);
+    expectWords(`${ACTIVE} selected`);
+    await click(button("Pause…"));
+    expectWords(`${ACTIVE} will change`, "Stops about 0.31 USD a minute");
+    await type("Reason", "wrong creative");
+    expect(submit().disabled).toBe(true);
+    await type("Type", String(ACTIVE));
+    await click(submit());
+    const [asked, done] = [
+      sent("POST", "/bulk").find(({ body }) => (body as Bulk).dry_run),
+      sent("POST", "/bulk").find(({ body }) => !(body as Bulk).dry_run),
+    ];
+    expect(asked?.headers["Idempotency-Key"]).toBeUndefined();
+    expect(done?.headers["Idempotency-Key"]).toMatch(/^[A-Za-z0-9-]{8,64}$/);
+    // A live filter is sent as the ids it showed: what was confirmed is what changes.
+    expect(done?.body).toMatchObject({ action: "pause", expected: ACTIVE, why: "wrong creative" });
+    expect((done?.body as Bulk).select.ids).toHaveLength(ACTIVE);
+    expectWords(`${ACTIVE} changed`);
+    await click(button("Undo"));
+    expect(sent("POST", "/audit/8813/undo")[0]?.body).toEqual({ why: "undo of pause" });
+    expectWords(`Undone for ${ACTIVE}`);
+  });
+
+  it("sends a filter that stands still as it is", async () => {
+    await show("/ui/?f=unit:USD&q=row");
+    await click(document.querySelector<HTMLElement>('[role="columnheader"].cell-tick')!);
+    await click(button("Change limits"));
+    await type("Percent", "110");
+    expect(sent("POST", "/bulk").at(-1)?.body).toMatchObject({
+      action: "scale",
+      changes: { limit_ppm: 1_100_000 },
+      select: { filter: "unit:USD", q: "row", except: [] },
+      expected: 300,
+      dry_run: true,
+    });
+  });
+
+  it("who may only read cannot", async () => {
+    node["GET /me"] = () => ({ name: "ann", role: "read" });
+    await show("/ui/");
+    await click(document.querySelector<HTMLElement>('[role="columnheader"].cell-tick')!);
+    expect(button("Pause…").disabled).toBe(true);
+    expect(button("New")).toBeUndefined();
+  });
+});

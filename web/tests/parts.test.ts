@@ -1,0 +1,244 @@
+import { describe, expect, it } from "vitest";
+import { limitChanges } from "../src/campaign/ChangeDialog";
+import { forecast, lateRate } from "../src/campaign/forecast";
+import { EMPTY_FORM, budgetOf } from "../src/campaigns/budget";
+import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
+import { csvCell, csvChunks } from "../src/campaigns/csv";
+import { effectWords } from "../src/campaigns/effect";
+import { COMMON, parseViews, withView } from "../src/campaigns/views";
+import { nanos, ratioWords, reading } from "../src/costs/nanos";
+import { HEAT_US, heatColumn, ink } from "../src/engine/heat";
+import { reordered } from "../src/grid/Grid";
+import { move } from "../src/grid/keyboard";
+import { bandOf, paceText } from "../src/ui/status";
+import { span } from "../src/ui/time";
+import { parseView, viewText } from "../src/url/view";
+import { tableOf } from "./made";
+
+describe("csv", () => {
+  it("raw base units, ISO times, id and unit always", () => {
+    const table = tableOf([
+      { name: 'a "quoted", name', spent: 12_500_001, planned: 100, windowSpent: 95, end: 1_780_272_000_000 },
+    ]);
+    expect(
+      [...csvChunks(table, Uint32Array.of(0), ["name", "spent", "pace", "end", "status"])].join(""),
+    ).toBe(
+      'id,name,spent_base_units,pace,end,status,unit,reason\r\n100,"a ""quoted"", name",12500001,0.950000,2026-06-01T00:00:00.000Z,active,USD,\r\n',
+    );
+  });
+  it("no formulas from names, but negative numbers stay", () =>
+    expect(["=1+1", "@x", "-cmd", "-5", "+1"].map(csvCell)).toEqual(["'=1+1", "'@x", "'-cmd", "-5", "'+1"]));
+  it("in chunks", () =>
+    expect([
+      ...csvChunks(
+        tableOf(Array.from({ length: 4_500 }, () => ({}))),
+        Uint32Array.from({ length: 4_500 }, (_, i) => i),
+        ["name"],
+      ),
+    ]).toHaveLength(10));
+});
+
+describe("bulk", () => {
+  it("changes, or what is wrong", () => {
+    expect(changesOf({ action: "pause" }, ["USD", "EUR"])).toBeNull();
+    expect(changesOf({ action: "set", column: "daily", text: "12.5" }, ["USD"])).toEqual({ daily: "12.5" });
+    expect(changesOf({ action: "scale", column: "limit", text: "110" }, ["USD", "EUR"])).toEqual({
+      limit_ppm: 1_100_000,
+    });
+    for (const wrong of [
+      changesOf({ action: "set", column: "limit", text: "1" }, ["USD", "EUR"]),
+      changesOf({ action: "set", column: "limit", text: "-1" }, ["USD"]),
+      changesOf({ action: "scale", column: "limit", text: "x" }, ["USD"]),
+    ])
+      expect(wrong).toBeTypeOf("string");
+  });
+  it("percents without floats", () =>
+    expect(["110", "87.5", "0.0001", "0", "1.00001", "abc"].map(parsePercent)).toEqual([
+      1_100_000,
+      875_000,
+      1,
+      null,
+      null,
+      null,
+    ]));
+  it("wants a reason, and the number above a hundred rows", () => {
+    expect(missing(0, "", "why")).not.toBeNull();
+    expect(missing(5, "", "no")).not.toBeNull();
+    expect(missing(100, "", "why")).toBeNull();
+    expect(missing(1204, "1203", "why")).not.toBeNull();
+    expect(missing(1204, "1,204", "why")).toBeNull();
+  });
+});
+
+describe("one campaign", () => {
+  it("sends only what differs", () => {
+    const budget = { limit: "1000000", daily: null, unit: "USD" };
+    expect(limitChanges(budget, "2", "")).toEqual({ limit: "2" });
+    expect(limitChanges(budget, "1", "0.5")).toEqual({ daily: "0.5" });
+    expect(limitChanges({ ...budget, daily: "5" }, "1", "")).toEqual({ daily: null });
+    for (const wrong of [
+      limitChanges(budget, "1", ""),
+      limitChanges(budget, "x", ""),
+      limitChanges(budget, "1", "x"),
+    ])
+      expect(wrong).toBeTypeOf("string");
+  });
+  it("forecast", () => {
+    expect(forecast(1000, 2, 0, null)).toEqual({ ends: "spent", atMs: 500 });
+    expect(forecast(1000, 2, 0, 100)).toEqual({ ends: "flight", leftUnspent: 800 });
+    expect(forecast(1000, 0, 0, null)).toEqual({ ends: "never" });
+    expect(forecast(-5, 2, 7, null)).toEqual({ ends: "spent", atMs: 7 });
+  });
+  it("rate of late, over gaps and a new window", () => {
+    expect(lateRate([0, 10, 20, 30], [0, null, 40, 60], 2)).toBe(2);
+    expect(lateRate([0, 10], [100, 20], 1)).toBe(2);
+    expect(lateRate([], [], 3)).toBe(0);
+  });
+  it("pace is cut", () =>
+    expect([NaN, 0.949, 0.95, 0.57, 1.999].map(paceText)).toEqual(["–", "0.94", "0.95", "0.57", "1.99"]));
+  it("bands", () =>
+    expect([NaN, 0.94, 0.95, 1.05, 1.06].map(bandOf)).toEqual(["none", "under", "on", "on", "over"]));
+});
+
+describe("what a change means in money", () => {
+  const line = {
+    unit: "USD",
+    rows: 2,
+    limit_before: "5000000",
+    limit_after: "7500000",
+    available_before: "2000000",
+    spend_minute: "310000",
+  };
+  it("says what stops, what may be spent, what is taken away", () => {
+    expect(effectWords({ action: "pause" }, line)).toContain("0.31 USD a minute; 2.00 USD stay unspent");
+    expect(effectWords({ action: "resume" }, line)).toContain("2.00 USD");
+    expect(effectWords({ action: "set", column: "limit", text: "" }, line)).toBe(
+      "Lets up to 2.50 USD more be spent.",
+    );
+    expect(
+      effectWords({ action: "scale", column: "limit", text: "" }, { ...line, limit_after: "4000000" }),
+    ).toContain("Takes 1.00 USD away");
+    expect(effectWords({ action: "set", column: "daily", text: "" }, line)).toContain(
+      "Lifetime limits of 5.00 USD stay",
+    );
+  });
+});
+
+describe("a new budget", () => {
+  const form = { ...EMPTY_FORM, id: "17", name: " Spring ", limit: "1 000.50", why: "new client" };
+  it("becomes fields of the budgets file", () => {
+    expect(budgetOf(form)).toEqual({
+      id: "17",
+      name: "Spring",
+      unit: "USD",
+      limit: "1000.5",
+      tz: "UTC",
+      pacing: "asap",
+    });
+    expect(
+      budgetOf({ ...form, daily: "50", start: "2026-12-01T00:00", end: "2026-12-31T00:00" }),
+    ).toMatchObject({ daily: "50", start: "2026-12-01T00:00:00Z", end: "2026-12-31T00:00:00Z" });
+  });
+  it.each([
+    ["id", "x"],
+    ["id", "007"],
+    ["id", "18446744073709551616"],
+    ["name", " "],
+    ["unit", "usd"],
+    ["limit", ""],
+    ["limit", "-1"],
+    ["daily", "x"],
+    ["why", "no"],
+  ])("%s %s is refused", (field, value) =>
+    expect(budgetOf({ ...form, [field]: value })).toBeTypeOf("string"),
+  );
+  it("a flight that ends before it begins is refused", () =>
+    expect(budgetOf({ ...form, start: "2026-12-02T00:00", end: "2026-12-01T00:00" })).toBeTypeOf("string"));
+});
+
+describe("named views", () => {
+  it("common ones are what the address would say", () => {
+    for (const { text } of COMMON) expect(viewText(parseView(text))).toBe(text);
+  });
+  it("a name stands for one view, and broken storage for none", () => {
+    expect(withView([{ name: "a", text: "q=1" }], { name: "a", text: "q=2" })).toEqual([
+      { name: "a", text: "q=2" },
+    ]);
+    expect([null, "x", "7", '[{"name":1}]'].map(parseViews)).toEqual([[], [], [], []]);
+  });
+});
+
+describe("engine and costs", () => {
+  it("heat by share, what is above in the last row", () => {
+    const plain = { p50_us: 0, p90_us: 0, p99_us: 0, p999_us: 0, max_us: 0 };
+    const column = heatColumn({
+      ...plain,
+      buckets: [
+        { le_us: 5, count: 1 },
+        { le_us: 6, count: 2 },
+        { le_us: null, count: 1 },
+      ],
+    });
+    expect([column[2], column[3], column[HEAT_US.length]]).toEqual([0.25, 0.5, 0.25]);
+    expect(heatColumn({ ...plain, buckets: [] }).every((share) => share === 0)).toBe(true);
+    expect([ink(0), ink(1)]).toEqual([0, 1]);
+  });
+  it("times that mean something", () => {
+    expect([null, 0.04, 4.14, 402.3, 12_345].map(nanos)).toEqual([
+      "–",
+      "0.0 ns",
+      "4.1 ns",
+      "402 ns",
+      "12.3 µs",
+    ]);
+    expect([reading(null), reading({ below_ns: 9.8 }), reading({ ns: 120, error_ns: 3 })]).toEqual([
+      "–",
+      "< 9.8 ns",
+      "120 ns",
+    ]);
+  });
+  it("another way is dearer or cheaper only beyond doubt", () => {
+    const other = { name: "", ns: 1, ours_ns: 1, measured: "" };
+    expect(ratioWords({ ...other, ratio: 19.1, ratio_low: 18, ratio_high: 20 })).toBe("19 × ours");
+    expect(ratioWords({ ...other, ratio: 0.5, ratio_low: 0.4, ratio_high: 0.6 })).toBe(
+      "0.50 × ours, cheaper",
+    );
+    expect(ratioWords({ ...other, ratio: 1.01, ratio_low: 0.97, ratio_high: 1.05 })).toBe(
+      "1.01 ×, no difference",
+    );
+  });
+});
+
+describe("grid", () => {
+  const extent = { rows: 100, columns: 5, page: 20 };
+  it("keys", () => {
+    const from = { position: 50, column: 2 };
+    const to = (key: string, ctrl = false) => move(from, key, ctrl, extent);
+    expect(to("ArrowDown")).toEqual({ position: 51, column: 2 });
+    expect(to("PageUp")).toEqual({ position: 30, column: 2 });
+    expect(to("Home", true)).toEqual({ position: 0, column: 0 });
+    expect(to("End", true)).toEqual({ position: 99, column: 4 });
+    expect(to("End")).toEqual({ position: 50, column: 4 });
+    expect(to("a")).toBeNull();
+    expect(move({ position: 0, column: 0 }, "ArrowUp", false, extent)).toEqual({ position: -1, column: 0 });
+    expect(move({ position: -1, column: 0 }, "ArrowUp", false, extent)).toEqual({ position: -1, column: 0 });
+    expect(move({ position: -1, column: 0 }, "ArrowDown", false, { ...extent, rows: 0 })).toEqual({
+      position: -1,
+      column: 0,
+    });
+  });
+  it("columns change places", () => {
+    const columns = ["a", "b", "c"].map((key) => ({ key, width: 1, pinned: false }));
+    expect(reordered(columns, "a", "c").map(({ key }) => key)).toEqual(["b", "c", "a"]);
+    expect(reordered(columns, "c", "a").map(({ key }) => key)).toEqual(["c", "a", "b"]);
+    expect(reordered(columns, "x", "a")).toBe(columns);
+  });
+  it("spans", () =>
+    expect([59_000, 60_000, 3_600_000, 49 * 3_600_000, NaN].map(span)).toEqual([
+      "59 s",
+      "1 m",
+      "1 h 0 m",
+      "2 d 1 h",
+      "–",
+    ]));
+});

@@ -1,0 +1,128 @@
+import { describe, expect, it } from "vitest";
+import { waitMs } from "../src/live/backoff";
+import { type Frame, readFrame } from "../src/live/codec";
+import { SNAPSHOT_BLOCK, STATES_ENTRY } from "../src/live/layout";
+import { Freshness, TICK_MS } from "../src/live/freshness";
+import { Sequence } from "../src/live/sequence";
+import { goldenBytes } from "./golden";
+
+const BLOCK_AT = 8;
+/** Two budgets lie before the states of the golden snapshot. */
+const STATES_AT = BLOCK_AT + SNAPSHOT_BLOCK.bytes + 4 + 2 * 40 + 4;
+const FIRST_ROW_AT = BLOCK_AT + SNAPSHOT_BLOCK.firstRow;
+const ROWS_TOTAL_AT = BLOCK_AT + SNAPSHOT_BLOCK.rowsTotal;
+const DELTA_ROW_AT = BLOCK_AT + 20 + 4;
+
+function frame(name: string, sequence: number, change: (view: DataView) => void = () => undefined): Frame {
+  const bytes = goldenBytes(name);
+  const view = new DataView(bytes);
+  view.setBigUint64(BLOCK_AT, BigInt(sequence), true);
+  change(view);
+  return readFrame(bytes);
+}
+
+function started(): Sequence {
+  const sequence = new Sequence();
+  sequence.take(frame("snapshot", 1));
+  return sequence;
+}
+
+describe("sequence", () => {
+  it("snapshot, then deltas", () => {
+    const sequence = new Sequence();
+    expect(sequence.take(frame("snapshot", 1))).toEqual({ does: "acknowledge", changed: "table" });
+    expect(sequence.take(frame("delta", 2))).toEqual({ does: "acknowledge", changed: "rows" });
+    expect(sequence.take(frame("delta_empty", 3))).toEqual({ does: "acknowledge", changed: "rows" });
+    expect(sequence.table?.version[0]).toBe(2);
+  });
+
+  it("a repeated frame is ignored", () => expect(started().take(frame("delta", 1)).does).toBe("ignore"));
+
+  it("a gap asks for a snapshot, keeps the old figures, and ignores what comes between", () => {
+    const sequence = started();
+    const old = sequence.table;
+    expect(sequence.take(frame("delta", 3)).does).toBe("resync");
+    expect(sequence.last).toBe(3);
+    expect(sequence.take(frame("delta", 4)).does).toBe("resync");
+    expect(sequence.table).toBe(old);
+    expect(sequence.take(frame("snapshot", 5)).does).toBe("acknowledge");
+    expect(sequence.table).not.toBe(old);
+  });
+
+  it("a snapshot in parts is shown when it is whole", () => {
+    const sequence = started();
+    const old = sequence.table;
+    const first = (view: DataView) => view.setUint32(ROWS_TOTAL_AT, 4, true);
+    const second = (view: DataView) => {
+      first(view);
+      view.setUint32(FIRST_ROW_AT, 2, true);
+      for (const row of [0, 1]) view.setUint32(STATES_AT + row * STATES_ENTRY.bytes, row + 2, true);
+    };
+    expect(sequence.take(frame("snapshot", 2, first))).toEqual({ does: "acknowledge", changed: "loading" });
+    expect([sequence.loaded, sequence.table]).toEqual([2, old]);
+    expect(sequence.take(frame("snapshot", 3, second))).toEqual({ does: "acknowledge", changed: "table" });
+    expect(sequence.table?.ids).toEqual(["17", "18446744073709551614", "17", "18446744073709551614"]);
+  });
+
+  it("a missing part, a delta before its snapshot, an unknown kind, a wrong row", () => {
+    expect(new Sequence().take(frame("delta", 1)).does).toBe("resync");
+    expect(
+      new Sequence().take(
+        frame("snapshot", 1, (view) => {
+          view.setUint32(FIRST_ROW_AT, 2, true);
+          view.setUint32(ROWS_TOTAL_AT, 4, true);
+        }),
+      ).does,
+    ).toBe("resync");
+    expect(started().take(frame("delta", 2, (view) => view.setUint16(2, 9, true))).does).toBe("resync");
+    expect(started().take(frame("delta", 2, (view) => view.setUint32(DELTA_ROW_AT, 77, true))).does).toBe(
+      "resync",
+    );
+  });
+
+  it("an older version and another schema are final, a newer version is not", () => {
+    const with16 = (at: number, value: number) =>
+      new Sequence().take(frame("snapshot", 1, (view) => view.setUint16(at, value, true))).does;
+    expect([with16(6, 0), with16(4, 7701), with16(6, 2)]).toEqual(["leave", "leave", "acknowledge"]);
+  });
+
+  it("a node without budgets is live", () => {
+    const sequence = new Sequence();
+    expect(sequence.take(frame("snapshot_empty", 1))).toEqual({ does: "acknowledge", changed: "table" });
+    expect(sequence.table?.rows).toBe(0);
+  });
+
+  it("a new connection counts from one and needs a snapshot", () => {
+    const sequence = started();
+    sequence.restart();
+    expect(sequence.take(frame("delta", 1)).does).toBe("resync");
+    expect(sequence.take(frame("snapshot", 2)).does).toBe("acknowledge");
+  });
+});
+
+describe("freshness", () => {
+  const wrongClock = 3_600_000;
+
+  it("does not believe the browser's clock", () => {
+    const freshness = new Freshness();
+    freshness.heard(1_000_000, 1_000_050 + wrongClock);
+    freshness.heard(1_002_000, 1_002_350 + wrongClock);
+    expect(freshness.ageMs(1_002_350 + wrongClock)).toBe(300);
+    expect(freshness.nodeMs(1_002_050 + wrongClock)).toBe(1_002_000);
+  });
+
+  it("is late after two missed ticks, stale after five", () => {
+    const freshness = new Freshness();
+    freshness.heard(0, 0);
+    const states = [1, 2.9, 3, 5.9, 6].map((ticks) => freshness.state(ticks * TICK_MS));
+    expect(states).toEqual(["fresh", "fresh", "late", "late", "stale"]);
+    expect(new Freshness().state(0)).toBe("stale");
+  });
+});
+
+describe("back-off", () => {
+  it("doubles to four seconds, half of it jitter", () => {
+    expect([0, 1, 2, 9].map((attempt) => waitMs(attempt, 1))).toEqual([500, 1000, 2000, 4000]);
+    expect(waitMs(9, 0)).toBe(2_000);
+  });
+});
