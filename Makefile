@@ -6,13 +6,17 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo test test-prebid go-bidder bench bench-pacing smoke fmt clippy unit sim crash interop docs check-tools clean \
-  valgrind costs-check costs-accept costs-docs ab
+.PHONY: help run demo test test-prebid go-bidder bench bench-pacing bench-web smoke fmt clippy unit sim crash interop docs \
+  check-tools clean valgrind costs-check costs-accept costs-docs ab web web-unit browser chromium journeys api-contract promtool
 
 help:
-	@echo "make run    build and start Weir with sample budgets; prints the address to open"
-	@echo "make demo   the same with live auctions: the hammer plays an exchange for one minute"
+	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
+	@echo "make demo   the same with live auctions: the hammer plays an exchange, DURATION=60s"
 	@echo "make test   every test: formatting, lints, unit, property, integration, simulator, interop, docs"
+	@echo "make web    the dashboard's files alone (npm ci, vite build); cargo packs them into the binary"
+	@echo "make journeys     the dashboard in a browser, against a real node under load (part of make test)"
+	@echo "make api-contract the admin API against its own OpenAPI document (part of make test)"
+	@echo "make bench-web    the dashboard's figures in a browser, beside a naive page (about ten minutes)"
 	@echo "make sim    the simulator alone; SEEDS=100000 for a night"
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
@@ -24,11 +28,40 @@ help:
 	@echo "make bench-pacing  what pacing costs, and how good it is on simulated days (about ten minutes)"
 
 check-tools:
-	@for tool in cargo java mvn go; do command -v $$tool >/dev/null || { \
-	  echo "make: $$tool is missing; on Debian: rustup for cargo, apt-get install openjdk-17-jdk-headless maven, Go 1.24 from its site"; \
+	@for tool in cargo node npm java mvn go python3; do command -v $$tool >/dev/null || { \
+	  echo "make: $$tool is missing; on Debian: rustup for cargo, Node 20.19 or newer, apt-get install openjdk-17-jdk-headless maven" \
+	    "python3-venv, Go 1.24 from its site"; \
 	  exit 1; }; done
 
-$(WEIR): FORCE
+# Debian's packages that tests need: $(1) the command, $(2) the package, $(3) what it is for. As root they are installed; elsewhere
+# somebody has to. RUNLEVEL=1 keeps a package from starting a service of its own where systemd does not run.
+define debian
+	@command -v $(1) >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing $(2), $(3)"; export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
+	    { apt-get install -y --no-install-recommends $(2) \
+	      || { apt-get update && apt-get install -y --no-install-recommends $(2); }; } >/dev/null; \
+	  fi; \
+	  command -v $(1) >/dev/null || { echo "make: $(1) is missing; on Debian: apt-get install $(2)"; exit 1; }; }
+endef
+
+# The dashboard: cargo itself never runs npm. Without these files the node still builds, and says so on its page.
+WEB := web/dist/index.html
+web: $(WEB)
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { echo "make: npm is missing: the dashboard needs Node 20.19 or newer to be built"; exit 1; }
+	@echo "== fetching what the dashboard is built with (npm ci)"
+	@cd web && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(WEB): web/node_modules/.package-lock.json schema/live.xml web/index.html web/vite.config.ts web/tsconfig.json \
+    $(shell find web/src web/public web/scripts -type f)
+	@echo "== building the dashboard (vite)"
+	@cd web && npm run --silent build
+	@touch $@
+
+$(WEIR): $(WEB) FORCE
 	@echo "== building the release binary"
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir
 FORCE:
@@ -45,7 +78,7 @@ run: $(DEMO)/campaigns.jsonl
 demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
 
-test: check-tools fmt clippy valgrind unit sim costs-check interop go-bidder test-prebid docs
+test: check-tools fmt web clippy valgrind unit web-unit sim costs-check interop go-bidder test-prebid journeys api-contract promtool docs
 	@echo "== all tests passed"
 
 fmt:
@@ -68,6 +101,37 @@ test-prebid:
 	@$(CARGO) build $(CARGO_FLAGS) --quiet -p weir
 	@WEIR=$(CURDIR)/target/debug/weir proof/prebid/run
 
+web-unit: $(WEB)
+	@echo "== the dashboard's types and its parts without a browser"
+	@cd web && npm run --silent fmt && npx tsc --noEmit && npx vitest run
+
+chromium:
+	$(call debian,chromium,chromium,the browser of the tests)
+
+target/debug/weir: $(WEB) FORCE
+	@echo "== building the node"
+	@$(CARGO) build $(CARGO_FLAGS) --quiet -p weir
+
+# JOURNEY=name runs those whose names hold it; SHOTS=FOLDER keeps the screenshots.
+journeys: chromium target/debug/weir
+	@echo "== the dashboard in a browser, against a real node under load"
+	@cd web && WEIR=$(CURDIR)/target/debug/weir node journeys/run.mjs $(JOURNEY)
+
+VENV := target/venv
+$(VENV)/bin/schemathesis: proof/api/requirements.txt
+	@echo "== fetching the tester of the API's contract"
+	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check -r proof/api/requirements.txt
+	@touch $@
+
+api-contract: $(VENV)/bin/schemathesis target/debug/weir
+	@echo "== the admin API against its own OpenAPI document: generated calls, good and bad"
+	@WEIR=$(CURDIR)/target/debug/weir SCHEMATHESIS=$(CURDIR)/$(VENV)/bin/schemathesis proof/api/run
+
+promtool: target/debug/weir
+	$(call debian,promtool,prometheus,whose promtool checks our metrics)
+	@echo "== promtool on the metrics of a node under load"
+	@WEIR=$(CURDIR)/target/debug/weir proof/api/metrics
+
 go-bidder:
 	@echo "== the Go bidder that Weir is measured beside"
 	@cd proof/peers/go-bidder && go vet ./... && go test ./... && go build -o ../../../target/go-bidder .
@@ -81,15 +145,9 @@ sim:
 	@echo "== simulator: every planted fault is found"
 	@target/release/sim --planted
 
-# The gate counts with valgrind's callgrind. As root it is installed; elsewhere somebody has to.
+# The gate counts with valgrind's callgrind.
 valgrind:
-	@command -v valgrind >/dev/null || { \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "== installing valgrind, which counts instructions"; \
-	    { apt-get install -y --no-install-recommends valgrind \
-	      || { apt-get update && apt-get install -y --no-install-recommends valgrind; }; } >/dev/null; \
-	  fi; \
-	  command -v valgrind >/dev/null || { echo "make: valgrind is missing; on Debian: apt-get install valgrind"; exit 1; }; }
+	$(call debian,valgrind,valgrind,which counts instructions)
 
 INSTRUCTIONS := target/release/instructions
 
@@ -168,6 +226,12 @@ bench:
 costs-docs: $(WEIR)
 	@echo "== the cost sheet of a node under load (docs/costs.md)"
 	@$(WEIR) costs --bench --markdown > target/costs.md && mv target/costs.md docs/costs.md
+
+# The real server, a real browser, 50,000 rows; a page that keeps all rows in React stands beside it in the same run.
+bench-web: chromium $(WEB)
+	@echo "== building the server of the benchmark"
+	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p weir -p board-bench
+	@cd web && BOARD=$(CURDIR)/target/release/board-bench WEIR=$(CURDIR)/target/release/weir node bench/run.mjs
 
 # What a request and a tick cost; then every strategy on simulated days that go wrong in a dozen ways, in second and
 # first price auctions, with bills every 15 minutes and every hour. The days follow from their seeds: two runs differ
