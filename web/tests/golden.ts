@@ -3,8 +3,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 // Paths, not URLs: a test with a made-up browser has another URL class.
-const folder = join(dirname(fileURLToPath(import.meta.url)), "../../schema/golden");
-const path = (name: string, extension: string): string => join(folder, `live_${name}.${extension}`);
+const folder = join(dirname(fileURLToPath(import.meta.url)), "../../schema/golden/live");
+const path = (name: string, extension: string): string => join(folder, `${name}.${extension}`);
 
 /** The bytes of a message, as the node writes them. */
 export function goldenBytes(name: string): ArrayBuffer {

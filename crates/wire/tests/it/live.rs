@@ -92,8 +92,8 @@ macro_rules! extreme {
 /// At least one of each message, in the order of the schema.
 fn samples() -> Vec<Sample> {
     let writers: [(&'static str, Writer); 8] = [
-        ("live_snapshot", write_snapshot),
-        ("live_snapshot_empty", |buf| {
+        ("snapshot", write_snapshot),
+        ("snapshot_empty", |buf| {
             let block = snapshot::Block::new(1, NOW_MS, 3, 0, 0);
             Ok(snapshot::encode(buf, &block)?
                 .budgets(&[])?
@@ -102,29 +102,29 @@ fn samples() -> Vec<Sample> {
                 .zones("")?
                 .finish())
         }),
-        ("live_delta", |buf| {
+        ("delta", |buf| {
             let block = delta::Block::new(u64::from(u32::MAX) + 2, NOW_MS + 2_000, 3);
             Ok(delta::encode(buf, &block)?.states(&states!(delta, [1, 0]))?.finish())
         }),
-        ("live_delta_empty", |buf| {
+        ("delta_empty", |buf| {
             Ok(delta::encode(buf, &delta::Block::new(3, NOW_MS, 3))?.states(&[])?.finish())
         }),
-        ("live_sparks", |buf| {
+        ("sparks", |buf| {
             let sparks =
                 [sparks::Spark::new(7, 3), sparks::Spark::new(8, 0), sparks::Spark::new(9, 2)];
             let steps = [0, 1_500_000, -2, 9_007_199_254_740_993, 5].map(sparks::Step::new);
             let block = sparks::Block::new(4, NOW_MS, 3);
             Ok(sparks::encode(buf, &block)?.sparks(&sparks)?.steps(&steps)?.finish())
         }),
-        ("live_acknowledge", |buf| {
+        ("acknowledge", |buf| {
             let block = acknowledge::Block::new(u64::from(u32::MAX) + 2);
             Ok(acknowledge::encode(buf, &block)?.finish())
         }),
-        ("live_watch", |buf| {
+        ("watch", |buf| {
             let rows = [0, 7, u32::MAX].map(watch::Row::new);
             Ok(watch::encode(buf, &watch::Block::new(4))?.rows(&rows)?.finish())
         }),
-        ("live_resync", |buf| Ok(resync::encode(buf, &resync::Block::new(5))?.finish())),
+        ("resync", |buf| Ok(resync::encode(buf, &resync::Block::new(5))?.finish())),
     ];
     writers.into_iter().map(|(name, write)| (name, message(write))).collect()
 }
@@ -183,7 +183,7 @@ fn exact(value: &mut Value) {
 
 #[test]
 fn vectors_are_what_is_encoded_and_decoded() {
-    golden::check("", "SBE message header", samples(), to_json);
+    golden::check("live/", "SBE message header", samples(), to_json);
 }
 
 #[test]
