@@ -154,9 +154,11 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     /// Looks at everything once. `None` when the bank does not answer: the board keeps what it has, and its age tells.
     pub(super) fn look(&mut self) -> Option<()> {
         let began = Clock::now();
+        // Before the rows: whoever sees a revision sees at least the figures that came with it.
+        let statics = self.catalogue.statics();
         let scene = ask(&self.commands, |reply| Command::Scene { reply })?;
         let now_ms = self.read_rows(scene.slots)?;
-        self.enrol(&scene)?;
+        self.enrol(&statics, &scene)?;
         self.tallies().read(&scene.cells, &self.rows, now_ms);
         self.follow_spend(now_ms);
         let behind = self.behind(&scene.market);
@@ -206,8 +208,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     }
 
     /// Makes the list of budgets anew where somebody changed one.
-    fn enrol(&mut self, scene: &Scene) -> Option<()> {
-        let statics = self.catalogue.statics();
+    fn enrol(&mut self, statics: &Statics, scene: &Scene) -> Option<()> {
         let made_of = (statics.generation, scene.generation, self.rows.len());
         if self.roll.generation > 0 && self.roll.made_of == made_of {
             return Some(());
