@@ -111,13 +111,12 @@ export const node: Node = {
   node: 1,
   run: 3,
   version: "0.3.0",
-  commit: "abc1234",
+  connections: { open: 49, accepted: 60, refused_full: 0 },
   uptime_ms: 60_000,
   workers: [{ core: 0, busy_ppm: 610_000, idle_ppm: 310_000, wait_ppm: 80_000, decisions_per_s: 512_000 }],
   doors: [
     {
       door: "batch",
-      connections: 8,
       verdicts: [{ verdict: "granted", per_s: 391_000 }],
       latency: {
         p50_us: 14,

@@ -16,8 +16,6 @@ pub struct Node {
     pub run: Option<u64>,
     #[serde(deserialize_with = "or_default")]
     pub version: String,
-    #[serde(deserialize_with = "or_default")]
-    pub commit: String,
     pub uptime_ms: Option<u64>,
     #[serde(deserialize_with = "or_default")]
     pub workers: Vec<Worker>,
@@ -49,7 +47,6 @@ pub struct Worker {
 pub struct Door {
     #[serde(deserialize_with = "or_default")]
     pub door: String,
-    pub connections: Option<u64>,
     #[serde(deserialize_with = "or_default")]
     pub verdicts: Vec<VerdictRate>,
     #[serde(deserialize_with = "or_default")]

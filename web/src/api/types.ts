@@ -169,7 +169,6 @@ export interface Latency {
 
 export interface Door {
   door: string;
-  connections: number;
   verdicts: { verdict: string; per_s: number }[];
   latency: Latency;
 }
@@ -179,7 +178,7 @@ export interface Node {
   node: number;
   run: number;
   version: string;
-  commit: string;
+  connections: { open: number; accepted: number; refused_full: number };
   uptime_ms: number;
   workers: { core: number; busy_ppm: number; idle_ppm: number; wait_ppm: number; decisions_per_s: number }[];
   doors: Door[];

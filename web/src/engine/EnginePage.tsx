@@ -52,8 +52,8 @@ export default function EnginePage() {
         <div>
           <h1>Engine room</h1>
           <p className="quiet figures">
-            node {node.node} · run {node.run} · {node.version} ({node.commit}) · up {span(node.uptime_ms)} ·
-            as of {exactTime(node.as_of_ms, "UTC")}
+            node {node.node} · run {node.run} · {node.version} · up {span(node.uptime_ms)} · as of{" "}
+            {exactTime(node.as_of_ms, "UTC")}
           </p>
         </div>
       </header>
@@ -97,8 +97,8 @@ function Tiles({ node }: { node: Node }) {
       />
       <Figure
         name="Connections"
-        value={count(node.doors.reduce((sum, door) => sum + door.connections, 0))}
-        note={node.doors.map((door) => `${door.door} ${count(door.connections)}`).join(", ")}
+        value={count(node.connections.open)}
+        note={`${count(node.connections.accepted)} since the start, ${count(node.connections.refused_full)} refused`}
       />
       <Figure name="Grants open" value={count(node.grants.open)} note={`of ${count(node.grants.max)}`} />
     </dl>
@@ -116,7 +116,7 @@ function DoorCard({ door, heat }: { door: Door; heat: readonly number[][] }) {
     ["max", latency.max_us],
   ];
   return (
-    <Card title={`Door ${door.door}`} note={`${count(door.connections)} connections`} wide>
+    <Card title={`Door ${door.door}`} wide>
       <div className="split">
         <table className="table table-bars">
           <thead>

@@ -9,7 +9,7 @@ use super::{Canvas, LABEL_WIDTH, fitting, left, right};
 use crate::answers::{Door, Latency, Queue, Worker};
 use crate::app::{Freshness, Link, decisions_per_s};
 use crate::format::{
-    bars, bytes, clock, count_or_none, cut, grouped, harmless, micros, percent, rate, rate_or_none,
+    bars, bytes, clock, count_or_none, grouped, harmless, micros, percent, rate, rate_or_none,
     span_ms, width,
 };
 
@@ -79,7 +79,7 @@ impl Canvas<'_> {
             say(format!("run {run}"));
         }
         if !node.version.is_empty() {
-            say(harmless(&format!("{} {}", node.version, cut(&node.commit, 10))).trim().to_owned());
+            say(harmless(&node.version));
         }
         if let Some(uptime) = node.uptime_ms {
             say(format!("up {}", span_ms(uptime)));
@@ -178,7 +178,7 @@ impl Canvas<'_> {
 
     fn doors(&self) -> Vec<Line<'static>> {
         let head = door_line(
-            ["door", "conns", "verdicts/s", "p50", "p99", "p99.9", "max"].map(str::to_owned),
+            ["door", "verdicts/s", "p50", "p99", "p99.9", "max"].map(str::to_owned),
         );
         let mut lines = vec![self.labelled("DOORS", vec![Span::styled(head, self.palette.dim)])];
         for door in &self.app.node.doors {
@@ -386,12 +386,11 @@ impl Canvas<'_> {
     }
 }
 
-fn door_cells(door: &Door) -> [String; 7] {
+fn door_cells(door: &Door) -> [String; 6] {
     let per_s = door.verdicts.iter().filter_map(|verdict| verdict.per_s).sum();
     let Latency { p50_us, p99_us, p999_us, max_us } = door.latency;
     [
         harmless(&door.door),
-        count_or_none(door.connections),
         rate_or_none(Some(per_s)),
         micros(p50_us),
         micros(p99_us),
@@ -400,9 +399,9 @@ fn door_cells(door: &Door) -> [String; 7] {
     ]
 }
 
-fn door_line([door, conns, verdicts, p50, p99, p999, max]: [String; 7]) -> String {
+fn door_line([door, verdicts, p50, p99, p999, max]: [String; 6]) -> String {
     let times = [p50, p99, p999, max].map(|time| right(&time, 10)).concat();
-    format!("{}{}{}{times}", left(&door, 9), right(&conns, 7), right(&verdicts, 12))
+    format!("{}{}{times}", left(&door, 9), right(&verdicts, 12))
 }
 
 /// How full a queue is; `None` where nobody knows.

@@ -16,18 +16,16 @@ pub(crate) fn node() -> Value {
                "decisions_per_s": 321_007.75})
     };
     json!({
-        "as_of_ms": NOW_MS, "node": 1, "run": 3, "version": env!("CARGO_PKG_VERSION"), "commit": "227b326",
+        "as_of_ms": NOW_MS, "node": 1, "run": 3, "version": env!("CARGO_PKG_VERSION"),
         "uptime_ms": 273_600_000,
         "workers": [worker(2, 640_000, 120_000), worker(3, 712_000, 90_000), worker(4, 95_000, 900_000),
                     worker(5, 931_000, 10_000)],
         "doors": [
-            {"door": "batch", "connections": 8,
-             "verdicts": [{"verdict": "granted", "per_s": 1_100_412.0}, {"verdict": "paced", "per_s": 80_120.4},
+            {"door": "batch", "verdicts": [{"verdict": "granted", "per_s": 1_100_412.0}, {"verdict": "paced", "per_s": 80_120.4},
                           {"verdict": "exhausted", "per_s": 20_001.0}, {"verdict": "purse_empty", "per_s": 312.0},
                           {"verdict": "busy", "per_s": 0.4}, {"verdict": "ended", "per_s": 0.0}],
              "latency": {"p50_us": 4, "p90_us": 9, "p99_us": 12, "p999_us": 40, "max_us": 310, "buckets": []}},
-            {"door": "openrtb", "connections": 3,
-             "verdicts": [{"verdict": "bid", "per_s": 61_001.0}, {"verdict": "no_bid", "per_s": 22_184.0}],
+            {"door": "openrtb", "verdicts": [{"verdict": "bid", "per_s": 61_001.0}, {"verdict": "no_bid", "per_s": 22_184.0}],
              "latency": {"p50_us": 11, "p90_us": 30, "p99_us": 45, "p999_us": 120, "max_us": 1_203, "buckets": []}}
         ],
         "queues": [{"queue": "resolves_waiting", "depth": 3_900, "max": 4_096}, {"queue": "notices", "depth": 1, "max": 4_096}],
