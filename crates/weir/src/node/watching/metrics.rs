@@ -74,7 +74,7 @@ fn doors(text: &mut Exposition, figures: &Figures) {
             [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.999", 0.999), ("1", 1.0)]
         {
             let value = found.latency.quantile(quantile) as f64 * Cycles::get().ns_per_tick() / 1e9;
-            text.value(&[("door", door), ("quantile", q)], value);
+            text.value(&[("door", door), ("q", q)], value);
         }
     }
 }
@@ -132,7 +132,7 @@ fn journal(text: &mut Exposition, figures: &Figures) {
     let help = "Writing and sealing a group, percentiles of the last ten seconds.";
     text.in_unit("weir_journal_seal_recent", Unit::Seconds, Kind::Gauge, help);
     for (q, quantile) in [("0.5", 0.5), ("0.99", 0.99), ("1", 1.0)] {
-        text.value(&[("quantile", q)], figures.seal_ns.quantile(quantile) as f64 / 1e9);
+        text.value(&[("q", q)], figures.seal_ns.quantile(quantile) as f64 / 1e9);
     }
     let help = "Records that wait for the disk.";
     text.in_unit("weir_journal_unsealed", Unit::Bytes, Kind::Gauge, help);
