@@ -177,9 +177,8 @@ impl Canvas<'_> {
     }
 
     fn doors(&self) -> Vec<Line<'static>> {
-        let head = door_line(
-            ["door", "verdicts/s", "p50", "p99", "p99.9", "max"].map(str::to_owned),
-        );
+        let head =
+            door_line(["door", "verdicts/s", "p50", "p99", "p99.9", "max"].map(str::to_owned));
         let mut lines = vec![self.labelled("DOORS", vec![Span::styled(head, self.palette.dim)])];
         for door in &self.app.node.doors {
             lines.push(self.labelled("", vec![Span::raw(door_line(door_cells(door)))]));
