@@ -343,7 +343,7 @@ config! {
         tokens_file: String = String::new(), " Who may do what: lines of `name role token`, role read or operate, token of 16 characters or more; # begins a comment. Empty: everybody on this machine may do everything.";
         tls_cert: String = String::new(), " Certificates of the door, PEM, its own first; with tls_key the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new(), " Key of the certificate, PEM.";
-        origins: String = String::new(), " Other pages that may change things and open live streams, as \"https://ops.example\", separated by commas.";
+        origins: String = String::new(), " Other pages that may change things and open live streams, as `https://ops.example`, separated by commas.";
         live_max: usize = 200, " Dashboards that may be connected at once, 1 to 10,000.";
         tick_ms: u64 = 2_000, " How often all budgets are looked at for the dashboard, milliseconds, 50 to 60,000.";
     }

@@ -82,7 +82,7 @@ pub mod journal {
 }
 
 pub mod live {
-    //! The messages of the dashboard's live stream: the same kinds of views and encoders as those of the [`journal`],
+    //! The messages of the dashboard's live stream: the same kinds of views and encoders as those of the `journal`,
     //! without framing header. Each is one binary message of a WebSocket; `docs/api.md` draws the bytes.
 
     include!(concat!(env!("OUT_DIR"), "/live.rs"));
