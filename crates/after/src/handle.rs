@@ -11,8 +11,9 @@ use crate::worker::Worker;
 
 /// How long a drop waits for the work.
 const DROP_WITHIN: Duration = Duration::from_secs(5);
-/// What a worker that stops at the end of its time may take to say so.
-const GRACE: Duration = Duration::from_millis(100);
+/// What a worker that stops at the end of its time may take to say so: work that panics at that moment prints a
+/// backtrace first, and on a busy machine that alone takes some tenths of a second.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A running worker. Dropping it ends the queue as [`finish`](Self::finish) with five seconds, and logs what was not
 /// done.
@@ -74,7 +75,7 @@ impl After {
         self.gauge.clone()
     }
 
-    /// Ends the queue: takes nothing more, works off what is there for as long as `within`, and returns a tenth of a
+    /// Ends the queue: takes nothing more, works off what is there for as long as `within`, and returns a
     /// second later at the latest, whatever the work does. Drop the producers before, or what they push meanwhile may be
     /// among what is not done.
     pub fn finish(mut self, within: Duration) -> Ended {
