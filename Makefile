@@ -93,7 +93,7 @@ clippy:
 # test; every benchmark once in small. CORPUS=FOLDER also replays real request files from there.
 unit:
 	@echo "== tests of all crates"
-	@$(CARGO) test $(CARGO_FLAGS) --workspace
+	@$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
 # The first time it needs a network and some five minutes: it builds Prebid Server from its published source.
 test-prebid:

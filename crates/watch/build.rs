@@ -1,6 +1,6 @@
 //! Packs the built dashboard into the crate: each file as it is, by gzip and by brotli, with its hash. Without a built
 //! dashboard the crate compiles all the same, and says so on its page. The pages of `docs` are packed too: errors lead to
-//! them.
+//! them. And so is what the hot path cost from commit to commit, where that is there.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -33,6 +33,7 @@ fn main() -> io::Result<()> {
     let version = pack(&mut table, "ASSETS", &dist, pages)?;
     pack(&mut table, "DOCS", &docs, texts)?;
     let _ = writeln!(table, "static VERSION: &str = {version:?};");
+    let _ = writeln!(table, "pub(crate) static COSTS_HISTORY: &str = {:?};", costs_history()?);
     fs::write(out()?.join("assets.rs"), table)
 }
 
@@ -68,6 +69,18 @@ fn dist() -> PathBuf {
         None => PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default())
             .join("../../web/dist"),
     }
+}
+
+/// Lines of accepted costs; empty outside the repository.
+fn costs_history() -> io::Result<String> {
+    let folder = Path::new("../../proof/costs");
+    if !folder.is_dir() {
+        return Ok(String::new());
+    }
+    let file = folder.join("history.jsonl");
+    let there = file.is_file();
+    println!("cargo:rerun-if-changed={}", if there { &file } else { folder }.display());
+    if there { fs::read_to_string(&file) } else { Ok(String::new()) }
 }
 
 /// Runs again when the dashboard was built. A path that does not exist would mean: run always; so its folder is watched.

@@ -1,5 +1,14 @@
 // Answers of a node, of the types that the page expects, for tests of pages.
-import type { AuditRecord, Budget, BulkAnswer, Costs, History, Node, Refusals } from "../src/api/types";
+import type {
+  AuditRecord,
+  Budget,
+  BulkAnswer,
+  CostHistory,
+  Costs,
+  History,
+  Node,
+  Refusals,
+} from "../src/api/types";
 
 export const NOW_MS = Date.UTC(2026, 10, 21, 15);
 
@@ -43,7 +52,7 @@ export const budget: Budget = {
     over_settled: "0",
     late: "0",
   },
-  holds: { made: 412, settled: 88, released: null, expired: 310, late: null },
+  holds: { made: 412, open: 14, settled: 88, released: null, expired: 310, late: null },
   caps: [{ max: 3, per: "1d", of: "campaign" }],
 };
 
@@ -66,11 +75,17 @@ export const refusals: Refusals = {
   verdicts: [{ verdict: "paced", count: 8120 }],
   survey_every: 1024,
   surveyed: 400,
-  why: [{ reason: "floor", count: 311 }],
-  recent: [
-    { at_ms: NOW_MS, verdict: "paced", amount: "2100" },
-    { at_ms: NOW_MS, verdict: "floor", amount: "" },
+  why: [
+    { reason: "targeting", count: 60, estimate: 61_440 },
+    { reason: "floor", count: 31, estimate: 31_744 },
   ],
+  top_reason: "floor",
+  recent: [
+    { at_ms: NOW_MS, verdict: "paced", budget: "117" },
+    { at_ms: NOW_MS - 5, verdict: "purse_empty", budget: "118" },
+    { at_ms: NOW_MS - 9, verdict: "paced", budget: "117" },
+  ],
+  recent_of: 16_384,
 };
 
 export const record: AuditRecord = {
@@ -143,6 +158,21 @@ export const node: Node = {
   grants: { open: 812, max: 4_000_000 },
   proof: { checked_ms: NOW_MS - 800, budgets: 300, violations: 0, held_and_spent_ok: true, debts: 2 },
   errors: [{ code: "too_old", count: 3, doc: "/docs/operations.md#what-to-watch" }],
+};
+
+const accepted = (instructions: number, date: string) => ({
+  date,
+  on_top_of: "7386655",
+  reason: "a cheaper way",
+  rustc: "1.95.0",
+  instructions,
+});
+export const costHistory: CostHistory = {
+  band_ppm: 20_000,
+  workloads: [
+    { workload: "decide", points: [accepted(460, "2026-11-20"), accepted(455, "2026-11-22")] },
+    { workload: "settle", points: [accepted(1_389, "2026-11-22")] },
+  ],
 };
 
 const totals = { cpu_ns_per_request: 327, recorded_ns_per_request: 300, unaccounted_share: 0.08 };

@@ -19,6 +19,7 @@ export function tableOf(rows: readonly Row[]): Table {
   const table = emptyTable(rows.length);
   rows.forEach((row, i) => {
     table.ids[i] = String(100 + i);
+    table.idNumbers[i] = 100 + i;
     table.names[i] = row.name ?? `row ${i}`;
     table.units[i] = row.unit ?? "USD";
     table.zones[i] = row.zone ?? "UTC";
@@ -42,3 +43,5 @@ export function numbers(seed: number): () => number {
     return state / 4_294_967_296;
   };
 }
+
+export const allRows = (table: Table): Uint32Array => Uint32Array.from({ length: table.rows }, (_, i) => i);

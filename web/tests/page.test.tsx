@@ -15,7 +15,7 @@ import {
   STATES_ENTRY,
   TEMPLATE,
 } from "../src/live/layout";
-import { cellText } from "../src/money/money";
+import { cellText, exactText } from "../src/money/money";
 import { paceText } from "../src/ui/status";
 import { goldenBytes, goldenJson } from "./golden";
 
@@ -153,6 +153,18 @@ describe("the page", () => {
     await receive("delta", 2, (view) => view.setBigInt64(FIRST_STATE + STATES_ENTRY.spent, 5_000_000n, true));
     expect(texts("spent")[0]).toBe("5 000 000");
     expect(cells("spent")[0]).toBe(cell);
+  });
+
+  it("says exact amounts of the row that is pointed at, and of no other", async () => {
+    await receive("snapshot", 1);
+    const exact = () => cells("spent").map((cell) => cell.title.replaceAll("\u202f", " "));
+    expect(exact()).toEqual(["", ""]);
+    cells("name")[1]!.dispatchEvent(new Event("pointerover", { bubbles: true }));
+    expect(exact()).toEqual(["", exactText(BigInt(STATE.spent!), "USD").replaceAll("\u202f", " ")]);
+    cells("name")[0]!.dispatchEvent(new Event("pointerover", { bubbles: true }));
+    expect(exact()).toEqual(["9 007 199 254 740 992 count, rounded; exact in its page", ""]);
+    await receive("delta", 2, (view) => view.setBigInt64(FIRST_STATE + STATES_ENTRY.spent, 5_000_000n, true));
+    expect(exact()).toEqual(["5 000 000 count", ""]);
   });
 
   it("asks again after a gap, and keeps its figures", async () => {

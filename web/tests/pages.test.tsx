@@ -3,7 +3,7 @@
 // Every page over answers of the contract: that it draws them, and what it asks the node to do.
 import { act } from "react";
 import { type Root, createRoot } from "react-dom/client";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Bulk } from "../src/api/types";
 import { App } from "../src/app";
 import { Feed } from "../src/live/feed";
@@ -65,6 +65,7 @@ const plainNode = (): typeof node => ({
   "GET /audit": () => ({ records: [answers.record], next: null }),
   "GET /node": () => answers.node,
   "GET /costs": () => answers.costs,
+  "GET /costs/history": () => answers.costHistory,
   "POST /bulk": ({ body }) => answers.bulk((body as Bulk).expected, (body as Bulk).dry_run),
   "POST /audit/8813/undo": () => answers.bulk(ACTIVE, false),
 });
@@ -123,6 +124,16 @@ const type = async (label: string, value: string) => {
 const sent = (method: string, path: string) =>
   calls.filter((call) => call.method === method && call.path === path);
 
+// Pages are loaded when they are first shown; how long that takes is the machine's, and no matter here.
+beforeAll(async () => {
+  await Promise.all([
+    import("../src/campaign/CampaignPage"),
+    import("../src/engine/EnginePage"),
+    import("../src/costs/CostsPage"),
+    import("../src/audit/AuditPage"),
+  ]);
+}, 60_000);
+
 beforeEach(() => {
   calls = [];
   node = plainNode();
@@ -152,6 +163,44 @@ describe("campaign", () => {
       "edited",
     );
     expect(document.title).toBe("Spring sale · Weir");
+  });
+
+  it("estimates are marked, and what it does not want is no refusal", async () => {
+    await show("/ui/campaign/117");
+    expectWords("≈ 31\u202f744", "60 of them it does not want", "one request in 1\u202f024");
+    expect(text()).not.toContain("≈ 61");
+  });
+
+  it("holds: open and expired beside the others, and whose latency it is", async () => {
+    await show("/ui/campaign/117");
+    const holds = [...document.querySelectorAll("dl.quantiles dt")].map(
+      (term) => `${term.textContent} ${term.nextElementSibling?.textContent}`,
+    );
+    expect(holds).toEqual([
+      "made 412",
+      "open 14",
+      "settled 88",
+      "released –",
+      "expired 310",
+      "settled late –",
+    ]);
+    expectWords("the whole node answered 99 in 100 in 90 µs");
+  });
+
+  it("the last refusals by reason, with times, zone and the budget below", async () => {
+    await show("/ui/campaign/117");
+    await click(button("Last refusals"));
+    expectWords("of the last 3", "the plan said not now", "Time, UTC", "15:00:00.000 UTC");
+    const list = document.querySelector('[aria-label="Last refusals"]')!;
+    expect(list.querySelectorAll("tbody tr")).toHaveLength(3);
+    expect(list.querySelector('a[href$="/campaign/118"]')).not.toBeNull();
+  });
+
+  it("no refusals: among how many", async () => {
+    node["GET /budgets/117/refusals"] = () => ({ ...answers.refusals, recent: [] });
+    await show("/ui/campaign/117");
+    await click(button("Last refusals"));
+    expectWords("None among the last 16\u202f384 refused asks of the node", "counted, not listed");
   });
 
   it("changes a limit as decimal text, with the ETag of what was seen", async () => {
@@ -215,6 +264,24 @@ describe("other pages", () => {
       "The money rule itself.",
       "a note",
     );
+  });
+
+  it("costs: from commit to commit, as small charts and as a table", async () => {
+    await show("/ui/costs");
+    expectWords("From commit to commit", "−1.1 %", "455");
+    const drawn = [...document.querySelectorAll("svg.cost-spark")].map((svg) =>
+      svg.getAttribute("aria-label"),
+    );
+    expect(drawn).toEqual(["decide: 2 counts, from 460 to 455", "settle: one count, 1\u202f389"]);
+    await click(button("Table"));
+    expectWords("a cheaper way", "2026-11-20");
+    expect(document.querySelectorAll('[aria-label^="Accepted counts"] tbody tr')).toHaveLength(3);
+  });
+
+  it("costs: a program that has no past says so", async () => {
+    node["GET /costs/history"] = () => ({ band_ppm: 20_000, workloads: [] });
+    await show("/ui/costs");
+    expectWords("not built from its repository");
   });
 
   it("an answer of another shape breaks its page, not the house", async () => {

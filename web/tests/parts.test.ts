@@ -1,12 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
 import { forecast, lateRate } from "../src/campaign/forecast";
+import { byVerdict, noneOf, refusalWords } from "../src/campaign/refusals";
+import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
 import { csvCell, csvChunks } from "../src/campaigns/csv";
 import { effectWords } from "../src/campaigns/effect";
 import { COMMON, parseViews, withView } from "../src/campaigns/views";
 import { nanos, ratioWords, reading } from "../src/costs/nanos";
+import { lastChangePpm, sparkOf } from "../src/costs/spark";
 import { HEAT_US, heatColumn, ink } from "../src/engine/heat";
 import { reordered } from "../src/grid/Grid";
 import { move } from "../src/grid/keyboard";
@@ -15,14 +18,37 @@ import { span } from "../src/ui/time";
 import { parseView, viewText } from "../src/url/view";
 import { tableOf } from "./made";
 
+const written = (chunks: Iterable<Uint8Array>): string =>
+  Array.from(chunks, (chunk) => new TextDecoder().decode(chunk)).join("");
+
+describe("text in bytes", () => {
+  it("is what text in strings would be", () => {
+    const bytes = new Bytes();
+    const values = [
+      0,
+      7,
+      -7,
+      999_999_999,
+      1e9,
+      1_000_000_001,
+      -12_345_678_901,
+      2 ** 53 - 1,
+      2 ** 53,
+      -(2 ** 62),
+    ];
+    const texts = ["a", "", "Zürich, “x”", "x".repeat(200_000), "\u{1f600}"];
+    for (const value of [...values, NaN]) bytes.whole(value);
+    for (const text of texts) bytes.text(text);
+    expect(written([bytes.take(), bytes.take()])).toBe(values.join("") + texts.join(""));
+  });
+});
+
 describe("csv", () => {
   it("raw base units, ISO times, id and unit always", () => {
     const table = tableOf([
       { name: 'a "quoted", name', spent: 12_500_001, planned: 100, windowSpent: 95, end: 1_780_272_000_000 },
     ]);
-    expect(
-      [...csvChunks(table, Uint32Array.of(0), ["name", "spent", "pace", "end", "status"])].join(""),
-    ).toBe(
+    expect(written(csvChunks(table, Uint32Array.of(0), ["name", "spent", "pace", "end", "status"]))).toBe(
       'id,name,spent_base_units,pace,end,status,unit,reason\r\n100,"a ""quoted"", name",12500001,0.950000,2026-06-01T00:00:00.000Z,active,USD,\r\n',
     );
   });
@@ -241,4 +267,42 @@ describe("grid", () => {
       "2 d 1 h",
       "–",
     ]));
+});
+
+describe("last refusals", () => {
+  const refused = (verdict: string) => ({ at_ms: 1, verdict, budget: "1" });
+  it("by verdict, most first", () =>
+    expect(byVerdict(["paced", "busy", "paced"].map(refused))).toEqual([
+      { verdict: "paced", count: 2 },
+      { verdict: "busy", count: 1 },
+    ]));
+  it("in words, also a verdict of another release", () =>
+    expect(["purse_empty", "new_reason"].map(refusalWords)).toEqual([
+      "the worker's share was used up for the moment",
+      "new reason",
+    ]));
+  it("an empty list says among how many", () => {
+    expect(noneOf(0, false)).toBe("The node has refused no ask since it started.");
+    expect(noneOf(1, false)).toBe("None among the last 1 refused ask of the node.");
+    expect(noneOf(16_384, true)).toContain("16\u202f384 refused asks of the node. Bids");
+  });
+});
+
+describe("cost sparkline", () => {
+  it("the band lies around the last count, and everything inside the box", () => {
+    const spark = sparkOf([110, 100], 20_000, 100, 48)!;
+    expect(spark.points.map(({ x }) => x)).toEqual([0, 100]);
+    expect(spark.points[0]!.y).toBeCloseTo(0);
+    expect(spark.points[1]!.y).toBeCloseTo(40);
+    expect([spark.band.top, spark.band.bottom].map(Math.round)).toEqual([32, 48]);
+  });
+  it("one count, none, and a count of nothing", () => {
+    expect(sparkOf([5], 20_000, 100, 40)!.points).toEqual([{ x: 100, y: 20 }]);
+    expect(sparkOf([], 20_000, 100, 40)).toBeNull();
+    expect(sparkOf([0, 0], 20_000, 100, 40)!.points.map(({ y }) => y)).toEqual([20, 20]);
+  });
+  it("the change to the one before", () => {
+    expect(lastChangePpm([100, 102])).toBe(20_000);
+    expect([[], [1], [0, 1]].map(lastChangePpm)).toEqual([null, null, null]);
+  });
 });

@@ -110,7 +110,7 @@ impl Expired {
 
     /// Are there so many sums that the grant should end?
     pub(crate) fn is_full(&self) -> bool {
-        self.unconfirmed.0.len().max(self.unbilled.0.len()) >= EXPIRED_SUMS_MAX
+        self.unconfirmed.all().len().max(self.unbilled.all().len()) >= EXPIRED_SUMS_MAX
     }
 
     pub(crate) fn total(&self) -> Amount {
@@ -254,67 +254,103 @@ impl Grant {
     }
 }
 
-/// A short list of (deadline, sum); entries appear and vanish in about the order of time.
+/// What holds with one deadline come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) deadline_ms: u64,
+    pub(crate) amount: Amount,
+    /// How many holds that is. Known of grants of this run only: it is no part of the state.
+    pub(crate) holds: u32,
+}
+
+/// A short list of sums by deadline; entries appear and vanish in about the order of time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sums(pub(crate) Vec<(u64, Amount)>);
+pub(crate) struct Sums(Vec<Sum>);
 
 impl Sums {
-    /// Adds to a deadline's sum. Returns true if the deadline is new.
+    /// Of sums that were read.
+    pub(crate) fn of(sums: impl IntoIterator<Item = (u64, Amount)>) -> Sums {
+        let sum = |(deadline_ms, amount)| Sum { deadline_ms, amount, holds: 0 };
+        Sums(sums.into_iter().map(sum).collect())
+    }
+
+    /// Adds a hold to a deadline's sum. Returns true if the deadline is new.
     pub(crate) fn add(&mut self, deadline_ms: u64, amount: Amount) -> bool {
-        match self.0.iter_mut().rev().find(|(deadline, _)| *deadline == deadline_ms) {
-            Some((_, sum)) => {
-                *sum = crate::books::plus(*sum, amount);
+        self.add_sum(Sum { deadline_ms, amount, holds: 1 })
+    }
+
+    /// Adds what some holds come to.
+    pub(crate) fn add_uncounted(&mut self, deadline_ms: u64, amount: Amount) {
+        self.add_sum(Sum { deadline_ms, amount, holds: 0 });
+    }
+
+    fn add_sum(&mut self, more: Sum) -> bool {
+        match self.0.iter_mut().rev().find(|sum| sum.deadline_ms == more.deadline_ms) {
+            Some(sum) => {
+                sum.amount = crate::books::plus(sum.amount, more.amount);
+                sum.holds = sum.holds.saturating_add(more.holds);
                 false
             }
             None => {
-                self.0.push((deadline_ms, amount));
+                self.0.push(more);
                 true
             }
         }
     }
 
+    /// The sum of a deadline; zero where there is none.
+    pub(crate) fn sum(&self, deadline_ms: u64) -> Sum {
+        let found = self.0.iter().find(|sum| sum.deadline_ms == deadline_ms);
+        found.copied().unwrap_or_default()
+    }
+
     pub(crate) fn get(&self, deadline_ms: u64) -> Amount {
-        let found = self.0.iter().find(|(deadline, _)| *deadline == deadline_ms);
-        found.map_or(Amount::ZERO, |(_, sum)| *sum)
+        self.sum(deadline_ms).amount
     }
 
+    /// Takes a hold from a deadline's sum.
     pub(crate) fn subtract(&mut self, deadline_ms: u64, amount: Amount) {
-        let entry = self.0.iter_mut().find(|(deadline, _)| *deadline == deadline_ms);
-        let (_, sum) = entry.expect("only what was added is subtracted");
-        *sum = crate::books::minus(*sum, amount);
-        assert!(*sum >= Amount::ZERO, "only what was added is subtracted");
+        let entry = self.0.iter_mut().find(|sum| sum.deadline_ms == deadline_ms);
+        let sum = entry.expect("only what was added is subtracted");
+        sum.amount = crate::books::minus(sum.amount, amount);
+        sum.holds = sum.holds.saturating_sub(1);
+        assert!(sum.amount >= Amount::ZERO, "only what was added is subtracted");
     }
 
-    pub(crate) fn take(&mut self, deadline_ms: u64) -> Amount {
-        match self.0.iter().position(|(deadline, _)| *deadline == deadline_ms) {
-            Some(index) => self.0.remove(index).1,
-            None => Amount::ZERO,
+    pub(crate) fn take(&mut self, deadline_ms: u64) -> Sum {
+        match self.0.iter().position(|sum| sum.deadline_ms == deadline_ms) {
+            Some(index) => self.0.remove(index),
+            None => Sum::default(),
         }
     }
 
     /// Takes all sums with deadlines up to this one.
     pub(crate) fn take_until(&mut self, deadline_ms: u64) -> Amount {
-        let until = |(deadline, _): &mut (u64, Amount)| *deadline <= deadline_ms;
-        let taken = self.0.extract_if(.., until);
-        taken.fold(Amount::ZERO, |sum, (_, amount)| crate::books::plus(sum, amount))
+        let taken = self.0.extract_if(.., |sum| sum.deadline_ms <= deadline_ms);
+        taken.fold(Amount::ZERO, |all, sum| crate::books::plus(all, sum.amount))
     }
 
     /// The sum of those with deadlines up to this one.
     pub(crate) fn until(&self, deadline_ms: u64) -> Amount {
-        let until = self.0.iter().filter(|(deadline, _)| *deadline <= deadline_ms);
-        until.fold(Amount::ZERO, |sum, (_, amount)| crate::books::plus(sum, *amount))
+        let until = self.0.iter().filter(|sum| sum.deadline_ms <= deadline_ms);
+        until.fold(Amount::ZERO, |all, sum| crate::books::plus(all, sum.amount))
     }
 
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    pub(crate) fn all(&self) -> &[(u64, Amount)] {
+    pub(crate) fn all(&self) -> &[Sum] {
         &self.0
     }
 
+    /// Deadlines with their amounts.
+    pub(crate) fn to_vec(&self) -> Vec<(u64, Amount)> {
+        self.0.iter().map(|sum| (sum.deadline_ms, sum.amount)).collect()
+    }
+
     pub(crate) fn total(&self) -> Amount {
-        self.0.iter().fold(Amount::ZERO, |total, (_, sum)| crate::books::plus(total, *sum))
+        self.0.iter().fold(Amount::ZERO, |total, sum| crate::books::plus(total, sum.amount))
     }
 }
 

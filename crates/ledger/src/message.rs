@@ -31,6 +31,8 @@ pub enum ToBank {
         deadline_ms: u64,
         /// Their sum.
         amount: Amount,
+        /// How many they are.
+        holds: u32,
     },
     /// The purse will make no more holds from `grant`; `free` was in it and goes back. All its holds
     /// were reported by `Lapse` before this.

@@ -317,13 +317,9 @@ impl Purses {
         }
         (purse.grant, purse.free, purse.valid_until_ms) = (0, Amount::ZERO, 0);
         let outbox = &mut self.outbox;
-        self.held.drain_slot(slot, &mut |slot, deadline_ms, amount, _| {
-            outbox.push_back(ToBank::Lapse {
-                slot,
-                grant,
-                deadline_ms,
-                amount: Amount::new(amount),
-            });
+        self.held.drain_slot(slot, &mut |slot, deadline_ms, amount, holds| {
+            let amount = Amount::new(amount);
+            outbox.push_back(ToBank::Lapse { slot, grant, deadline_ms, amount, holds });
         });
         self.outbox.push_back(ToBank::Retire { slot, grant, free });
     }
@@ -332,14 +328,9 @@ impl Purses {
     /// far the clock is. Messages wait in the outbox.
     pub fn turn(&mut self, now_ms: u64) {
         let (purses, outbox) = (&self.purses, &mut self.outbox);
-        self.held.drain_due(now_ms, &mut |slot, deadline_ms, amount, _| {
-            let grant = purses[slot as usize].grant;
-            outbox.push_back(ToBank::Lapse {
-                slot,
-                grant,
-                deadline_ms,
-                amount: Amount::new(amount),
-            });
+        self.held.drain_due(now_ms, &mut |slot, deadline_ms, amount, holds| {
+            let (grant, amount) = (purses[slot as usize].grant, Amount::new(amount));
+            outbox.push_back(ToBank::Lapse { slot, grant, deadline_ms, amount, holds });
         });
         self.want(now_ms);
     }

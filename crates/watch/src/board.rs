@@ -1,26 +1,33 @@
 //! How all budgets stand: published by the node every now and then, read by everybody else.
 //!
-//! Each reader of the live stream follows the board with one bit a row: publishing sets the bits of the rows
-//! that changed, and whoever may send takes them. So a follower who is slow, or does not read at all, costs its bits and
+//! Each reader of the live stream follows the board with one bit a row: publishing sets the bits of rows that
+//! changed, and whoever may send takes them. So a follower who is slow, or does not read at all, costs its bits and
 //! nothing more; there is one view, and nobody keeps an older one for long.
+//!
+//! - `changes`: which rows changed, as far as it matters.
+//! - `follow`: which of them are told when: the same to all, so many a view, and to each what it watches.
+//! - `rows`: sets of rows. `sparks`: what each budget spent lately.
 
-mod dirty;
+mod changes;
+mod follow;
+mod rows;
 mod sparks;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 pub use sparks::{SPARK_STEPS, STEP_MS, Spark};
 
-pub(crate) use dirty::Following;
+pub(crate) use follow::{Batch, Following};
 
 use crate::{Budget, State};
-use dirty::Dirty;
+use changes::Changes;
+use follow::Stage;
 use sparks::Sparks;
 
-/// A planned sum is shown anew when it moved by its 200th: half a hundredth of a pace index of one.
-const PLAN_STEP: u64 = 200;
+/// Rows that a view tells all followers, where nothing else is configured.
+pub const LIVE_ROWS: usize = 3_000;
 
 /// How all budgets stood at one survey. Row `i` is `budgets[i]` with `states[i]`, in the order of ids.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +40,7 @@ pub struct View {
     pub generation: u64,
     /// What changes only when somebody changes it.
     pub budgets: Arc<[Budget]>,
-    /// What changes by itself; as many as budgets. What is planned may be behind the clock by its 200th.
+    /// What changes by itself; as many as budgets.
     pub states: Arc<[State]>,
 }
 
@@ -55,51 +62,78 @@ pub(crate) struct Shown {
     pub(crate) table: u64,
     /// Number of the step of sparks that this view lies in.
     pub(crate) step: u64,
+    /// What it tells all who had the view before.
+    pub(crate) batch: Arc<Batch>,
 }
 
-/// The newest [`View`], and who follows it.
-///
-/// No two of its locks are held at once, but for a follower's bits while the newest view is read.
-#[derive(Debug, Default)]
+/// The newest [`View`], and who follows it. No two of its locks are held at once, but for `changes` with another.
+#[derive(Debug)]
 pub struct Board {
-    shown: Mutex<Shown>,
+    live_rows: usize,
+    stage: Mutex<Stage>,
     sparks: Mutex<Sparks>,
-    followers: Mutex<Vec<Weak<Mutex<Dirty>>>>,
-    /// Bits of the rows that changed, kept for its room. Whoever holds it publishes.
-    changed: Mutex<Vec<u64>>,
+    /// Whoever holds it publishes.
+    changes: Mutex<Changes>,
     versions: watch::Sender<u64>,
 }
 
+impl Default for Board {
+    fn default() -> Board {
+        Board::new(LIVE_ROWS)
+    }
+}
+
 impl Board {
-    /// Replaces the view and marks, for each follower, the rows that changed.
-    pub fn publish(&self, mut view: View) {
-        let mut changed = lock(&self.changed);
-        let before = self.shown();
+    /// A board whose views tell all followers of at most so many rows, and each of those that it watches.
+    #[must_use]
+    pub fn new(live_rows: usize) -> Board {
+        Board {
+            live_rows: live_rows.max(1),
+            stage: Mutex::default(),
+            sparks: Mutex::default(),
+            changes: Mutex::default(),
+            versions: watch::Sender::default(),
+        }
+    }
+
+    /// Replaces the view, and tells followers of rows that changed.
+    pub fn publish(&self, view: View) {
+        let mut changes = lock(&self.changes);
+        let (before, waiting) = {
+            let stage = lock(&self.stage);
+            (stage.shown().clone(), stage.waiting())
+        };
         let same_table = same_budgets(&before.view.budgets, &view.budgets);
-        if same_table {
-            keep_plans(&before.view.states, &mut view.states);
-            dirty::compare(&before.view.states, &view.states, &mut changed);
+        match waiting {
+            _ if !same_table => changes.begin(&view.states),
+            Some(waiting) => {
+                let (before, now) = (&before.view.states, &view.states);
+                changes.find(before, now, waiting, self.live_rows);
+            }
+            // Somebody may begin to follow before the view is shown.
+            None => changes.suspect_all(view.rows()),
         }
         let shown = Shown {
             step: view.as_of_ms / STEP_MS,
             view: Arc::new(view),
             version: before.version.wrapping_add(1),
             table: before.table.wrapping_add(u64::from(!same_table)),
+            batch: Arc::default(),
         };
         lock(&self.sparks).take(&shown);
-        // First the view, then the bits: a follower who reads between the two sends the new states and, once more, their
-        // rows. The other way round it would take the bits, send old states, and never learn of the new ones.
-        lock(&self.shown).clone_from(&shown);
+        let version = shown.version;
         if same_table {
-            self.mark(shown.table, &changed);
+            lock(&self.stage).renew(shown, &changes.rows, self.live_rows);
+        } else {
+            lock(&self.stage).replace(shown);
         }
-        self.versions.send_replace(shown.version);
+        self.versions.send_replace(version);
     }
 
     /// The newest view.
     #[must_use]
     pub fn view(&self) -> Arc<View> {
-        Arc::clone(&lock(&self.shown).view)
+        Arc::clone(&lock(&self.stage).shown().view)
     }
 
     /// What the budget spent in each of the last steps of [`STEP_MS`].
@@ -110,9 +144,7 @@ impl Board {
 
     /// A new follower; it leaves when it is dropped.
     pub(crate) fn follow(self: &Arc<Board>) -> Following {
-        let dirty = Arc::<Mutex<Dirty>>::default();
-        lock(&self.followers).push(Arc::downgrade(&dirty));
-        Following::new(Arc::clone(self), dirty)
+        Following::new(Arc::clone(self))
     }
 
     /// Tells of every view that is published from now on.
@@ -121,34 +153,12 @@ impl Board {
     }
 
     pub(crate) fn shown(&self) -> Shown {
-        lock(&self.shown).clone()
+        lock(&self.stage).shown().clone()
     }
 
     /// Those of these rows that exist; `None` where rows mean other budgets by now.
     pub(crate) fn sparks(&self, table: u64, rows: &[u32]) -> Option<Vec<(u32, Spark)>> {
         lock(&self.sparks).of_rows(table, rows)
-    }
-
-    fn mark(&self, table: u64, changed: &[u64]) {
-        lock(&self.followers).retain(|follower| {
-            let Some(dirty) = follower.upgrade() else { return false };
-            lock(&dirty).mark(table, changed);
-            true
-        });
-    }
-}
-
-/// What is planned by now moves with the clock: each row would change at each survey, spend or not. So a plan is shown as it
-/// was, until it is [`PLAN_STEP`]th of itself away.
-fn keep_plans(before: &[State], now: &mut Arc<[State]>) {
-    let near = |old: &State, new: &State| {
-        let (old, new) = (old.window_planned?.get(), new.window_planned?.get());
-        Some(old != new && old.abs_diff(new) <= old.unsigned_abs() / PLAN_STEP)
-    };
-    for (old, new) in before.iter().zip(Arc::make_mut(now)) {
-        if near(old, new) == Some(true) {
-            new.window_planned = old.window_planned;
-        }
     }
 }
 
@@ -215,28 +225,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rows_that_changed_are_marked_once_for_each_follower() {
-        let board = Arc::new(Board::default());
-        let list = budgets(&[1, 2, 3]);
-        board.publish(view(0, &list, &[0, 0, 0]));
-        let (one, other) = (board.follow(), board.follow());
-        let began = [&one, &other].map(|follower| follower.begin().version);
-        assert_eq!(began, [1, 1]);
-        board.publish(view(1, &list, &[0, 5, 0]));
-        board.publish(view(2, &list, &[0, 5, 6]));
-        assert_eq!(rows(&one, 9), [1, 2]);
-        assert!(rows(&one, 9).is_empty());
-        board.publish(view(3, &list, &[7, 5, 6]));
-        assert_eq!(rows(&one, 9), [0]);
-        assert_eq!(rows(&other, 2), [0, 1]);
-        assert_eq!(rows(&other, 2), [2]);
-    }
-
-    fn rows(following: &Following, max: usize) -> Vec<u32> {
-        following.take(max).rows
-    }
-
-    #[test]
     fn only_what_is_sent_once_makes_another_table() {
         let board = Board::default();
         let mut list = budgets(&[1, 2]).to_vec();
@@ -251,16 +239,5 @@ pub(crate) mod tests {
         assert_eq!(table_of(&list), first + 1);
         list[0].id = 0;
         assert_eq!(table_of(&list), first + 2);
-    }
-
-    #[test]
-    fn a_follower_who_left_costs_nothing() {
-        let board = Arc::new(Board::default());
-        drop([board.follow(), board.follow()]);
-        let stays = board.follow();
-        board.publish(view(0, &budgets(&[1]), &[0]));
-        board.publish(view(1, &budgets(&[1]), &[0]));
-        assert_eq!(lock(&board.followers).len(), 1);
-        drop(stays);
     }
 }

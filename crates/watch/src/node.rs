@@ -14,7 +14,7 @@ pub trait Node: Send + Sync + 'static {
     /// Judges every row, carries out and seals what can be, and says of each row what became of it.
     ///
     /// # Errors
-    /// Nothing was done: see [`EditError`].
+    /// Nothing was done, or exactly what [`EditError`] says.
     fn edit(&self, edit: Edit) -> Result<Edited, EditError>;
 
     /// The first answer to an idempotency key, where it is remembered with the same digest. `None`: the key is new; an
@@ -135,7 +135,7 @@ pub struct RowChange {
     pub revision: Option<u64>,
 }
 
-/// Why nothing was done.
+/// Why a change is not in force. Nothing was done, but for [`EditError::Pending`] and [`EditError::Unsure`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The idempotency key was used with another request.
@@ -147,11 +147,35 @@ pub enum EditError {
     /// The record was undone before, or is an undo that was.
     #[error("record {0} was undone by record {1}")]
     Undone(u64, u64),
-    /// The journal cannot seal.
-    #[error("the journal cannot seal: {0}")]
+    /// The journal cannot seal it, or the log of edits cannot be written; with what to do.
+    #[error("nothing was done: {0}")]
     Journal(String),
-    /// The node stops, or the bank does not answer.
-    #[error("the node is stopping")]
+    /// The bank does not take what was judged sound; with why.
+    #[error("nothing was done: {0}")]
+    Refused(String),
+    /// It is written down for good, but in force in part only, or the bank does not say.
+    #[error(
+        "record {record} is written down and comes into force by itself, whatever happens: {done} of {of} budgets are known to be \
+         changed. What stands in the way: {why}. Do not ask for it again; GET /v1/audit/{record} shows what it says"
+    )]
+    Pending {
+        /// Number of the record.
+        record: u64,
+        /// Budgets that are changed and sealed.
+        done: usize,
+        /// Budgets that it changes.
+        of: usize,
+        /// What stands in the way of the others.
+        why: String,
+    },
+    /// The disk failed twice.
+    #[error(
+        "it is not in force, but it may be after the next start: {0}. The node takes no change until then; start it again and \
+         look at GET /v1/audit"
+    )]
+    Unsure(String),
+    /// The node stops.
+    #[error("nothing was done: the node is stopping")]
     Stopping,
 }
 
@@ -202,7 +226,9 @@ pub enum RowProblem {
     #[error("there is a budget {0} already; choose another id")]
     Exists(u64),
     /// It changed since the caller looked.
-    #[error("the budget is at revision {found}, expected {expected}")]
+    #[error(
+        "the budget is at revision {found}, expected {expected}; read it again and decide anew"
+    )]
     Revision {
         /// Its revision.
         found: u64,
@@ -240,14 +266,22 @@ pub struct Lines {
     pub late: Amount,
 }
 
-/// What became of a budget's holds since the start of the run; counts, `None` where nobody counts it.
+/// What became of a budget's own holds (not those of budgets under it) since the start of the run; counts, `None` where nobody
+/// counts it. Every hold of the run is open, settled, released or expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the words of docs/ledger.md")]
 pub struct Holds {
     pub made: u64,
+    /// Their time is not over, and nobody settled or released them.
+    pub open: Option<u64>,
+    /// Settled, and the hold's money was still set aside. Those of earlier runs are counted too.
     pub settled: Option<u64>,
+    /// Released, as above.
     pub released: Option<u64>,
+    /// Their time is over, and nobody settled or released them: unconfirmed at their deadline, or confirmed and not billed in
+    /// the billing window. Where expired money is kept, one that is settled or released afterwards is no longer counted.
     pub expired: Option<u64>,
+    /// Settled when their money was gone: of the expired or the released ones.
     pub late: Option<u64>,
 }
 
@@ -271,21 +305,24 @@ pub struct Refusals {
     pub survey_every: u64,
     /// Impressions surveyed.
     pub surveyed: u64,
-    /// Why the campaign did not bid, surveyed, most first.
+    /// Why the campaign did not bid, surveyed, most first. Counted since the campaigns last changed.
     pub why: Vec<(String, u64)>,
-    /// The last refusals that somebody noted, newest first.
+    /// The last asks that got nothing, newest first: those of the budget and of budgets under it, among the last `recent_of`
+    /// refused asks of the node.
     pub recent: Vec<Refused>,
+    /// See `recent`.
+    pub recent_of: u64,
 }
 
-/// One refusal.
+/// One refused ask.
 #[derive(Clone, Debug, Serialize)]
 pub struct Refused {
     /// When, ms since 1970 UTC.
     pub at_ms: u64,
-    /// The verdict, or the reason of an auction.
+    /// The verdict.
     pub verdict: String,
-    /// What was asked for, base units as text; empty where nobody knows.
-    pub amount: String,
+    /// Whom it named: the budget, or one under it.
+    pub budget: u64,
 }
 
 /// What somebody changed.

@@ -1,7 +1,8 @@
 //! Errors of the API in the form of RFC 9457.
 
+use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -13,6 +14,8 @@ use crate::node::{EditError, RowProblem};
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 /// Characters of a stranger's text that an error repeats.
 const FOUND_MAX: usize = 80;
+/// Bytes of a text that becomes the detail of an error.
+const SAID_MAX: usize = 16 << 10;
 
 macro_rules! kinds {
     ($($kind:ident = $status:ident, $word:literal, $title:literal;)*) => {
@@ -60,6 +63,8 @@ kinds! {
     Internal = INTERNAL_SERVER_ERROR, "internal", "an error of the node itself";
     NotReady = SERVICE_UNAVAILABLE, "not_ready", "the node is not ready";
     Journal = SERVICE_UNAVAILABLE, "journal", "the journal cannot seal";
+    Pending = SERVICE_UNAVAILABLE, "pending", "written down, not in force yet";
+    Unsure = SERVICE_UNAVAILABLE, "unsure", "known after the next start";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "the node is stopping";
     Other = BAD_REQUEST, "other", "an error";
 }
@@ -128,18 +133,21 @@ impl Problem {
         Problem::new(Kind::Stopping, "the node is stopping; nothing was done")
     }
 
-    /// Of an error that something else than the API made, such as the router: what its status says.
-    fn of_status(status: StatusCode, path: &str, allowed: Option<&str>) -> Problem {
+    /// Of an error that something else than the API made, such as the router: what its status says, and what `said` says
+    /// where it said something.
+    fn of_status(status: StatusCode, call: &Call, said: Option<String>) -> Problem {
+        let Call { method, path } = call;
         let reason = status.canonical_reason().unwrap_or("an error");
         let (kind, detail) = match status {
+            StatusCode::BAD_REQUEST => (Kind::Malformed, format!("{path}: {reason}")),
             StatusCode::NOT_FOUND => (
                 Kind::Unknown,
                 format!("there is no {path}; GET /v1/openapi.json lists what there is"),
             ),
-            StatusCode::METHOD_NOT_ALLOWED => {
-                let allowed = allowed.unwrap_or("other methods");
-                (Kind::Method, format!("{path} allows {allowed}"))
-            }
+            StatusCode::METHOD_NOT_ALLOWED => (
+                Kind::Method,
+                format!("{path} does not take {method}; the header Allow names what it takes"),
+            ),
             StatusCode::PAYLOAD_TOO_LARGE => {
                 (Kind::TooLarge, format!("{path}: the body is larger than this call allows"))
             }
@@ -149,11 +157,18 @@ impl Problem {
             StatusCode::TOO_MANY_REQUESTS => {
                 (Kind::TooMany, format!("{path}: too many ask for it at once; try again soon"))
             }
+            StatusCode::SERVICE_UNAVAILABLE => (Kind::NotReady, format!("{path}: {reason}")),
             status if status.is_server_error() => (Kind::Internal, reason.to_string()),
             _ => (Kind::Other, reason.to_string()),
         };
-        Problem { status: status.as_u16(), ..Problem::new(kind, detail) }
+        Problem { status: status.as_u16(), ..Problem::new(kind, said.unwrap_or(detail)) }
     }
+}
+
+/// What was asked for, as far as errors tell it.
+struct Call {
+    method: String,
+    path: String,
 }
 
 /// At most [`FOUND_MAX`] characters.
@@ -189,9 +204,19 @@ impl From<&RowProblem> for Problem {
             RowProblem::Field(_) => Kind::Refused,
         };
         let mut answer = Problem::new(kind, problem.to_string());
-        if let RowProblem::Revision { found, expected } = problem {
-            answer.found = Some(format!("\"{found}\"").into());
-            answer.expected = Some(format!("\"{expected}\"").into());
+        match problem {
+            RowProblem::Revision { found, expected } => {
+                answer.found = Some(format!("\"{found}\"").into());
+                answer.expected = Some(format!("\"{expected}\"").into());
+            }
+            // The texts of the budgets file begin with the field.
+            RowProblem::Field(text) => {
+                let field = text.split(':').next().unwrap_or_default();
+                let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+                answer.field =
+                    Some(field).filter(|field| field.chars().all(is_word)).map(Into::into);
+            }
+            RowProblem::Unknown(_) | RowProblem::Exists(_) => {}
         }
         answer
     }
@@ -204,6 +229,9 @@ impl From<EditError> for Problem {
             EditError::NoRecord(_) => Kind::Unknown,
             EditError::Undone(..) => Kind::Undone,
             EditError::Journal(_) => Kind::Journal,
+            EditError::Refused(_) => Kind::Refused,
+            EditError::Pending { .. } => Kind::Pending,
+            EditError::Unsure(_) => Kind::Unsure,
             EditError::Stopping => Kind::Stopping,
         };
         Problem::new(kind, error.to_string())
@@ -212,20 +240,30 @@ impl From<EditError> for Problem {
 
 /// Turns every error that has another form, whoever made it, into a [`Problem`]; its headers stay.
 pub(crate) async fn mend(request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_string();
+    let path = shorten(request.uri().path());
+    let call = Call { method: shorten(request.method().as_str()), path };
     let response = next.run(request).await;
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     if !is_error || is_problem(&response) {
         return response;
     }
-    let (mut old, _) = response.into_parts();
-    let allowed = old.headers.get(header::ALLOW).and_then(|allowed| allowed.to_str().ok());
-    let (new, body) =
-        Problem::of_status(status, &shorten(&path), allowed).into_response().into_parts();
+    let (mut old, body) = response.into_parts();
+    let said = said(&old.headers, body).await;
+    let (new, body) = Problem::of_status(status, &call, said).into_response().into_parts();
     old.headers.remove(header::CONTENT_LENGTH);
     old.headers.extend(new.headers);
     Response::from_parts(old, body)
+}
+
+/// The text of an error, where it has one.
+async fn said(headers: &HeaderMap, body: Body) -> Option<String> {
+    let kind = headers.get(header::CONTENT_TYPE)?;
+    if !kind.as_bytes().starts_with(b"text/plain") {
+        return None;
+    }
+    let bytes = axum::body::to_bytes(body, SAID_MAX).await.ok()?;
+    String::from_utf8(bytes.into()).ok().filter(|text| !text.is_empty())
 }
 
 fn is_problem(response: &Response) -> bool {
@@ -244,6 +282,36 @@ mod tests {
         words.dedup();
         assert_eq!(words.len(), Kind::ALL.len());
         assert!(Kind::ALL.iter().all(|kind| kind.status().as_u16() >= 400));
+    }
+
+    #[test]
+    fn a_field_that_the_rules_refuse_is_named() {
+        let field = |text: &str| Problem::from(&RowProblem::Field(text.into())).field;
+        assert_eq!(field("limit: found \"x\", expected digits").as_deref(), Some("limit"));
+        assert_eq!(field("budget 1: end is not after start"), None);
+    }
+
+    /// A client must be able to tell a change that was not made from one that will be.
+    #[test]
+    fn what_became_of_a_change_is_told() {
+        let pending = EditError::Pending { record: 7, done: 2, of: 9, why: "a full disk".into() };
+        let told = |error: EditError| {
+            let Problem { kind, detail, status, .. } = error.into();
+            (kind, detail, status)
+        };
+        let (kind, detail, status) = told(pending);
+        assert_eq!((&*kind, status), ("/docs/api#pending", 503));
+        for part in ["comes into force by itself", "2 of 9", "a full disk", "/v1/audit/7"] {
+            assert!(detail.contains(part), "{part}: {detail}");
+        }
+        let (kind, detail, _) = told(EditError::Unsure("EIO".into()));
+        assert_eq!(&*kind, "/docs/api#unsure");
+        assert!(detail.starts_with("it is not in force"), "{detail}");
+        for undone in
+            [EditError::Journal("EIO".into()), EditError::Refused("no".into()), EditError::Stopping]
+        {
+            assert!(told(undone).1.starts_with("nothing was done"));
+        }
     }
 
     #[test]

@@ -48,6 +48,9 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 pub struct Options {
     /// Live streams at once.
     pub live_max: usize,
+    /// Rows that a survey tells every live stream of at most, beside those that a page watches; others
+    /// follow in turn.
+    pub live_rows: usize,
     /// Who may do what; without tokens everybody on this machine may do everything.
     pub tokens: Option<Tokens>,
     /// HTTPS instead of HTTP.
@@ -108,7 +111,7 @@ impl Server {
         check(address, &options)?;
         listener.set_nonblocking(true)?;
         let history = Arc::new(History::open(&options.history, options.keep_days)?);
-        let board = Arc::new(Board::default());
+        let board = Arc::new(Board::new(options.live_rows));
         let (stop, stopped) = watch::channel(false);
         let app = App::new(node, Arc::clone(&board), Arc::clone(&history));
         let live = Live::new(Arc::clone(&board), Limits::new(options.live_max), stopped.clone());

@@ -605,7 +605,7 @@ mod tests {
         let bank = bank(&[spec(1, None)]);
         let mut pacer = pacer(&[Some(plan(1, Strategy::Curve))]);
         let amount = Amount::new(70);
-        pacer.watch(&ToBank::Lapse { slot: 0, grant: 1, deadline_ms: 1, amount });
+        pacer.watch(&ToBank::Lapse { slot: 0, grant: 1, deadline_ms: 1, amount, holds: 1 });
         assert_eq!(pacer.rows[0].evidence(&bank, 0, PacerOptions::default()).resolved, amount);
         let silent = PacerOptions { win_notices: false, loss_notices: None };
         assert_eq!(pacer.rows[0].evidence(&bank, 0, silent).resolved, Amount::ZERO);

@@ -345,6 +345,7 @@ config! {
         tls_key: String = String::new(), " Key of the certificate, PEM.";
         origins: String = String::new(), " Other pages that may change things and open live streams, as `https://ops.example`, separated by commas.";
         live_max: usize = 200, " Dashboards that may be connected at once, 1 to 10,000.";
+        live_rows: usize = watch::board::LIVE_ROWS, " Rows that a look tells every dashboard of at most, beside those it shows; more follow in turn. 1 to 1,000,000.";
         tick_ms: u64 = 2_000, " How often all budgets are looked at for the dashboard, milliseconds, 50 to 60,000.";
     }
     history ("What became of each budget minute by minute, for the dashboard's charts.") {
@@ -563,6 +564,7 @@ impl Config {
             range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
             range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
             range("admin.live_max", self.admin.live_max as u64, 1, 10_000),
+            range("admin.live_rows", self.admin.live_rows as u64, 1, 1_000_000),
             range("admin.tick_ms", self.admin.tick_ms, 50, 60_000),
             range("history.keep_days", self.history.keep_days.into(), 1, 366),
             range("journal.gather_us", self.journal.gather_us, 0, 1_000_000),
@@ -702,8 +704,11 @@ mod tests {
         assert!(read(&format!("{open}tokens_file = \"tokens\"\n"), &[]).is_ok());
         let half = read("[admin]\ntls_cert = \"a.pem\"\n", &[]).unwrap_err();
         assert!(half[0].text.contains("expected both or none"), "{half:?}");
-        let out = read("[admin]\ntick_ms = 10\nlive_max = 0\n[history]\nkeep_days = 0\n", &[]);
-        assert_eq!(out.unwrap_err().len(), 3);
+        let out = read(
+            "[admin]\ntick_ms = 10\nlive_max = 0\nlive_rows = 0\n[history]\nkeep_days = 0\n",
+            &[],
+        );
+        assert_eq!(out.unwrap_err().len(), 4);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use watch::board::LIVE_ROWS;
 use watch::{Options, Server, StartError};
 
 pub use world::Mode;
@@ -48,6 +49,8 @@ impl Bench {
         let history = tempfile::tempdir()?;
         let options = Options {
             live_max: 200,
+            // A page is told of all that changed at once.
+            live_rows: plan.deltas.max(LIVE_ROWS),
             tokens: None,
             tls: None,
             origins,

@@ -5,12 +5,15 @@ import { availableParallelism } from "node:os";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { Node, print } from "../../journeys/lib/node.mjs";
+import { cpuOf, metered } from "./threads.mjs";
 
 const VIEWERS = 100;
 const BUDGETS = 50_000;
 /** So many of them are asked for, so about so many rows change at each tick: as in the page's own figures. */
 const ASKED = 3_000;
 const START_MS = 120_000;
+/** How often a node looks at all budgets, by default. */
+const TICK_MS = 2_000;
 
 /** The last core: farthest from the workers, which begin at the first ones. */
 const onLastCore = (command, args) => [
@@ -33,6 +36,7 @@ async function startViewers(node) {
   await Promise.race([once(lines, "line"), gone]);
   clearTimeout(timer);
   return {
+    pid: child.pid,
     stop: async () => {
       const last = once(lines, "line");
       child.kill("SIGTERM");
@@ -43,7 +47,26 @@ async function startViewers(node) {
   };
 }
 
-/** Decisions a second of pairs of rounds, and what the viewers saw: `[{ without, with, frames, megabytes }]`. */
+/** As much work on the same core as the dashboards' own process did, without any dashboard. */
+function startBurner(cpu) {
+  const script = fileURLToPath(new URL("burner.mjs", import.meta.url));
+  const child = spawn(...onLastCore(process.execPath, [script, String(cpu * TICK_MS), String(TICK_MS)]), {
+    stdio: "ignore",
+  });
+  return {
+    stop: async () => {
+      const gone = once(child, "exit");
+      child.kill("SIGKILL");
+      await gone;
+    },
+  };
+}
+
+/**
+ * Rounds of the same load: alone, with dashboards, and with a process that only uses the CPU that the dashboards' own process did, which
+ * is what a browser elsewhere would not take from the node. `[{ alone, viewed, burdened, frames, megabytes, viewers }]`; the first three are
+ * `{ rate, used }`, decisions a second and what the node's threads used; `viewers` is the CPU of the dashboards' process, cores.
+ */
 export async function decisions(weir, { pairs, seconds }) {
   const node = new Node(
     weir,
@@ -51,8 +74,9 @@ export async function decisions(weir, { pairs, seconds }) {
       .trim()
       .split("\n"),
   );
-  const round = () =>
-    node.asks(
+  const round = () => {
+    const used = metered(node.child.pid);
+    const { decisions_per_s: rate } = node.asks(
       "--duration",
       `${seconds}s`,
       "--budgets",
@@ -61,26 +85,98 @@ export async function decisions(weir, { pairs, seconds }) {
       "0s",
       "--core",
       String(availableParallelism() - 1),
-    ).decisions_per_s;
+    );
+    return { rate, used: used() };
+  };
+  const withViewers = async () => {
+    const viewers = await startViewers(node);
+    const used = metered(viewers.pid);
+    const viewed = round();
+    const cpu = cpuOf(used());
+    const { frames, bytes, closed } = await viewers.stop();
+    if (closed > 0) throw new Error(`${closed} of ${VIEWERS} viewers were cut off`);
+    return { viewed, viewers: cpu, frames: frames / VIEWERS, megabytes: bytes / 1e6 };
+  };
   try {
     await node.start();
     round();
     const found = [];
     for (let i = 0; i < pairs; i += 1) {
-      const withViewers = async () => {
-        const viewers = await startViewers(node);
-        const rate = round();
-        const { frames, bytes, closed } = await viewers.stop();
-        if (closed > 0) throw new Error(`${closed} of ${VIEWERS} viewers were cut off`);
-        return { rate, frames: frames / VIEWERS, megabytes: bytes / 1e6 };
-      };
       // Each order comes as often as the other: what a machine does in the long run hits both.
-      const alone = i % 2 === 0 ? round() : null;
-      const { rate, ...seen } = await withViewers();
-      found.push({ without: alone ?? round(), with: rate, ...seen });
+      const first = i % 2 === 0 ? round() : null;
+      const seen = await withViewers();
+      const burner = startBurner(seen.viewers);
+      const burdened = round();
+      await burner.stop();
+      found.push({ alone: first ?? round(), ...seen, burdened });
     }
     return found;
   } finally {
     await node.stop();
   }
+}
+
+const lost = (from, to) => (1 - to.rate / from.rate) * 100;
+
+/** Rows of the table. */
+export function decisionRows(found) {
+  const row = (quantity, unit, samples, target) => ({ quantity, unit, samples, target });
+  const groups = [...new Set(found.flatMap(({ viewed }) => [...viewed.used.keys()]))];
+  const cpu = ({ used }, name) => (used.get(name)?.cpu ?? 0) * 100;
+  const most = (name) =>
+    Math.max(...found.flatMap(({ alone, viewed }) => [cpu(alone, name), cpu(viewed, name)]));
+  const of = (name) => (groups.includes(name) ? [name] : []);
+  const told = [
+    ...new Set([...groups.filter((name) => most(name) >= 1), ...of("admin"), ...of("survey")]),
+  ].sort();
+  return [
+    row(
+      "decisions a second without dashboards",
+      "/s",
+      found.map(({ alone }) => alone.rate),
+    ),
+    row(
+      "decisions a second with 100 dashboards",
+      "/s",
+      found.map(({ viewed }) => viewed.rate),
+    ),
+    row(
+      "100 dashboards: fewer decisions a second, pair by pair",
+      "%",
+      found.map(({ alone, viewed }) => lost(alone, viewed)),
+      { median: 2 },
+    ),
+    row(
+      "the same, for the CPU that the dashboards' own process takes",
+      "%",
+      found.map(({ alone, burdened }) => lost(alone, burdened)),
+    ),
+    row(
+      "100 dashboards: frames each had in a round",
+      "",
+      found.map(({ frames }) => frames),
+    ),
+    row(
+      "100 dashboards: bytes sent to all in a round",
+      "MB",
+      found.map(({ megabytes }) => megabytes),
+    ),
+    row(
+      "CPU of the dashboards' own process, of a core",
+      "%",
+      found.map(({ viewers }) => viewers * 100),
+    ),
+    ...told.flatMap((name) => [
+      row(
+        `CPU of the node's ${name}, without dashboards`,
+        "%",
+        found.map(({ alone }) => cpu(alone, name)),
+      ),
+      row(
+        `CPU of the node's ${name}, with 100 dashboards`,
+        "%",
+        found.map(({ viewed }) => cpu(viewed, name)),
+      ),
+    ]),
+  ];
 }

@@ -1,12 +1,16 @@
-// So many dashboards without a browser: each follows the live stream and acknowledges every frame at once.
+// So many dashboards without a browser: each follows the live stream, watches a screen of rows of its own, and acknowledges every frame
+// at once.
 //   node viewers.mjs ws://127.0.0.1:7780/v1/live 100
 // Prints "ready" when all of them have the table and a first change; at the end, on SIGTERM, frames and bytes since then as JSON.
 // One that cannot connect ends all.
 import WebSocket from "ws";
 
 const [address, count] = process.argv.slice(2);
-/** schema/live.xml: the message header (block 8 bytes, template 129, schema 7702, version 1), then the sequence. */
+/** schema/live.xml: the message header (block 8 bytes, template 129 or 130, schema 7702, version 1), then the sequence. */
 const ACKNOWLEDGE = Buffer.from([8, 0, 129, 0, 0x16, 0x1e, 1, 0]);
+const WATCH = Buffer.from([8, 0, 130, 0, 0x16, 0x1e, 1, 0]);
+/** Rows on a screen. */
+const WATCHED = 36;
 const SEQUENCE_AT = 8;
 const TEMPLATE_AT = 2;
 const DELTA = 2;
@@ -14,7 +18,16 @@ const DELTA = 2;
 const seen = { frames: 0, bytes: 0, closed: 0 };
 let ready = 0;
 
-function view() {
+/** A screen that begins at this row. */
+function watch(sequence, first) {
+  const rows = Buffer.alloc(4 + 4 * WATCHED);
+  rows.writeUInt16LE(4, 0);
+  rows.writeUInt16LE(WATCHED, 2);
+  for (let i = 0; i < WATCHED; i += 1) rows.writeUInt32LE(first + i, 4 + 4 * i);
+  return Buffer.concat([WATCH, sequence, rows]);
+}
+
+function view(number) {
   const socket = new WebSocket(address, ["weir.live.1"], {
     origin: address.replace(/^ws/, "http").replace(/\/v1\/.*$/, ""),
     perMessageDeflate: false,
@@ -26,6 +39,7 @@ function view() {
     socket.send(Buffer.concat([ACKNOWLEDGE, frame.subarray(SEQUENCE_AT, SEQUENCE_AT + 8)]));
     if (heard || frame.readUInt16LE(TEMPLATE_AT) !== DELTA) return;
     heard = true;
+    socket.send(watch(frame.subarray(SEQUENCE_AT, SEQUENCE_AT + 8), number * WATCHED));
     ready += 1;
     if (ready < Number(count)) return;
     Object.assign(seen, { frames: 0, bytes: 0 });
@@ -40,7 +54,7 @@ function view() {
   });
 }
 
-for (let i = 0; i < Number(count); i += 1) view();
+for (let i = 0; i < Number(count); i += 1) view(i);
 process.on("SIGTERM", () => {
   console.log(JSON.stringify(seen));
   process.exit(0);

@@ -5,6 +5,7 @@ import type {
   Bulk,
   BulkAnswer,
   Changes,
+  CostHistory,
   Costs,
   History,
   Me,
@@ -87,6 +88,7 @@ export const api = {
   me: (signal?: AbortSignal) => read<Me>("/me", signal),
   node: (signal?: AbortSignal) => read<Node>("/node", signal),
   costs: (signal?: AbortSignal) => read<Costs>("/costs", signal),
+  costHistory: (signal?: AbortSignal) => read<CostHistory>("/costs/history", signal),
   history: (id: string, fromMs: number, toMs: number, signal?: AbortSignal) =>
     read<History>(`/budgets/${id}/history?from_ms=${Math.round(fromMs)}&to_ms=${Math.round(toMs)}`, signal),
   refusals: (id: string, signal?: AbortSignal) => read<Refusals>(`/budgets/${id}/refusals`, signal),

@@ -55,7 +55,7 @@ export interface Budget {
 }
 
 export type Line = "free" | "purses" | "held" | "suspended" | "expired" | "settled" | "over_settled" | "late";
-export type HoldCount = "made" | "settled" | "released" | "expired" | "late";
+export type HoldCount = "made" | "open" | "settled" | "released" | "expired" | "late";
 
 /** Fields as in the budgets file. */
 export interface NewBudget {
@@ -84,15 +84,26 @@ export interface History {
   latency_p99_us: (number | null)[];
 }
 
-/** Counts since the start of the run, most first. */
 export interface Refusals {
+  /** Counts since the start of the run, most first. */
   verdicts: { verdict: string; count: number }[];
   /** One impression in so many is surveyed for `why`; 0: none. */
   survey_every: number;
   surveyed: number;
-  why: { reason: string; count: number }[];
-  /** The last ones, newest first; an amount is empty where nobody knows it. */
-  recent: { at_ms: number; verdict: string; amount: string }[];
+  /** Sampled, most first; `estimate`: about how often in all, since the campaigns last changed. */
+  why: { reason: string; count: number; estimate: number }[];
+  /** The first of `why` that is a refusal. */
+  top_reason: string | null;
+  /** The last 100 asks of this budget, or of one under it, that got nothing, newest first... */
+  recent: RecentRefusal[];
+  /** ...among so many that the node remembers, of all budgets. */
+  recent_of: number;
+}
+
+export interface RecentRefusal {
+  at_ms: number;
+  verdict: string;
+  budget: string;
 }
 
 export type Changes = Partial<Record<"limit" | "daily" | "status", string | null>> &
@@ -236,6 +247,21 @@ export interface CostTotals {
   cpu_ns_per_request: number | null;
   recorded_ns_per_request: number | null;
   unaccounted_share: number | null;
+}
+
+/** Instructions of an operation each time that a count was accepted, oldest first. */
+export interface CostPoint {
+  date: string;
+  on_top_of: string;
+  reason: string;
+  rustc: string;
+  instructions: number;
+}
+
+export interface CostHistory {
+  /** So far above the last accepted count nobody may go without a reason. */
+  band_ppm: number;
+  workloads: { workload: string; points: CostPoint[] }[];
 }
 
 /** The cost sheet, as `weir costs --json` prints it. */

@@ -343,21 +343,26 @@ function Books({ budget }: { budget: Budget }) {
   );
 }
 
-const HOLDS: readonly [HoldCount, string][] = [
-  ["made", "made"],
-  ["settled", "settled"],
-  ["released", "released"],
-  ["expired", "expired"],
-  ["late", "settled late"],
+const HOLDS: readonly [HoldCount, string, string][] = [
+  ["made", "made", "asks and bids that were granted"],
+  ["open", "open", "their time is not over, and nobody settled or released them"],
+  ["settled", "settled", "spent, while their money was set aside"],
+  ["released", "released", "given back, while their money was set aside"],
+  [
+    "expired",
+    "expired",
+    "their time is over, and nobody settled or released them: not won by their deadline, or won and not billed in time",
+  ],
+  ["late", "settled late", "spent when their money was gone; they stay among the expired or released"],
 ];
 
 /** What became of its holds. A dash is for what nobody counts, which is not nothing. */
 function Holds({ budget }: { budget: Budget }) {
   return (
-    <Card title="Holds" note="since the start of the run">
+    <Card title="Holds" note="its own, since the start of the run">
       <dl className="quantiles">
-        {HOLDS.map(([kind, name]) => (
-          <div key={kind}>
+        {HOLDS.map(([kind, name, about]) => (
+          <div key={kind} title={about}>
             <dt>{name}</dt>
             <dd>{count(budget.holds[kind] ?? NaN)}</dd>
           </div>
@@ -417,7 +422,7 @@ function Traffic({ budget, history }: { budget: Budget; history: History | null 
   return (
     <Card
       title="Asked and granted"
-      note={`a second, ${budget.tz}${latency === null ? "" : `; 99 in 100 answered in ${micros(latency)}`}`}
+      note={`a second, ${budget.tz}${latency === null ? "" : `; the whole node answered 99 in 100 in ${micros(latency)}`}`}
       wide
     >
       {history !== null && history.t_ms.length > 1 ? (

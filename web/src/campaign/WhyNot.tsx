@@ -4,13 +4,16 @@ import { api } from "../api/client";
 import type { Budget, Refusals } from "../api/types";
 import { useLoaded } from "../api/use";
 import { sentence, words } from "../live/codes";
-import { exactText } from "../money/money";
 import { Bar, Card, Chip, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
 import { statusOf } from "../ui/status";
-import { exactTime } from "../ui/time";
+import { exactTime, isoTime } from "../ui/time";
+import { addressOf, follow } from "../url/router";
+import { auctionWords, byVerdict, noneOf, refusalWords } from "./refusals";
 
 const REFRESH_MS = 10_000;
+/** The reason of impressions that a campaign does not look for: no refusal. */
+const UNWANTED = "targeting";
 
 function verdict(budget: Budget): string {
   if (budget.reason !== null) return sentence(budget.reason);
@@ -27,7 +30,6 @@ export function WhyNot({ id, budget }: { id: string; budget: Budget }) {
   return (
     <Card
       title="Why not spending"
-      note="since the start of the run"
       actions={
         <button
           type="button"
@@ -54,31 +56,65 @@ export function WhyNot({ id, budget }: { id: string; budget: Budget }) {
 }
 
 function Counts({ refusals, campaign }: { refusals: Refusals; campaign: boolean }) {
-  const { verdicts, why, surveyed, survey_every } = refusals;
+  const { verdicts, why } = refusals;
   const none = verdicts.length === 0 && why.length === 0;
   if (none) return <p className="quiet">None of its asks was refused in this run.</p>;
   return (
     <>
-      {why.length > 0 && (
-        <Bars
-          title="What kept it from bidding"
-          note={`of ${count(surveyed)} surveyed, 1 in ${count(survey_every)}`}
-          rows={why.map((row) => [row.reason, row.count])}
-        />
-      )}
+      {why.length > 0 && <Sampled refusals={refusals} />}
       {verdicts.length > 0 && (
         <Bars
           title={campaign ? "What its asks met" : "What asks met"}
-          note="asks"
-          rows={verdicts.map((row) => [row.verdict, row.count])}
+          note="asks, this run"
+          rows={verdicts.map(verdictRow)}
         />
       )}
     </>
   );
 }
 
-function Bars({ title, note, rows }: { title: string; note: string; rows: [string, number][] }) {
-  const most = Math.max(1, ...rows.map(([, times]) => times));
+/** Why a campaign did not bid. Counted in a sample: the figures are estimates, and marked so. */
+function Sampled({ refusals: { why, surveyed, survey_every } }: { refusals: Refusals }) {
+  const unwanted = why.find((row) => row.reason === UNWANTED)?.count ?? 0;
+  const rows = why.filter((row) => row.reason !== UNWANTED);
+  return (
+    <>
+      {rows.length > 0 && (
+        <Bars
+          title="What kept it from bidding"
+          note="about, estimated"
+          rows={rows.map(({ reason, count: seen, estimate }) => ({
+            name: auctionWords(reason),
+            size: seen,
+            text: `≈ ${count(estimate)}`,
+            about: `${count(seen)} in the sample`,
+          }))}
+        />
+      )}
+      <p className="quiet">
+        A sample of {count(surveyed)} impressions, those of one request in {count(survey_every)}, since the
+        campaigns last changed. {count(unwanted)} of them it does not want: place, person, time or size.
+      </p>
+    </>
+  );
+}
+
+const verdictRow = ({ verdict, count: times }: { verdict: string; count: number }): BarRow => ({
+  name: words(verdict),
+  size: times,
+  text: count(times),
+  about: refusalWords(verdict),
+});
+
+interface BarRow {
+  name: string;
+  size: number;
+  text: string;
+  about?: string;
+}
+
+function Bars({ title, note, rows }: { title: string; note: string; rows: BarRow[] }) {
+  const most = Math.max(1, ...rows.map(({ size }) => size));
   return (
     <table className="table table-bars">
       <thead>
@@ -91,13 +127,13 @@ function Bars({ title, note, rows }: { title: string; note: string; rows: [strin
         </tr>
       </thead>
       <tbody>
-        {rows.map(([name, times]) => (
-          <tr key={name}>
-            <td>{words(name)}</td>
+        {rows.map(({ name, size, text, about }) => (
+          <tr key={name} title={about}>
+            <td>{name}</td>
             <td className="bar-cell">
-              <Bar part={times} whole={most} label={`${words(name)}, beside the most frequent`} />
+              <Bar part={size} whole={most} label={`${name}, beside the most frequent`} />
             </td>
-            <td className="end">{count(times)}</td>
+            <td className="end">{text}</td>
           </tr>
         ))}
       </tbody>
@@ -105,28 +141,42 @@ function Bars({ title, note, rows }: { title: string; note: string; rows: [strin
   );
 }
 
-function Recent({ refusals, budget }: { refusals: Refusals; budget: Budget }) {
-  if (refusals.recent.length === 0) return <p className="quiet">None was noted.</p>;
+function Recent({ refusals: { recent, recent_of }, budget }: { refusals: Refusals; budget: Budget }) {
+  if (recent.length === 0) return <p className="quiet">{noneOf(recent_of, budget.campaign)}</p>;
+  const others = recent.some((row) => row.budget !== budget.id);
   return (
-    <div className="scroll" tabIndex={0} role="region" aria-label="Last refusals">
-      <table className="table">
-        <thead>
-          <tr>
-            <th>Time</th>
-            <th>Verdict</th>
-            <th className="end">Asked for</th>
-          </tr>
-        </thead>
-        <tbody>
-          {refusals.recent.map((row, i) => (
-            <tr key={`${row.at_ms} ${i}`}>
-              <td>{exactTime(row.at_ms, budget.tz)}</td>
-              <td>{words(row.verdict)}</td>
-              <td className="end">{row.amount === "" ? "–" : exactText(BigInt(row.amount), budget.unit)}</td>
+    <>
+      <Bars
+        title="Why"
+        note={`of the last ${count(recent.length)}`}
+        rows={byVerdict(recent).map(verdictRow)}
+      />
+      <div className="scroll" tabIndex={0} role="region" aria-label="Last refusals">
+        <table className="table">
+          <thead>
+            <tr>
+              <th>Time, {budget.tz}</th>
+              <th>Why</th>
+              {others && <th className="end">Budget</th>}
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+          </thead>
+          <tbody>
+            {recent.map((row, i) => (
+              <tr key={`${row.at_ms} ${i}`}>
+                <td title={isoTime(row.at_ms)}>{exactTime(row.at_ms, budget.tz)}</td>
+                <td>{refusalWords(row.verdict)}</td>
+                {others && (
+                  <td className="end">
+                    <a href={addressOf("campaign", row.budget)} onClick={follow}>
+                      {row.budget}
+                    </a>
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
   );
 }

@@ -1,7 +1,7 @@
-import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Me } from "../api/types";
 import { Grid } from "../grid/Grid";
-import { Model, type Summary } from "../grid/model";
+import { Model, type Summary, useSummary } from "../grid/model";
 import { STATUSES, words } from "../live/codes";
 import type { Feed } from "../live/feed";
 import { announce } from "../ui/announce";
@@ -27,17 +27,78 @@ interface Props {
   search: string;
 }
 
-/** The view follows the address, and the address the view. */
-function useView(model: Model, search: string): [View, (changes: Partial<View>) => void] {
+type SetView = (changes: Partial<View>) => void;
+
+/**
+ * The view follows the address, and the address the view. A search or a sort changes the rows first, and the address after the next
+ * picture: neither the history nor React delays it. Fields of menus show the view itself, so they cannot wait.
+ */
+function useView(model: Model, search: string): [View, SetView] {
   const view = useMemo(() => parseView(search), [search]);
   useEffect(() => model.setView(view), [model, view]);
   useEffect(() => model.start(), [model]);
-  const setView = (changes: Partial<View>) => {
-    const text = viewText({ ...view, ...changes });
-    // Typing would fill the history with half words.
-    go(addressOf("campaigns") + (text === "" ? "" : `?${text}`), "query" in changes || "columns" in changes);
-  };
+  const pending = useRef({ replace: true, stop: () => {} });
+  useEffect(() => () => pending.current.stop(), []);
+  const setView = useCallback(
+    (changes: Partial<View>) => {
+      model.setView({ ...model.view, ...changes });
+      pending.current.stop();
+      // Typing would fill the history with half words.
+      pending.current.replace &&= "query" in changes || "columns" in changes;
+      const write = () => {
+        const text = viewText(model.view);
+        const { replace } = pending.current;
+        pending.current.replace = true;
+        go(addressOf("campaigns") + (text === "" ? "" : `?${text}`), replace);
+      };
+      if ("query" in changes || "sort" in changes) pending.current.stop = afterPicture(write);
+      else write();
+    },
+    [model],
+  );
   return [view, setView];
+}
+
+/** Runs when the next picture is on its way; returns how to prevent it. */
+function afterPicture(run: () => void): () => void {
+  let timer = 0;
+  const frame = requestAnimationFrame(() => {
+    timer = window.setTimeout(run);
+  });
+  return () => {
+    cancelAnimationFrame(frame);
+    window.clearTimeout(timer);
+  };
+}
+
+/** The text shows what was typed at once; the address, and whoever else changes it, follow. */
+function SearchField({
+  query,
+  setView,
+  field,
+}: {
+  query: string;
+  setView: SetView;
+  field: React.RefObject<HTMLInputElement | null>;
+}) {
+  const [text, setText] = useState(query);
+  useEffect(() => setText(query), [query]);
+  return (
+    <label className="search">
+      <span className="hidden-text">Search campaigns</span>
+      <input
+        ref={field}
+        type="search"
+        placeholder="Search name or id   /"
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value);
+          setView({ query: event.target.value });
+        }}
+        onKeyDown={(event) => event.key === "ArrowDown" && toRows(event)}
+      />
+    </label>
+  );
 }
 
 const typing = (target: EventTarget | null): boolean =>
@@ -72,7 +133,6 @@ type Open = { kind: "bulk"; intent: Intent } | { kind: "create" } | { kind: "key
 
 export function CampaignsPage({ feed, me, search }: Props) {
   const [model] = useState(() => new Model(feed, parseView(search)));
-  const summary = useSyncExternalStore(model.subscribe, model.snapshot);
   const [view, setView] = useView(model, search);
   const [open, setOpen] = useState<Open>(null);
   const [deed, setDeed] = useState<Deed | null>(null);
@@ -85,7 +145,6 @@ export function CampaignsPage({ feed, me, search }: Props) {
     f: () => setView({ order: view.order === "freeze" ? "hold" : "freeze" }),
     Escape: () => model.selected((selection) => selection.clear()),
   });
-  useAnnounced(summary);
   const csv = () =>
     model.table !== null &&
     void saveCsv(
@@ -98,19 +157,9 @@ export function CampaignsPage({ feed, me, search }: Props) {
     <main className="campaigns">
       <h1 className="hidden-text">Campaigns</h1>
       <div className="toolbar">
-        <label className="search">
-          <span className="hidden-text">Search campaigns</span>
-          <input
-            ref={searchField}
-            type="search"
-            placeholder="Search name or id   /"
-            value={view.query}
-            onChange={(event) => setView({ query: event.target.value })}
-            onKeyDown={(event) => event.key === "ArrowDown" && toRows(event)}
-          />
-        </label>
+        <SearchField query={view.query} setView={setView} field={searchField} />
         <ViewMenu text={viewText(view)} />
-        <FilterMenu terms={view.terms} table={model.table} change={(terms) => setView({ terms })} />
+        <FilterMenu terms={view.terms} model={model} change={(terms) => setView({ terms })} />
         <ColumnMenu columns={view.columns} change={(columns) => setView({ columns })} />
         <span className="toolbar-rest" />
         <Choice
@@ -164,30 +213,16 @@ export function CampaignsPage({ feed, me, search }: Props) {
           ?
         </button>
       </div>
-      <div className="status-bar" data-selected={summary.selected > 0 ? "yes" : "no"}>
-        {summary.selected > 0 ? (
-          <SelectionBar
-            summary={summary}
-            model={model}
-            may={may}
-            choose={(intent) => setOpen({ kind: "bulk", intent })}
-          />
-        ) : (
-          <Counts summary={summary} view={view} setView={setView} />
-        )}
-        <FilterChips terms={view.terms} change={(terms) => setView({ terms })} />
-        <Notices summary={summary} model={model} goOn={() => setView({ order: DEFAULT_VIEW.order })} />
-      </div>
-      <Grid model={model} summary={summary} setView={setView} open={(id) => go(addressOf("campaign", id))} />
-      {summary.rows === 0 && <NoRows feed={feed} />}
-      {summary.rows > 0 && summary.matched === 0 && (
-        <Empty title="Nothing matches">
-          <button type="button" className="button" onClick={() => setView({ query: "", terms: [] })}>
-            Clear search and filters
-          </button>
-        </Empty>
-      )}
-      <Totals summary={summary} />
+      <StatusBar
+        model={model}
+        view={view}
+        setView={setView}
+        may={may}
+        choose={(intent) => setOpen({ kind: "bulk", intent })}
+      />
+      <Grid model={model} view={view} setView={setView} open={openCampaign} />
+      <Nothing model={model} feed={feed} setView={setView} />
+      <Totals model={model} />
       {open?.kind === "bulk" && (
         <BulkDialog
           model={model}
@@ -216,6 +251,47 @@ export function CampaignsPage({ feed, me, search }: Props) {
   );
 }
 
+const openCampaign = (id: string) => go(addressOf("campaign", id));
+
+interface BarProps {
+  model: Model;
+  view: View;
+  setView: SetView;
+  may: boolean;
+  choose: (intent: Intent) => void;
+}
+
+/** What changes at each tick is rendered by itself, or all of the page would be. */
+function StatusBar({ model, view, setView, may, choose }: BarProps) {
+  const summary = useSummary(model);
+  useAnnounced(summary);
+  return (
+    <div className="status-bar" data-selected={summary.selected > 0 ? "yes" : "no"}>
+      {summary.selected > 0 ? (
+        <SelectionBar summary={summary} model={model} may={may} choose={choose} />
+      ) : (
+        <Counts summary={summary} view={view} setView={setView} />
+      )}
+      <FilterChips terms={view.terms} change={(terms) => setView({ terms })} />
+      <Notices summary={summary} model={model} goOn={() => setView({ order: DEFAULT_VIEW.order })} />
+    </div>
+  );
+}
+
+/** What stands in the place of rows. */
+function Nothing({ model, feed, setView }: { model: Model; feed: Feed; setView: SetView }) {
+  const { rows, matched } = useSummary(model);
+  if (rows === 0) return <NoRows feed={feed} />;
+  if (matched > 0) return null;
+  return (
+    <Empty title="Nothing matches">
+      <button type="button" className="button" onClick={() => setView({ query: "", terms: [] })}>
+        Clear search and filters
+      </button>
+    </Empty>
+  );
+}
+
 function NoRows({ feed }: { feed: Feed }) {
   const state = useSyncExternalStore(feed.subscribe, feed.snapshotState);
   if (state.connection === "live")
@@ -233,15 +309,7 @@ function NoRows({ feed }: { feed: Feed }) {
   );
 }
 
-function Counts({
-  summary,
-  view,
-  setView,
-}: {
-  summary: Summary;
-  view: View;
-  setView: (changes: Partial<View>) => void;
-}) {
+function Counts({ summary, view, setView }: { summary: Summary; view: View; setView: SetView }) {
   const chosen = (column: string): readonly string[] => {
     const term = view.terms.find((one) => one.column === column);
     return term?.is === "set" ? term.codes : [];
@@ -314,12 +382,7 @@ function SelectionBar({
   model,
   may,
   choose,
-}: {
-  summary: Summary;
-  model: Model;
-  may: boolean;
-  choose: (intent: Intent) => void;
-}) {
+}: Omit<BarProps, "view" | "setView"> & { summary: Summary }) {
   const why = may ? undefined : "Your token may only read";
   return (
     <div className="selection-bar" role="region" aria-label="Selection">

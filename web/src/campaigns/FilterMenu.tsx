@@ -2,13 +2,13 @@
 import { useState } from "react";
 import { COLUMNS, type Column, columnOf } from "../grid/columns";
 import type { Term } from "../grid/filter";
+import type { Model } from "../grid/model";
 import { words } from "../live/codes";
-import type { Table } from "../live/table";
 import { Menu } from "../ui/parts";
 
 interface Props {
   terms: readonly Term[];
-  table: Table | null;
+  model: Model;
   change: (terms: readonly Term[]) => void;
 }
 
@@ -44,7 +44,7 @@ export function FilterChips({ terms, change }: Pick<Props, "terms" | "change">) 
   ));
 }
 
-export function FilterMenu({ terms, table, change }: Props) {
+export function FilterMenu({ terms, model, change }: Props) {
   const [key, setKey] = useState("status");
   const column = columnOf(key)!;
   const term = terms.find((one) => one.column === key) ?? null;
@@ -62,7 +62,7 @@ export function FilterMenu({ terms, table, change }: Props) {
         </select>
       </label>
       <p className="quiet">{column.about}.</p>
-      <Editor key={key} column={column} term={term} table={table} set={set} />
+      <Editor key={key} column={column} term={term} model={model} set={set} />
     </Menu>
   );
 }
@@ -70,17 +70,17 @@ export function FilterMenu({ terms, table, change }: Props) {
 function Editor({
   column,
   term,
-  table,
+  model,
   set,
 }: {
   column: Column;
   term: Term | null;
-  table: Table | null;
+  model: Model;
   set: (term: Term | null) => void;
 }) {
   switch (column.kind) {
     case "set":
-      return <SetEditor column={column} term={term} table={table} set={set} />;
+      return <SetEditor column={column} term={term} model={model} set={set} />;
     case "text":
       return <TextEditor column={column} term={term} set={set} />;
     default:
@@ -88,8 +88,9 @@ function Editor({
   }
 }
 
-function SetEditor({ column, term, table, set }: Parameters<typeof Editor>[0]) {
+function SetEditor({ column, term, model, set }: Parameters<typeof Editor>[0]) {
   const chosen = new Set(term?.is === "set" ? term.codes : []);
+  const { table } = model;
   const known = column.codes ?? [...new Set(column.key === "unit" ? table?.units : table?.zones)].sort();
   const toggle = (code: string) => {
     const codes = chosen.has(code) ? [...chosen].filter((one) => one !== code) : [...chosen, code];
@@ -107,7 +108,7 @@ function SetEditor({ column, term, table, set }: Parameters<typeof Editor>[0]) {
   );
 }
 
-function TextEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "table">) {
+function TextEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "model">) {
   const text = term?.is === "text" ? term.text : "";
   return (
     <label className="field">
@@ -122,7 +123,7 @@ function TextEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "t
   );
 }
 
-function RangeEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "table">) {
+function RangeEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "model">) {
   const range = term?.is === "range" ? term : { least: null, most: null };
   const number = (text: string) => (text.trim() === "" || Number.isNaN(Number(text)) ? null : Number(text));
   const update = (least: number | null, most: number | null) =>

@@ -1,5 +1,5 @@
 import { moneyText, shortText } from "../money/money";
-import type { Summary } from "../grid/model";
+import { type Model, useSummary } from "../grid/model";
 import type { Total } from "../grid/totals";
 import { count } from "../ui/numbers";
 
@@ -10,7 +10,8 @@ const FIGURES: readonly [keyof Pick<Total, "spent" | "available" | "spendMinute"
 ];
 
 /** Sums of what matches, each unit for itself: in short, exact in the title. */
-export function Totals({ summary }: { summary: Summary }) {
+export function Totals({ model }: { model: Model }) {
+  const summary = useSummary(model);
   return (
     <section className="totals" tabIndex={0} aria-label="Totals by unit">
       {summary.totals.map((total) => (

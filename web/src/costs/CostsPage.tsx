@@ -5,6 +5,7 @@ import { useLoaded } from "../api/use";
 import { words } from "../live/codes";
 import { Bar, Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
+import { CostHistory } from "./CostHistory";
 import { middle, nanos, ratioWords, reading } from "./nanos";
 
 const REFRESH_MS = 60_000;
@@ -32,6 +33,7 @@ export default function CostsPage() {
       ) : (
         <Sheet sheet={value} />
       )}
+      <CostHistory />
     </main>
   );
 }

@@ -1,11 +1,11 @@
 // The header, the focus and the keys around a LiveGrid.
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { onTheme, token } from "../ui/theme";
 import { browserZone } from "../ui/time";
-import { type ShownColumn, boundedWidth } from "../url/view";
+import { type ShownColumn, type View, boundedWidth, columnsText } from "../url/view";
 import { LiveGrid, TICK_WIDTH, type Layout, layoutOf } from "./LiveGrid";
 import { type Spot, move } from "./keyboard";
-import type { Model, Summary } from "./model";
+import { type Model, useSummary } from "./model";
 import { clicked } from "./sort";
 
 const ROW_HEIGHT = { compact: 28, roomy: 38 } as const;
@@ -17,8 +17,8 @@ const WATCH_MS = 200;
 
 interface Props {
   model: Model;
-  summary: Summary;
-  setView: (changes: Partial<Model["view"]>) => void;
+  view: View;
+  setView: (changes: Partial<View>) => void;
   open: (id: string) => void;
 }
 
@@ -58,15 +58,17 @@ function hostOf(model: Model) {
   };
 }
 
-/** Tells the model when rows must not move under the reader; returns how to stop. */
+/** Tells the model when rows must not move under the reader, and the grid what is pointed at; returns how to stop. */
 function watchReader(
   model: Model,
+  grid: LiveGrid,
   scroller: HTMLElement,
   body: HTMLElement,
   scrolled: () => void,
 ): () => void {
   let scrolledMs = 0;
   let hovering = false;
+  const onPoint = (event: Event) => grid.explain(event.target);
   const onScroll = () => {
     scrolledMs = Date.now();
     scrolled();
@@ -85,10 +87,14 @@ function watchReader(
   scroller.addEventListener("scroll", onScroll, { passive: true });
   body.addEventListener("pointerenter", onEnter);
   body.addEventListener("pointerleave", onLeave);
+  body.addEventListener("pointerover", onPoint);
+  body.addEventListener("focusin", onPoint);
   return () => {
     scroller.removeEventListener("scroll", onScroll);
     body.removeEventListener("pointerenter", onEnter);
     body.removeEventListener("pointerleave", onLeave);
+    body.removeEventListener("pointerover", onPoint);
+    body.removeEventListener("focusin", onPoint);
     model.engaged = () => false;
   };
 }
@@ -117,10 +123,8 @@ function useLiveGrid(
     sized.observe(view.current);
     const timer = window.setInterval(() => made.draw(true), REPAINT_MS);
     const stops = [
-      watchReader(model, view.current, body.current, soon),
-      model.onDraw(
-        (force) => model.table !== null && (made.setRows(model.table, model.order), force && made.draw(true)),
-      ),
+      watchReader(model, made, view.current, body.current, soon),
+      model.onDraw(() => model.table !== null && made.setRows(model.table, model.order)),
       onTheme(() => {
         refresh();
         made.draw(true);
@@ -134,12 +138,13 @@ function useLiveGrid(
   return grid;
 }
 
-export function Grid({ model, summary, setView, open }: Props) {
+export const Grid = memo(function Grid({ model, view, setView, open }: Props) {
   const viewRef = useRef<HTMLDivElement>(null);
   const bodyRef = useRef<HTMLDivElement>(null);
   const grid = useLiveGrid(model, viewRef, bodyRef);
-  const { columns, density, clock } = model.view;
-  const layout = useMemo(() => layoutOf(columns, ROW_HEIGHT[density]), [columns, density]);
+  const { columns, density, clock } = view;
+  // Compared as text: each address is parsed anew, and another layout makes all rows anew.
+  const layout = useMemo(() => layoutOf(columns, ROW_HEIGHT[density]), [columnsText(columns), density]);
   const spot = useRef<Spot>({ position: 0, column: 1 });
   useLayoutEffect(() => {
     grid.current?.setLayout(layout);
@@ -199,18 +204,26 @@ export function Grid({ model, summary, setView, open }: Props) {
     if (at !== null && at.column > 0 && model.table !== null) open(model.table.ids[at.row]!);
   };
 
+  const { matched, selected } = useSummary(model);
   return (
     <div
       className="grid"
       role="grid"
       aria-label="Campaigns"
       aria-multiselectable="true"
-      aria-rowcount={summary.matched + 1}
+      aria-rowcount={matched + 1}
       aria-colcount={layout.columns.length + 1}
       onKeyDown={onKey}
     >
       <div className="grid-view" ref={viewRef}>
-        <GridHead layout={layout} model={model} summary={summary} setView={setView} />
+        <GridHead
+          layout={layout}
+          view={view}
+          model={model}
+          matched={matched}
+          selected={selected}
+          setView={setView}
+        />
         <div
           className="grid-body"
           role="rowgroup"
@@ -221,7 +234,7 @@ export function Grid({ model, summary, setView, open }: Props) {
       </div>
     </div>
   );
-}
+});
 
 /** Rows between two as they are shown. */
 function rangeOf(model: Model, from: number, to: number): Uint32Array {
@@ -229,14 +242,16 @@ function rangeOf(model: Model, from: number, to: number): Uint32Array {
   return a < 0 || b < 0 ? Uint32Array.of(to) : model.order.slice(Math.min(a, b), Math.max(a, b) + 1);
 }
 
-function GridHead({
-  layout,
-  model,
-  summary,
-  setView,
-}: { layout: Layout } & Pick<Props, "model" | "summary" | "setView">) {
-  const { columns, sort } = model.view;
-  const all = summary.selected > 0 && summary.selected === summary.matched;
+interface GridHeadProps extends Pick<Props, "model" | "view" | "setView"> {
+  layout: Layout;
+  matched: number;
+  selected: number;
+}
+
+/** Rendered anew only when one of these differs: not at each tick. */
+const GridHead = memo(function GridHead({ layout, model, view, matched, selected, setView }: GridHeadProps) {
+  const { columns, sort } = view;
+  const all = selected > 0 && selected === matched;
   const change = (key: string, changes: Partial<ShownColumn>) =>
     setView({ columns: columns.map((column) => (column.key === key ? { ...column, ...changes } : column)) });
   const tickAll = () => model.selected((selection) => (all ? selection.clear() : selection.selectAll()));
@@ -250,11 +265,11 @@ function GridHead({
           aria-colindex={1}
           style={{ width: TICK_WIDTH, left: 0 }}
           tabIndex={-1}
-          data-all={all ? "yes" : summary.selected > 0 ? "some" : "no"}
+          data-all={all ? "yes" : selected > 0 ? "some" : "no"}
           onClick={tickAll}
           onKeyDown={(event) => event.key === " " && tickAll()}
         >
-          <span className="hidden-text">{all ? "clear the selection" : `select all ${summary.matched}`}</span>
+          <span className="hidden-text">{all ? "clear the selection" : `select all ${matched}`}</span>
         </div>
         {layout.columns.map(({ column, width, pinned }, i) => {
           const at = pinned ? left : null;
@@ -276,7 +291,7 @@ function GridHead({
       </div>
     </div>
   );
-}
+});
 
 interface HeadProps {
   index: number;

@@ -35,6 +35,7 @@ class PoolRow {
   private readonly elements: HTMLElement[] = [];
   private readonly tick: HTMLElement;
   private selected: boolean | null = null;
+  private explained = false;
 
   constructor(layout: Layout) {
     this.element.className = "grid-row";
@@ -87,6 +88,20 @@ class PoolRow {
     this.row = row;
     this.version = version;
     for (const cell of this.cells) cell.paint(table, row, around);
+    if (this.explained) this.explain(table, around);
+  }
+
+  /** Writes the titles. Only of the row that is pointed at or has the focus: exact amounts of all would double the work of each update. */
+  explain(table: Table, around: Surroundings): void {
+    this.explained = true;
+    this.cells.forEach((cell, i) => {
+      this.elements[i + 1]!.title = cell.about?.(table, this.row, around) ?? "";
+    });
+  }
+
+  plain(): void {
+    this.explained = false;
+    for (const element of this.elements) element.removeAttribute("title");
   }
 
   private select(selected: boolean): void {
@@ -106,7 +121,10 @@ export class LiveGrid {
   /** The grid's tab stop; its row stays in the document, wherever the view is. */
   private stop = { position: 0, column: 1 };
   private stopCell: HTMLElement | null = null;
+  private explained: PoolRow | null = null;
   private viewHeight = 0;
+  /** What the canvas shows: new curves come each half minute, updates of rows each other second. */
+  private drawn: { first: number; sparks: (Spark | undefined)[] } = { first: 0, sparks: [] };
 
   constructor(
     private readonly view: HTMLElement,
@@ -122,6 +140,7 @@ export class LiveGrid {
     this.layout = layout;
     this.pool.clear();
     this.spare = [];
+    this.explained = null;
     this.body.replaceChildren(this.canvas);
     this.body.style.setProperty("--row", `${layout.rowHeight}px`);
     this.body.style.width = `${TICK_WIDTH + layout.columns.reduce((sum, { width }) => sum + width, 0)}px`;
@@ -131,10 +150,12 @@ export class LiveGrid {
 
   setRows(table: Table, order: Uint32Array): void {
     const another = table !== this.table;
+    const resized = order.length !== this.order.length;
     this.table = table;
     this.order = order;
-    this.resize();
     this.draw(another);
+    // Last: whatever asks for a height or a scroll position after it makes the browser lay out twice.
+    if (resized) this.resize();
   }
 
   private resize(): void {
@@ -150,8 +171,11 @@ export class LiveGrid {
     const { rowHeight } = this.layout;
     // Asked for before anything is written: later it would make the browser lay out at once.
     this.viewHeight = this.view.clientHeight;
-    const first = Math.floor(this.view.scrollTop / rowHeight) - OVERSCAN;
-    const end = Math.ceil((this.view.scrollTop + this.viewHeight) / rowHeight) + OVERSCAN;
+    // Where the browser will scroll to if there are fewer rows than before.
+    const last = Math.max(0, (this.order.length + 1) * rowHeight - this.viewHeight);
+    const top = Math.min(this.view.scrollTop, last);
+    const first = Math.floor(top / rowHeight) - OVERSCAN;
+    const end = Math.ceil((top + this.viewHeight) / rowHeight) + OVERSCAN;
     return [Math.max(0, first), Math.min(this.order.length, end)];
   }
 
@@ -164,11 +188,12 @@ export class LiveGrid {
     const around = this.host.around();
     for (let position = first; position < end; position += 1) this.paint(table, position, around, force);
     if (this.order.length > 0) this.paint(table, this.kept(), around, force);
+    for (const row of this.spare) row.element.hidden = true;
     this.markStop();
     this.host.watch(
       Array.from(this.order.subarray(first, Math.min(end, first + WATCHED_MOST))).sort((a, b) => a - b),
     );
-    this.drawSparks(first, end);
+    this.drawSparks(first, end, force);
   }
 
   private recycle(first: number, end: number): void {
@@ -177,7 +202,6 @@ export class LiveGrid {
         continue;
       this.pool.delete(position);
       this.spare.push(row);
-      row.element.hidden = true;
     }
   }
 
@@ -224,14 +248,27 @@ export class LiveGrid {
   /** Which budget and column an element belongs to. */
   spotOf(target: EventTarget | null): { position: number; row: number; column: number } | null {
     const cell = target instanceof Element ? target.closest<HTMLElement>(".grid-cell") : null;
-    const found =
-      cell === null ? undefined : [...this.pool.values()].find((row) => row.element === cell.parentElement);
+    const found = this.rowOf(cell);
     if (cell === null || found === undefined) return null;
     return {
       position: found.position,
       row: found.row,
       column: Number(cell.getAttribute("aria-colindex")) - 1,
     };
+  }
+
+  /** Gives the row of an element its titles, and takes them from the row that had them. */
+  explain(target: EventTarget | null): void {
+    const row = this.rowOf(target);
+    if (this.table === null || row === undefined || row === this.explained) return;
+    this.explained?.plain();
+    this.explained = row;
+    row.explain(this.table, this.host.around());
+  }
+
+  private rowOf(target: EventTarget | null): PoolRow | undefined {
+    const element = target instanceof Element ? target.closest(".grid-row") : null;
+    return [...this.pool.values()].find((row) => row.element === element);
   }
 
   /** Makes one cell the grid's tab stop, as soon as it is drawn. */
@@ -252,11 +289,15 @@ export class LiveGrid {
     this.stopCell = cell;
   }
 
-  private drawSparks(first: number, end: number): void {
+  private drawSparks(first: number, end: number, force: boolean): void {
     const place = this.sparkPlace();
     const canvas = place === null ? null : this.canvas.getContext("2d");
     this.canvas.hidden = canvas === null;
     if (place === null || canvas === null) return;
+    const sparks = Array.from(this.order.subarray(first, end), (row) => this.host.sparkOf(row));
+    const stand = first === this.drawn.first && sameItems(sparks, this.drawn.sparks);
+    if (stand && !force) return;
+    this.drawn = { first, sparks };
     const { rowHeight } = this.layout;
     // As high as it ever gets: a canvas of another size is a new one.
     this.fitCanvas(
@@ -267,18 +308,11 @@ export class LiveGrid {
     this.canvas.style.transform = `translate(${place.left}px, ${first * rowHeight}px)`;
     const { line, fill } = this.host.colours();
     [canvas.strokeStyle, canvas.fillStyle, canvas.lineWidth] = [line, fill, 1.25];
-    for (let position = first; position < end; position += 1) {
-      const spark = this.host.sparkOf(this.order[position]!);
+    const [wide, high] = [place.width - 2 * SPARK_PAD, rowHeight - 12];
+    sparks.forEach((spark, i) => {
       if (spark !== undefined && spark.filled > 1)
-        drawSpark(
-          canvas,
-          spark,
-          SPARK_PAD,
-          (position - first) * rowHeight + 6,
-          place.width - 2 * SPARK_PAD,
-          rowHeight - 12,
-        );
-    }
+        drawSpark(canvas, spark, SPARK_PAD, i * rowHeight + 6, wide, high);
+    });
   }
 
   private sparkPlace(): { left: number; width: number } | null {
@@ -302,6 +336,9 @@ export class LiveGrid {
     canvas.scale(ratio, ratio);
   }
 }
+
+const sameItems = <T>(a: readonly T[], b: readonly T[]): boolean =>
+  a.length === b.length && a.every((item, i) => item === b[i]);
 
 /** Pinned columns first, each group in its own order. */
 export function layoutOf(

@@ -14,8 +14,12 @@ export interface Surroundings {
   zoneOf(table: Table, row: number): string;
 }
 
+type Text = (table: Table, row: number, around: Surroundings) => string;
+
 export interface Cell {
   paint(table: Table, row: number, around: Surroundings): void;
+  /** Its title: what the text does not say. */
+  about?: Text | undefined;
 }
 
 /** A text node that is written only when its text differs. */
@@ -74,35 +78,24 @@ function part(parent: HTMLElement, kind: string, hidden = false): HTMLElement {
   return made;
 }
 
-function plain(
-  element: HTMLElement,
-  text: (table: Table, row: number, around: Surroundings) => string,
-  title?: typeof text,
-): Cell {
+function plain(element: HTMLElement, text: Text, about?: Text): Cell {
   const shown = new Words(element);
-  const full = new Mark(element, "title");
-  return {
-    paint(table, row, around) {
-      shown.set(text(table, row, around));
-      if (title !== undefined) full.set(title(table, row, around));
-    },
-  };
+  return { paint: (table, row, around) => shown.set(text(table, row, around)), about };
 }
 
 function money(element: HTMLElement, column: Column): Cell {
-  const rounded = (table: Table, row: number) => Math.abs(column.value(table, row)) > Number.MAX_SAFE_INTEGER;
   const negative = new Mark(element, "data-negative");
-  const text = plain(
-    element,
-    (table, row) => (rounded(table, row) ? "≈" : "") + cellText(column.value(table, row), table.units[row]!),
-    (table, row) =>
-      exactText(column.value(table, row), table.units[row]!) +
-      (rounded(table, row) ? ", rounded; exact in its page" : ""),
-  );
+  const shown = new Words(element);
+  const isRounded = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
   return {
-    paint(table, row, around) {
-      negative.set(column.value(table, row) < 0 ? "yes" : "no");
-      text.paint(table, row, around);
+    paint(table, row) {
+      const value = column.value(table, row);
+      negative.set(value < 0 ? "yes" : "no");
+      shown.set((isRounded(value) ? "≈" : "") + cellText(value, table.units[row]!));
+    },
+    about(table, row) {
+      const value = column.value(table, row);
+      return exactText(value, table.units[row]!) + (isRounded(value) ? ", rounded; exact in its page" : "");
     },
   };
 }
@@ -113,7 +106,6 @@ function status(element: HTMLElement): Cell {
   const shape = new Words(part(chip, "chip-shape", true));
   const word = new Words(part(chip, "chip-word"));
   const reason = new Words(part(element, "cell-quiet"));
-  const title = new Mark(element, "title");
   return {
     paint(table, row, around) {
       const code = STATUSES[table.status[row]!] ?? "error";
@@ -123,7 +115,11 @@ function status(element: HTMLElement): Cell {
       word.set(words(code));
       const since = span(around.nowMs - table.since[row]!);
       reason.set(why === "" || why === "owner" ? since : `${words(why)}, ${since}`);
-      title.set(`${words(code)}${why === "" ? "" : `: ${sentence(why)}`}, for ${since}`);
+    },
+    about(table, row, around) {
+      const code = STATUSES[table.status[row]!] ?? "error";
+      const why = REASONS[table.reason[row]!] ?? "";
+      return `${words(code)}${why === "" ? "" : `: ${sentence(why)}`}, for ${span(around.nowMs - table.since[row]!)}`;
     },
   };
 }
@@ -137,20 +133,17 @@ function pace(element: HTMLElement): Cell {
   part(bar, "bullet-tick");
   const number = new Words(part(element, "bullet-number"));
   const band = new Mark(element, "data-band");
-  const title = new Mark(element, "title");
   return {
     paint(table, row) {
       const index = paceOf(table, row);
-      const budget = table.windowBudget[row]!;
-      const unit = table.units[row]!;
       band.set(bandOf(index));
       fill.set(`scaleX(${share(index, BULLET_MOST)})`);
       number.set(paceText(index));
-      title.set(
-        Number.isNaN(index)
-          ? "nothing is planned yet"
-          : `spent ${exactText(table.windowSpent[row]!, unit)}, planned by now ${exactText(table.windowPlanned[row]!, unit)}, of ${exactText(budget, unit)}`,
-      );
+    },
+    about(table, row) {
+      if (Number.isNaN(paceOf(table, row))) return "nothing is planned yet";
+      const exact = (column: Float64Array) => exactText(column[row]!, table.units[row]!);
+      return `spent ${exact(table.windowSpent)}, planned by now ${exact(table.windowPlanned)}, of ${exact(table.windowBudget)}`;
     },
   };
 }
@@ -163,20 +156,20 @@ function share(part: number, whole: number): number {
 function day(element: HTMLElement): Cell {
   const spent = new Words(part(element, "cell-main"));
   const rest = new Words(part(element, "cell-quiet"));
-  const title = new Mark(element, "title");
   return {
     paint(table, row, around) {
       const daily = table.daily[row]!;
       const unit = table.units[row]!;
       spent.set(cellText(table.daySpent[row]!, unit));
-      const ends = table.dayEnds[row]!;
-      const left = span(ends - around.nowMs);
+      const left = span(table.dayEnds[row]! - around.nowMs);
       rest.set(Number.isNaN(daily) ? "no daily limit" : `of ${shortText(daily, unit)}, ${left} left`);
-      title.set(
-        Number.isNaN(daily)
-          ? "no daily limit"
-          : `of ${exactText(daily, unit)}; a new day in ${left}, at ${dayAndTime(ends, table.zones[row]!)}, ${table.zones[row]!}`,
-      );
+    },
+    about(table, row, around) {
+      const daily = table.daily[row]!;
+      if (Number.isNaN(daily)) return "no daily limit";
+      const ends = table.dayEnds[row]!;
+      const zone = table.zones[row]!;
+      return `of ${exactText(daily, table.units[row]!)}; a new day in ${span(ends - around.nowMs)}, at ${dayAndTime(ends, zone)}, ${zone}`;
     },
   };
 }
@@ -184,43 +177,44 @@ function day(element: HTMLElement): Cell {
 function refusals(element: HTMLElement): Cell {
   const rate = new Words(part(element, "cell-main"));
   const why = new Words(part(element, "cell-quiet"));
-  const title = new Mark(element, "title");
+  const verdictOf = (table: Table, row: number) => VERDICTS[table.topRefusal[row]!] ?? "";
   return {
     paint(table, row) {
-      const verdict = VERDICTS[table.topRefusal[row]!] ?? "";
       rate.set(perSecond(table.refusals[row]! / 100));
-      why.set(words(verdict));
-      title.set(
-        verdict === ""
-          ? "no refusals"
-          : `${perSecond(table.topRefusals[row]! / 100)} a second of these: ${words(verdict)}`,
-      );
+      why.set(words(verdictOf(table, row)));
+    },
+    about(table, row) {
+      const verdict = verdictOf(table, row);
+      return verdict === ""
+        ? "no refusals"
+        : `${perSecond(table.topRefusals[row]! / 100)} a second of these: ${words(verdict)}`;
     },
   };
 }
 
-/** The curve is on the canvas below; this is what a screen reader and a hover get. */
+/** The curve is on the canvas below; this is what a screen reader and a hover get. No text, which would be laid out without being seen. */
 function spark(element: HTMLElement): Cell {
-  const text = new Words(part(element, "hidden-text"));
-  const title = new Mark(element, "title");
-  return {
-    paint(table, row) {
-      const spent = `${exactText(table.spendMinute[row]!, table.units[row]!)} in the last minute`;
-      text.set(spent);
-      title.set(spent);
-    },
-  };
+  const label = new Mark(element, "aria-label");
+  const spent: Text = (table, row) =>
+    `${exactText(table.spendMinute[row]!, table.units[row]!)} in the last minute`;
+  return { paint: (table, row, around) => label.set(spent(table, row, around)), about: spent };
 }
 
-const time = (element: HTMLElement, column: Column): Cell =>
-  plain(
-    element,
-    (table, row, around) => {
+function time(element: HTMLElement, column: Column): Cell {
+  const shown = new Words(element);
+  let [lastMs, lastZone] = [-1, ""];
+  return {
+    paint(table, row, around) {
       const ms = column.value(table, row);
-      return Number.isNaN(ms) ? "open" : dayAndTime(ms, around.zoneOf(table, row));
+      const zone = around.zoneOf(table, row);
+      // It seldom differs from one update to the next, and a date takes as long as all amounts of a row.
+      if (ms === lastMs && zone === lastZone) return;
+      [lastMs, lastZone] = [ms, zone];
+      shown.set(Number.isNaN(ms) ? "open" : dayAndTime(ms, zone));
     },
-    (table, row, around) => `${column.about}; ${around.zoneOf(table, row)}`,
-  );
+    about: (table, row, around) => `${column.about}; ${around.zoneOf(table, row)}`,
+  };
+}
 
 const nameOf = (table: Table, row: number): string => table.names[row]! || `#${table.ids[row]!}`;
 

@@ -16,6 +16,8 @@ export interface Column {
   shown: boolean;
   /** What it is sorted by. */
   value(table: Table, row: number): number;
+  /** The same by row, where the table has it as it is. */
+  doubles?(table: Table): Float64Array;
   /** Text columns and sets: what it is filtered by. */
   text?(table: Table, row: number): string;
   /** Sets with words known beforehand. */
@@ -33,6 +35,7 @@ const amount = (key: string, column: WideColumn, title: string, about: string, s
   align: "end",
   shown,
   value: (table, row) => table[column][row]!,
+  doubles: (table) => table[column],
 });
 const rate = (key: string, column: RateColumn, title: string, about: string, shown = false): Column => ({
   key,
@@ -90,6 +93,7 @@ const text = (
   align: "start",
   shown,
   value: (table, row) => rankOf(table, key, texts(table))[row]!,
+  doubles: (table) => rankOf(table, key, texts(table)),
   text: (table, row) => texts(table)[row]!,
 });
 
@@ -147,6 +151,7 @@ export const COLUMNS: readonly Column[] = [
     shown: true,
     canvas: true,
     value: (table, row) => table.spendMinute[row]!,
+    doubles: (table) => table.spendMinute,
   },
   amount("spent", "spent", "Spent", "Settled, over-settled and late, in its life"),
   amount("limit", "limit", "Limit", "What may be spent in its life"),
@@ -214,6 +219,7 @@ export const COLUMNS: readonly Column[] = [
     align: "end",
     shown: false,
     value: (table, row) => table.since[row]!,
+    doubles: (table) => table.since,
   },
   {
     key: "end",
@@ -224,6 +230,7 @@ export const COLUMNS: readonly Column[] = [
     align: "start",
     shown: true,
     value: (table, row) => table.end[row]!,
+    doubles: (table) => table.end,
   },
   text("zone", "Zone", "IANA time zone of its days", 148, (table) => table.zones, "set", false),
   set(
@@ -243,7 +250,8 @@ export const COLUMNS: readonly Column[] = [
     width: 92,
     align: "end",
     shown: true,
-    value: (table, row) => Number(table.ids[row]!),
+    value: (table, row) => table.idNumbers[row]!,
+    doubles: (table) => table.idNumbers,
     text: (table, row) => table.ids[row]!,
   },
 ];

@@ -93,14 +93,40 @@ function testOf(table: Table, term: Term): Test {
   }
 }
 
-/** Rows that pass, in the order of rows. */
-export function filterRows(table: Table, query: string, terms: readonly Term[]): Uint32Array {
-  const found = query.trim() === "" ? null : searchText(table).find(query.trim());
-  const tests = terms.map((term) => testOf(table, term));
-  const rows = new Uint32Array(table.rows);
-  let count = 0;
-  for (let row = 0; row < table.rows; row += 1) {
-    if ((found === null || found[row] === 1) && tests.every((test) => test(row))) rows[count++] = row;
+/** Which rows pass the search and all terms. */
+export class Matches {
+  /** 1 for each row that passes. */
+  readonly passing: Uint8Array;
+  private readonly found: Uint8Array;
+  private readonly tests: readonly Test[];
+  /** Nothing is asked for: every row passes. */
+  private readonly all: boolean;
+
+  constructor(table: Table, query: string, terms: readonly Term[]) {
+    const wanted = query.trim();
+    this.all = wanted === "" && terms.length === 0;
+    this.found = wanted === "" ? new Uint8Array(table.rows).fill(1) : searchText(table).find(wanted);
+    this.tests = terms.map((term) => testOf(table, term));
+    this.passing = this.found.slice();
+    if (this.tests.length > 0) for (let row = 0; row < table.rows; row += 1) this.judge(row);
   }
-  return rows.slice(0, count);
+
+  /** Judges rows that changed anew. Names do not change. */
+  update(changed: Uint32Array): void {
+    if (this.tests.length > 0) for (let i = 0; i < changed.length; i += 1) this.judge(changed[i]!);
+  }
+
+  private judge(row: number): void {
+    this.passing[row] = this.found[row] === 1 && this.tests.every((test) => test(row)) ? 1 : 0;
+  }
+
+  /** Those of `rows` that pass, in the order given. */
+  of(rows: Uint32Array): Uint32Array {
+    if (this.all) return rows;
+    const { passing } = this;
+    const passed = new Uint32Array(rows.length);
+    let count = 0;
+    for (let i = 0; i < rows.length; i += 1) if (passing[rows[i]!] === 1) passed[count++] = rows[i]!;
+    return passed.slice(0, count);
+  }
 }

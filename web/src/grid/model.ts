@@ -1,16 +1,16 @@
 // Which rows, in which order, with which totals: between the feed and what is drawn.
+import { useSyncExternalStore } from "react";
 import { STATUSES } from "../live/codes";
 import type { Change, Feed } from "../live/feed";
 import { RATES, type Table, WIDE } from "../live/table";
 import { measured } from "../ui/measured";
-import type { View } from "../url/view";
-import { STILL } from "./columns";
-import { type Term, filterRows } from "./filter";
+import { type View, viewText } from "../url/view";
+import { Order } from "./order";
 import { Selection } from "./selection";
-import { moves, sortRows } from "./sort";
-import { type Total, tally } from "./totals";
+import { moves } from "./sort";
+import type { Counts } from "./totals";
 
-export interface Summary {
+export interface Summary extends Counts {
   rows: number;
   matched: number;
   selected: number;
@@ -19,9 +19,6 @@ export interface Summary {
   /** Deltas that came since the view was frozen. */
   missed: number;
   frozenAsOfMs: number | null;
-  statuses: readonly number[];
-  debts: number;
-  totals: readonly Total[];
 }
 
 const NOTHING: Summary = {
@@ -44,16 +41,17 @@ export class Model {
   engaged: () => boolean = () => false;
   private frozen: { table: Table; deltas: number; asOfMs: number } | null = null;
   private seen: Table | null = null;
-  private matching: { table: Table; query: string; terms: readonly Term[]; rows: Uint32Array } | null = null;
+  /** The rows that the view asks for; `order` is what is shown of them. */
+  private wanted: Order | null = null;
   private summing = 0;
   private readonly listeners = new Set<() => void>();
-  private readonly drawers = new Set<(force: boolean) => void>();
+  private readonly drawers = new Set<() => void>();
 
   constructor(
     readonly feed: Feed,
     public view: View,
   ) {
-    this.setView(view);
+    this.show(view);
   }
 
   /** Follows the feed until the page is left. */
@@ -69,7 +67,7 @@ export class Model {
 
   snapshot = (): Summary => this.summary;
 
-  onDraw(draw: (force: boolean) => void): () => void {
+  onDraw(draw: () => void): () => void {
     this.drawers.add(draw);
     return () => void this.drawers.delete(draw);
   }
@@ -79,12 +77,17 @@ export class Model {
     return this.frozen?.table ?? this.feed.table;
   }
 
+  /** Shows another view, at once. */
   setView(view: View): void {
+    if (viewText(view) !== viewText(this.view)) this.show(view);
+  }
+
+  private show(view: View): void {
     this.view = view;
     if (view.order === "freeze") this.freeze();
     else this.frozen = null;
-    this.reorder();
-    this.publish(true);
+    this.wanted = this.table === null ? null : new Order(this.table, view, this.wanted);
+    this.applyOrder();
   }
 
   private freeze(): void {
@@ -103,11 +106,8 @@ export class Model {
     if (this.view.order === "freeze") this.freeze();
     if (change === "table") this.newTable();
     const hold = this.frozen !== null || (this.view.order === "hold" && this.engaged());
-    if (hold && change !== "table") this.publish(false);
-    else {
-      this.reorder();
-      this.publish(change === "table");
-    }
+    if (hold && change !== "table") this.publish();
+    else this.applyOrder();
   }
 
   private newTable(): void {
@@ -115,36 +115,18 @@ export class Model {
     if (this.seen !== null && table !== null && this.seen !== table) this.selection.moveTo(this.seen, table);
     this.seen = table;
     if (this.frozen !== null && this.frozen.table.rows !== table?.rows) this.frozen = null;
+    if (this.table !== null) this.wanted = new Order(this.table, this.view, this.wanted);
   }
 
   /** Takes the order that the sort wants now. */
-  reorder(): void {
-    const { table } = this;
-    if (table !== null) this.order = this.sorted(table);
-  }
-
-  private sorted(table: Table): Uint32Array {
-    return sortRows(table, this.filtered(table), this.view.sort);
-  }
-
-  /** What only names and the like decide is the same each tick. */
-  private filtered(table: Table): Uint32Array {
-    const { query, terms } = this.view;
-    const old = this.matching;
-    if (old !== null && old.table === table && old.query === query && old.terms === terms) return old.rows;
-    const rows = filterRows(table, query, terms);
-    this.matching = terms.every(({ column }) => STILL.has(column)) ? { table, query, terms, rows } : null;
-    return rows;
-  }
-
   applyOrder(): void {
-    this.reorder();
-    this.publish(false);
+    if (this.wanted !== null) this.order = this.wanted.rows();
+    this.publish();
   }
 
   selected(change: (selection: Selection) => void): void {
     change(this.selection);
-    this.publish(false);
+    this.publish();
   }
 
   selectedRows(): Uint32Array {
@@ -152,31 +134,33 @@ export class Model {
   }
 
   /** Rows are drawn at once; totals wait for the next idle moment, so that they never delay a picture. */
-  private publish(force: boolean): void {
-    for (const draw of this.drawers) draw(force);
+  private publish(): void {
+    for (const draw of this.drawers) draw();
     if (this.summing === 0) this.summing = whenIdle(() => this.sum());
   }
 
   private sum(): void {
-    const { table } = this;
+    const { table, wanted } = this;
     this.summing = 0;
-    if (table !== null) this.summary = this.summarise(table);
+    if (table !== null && wanted !== null) this.summary = this.summarise(table, wanted);
     for (const changed of this.listeners) changed();
   }
 
-  private summarise(table: Table): Summary {
+  private summarise(table: Table, wanted: Order): Summary {
     const held = this.view.order === "hold" && this.engaged();
     return {
       rows: table.rows,
       matched: this.order.length,
       selected: this.selection.count(this.order.length),
-      moves: held ? moves(this.order, this.sorted(table)) : 0,
+      moves: held ? moves(this.order, wanted.rows()) : 0,
       missed: this.frozen === null ? 0 : this.feed.deltas - this.frozen.deltas,
       frozenAsOfMs: this.frozen?.asOfMs ?? null,
-      ...tally(table, this.order),
+      ...wanted.counts(),
     };
   }
 }
+
+export const useSummary = (model: Model): Summary => useSyncExternalStore(model.subscribe, model.snapshot);
 
 const IDLE_MS_MOST = 200;
 

@@ -5,24 +5,30 @@ const BUCKETS = 1 << DIGIT_BITS;
 const MASK = BUCKETS - 1;
 const LAST = 0xffff_ffff;
 
-/** A double as two words that sort like it; none (NaN) comes last whichever way. */
-export function wordsOf(
-  values: ArrayLike<number>,
+/** Doubles as two words that sort like them; none (NaN) comes last whichever way. */
+export interface Words {
+  readonly high: Uint32Array;
+  readonly low: Uint32Array;
+}
+
+/** Writes the words of these rows' values. */
+export function writeWords(
+  { high, low }: Words,
+  values: Float64Array,
+  rows: Uint32Array,
   descending: boolean,
-): [high: Uint32Array, low: Uint32Array] {
-  const doubles = new Float64Array(values);
-  const halves = new Uint32Array(doubles.buffer);
-  const [high, low] = [new Uint32Array(doubles.length), new Uint32Array(doubles.length)];
+): void {
+  const halves = new Uint32Array(values.buffer, values.byteOffset, 2 * values.length);
   const flip = descending ? LAST : 0;
-  for (let i = 0; i < doubles.length; i += 1) {
-    const none = Number.isNaN(doubles[i]!);
-    const top = halves[2 * i + 1]!;
+  for (let i = 0; i < rows.length; i += 1) {
+    const row = rows[i]!;
+    const none = Number.isNaN(values[row]!);
+    const top = halves[2 * row + 1]!;
     // Negative numbers sort the other way round, and before all others.
     const sign = top >>> 31 === 1 ? LAST : 0;
-    high[i] = none ? LAST : (top ^ (sign | 0x8000_0000) ^ flip) >>> 0;
-    low[i] = none ? LAST : (halves[2 * i]! ^ sign ^ flip) >>> 0;
+    high[row] = none ? LAST : (top ^ (sign | 0x8000_0000) ^ flip) >>> 0;
+    low[row] = none ? LAST : (halves[2 * row]! ^ sign ^ flip) >>> 0;
   }
-  return [high, low];
 }
 
 /** Sorts `order` (rows) by `key[row]`, keeping the order of equals. `spare` has its length. Returns the one that holds the result. */

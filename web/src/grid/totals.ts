@@ -1,4 +1,4 @@
-// Counts and totals of the rows that match. Units are never added to each other.
+// Counts and totals of the rows that match, kept up to date by rows that changed. Units are never added to each other.
 import { FLAG, STATUSES } from "../live/codes";
 import type { Table } from "../live/table";
 import { Sum } from "../money/money";
@@ -13,7 +13,7 @@ export interface Total {
   spendMinute: bigint;
 }
 
-export interface Tally {
+export interface Counts {
   statuses: readonly number[];
   debts: number;
   totals: readonly Total[];
@@ -27,10 +27,10 @@ interface Coded {
 
 function coded(column: readonly string[]): Coded {
   const codes = new Map<string, number>();
-  const code = Uint16Array.from(column, (text) => {
-    const known = codes.get(text) ?? codes.size;
-    codes.set(text, known);
-    return known;
+  const code = new Uint16Array(column.length);
+  column.forEach((text, row) => {
+    if (!codes.has(text)) codes.set(text, codes.size);
+    code[row] = codes.get(text)!;
   });
   return { texts: [...codes.keys()], code };
 }
@@ -43,48 +43,96 @@ function codingOf(column: readonly string[]): Coded {
   return known;
 }
 
+/** Columns that are summed. */
+const SUMMED = ["spent", "limit", "available", "spendMinute"] as const;
+
 class UnitSums {
   rows = 0;
-  readonly zones: Uint8Array;
-  readonly spent = new Sum();
-  readonly limit = new Sum();
-  readonly available = new Sum();
-  readonly spendMinute = new Sum();
+  /** Rows by zone. */
+  readonly zones: Uint32Array;
+  readonly sums = SUMMED.map(() => new Sum());
 
   constructor(zones: number) {
-    this.zones = new Uint8Array(zones);
+    this.zones = new Uint32Array(zones);
   }
 
   total(unit: string): Total {
-    const zones = this.zones.reduce((sum, seen) => sum + seen, 0);
+    const [spent, limit, available, spendMinute] = this.sums.map((sum) => sum.total());
+    const zones = this.zones.reduce((count, rows) => count + Number(rows > 0), 0);
     return {
       unit,
       rows: this.rows,
       zones,
-      spent: this.spent.total(),
-      limit: this.limit.total(),
-      available: this.available.total(),
-      spendMinute: this.spendMinute.total(),
+      spent: spent!,
+      limit: limit!,
+      available: available!,
+      spendMinute: spendMinute!,
     };
   }
 }
 
-export function tally(table: Table, rows: Uint32Array): Tally {
-  const [units, zones] = [codingOf(table.units), codingOf(table.zones)];
-  const sums = units.texts.map(() => new UnitSums(zones.texts.length));
-  const statuses = STATUSES.map(() => 0);
-  let debts = 0;
-  for (const row of rows) {
-    statuses[table.status[row]!]! += 1;
-    if ((table.flags[row]! & FLAG.debt) !== 0) debts += 1;
-    const unit = sums[units.code[row]!]!;
-    unit.rows += 1;
-    unit.zones[zones.code[row]!] = 1;
-    unit.spent.add(table.spent[row]!);
-    unit.limit.add(table.limit[row]!);
-    unit.available.add(table.available[row]!);
-    unit.spendMinute.add(table.spendMinute[row]!);
+/** Adding up 50,000 rows takes 5 to 10 ms; so what each row counted for is kept, and taken away before it is counted anew. */
+export class Tally {
+  private readonly units: Coded;
+  private readonly zones: Coded;
+  private readonly sums: readonly UnitSums[];
+  private readonly statuses = STATUSES.map(() => 0);
+  private debts = 0;
+  private readonly counted: Uint8Array;
+  private readonly version: Uint32Array;
+  private readonly status: Uint8Array;
+  private readonly flags: Uint8Array;
+  private readonly amounts: readonly { now: Float64Array; counted: Float64Array }[];
+
+  constructor(private readonly table: Table) {
+    const { rows } = table;
+    this.units = codingOf(table.units);
+    this.zones = codingOf(table.zones);
+    this.sums = this.units.texts.map(() => new UnitSums(this.zones.texts.length));
+    this.counted = new Uint8Array(rows);
+    this.version = table.version.map((version) => version - 1);
+    this.status = new Uint8Array(rows);
+    this.flags = new Uint8Array(rows);
+    this.amounts = SUMMED.map((name) => ({ now: table[name], counted: new Float64Array(rows) }));
   }
-  const totals = sums.flatMap((sum, i) => (sum.rows === 0 ? [] : [sum.total(units.texts[i]!)]));
-  return { statuses, debts, totals: totals.sort((a, b) => b.rows - a.rows) };
+
+  /** The counts of the rows that pass (1) now. */
+  update(passing: Uint8Array): Counts {
+    const { version, table, counted } = this;
+    for (let row = 0; row < table.rows; row += 1) {
+      const stands = version[row] === table.version[row];
+      if (stands && passing[row] === counted[row]) continue;
+      if (counted[row] === 1) this.count(row, -1);
+      if (!stands) this.read(row);
+      if (passing[row] === 1) this.count(row, 1);
+      counted[row] = passing[row]!;
+    }
+    return this.counts();
+  }
+
+  private read(row: number): void {
+    const { table } = this;
+    this.version[row] = table.version[row]!;
+    this.status[row] = table.status[row]!;
+    this.flags[row] = table.flags[row]!;
+    for (let i = 0; i < SUMMED.length; i += 1) this.amounts[i]!.counted[row] = this.amounts[i]!.now[row]!;
+  }
+
+  private count(row: number, sign: 1 | -1): void {
+    this.statuses[this.status[row]!]! += sign;
+    if ((this.flags[row]! & FLAG.debt) !== 0) this.debts += sign;
+    const unit = this.sums[this.units.code[row]!]!;
+    unit.rows += sign;
+    unit.zones[this.zones.code[row]!]! += sign;
+    for (let i = 0; i < SUMMED.length; i += 1) unit.sums[i]!.add(sign * this.amounts[i]!.counted[row]!);
+  }
+
+  private counts(): Counts {
+    const totals = this.sums.flatMap((sum, i) => (sum.rows === 0 ? [] : [sum.total(this.units.texts[i]!)]));
+    return {
+      statuses: [...this.statuses],
+      debts: this.debts,
+      totals: totals.sort((a, b) => b.rows - a.rows),
+    };
+  }
 }

@@ -43,6 +43,8 @@ export type RateColumn = (typeof RATES)[number][0];
 export interface Table extends Record<WideColumn, Float64Array>, Record<RateColumn, Uint32Array> {
   readonly rows: number;
   readonly ids: string[];
+  /** For sorting only: beyond 2^53 rounded. */
+  readonly idNumbers: Float64Array;
   readonly names: string[];
   readonly parents: (string | null)[];
   readonly units: string[];
@@ -57,6 +59,8 @@ export interface Table extends Record<WideColumn, Float64Array>, Record<RateColu
   readonly flags: Uint8Array;
   /** Steps with each change of the row, so that drawing can skip what stands. */
   readonly version: Uint32Array;
+  /** Steps with each delta. */
+  revision: number;
 }
 
 const wideColumns = (rows: number) =>
@@ -72,6 +76,7 @@ export function emptyTable(rows: number): Table {
   return {
     rows,
     ids: new Array<string>(rows).fill(""),
+    idNumbers: new Float64Array(rows),
     names: new Array<string>(rows).fill(""),
     parents: new Array<string | null>(rows).fill(null),
     units: new Array<string>(rows).fill(""),
@@ -85,6 +90,7 @@ export function emptyTable(rows: number): Table {
     topRefusal: bytes(),
     flags: bytes(),
     version: new Uint32Array(rows),
+    revision: 0,
     ...wideColumns(rows),
     ...rateColumns(rows),
   };

@@ -18,7 +18,13 @@ const NONE = "–";
 
 export const shownDecimals = (unit: string): number => (unit === "count" ? 0 : (SHOWN[unit] ?? 2));
 
-const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+/** Thin spaces between thousands. By hand: an expression takes ten times as long, and cells write hundreds of amounts at once. */
+export function grouped(digits: string): string {
+  let text = digits.slice(-3);
+  for (let end = digits.length - 3; end > 0; end -= 3)
+    text = `${digits.slice(Math.max(0, end - 3), end)}\u202f${text}`;
+  return text;
+}
 
 /** Digits of a whole number of base units, cut after `decimals`. Cut, not rounded: what is left is never shown as more than there is. */
 function cut(digits: string, decimals: number): string {

@@ -17,7 +17,8 @@ function useNow(everyMs: number): number {
 
 export function FreshnessBadge({ feed }: { feed: Feed }) {
   const state = useSyncExternalStore(feed.subscribe, feed.snapshotState);
-  const nowMs = useNow(500);
+  // Each step is a picture of the page: two of them cost as much as an update of the table.
+  const nowMs = useNow(1_000);
   const { freshness } = feed;
   const known = Number.isFinite(freshness.asOfMs);
   const fresh =

@@ -1,8 +1,11 @@
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+import { grouped } from "../money/money";
 
 /** Whole numbers with thin spaces between thousands, as amounts have them. */
-export const count = (value: number): string =>
-  Number.isFinite(value) ? whole.format(value).replaceAll(",", "\u202f") : "–";
+export function count(value: number): string {
+  if (!Number.isFinite(value)) return "–";
+  const digits = grouped(Math.round(Math.abs(value)).toString());
+  return value <= -0.5 ? `-${digits}` : digits;
+}
 
 export function perSecond(value: number): string {
   if (!Number.isFinite(value)) return "–";

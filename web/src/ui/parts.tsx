@@ -1,5 +1,5 @@
 // Small pieces that all pages share.
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import type { Problem } from "../api/types";
 import type { Status } from "../live/codes";
 import { sentence, words } from "../live/codes";
@@ -186,9 +186,10 @@ export function Dialog({ title, close, children, wide = false }: DialogProps) {
   );
 }
 
-/** A button that opens a panel below itself; a click elsewhere or Escape closes it. */
+/** A button that opens a panel below itself; a click elsewhere or Escape closes it. What is in it is made when it opens. */
 export function Menu({ label, children, badge }: { label: ReactNode; children: ReactNode; badge?: string }) {
   const details = useRef<HTMLDetailsElement>(null);
+  const [isOpen, setOpen] = useState(false);
   useEffect(() => {
     const close = (event: Event) => {
       const open = details.current;
@@ -208,12 +209,12 @@ export function Menu({ label, children, badge }: { label: ReactNode; children: R
     };
   }, []);
   return (
-    <details ref={details} className="menu">
+    <details ref={details} className="menu" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary className="button">
         {label}
         {badge !== undefined && <span className="badge">{badge}</span>}
       </summary>
-      <div className="menu-panel">{children}</div>
+      {isOpen && <div className="menu-panel">{children}</div>}
     </details>
   );
 }

@@ -11,7 +11,10 @@ function format(zone: string, options: Intl.DateTimeFormatOptions, key: string):
   return made;
 }
 
-export const browserZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+let ownZone: string | undefined;
+
+/** Asked once: the answer takes milliseconds. */
+export const browserZone = (): string => (ownZone ??= Intl.DateTimeFormat().resolvedOptions().timeZone);
 
 const MINUTE: Intl.DateTimeFormatOptions = {
   day: "numeric",

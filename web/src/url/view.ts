@@ -109,7 +109,7 @@ export function parseSort(text: string | null): SortKey[] {
 /** `name*250` is pinned, `pace168` has a width of its own. */
 const columnText = (shown: ShownColumn): string =>
   `${shown.key}${shown.pinned ? "*" : ""}${shown.width === columnOf(shown.key)!.width ? "" : shown.width}`;
-const columnsText = (columns: readonly ShownColumn[]): string => columns.map(columnText).join(",");
+export const columnsText = (columns: readonly ShownColumn[]): string => columns.map(columnText).join(",");
 
 const WIDTH_LEAST = 48;
 const WIDTH_MOST = 800;

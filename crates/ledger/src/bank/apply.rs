@@ -4,7 +4,7 @@ use wire::Verdict;
 
 use super::{Bank, Budget, Desk, Run, Search, Timeline};
 use crate::books::{LINES, minus, plus};
-use crate::grant::{Expired, Grant, Mark, Sums};
+use crate::grant::{Expired, Grant, Mark, Sum, Sums};
 use crate::part::{Keeps, Stage};
 use crate::spec::{BUDGETS_MAX, LEVELS_MAX, SpecError, check_alone};
 use crate::token::SEQ_MAX;
@@ -340,6 +340,7 @@ impl Bank {
             retired_out: Amount::ZERO,
             resolved_early: 0,
             search: Search::default(),
+            expired_holds: 0,
         });
         self.desks.resize(self.budgets.len() * usize::from(self.options.workers), Desk::default());
         slot
@@ -449,9 +450,18 @@ impl Bank {
             }
         }
         if from == Line::Expired {
+            self.forget_expired_hold(number);
             self.look_again(number);
         }
         Ok(())
+    }
+
+    /// A kept hold is settled or released although its time is over.
+    fn forget_expired_hold(&mut self, number: u64) {
+        if let (true, Some(grant)) = (self.is_of_run(number), self.grants.get(number)) {
+            let expired = &mut self.budgets[grant.slot as usize].expired_holds;
+            *expired = expired.saturating_sub(1);
+        }
     }
 
     fn apply_billing_lapsed(
@@ -476,7 +486,7 @@ impl Bank {
     ) -> Result<(), ReplayError> {
         let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         grant.take_billing(number, deadline_ms, amount)?;
-        grant.expired.unbilled.add(Expired::deadline_ms(deadline_ms), amount);
+        grant.expired.unbilled.add_uncounted(Expired::deadline_ms(deadline_ms), amount);
         grant.shift(&mut self.budgets, Line::Held, Line::Expired, amount);
         Ok(())
     }
@@ -495,7 +505,7 @@ impl Bank {
         }
         grant.take_out(&mut self.budgets, number, amount)?;
         grant.expired.until_ms = grant.expired.until_ms.max(deadline_ms);
-        grant.expired.unconfirmed.add(Expired::deadline_ms(deadline_ms), amount);
+        grant.expired.unconfirmed.add_uncounted(Expired::deadline_ms(deadline_ms), amount);
         grant.shift(&mut self.budgets, Line::Purses, Line::Expired, amount);
         Ok(())
     }
@@ -657,10 +667,10 @@ impl Grant {
     }
 
     /// Takes what was resolved of the holds with this deadline, whose lapse is accounted now.
-    pub(super) fn take_resolved(&mut self, budgets: &mut [Budget], deadline_ms: u64) -> Amount {
+    pub(super) fn take_resolved(&mut self, budgets: &mut [Budget], deadline_ms: u64) -> Sum {
         let resolved = self.resolved.take(deadline_ms);
         if self.stage == Stage::Open {
-            budgets[self.slot as usize].resolved_early -= i128::from(resolved.get());
+            budgets[self.slot as usize].resolved_early -= i128::from(resolved.amount.get());
         }
         resolved
     }
@@ -671,7 +681,7 @@ impl Grant {
             // Its holds were reported when it was retired; suspended ones are nobody's.
             return 0;
         }
-        self.resolved.all().iter().map(|(_, amount)| i128::from(amount.get())).sum()
+        self.resolved.all().iter().map(|sum| i128::from(sum.amount.get())).sum()
     }
 
     /// Begins a stage in which no worker has the grant, nor counts its holds.

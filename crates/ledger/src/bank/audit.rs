@@ -222,9 +222,9 @@ impl Digest {
         self.eat(stage);
         self.eat(stage_ms);
         grant.days.iter().for_each(|day| self.eat(*day));
-        for (deadline_ms, amount) in grant.billing.all() {
-            self.eat(*deadline_ms);
-            self.amount(*amount);
+        for sum in grant.billing.all() {
+            self.eat(sum.deadline_ms);
+            self.amount(sum.amount);
         }
         self.eat_if(grant.keeps.unconfirmed, 3);
         self.eat_if(grant.keeps.confirmed, 4);
@@ -238,10 +238,10 @@ impl Digest {
     fn expired(&mut self, expired: &Expired) {
         self.eat_if(expired.until_ms > 0, expired.until_ms);
         for (tag, sums) in [(5, &expired.unconfirmed), (6, &expired.unbilled)] {
-            for (deadline_ms, amount) in sums.all() {
+            for sum in sums.all() {
                 self.eat(tag);
-                self.eat(*deadline_ms);
-                self.amount(*amount);
+                self.eat(sum.deadline_ms);
+                self.amount(sum.amount);
             }
         }
     }

@@ -174,6 +174,8 @@ struct Budget {
     resolved_early: i128,
     /// The last search for money in the purses of the budget and of those under it.
     search: Search,
+    /// See [`Bank::expired_holds`].
+    expired_holds: u64,
 }
 
 /// A search for money among purses, continued by the next one.
@@ -315,11 +317,11 @@ impl Bank {
             ToBank::Want { slot, free, asked, short, seq } => {
                 self.want(worker, slot, fill::Need { free, asked, short, seq }, out);
             }
-            ToBank::Lapse { grant, deadline_ms, amount, .. } => {
+            ToBank::Lapse { grant, deadline_ms, amount, holds, .. } => {
                 if let Some(grant) = self.grants.get_mut(grant) {
                     grant.reported_ms = grant.reported_ms.max(deadline_ms);
                 }
-                self.timeline.lapse(grant, deadline_ms, amount);
+                self.timeline.lapse(grant, deadline_ms, (amount, holds));
                 self.run_timeline(out);
             }
             ToBank::Retire { slot, grant, free } => self.retired(worker, slot, grant, free, out),
@@ -351,6 +353,19 @@ impl Bank {
     /// How many slots there are.
     pub fn slots(&self) -> usize {
         self.budgets.len()
+    }
+
+    /// How many of the holds of this run, of the budget itself, are expired: their time is over, and nobody settled or
+    /// released them within it. A confirmed hold has the longer time of its billing window. One that is settled afterwards
+    /// stays counted, as late; but where expired money is kept ([`crate::OnExpiry::Hold`]) it is settled or released as if
+    /// in time, and no longer counted. No part of the state: a replay knows nothing of it.
+    pub fn expired_holds(&self, slot: u32) -> u64 {
+        self.budget(slot).expired_holds
+    }
+
+    /// Were the holds of this grant made in the run that is live?
+    pub fn is_of_run(&self, grant: u64) -> bool {
+        self.timeline.is_live() && grant >= self.timeline.first_grant()
     }
 
     /// The books of the budget in a slot.

@@ -59,10 +59,10 @@ impl Bank {
             keeps: grant.keeps,
             stage: grant.stage,
             days: grant.days,
-            billing: grant.billing.all().to_vec(),
+            billing: grant.billing.to_vec(),
             expired_ms: grant.expired.until_ms,
-            unconfirmed: grant.expired.unconfirmed.all().to_vec(),
-            unbilled: grant.expired.unbilled.all().to_vec(),
+            unconfirmed: grant.expired.unconfirmed.to_vec(),
+            unbilled: grant.expired.unbilled.to_vec(),
         }
     }
 }
@@ -347,11 +347,11 @@ impl Restore {
         }
         let mut grant = Grant::new(slot, worker, billing_ms, keeps);
         (grant.out, grant.held, grant.stage, grant.days) = (out, held, stage, days);
-        grant.billing.0 = billing;
+        grant.billing = Sums::of(billing);
         grant.expired = Expired {
             until_ms: expired_ms,
-            unconfirmed: Sums(unconfirmed),
-            unbilled: Sums(unbilled),
+            unconfirmed: Sums::of(unconfirmed),
+            unbilled: Sums::of(unbilled),
         };
         if !self.bank.grants.place(number, grant) {
             return Err(wrong(number, "its number is not in order, or too far from the first"));

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use wire::Verdict;
 
 use super::{Bank, Out};
+use crate::grant::Sum;
 use crate::part::Stage;
 use crate::{Amount, BudgetSpec, Clock, Line, Period, PeriodCap, Record, ToWorker};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// Holds made under a grant reached their deadline.
-    Lapse { grant: u64, amount: Amount },
+    Lapse { grant: u64, amount: Amount, holds: u32 },
     /// Confirmed holds of a grant reached their billing deadline.
     Billing { grant: u64 },
     /// A grant's suspension ends, or it may be closed.
@@ -35,6 +36,8 @@ enum Event {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timeline {
     live: bool,
+    /// The first grant that the run makes.
+    first_grant: u64,
     by_stamp: BTreeMap<u64, Vec<Event>>,
     by_clock: BTreeMap<u64, Vec<Event>>,
 }
@@ -44,8 +47,12 @@ impl Timeline {
         self.live
     }
 
-    pub(super) fn lapse(&mut self, grant: u64, deadline_ms: u64, amount: Amount) {
-        self.by_stamp(deadline_ms, Event::Lapse { grant, amount });
+    pub(super) fn first_grant(&self) -> u64 {
+        self.first_grant
+    }
+
+    pub(super) fn lapse(&mut self, grant: u64, deadline_ms: u64, (amount, holds): (Amount, u32)) {
+        self.by_stamp(deadline_ms, Event::Lapse { grant, amount, holds });
     }
 
     pub(super) fn billing(&mut self, grant: u64, deadline_ms: u64) {
@@ -98,7 +105,8 @@ impl Bank {
     /// Everything that will happen because of what is now. For the start of a run, when no grant is open: what
     /// workers of the last one would have reported is suspended instead.
     pub(super) fn begin_timeline(&mut self) {
-        let mut timeline = Timeline { live: true, ..Timeline::default() };
+        let first_grant = self.grants.next_number();
+        let mut timeline = Timeline { live: true, first_grant, ..Timeline::default() };
         for (slot, budget) in (0..).zip(&self.budgets) {
             timeline.flight(slot, &budget.spec);
             if !budget.day.is_empty() {
@@ -113,7 +121,7 @@ impl Bank {
                     timeline.grant(number, self.close_ms(grant, last_ms));
                 }
             }
-            for deadline_ms in grant.billing.all().iter().map(|(deadline_ms, _)| *deadline_ms) {
+            for deadline_ms in grant.billing.all().iter().map(|sum| sum.deadline_ms) {
                 timeline.billing(number, deadline_ms);
             }
         }
@@ -125,7 +133,9 @@ impl Bank {
         while let Some((due_ms, events)) = self.timeline.pop(safe_ms, self.now_ms) {
             for event in events {
                 match event {
-                    Event::Lapse { grant, amount } => self.lapse(grant, due_ms, amount, out),
+                    Event::Lapse { grant, amount, holds } => {
+                        self.lapse(grant, due_ms, (amount, holds), out);
+                    }
                     Event::Billing { grant } => self.billing_lapse(grant, due_ms, out),
                     Event::Grant { grant } => self.end_grant(grant, due_ms, out),
                     Event::Day { slot } => self.day_ended(slot, out),
@@ -142,18 +152,26 @@ impl Bank {
     }
 
     /// The holds of a grant with this deadline are over: what nobody confirmed comes back, or is kept.
-    fn lapse(&mut self, number: u64, deadline_ms: u64, amount: Amount, out: &mut Out) {
+    fn lapse(
+        &mut self,
+        number: u64,
+        deadline_ms: u64,
+        (amount, holds): (Amount, u32),
+        out: &mut Out,
+    ) {
         let grant = self.grants.get_mut(number).expect("grants outlive their holds");
         let resolved = grant.take_resolved(&mut self.budgets, deadline_ms);
-        let back = crate::books::minus(amount, resolved);
+        let back = crate::books::minus(amount, resolved.amount);
         assert!(back >= Amount::ZERO, "grant {number}: more was resolved than held");
         if back == Amount::ZERO {
             return;
         }
         let (slot, worker) = (grant.slot, grant.worker);
-        if grant.keeps.unconfirmed {
+        let (keeps, stage) = (grant.keeps, grant.stage);
+        self.count_expired(slot, holds.saturating_sub(resolved.holds));
+        if keeps.unconfirmed {
             self.expire(number, Clock::Hold, deadline_ms, back, out);
-        } else if grant.stage == Stage::Open {
+        } else if stage == Stage::Open {
             // It stays with the worker: no balance changes, so no record.
             out.send(worker, ToWorker::Restore { slot, grant: number, amount: back });
         } else {
@@ -163,12 +181,21 @@ impl Bank {
 
     fn billing_lapse(&mut self, number: u64, deadline_ms: u64, out: &mut Out) {
         let Some(grant) = self.grants.get(number) else { return };
-        let amount = grant.billing.get(deadline_ms);
-        if grant.keeps.confirmed && amount > Amount::ZERO {
+        let Sum { amount, holds, .. } = grant.billing.sum(deadline_ms);
+        let (slot, keeps) = (grant.slot, grant.keeps);
+        if self.is_of_run(number) {
+            self.count_expired(slot, holds);
+        }
+        if keeps.confirmed && amount > Amount::ZERO {
             self.expire(number, Clock::Billing, deadline_ms, amount, out);
         } else {
             self.book(Record::BillingLapsed { grant: number, deadline_ms, amount }, out);
         }
+    }
+
+    fn count_expired(&mut self, slot: u32, holds: u32) {
+        let expired = &mut self.budgets[slot as usize].expired_holds;
+        *expired = expired.saturating_add(holds.into());
     }
 
     fn expire(

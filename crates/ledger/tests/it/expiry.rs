@@ -311,3 +311,47 @@ fn a_grant_has_a_bounded_number_of_expired_sums() {
     assert!((1_000..1_020).contains(&sums), "{sums}");
     bench.check();
 }
+
+/// Every hold of a run is open, settled or released in time, or expired.
+#[test]
+fn expired_holds_are_counted_each_once() {
+    let mut bench = Bench::with(options(1), &[holding(1, 1_000_000)]);
+    let holds = [0; 6].map(|_| bench.reserve(0, 1, 100).unwrap());
+    let [settled, released, billed, unbilled, silent, late] = holds;
+    let expired = |bench: &Bench| bench.bank.expired_holds(bench.bank.slot(1).unwrap());
+    assert!(bench.bank.is_of_run(silent.grant));
+    assert_eq!(bench.settle(settled, 90), Verdict::Settled);
+    bench.resolve(Action::Release, released, 0);
+    for hold in [billed, unbilled] {
+        bench.resolve(Action::Confirm, hold, 0);
+    }
+    assert_eq!(bench.settle(billed, 110), Verdict::SettledOver);
+    assert_eq!(expired(&bench), 0);
+    bench.advance(LAPSED_MS);
+    assert_eq!(expired(&bench), 2, "nobody spoke of two");
+    assert_eq!(bench.settle(late, 100), Verdict::SettledLate);
+    assert_eq!(expired(&bench), 2, "what is spent late was expired");
+    bench.advance(BILLING_OVER_MS);
+    assert_eq!(expired(&bench), 3, "one was won and not billed");
+    assert_eq!(bench.settle(unbilled, 100), Verdict::Settled);
+    assert_eq!(expired(&bench), 2, "it was kept, so it is settled as if in time");
+    let hold = bench.reserve(0, 1, 100).unwrap();
+    bench.resolve(Action::Confirm, hold, 0);
+    bench.crash();
+    assert!(!bench.bank.is_of_run(hold.grant));
+    bench.advance(BILLING_OVER_MS);
+    assert_eq!(expired(&bench), 0, "a run counts its own");
+    bench.check();
+}
+
+/// Those of a purse that is taken back before their deadline, too.
+#[test]
+fn holds_of_a_retired_grant_expire_at_their_deadline() {
+    let mut bench = Bench::with(options(1), &[spec(1, 1_000_000)]);
+    let _ = bench.reserve(0, 1, 100).unwrap();
+    bench.configure(&[]);
+    bench.advance(1);
+    assert_eq!(bench.bank.expired_holds(0), 0);
+    bench.advance(LAPSED_MS);
+    assert_eq!(bench.bank.expired_holds(0), 1);
+}

@@ -107,7 +107,7 @@ pub(super) struct BudgetRow<'a> {
     asks_per_s: f64,
     grants_per_s: f64,
     refusals_per_s: f64,
-    /// The verdict that most refusals met; null without refusals.
+    /// The verdict that most refused asks met; null without any. What stops bids are no verdicts: `refusals` tells them.
     #[schema(required, example = "paced")]
     top_refusal: Option<&'static str>,
     top_refusals_per_s: f64,
@@ -242,24 +242,33 @@ impl From<Lines> for BookLines {
     }
 }
 
-/// What became of its holds since the start of the run; null where nobody counts it.
+/// What became of its own holds since the start of the run, without those of budgets under it; null where nobody counts it.
+/// Every hold that was made is open, settled, released or expired.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HoldCounts {
     made: u64,
+    /// Their time is not over, and nobody settled or released them. Some tenths of a second behind.
+    #[schema(required)]
+    open: Option<u64>,
+    /// Settled while their money was set aside; those of earlier runs too.
     #[schema(required)]
     settled: Option<u64>,
+    /// Released while their money was set aside; those of earlier runs too.
     #[schema(required)]
     released: Option<u64>,
+    /// Their time is over, and nobody settled or released them: not confirmed by their deadline, or confirmed and not billed
+    /// within the billing window. Where expired money is kept, one that is settled or released afterwards leaves this count.
     #[schema(required)]
     expired: Option<u64>,
+    /// Settled when their money was gone: they stay counted as expired, or released.
     #[schema(required)]
     late: Option<u64>,
 }
 
 impl From<Holds> for HoldCounts {
     fn from(holds: Holds) -> HoldCounts {
-        let Holds { made, settled, released, expired, late } = holds;
-        HoldCounts { made, settled, released, expired, late }
+        let Holds { made, open, settled, released, expired, late } = holds;
+        HoldCounts { made, open, settled, released, expired, late }
     }
 }
 

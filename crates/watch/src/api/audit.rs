@@ -8,6 +8,7 @@ use super::App;
 use super::answer::{BulkAnswer, Record, RecordPage};
 use super::budgets::json;
 use super::extract::{Asker, Body, Number, Params, required_key};
+use super::params::{Key, RecordNumber};
 use super::types::{AuditParams, Id, Reasoned, page_max};
 use crate::node::{Action, Edit, EditRows};
 use crate::problem::{Kind, Problem};
@@ -34,7 +35,7 @@ pub(super) async fn list(
 
 /// Shows one record with all its rows.
 #[utoipa::path(get, path = "/v1/audit/{record}", tag = "audit",
-    params(("record" = String, Path, description = "The record", pattern = "^(0|[1-9][0-9]{0,19})$", example = "8812")),
+    params(RecordNumber),
     responses((status = 200, description = "The record", body = Record)))]
 pub(super) async fn one(
     State(app): State<App>,
@@ -48,8 +49,7 @@ pub(super) async fn one(
 
 /// Takes a record back, where its budgets still are as it left them. That is a change of its own.
 #[utoipa::path(post, path = "/v1/audit/{record}/undo", tag = "audit", request_body = Reasoned,
-    params(("record" = String, Path, description = "The record", pattern = "^(0|[1-9][0-9]{0,19})$", example = "8812"),
-        ("Idempotency-Key" = String, Header, description = "Remembered for 24 hours", pattern = "^[A-Za-z0-9-]{8,64}$")),
+    params(RecordNumber, Key),
     responses(
         (status = 200, description = "What became of each budget", body = BulkAnswer,
             headers(("Idempotent-Replay" = Option<String>, description = "`true`: this is the first answer again"))),

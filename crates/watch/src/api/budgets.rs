@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 use super::answer::{BudgetPage, BudgetRow, BudgetWhole};
 use super::extract::{Number, Params};
-use super::types::{ListParams, page_max};
+use super::params::BudgetId;
+use super::types::{ListParams, PageParams, TableParams, page_max};
 use crate::problem::Problem;
 use crate::query::{Cursor, Filter, Query, Search, Sort, TEXT_MAX};
 
@@ -31,7 +32,7 @@ pub(super) fn json(of: &impl serde::Serialize) -> Response {
 }
 
 /// Lists budgets: searched, filtered, sorted, page by page.
-#[utoipa::path(get, path = "/v1/budgets", tag = "budgets", params(ListParams),
+#[utoipa::path(get, path = "/v1/budgets", tag = "budgets", params(TableParams, PageParams),
     responses((status = 200, description = "A page of them", body = BudgetPage<'static>)))]
 pub(super) async fn list(
     State(app): State<App>,
@@ -55,7 +56,7 @@ pub(super) async fn list(
 
 /// Shows one budget, with its books, holds and configuration.
 #[utoipa::path(get, path = "/v1/budgets/{id}", tag = "budgets",
-    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17")),
+    params(BudgetId),
     responses((status = 200, description = "The budget", body = BudgetWhole<'static>,
         headers(("ETag" = String, description = "Revision of its configuration, not of its balances")))))]
 pub(super) async fn one(State(app): State<App>, Number(id): Number) -> Result<Response, Problem> {

@@ -53,6 +53,10 @@ impl<'de> Deserialize<'de> for Select {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let value = Fields::deserialize(from)?;
         let by_ids = value.contains_key("ids");
+        if by_ids && value.len() > 1 {
+            let both = "ids beside something else, expected ids alone, or filter, q and except";
+            return Err(D::Error::custom(both));
+        }
         let value = serde_json::Value::Object(value);
         let read = match by_ids {
             true => ByIds::deserialize(value).map(Select::Ids),
@@ -162,10 +166,10 @@ pub(super) struct Factors {
 const FACTOR_MAX: u32 = 100_000_000;
 
 fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    let ppm = u32::deserialize(from)?;
-    let wrong =
-        || D::Error::invalid_value(Unexpected::Unsigned(ppm.into()), &"0 to 100000000 millionths");
-    if ppm <= FACTOR_MAX { Ok(Some(ppm)) } else { Err(wrong()) }
+    let ppm = u64::deserialize(from)?;
+    let wrong = || D::Error::invalid_value(Unexpected::Unsigned(ppm), &"0 to 100000000 millionths");
+    let small = u32::try_from(ppm).ok().filter(|ppm| *ppm <= FACTOR_MAX);
+    small.map(Some).ok_or_else(wrong)
 }
 
 /// A change of many budgets.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::answer::BudgetWhole;
 use super::budgets::json;
 use super::extract::{Asker, Body, Number, if_match, key_of};
+use super::params::{BudgetId, Changed, IfMatch, IfMatchOptional, KeyOptional};
 use super::types::{Create, Patch, Reasoned, fields};
 use super::{App, Parts};
 use crate::node::{Action, Edit, EditRows, EditedRow, Fields, RowChange, RowResult};
@@ -43,7 +44,7 @@ fn edit(who: &Asker, why: &str, action: Action, change: RowChange) -> Edit {
 
 /// Makes a budget. It lives until its flight is over.
 #[utoipa::path(post, path = "/v1/budgets", tag = "changes", request_body = Create,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Remembered for 24 hours", pattern = "^[A-Za-z0-9-]{8,64}$")),
+    params(KeyOptional),
     responses(
         (status = 201, description = "It is made", body = BudgetWhole<'static>, headers(
             ("ETag" = String, description = "Revision of its configuration"),
@@ -70,13 +71,8 @@ pub(super) async fn create(
 
 /// Changes fields of a budget, if nobody else did since the caller looked.
 #[utoipa::path(patch, path = "/v1/budgets/{id}", tag = "changes", request_body = Patch,
-    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
-        ("If-Match" = String, Header, description = "The ETag of what the caller saw", pattern = "^\"[0-9]{1,19}\"$", example = "\"9\"")),
-    responses(
-        (status = 200, description = "The budget as it is now", body = BudgetWhole<'static>,
-            headers(("ETag" = String, description = "Revision of its configuration"))),
-        (status = 412, description = "Somebody changed it meanwhile", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json"),
+    params(BudgetId, IfMatch),
+    responses(Changed,
         (status = 428, description = "If-Match is missing", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn patch(
     State(app): State<App>,
@@ -104,13 +100,7 @@ pub(super) async fn patch(
 
 /// Pauses a budget. One that is paused stays so; nothing is recorded then.
 #[utoipa::path(post, path = "/v1/budgets/{id}/pause", tag = "changes", request_body = Reasoned,
-    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
-        ("If-Match" = Option<String>, Header, description = "The ETag of what the caller saw", pattern = "^\"[0-9]{1,19}\"$")),
-    responses(
-        (status = 200, description = "The budget as it is now", body = BudgetWhole<'static>,
-            headers(("ETag" = String, description = "Revision of its configuration"))),
-        (status = 412, description = "Somebody changed it meanwhile", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json")))]
+    params(BudgetId, IfMatchOptional), responses(Changed))]
 pub(super) async fn pause(
     app: State<App>,
     id: Number,
@@ -123,13 +113,7 @@ pub(super) async fn pause(
 
 /// Lets a paused budget go on.
 #[utoipa::path(post, path = "/v1/budgets/{id}/resume", tag = "changes", request_body = Reasoned,
-    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
-        ("If-Match" = Option<String>, Header, description = "The ETag of what the caller saw", pattern = "^\"[0-9]{1,19}\"$")),
-    responses(
-        (status = 200, description = "The budget as it is now", body = BudgetWhole<'static>,
-            headers(("ETag" = String, description = "Revision of its configuration"))),
-        (status = 412, description = "Somebody changed it meanwhile", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json")))]
+    params(BudgetId, IfMatchOptional), responses(Changed))]
 pub(super) async fn resume(
     app: State<App>,
     id: Number,

@@ -1,11 +1,13 @@
 //! What is true of all calls in the API's description, and the page that shows it.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::http::header;
 use axum::routing::get;
 use serde_json::{Value, json};
 use utoipa::openapi::extensions::ExtensionsBuilder;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
@@ -62,13 +64,30 @@ pub(super) fn complete(document: &mut OpenApi, version: &str, secured: bool) {
     for (path, item) in &mut document.paths.paths {
         let token = secured && !PUBLIC.contains(&path.as_str());
         for operation in [&mut item.get, &mut item.post, &mut item.patch].into_iter().flatten() {
-            add_errors(operation, token, path == "/readyz");
+            add_errors(operation, token, path);
             if token {
                 let none = std::iter::empty::<String>();
                 operation.security = Some(vec![SecurityRequirement::new(BEARER, none)]);
             }
         }
     }
+}
+
+/// The calls that have parameters in their query, as `/GET/v1/budgets/{id}`.
+pub(super) fn taking_parameters(document: &OpenApi) -> Arc<[String]> {
+    let in_query = |one: &Parameter| matches!(one.parameter_in, ParameterIn::Query);
+    let takes = |operation: &Operation| operation.parameters.iter().flatten().any(in_query);
+    let of = |(path, item): (&String, &PathItem)| {
+        let methods = [("GET", &item.get), ("POST", &item.post), ("PATCH", &item.patch)];
+        let taking = methods.map(|(name, operation)| {
+            operation
+                .as_ref()
+                .filter(|operation| takes(operation))
+                .map(|_| format!("/{name}{path}"))
+        });
+        taking.into_iter().flatten()
+    };
+    document.paths.paths.iter().flat_map(of).collect()
 }
 
 /// What the `type` of an error leads to.
@@ -86,19 +105,19 @@ fn at_least_one_field(components: &mut Components) {
     }
 }
 
-fn add_errors(operation: &mut Operation, token: bool, readiness: bool) {
-    let has_parameters = operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
+fn add_errors(operation: &mut Operation, token: bool, path: &str) {
+    let readiness = path == "/readyz";
     let is_of_one = operation
         .parameters
         .iter()
         .flatten()
-        .any(|one| matches!(one.parameter_in, utoipa::openapi::path::ParameterIn::Path));
+        .any(|one| matches!(one.parameter_in, ParameterIn::Path));
     let changes = operation.request_body.is_some();
     if let Some(body) = &mut operation.request_body {
         body.required = Some(Required::True);
     }
     let errors = [
-        ("400", has_parameters || changes, "A parameter, a header or the body cannot be read"),
+        ("400", path.starts_with("/v1/"), "A parameter, a header or the body cannot be read"),
         ("401", token, "No token, or an unknown one"),
         ("403", token || changes, "The role, or the origin of the page, may not"),
         ("404", is_of_one, "There is none with this number"),

@@ -1,19 +1,26 @@
 //! Reads parameters and bodies, and says exactly what is wrong with them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
 use crate::auth::Who;
 use crate::problem::{Kind, Problem};
 
+/// What may be sent.
+const TOO_LARGE: &str =
+    "the body is larger than this call allows: 64 KiB, or 4 MiB of a bulk change";
+const _: () = assert!(super::BODY_MAX == 64 << 10 && super::BULK_BODY_MAX == 4 << 20);
 /// How long a body may take to come.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 
@@ -29,13 +36,44 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         let reader = serde_urlencoded::Deserializer::new(parse_query(query));
         serde_path_to_error::deserialize(reader).map(Params).map_err(|error| {
             let field = error.path().to_string();
-            explain(&field, "the query", &error.into_inner().to_string())
+            let problem = explain(&field, "the query", &error.into_inner().to_string());
+            if problem.expected.is_some() { problem } else { no_number(&field, query) }
         })
     }
 }
 
+/// Of a parameter that its reader says nothing of but that it is no number.
+fn no_number(field: &str, query: &str) -> Problem {
+    let found = parse_query(query).find(|(name, _)| name == field);
+    let found = found.map_or_else(|| "nothing".into(), |(_, value)| format!("{value:?}"));
+    Problem::malformed(field, &found, "a whole number; GET /v1/openapi.json has its bounds")
+}
+
+/// Refuses parameters of calls that take none; `taking`: those that take some, as `/GET/v1/budgets/{id}`.
+pub(super) async fn no_parameters(
+    State(taking): State<Arc<[String]>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let (query, path) = (request.uri().query().unwrap_or_default(), request.uri().path());
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    let call = format!("/{method}{path}");
+    let takes = || taking.iter().any(|template| fits(template, &call));
+    if query.is_empty() || !path.starts_with("/v1/") || takes() {
+        return Ok(next.run(request).await);
+    }
+    Err(Problem::malformed("the query", &format!("{query:?}"), "none: this call has no parameters"))
+}
+
 fn parse_query(query: &str) -> form_urlencoded::Parse<'_> {
     form_urlencoded::parse(query.as_bytes())
+}
+
+/// Is the path one of the template, in which `{name}` stands for any part?
+fn fits(template: &str, path: &str) -> bool {
+    let same = |(a, b): (&str, &str)| a == b || a.starts_with('{');
+    template.split('/').count() == path.split('/').count()
+        && template.split('/').zip(path.split('/')).all(same)
 }
 
 /// A number in the path: of a budget, or of a record.
@@ -47,8 +85,9 @@ impl<S: Sync + Send> FromRequestParts<S> for Number {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state).await;
+        let expected = "a whole number below 2^64, in digits, without zeros in front";
         let wrong =
-            |field: &str, found: &str| Problem::malformed(field, &format!("{found:?}"), "a number");
+            |field: &str, found: &str| Problem::malformed(field, &format!("{found:?}"), expected);
         let params = params.map_err(|error| wrong("path", &error.to_string()))?;
         let (name, text) = params.iter().next().unwrap_or_default();
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit())
@@ -58,7 +97,9 @@ impl<S: Sync + Send> FromRequestParts<S> for Number {
             return Err(wrong(name, text));
         }
         // Readable, but larger than any number there is.
-        let unknown = |_| Problem::new(Kind::Unknown, format!("there is no {name} {text}"));
+        let what = if name == "id" { "budget" } else { name };
+        let text_of = || format!("there is no {what} {text}: numbers are below 2^64");
+        let unknown = |_| Problem::new(Kind::Unknown, text_of());
         text.parse().map(Number).map_err(unknown)
     }
 }
@@ -93,9 +134,7 @@ impl<S: Send + Sync, T: FromBody> FromRequest<S> for Body<T> {
         let slow = || Problem::new(Kind::Slow, format!("the body took longer than {BODY_WAIT:?}"));
         let bytes = read.map_err(|_| slow())?.map_err(|rejection| {
             match rejection.into_response().status() {
-                StatusCode::PAYLOAD_TOO_LARGE => {
-                    Problem::new(Kind::TooLarge, "the body is larger than this call allows")
-                }
+                StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Kind::TooLarge, TOO_LARGE),
                 _ => Problem::new(Kind::Malformed, "the body ended early"),
             }
         })?;
@@ -135,11 +174,25 @@ pub(super) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let field = error.path().to_string();
-        explain(&field, "the body", &error.into_inner().to_string())
+        let error = error.into_inner();
+        match error.classify() {
+            Category::Data => explain(&field, "the body", &error.to_string()),
+            _ => no_json(bytes, &error),
+        }
     });
     let value = read?;
-    reader.end().map_err(|error| explain(".", "the body", &error.to_string()))?;
+    reader.end().map_err(|error| no_json(bytes, &error))?;
     Ok(value)
+}
+
+/// Of a body that is no JSON.
+fn no_json(bytes: &[u8], error: &serde_json::Error) -> Problem {
+    let found = match error.classify() {
+        Category::Eof if bytes.trim_ascii().is_empty() => "nothing".to_string(),
+        Category::Eof => format!("its end at line {} column {}", error.line(), error.column()),
+        _ => format!("no JSON: {error}"),
+    };
+    Problem::malformed("the body", &found, "one whole JSON object")
 }
 
 /// What serde says, cut into its parts.
@@ -151,7 +204,7 @@ fn explain(path: &str, whole: &str, message: &str) -> Problem {
         None => (path.to_string(), text, ""),
     };
     let mut problem = match found.split_once(", expected ") {
-        Some((found, expected)) => Problem::malformed(&field, found, expected),
+        Some((found, expected)) => Problem::malformed(&field, plain(found), bounds(expected)),
         None if expected.is_empty() => Problem::new(Kind::Malformed, format!("{field}: {found}")),
         None => Problem::malformed(&field, found, expected),
     };
@@ -160,6 +213,22 @@ fn explain(path: &str, whole: &str, message: &str) -> Problem {
     }
     problem.field = Some(field.into());
     problem
+}
+
+/// Without the words for programmers.
+fn plain(found: &str) -> &str {
+    let parts = ["invalid type: ", "invalid value: "];
+    parts.into_iter().find_map(|part| found.strip_prefix(part)).unwrap_or(found)
+}
+
+/// The same.
+fn bounds(expected: &str) -> &str {
+    match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number from 0 to 18446744073709551615",
+        "a string" => "text in quotes",
+        other => other,
+    }
 }
 
 /// The name of a field that is there twice or not at all; what was found, and what was expected.

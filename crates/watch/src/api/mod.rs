@@ -6,11 +6,13 @@ mod budgets;
 mod bulk;
 mod bulk_body;
 mod change;
+mod costs;
 mod document;
 mod exposition;
 mod extract;
 mod fresh;
 mod node;
+mod params;
 mod series;
 mod table;
 mod types;
@@ -70,13 +72,16 @@ impl App {
 pub(crate) fn routes(app: App, version: &str, secured: bool) -> Router {
     let (routes, mut described) = described().split_for_parts();
     document::complete(&mut described, version, secured);
+    let taking = document::taking_parameters(&described);
+    let check = axum::middleware::from_fn_with_state(taking, extract::no_parameters);
     // Plain data: it cannot fail.
     let text: Arc<str> = serde_json::to_string_pretty(&described).unwrap_or_default().into();
     let served = move || {
         let text = Arc::clone(&text);
         async move { ([(header::CONTENT_TYPE, "application/json")], text.to_string()).into_response() }
     };
-    routes.route("/v1/openapi.json", get(served)).merge(document::pages()).with_state(app)
+    let routes = routes.route("/v1/openapi.json", get(served)).route_layer(check);
+    routes.merge(document::pages()).with_state(app)
 }
 
 /// The calls with what the document says of each.
@@ -96,6 +101,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(audit::undo))
         .routes(routes!(node::status))
         .routes(routes!(node::costs))
+        .routes(routes!(costs::history))
         .routes(routes!(node::config))
         .routes(routes!(node::metrics))
         .routes(routes!(node::healthz))

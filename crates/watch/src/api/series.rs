@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use super::answer::Base;
 use super::budgets::json;
 use super::extract::{Number, Params};
-use super::types::HistoryParams;
+use super::params::BudgetId;
+use super::types::{HistoryParams, Id};
 use super::{App, Parts};
 use crate::history::{Counts, QueryError, Series};
 use crate::node::Refusals;
@@ -18,6 +19,8 @@ const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 /// The latest time there is, as of `money::Instant`.
 const TIME_MAX_MS: u64 = 253_402_041_600_000;
+/// The reason of who was not looked for: it does not want such a place, person or time.
+const TARGETING: &str = "targeting";
 /// About so many points where the caller does not say how long a step is.
 const POINTS: u64 = 720;
 
@@ -40,7 +43,8 @@ pub(super) struct HistoryAnswer {
     grants: Vec<Option<u64>>,
     wins: Vec<Option<u64>>,
     refusals: Vec<Option<u64>>,
-    /// The slowest minute of the step: 99 of 100 answers took at most so long.
+    /// Of the node, not of this budget: 99 of 100 answers of all its budgets and doors took at most so long, in the slowest
+    /// minute of the step.
     latency_p99_us: Vec<Option<u32>>,
 }
 
@@ -115,10 +119,9 @@ impl Parts {
     }
 }
 
-/// Shows what a budget spent, and was asked for, step by step.
+/// Shows what a budget spent, and was asked for, step by step. The latency beside it is the node's.
 #[utoipa::path(get, path = "/v1/budgets/{id}/history", tag = "budgets",
-    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17"),
-        HistoryParams),
+    params(BudgetId, HistoryParams),
     responses((status = 200, description = "Its history, as columns", body = HistoryAnswer)))]
 pub(super) async fn history(
     State(app): State<App>,
@@ -137,10 +140,16 @@ pub(super) struct RefusalAnswer {
     survey_every: u64,
     /// Impressions surveyed.
     surveyed: u64,
-    /// Why the campaign did not bid, surveyed, most first.
+    /// Why the campaign did not bid, most first: a sample, counted since the campaigns last changed.
     why: Vec<ReasonCount>,
-    /// The last refusals that were noted, newest first.
+    /// The first of these, but for `targeting`, which is no refusal; null where there is none.
+    #[schema(required, example = "floor")]
+    top_reason: Option<String>,
+    /// The last 100 asks that got nothing, newest first: those for this budget, and for budgets under it, among the last
+    /// `recent_of` refused asks of the node. Bid requests are not asks: `why` tells of them.
     recent: Vec<RecentRefusal>,
+    /// Refused asks that the node remembers, of all budgets.
+    recent_of: u64,
 }
 
 /// How often a verdict was given.
@@ -156,19 +165,20 @@ pub(super) struct VerdictCount {
 pub(super) struct ReasonCount {
     #[schema(example = "floor")]
     reason: String,
+    /// In the sample.
     count: u64,
+    /// About how often in all: the count times `survey_every`. A small count says little: it is off by about its square root.
+    estimate: u64,
 }
 
-/// One refusal.
+/// One refused ask.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RecentRefusal {
     at_ms: u64,
-    /// The verdict, or the reason of an auction.
     #[schema(example = "paced")]
     verdict: String,
-    /// What was asked for, base units; empty where nobody knows.
-    #[schema(pattern = "^(-?[0-9]{1,20})?$", example = "2100")]
-    amount: String,
+    /// Whom it named: this budget, or one under it.
+    budget: Id,
 }
 
 impl From<Refusals> for RefusalAnswer {
@@ -176,23 +186,31 @@ impl From<Refusals> for RefusalAnswer {
         let recent = refusals.recent.into_iter().map(|one| RecentRefusal {
             at_ms: one.at_ms,
             verdict: one.verdict,
-            amount: one.amount,
+            budget: Id(one.budget),
         });
         let verdicts = refusals.verdicts.into_iter();
-        let why = refusals.why.into_iter();
+        let every = refusals.survey_every;
+        let why = refusals.why.into_iter().map(|(reason, count)| {
+            let estimate = count.saturating_mul(every);
+            ReasonCount { reason, count, estimate }
+        });
+        let why: Vec<ReasonCount> = why.collect();
+        let top = why.iter().find(|row| row.reason != TARGETING);
         RefusalAnswer {
             verdicts: verdicts.map(|(verdict, count)| VerdictCount { verdict, count }).collect(),
             survey_every: refusals.survey_every,
             surveyed: refusals.surveyed,
-            why: why.map(|(reason, count)| ReasonCount { reason, count }).collect(),
+            top_reason: top.map(|row| row.reason.clone()),
+            why,
             recent: recent.collect(),
+            recent_of: refusals.recent_of,
         }
     }
 }
 
 /// Counts what kept a budget from spending.
 #[utoipa::path(get, path = "/v1/budgets/{id}/refusals", tag = "budgets",
-    params(("id" = String, Path, description = "The budget", pattern = "^(0|[1-9][0-9]{0,19})$", example = "17")),
+    params(BudgetId),
     responses((status = 200, description = "Verdicts and reasons with their counts", body = RefusalAnswer)))]
 pub(super) async fn refusals(
     State(app): State<App>,

@@ -1,8 +1,9 @@
 //! What bodies and addresses hold. These types are both the readers and the description of them.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::de::{Error, Unexpected};
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -34,15 +35,31 @@ macro_rules! checked_text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(from)?;
                 let is_sound: fn(&str) -> bool = $check;
-                if is_sound(&text) {
-                    return Ok($name(text));
-                }
-                Err(D::Error::invalid_value(Unexpected::Str(&text), &$expected))
+                let read = move |text: &str| is_sound(text).then(|| $name(text.to_string()));
+                from.deserialize_str(Text { expected: $expected, read })
             }
         }
     };
+}
+
+/// Reads a text by a rule. What is none, or breaks the rule, is told with what was expected.
+struct Text<R> {
+    expected: &'static str,
+    read: R,
+}
+
+impl<T, R: Fn(&str) -> Option<T>> Visitor<'_> for Text<R> {
+    type Value = T;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        let wrong = || E::invalid_value(Unexpected::Str(text), &self.expected);
+        (self.read)(text).ok_or_else(wrong)
+    }
 }
 
 fn has_controls(text: &str) -> bool {
@@ -127,12 +144,12 @@ impl Serialize for Id {
 
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        let canonical = is_digits(&text) && (text == "0" || !text.starts_with('0'));
-        let id = text.parse().ok().filter(|_| canonical);
-        let wrong =
-            || D::Error::invalid_value(Unexpected::Str(&text), &"an id, a whole number as text");
-        id.map(Id).ok_or_else(wrong)
+        let read = |text: &str| {
+            let canonical = is_digits(text) && (text == "0" || !text.starts_with('0'));
+            text.parse().ok().filter(|_| canonical).map(Id)
+        };
+        let expected = "a number as text such as \"17\": a whole number below 2^64";
+        from.deserialize_str(Text { expected, read })
     }
 }
 
@@ -327,39 +344,32 @@ pub(super) struct TableParams {
     pub(super) sort: String,
 }
 
-/// Which budgets, in which order, and which page of them.
-#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+/// Which budgets, in which order, and which page of them: [`TableParams`] and [`PageParams`], which describe it. The readers of
+/// addresses cannot put two into one.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
 pub(super) struct ListParams {
-    /// Searched in id and name, case folded.
     #[serde(default)]
-    #[param(max_length = 4096, required = false, example = "sale")]
     pub(super) q: String,
-    /// Terms `column:word,word`, `column:from..to` or `column:~text`, joined by `;`.
     #[serde(default)]
-    #[param(
-        max_length = 4096,
-        required = false,
-        pattern = "^(;*[a-z_]+:[^;]*)*;*$",
-        example = "status:limited,error;pace:..0.95"
-    )]
     pub(super) filter: String,
-    /// Columns joined by `,`; `-` before one: largest first.
     #[serde(default)]
-    #[param(
-        max_length = 4096,
-        required = false,
-        pattern = "^(-?[a-z_]+(,-?[a-z_]+)*)?$",
-        example = "-spent,name"
-    )]
     pub(super) sort: String,
+    pub(super) cursor: Option<String>,
+    pub(super) max: Option<u32>,
+}
+
+/// Which page.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "only its description is used")]
+pub(super) struct PageParams {
     /// `next` of the page before.
     #[param(min_length = 1, max_length = 8192, pattern = "^[A-Za-z0-9_-]+$")]
-    pub(super) cursor: Option<String>,
+    cursor: Option<String>,
     /// Budgets of a page.
     #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub(super) max: Option<u32>,
+    max: Option<u32>,
 }
 
 /// Which records.

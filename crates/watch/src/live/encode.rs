@@ -90,17 +90,27 @@ fn static_entry(budget: &Budget, zone: u16) -> snapshot::Budget {
     )
 }
 
-/// The states of these rows.
-pub(super) fn delta(head: Head<'_>, rows: &[u32]) -> Result<Vec<u8>, EncodeError> {
+/// The entries of these rows in a delta.
+pub(super) fn entries(view: &View, rows: &[u32]) -> Vec<delta::State> {
+    let states = rows.iter().filter_map(|&row| Some((row, view.states.get(row as usize)?)));
+    states.map(|(row, state)| entry!(delta, row, state)).collect()
+}
+
+/// Entries that are made already, and those of further rows, all of which exist.
+pub(super) fn delta(
+    head: Head<'_>,
+    shared: &[delta::State],
+    rows: &[u32],
+) -> Result<Vec<u8>, EncodeError> {
     let Head { sequence, view } = head;
-    let mut bytes = vec![0; delta::encoded_len(rows.len())];
+    let own = entries(view, rows);
+    let count = shared.len() + own.len();
+    let mut bytes = vec![0; delta::encoded_len(count)];
     let block = delta::Block::new(sequence, view.as_of_ms, view.run);
-    let (entries, encoder) = delta::encode(&mut bytes, &block)?.states_mut(rows.len())?;
-    for (entry, &row) in entries.iter_mut().zip(rows) {
-        if let Some(state) = view.states.get(row as usize) {
-            *entry = entry!(delta, row, state);
-        }
-    }
+    let (entries, encoder) = delta::encode(&mut bytes, &block)?.states_mut(count)?;
+    let (first, rest) = entries.split_at_mut(shared.len());
+    first.copy_from_slice(shared);
+    rest.copy_from_slice(&own);
     encoder.finish();
     Ok(bytes)
 }

@@ -65,6 +65,7 @@ impl Session {
                 Ok(())
             }
             Request::Watch(rows) => {
+                self.more |= self.following.watch(&rows);
                 self.watched = rows;
                 self.sparks_step = None;
                 Ok(())
@@ -162,7 +163,10 @@ impl Session {
             return self.begin(now);
         }
         (self.version, self.more) = (taken.shown.version, taken.more);
-        encode::delta(self.head(&taken.shown), &taken.rows).map(Some)
+        let Shown { view, batch, .. } = &taken.shown;
+        let entries = batch.entries(|rows| encode::entries(view, rows));
+        let shared = entries.get(taken.of_batch).unwrap_or_default();
+        encode::delta(self.head(&taken.shown), shared, &taken.rows).map(Some)
     }
 
     /// The sparks of the watched rows, once for each list of them and each step.
@@ -284,7 +288,11 @@ mod tests {
         );
         spent.fill(2);
         board.publish(view(3, &list, &spent));
-        assert_eq!((drain(&mut session, &mut page, now), page.rows_received), (3, ids.len()));
+        // So many rows a view, until all are told.
+        for (as_of_ms, told) in [(4, 3_000), (5, 6_000), (6, 9_000), (7, 10_000), (8, 10_000)] {
+            assert_eq!((drain(&mut session, &mut page, now), page.rows_received), (1, told));
+            board.publish(view(as_of_ms, &list, &spent));
+        }
         assert!(page.rows.iter().all(|&(_, spent)| spent == 2));
     }
 
@@ -360,6 +368,39 @@ mod tests {
         assert_eq!(drain(&mut session, &mut page, now), 0);
     }
 
+    #[test]
+    fn what_is_shared_is_what_each_would_have_got() {
+        let board = Arc::new(Board::new(5));
+        let list = budgets(&(0..20).collect::<Vec<_>>());
+        let (mut one, mut other) = (session(&board), session(&board));
+        let (mut page, mut other_page) = (Page::default(), Page::default());
+        let now = Instant::now();
+        board.publish(view(1, &list, &[0; 20]));
+        drain(&mut one, &mut page, now);
+        drain(&mut other, &mut other_page, now);
+        // Whoever watches has a longer message, with the same beginning.
+        other.receive(Request::Watch(vec![19])).unwrap();
+        assert_eq!(drain(&mut other, &mut other_page, now), 1, "sparks");
+        for as_of_ms in 2..9 {
+            board.publish(view(as_of_ms, &list, &[as_of_ms.cast_signed(); 20]));
+            let shown = board.shown();
+            let head = |page: &Page| Head { sequence: page.sequence + 1, view: &shown.view };
+            let message = one.next(now).unwrap().unwrap();
+            assert_eq!(message, encode::delta(head(&page), &[], &shown.batch.rows).unwrap());
+            page.apply(&message);
+            one.receive(Request::Acknowledge(page.sequence)).unwrap();
+
+            let mut rows = shown.batch.rows.clone();
+            if !rows.contains(&19) {
+                rows.push(19);
+            }
+            let message = other.next(now).unwrap().unwrap();
+            assert_eq!(message, encode::delta(head(&other_page), &[], &rows).unwrap());
+            other_page.apply(&message);
+            other.receive(Request::Acknowledge(other_page.sequence)).unwrap();
+        }
+    }
+
     #[derive(Clone, Debug)]
     enum Step {
         /// Some rows spend.
@@ -370,6 +411,8 @@ mod tests {
         Acknowledge,
         /// ...or asks for a snapshot.
         Resync,
+        /// It shows other rows.
+        Watch(Vec<u32>),
         Wait,
     }
 
@@ -381,59 +424,133 @@ mod tests {
             1 => ids.prop_map(|ids| Step::Configure(ids.into_iter().collect())),
             6 => Just(Step::Acknowledge),
             1 => Just(Step::Resync),
+            1 => proptest::collection::vec(0..200_u32, 0..9).prop_map(Step::Watch),
             1 => Just(Step::Wait),
         ];
         proptest::collection::vec(step, 0..60)
     }
 
+    /// A message, and what the watched rows had spent when it was made.
+    type UnderWay = (Vec<u8>, Vec<(u32, i64)>);
+
+    /// A board, a connection and its page, and the message between them.
+    struct Play {
+        board: Arc<Board>,
+        session: Session,
+        page: Page,
+        ids: Vec<u64>,
+        spent: Vec<i64>,
+        as_of_ms: u64,
+        now: Instant,
+        watched: Vec<u32>,
+        under_way: Option<UnderWay>,
+    }
+
+    impl Play {
+        fn new(live_rows: usize) -> Play {
+            let board = Arc::new(Board::new(live_rows));
+            Play {
+                session: session(&board),
+                board,
+                page: Page::default(),
+                ids: vec![1, 2, 3],
+                spent: vec![0; 3],
+                as_of_ms: 0,
+                now: Instant::now(),
+                watched: Vec::new(),
+                under_way: None,
+            }
+        }
+
+        fn publish(&mut self) {
+            self.as_of_ms += 1;
+            self.board.publish(view(self.as_of_ms, &budgets(&self.ids), &self.spent));
+        }
+
+        fn take(&mut self, step: Step) {
+            match step {
+                Step::Publish(spends) => {
+                    for (row, amount) in if self.ids.is_empty() { Vec::new() } else { spends } {
+                        self.spent[row.index(self.ids.len())] += amount;
+                    }
+                    self.publish();
+                }
+                Step::Configure(ids) => {
+                    self.spent = vec![self.as_of_ms.cast_signed(); ids.len()];
+                    self.ids = ids;
+                    self.publish();
+                }
+                Step::Acknowledge => self.answer(Request::Acknowledge),
+                Step::Resync => {
+                    self.apply();
+                    self.page.building.clear();
+                    self.answer(Request::Resync);
+                }
+                Step::Watch(rows) => {
+                    self.watched.clone_from(&rows);
+                    self.session.receive(Request::Watch(rows)).unwrap();
+                }
+                Step::Wait => self.now += EVERY,
+            }
+            self.send();
+        }
+
+        fn send(&mut self) {
+            if self.under_way.is_some() {
+                return;
+            }
+            let Some(message) = self.session.next(self.now).unwrap() else { return };
+            let spent = |&row: &u32| Some((row, *self.spent.get(row as usize)?));
+            self.under_way = Some((message, self.watched.iter().filter_map(spent).collect()));
+        }
+
+        fn answer(&mut self, request: fn(u64) -> Request) {
+            self.apply();
+            self.session.receive(request(self.page.sequence)).unwrap();
+        }
+
+        /// Whatever a page watches is as new as the changes that it gets.
+        fn apply(&mut self) {
+            let Some((message, watched)) = self.under_way.take() else { return };
+            self.page.apply(&message);
+            if matches!(Message::decode(&message), Ok(Message::Delta(_))) {
+                for (row, spent) in watched {
+                    assert_eq!(self.page.rows[row as usize].1, spent, "row {row}");
+                }
+            }
+        }
+
+        /// Acknowledges all that comes.
+        fn settle(&mut self) {
+            self.send();
+            while self.under_way.is_some() {
+                self.answer(Request::Acknowledge);
+                self.send();
+            }
+        }
+    }
+
     proptest! {
-        /// Whatever is published and acknowledged when: in the end the page shows what the board does.
+        /// Whatever is published, watched and acknowledged when: once as many views were quiet as it takes to go around,
+        /// the page shows what the board does.
         #[test]
-        fn the_page_ends_up_with_the_boards_table(steps in steps()) {
-            let board = Arc::new(Board::default());
-            let (mut session, mut page) = (session(&board), Page::default());
-            let (mut ids, mut spent, mut now) = (vec![1, 2, 3], vec![0; 3], Instant::now());
-            let mut under_way: Option<Vec<u8>> = None;
-            for (as_of_ms, step) in (1..).zip(steps) {
-                match step {
-                    Step::Publish(spends) => {
-                        for (row, amount) in if ids.is_empty() { Vec::new() } else { spends } {
-                            spent[row.index(ids.len())] += amount;
-                        }
-                        board.publish(view(as_of_ms, &budgets(&ids), &spent));
-                    }
-                    Step::Configure(new) => {
-                        spent = vec![as_of_ms.cast_signed(); new.len()];
-                        ids = new;
-                        board.publish(view(as_of_ms, &budgets(&ids), &spent));
-                    }
-                    Step::Acknowledge | Step::Resync => {
-                        if let Some(message) = under_way.take() {
-                            page.apply(&message);
-                        }
-                        let is_resync = matches!(step, Step::Resync);
-                        if is_resync {
-                            page.building.clear();
-                        }
-                        let request = if is_resync { Request::Resync } else { Request::Acknowledge };
-                        prop_assert_eq!(session.receive(request(page.sequence)), Ok(()));
-                    }
-                    Step::Wait => now += EVERY,
-                }
-                if under_way.is_none() {
-                    under_way = session.next(now).unwrap();
-                }
+        fn the_page_ends_up_with_the_boards_table(steps in steps(), live_rows in 1_usize..40) {
+            let mut play = Play::new(live_rows);
+            for step in steps {
+                play.take(step);
             }
-            board.publish(view(1_000, &budgets(&ids), &spent));
-            if let Some(message) = under_way {
-                page.apply(&message);
-                session.receive(Request::Acknowledge(page.sequence)).unwrap();
+            play.settle();
+            play.now += EVERY;
+            play.settle();
+            for _ in 0..=play.ids.len().div_ceil(live_rows) {
+                play.publish();
+                play.settle();
+                play.now += EVERY;
+                play.settle();
             }
-            drain(&mut session, &mut page, now);
-            drain(&mut session, &mut page, now + EVERY);
-            let expected: Vec<(u64, i64)> = ids.iter().copied().zip(spent).collect();
-            prop_assert_eq!(page.rows, expected);
-            prop_assert_eq!(page.as_of_ms, 1_000);
+            let expected: Vec<(u64, i64)> = play.ids.iter().copied().zip(play.spent).collect();
+            prop_assert_eq!(play.page.rows, expected);
+            prop_assert_eq!(play.page.as_of_ms, play.as_of_ms);
         }
     }
 }

@@ -157,17 +157,25 @@ impl Column {
     /// Is the word one that the column can hold? Units and zones: any.
     pub(super) fn knows(self, word: &str) -> bool {
         match self {
-            Column::Campaign => matches!(word, "yes" | "no"),
-            Column::Status => crate::Status::parse(word).is_some(),
-            Column::Reason => Reason::parse(word).is_some(),
-            Column::Pacing => crate::Pacing::parse(word).is_some(),
-            Column::Flags => Flags::ALL.iter().any(|(_, name)| *name == word),
-            Column::TopRefusal => {
-                word == "none" || wire::Verdict::ALL.iter().any(|verdict| verdict.name() == word)
-            }
             Column::Unit => Unit::parse(word).is_ok(),
-            _ => true,
+            _ => self.words().is_none_or(|words| words.contains(&word)),
         }
+    }
+
+    /// All words that the column can hold; `None`: any.
+    pub(super) fn words(self) -> Option<Vec<&'static str>> {
+        Some(match self {
+            Column::Campaign => vec!["yes", "no"],
+            Column::Status => crate::Status::ALL.iter().map(|one| one.word()).collect(),
+            Column::Reason => Reason::ALL.iter().map(|one| one.word()).collect(),
+            Column::Pacing => crate::Pacing::ALL.iter().map(|one| one.word()).collect(),
+            Column::Flags => Flags::ALL.iter().map(|(_, name)| *name).collect(),
+            Column::TopRefusal => {
+                let verdicts = wire::Verdict::ALL.iter().map(|verdict| verdict.name());
+                std::iter::once("none").chain(verdicts).collect()
+            }
+            _ => return None,
+        })
     }
 
     /// Does the row hold this word, or this text?

@@ -125,7 +125,11 @@ fn words(column: Column, body: &str) -> Result<Vec<String>, Problem> {
     let words = body.split(',').map(decoded).collect::<Result<Vec<String>, Problem>>()?;
     match words.iter().find(|word| !column.knows(word)) {
         None => Ok(words),
-        Some(word) => Err(unfit(column, word, "one of its words; docs/api.md lists them")),
+        Some(word) => {
+            let words = column.words().map(|words| words.join(", "));
+            let expected = words.unwrap_or_else(|| "a currency such as USD, or count".into());
+            Err(unfit(column, word, &expected))
+        }
     }
 }
 

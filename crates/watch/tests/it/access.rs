@@ -89,6 +89,7 @@ fn a_door_to_the_network_wants_tokens() {
     let start = |tokens, origins| {
         let options = Options {
             live_max: 1,
+            live_rows: watch::board::LIVE_ROWS,
             tokens,
             tls: None,
             origins,

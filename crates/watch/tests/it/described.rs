@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 18] = [
+const CALLS: [(&str, &str); 19] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -25,6 +25,7 @@ const CALLS: [(&str, &str); 18] = [
     ("post", "/v1/audit/{record}/undo"),
     ("get", "/v1/node"),
     ("get", "/v1/costs"),
+    ("get", "/v1/costs/history"),
     ("get", "/v1/config"),
     ("get", "/metrics"),
     ("get", "/healthz"),
@@ -180,7 +181,14 @@ fn answers_have_the_fields_that_are_described() {
     check("RecordPage", &of("/v1/audit"));
     check("Record", &of("/v1/audit/1"));
     check("Me", &of("/v1/me"));
-    check("RefusalAnswer", &of("/v1/budgets/1/refusals"));
+    let refusals = of("/v1/budgets/1/refusals");
+    check("RefusalAnswer", &refusals);
+    check("RecentRefusal", &refusals["recent"][0]);
+    check("ReasonCount", &refusals["why"][0]);
+    let costs = of("/v1/costs/history");
+    check("CostHistory", &costs);
+    check("WorkloadHistory", &costs["workloads"][0]);
+    check("CostPoint", &costs["workloads"][0]["points"][0]);
     check("Problem", &of("/v1/budgets/77"));
     let body =
         json!({"action": "resume", "select": {}, "expected": 3, "dry_run": true, "why": "test"});
@@ -188,6 +196,38 @@ fn answers_have_the_fields_that_are_described() {
     check("BulkAnswer", &bulk);
     check("BulkRow", &bulk["rows"][0]);
     check("Effect", &bulk["effect"][0]);
+}
+
+/// Parameters that calls share are described at each of them.
+#[test]
+fn parameters_are_those_that_are_read() {
+    let door = Door::open(1);
+    let document = document(&door);
+    let parameters = |method: &str, path: &str| -> Vec<String> {
+        let all = document["paths"][path][method]["parameters"].as_array().unwrap().iter();
+        let text = |one: &Value| {
+            let must = if one["required"] == true { "!" } else { "" };
+            format!("{} {}{must}", one["in"].as_str().unwrap(), one["name"].as_str().unwrap())
+        };
+        all.map(text).collect()
+    };
+    let table = ["query q", "query filter", "query sort"];
+    assert_eq!(parameters("get", "/v1/budgets.csv"), table);
+    let page = [&table[..], &["query cursor", "query max"]].concat();
+    assert_eq!(parameters("get", "/v1/budgets"), page);
+    for call in ["pause", "resume"] {
+        let path = format!("/v1/budgets/{{id}}/{call}");
+        assert_eq!(parameters("post", &path), ["path id!", "header If-Match"]);
+    }
+    assert_eq!(parameters("patch", "/v1/budgets/{id}"), ["path id!", "header If-Match!"]);
+    let undo = parameters("post", "/v1/audit/{record}/undo");
+    assert_eq!(undo, ["path record!", "header Idempotency-Key!"]);
+    let patch = &document["paths"]["/v1/budgets/{id}"]["patch"]["responses"];
+    for (status, kind) in [("200", "json"), ("412", "problem+json"), ("422", "problem+json")] {
+        let kind = format!("application/{kind}");
+        assert!(patch[status]["content"][&kind]["schema"]["$ref"].is_string(), "{patch:#}");
+    }
+    assert!(patch["200"]["headers"]["ETag"].is_object(), "{patch:#}");
 }
 
 #[test]

@@ -244,12 +244,15 @@ impl Node for Fake {
     }
 
     fn refusals(&self, id: u64) -> Option<Refusals> {
-        let recent = vec![Refused { at_ms: 1, verdict: "paced".into(), amount: "2100".into() }];
+        let recent = vec![Refused { at_ms: 1, verdict: "paced".into(), budget: id }];
         let known = self.lock().budgets.contains_key(&id);
         known.then(|| Refusals {
             verdicts: vec![("paced".into(), 3)],
+            survey_every: 1_024,
+            surveyed: 400,
+            why: vec![("targeting".into(), 300), ("floor".into(), 80)],
             recent,
-            ..Refusals::default()
+            recent_of: 16_384,
         })
     }
 
@@ -332,6 +335,7 @@ impl Door {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options {
             live_max: 4,
+            live_rows: watch::board::LIVE_ROWS,
             tokens: None,
             tls: None,
             origins: Vec::new(),

@@ -299,4 +299,8 @@ fn one_budget_has_its_books_and_configuration() {
     assert_eq!(sum.iter().sum::<i64>(), 1_000_000_000);
     let refusals = get("/v1/budgets/2/refusals").send(door.to).expect(200).json();
     assert_eq!(refusals["verdicts"], json!([{"verdict": "paced", "count": 3}]));
+    assert_eq!(refusals["recent"], json!([{"at_ms": 1, "verdict": "paced", "budget": "2"}]));
+    assert_eq!(refusals["recent_of"], 16_384);
+    assert_eq!(refusals["why"][1], json!({"reason": "floor", "count": 80, "estimate": 81_920}));
+    assert_eq!(refusals["top_reason"], "floor", "who was not looked for was not refused");
 }

@@ -34,7 +34,11 @@ struct Node {
 
 impl Node {
     async fn start(limits: Limits) -> Node {
-        let board = Arc::new(Board::default());
+        Node::showing(Board::default(), limits).await
+    }
+
+    async fn showing(board: Board, limits: Limits) -> Node {
+        let board = Arc::new(board);
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let live = Live::new(Arc::clone(&board), limits, stopped);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -209,6 +213,33 @@ async fn a_snapshot_then_deltas_then_sparks() {
     send(&mut page, acknowledge(4)).await;
     send(&mut page, watch_rows(&[17, 4_999, 5_000])).await;
     assert_eq!(frame(&mut page).await, Frame::Sparks { sequence: 5, rows: vec![17, 4_999] });
+}
+
+#[tokio::test]
+async fn so_many_rows_a_view_and_those_that_the_page_watches() {
+    let node = Node::showing(Board::new(2), limits()).await;
+    node.publish(1, &[0; 5]);
+    let (mut page, mut other) = (node.connect().await, node.connect().await);
+    for page in [&mut page, &mut other] {
+        frame(page).await;
+        send(page, acknowledge(1)).await;
+    }
+    send(&mut page, watch_rows(&[4])).await;
+    assert_eq!(frame(&mut page).await, Frame::Sparks { sequence: 2, rows: vec![4] });
+    send(&mut page, acknowledge(2)).await;
+    let told = [vec![0, 1, 4], vec![2, 3], vec![4], vec![]];
+    for (as_of_ms, rows) in (2..).zip(told) {
+        node.publish(as_of_ms, &[7; 5]);
+        let watches = as_of_ms == 2;
+        let of_all = rows.iter().copied().filter(|&row| row != 4 || !watches);
+        for (page, sequence, rows) in
+            [(&mut page, as_of_ms + 1, rows.clone()), (&mut other, as_of_ms, of_all.collect())]
+        {
+            let states = rows.into_iter().map(|row| (row, 7)).collect();
+            assert_eq!(frame(page).await, Frame::Delta { sequence, as_of_ms, states });
+            send(page, acknowledge(sequence)).await;
+        }
+    }
 }
 
 #[tokio::test]

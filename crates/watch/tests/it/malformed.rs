@@ -6,6 +6,15 @@ use serde_json::json;
 use crate::fake::Door;
 use crate::http::{call, get};
 
+/// What was found, what was expected, and no words for programmers.
+fn is_for_people(problem: &serde_json::Value) {
+    assert!(problem["found"].is_string() && problem["expected"].is_string(), "{problem}");
+    let text = problem.to_string();
+    for word in ["invalid type", "invalid value", "u32", "u64", "EOF", "a string", "target type"] {
+        assert!(!text.contains(word), "{word}: {problem}");
+    }
+}
+
 #[test]
 fn parameters_that_cannot_be_read() {
     let door = Door::open(3);
@@ -26,11 +35,22 @@ fn parameters_that_cannot_be_read() {
         ("/v1/audit?budget=x", "budget"),
         ("/v1/audit?max=-1", "max"),
         ("/v1/audit/x", "record"),
+        ("/v1/budgets/1/history?from_ms=99999999999999999999", "from_ms"),
+        ("/v1/budgets?max=", "max"),
+        ("/v1/node?x=1", "the query"),
+        ("/v1/budgets/1?x=1", "the query"),
+        ("/v1/costs/history?x", "the query"),
+        ("/v1/openapi.json?x=1", "the query"),
     ];
     for (path, field) in table {
         let problem = get(path).send(door.to).problem(400, "malformed");
         assert_eq!(problem["field"], field, "{path}: {problem}");
+        is_for_people(&problem);
     }
+    let create = call("POST", "/v1/budgets?max=1").json(&json!({})).send(door.to);
+    assert_eq!(create.problem(400, "malformed")["field"], "the query", "GET has it, POST has not");
+    get("/healthz?x=1").send(door.to).expect(200);
+    get("/v1/budgets/1/history?step_ms=60000").send(door.to).expect(200);
     let long = "a".repeat(4_097);
     get(format!("/v1/budgets?q={long}")).send(door.to).problem(400, "malformed");
 }
@@ -92,6 +112,7 @@ fn bodies_that_cannot_be_read() {
         let answer = call.with("Content-Length", body.len().to_string()).text(body).send(door.to);
         let problem = answer.problem(400, "malformed");
         assert_eq!(problem["field"], field, "{body}: {problem}");
+        is_for_people(&problem);
     }
     let invalid = call("POST", "/v1/budgets/1/pause")
         .with("Content-Type", "application/json")
@@ -122,6 +143,7 @@ fn changes_that_cannot_be_read() {
             .send(door.to)
             .problem(400, "malformed");
         assert_eq!(problem["field"], field, "{body}: {problem}");
+        is_for_people(&problem);
     };
     bulk(r#"{"action":"stop","select":{},"expected":3,"why":"abc"}"#, "action");
     bulk(r#"{"action":"set","changes":{},"select":{},"expected":3,"why":"abc"}"#, "changes");
@@ -135,6 +157,14 @@ fn changes_that_cannot_be_read() {
     bulk(r#"{"action":"pause","select":{"ids":[]},"expected":0,"why":"abc"}"#, "select.ids");
     bulk(r#"{"action":"pause","select":{"filter":"x"},"expected":0,"why":"abc"}"#, "filter");
     bulk(r#"{"action":"pause","select":{},"expected":-1,"why":"abc"}"#, "expected");
+    bulk(
+        r#"{"action":"pause","select":{"ids":["1"],"filter":"id:1"},"expected":1,"why":"abc"}"#,
+        "select",
+    );
+    bulk(
+        r#"{"action":"scale","changes":{"limit_ppm":9999999999},"select":{},"expected":3,"why":"abc"}"#,
+        "changes.limit_ppm",
+    );
     let body = json!({"action": "pause", "select": {}, "expected": 3, "why": "abc"});
     let problem = call("POST", "/v1/bulk").json(&body).send(door.to).problem(400, "malformed");
     assert_eq!(problem["field"], "Idempotency-Key");

@@ -46,6 +46,17 @@ pub enum LogError {
     },
 }
 
+/// Why lines are not in the log.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotWritten {
+    /// It is as it was before.
+    #[error("{0}")]
+    Nothing(String),
+    /// The disk failed, and did so again when they were to be cut off: they may be in it after a restart.
+    #[error("{0}")]
+    Unsure(String),
+}
+
 /// The log, open at its end.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -90,10 +101,11 @@ impl Log {
     /// Writes lines to the end, all or none, and waits for the disk.
     ///
     /// # Errors
-    /// What the system said; the log is as it was before.
-    pub(super) fn append(&mut self, lines: &[&str]) -> Result<(), String> {
+    /// What the system said, and what became of the log.
+    pub(super) fn append(&mut self, lines: &[&str]) -> Result<(), NotWritten> {
         if self.failed {
-            return Err("the log of edits failed before; restart the node".into());
+            let text = "the log of edits failed before; restart the node";
+            return Err(NotWritten::Nothing(text.into()));
         }
         let bytes = framed(lines);
         let written = self.file.write_all_at(&bytes, self.len).and_then(|()| self.file.sync_data());
@@ -103,20 +115,31 @@ impl Log {
                 Ok(())
             }
             Err(error) => {
-                self.cut(self.len);
-                Err(format!("{}: {error}", self.path.display()))
+                let text = format!(
+                    "{}: {error}; is the disk full, read-only or failing?",
+                    self.path.display()
+                );
+                Err(match self.cut(self.len) {
+                    Ok(()) => NotWritten::Nothing(text),
+                    Err(again) => NotWritten::Unsure(format!("{text} {again}")),
+                })
             }
         }
     }
 
     /// Takes back everything from `len` on.
-    pub(super) fn cut(&mut self, len: u64) {
+    ///
+    /// # Errors
+    /// What the system said: it may still be there after a restart, and the log takes nothing until then.
+    pub(super) fn cut(&mut self, len: u64) -> Result<(), String> {
         let cut = self.file.set_len(len).and_then(|()| self.file.sync_all());
-        if let Err(error) = cut {
-            tracing::error!(%error, file = %self.path.display(), "the log of edits cannot be cut; no more edits until a restart");
-            self.failed = true;
-        }
         self.len = len;
+        cut.map_err(|error| {
+            let file = self.path.display();
+            tracing::error!(%error, %file, "the log of edits cannot be cut; no more edits until a restart");
+            self.failed = true;
+            format!("{file}: what was written cannot be cut off: {error}")
+        })
     }
 
     /// Replaces the file by one with these lines.
@@ -270,9 +293,11 @@ mod tests {
     fn a_full_disk_is_told_and_nothing_more_is_taken() {
         let file = File::options().read(true).write(true).open("/dev/full").unwrap();
         let mut log = Log { path: "/dev/full".into(), file, len: 0, failed: false };
-        let error = log.append(&[&head(1)]).unwrap_err();
-        assert!(error.contains("/dev/full: No space left"), "{error}");
         // A device cannot be cut either.
-        assert!(log.append(&[&head(1)]).unwrap_err().contains("restart"));
+        let NotWritten::Unsure(error) = log.append(&[&head(1)]).unwrap_err() else { panic!() };
+        assert!(error.contains("/dev/full: No space left"), "{error}");
+        assert!(error.contains("cannot be cut off"), "{error}");
+        let NotWritten::Nothing(error) = log.append(&[&head(1)]).unwrap_err() else { panic!() };
+        assert!(error.contains("restart"), "{error}");
     }
 }

@@ -32,8 +32,8 @@ use crate::market::Market;
 use audit::Audit;
 use entry::{EditEntry, Entry, Key, Row};
 use judge::{Judge, Judged};
-use log::Log;
 pub use log::LogError;
+use log::{Log, NotWritten};
 use overlay::{Ended, Merged, Overlay, Overlays};
 
 /// Budgets that the bank changes in one go: well below a millisecond.
@@ -208,6 +208,15 @@ fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) 
     if let Err(error) = log.rewrite(&lines) {
         tracing::warn!(%error, "the log of edits was not written anew; it goes on as it is");
     }
+}
+
+/// The bank did not take all of an edit.
+struct Stuck {
+    trouble: Trouble,
+    /// Budgets that are changed.
+    done: usize,
+    /// Budgets that were to be changed.
+    of: usize,
 }
 
 /// What becomes of an edit once all its rows are judged.
@@ -398,32 +407,34 @@ impl Edits {
         let (who, why) = (who.into(), why.into());
         let entry = EditEntry { record, at_ms: now_ms, who, action, why, undo_of, key, rows };
         let (entry, line) = entry.written();
-        let before = desk.log.len();
-        desk.append(&line).map_err(EditError::Journal)?;
+        let before = desk.append(&line).map_err(not_written)?;
         let done = match changed {
             true => self.put_in_force(desk, &entry, &budgets),
             false => Ok(()),
         };
-        if let Err((error, is_undone)) = &done
-            && *is_undone
-        {
-            desk.log.cut(before);
-            return Err(error.clone());
-        }
+        let pending = match done {
+            Ok(()) => None,
+            Err(stuck) if stuck.is_undone() => return Err(desk.take_back(before, stuck.trouble)),
+            Err(stuck) => Some(stuck.pending(record)),
+        };
         desk.next_record = record.saturating_add(1);
         self.seen_mut().edited(&entry, line.into(), budgets, revision);
         self.rewrite_if_long(desk);
-        done.map_err(|(error, _)| error)?;
+        if let Some(pending) = pending {
+            // The next load of the file hands everything over again.
+            self.0.unsure.store(true, Ordering::Release);
+            return Err(pending);
+        }
         Ok(answer(entry.rows.into_iter(), changed.then_some(record)))
     }
 
-    /// Tells the bank. With an error comes whether nothing at all was done.
+    /// Tells the bank.
     fn put_in_force(
         &self,
         desk: &mut Desk,
         entry: &EditEntry,
         budgets: &[Option<Budget>],
-    ) -> Result<(), (EditError, bool)> {
+    ) -> Result<(), Stuck> {
         let changed: Vec<(&Row, &Option<Budget>)> =
             entry.rows.iter().zip(budgets).filter(|(row, _)| row.outcome.is_changed()).collect();
         let comes_or_goes =
@@ -431,37 +442,15 @@ impl Edits {
         if changed.iter().any(comes_or_goes) {
             let all = self.seen().all_with(&changed);
             let answer = desk.bank.configure(all, None, note(entry, &changed));
-            return answer.map_err(|trouble| self.trouble(trouble, 0, changed.len()));
+            return answer.map_err(|trouble| Stuck { trouble, done: 0, of: changed.len() });
         }
         for (number, slice) in changed.chunks(SLICE).enumerate() {
             let budgets = slice.iter().filter_map(|(_, to)| to.as_ref().map(plain)).collect();
             let answer = desk.bank.amend(budgets, note(entry, slice));
             let done = number * SLICE;
-            answer.map_err(|trouble| self.trouble(trouble, done, changed.len()))?;
+            answer.map_err(|trouble| Stuck { trouble, done, of: changed.len() })?;
         }
         Ok(())
-    }
-
-    /// What stands in the log and is in force in part is brought about by the next load of the file.
-    fn trouble(&self, trouble: Trouble, done: usize, of: usize) -> (EditError, bool) {
-        let is_undone = done == 0 && !matches!(trouble, Trouble::Silent);
-        if !is_undone {
-            self.0.unsure.store(true, Ordering::Release);
-        }
-        let partly = match is_undone {
-            true => String::new(),
-            false => format!("; {done} of {of} budgets are changed, the others follow"),
-        };
-        let error = match trouble {
-            Trouble::Journal(text) => EditError::Journal(text + &partly),
-            Trouble::Silent => EditError::Journal(format!("the bank does not answer{partly}")),
-            Trouble::Specs(errors) => {
-                let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                EditError::Journal(texts.join("; ") + &partly)
-            }
-            Trouble::Gone => EditError::Stopping,
-        };
-        (error, is_undone)
     }
 
     fn rewrite_if_long(&self, desk: &mut Desk) {
@@ -494,20 +483,30 @@ impl std::fmt::Debug for Edits {
 }
 
 impl Desk {
-    fn append(&mut self, line: &str) -> Result<(), String> {
-        match &self.unlogged {
-            None => self.log.append(&[line])?,
-            Some(earlier) => self.log.append(&[earlier, line])?,
+    /// Nothing of the edit is in force: its line must not bring it about at the next start.
+    fn take_back(&mut self, len: u64, trouble: Trouble) -> EditError {
+        match self.log.cut(len) {
+            Ok(()) => nothing_done(trouble),
+            Err(text) => EditError::Unsure(format!("{}. {text}", why(&trouble))),
         }
-        self.unlogged = None;
-        Ok(())
+    }
+
+    /// Writes a line to the log; returns how long it was before.
+    fn append(&mut self, line: &str) -> Result<u64, NotWritten> {
+        if let Some(earlier) = &self.unlogged {
+            self.log.append(&[earlier])?;
+            self.unlogged = None;
+        }
+        let before = self.log.len();
+        self.log.append(&[line])?;
+        Ok(before)
     }
 
     /// What the file ended. A start finds the same again, unless the file changes back before: so it is tried again.
     fn note_ended(&mut self, entry: Entry) {
         let line = log::line(&entry);
         if let Err(error) = self.append(&line) {
-            tracing::error!(error, "the end of edits is not in their log yet");
+            tracing::error!(%error, "the end of edits is not in their log yet");
             self.unlogged = Some(line);
         }
     }
@@ -521,8 +520,7 @@ impl Desk {
         let parent = budget.spec.parent.filter(|parent| !seen.known.contains_key(parent));
         let (known, error) = match self.bank.judge(budget.spec.clone()) {
             Ok(judgement) => judgement,
-            Err(Trouble::Journal(text)) => return Err(EditError::Journal(text)),
-            Err(_) => return Err(EditError::Stopping),
+            Err(trouble) => return Err(nothing_done(trouble)),
         };
         let problem = match (known && !again, error, parent) {
             (true, _, _) => Some(RowProblem::Exists(id)),
@@ -540,6 +538,48 @@ impl Desk {
             judged.to = None;
         }
         Ok(())
+    }
+}
+
+impl Stuck {
+    /// Is nothing at all in force? Of a bank that does not answer nobody knows.
+    fn is_undone(&self) -> bool {
+        self.done == 0 && !matches!(self.trouble, Trouble::Silent)
+    }
+
+    fn pending(&self, record: u64) -> EditError {
+        let Stuck { done, of, trouble } = self;
+        EditError::Pending { record, done: *done, of: *of, why: why(trouble) }
+    }
+}
+
+/// What the bank says.
+fn why(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Journal(text) => format!("the journal cannot seal: {text}"),
+        Trouble::Silent => "the bank does not answer".into(),
+        Trouble::Gone => "the node is stopping".into(),
+        Trouble::Specs(errors) => {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            texts.join("; ")
+        }
+    }
+}
+
+fn nothing_done(trouble: Trouble) -> EditError {
+    match &trouble {
+        Trouble::Journal(_) | Trouble::Silent => {
+            EditError::Journal(format!("{}; try again when GET /readyz answers 200", why(&trouble)))
+        }
+        Trouble::Specs(_) => EditError::Refused(why(&trouble)),
+        Trouble::Gone => EditError::Stopping,
+    }
+}
+
+fn not_written(error: NotWritten) -> EditError {
+    match error {
+        NotWritten::Nothing(text) => EditError::Journal(text),
+        NotWritten::Unsure(text) => EditError::Unsure(text),
     }
 }
 

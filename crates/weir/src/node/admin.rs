@@ -242,6 +242,7 @@ pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
     let origins = admin.origins.split(',').map(str::trim).filter(|origin| !origin.is_empty());
     Ok(watch::Options {
         live_max: admin.live_max,
+        live_rows: admin.live_rows,
         tokens,
         tls,
         origins: origins.map(String::from).collect(),
@@ -632,8 +633,7 @@ fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates])
 }
 
 /// An error in the form of RFC 9457.
+/// An error; the door puts the text into the form that all its errors have.
 fn problem(status: StatusCode, detail: &str) -> Response {
-    let body = json!({ "type": "about:blank", "status": status.as_u16(), "detail": detail });
-    let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-    (status, kind, body.to_string()).into_response()
+    (status, detail.to_string()).into_response()
 }

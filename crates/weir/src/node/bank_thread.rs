@@ -312,7 +312,7 @@ impl BankThread {
             let Record::Resolved { hold, verdict, amount, .. } = record else { continue };
             let Some(slot) = self.bank.slot_of(hold) else { continue };
             if let Some(resolved) = self.resolved.get_mut(slot as usize) {
-                resolved.count(*verdict);
+                resolved.count(*verdict, self.bank.is_of_run(hold.grant));
             }
             if *verdict == Verdict::Settled {
                 self.pacer.settled(slot, hold.amount, *amount);

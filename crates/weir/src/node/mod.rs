@@ -9,6 +9,7 @@ mod memory;
 pub(crate) mod openrtb;
 mod pending;
 mod reconcile;
+mod refusals;
 pub(crate) mod shared;
 pub(crate) mod stages;
 mod standing;

@@ -15,6 +15,7 @@ use wire::{Reason, Verdict};
 use crate::market::Market;
 use crate::node::books::{BookLine, Totals};
 use crate::node::openrtb::counts::SeenCounts;
+use crate::node::refusals::LastRefusals;
 use crate::node::thread::ThreadMeter;
 
 /// From a worker to the bank.
@@ -176,6 +177,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) resolved: Vec<AtomicU64>,
     /// Frames refused by reason.
     pub(crate) refused: Vec<AtomicU64>,
+    /// The last refused asks.
+    pub(crate) refusals: LastRefusals,
     /// Asks answered from memory.
     pub(crate) remembered: AtomicU64,
     /// Frames of resolves that wait for the bank.
@@ -195,6 +198,7 @@ impl Default for WorkerCounters {
             verdicts: row(),
             resolved: row(),
             refused: row(),
+            refusals: LastRefusals::default(),
             remembered: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             clock_back: AtomicU64::new(0),

@@ -281,12 +281,13 @@ impl Worker {
         self.verdicts[usize::from(verdict.as_raw())] += 1;
     }
 
-    /// Counts a refusal for the budget that ask `i` named, if there is one.
+    /// Counts a refusal for the budget that ask `i` named, if there is one, and remembers it for a while.
     #[inline(always)]
     fn tally(&self, i: usize, why: Verdict) {
         let Some(Some(slot)) = self.frame.slots.get(i) else { return };
         if let Some(tally) = self.snapshot.cells.tallies.get(*slot as usize) {
             tally.refused(why);
+            self.counters.refusals.note(*slot, why, self.at.now_ms);
         }
     }
 
@@ -518,10 +519,6 @@ impl Gate for Worker {
 
     #[inline]
     fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
-        if self.journal_fails {
-            (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
-            return;
-        }
         self.probes.lap(WorkerStage::Encode, batch.asks().len());
         let asks = batch.asks();
         let mut pods = 0;
@@ -537,6 +534,10 @@ impl Gate for Worker {
             self.purses.prefetch(*slot);
         }
         self.probes.lap(WorkerStage::Lookup, asks.len());
+        if self.journal_fails {
+            (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
+            return;
+        }
         if batch.flags().remember() {
             self.judge_remembered(client, batch, answers);
         } else if pods != 0 {
@@ -787,6 +788,30 @@ mod tests {
                 prop_assert_eq!(&answers(&frames, measured), &plain);
             }
         });
+    }
+
+    #[test]
+    fn a_refusal_is_remembered_with_the_budget_that_was_named() {
+        let (_folder, profiles) = profiles();
+        let mut worker = worker(&profiles, probes(0, 0));
+        let ask = |budget, amount| decide::Ask::new(1, budget, amount, 7, [0; 4], 0, 0);
+        let frame = |asks| (DecideFlags::default(), asks);
+        answers(&mut worker, &[frame(vec![ask(2, 10), ask(3, 0), ask(99, 10), ask(1, 10)])]);
+        worker.journal_fails = true;
+        answers(&mut worker, &[frame(vec![ask(6, 10)])]);
+        let last = worker.counters.refusals.read(NOW_MS + 5);
+        let last: Vec<_> = last.map(|one| (one.at_ms, one.slot, one.verdict)).collect();
+        let refused = |slot, verdict| (NOW_MS, slot, verdict);
+        let expected = [
+            refused(5, Verdict::Journal),
+            refused(0, Verdict::Paced),
+            refused(2, Verdict::BadAmount),
+        ];
+        assert_eq!(last, expected);
+        for (_, slot, verdict) in expected {
+            let tally = &worker.snapshot.cells.tallies[slot as usize];
+            assert_eq!(tally.count(verdict.as_raw().into()), 1, "{verdict:?}");
+        }
     }
 
     #[test]

@@ -117,6 +117,61 @@ fn what_was_asked_is_what_is_counted() {
 }
 
 #[test]
+fn the_last_refused_asks_are_listed_newest_first() {
+    let budgets = [line(1, "1", ""), line(2, "1", r#","parent":1"#), line(3, "1", "")];
+    let node = setup(&budgets.concat()).start();
+    let mut client = node.client();
+    let mut refuse = |id, times: usize| {
+        let asks: Vec<_> = (0..times).map(|_| ask(fresh_id(), id, 0)).collect();
+        let answers = client.decide(&asks);
+        assert!(answers.iter().all(|(verdict, _)| *verdict == Verdict::BadAmount));
+    };
+    refuse(1, 150);
+    // So that it has a later time.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    refuse(2, 1);
+    let refusals = |id| json(&node, &format!("/v1/budgets/{id}/refusals"));
+    // Which budget is under which, a survey finds out.
+    wait_for("the survey", || refusals(1)["recent"][0]["budget"] == "2");
+    let [one, two, three] = [1, 2, 3].map(refusals);
+    let recent = one["recent"].as_array().unwrap();
+    assert_eq!(recent.len(), 100, "the last hundred, those of budgets under it too");
+    assert!(recent[1..].iter().all(|row| row["budget"] == "1" && row["verdict"] == "bad_amount"));
+    let times: Vec<u64> = recent.iter().map(|row| row["at_ms"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted_by(|newer, older| newer >= older), "{times:?}");
+    let now_ms = json(&node, "/v1/node")["as_of_ms"].as_u64().unwrap();
+    assert!(times[0].abs_diff(now_ms) < 120_000, "{} at {now_ms}", times[0]);
+    assert_eq!(two["recent"].as_array().unwrap().len(), 1);
+    assert_eq!(three["recent"].as_array().unwrap().len(), 0);
+    for found in [one, two, three] {
+        assert_eq!(found["recent_of"], 151, "all that the node refused");
+    }
+}
+
+#[test]
+fn every_hold_is_open_settled_released_or_expired() {
+    let node = setup(&line(1, "1", "")).with("ledger.hold_ms", "80").start();
+    let mut client = node.client();
+    let [paid, back, won, _, late] = [0; 5].map(|_| client.grant(1, 10));
+    let _ = (client.settle(paid, 10), client.resolve(back, 0, wire::Action::Release));
+    let confirmed = client.resolve(won, 0, wire::Action::Confirm).0 == Verdict::Confirmed;
+    let holds = || budget(&node, 1)["holds"].clone();
+    let count = |holds: &Value, kind: &str| holds[kind].as_u64().unwrap();
+    wait_for("the deadlines", || {
+        let holds = holds();
+        let kinds = ["open", "settled", "released", "expired"].map(|kind| count(&holds, kind));
+        // On a slow machine some are over before somebody speaks of them: they expire, too.
+        let of_all = kinds.iter().sum::<u64>() == 5 && count(&holds, "made") == 5;
+        of_all && count(&holds, "open") == u64::from(confirmed)
+    });
+    let expired = count(&holds(), "expired");
+    assert!(expired >= 2, "nobody spoke of two: {expired}");
+    assert_eq!(client.settle(late, 10), (Verdict::SettledLate, false));
+    wait_for("the late one", || count(&holds(), "late") >= 1);
+    assert_eq!(count(&holds(), "expired"), expired, "it stays among them");
+}
+
+#[test]
 fn the_proof_looks_at_every_budget_at_every_survey() {
     let node = setup(&(1..=700).map(|id| line(id, "5", "")).collect::<String>()).start();
     let mut client = node.client();
@@ -177,6 +232,8 @@ fn the_node_says_how_it_stands() {
     let rows = |group: &Value| group["rows"].as_array().unwrap().len();
     let groups = costs["groups"].as_array().unwrap();
     assert!(groups.iter().map(rows).sum::<usize>() > 0, "{costs:#}");
+    let accepted = json(&node, "/v1/costs/history");
+    assert!(accepted["workloads"].as_array().unwrap().len() >= 5, "{accepted:#}");
     assert_eq!(node.get("/readyz").0, 200);
 }
 

@@ -205,6 +205,7 @@ mod tests {
             tolerated: zero,
             standing: None,
             resolved: Resolutions::default(),
+            expired_holds: 0,
         }
     }
 

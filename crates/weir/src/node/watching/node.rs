@@ -1,5 +1,6 @@
 //! What the admin API asks of this node.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender as Commands, channel};
@@ -10,7 +11,7 @@ use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use serde_json::Value;
 use watch::node::{
-    AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals,
+    AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
 };
 
 use super::metrics;
@@ -23,7 +24,10 @@ use crate::edits::Edits;
 use crate::market::{Market, Offer};
 use crate::node::admin::Status;
 use crate::node::bank_thread::{Command, ask};
+use crate::node::refusals::LastRefusal;
 
+/// Refusals of a budget in one answer.
+const RECENT_MAX: usize = 100;
 /// How long workers may take to answer.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
 
@@ -61,16 +65,8 @@ impl watch::Node for Watched {
         let slot = *found.slots.get(&id)?;
         let row = self.row(slot)?;
         let made = self.tallies(|tallies| tallies.made(slot as usize));
-        let resolved = row.resolved;
         let caps = offer(&found.figures.scene.market, id).map_or_else(Vec::new, caps);
-        let holds = Holds {
-            made,
-            settled: Some(resolved.settled),
-            released: Some(resolved.released),
-            // A hold is no object: what expires are sums.
-            expired: None,
-            late: Some(resolved.late),
-        };
+        let holds = holds(made, &row);
         Some(Detail { lines: lines(&row), holds, caps })
     }
 
@@ -91,8 +87,8 @@ impl watch::Node for Watched {
             survey_every: self.status.survey_every(),
             surveyed: sum(&|fates| fates.impressions),
             why,
-            // Refusals are counted, not kept: a list of them would be written on the hot path.
-            recent: Vec::new(),
+            recent: self.last_refusals(&found, slot),
+            recent_of: self.status.counters().iter().map(|of| of.refusals.len()).sum(),
         })
     }
 
@@ -159,6 +155,23 @@ impl Watched {
         read(&self.tallies.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
+    /// The last asks of a budget, and of those under it, that got nothing, as far as workers remember; newest first.
+    fn last_refusals(&self, found: &Found, slot: u32) -> Vec<Refused> {
+        let counters = self.status.counters().iter();
+        let now_ms = found.figures.as_of_ms;
+        let all = counters.flat_map(|counters| counters.refusals.read(now_ms));
+        let mut last: Vec<LastRefusal> =
+            self.tallies(|tallies| all.filter(|one| tallies.is_within(one.slot, slot)).collect());
+        last.sort_by_key(|one| std::cmp::Reverse(one.at_ms));
+        last.truncate(RECENT_MAX);
+        let ids: HashMap<u32, u64> = found.slots.iter().map(|(id, slot)| (*slot, *id)).collect();
+        let refused = |one: LastRefusal| {
+            let budget = *ids.get(&one.slot)?;
+            Some(Refused { at_ms: one.at_ms, verdict: one.verdict.name().to_string(), budget })
+        };
+        last.into_iter().filter_map(refused).collect()
+    }
+
     /// What became of a campaign in all workers' auctions; nothing of a budget that does not bid.
     fn fates(&self, found: &Found, id: u64) -> Vec<Fates> {
         if offer(&found.figures.scene.market, id).is_none() {
@@ -184,6 +197,20 @@ impl super::survey::Catalogue for Edits {
 
 fn offer(market: &Market, id: u64) -> Option<&Offer> {
     market.slot(id).map(|slot| market.offer(slot))
+}
+
+/// What became of a budget's own holds. `made` and `row` are some tenths of a second apart.
+fn holds(made: u64, row: &SurveyRow) -> Holds {
+    let resolved = row.resolved;
+    let over = resolved.ended.saturating_add(row.expired_holds);
+    Holds {
+        made,
+        open: Some(made.saturating_sub(over)),
+        settled: Some(resolved.settled),
+        released: Some(resolved.released),
+        expired: Some(row.expired_holds),
+        late: Some(resolved.late),
+    }
 }
 
 fn lines(row: &SurveyRow) -> Lines {

@@ -39,6 +39,8 @@ pub(crate) struct SurveyRow {
     pub(crate) standing: Option<Standing>,
     /// What became of its holds.
     pub(crate) resolved: Resolutions,
+    /// Holds of the run whose time is over: see [`Bank::expired_holds`].
+    pub(crate) expired_holds: u64,
 }
 
 /// What clients said of a budget's holds, counted since the start of the run.
@@ -50,11 +52,16 @@ pub(crate) struct Resolutions {
     pub(crate) released: u64,
     /// Settled after the hold was gone.
     pub(crate) late: u64,
+    /// Of holds of the run: settled in time, or released.
+    pub(crate) ended: u64,
 }
 
 impl Resolutions {
-    /// Counts what the bank booked, each once: repeats are no records.
-    pub(crate) fn count(&mut self, verdict: Verdict) {
+    /// Counts what the bank booked, each once: repeats are no records. `of_run`: the hold was made in this run.
+    pub(crate) fn count(&mut self, verdict: Verdict, of_run: bool) {
+        use Verdict::{Released, Settled, SettledOver};
+        let ends = of_run && matches!(verdict, Settled | SettledOver | Released);
+        self.ended = self.ended.saturating_add(ends.into());
         let count = match verdict {
             Verdict::Confirmed => &mut self.confirmed,
             Verdict::Settled | Verdict::SettledOver => &mut self.settled,
@@ -94,6 +101,7 @@ impl SurveyRow {
             tolerated: tolerated(spec),
             standing,
             resolved,
+            expired_holds: bank.expired_holds(slot),
         }
     }
 

@@ -340,7 +340,9 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let at = *slot as usize;
             let row = &self.rows[at];
             let fates = self.fates.get(&row.line.id).map_or(&[][..], Vec::as_slice);
-            let (recent, top) = (tallies.recent(at), tallies.top(at));
+            let recent = tallies.recent(at);
+            // Most budgets are not refused anything: looking for what they met most would be half of a survey's work.
+            let top = (recent.refusals > 0).then(|| tallies.top(at)).flatten();
             let facts = Facts {
                 now,
                 row,

@@ -22,6 +22,8 @@ pub(super) struct Tallies {
     present: Vec<SlotCells>,
     /// What was counted in former cells that are gone, by slot.
     folded: Vec<[u32; COLUMNS]>,
+    /// Slots of the budgets above, by slot.
+    parents: Vec<Option<u32>>,
     /// Of the budget itself.
     own: Vec<[u64; COLUMNS]>,
     /// With those of the budgets under it, as its books are.
@@ -55,6 +57,7 @@ impl Tallies {
             former: Vec::new(),
             present: Vec::new(),
             folded: Vec::new(),
+            parents: Vec::new(),
             own: Vec::new(),
             total: Vec::new(),
             fresh: Vec::new(),
@@ -71,6 +74,8 @@ impl Tallies {
         self.folded.resize(rows.len(), [0; COLUMNS]);
         self.seen.resize(rows.len(), None);
         self.fresh.resize(rows.len(), [0; COLUMNS]);
+        self.parents.clear();
+        self.parents.extend(rows.iter().map(|row| row.parent));
         self.replace(cells);
         for (slot, row) in rows.iter().enumerate() {
             let mut fresh = self.counted(slot);
@@ -163,6 +168,12 @@ impl Tallies {
     /// Holds made from the budget itself since the start.
     pub(super) fn made(&self, slot: usize) -> u64 {
         self.own.get(slot).map_or(0, |own| own[GRANTED])
+    }
+
+    /// Is the budget in `slot` the other one, or under it?
+    pub(super) fn is_within(&self, slot: u32, other: u32) -> bool {
+        let above = |slot: &u32| self.parents.get(*slot as usize).copied().flatten();
+        std::iter::successors(Some(slot), above).any(|slot| slot == other)
     }
 
     /// How much time `recent` is of, ms.
@@ -303,6 +314,8 @@ mod tests {
             assert_eq!(tallies.total(2), Counts { asks: 10, grants: 6, refusals: 4 });
         }
         assert_eq!([0, 1, 2].map(|slot| tallies.made(slot)), [0, 0, 6]);
+        assert_eq!([0, 1, 2].map(|slot| tallies.is_within(slot, 1)), [false, true, true]);
+        assert!(!tallies.is_within(3, 1), "not known yet");
     }
 
     #[test]
