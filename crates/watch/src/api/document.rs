@@ -73,21 +73,21 @@ pub(super) fn complete(document: &mut OpenApi, version: &str, secured: bool) {
     }
 }
 
-/// The calls that have parameters in their query, as `/GET/v1/budgets/{id}`.
-pub(super) fn taking_parameters(document: &OpenApi) -> Arc<[String]> {
+/// The calls of `/v1` that have no parameters in their query, as `/GET/v1/budgets/{id}`.
+pub(super) fn without_parameters(document: &OpenApi) -> Arc<[String]> {
     let in_query = |one: &Parameter| matches!(one.parameter_in, ParameterIn::Query);
     let takes = |operation: &Operation| operation.parameters.iter().flatten().any(in_query);
     let of = |(path, item): (&String, &PathItem)| {
         let methods = [("GET", &item.get), ("POST", &item.post), ("PATCH", &item.patch)];
-        let taking = methods.map(|(name, operation)| {
-            operation
-                .as_ref()
-                .filter(|operation| takes(operation))
-                .map(|_| format!("/{name}{path}"))
+        let without = methods.map(|(name, operation)| {
+            let operation = operation.as_ref().filter(|operation| !takes(operation));
+            operation.map(|_| format!("/{name}{path}"))
         });
-        taking.into_iter().flatten()
+        without.into_iter().flatten()
     };
-    document.paths.paths.iter().flat_map(of).collect()
+    let calls = document.paths.paths.iter().filter(|(path, _)| path.starts_with("/v1/"));
+    // The description does not describe itself.
+    calls.flat_map(of).chain(["/GET/v1/openapi.json".to_string()]).collect()
 }
 
 /// What the `type` of an error leads to.

@@ -72,8 +72,8 @@ impl App {
 pub(crate) fn routes(app: App, version: &str, secured: bool) -> Router {
     let (routes, mut described) = described().split_for_parts();
     document::complete(&mut described, version, secured);
-    let taking = document::taking_parameters(&described);
-    let check = axum::middleware::from_fn_with_state(taking, extract::no_parameters);
+    let without = document::without_parameters(&described);
+    let check = axum::middleware::from_fn_with_state(without, extract::no_parameters);
     // Plain data: it cannot fail.
     let text: Arc<str> = serde_json::to_string_pretty(&described).unwrap_or_default().into();
     let served = move || {

@@ -83,6 +83,10 @@ fn what_is_not_there() {
     assert!(allowed.contains("GET") && allowed.contains("PATCH"), "{allowed}");
     wrong.problem(405, "method");
     call("POST", "/healthz").send(door.to).problem(405, "method");
+    // That a method is wrong is said before its query is read.
+    call("TRACE", "/v1/audit?max=1").send(door.to).problem(405, "method");
+    get("/v1/node?max=1").send(door.to).problem(400, "malformed");
+    get("/v1/audit?max=1").send(door.to).expect(200);
     // What the rest of the node says in plain text becomes a problem too.
     get("/stat").send(door.to).problem(502, "internal");
 }
