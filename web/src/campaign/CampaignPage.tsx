@@ -221,9 +221,13 @@ function Figures({ budget, history, nowMs }: { budget: Budget; history: History 
         name="Pace"
         value={paceText(pace)}
         note={
-          <>
-            {money(budget.window_spent)} of {money(budget.window_planned)} planned by now
-          </>
+          budget.window_planned === null ? (
+            "it has no plan"
+          ) : (
+            <>
+              {money(budget.window_spent)} of {money(budget.window_planned)} planned by now
+            </>
+          )
         }
         tone={band === "on" ? "good" : band === "none" ? "plain" : "warn"}
       />
