@@ -13,6 +13,7 @@ pub(crate) fn of(measured: &Measured, with: &Instruments<'_>, marks: &Marks) -> 
     if cfg!(debug_assertions) {
         notes.push("NOT A RELEASE BUILD: these figures are not those of a node in service".into());
     }
+    notes.extend(too_few(measured));
     notes.extend(marked(measured, marks));
     notes.push(probes(measured, with));
     notes.push(format!("timer: {}", Cycles::get().note()));
@@ -43,6 +44,23 @@ fn requests(measured: &Measured) -> String {
         "batch door: {asks:.0} asks a second; OpenRTB door: {bids:.0} bid requests a second; both: {resolves:.0} confirms, \
          settles, releases and notices a second"
     )
+}
+
+/// Fewer sampled turns of the workers say little of the others.
+const SAMPLED_MIN: u64 = 30;
+
+/// Requests came, and yet little is known of the workers' stages: rows may be missing from the sheet.
+fn too_few(measured: &Measured) -> Option<String> {
+    let workers = measured.threads.iter().filter(|thread| thread.parts.is_some());
+    let (turns, sampled) =
+        workers.fold((0, 0), |(turns, sampled), of| (turns + of.turns, sampled + of.sampled));
+    let requests = measured.asks + measured.bid_requests + measured.resolves;
+    (requests > 0 && sampled < SAMPLED_MIN).then(|| {
+        format!(
+            "TOO FEW: {sampled} of {turns} turns of the workers were measured, so rows may be wrong or missing; measure longer \
+             (--seconds), or more of the turns (probes.every)"
+        )
+    })
 }
 
 /// What spoiled the measurement. The thread that measures may sleep and move as it likes: those that are measured count.
