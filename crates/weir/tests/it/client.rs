@@ -152,6 +152,8 @@ impl Client {
                 Ok(0) => return None,
                 Ok(count) => self.unread.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                // The process was stopped and goes on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("no answer: {error}"),
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::support::{Node, Setup, http_get, line, output, stderr, stdout, text, weir};
+use crate::support::{Node, Setup, http_get, line, output, stderr, stdout, text, wait_value, weir};
 
 fn setup() -> Setup {
     let budgets: String = (1..=20).map(|id| line(id, "1000", "")).collect();
@@ -94,16 +94,17 @@ fn rows(sheet: &Value) -> impl Iterator<Item = &Value> {
 fn a_loaded_node_says_where_its_time_goes() {
     let node = setup().start();
     let _load = Load::of(&node);
-    let (status, body) = node.get("/costs?seconds=1");
-    assert_eq!(status, 200, "{body}");
-    let sheet: Value = serde_json::from_str(&body).unwrap();
+    let expected =
+        ["table of budgets", "judging an ask", "purse", "hold token", "booking", "sealed write"];
+    let sheet = wait_value("a sheet with all of it", || {
+        let (status, body) = node.get("/costs?seconds=1");
+        assert_eq!(status, 200, "{body}");
+        let sheet: Value = serde_json::from_str(&body).unwrap();
+        let has = |name: &&str| rows(&sheet).any(|row| row["name"] == **name);
+        expected.iter().all(has).then_some(sheet)
+    });
     assert!(sheet["requests"]["count"].as_u64() > Some(0), "{sheet:#}");
     let names: Vec<&str> = rows(&sheet).map(|row| row["name"].as_str().unwrap()).collect();
-    for expected in
-        ["table of budgets", "judging an ask", "purse", "hold token", "booking", "sealed write"]
-    {
-        assert!(names.contains(&expected), "{expected} in {names:?}");
-    }
     assert!(!names.contains(&"JSON"), "no bid request came: {names:?}");
     for row in rows(&sheet) {
         assert!(row["justification"].as_str().is_some_and(|why| !why.is_empty()), "{row:#}");
@@ -157,7 +158,7 @@ fn a_wrong_question_is_told_what_was_expected() {
 fn too_many_askers_are_sent_away() {
     let node = setup().start();
     let admin = node.admin;
-    let ask = || std::thread::spawn(move || http_get(admin, "/costs?seconds=2").0);
+    let ask = || std::thread::spawn(move || http_get(admin, "/costs?seconds=4").0);
     let askers: Vec<_> = (0..12).map(|_| ask()).collect();
     let statuses: Vec<u16> = askers.into_iter().map(|asker| asker.join().unwrap()).collect();
     let count = |status| statuses.iter().filter(|found| **found == status).count();
@@ -228,13 +229,18 @@ fn the_command_shows_the_sheet_of_a_node() {
     assert_eq!(json.status.code(), Some(0), "{}", stderr(&json));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), stdout(&json));
     let sheet: Value = serde_json::from_str(&stdout(&json)).unwrap();
-    assert!(rows(&sheet).count() > 5, "{sheet:#}");
-    let table = stdout(&costs(&["--target", &admin, "--seconds", "0.2"]));
-    let wide = stdout(&costs(&["--target", &admin, "--seconds", "0.2", "--wide"]));
-    assert!(table.contains("judging an ask") && !table.contains("crates/"), "{table}");
-    assert!(wide.contains("crates/table/src/map.rs"), "{wide}");
-    let markdown = stdout(&costs(&["--target", &admin, "--seconds", "0.2", "--markdown"]));
-    assert!(markdown.contains("| `crates/ledger/src/token.rs` |"), "{markdown}");
+    assert!(rows(&sheet).count() > 0, "{sheet:#}");
+    // A short measurement of a busy machine may have missed a stage: then again.
+    let shows = |format: &[&str], expected: &str| {
+        let arguments = [&["--target", &admin, "--seconds", "0.2"], format].concat();
+        wait_value(expected, || {
+            Some(stdout(&costs(&arguments))).filter(|sheet| sheet.contains(expected))
+        })
+    };
+    let table = shows(&[], "judging an ask");
+    assert!(!table.contains("crates/"), "{table}");
+    shows(&["--wide"], "crates/table/src/map.rs");
+    shows(&["--markdown"], "| `crates/ledger/src/token.rs` |");
     samples(&stdout(&costs(&["--target", &admin, "--seconds", "0.2", "--openmetrics"])));
 }
 

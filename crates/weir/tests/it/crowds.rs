@@ -126,22 +126,16 @@ fn one_connection_too_many_is_closed_and_counted() {
     });
 }
 
-/// Writes `bytes` again and again until the node takes no more for a while, or ends the connection.
+/// Writes `bytes` again and again until the node, which reads no more, ends the connection.
 fn flood(mut writer: std::net::TcpStream, bytes: &[u8], bytes_max: usize) -> usize {
-    writer.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    writer.set_write_timeout(Some(PATIENCE)).unwrap();
     let mut sent = 0;
     while sent < bytes_max {
-        match writer.write(bytes) {
+        // A frame that was cut goes on where it was cut.
+        match writer.write(&bytes[sent % bytes.len()..]) {
             Ok(count) => sent += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => break,
-        }
-        // A frame that was cut must go on where it was cut.
-        let rest = sent % bytes.len();
-        if rest != 0 {
-            match writer.write(&bytes[rest..]) {
-                Ok(count) => sent += count,
-                Err(_) => break,
-            }
         }
     }
     sent

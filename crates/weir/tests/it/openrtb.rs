@@ -251,6 +251,8 @@ impl Http {
                 Ok(0) => return None,
                 Ok(len) => self.read.extend_from_slice(&part[..len]),
                 Err(error) if is_timeout(&error) => panic!("no answer, no end: {error}"),
+                // The process was stopped and goes on.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => return None,
             }
         }

@@ -107,12 +107,18 @@ fn what_was_asked_is_what_is_counted() {
         assert!(found <= made as u64, "{holds}");
         found == made as u64 && holds["settled"] == 1
     });
-    let two = budget(&node, 2);
-    assert_eq!(two["top_refusal"], "bad_amount", "{two:#}");
-    assert_eq!(two["grants_per_s"], 0.0);
-    assert!(two["refusals_per_s"].as_f64().unwrap() > 0.0);
+    // Rates are those of the last seconds, which on a busy machine may be over when they are asked for.
+    wait_for("rates", || {
+        granted(&mut client, 1, 10);
+        granted(&mut client, 2, -1);
+        let [one, two] = [1, 2].map(|id| budget(&node, id));
+        assert_eq!(
+            (&two["top_refusal"], &two["grants_per_s"]),
+            (&"bad_amount".into(), &0.0.into())
+        );
+        one["grants_per_s"].as_f64() > Some(0.0) && two["refusals_per_s"].as_f64() > Some(0.0)
+    });
     let one = budget(&node, 1);
-    assert!(one["grants_per_s"].as_f64().unwrap() > 0.0, "{one:#}");
     assert_eq!((&one["spent"], &one["spend_minute"]), (&"90".into(), &"90".into()));
 }
 
