@@ -167,6 +167,7 @@ fn a_disk_that_fails_for_ever_does_not_hold_up_the_end() {
     let records = Work::fresh().take(20);
     let mut journal = journal(flaky.clone(), 1 << 20);
     append(&mut journal, &records);
+    wait_until(&journal, |journal| journal.failure().is_some());
     let error = journal.finish(Duration::from_millis(300)).unwrap_err();
     assert!(
         error.starts_with(&format!("{} records could not be sealed", records.len())),

@@ -1,0 +1,249 @@
+//! Records.
+
+use ledger::{Amount, Clock, Door, EditAction, Hold, KeyBytes, Origin, Record, Verdict};
+use wire::EncodeError;
+use wire::journal::{self as schema, Message as View, *};
+
+use super::{FITS, Message, run_flags, spec, text, unknown, win_notices, write_budget};
+
+impl Message for Record {
+    #[inline]
+    fn write(&self, buf: &mut [u8]) -> usize {
+        match self {
+            // The most frequent ones first, and here: everything else may cost a call.
+            Record::Resolved { hold, verdict, amount, at_ms, origin } => {
+                let outcome = Outcome::from_raw(verdict.as_raw()).expect("a verdict that books");
+                let door =
+                    schema::Door::from_raw(origin.door as u8).expect("doors are numbered alike");
+                let block = resolved::Block::new(
+                    hold.grant,
+                    hold.deadline_ms,
+                    hold.amount.get(),
+                    amount.get(),
+                    *at_ms,
+                    origin.request_id,
+                    hold.seq,
+                    hold.node,
+                    outcome,
+                    door,
+                );
+                resolved::encode(buf, &block).expect(FITS).finish()
+            }
+            other => write_other(other, buf).expect(FITS),
+        }
+    }
+}
+
+#[inline(never)]
+fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    Ok(match record {
+        Record::Resolved { .. } => unreachable!("written by the caller"),
+        Record::RunStarted {
+            run,
+            at_ms,
+            suspended_until_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+        } => {
+            let block = run_started::Block::new(
+                *at_ms,
+                *suspended_until_ms,
+                *hold_ms_max,
+                *billing_ms,
+                *run,
+                run_flags(*win_notices),
+            );
+            run_started::encode(buf, &block)?.finish()
+        }
+        Record::Budget { spec } => write_budget(spec, buf)?,
+        Record::BudgetEnded { id } => {
+            budget_ended::encode(buf, &budget_ended::Block::new(*id))?.finish()
+        }
+        Record::DayRolled { id, start_ms, end_ms } => {
+            day_rolled::encode(buf, &day_rolled::Block::new(*id, *start_ms, *end_ms))?.finish()
+        }
+        Record::PeriodRolled { id, start_ms, end_ms } => {
+            let block = period_rolled::Block::new(*id, *start_ms, *end_ms);
+            period_rolled::encode(buf, &block)?.finish()
+        }
+        Record::Granted { grant, budget, worker, amount, at_ms } => {
+            let block = granted::Block::new(*grant, *budget, amount.get(), *at_ms, *worker);
+            granted::encode(buf, &block)?.finish()
+        }
+        Record::Returned { grant, amount } => {
+            returned::encode(buf, &returned::Block::new(*grant, amount.get()))?.finish()
+        }
+        Record::BillingLapsed { grant, deadline_ms, amount } => {
+            let block = billing_lapsed::Block::new(*grant, *deadline_ms, amount.get());
+            billing_lapsed::encode(buf, &block)?.finish()
+        }
+        Record::Expired { grant, clock, deadline_ms, amount } => {
+            let clock = schema::Clock::from_raw(*clock as u8).expect("clocks are numbered alike");
+            let block = expired::Block::new(*grant, *deadline_ms, amount.get(), clock);
+            expired::encode(buf, &block)?.finish()
+        }
+        Record::Reconciled { grant, until_ms, amount } => {
+            let block = reconciled::Block::new(*grant, *until_ms, amount.get());
+            reconciled::encode(buf, &block)?.finish()
+        }
+        Record::Retired { grant, deadline_ms } => {
+            retired::encode(buf, &retired::Block::new(*grant, *deadline_ms))?.finish()
+        }
+        Record::Suspended { grant, until_ms, amount } => {
+            let block = suspended::Block::new(*grant, *until_ms, amount.get());
+            suspended::encode(buf, &block)?.finish()
+        }
+        Record::Resumed { grant, amount } => {
+            resumed::encode(buf, &resumed::Block::new(*grant, amount.get()))?.finish()
+        }
+        Record::GrantClosed { grant } => {
+            grant_closed::encode(buf, &grant_closed::Block::new(*grant))?.finish()
+        }
+        Record::KeyAdded { key_id, key, at_ms } => {
+            key_added::encode(buf, &key_added::Block::new(*at_ms, key.0, *key_id))?.finish()
+        }
+        Record::KeyRetired { key_id } => {
+            key_retired::encode(buf, &key_retired::Block::new(*key_id))?.finish()
+        }
+        Record::Operator { at_ms, who, why } => {
+            operator::encode(buf, &operator::Block::new(*at_ms))?.who(who)?.why(why)?.finish()
+        }
+        Record::Edited { at_ms, record, budget, action, before, after } => {
+            let action =
+                schema::EditAction::from_raw(*action as u8).expect("actions are numbered alike");
+            let block = edited::Block::new(*at_ms, *record, *budget, action);
+            edited::encode(buf, &block)?.before(before)?.after(after)?.finish()
+        }
+    })
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// What is wrong with the message.
+#[inline]
+pub(crate) fn record(message: &[u8]) -> Result<Record, String> {
+    let view = View::decode(message).map_err(|error| error.to_string())?;
+    if let View::Resolved(view) = &view {
+        return resolved_record(view);
+    }
+    other_record(&view)
+}
+
+#[inline]
+fn resolved_record(view: &Resolved<'_>) -> Result<Record, String> {
+    let verdict = view.outcome().and_then(|outcome| Verdict::from_raw(outcome.as_raw()));
+    let verdict = verdict.ok_or_else(|| unknown("outcome", view.outcome_raw()))?;
+    let door = view.door().map(door).ok_or_else(|| unknown("door", view.door_raw()))?;
+    let hold = Hold {
+        grant: view.grant(),
+        seq: view.seq(),
+        node: view.node(),
+        deadline_ms: view.deadline_ms(),
+        amount: Amount::new(view.held()),
+    };
+    let origin = Origin { door, request_id: view.request_id() };
+    let (amount, at_ms) = (Amount::new(view.amount()), view.at_ms());
+    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin })
+}
+
+fn door(door: schema::Door) -> Door {
+    match door {
+        schema::Door::Batch => Door::Batch,
+        schema::Door::Openrtb => Door::Openrtb,
+        schema::Door::Fix => Door::Fix,
+        schema::Door::Keys => Door::Keys,
+        schema::Door::Admin => Door::Admin,
+    }
+}
+
+fn clock(clock: schema::Clock) -> Clock {
+    match clock {
+        schema::Clock::Hold => Clock::Hold,
+        schema::Clock::Billing => Clock::Billing,
+        schema::Clock::Suspension => Clock::Suspension,
+    }
+}
+
+fn edit_action(action: schema::EditAction) -> EditAction {
+    match action {
+        schema::EditAction::Create => EditAction::Create,
+        schema::EditAction::Set => EditAction::Set,
+        schema::EditAction::Pause => EditAction::Pause,
+        schema::EditAction::Resume => EditAction::Resume,
+        schema::EditAction::Undo => EditAction::Undo,
+    }
+}
+
+fn other_record(view: &View<'_>) -> Result<Record, String> {
+    Ok(match view {
+        View::Resolved(view) => return resolved_record(view),
+        View::RunStarted(v) => Record::RunStarted {
+            run: v.run(),
+            at_ms: v.at_ms(),
+            suspended_until_ms: v.suspended_until_ms(),
+            hold_ms_max: v.hold_ms_max(),
+            billing_ms: v.billing_ms(),
+            win_notices: win_notices(v.flags()),
+        },
+        View::Budget(v) => Record::Budget { spec: Box::new(spec(v)?) },
+        View::BudgetEnded(v) => Record::BudgetEnded { id: v.budget_id() },
+        View::DayRolled(v) => {
+            Record::DayRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
+        }
+        View::PeriodRolled(v) => {
+            Record::PeriodRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
+        }
+        View::Granted(v) => Record::Granted {
+            grant: v.grant(),
+            budget: v.budget_id(),
+            worker: v.worker(),
+            amount: Amount::new(v.amount()),
+            at_ms: v.at_ms(),
+        },
+        View::Returned(v) => Record::Returned { grant: v.grant(), amount: Amount::new(v.amount()) },
+        View::BillingLapsed(v) => Record::BillingLapsed {
+            grant: v.grant(),
+            deadline_ms: v.deadline_ms(),
+            amount: Amount::new(v.amount()),
+        },
+        View::Expired(v) => Record::Expired {
+            grant: v.grant(),
+            clock: v.clock().map(clock).ok_or_else(|| unknown("clock", v.clock_raw()))?,
+            deadline_ms: v.deadline_ms(),
+            amount: Amount::new(v.amount()),
+        },
+        View::Reconciled(v) => Record::Reconciled {
+            grant: v.grant(),
+            until_ms: v.until_ms(),
+            amount: Amount::new(v.amount()),
+        },
+        View::Retired(v) => Record::Retired { grant: v.grant(), deadline_ms: v.deadline_ms() },
+        View::Suspended(v) => Record::Suspended {
+            grant: v.grant(),
+            until_ms: v.until_ms(),
+            amount: Amount::new(v.amount()),
+        },
+        View::Resumed(v) => Record::Resumed { grant: v.grant(), amount: Amount::new(v.amount()) },
+        View::GrantClosed(v) => Record::GrantClosed { grant: v.grant() },
+        View::KeyAdded(v) => {
+            Record::KeyAdded { key_id: v.key_id(), key: KeyBytes(*v.secret()), at_ms: v.at_ms() }
+        }
+        View::KeyRetired(v) => Record::KeyRetired { key_id: v.key_id() },
+        View::Operator(v) => Record::Operator {
+            at_ms: v.at_ms(),
+            who: text(v.who())?.into(),
+            why: text(v.why())?.into(),
+        },
+        View::Edited(v) => Record::Edited {
+            at_ms: v.at_ms(),
+            record: v.edit(),
+            budget: v.budget_id(),
+            action: v.action().map(edit_action).ok_or_else(|| unknown("action", v.action_raw()))?,
+            before: text(v.before())?.into(),
+            after: text(v.after())?.into(),
+        },
+        _ => return Err("a part of a snapshot stands where a record should".into()),
+    })
+}
