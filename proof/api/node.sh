@@ -18,12 +18,12 @@ start_node() {
   "$WEIR" run --budgets "$folder/campaigns.jsonl" --data "$folder/data" --admin 127.0.0.1:0 --batch 127.0.0.1:0 \
     --openrtb 127.0.0.1:0 >"$folder/out" 2>"$folder/log" &
   node=$!
-  for _ in $(seq 400); do
+  for _ in $(seq 1800); do
     grep -q '^ready' "$folder/out" && break
     kill -0 "$node" 2>/dev/null || { cat "$folder/log" >&2; exit 2; }
     sleep 0.05
   done
-  grep -q '^ready' "$folder/out" || { echo "the node is not ready after 20 s" >&2; cat "$folder/log" >&2; exit 2; }
+  grep -q '^ready' "$folder/out" || { echo "the node is not ready after 90 s" >&2; cat "$folder/log" >&2; exit 2; }
   address() { awk -v name="$1" '$1 == name {print $2; exit}' "$folder/out"; }
   admin=$(address admin | sed "s,^http://,,; s,/$,,") batch=$(address batch) openrtb=$(address openrtb)
 }

@@ -16,7 +16,7 @@ export default async function journey(stage) {
   sure(before.asOf !== undefined, "the header says as of when the figures are");
   await until("figures that change", async () => JSON.stringify(await rows(page)) !== before.rows);
   await until("another “as of”", async () => (await asOf()) !== before.asOf);
-  same(await freshness(page), "fresh", "state of the figures");
+  await until("fresh figures", async () => (await freshness(page)) === "fresh");
   await banner.getByText("live", { exact: true }).waitFor();
   sure((await grid(page).getAttribute("aria-colcount")) !== null, "the grid tells how many columns it has");
 }

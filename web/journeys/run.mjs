@@ -14,7 +14,7 @@ import { budgetLines, startLoads } from "./lib/budgets.mjs";
 import { Node } from "./lib/node.mjs";
 
 const { WEIR, NODE_URL, SHOTS } = process.env;
-const JOURNEY_MS = 180_000;
+const JOURNEY_MS = 300_000;
 
 /** What one journey plays on. */
 class Stage {

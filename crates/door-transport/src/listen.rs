@@ -138,7 +138,13 @@ mod tests {
             assert!(error.to_string().contains(&address.to_string()), "{error}");
         }
         drop(all);
-        Listeners::bind(address, 2).unwrap();
+        // Somebody else on this machine may be given a port that is free again: another one, then.
+        let again = |_| {
+            let address =
+                Listeners::bind("127.0.0.1:0".parse().unwrap(), 2).unwrap()[0].local_addr();
+            Listeners::bind(address.unwrap(), 2).is_ok()
+        };
+        assert!(Listeners::bind(address, 2).is_ok() || (0..20).any(again));
     }
 
     #[test]

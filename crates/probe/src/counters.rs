@@ -198,6 +198,8 @@ fn paranoid() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::machine::{chain, thread_cpu_ns};
 
@@ -214,14 +216,17 @@ mod tests {
                 return;
             }
         };
-        let (earlier, begun) = (counters.read().expect("opened"), thread_cpu_ns());
+        let begun = Instant::now();
+        let earlier = counters.read().expect("opened");
         let inner = thread_cpu_ns();
         chain(1_000_000);
         let inner = thread_cpu_ns() - inner;
         let counts = counters.read().expect("opened").since(&earlier);
-        let outer = thread_cpu_ns() - begun + 1_000_000;
+        // What a hypervisor takes may count here and not there: no more than all the time that passed.
+        let outer = begun.elapsed().as_nanos() * 101 / 100 + 1_000_000;
         let ns = counts.get(Event::TaskClockNs).expect("asked for");
-        assert!(ns >= inner.saturating_sub(inner / 20) && ns <= outer, "{inner} {ns} {outer}");
+        assert!(ns >= inner.saturating_sub(inner / 20), "{inner} {ns}");
+        assert!(u128::from(ns) <= outer, "{ns} {outer}");
         assert_eq!(counts.get(Event::Cycles), None, "not asked for");
     }
 

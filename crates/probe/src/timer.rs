@@ -187,10 +187,12 @@ mod tests {
         StageFigures { ticks, laps, items, an_item }
     }
 
+    /// Both ends in ticks, without what the calibration may be off.
     fn ticks_of(nanos: Nanos) -> (f64, f64) {
-        let ns_per_tick = Cycles::get().ns_per_tick();
-        let high = (nanos.high_ns() / ns_per_tick * 10.0).round() / 10.0;
-        ((nanos.low_ns() / ns_per_tick * 10.0).round() / 10.0, high)
+        let cycles = Cycles::get();
+        let off = nanos.middle_ns() * cycles.error_ppm() / 1e6;
+        let ticks = |ns: f64| (ns / cycles.ns_per_tick() * 10.0).round() / 10.0;
+        (ticks(nanos.low_ns() + off), ticks(nanos.high_ns() - off))
     }
 
     #[test]

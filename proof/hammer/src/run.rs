@@ -245,6 +245,10 @@ impl Supervisor<'_> {
                 show_at += PROGRESS_EVERY;
             }
         }
+        // Load and drain may both have ended between two looks.
+        if self.totals_loaded.is_none() {
+            self.read_loaded_totals();
+        }
     }
 
     fn show(&mut self) {

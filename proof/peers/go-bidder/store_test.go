@@ -30,7 +30,7 @@ func startRedis(t *testing.T) string {
 // connect waits until Redis serves.
 func connect(t *testing.T, socket string, campaigns []*campaign) *redisStore {
 	t.Helper()
-	for range 200 {
+	for range 3_600 {
 		if s, err := newRedisStore(context.Background(), socket, campaigns); err == nil {
 			t.Cleanup(func() { _ = s.client.Close() })
 			return s

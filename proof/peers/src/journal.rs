@@ -159,7 +159,7 @@ fn seal_settles(durability: Durability, count: u64, window: usize) -> Settled {
     }
     let per_second = count as f64 / started.elapsed().as_secs_f64();
     let figures = journal.status().read();
-    journal.finish(Duration::from_secs(10)).expect("a sound disk");
+    journal.finish(Duration::from_secs(90)).expect("a sound disk");
     acks.sort_by(f64::total_cmp);
     let at = |q: f64| acks[((acks.len() - 1) as f64 * q) as usize];
     let seal = |q: f64| figures.seal_ns.quantile(q) as f64 / 1e3;

@@ -28,10 +28,11 @@ type offer struct {
 	} `json:"imp"`
 }
 
-// The time that the exchange gives bidders in the rows, and a time that is certainly longer.
+// The time that the exchange gives the bidder that is to be late, and a time that is certainly longer.
 const (
-	rowTMax = 500
-	tooLong = 900 * time.Millisecond
+	lateAnswer = "after `tmax`"
+	lateTMax   = 500
+	tooLong    = 900 * time.Millisecond
 )
 
 const rowFloor = 1.0
@@ -64,7 +65,7 @@ var rows = []row{
 	{"200, cut JSON", "error 14", text(200, `{"id":"1","seatbid":[{"bid":[{"id":`)},
 	{"price is text", "error 14", altered(func(_, b object) { b["price"] = "2.5" })},
 	{"price is NaN", "error 14", text(200, `{"id":"1","seatbid":[{"bid":[{"id":"1","impid":"1","price":NaN}]}]}`)},
-	{"after `tmax`", "error 1, non-bid 101", func(w http.ResponseWriter, o offer) {
+	{lateAnswer, "error 1, non-bid 101", func(w http.ResponseWriter, o offer) {
 		time.Sleep(tooLong)
 		send(w, response(o, nil))
 	}},
@@ -157,7 +158,11 @@ func verdicts(c *check) string {
 	fmt.Fprintf(table, "| a bidder's answer | Prebid Server's verdict |\n| --- | --- |\n")
 	for _, row := range rows {
 		imp := with(with(banner("crooked", size{300, 250}), "tagid", row.answer), "bidfloor", rowFloor)
-		o, err := c.exchange.auction(with(page(imp), "tmax", rowTMax))
+		tmax := patientTMax
+		if row.answer == lateAnswer {
+			tmax = lateTMax
+		}
+		o, err := c.exchange.auction(with(page(imp), "tmax", tmax))
 		if err != nil {
 			c.fail("%s: %w", row.answer, err)
 			continue

@@ -47,7 +47,7 @@ func startExchange(work, program, static, config, weirURL, crookedURL string) (*
 	x := &exchange{
 		process: process,
 		url:     fmt.Sprintf("http://127.0.0.1:%d", open.Auction),
-		client:  &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		client:  &http.Client{Timeout: 2 * patientTMax * time.Millisecond, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	return x, x.awaitReady()
 }

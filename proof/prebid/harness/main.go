@@ -80,7 +80,10 @@ func play(s settings) (int, error) {
 	defer x.process.stop()
 	fmt.Printf("prebid: Prebid Server at %s, the node's door at %s, its books at %s\n", x.url, n.bids, n.admin)
 
-	r := &run{exchange: x, node: n, audit: newAudit(n)}
+	r := &run{exchange: x, node: n, audit: newAudit(n), patience: standInPatience}
+	if s.fault == weirItself {
+		r.patience = patience
+	}
 	var table string
 	r.play(answers)
 	r.play(money)

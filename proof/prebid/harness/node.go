@@ -53,7 +53,7 @@ func startNode(s settings, self string) (*node, error) {
 		return nil, err
 	}
 	n := &node{client: &http.Client{
-		Timeout:       5 * time.Second,
+		Timeout:       2 * patientTMax * time.Millisecond,
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -14,7 +14,7 @@ import (
 )
 
 // startMax is how long a program may take until it serves.
-const startMax = 30 * time.Second
+const startMax = 90 * time.Second
 
 // A process that the harness started and ends.
 type process struct {

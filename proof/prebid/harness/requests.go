@@ -10,6 +10,9 @@ type object = map[string]any
 
 var requests atomic.Uint64
 
+// patientTMax is for all auctions but those about time, in ms: a busy machine keeps a program off its core for seconds.
+const patientTMax = 30_000
+
 // page is an ordinary request of a web page for these imps; the bidders are in the imps.
 func page(imps ...object) object {
 	n := requests.Add(1)
@@ -19,7 +22,7 @@ func page(imps ...object) object {
 	return object{
 		"id":   requestID(n),
 		"imp":  imps,
-		"tmax": 1000,
+		"tmax": patientTMax,
 		"at":   1,
 		"cur":  []string{"USD"},
 		"site": object{

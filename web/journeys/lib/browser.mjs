@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { chromium } from "playwright-core";
 
-export const TIMEOUT_MS = 15_000;
+export const TIMEOUT_MS = 40_000;
 
 function executable() {
   if (process.env.CHROMIUM) return process.env.CHROMIUM;

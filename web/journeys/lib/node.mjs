@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 const READY_MS = 60_000;
-const END_MS = 10_000;
+const END_MS = 40_000;
 
 const running = new Set();
 // Whatever ends this process ends what it started.

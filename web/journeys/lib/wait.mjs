@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const STEP_MS = 100;
 
 /** The first value of `probe` that is not false, null or undefined; an error that says what was waited for if there is none in time. */
-export async function until(what, probe, withinMs = 15_000) {
+export async function until(what, probe, withinMs = 40_000) {
   const end = performance.now() + withinMs;
   let last;
   for (;;) {

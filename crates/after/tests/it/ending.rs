@@ -1,55 +1,12 @@
-//! How a queue ends.
+//! How a queue ends; where its end is a matter of time, the tests of `handle.rs` show it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use after::{Items, PushError, Setup};
 
 /// More than any step here takes on a busy machine.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
-
-#[test]
-fn a_drop_works_off_the_queue() {
-    let done = Arc::new(AtomicU64::new(0));
-    let mut setup = Setup::new("drop", 1_000);
-    let mut producer = setup.producer();
-    let counted = Arc::clone(&done);
-    let work = move |items: &mut Items<'_, u64>| {
-        // Slower than the pushes, so that the drop finds a queue with something in it.
-        std::thread::sleep(Duration::from_millis(2));
-        counted.fetch_add(items.take(100).sum(), Ordering::Relaxed);
-    };
-    let after = setup.start(work).unwrap();
-    (0..1_000).for_each(|_| producer.push(1).unwrap());
-    let gauge = after.gauge();
-    drop(after);
-    assert_eq!(done.load(Ordering::Relaxed), 1_000);
-    assert_eq!((gauge.read().done, gauge.read().depth()), (1_000, 0));
-    assert_eq!(producer.push(1), Err(PushError::Closed(1)));
-    assert!(producer.is_closed());
-}
-
-#[test]
-fn what_was_not_done_in_time_is_said() {
-    let mut setup = Setup::new("late", 1_000);
-    let mut producer = setup.producer();
-    (0..1_000).for_each(|item| producer.push(item).unwrap());
-    let (started, begun) = mpsc::channel();
-    let work = move |items: &mut Items<'_, u64>| {
-        let _ = items.next();
-        let _ = started.send(());
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let after = setup.start(work).unwrap();
-    begun.recv().unwrap();
-    let ended = after.finish(Duration::from_millis(20));
-    assert!(!ended.is_complete() && !ended.stuck, "{ended:?}");
-    let figures = ended.figures;
-    assert!(figures.done >= 1 && figures.depth() > 0, "{ended:?}");
-    assert_eq!(figures.done + figures.depth(), 1_000);
-}
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 #[test]
 fn work_that_does_not_return_is_not_waited_for() {

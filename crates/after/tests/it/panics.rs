@@ -27,16 +27,3 @@ fn the_rest_of_the_batch_is_done_and_what_was_taken_is_in_doubt() {
     assert_eq!((figures.in_doubt, figures.done, figures.depth()), (9, 1, 0));
     assert!(!ended.stuck && !ended.is_complete());
 }
-
-#[test]
-fn work_that_always_panics_still_ends() {
-    let mut setup = Setup::new("always", 4);
-    let mut producer = setup.producer();
-    (0..4).for_each(|item| producer.push(item).unwrap());
-    // A panic without a message: printing thousands of backtraces would be what this test waits for.
-    let work = |_: &mut Items<'_, u32>| std::panic::resume_unwind(Box::new("planted"));
-    let after = setup.start(work).unwrap();
-    let ended = after.finish(std::time::Duration::from_millis(5));
-    assert_eq!((ended.figures.done, ended.figures.in_doubt, ended.figures.depth()), (0, 0, 4));
-    assert!(!ended.stuck, "{ended:?}");
-}

@@ -24,7 +24,7 @@ fn a_push_after_a_pause_wakes_the_worker_once() {
         assert!(gauge.read().wakes - before <= 10);
     }
     // Long enough to be asleep, on any machine, in one of these rounds.
-    let slept = (0..100).any(|_| {
+    let slept = (0..2_000).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         let before = gauge.read().wakes;
         producer.push(7).unwrap();

@@ -16,7 +16,7 @@ use door_transport::{
 use crate::support::{LATE, Site};
 
 /// Nothing here takes longer on a healthy machine, however busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 type Job = Box<dyn FnOnce(ConnId, &mut Out<'_>, &mut Room) + Send>;
 

@@ -18,7 +18,7 @@ use door_transport::{
 use crate::bidder::{Bidder, door};
 use crate::bodies;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A bidder that the test can look at.
 #[derive(Clone, Default)]
@@ -90,8 +90,12 @@ impl Server {
         let address = listeners[0].local_addr().unwrap();
         let (handle, gate) = (Handle::new().unwrap(), Shared::default());
         let node = Node { door: door(), room: Room::default(), gate: gate.clone() };
+        // No time-outs: a busy machine keeps any thread off its core for seconds.
         let options = Options {
             input_bytes_max: node.door.settings().http.request_bytes_max(),
+            idle_ms_max: 0,
+            partial_ms_max: 0,
+            stalled_ms_max: 0,
             ..Options::default()
         };
         let remote = handle.clone();

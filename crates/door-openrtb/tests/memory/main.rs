@@ -69,19 +69,30 @@ fn nothing_is_allocated_once_warm() {
     };
     (0..4).for_each(|_| round(&mut door, &mut gate));
 
-    let region = Region::new(ALLOCATOR);
-    (0..100).for_each(|_| round(&mut door, &mut gate));
-    let change = region.change();
-    assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");
-    assert_eq!(gate.bids, 104 * 3);
+    // The thread that started this one allocates a little too, at a time of its own: that spoils one try, not all.
+    let changes = [(); 3].map(|()| {
+        let region = Region::new(ALLOCATOR);
+        (0..100).for_each(|_| round(&mut door, &mut gate));
+        region.change()
+    });
+    let clean = |change: &stats_alloc::Stats| change.allocations + change.reallocations == 0;
+    assert!(changes.iter().any(clean), "{changes:?}");
+    assert_eq!(gate.bids, 304 * 3);
 
     // What a large body made grow is given back.
-    let before = ALLOCATOR.stats();
-    let mut large = format!(r#"{{"id":"r","imp":[{{"id":"1"}}],"ext":"{}"}}"#, "x".repeat(900_000))
-        .into_bytes();
-    assert_eq!(door.bid(&mut large, &mut gate).status, 204);
-    drop(large);
-    let after = ALLOCATOR.stats();
-    let kept = |stats: stats_alloc::Stats| stats.bytes_allocated - stats.bytes_deallocated;
-    assert!(kept(after) <= kept(before), "{} bytes more", kept(after) - kept(before));
+    let kept = || {
+        let stats = ALLOCATOR.stats();
+        stats.bytes_allocated - stats.bytes_deallocated
+    };
+    let mut more = || {
+        let before = kept();
+        let mut large =
+            format!(r#"{{"id":"r","imp":[{{"id":"1"}}],"ext":"{}"}}"#, "x".repeat(900_000))
+                .into_bytes();
+        assert_eq!(door.bid(&mut large, &mut gate).status, 204);
+        drop(large);
+        kept().saturating_sub(before)
+    };
+    let more = [(); 3].map(|()| more());
+    assert!(more.contains(&0), "bytes more: {more:?}");
 }

@@ -30,7 +30,8 @@ macro_rules! over_backends {
 
 over_backends!(
     abuse::a_flood_does_not_starve_others,
-    abuse::a_peer_that_never_reads_costs_bounded_memory_and_is_closed,
+    abuse::a_peer_that_never_reads_costs_bounded_memory,
+    abuse::a_peer_that_never_reads_is_closed,
     abuse::a_reset_is_noticed,
     abuse::a_slow_message_is_closed,
     abuse::garbage_hurts_only_its_sender,

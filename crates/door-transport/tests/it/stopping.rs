@@ -3,12 +3,14 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use door_transport::{CloseReason, Options};
+use door_transport::{CloseReason, Listeners, Options};
 
 use crate::support::{Server, frame, wait_for};
 
 pub fn stop_answers_what_was_received(options: Options) {
-    let server = Server::start(options);
+    // An address of its own: no other test is given the port once it is free again.
+    let listeners = Listeners::bind("127.0.0.2:0".parse().unwrap(), 1).unwrap();
+    let server = Server::start_on(listeners, options);
     server.shared().answer_at_stop = true;
     let mut client = server.client();
     client.send(&frame(b'L', b"in flight"));

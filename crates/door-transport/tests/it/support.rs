@@ -13,9 +13,21 @@ use door_transport::{
 };
 
 /// Nothing in these tests takes longer on a healthy machine, however busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The largest frame the service itself accepts.
 pub const FRAME_BYTES_MAX: usize = 1 << 21;
+
+/// No time-out but those that a test is about: a busy machine keeps any thread off its core for seconds.
+fn patient() -> Options {
+    Options {
+        receive_buffers: 64,
+        idle_ms_max: 0,
+        partial_ms_max: 0,
+        stalled_ms_max: 0,
+        stop_grace_ms_max: 60_000,
+        ..Options::default()
+    }
+}
 
 /// Runs one case over one backend, unless the kernel has it not.
 pub fn over(backend: &str, case: fn(Options)) {
@@ -25,7 +37,7 @@ pub fn over(backend: &str, case: fn(Options)) {
         _ => (Transport::IoUring, TaskRun::Coop),
     };
     // The pool of rings is small memory, but many tests run side by side.
-    let options = Options { transport, cooperative, receive_buffers: 64, ..Options::default() };
+    let options = Options { transport, cooperative, ..patient() };
     match choose(&options) {
         Ok(_) => case(options),
         #[allow(clippy::print_stdout, reason = "the reason of a skipped test is its result")]

@@ -50,7 +50,9 @@ fn auctions_allocate_nothing_when_warm() {
             round(&mut scratch) > 0,
             "the counting works: the first round grows the work space"
         );
-        assert_eq!(round(&mut scratch), 0);
+        // The thread that started this one allocates a little too, at a time of its own: that spoils one try, not all.
+        let made = [(); 3].map(|()| round(&mut scratch));
+        assert!(made.contains(&0), "{made:?}");
         assert!(bids > 100, "{bids} bids: the test auctions too little");
     }
 }

@@ -135,7 +135,9 @@ fn fifty_thousand_budgets_and_a_million_holds() {
     assert!(all < 256 * MIB, "{all} bytes");
     assert!(open < 1_000_000, "an unconfirmed hold costs less than a byte: {open} for all");
 
-    nothing_is_allocated(&mut node);
+    // The thread that started this one allocates a little too, at a time of its own: that spoils one try, not all.
+    let made = [(); 3].map(|()| made_when_warm(&mut node));
+    assert!(made.contains(&[0, 0]), "allocations, granted and refused: {made:?}");
 }
 
 /// Bytes of the parts of a bank, and of a bank made from them.
@@ -151,8 +153,8 @@ fn parts_and_copy_bytes(bank: &Bank) -> (usize, usize) {
     (in_parts, bytes() - base)
 }
 
-/// Once warm, reserving, undoing and a turn without messages stay off the allocator.
-fn nothing_is_allocated(node: &mut Node) {
+/// Allocations of what stays off the allocator once it is warm: reserving, undoing and a turn without messages; refusing.
+fn made_when_warm(node: &mut Node) -> [usize; 2] {
     let before = allocations();
     for i in 0..100_000_u32 {
         let slot = i % 50_000;
@@ -165,10 +167,11 @@ fn nothing_is_allocated(node: &mut Node) {
             node.purses.turn(NOW_MS + 1_000);
         }
     }
-    assert_eq!(allocations() - before, 0, "granted");
+    let granted = allocations() - before;
+    let before = allocations();
     let at = node.purses.at(NOW_MS + 1_000);
     for slot in 0..50_000 {
         assert!(node.purses.reserve(slot, money::ASK_MAX, at).is_err());
     }
-    assert_eq!(allocations() - before, 0, "refused");
+    [granted, allocations() - before]
 }

@@ -379,9 +379,13 @@ mod tests {
         };
         let mut cases: Vec<Case<'_>> =
             vec![("short", Box::new(work(20_000))), ("long", Box::new(work(2_000_000)))];
-        let outcomes = measure(5, &mut cases);
-        assert_eq!(outcomes[0].ratio, 1.0);
-        assert!(outcomes[1].ratio_low > 2.0, "{outcomes:?}");
-        assert!(outcomes[1].min_ns <= outcomes[1].median_ns);
+        // A short case that is kept from its core is as slow as a long one: not in every try.
+        let shows = |_| {
+            let outcomes = measure(5, &mut cases);
+            assert_eq!(outcomes[0].ratio, 1.0);
+            assert!(outcomes[1].min_ns <= outcomes[1].median_ns);
+            outcomes[1].ratio_low > 2.0
+        };
+        assert!((0..40).any(shows));
     }
 }

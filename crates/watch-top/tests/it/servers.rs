@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,13 @@ use watch_top::poll::{Poller, Update, round};
 use watch_top::query::{Query, Wants};
 
 use crate::canned;
+
+/// Nothing here takes longer on a healthy machine, however busy.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn client(address: &str) -> Client {
+    Client::new(address, None).unwrap().with_wait(PATIENCE)
+}
 
 /// Serves so many connections, each by `serve` with the question's head.
 fn server(
@@ -44,7 +52,7 @@ fn read_head(stream: &mut TcpStream) -> String {
 /// What the client makes of these bytes.
 fn answer(bytes: &'static [u8]) -> Result<Value, FetchError> {
     let (address, thread) = server(1, move |stream, _| drop(stream.write_all(bytes)));
-    let found = Client::new(&address, None).unwrap().get("/v1/node?x=1");
+    let found = client(&address).get("/v1/node?x=1");
     thread.join().unwrap();
     found
 }
@@ -72,6 +80,7 @@ fn bodies_of_every_framing_are_read() {
 fn a_question_is_one_request_with_its_token() {
     let (address, thread) = server(1, |stream, _| drop(stream.write_all(ok(&json!(1)).as_bytes())));
     let client = Client::new(&format!("http://{address}/"), Some("0123456789abcdef")).unwrap();
+    let client = client.with_wait(PATIENCE);
     assert_eq!(client.get::<Value>("/v1/node").unwrap(), json!(1));
     let head = &thread.join().unwrap()[0];
     assert_eq!(
@@ -140,12 +149,12 @@ fn a_slow_server_is_given_up() {
     let drip = |stream: &mut TcpStream, _: &str| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
         let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(20) && stream.write_all(b" ").is_ok() {
+        while began.elapsed() < PATIENCE && stream.write_all(b" ").is_ok() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
     let (address, thread) = server(1, drip);
-    let client = Client::new(&address, None).unwrap().with_wait(Duration::from_millis(100));
+    let client = client(&address).with_wait(Duration::from_secs(1));
     let found = client.get::<Value>("/v1/node").unwrap_err();
     assert!(matches!(found, FetchError::Slow { .. }), "{found}");
     thread.join().unwrap();
@@ -161,7 +170,7 @@ fn an_endless_answer_is_cut_off() {
             while stream.write_all(&block).is_ok() {}
         };
         let (address, thread) = server(1, flood);
-        let found = Client::new(&address, None).unwrap().get::<Value>("/v1/node").unwrap_err();
+        let found = client(&address).get::<Value>("/v1/node").unwrap_err();
         assert!(matches!(found, FetchError::NotHttp { .. }), "{found}");
         thread.join().unwrap();
     }
@@ -169,8 +178,11 @@ fn an_endless_answer_is_cut_off() {
 
 #[test]
 fn nobody_there_is_said() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let found = Client::new(&address, None).unwrap().get::<Value>("/v1/node").unwrap_err();
+    // The near end of a connection: nobody listens there, and nobody else is given the port.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let found = client(&address).get::<Value>("/v1/node").unwrap_err();
     assert!(found.to_string().ends_with("is it running?"), "{found}");
 }
 
@@ -199,7 +211,7 @@ fn node(stream: &mut TcpStream, head: &str) {
 #[test]
 fn a_round_asks_for_what_is_wanted() {
     let (address, thread) = server(5 + 3 + 2, node);
-    let client = Client::new(&address, None).unwrap();
+    let client = client(&address);
     let wants = Wants { detail: Some("17".to_owned()), ..Wants::default() };
     let whole = round(&client, &wants).unwrap();
     assert_eq!(whole.page.unwrap().budgets.len(), 7);
@@ -215,13 +227,18 @@ fn a_round_asks_for_what_is_wanted() {
 
 #[test]
 fn the_poller_reports_and_asks_at_once_when_something_else_is_wanted() {
-    let (address, thread) = server(2 + 2, node);
-    let client = Client::new(&address, None).unwrap();
+    // The first answer of the third round is missing.
+    let asked = AtomicUsize::new(0);
+    let (address, thread) = server(2 + 2 + 1, move |stream, head| {
+        if asked.fetch_add(1, Ordering::Relaxed) < 4 {
+            node(stream, head);
+        }
+    });
     let hour = Duration::from_secs(3_600);
-    let poller = Poller::start(client, hour, Wants::default()).unwrap();
+    let poller = Poller::start(client(&address), hour, Wants::default()).unwrap();
     let next = || {
         let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(10) {
+        while began.elapsed() < PATIENCE {
             if let Some(update) = poller.next().unwrap() {
                 return update;
             }
@@ -237,8 +254,7 @@ fn the_poller_reports_and_asks_at_once_when_something_else_is_wanted() {
         Update::Round(round) => assert_eq!(round.wants, wants),
         Update::Lost { why, .. } => panic!("{why}"),
     }
-    // The server is gone now.
-    thread.join().unwrap();
     poller.want(Wants::default());
     assert!(matches!(next(), Update::Lost { .. }));
+    thread.join().unwrap();
 }

@@ -110,7 +110,7 @@ fn a_door_to_the_network_wants_tokens() {
 fn a_stop_ends_idle_connections() {
     let door = Door::open(1);
     let mut idle = TcpStream::connect(door.to).unwrap();
-    idle.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    idle.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut first = [0; 12];
     idle.read_exact(&mut first).unwrap();

@@ -65,7 +65,7 @@ impl Call {
 
     pub(crate) fn send(&self, to: SocketAddr) -> Answer {
         let mut stream = TcpStream::connect(to).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
         // The server may answer and close before it has read everything.
         let _ = stream.write_all(&self.bytes(&to.to_string()));
         let mut bytes = Vec::new();

@@ -224,6 +224,10 @@ impl Watch<'_> {
                 show_at += PROGRESS_EVERY;
             }
         }
+        // Load and drain may both have ended between two looks.
+        if is_loading {
+            self.read_cpu();
+        }
     }
 
     fn audit(&mut self, last: bool) {

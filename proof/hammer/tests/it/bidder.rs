@@ -12,6 +12,8 @@ use clap::Parser;
 use serde_json::{Value, json};
 use wire::{Message, Split, books, totals, welcome};
 
+use crate::fake::run_until;
+
 /// What the bidder does wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sin {
@@ -69,6 +71,9 @@ struct State {
     budgets: Vec<Budget>,
     holds: Vec<Hold>,
     requests: u64,
+    /// Calls of billing notices, and readings of the books.
+    bills: u64,
+    audits: u64,
     seen: HashMap<String, u64>,
     gzipped: u64,
     address: String,
@@ -89,7 +94,32 @@ impl Drop for Bidder {
     }
 }
 
+/// Requests, calls of billing notices, readings of the books.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    requests: u64,
+    bills: u64,
+    audits: u64,
+}
+
 impl Bidder {
+    pub(crate) fn seen(&self) -> Seen {
+        let state = self.state.lock().unwrap();
+        Seen { requests: state.requests, bills: state.bills, audits: state.audits }
+    }
+
+    /// Has there been enough since `before` for anything to show?
+    pub(crate) fn has_seen_enough(&self, before: Seen, audited: bool) -> bool {
+        let seen = self.seen();
+        let (requests, bills) = (seen.requests - before.requests, seen.bills - before.bills);
+        // It ends up with every connection waiting for an answer.
+        if self.state.lock().unwrap().sin == Sin::Silent {
+            return requests >= 100;
+        }
+        let is_audited = !audited || seen.audits - before.audits >= 4;
+        is_audited && requests >= 1_000 && (bills >= 100 || bills == 0 && requests >= 3_000)
+    }
+
     /// Requests that came compressed, and whether any request id came twice.
     pub(crate) fn requests(&self) -> (u64, u64, bool) {
         let state = self.state.lock().unwrap();
@@ -109,6 +139,8 @@ pub(crate) fn start(sin: Sin, count: usize, limit: i64, hold_ms: u64) -> Bidder 
         budgets: vec![Budget { limit, ..Budget::default() }; count],
         holds: Vec::new(),
         requests: 0,
+        bills: 0,
+        audits: 0,
         seen: HashMap::new(),
         gzipped: 0,
         address: openrtb.to_string(),
@@ -144,19 +176,33 @@ struct Cli {
     args: hammer::Args,
 }
 
-/// The arguments of a short run against the bidder, its books audited.
+/// The arguments of a run against the bidder, which is to be stopped; its books are audited.
 pub(crate) fn args(bidder: &Bidder, more: &str) -> hammer::Args {
     let line = format!(
-        "hammer --openrtb --target {} --books {} --duration 300ms --connections 3 --depth 8 --quiet --win 0.3 \
-         --repeat 0.3 --bodies 200 --settle-delay 1ms --audit-every 50ms --drain 8s --timeout 5s {more}",
+        "hammer --openrtb --target {} --books {} --duration 1h --connections 3 --depth 8 --quiet --win 0.3 \
+         --repeat 0.3 --bodies 200 --settle-delay 1ms --audit-every 50ms --drain 90s --timeout 90s {more}",
         bidder.openrtb, bidder.batch
     );
     Cli::try_parse_from(line.split_whitespace()).unwrap().args
 }
 
-/// Plays an exchange against the bidder.
+/// Plays an exchange against the bidder until that has seen enough.
 pub(crate) fn exchange(bidder: &Bidder, more: &str) -> hammer::ExchangeReport {
-    hammer::run_exchange(&args(bidder, more), &AtomicBool::new(false)).unwrap()
+    play(bidder, &args(bidder, more))
+}
+
+/// The same until so many notices of billing have come: for means that are to be compared.
+pub(crate) fn exchange_long(bidder: &Bidder, bills_min: u64) -> hammer::ExchangeReport {
+    let args = args(bidder, "");
+    let is_enough = || bidder.seen().bills >= bills_min && bidder.seen().audits >= 4;
+    run_until(is_enough, |stop| hammer::run_exchange(&args, stop).unwrap())
+}
+
+/// The same with these arguments.
+pub(crate) fn play(bidder: &Bidder, args: &hammer::Args) -> hammer::ExchangeReport {
+    let before = bidder.seen();
+    let is_enough = || bidder.has_seen_enough(before, args.books.is_some());
+    run_until(is_enough, |stop| hammer::run_exchange(args, stop).unwrap())
 }
 
 fn serve_http(state: &Mutex<State>, mut stream: TcpStream) {
@@ -343,6 +389,7 @@ impl State {
             }
             "loss" => {}
             "bill" => {
+                self.bills += 1;
                 let first = !std::mem::replace(&mut hold.put_off, true);
                 if sin == Sin::PutOff && first {
                     return Some(503);
@@ -424,6 +471,7 @@ impl State {
                 welcome::encode(buf, &block).unwrap().finish()
             }
             Message::BooksRequest(request) => {
+                self.audits += 1;
                 let rows: Vec<books::Budget> = (1..)
                     .zip(&self.budgets)
                     .map(|(id, b)| {

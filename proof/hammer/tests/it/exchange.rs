@@ -5,10 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use hammer::{ExchangeReport, HammerError};
 
-use crate::bidder::{Sin, args, exchange, start};
+use crate::bidder::{Bidder, Sin, args, exchange, exchange_long, play, start};
+use crate::fake::run_until;
 
 const RICH: i64 = 1_000_000_000_000;
-const HOLD_MS: u64 = 2_000;
+/// No hold ends before it is billed, however busy the machine is.
+const HOLD_MS: u64 = 600_000;
 
 fn honest(sin: Sin, more: &str) -> ExchangeReport {
     let bidder = start(sin, 10, RICH, HOLD_MS);
@@ -29,7 +31,9 @@ fn caught(sin: Sin, more: &str) -> ExchangeReport {
 
 #[test]
 fn a_closed_loop_bids_wins_bills_and_is_audited() {
-    let report = honest(Sin::None, "");
+    let bidder = start(Sin::None, 10, RICH, HOLD_MS);
+    let report = exchange_long(&bidder, 3_000);
+    assert_eq!((report.audit.as_str(), report.exit_code()), ("ok", 0), "{report:#?}");
     assert!(report.requests > 0 && report.lost_answers == 0);
     assert_eq!(report.statuses.keys().copied().collect::<Vec<_>>(), [200, 204]);
     assert_eq!(report.statuses[&204], report.no_bids);
@@ -134,7 +138,7 @@ fn without_the_books_nothing_is_audited_and_it_says_so() {
     let bidder = start(Sin::None, 4, RICH, HOLD_MS);
     let mut args = args(&bidder, "");
     args.books = None;
-    let report = hammer::run_exchange(&args, &AtomicBool::new(false)).unwrap();
+    let report = play(&bidder, &args);
     assert_eq!((report.audit.as_str(), report.exit_code(), report.audits), ("not audited", 0, 0));
     assert!(report.billed > 0 && report.notes[0].contains("--books"), "{report:#?}");
 }
@@ -157,16 +161,21 @@ fn a_file_of_bodies_is_sent_and_tests_touch_no_money() {
 #[test]
 fn everything_is_printed() {
     let bidder = start(Sin::None, 4, RICH, HOLD_MS);
-    let stop = AtomicBool::new(false);
-    let mut text = Vec::new();
-    assert_eq!(hammer::main(&args(&bidder, "--json"), &stop, &mut text).unwrap(), 0);
-    let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&printed(&bidder, "--json")).unwrap();
     assert_eq!((json["audit"].as_str(), json["over_micros"].as_i64()), (Some("ok"), Some(0)));
     assert!(json["notices"]["bill"]["acknowledged"].as_u64() > Some(0), "{json:#}");
-    text.clear();
-    assert_eq!(hammer::main(&args(&bidder, "--rate 1000"), &stop, &mut text).unwrap(), 0);
-    let table = String::from_utf8(text).unwrap();
+    let table = String::from_utf8(printed(&bidder, "--rate 1000")).unwrap();
     for row in ["requests/s", "bids", "wins", "spend", "notices bill", "audit"] {
         assert!(table.contains(row), "no {row} in\n{table}");
     }
+}
+
+fn printed(bidder: &Bidder, more: &str) -> Vec<u8> {
+    let before = bidder.seen();
+    let main = |stop: &AtomicBool| {
+        let mut text = Vec::new();
+        assert_eq!(hammer::main(&args(bidder, more), stop, &mut text).unwrap(), 0);
+        text
+    };
+    run_until(|| bidder.has_seen_enough(before, true), main)
 }

@@ -6,11 +6,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use wire::{Action, Message, Split, Verdict};
 use wire::{books, decided, pong, refused, resolved, totals, welcome};
+
+/// No run takes longer to show what it is to show.
+const RUN_MAX: Duration = Duration::from_secs(120);
 
 /// What the node does wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,14 +95,21 @@ struct Node {
     granted: u64,
     resolves: u64,
     repeats: u64,
-    /// Frames of asks, and of notices. Sins come early: on a busy machine a short run has few frames.
+    seen: Seen,
+}
+
+/// Frames of asks, frames of notices, readings of the books.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
     asked: u64,
     notified: u64,
+    audits: u64,
 }
 
 /// A running fake node; it stops when dropped.
 pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
+    node: Arc<Mutex<Node>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -110,9 +120,9 @@ impl Drop for Fake {
     }
 }
 
-/// Starts a node with `count` budgets of `limit` each.
+/// Starts a node with `count` budgets of `limit` each. No hold ends before it is settled, however busy the machine is.
 pub(crate) fn start(sin: Sin, count: usize, limit: i64) -> Fake {
-    start_with(sin, count, limit, 2_000)
+    start_with(sin, count, limit, 600_000)
 }
 
 /// The same with another hold time.
@@ -130,23 +140,37 @@ pub(crate) fn start_with(sin: Sin, count: usize, limit: i64, hold_ms: u64) -> Fa
         granted: 0,
         resolves: 0,
         repeats: 0,
-        asked: 0,
-        notified: 0,
+        seen: Seen::default(),
     }));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
+    let (stopped, served) = (Arc::clone(&stop), Arc::clone(&node));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             if stopped.load(Ordering::Acquire) {
                 return;
             }
-            let (node, stream) = (Arc::clone(&node), stream.unwrap());
+            let (node, stream) = (Arc::clone(&served), stream.unwrap());
             std::thread::spawn(move || serve(&node, stream));
         }
     });
-    Fake { address, stop }
+    Fake { address, node, stop }
+}
+
+impl Fake {
+    pub(crate) fn seen(&self) -> Seen {
+        self.node.lock().unwrap().seen
+    }
+
+    /// Has there been enough since `before` for anything to show? A node that hangs up ends the run by itself.
+    pub(crate) fn has_seen_enough(&self, before: Seen) -> bool {
+        let Node { sin, seen, .. } = &*self.node.lock().unwrap();
+        let (asked, notified) = (seen.asked - before.asked, seen.notified - before.notified);
+        let ends_itself = matches!(sin, Sin::Close | Sin::Vanish);
+        let some = asked >= 100 && seen.audits - before.audits >= 4;
+        !ends_itself && some && (notified >= 50 || asked >= 2_000)
+    }
 }
 
 #[derive(Parser)]
@@ -156,19 +180,36 @@ struct Cli {
     args: hammer::Args,
 }
 
-/// The arguments of a short run against the node.
+/// The arguments of a run against the node, which is to be stopped.
 pub(crate) fn args(fake: &Fake, more: &str) -> hammer::Args {
     let line = format!(
-        "hammer --target {} --duration 300ms --connections 4 --depth 4 --batch 10 --quiet --win 0.3 --repeat 0.3 \
-         --settle-delay 5ms --audit-every 50ms --drain 2s --timeout 5s {more}",
+        "hammer --target {} --duration 1h --connections 4 --depth 4 --batch 10 --quiet --win 0.3 --repeat 0.3 \
+         --settle-delay 5ms --audit-every 50ms --drain 90s --timeout 90s {more}",
         fake.address
     );
     Cli::try_parse_from(line.split_whitespace()).unwrap().args
 }
 
-/// Runs the hammer against the node.
+/// Runs the hammer against the node until that has seen enough.
 pub(crate) fn hammer(fake: &Fake, more: &str) -> hammer::Report {
-    hammer::run(&args(fake, more), &AtomicBool::new(false)).unwrap()
+    let before = fake.seen();
+    run_until(|| fake.has_seen_enough(before), |stop| hammer::run(&args(fake, more), stop).unwrap())
+}
+
+/// Stops a run once `is_enough`, however long that takes on a busy machine.
+pub(crate) fn run_until<R: Send>(
+    is_enough: impl Fn() -> bool,
+    run: impl FnOnce(&AtomicBool) -> R + Send,
+) -> R {
+    let (stop, began) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| run(&stop));
+        while !run.is_finished() && !is_enough() && began.elapsed() < RUN_MAX {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+        run.join().unwrap()
+    })
 }
 
 fn serve(node: &Mutex<Node>, mut stream: TcpStream) {
@@ -186,7 +227,7 @@ fn serve(node: &Mutex<Node>, mut stream: TcpStream) {
                 return;
             }
             node.answer(frame, &mut out);
-            if node.sin == Sin::Vanish && node.asked + node.notified > 200 {
+            if node.sin == Sin::Vanish && node.seen.asked + node.seen.notified > 200 {
                 // The last answer and the end of the stream arrive together.
                 let _ = stream.write_all(&out);
                 return;
@@ -244,8 +285,8 @@ impl Node {
     }
 
     fn decide(&mut self, decide: &wire::Decide<'_>, out: &mut Vec<u8>) {
-        self.asked += 1;
-        if self.sin == Sin::LoseAnswer && self.asked == 5 {
+        self.seen.asked += 1;
+        if self.sin == Sin::LoseAnswer && self.seen.asked == 5 {
             return;
         }
         let mut answers: Vec<decided::Answer> = decide
@@ -264,7 +305,7 @@ impl Node {
                 }
             })
             .collect();
-        if self.sin == Sin::ShortAnswer && self.asked == 5 {
+        if self.sin == Sin::ShortAnswer && self.seen.asked == 5 {
             answers.pop();
         }
         put(out, |buf| {
@@ -319,11 +360,11 @@ impl Node {
     }
 
     fn resolve(&mut self, resolve: &wire::Resolve<'_>, out: &mut Vec<u8>) {
-        self.notified += 1;
-        if self.sin == Sin::LoseAck && self.notified > 5 {
+        self.seen.notified += 1;
+        if self.sin == Sin::LoseAck && self.seen.notified > 5 {
             return;
         }
-        if self.sin == Sin::PutOff && self.notified.is_multiple_of(3) {
+        if self.sin == Sin::PutOff && self.seen.notified.is_multiple_of(3) {
             return refuse(out, resolve.frame(), wire::Reason::Busy);
         }
         let answers: Vec<resolved::Answer> = resolve
@@ -421,7 +462,8 @@ impl Node {
         (verdict, false)
     }
 
-    fn books(&self, request: &wire::BooksRequest<'_>, out: &mut Vec<u8>) {
+    fn books(&mut self, request: &wire::BooksRequest<'_>, out: &mut Vec<u8>) {
+        self.seen.audits += u64::from(request.from_budget_id() <= 1);
         // Pages of three, so that paging is tried.
         let max = usize::from(request.max()).min(3);
         let from = request.from_budget_id().max(1);

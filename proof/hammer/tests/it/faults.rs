@@ -39,8 +39,9 @@ fn an_answer_of_another_length_is_an_error_of_the_run() {
 fn an_unreachable_target_is_named() {
     let node = start(Sin::None, 2, RICH);
     let mut wrong = args(&node, "");
-    // A port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The near end of a connection: nobody listens there, and nobody else is given the port.
+    let taken = std::net::TcpStream::connect(node.address).unwrap();
+    let free = taken.local_addr().unwrap();
     wrong.target = Some(free.to_string());
     let e = hammer::run(&wrong, &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(e, HammerError::Unreachable { .. }), "{e}");

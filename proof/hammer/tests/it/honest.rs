@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
-use crate::fake::{Sin, args, hammer, start, start_with};
+use crate::fake::{Fake, Sin, args, hammer, run_until, start, start_with};
 
 const RICH: i64 = 1_000_000_000_000;
 
@@ -54,7 +54,7 @@ fn an_open_loop_keeps_its_schedule_in_number() {
 #[test]
 fn debts_made_on_purpose_are_booked_and_explained() {
     let node = start_with(Sin::None, 4, RICH, 150);
-    let report = hammer(&node, "--over 0.2 --late 0.2 --confirm 0 --settle-delay 1ms --drain 5s");
+    let report = hammer(&node, "--over 0.2 --late 0.2 --confirm 0 --settle-delay 1ms");
     // A slow machine may turn a settle in time into a late one; that is explained, too.
     assert_eq!(report.audit, "ok", "{report:#?}");
     assert!(report.over_settled_micros > 0 && report.late_micros > 0, "{report:#?}");
@@ -80,7 +80,7 @@ fn several_threads_share_one_set_of_books() {
 #[test]
 fn settles_that_are_put_off_are_sent_again() {
     let node = start(Sin::PutOff, 10, RICH);
-    let report = hammer(&node, "--drain 5s");
+    let report = hammer(&node, "");
     assert_eq!(report.audit, "ok", "{report:#?}");
     assert!(report.notices.put_off > 0 && report.frames_refused["busy"] > 0);
     assert_eq!(report.notices.settles_sent, report.notices.settles_answered);
@@ -121,12 +121,17 @@ fn a_request_file_is_asked() {
 #[test]
 fn everything_is_printed() {
     let node = start(Sin::None, 2, RICH);
-    let mut text = Vec::new();
-    let stop = AtomicBool::new(false);
-    assert_eq!(hammer::main(&args(&node, "--json"), &stop, &mut text).unwrap(), 0);
-    let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&printed(&node, "--json")).unwrap();
     assert_eq!((json["audit"].as_str(), json["over_micros"].as_i64()), (Some("ok"), Some(0)));
-    text.clear();
-    assert_eq!(hammer::main(&args(&node, ""), &stop, &mut text).unwrap(), 0);
-    assert!(String::from_utf8(text).unwrap().contains("audit"));
+    assert!(String::from_utf8(printed(&node, "")).unwrap().contains("audit"));
+}
+
+fn printed(node: &Fake, more: &str) -> Vec<u8> {
+    let before = node.seen();
+    let main = |stop: &AtomicBool| {
+        let mut text = Vec::new();
+        assert_eq!(hammer::main(&args(node, more), stop, &mut text).unwrap(), 0);
+        text
+    };
+    run_until(|| node.has_seen_enough(before), main)
 }

@@ -170,7 +170,9 @@ impl Bench {
         self.note_faults(who, &report);
         let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
         let requests = number(&report["requests"]).max(1.0);
-        let each = |pick: fn(&Spent) -> u64| (pick(&after) - pick(&before)) as f64 / requests;
+        // What a thread had spent that has ended since is in no account any more.
+        let each =
+            |pick: fn(&Spent) -> u64| pick(&after).saturating_sub(pick(&before)) as f64 / requests;
         let latency = &report["latency_us"];
         Ok(Sample {
             requests_per_s: number(&report["requests_per_s"]),
@@ -362,13 +364,16 @@ fn print_open(cases: &[(Who, Load)], rounds: &[Vec<Sample>]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
     fn cpu_time_is_told_by_the_threads_name() {
         let busy = std::thread::Builder::new().name("busy-bee".into()).spawn(|| {
             let (mut sum, me) = (0_u64, std::process::id());
-            while cpu_ns(me, "busy").unwrap().0 == 0 {
+            let end = Instant::now() + Duration::from_secs(60);
+            while cpu_ns(me, "busy").unwrap().0 == 0 && Instant::now() < end {
                 sum = std::hint::black_box(sum.wrapping_add(1));
             }
             cpu_ns(me, "busy").unwrap().0
