@@ -8,5 +8,5 @@ export default defineConfig({
   plugins: [react()],
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, sourcemap: false },
   server: { proxy: { "/v1": { target: node, ws: true } } },
-  test: { include: ["tests/**/*.test.{ts,tsx}"], environment: "node" },
+  test: { include: ["tests/**/*.test.{ts,tsx}"], environment: "node", testTimeout: 60_000 },
 });

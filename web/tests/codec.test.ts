@@ -33,9 +33,9 @@ const number = (value: string | number | undefined, none: string): number =>
 const word = (list: readonly string[], code: number | undefined): string => list[code ?? 255] || "none";
 
 function expectState(table: Table, row: number, values: Values): void {
-  for (const [name] of AMOUNTS) expect(table[name][row], name).toBe(number(values[name], NULL_I64));
-  for (const [name] of TIMES) expect(table[name][row], name).toBe(number(values[FIELD_OF[name]!], NULL_U64));
-  for (const [name] of RATES) expect(table[name][row], name).toBe(values[name]);
+  for (const name of AMOUNTS) expect(table[name][row], name).toBe(number(values[name], NULL_I64));
+  for (const name of TIMES) expect(table[name][row], name).toBe(number(values[FIELD_OF[name]!], NULL_U64));
+  for (const name of RATES) expect(table[name][row], name).toBe(values[name]);
   expect(table.flags[row]).toBe(values.flags);
   const words = [
     word(STATUSES, table.status[row]),

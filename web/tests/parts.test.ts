@@ -11,12 +11,15 @@ import { COMMON, parseViews, withView } from "../src/campaigns/views";
 import { nanos, ratioWords, reading } from "../src/costs/nanos";
 import { lastChangePpm, sparkOf } from "../src/costs/spark";
 import { HEAT_US, heatColumn, ink } from "../src/engine/heat";
+import { roomOf } from "../src/grid/cells";
+import { columnOf } from "../src/grid/columns";
 import { reordered } from "../src/grid/Grid";
 import { move } from "../src/grid/keyboard";
+import { STATUSES } from "../src/live/codes";
 import { bandOf, paceText } from "../src/ui/status";
 import { span } from "../src/ui/time";
 import { parseView, viewText } from "../src/url/view";
-import { tableOf } from "./made";
+import { numbers, tableOf } from "./made";
 
 const written = (chunks: Iterable<Uint8Array>): string =>
   Array.from(chunks, (chunk) => new TextDecoder().decode(chunk)).join("");
@@ -43,7 +46,62 @@ describe("text in bytes", () => {
   });
 });
 
+describe("decimals of bytes", () => {
+  it("millionths are those of toFixed, but for the last one where a value lies between two", () => {
+    const random = numbers(11);
+    const bytes = new Bytes();
+    const cases = [0, -0, 1, 0.95, 1e-7, 4.9e-7, 0.999_999_6, 123.456, 9_007_199_254.5, 1e13, 1e20, -3.25];
+    for (let i = 0; i < 3_000; i += 1) cases.push((random() - 0.3) * 10 ** Math.floor(random() * 15 - 5));
+    for (const value of cases) {
+      bytes.millionths(value);
+      const text = written([bytes.take()]);
+      expect(text).toMatch(/^-?\d+\.\d{6}$/);
+      expect(Math.abs(Number(text) - value)).toBeLessThanOrEqual(0.500_001e-6 + Math.abs(value) * 2 ** -51);
+    }
+    bytes.millionths(NaN);
+    expect(bytes.take()).toHaveLength(0);
+  });
+});
+
 describe("csv", () => {
+  it("is what one would write cell by cell", () => {
+    const random = numbers(12);
+    const pick = <T>(among: readonly T[]): T => among[Math.floor(random() * among.length)]!;
+    const table = tableOf(
+      Array.from({ length: 1_300 }, (_, i) => ({
+        name: pick([`row ${i}`, `=sum(${i})`, 'say "no"', "a,b", "Zürich", "-5", "-x", "line\nbreak", ""]),
+        unit: pick(["USD", "EUR", "count"]),
+        zone: pick(["UTC", "Europe/Paris"]),
+        status: Math.floor(random() * 8),
+        spent: Math.floor((random() - 0.2) * 10 ** Math.floor(random() * 17)),
+        end: pick([NaN, 1_780_272_000_000 + i * 60_000, 1_780_272_000_000]),
+        planned: pick([NaN, 0, 64]),
+        windowSpent: Math.floor(random() * 640),
+      })),
+    );
+    const rows = Uint32Array.from({ length: table.rows }, (_, i) => (i * 7) % table.rows);
+    const keys = ["name", "zone", "spent", "pace", "end", "asks", "status", "flags"];
+    const line = (row: number): string => {
+      const [end, planned] = [table.end[row]!, table.windowPlanned[row]!];
+      return [
+        table.ids[row]!,
+        csvCell(table.names[row]!),
+        table.zones[row]!,
+        String(table.spent[row]!),
+        planned > 0 ? (table.windowSpent[row]! / planned).toFixed(6) : "",
+        Number.isNaN(end) ? "" : new Date(end).toISOString(),
+        String(table.asks[row]! / 100),
+        STATUSES[table.status[row]!]!,
+        "",
+        table.units[row]!,
+        "",
+      ].join(",");
+    };
+    const head = "id,name,zone,spent_base_units,pace,end,asks,status,flags,unit,reason";
+    expect(written(csvChunks(table, rows, keys))).toBe(
+      [head, ...[...rows].map(line)].map((text) => `${text}\r\n`).join(""),
+    );
+  });
   it("raw base units, ISO times, id and unit always", () => {
     const table = tableOf([
       { name: 'a "quoted", name', spent: 12_500_001, planned: 100, windowSpent: 95, end: 1_780_272_000_000 },
@@ -305,4 +363,14 @@ describe("cost sparkline", () => {
     expect(lastChangePpm([100, 102])).toBe(20_000);
     expect([[], [1], [0, 1]].map(lastChangePpm)).toEqual([null, null, null]);
   });
+});
+
+describe("the room of a cell", () => {
+  const spent = columnOf("spent")!;
+  it("is digits that fit up to its other edge, and fewer letters", () => {
+    expect(roomOf(spent, 110, 10)).toMatchObject({ digits: 10, isNarrow: true });
+    expect(roomOf(spent, spent.width, 8).letters).toBeLessThan(roomOf(spent, spent.width, 8).digits);
+    expect(roomOf(spent, spent.width, 8).isNarrow).toBe(false);
+  });
+  it("is endless where nothing is laid out", () => expect(roomOf(spent, 118, 0).letters).toBe(Infinity));
 });

@@ -30,9 +30,9 @@ function started(): Sequence {
 describe("sequence", () => {
   it("snapshot, then deltas", () => {
     const sequence = new Sequence();
-    expect(sequence.take(frame("snapshot", 1))).toEqual({ does: "acknowledge", changed: "table" });
-    expect(sequence.take(frame("delta", 2))).toEqual({ does: "acknowledge", changed: "rows" });
-    expect(sequence.take(frame("delta_empty", 3))).toEqual({ does: "acknowledge", changed: "rows" });
+    expect(sequence.take(frame("snapshot", 1))).toEqual({ does: "load", isWhole: true });
+    expect(sequence.take(frame("delta", 2))).toEqual({ does: "acknowledge" });
+    expect(sequence.take(frame("delta_empty", 3))).toEqual({ does: "acknowledge" });
     expect(sequence.table?.version[0]).toBe(2);
   });
 
@@ -45,7 +45,7 @@ describe("sequence", () => {
     expect(sequence.last).toBe(3);
     expect(sequence.take(frame("delta", 4)).does).toBe("resync");
     expect(sequence.table).toBe(old);
-    expect(sequence.take(frame("snapshot", 5)).does).toBe("acknowledge");
+    expect(sequence.take(frame("snapshot", 5)).does).toBe("load");
     expect(sequence.table).not.toBe(old);
   });
 
@@ -58,10 +58,22 @@ describe("sequence", () => {
       view.setUint32(FIRST_ROW_AT, 2, true);
       for (const row of [0, 1]) view.setUint32(STATES_AT + row * STATES_ENTRY.bytes, row + 2, true);
     };
-    expect(sequence.take(frame("snapshot", 2, first))).toEqual({ does: "acknowledge", changed: "loading" });
+    expect(sequence.take(frame("snapshot", 2, first))).toEqual({ does: "load", isWhole: false });
     expect([sequence.loaded, sequence.table]).toEqual([2, old]);
-    expect(sequence.take(frame("snapshot", 3, second))).toEqual({ does: "acknowledge", changed: "table" });
+    expect(sequence.take(frame("snapshot", 3, second))).toEqual({ does: "load", isWhole: true });
     expect(sequence.table?.ids).toEqual(["17", "18446744073709551614", "17", "18446744073709551614"]);
+  });
+
+  it("a part is accepted before it is read, and only if it is the next one", () => {
+    const loaded: number[] = [];
+    const sequence: Sequence = new Sequence(() => loaded.push(sequence.loaded));
+    const first = (view: DataView) => view.setUint32(ROWS_TOTAL_AT, 4, true);
+    sequence.take(frame("snapshot", 1, first));
+    sequence.take(frame("snapshot", 1, first));
+    expect(loaded).toEqual([0]);
+    sequence.take(frame("snapshot", 3, first));
+    sequence.take(frame("delta", 4));
+    expect(loaded).toEqual([0]);
   });
 
   it("a missing part, a delta before its snapshot, an unknown kind, a wrong row", () => {
@@ -83,12 +95,12 @@ describe("sequence", () => {
   it("an older version and another schema are final, a newer version is not", () => {
     const with16 = (at: number, value: number) =>
       new Sequence().take(frame("snapshot", 1, (view) => view.setUint16(at, value, true))).does;
-    expect([with16(6, 0), with16(4, 7701), with16(6, 2)]).toEqual(["leave", "leave", "acknowledge"]);
+    expect([with16(6, 0), with16(4, 7701), with16(6, 2)]).toEqual(["leave", "leave", "load"]);
   });
 
   it("a node without budgets is live", () => {
     const sequence = new Sequence();
-    expect(sequence.take(frame("snapshot_empty", 1))).toEqual({ does: "acknowledge", changed: "table" });
+    expect(sequence.take(frame("snapshot_empty", 1))).toEqual({ does: "load", isWhole: true });
     expect(sequence.table?.rows).toBe(0);
   });
 
@@ -96,7 +108,7 @@ describe("sequence", () => {
     const sequence = started();
     sequence.restart();
     expect(sequence.take(frame("delta", 1)).does).toBe("resync");
-    expect(sequence.take(frame("snapshot", 2)).does).toBe("acknowledge");
+    expect(sequence.take(frame("snapshot", 2)).does).toBe("load");
   });
 });
 

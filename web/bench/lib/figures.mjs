@@ -1,6 +1,7 @@
 // Samples to figures, figures to a table. A row of the table:
-//   { quantity, unit, target: { median, p95, most }, samples, naive }
-// `samples` of the dashboard and of the naive page; none means that it could not be measured, and the table says so.
+//   { quantity, unit, target: { median, p95, most }, samples, naive, differences }
+// `samples` of the dashboard and of the naive page; none means that it could not be measured, and the table says so. Samples that are
+// `differences` of two noisy figures meet a target for their median, or miss it, only where what is known of the median says so.
 
 const sorted = (samples) => [...samples].sort((a, b) => a - b);
 
@@ -16,17 +17,38 @@ export function median(samples) {
   return order.length % 2 === 1 ? order[middle] : (order[middle - 1] + order[middle]) / 2;
 }
 
+/** Where the median of what was sampled lies with 95 % confidence, by order statistics; the whole range where samples are few. */
+export function medianInterval(samples) {
+  const order = sorted(samples);
+  const count = order.length;
+  // How likely exactly so many samples are below the median, and at most so many: tosses of a fair coin.
+  let skipped = 0;
+  let term = 0.5 ** count;
+  let outside = term;
+  for (;;) {
+    term *= (count - skipped) / (skipped + 1);
+    if (2 * (outside + term) > 0.05) return [order[skipped], order[count - 1 - skipped]];
+    outside += term;
+    skipped += 1;
+  }
+}
+
 const TESTS = {
   median: (samples) => median(samples),
   p95: (samples) => quantile(samples, 0.95),
   most: (samples) => Math.max(...samples),
 };
 
-/** "ok", "MISSED" or "NOT MEASURED"; without a target "". `slack` multiplies targets: machines that others share are slower. */
-export function verdict({ samples, target = {} }, slack = 1) {
+/** "ok", "MISSED", "CANNOT TELL" or "NOT MEASURED"; without a target "". `slack` multiplies targets: machines that others share are slower. */
+export function verdict({ samples, target = {}, differences = false }, slack = 1) {
   if (samples.length === 0) return "NOT MEASURED";
   const limits = Object.entries(target);
   if (limits.length === 0) return "";
+  if (differences) {
+    const [low, high] = medianInterval(samples);
+    if (high <= target.median * slack) return "ok";
+    return low > target.median * slack ? "MISSED" : `CANNOT TELL: ${digits(low)} to ${digits(high)}, 95 %`;
+  }
   return limits.every(([name, limit]) => TESTS[name](samples) <= limit * slack) ? "ok" : "MISSED";
 }
 

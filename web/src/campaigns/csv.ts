@@ -6,6 +6,8 @@ import { isoTime } from "../ui/time";
 import { Bytes } from "./bytes";
 
 const CHUNK_ROWS = 500;
+/** A row's own time, as since when its status stands, is kept for no longer than it takes. */
+const KNOWN_MOST = 4_096;
 
 /** Cells that a spreadsheet would run as a formula are led by an apostrophe. */
 export function csvCell(text: string): string {
@@ -16,13 +18,31 @@ export function csvCell(text: string): string {
 
 type Write = (out: Bytes, row: number) => void;
 
-/** Many rows share a time: a flight's end, a day's. */
+const COMMA = ",".charCodeAt(0);
+
+/** Many rows share a time, as a flight's end; the browser takes a microsecond for one. */
 function times(column: Float64Array): Write {
-  let [lastMs, last] = [NaN, ""];
+  const known = new Map<number, string>();
   return (out, row) => {
     const ms = column[row]!;
-    if (ms !== lastMs) [lastMs, last] = [ms, isoTime(ms)];
-    out.text(last);
+    let text = known.get(ms);
+    if (text === undefined) {
+      if (known.size === KNOWN_MOST) known.clear();
+      text = isoTime(ms);
+      known.set(ms, text);
+    }
+    out.text(text);
+  };
+}
+
+/** Texts of a set: few, in many rows. */
+function cells(text: (table: Table, row: number) => string, table: Table): Write {
+  const known = new Map<string, string>();
+  return (out, row) => {
+    const plain = text(table, row);
+    let cell = known.get(plain);
+    if (cell === undefined) known.set(plain, (cell = csvCell(plain)));
+    out.text(cell);
   };
 }
 
@@ -31,32 +51,28 @@ const words =
   (out, row) =>
     out.text(codes[column[row]!] ?? "");
 
-function pace(table: Table): Write {
-  return (out, row) => {
-    const index = paceOf(table, row);
-    if (!Number.isNaN(index)) out.text(index.toFixed(6));
-  };
-}
-
 const SPECIAL: Record<string, (table: Table) => Write> = {
+  id: (table) => (out, row) => out.text(table.ids[row]!),
   status: (table) => words(table.status, STATUSES),
   reason: (table) => words(table.reason, REASONS),
   top_refusal: (table) => words(table.topRefusal, VERDICTS),
   pacing: (table) => words(table.pacing, PACINGS),
   since: (table) => times(table.since),
   end: (table) => times(table.end),
-  pace,
+  pace: (table) => (out, row) => out.millionths(paceOf(table, row)),
 };
 
 /** How a column of this table is written: looked up once, not for each of 50,000 rows. */
 function writeOf(column: Column, table: Table): Write {
   const special = SPECIAL[column.key];
   if (special !== undefined) return special(table);
-  if (column.kind === "amount") return (out, row) => out.whole(column.value(table, row));
   const { text } = column;
-  return text === undefined
+  if (text !== undefined)
+    return column.kind === "set" ? cells(text, table) : (out, row) => out.text(csvCell(text(table, row)));
+  const doubles = column.kind === "amount" ? column.doubles?.(table) : undefined;
+  return doubles === undefined
     ? (out, row) => out.text(String(column.value(table, row)))
-    : (out, row) => out.text(csvCell(text(table, row)));
+    : (out, row) => out.whole(doubles[row]!);
 }
 
 const title = (column: Column): string =>
@@ -78,10 +94,11 @@ export function* csvChunks(
   const out = new Bytes();
   out.text(`${columns.map(title).join(",")}\r\n`);
   for (let from = 0; from < rows.length; from += CHUNK_ROWS) {
-    for (const row of rows.subarray(from, from + CHUNK_ROWS)) {
-      for (let i = 0; i < writes.length; i += 1) {
-        if (i > 0) out.text(",");
-        writes[i]!(out, row);
+    for (let i = from; i < Math.min(rows.length, from + CHUNK_ROWS); i += 1) {
+      writes[0]!(out, rows[i]!);
+      for (let j = 1; j < writes.length; j += 1) {
+        out.character(COMMA);
+        writes[j]!(out, rows[i]!);
       }
       out.text("\r\n");
     }

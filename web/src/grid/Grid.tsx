@@ -113,6 +113,7 @@ function useLiveGrid(
     grid.current = made;
     let asked = 0;
     const soon = () => {
+      made.measure();
       if (asked === 0)
         asked = requestAnimationFrame(() => {
           asked = 0;

@@ -1,7 +1,7 @@
 // The body of the grid: as many row elements as fit, written directly. React is not asked when figures change.
 import type { Spark } from "../live/codec";
 import type { Table } from "../live/table";
-import { type Cell, type Surroundings, cellOf, isOfParts } from "./cells";
+import { type Cell, type Surroundings, cellOf, isOfParts, roomOf } from "./cells";
 import { type Column, columnOf } from "./columns";
 import type { Selection } from "./selection";
 import { drawSpark } from "./sparkline";
@@ -37,7 +37,8 @@ class PoolRow {
   private selected: boolean | null = null;
   private explained = false;
 
-  constructor(layout: Layout) {
+  /** `digit`: pixels of one. */
+  constructor(layout: Layout, digit: number) {
     this.element.className = "grid-row";
     this.element.setAttribute("role", "row");
     this.tick = this.cell(0, TICK_WIDTH, 0);
@@ -49,7 +50,7 @@ class PoolRow {
       element.classList.add(column.align === "end" ? "cell-end" : "cell-start");
       if (isOfParts(column)) element.classList.add("cell-parts");
       if (pinned) left += width;
-      this.cells.push(cellOf(element, column));
+      this.cells.push(cellOf(element, column, roomOf(column, width, digit)));
     });
   }
 
@@ -76,15 +77,22 @@ class PoolRow {
   place(position: number, rowHeight: number): void {
     if (position === this.position) return;
     this.position = position;
-    this.element.style.transform = `translateY(${position * rowHeight}px)`;
+    this.element.style.top = `${position * rowHeight}px`;
     this.element.setAttribute("aria-rowindex", String(position + 2));
-    this.element.dataset.odd = String(position % 2);
   }
 
-  paint(table: Table, row: number, around: Surroundings, selected: boolean, force: boolean): void {
+  /** `mayWait`: new figures of the same row need not be drawn yet. */
+  paint(
+    table: Table,
+    row: number,
+    around: Surroundings,
+    selected: boolean,
+    force: boolean,
+    mayWait: boolean,
+  ): void {
     if (selected !== this.selected) this.select(selected);
     const version = table.version[row]!;
-    if (!force && row === this.row && version === this.version) return;
+    if (!force && row === this.row && (mayWait || version === this.version)) return;
     this.row = row;
     this.version = version;
     for (const cell of this.cells) cell.paint(table, row, around);
@@ -122,7 +130,10 @@ export class LiveGrid {
   private stop = { position: 0, column: 1 };
   private stopCell: HTMLElement | null = null;
   private explained: PoolRow | null = null;
-  private viewHeight = 0;
+  /** Pixels of a digit. */
+  private digit = 0;
+  /** How the view stood when it was last measured. To ask it at any time would make the browser lay out at once. */
+  private viewed = { top: 0, height: 0 };
   /** What the canvas shows: new curves come each half minute, updates of rows each other second. */
   private drawn: { first: number; sparks: (Spark | undefined)[] } = { first: 0, sparks: [] };
 
@@ -139,13 +150,40 @@ export class LiveGrid {
   setLayout(layout: Layout): void {
     this.layout = layout;
     this.pool.clear();
-    this.spare = [];
     this.explained = null;
     this.body.replaceChildren(this.canvas);
     this.body.style.setProperty("--row", `${layout.rowHeight}px`);
     this.body.style.width = `${TICK_WIDTH + layout.columns.reduce((sum, { width }) => sum + width, 0)}px`;
     this.resize();
+    this.measure();
+    this.digit = this.digitWidth();
+    this.prepare();
     this.draw(true);
+  }
+
+  /** To be called when the view was scrolled or resized. */
+  measure(): void {
+    const { scrollTop, scrollLeft, clientHeight } = this.view;
+    this.viewed = { top: scrollTop, height: clientHeight };
+    // Each cell that sticks is a layer of its own, so they stick only while they have to.
+    const aside = scrollLeft > 0 ? "yes" : "no";
+    if (this.body.dataset.aside !== aside) this.body.dataset.aside = aside;
+  }
+
+  /** As the reader's fonts and settings make it. */
+  private digitWidth(): number {
+    const probe = document.createElement("span");
+    probe.textContent = "0123456789";
+    probe.style.position = "absolute";
+    this.body.append(probe);
+    const { width } = probe.getBoundingClientRect();
+    probe.remove();
+    return width / 10;
+  }
+
+  /** Makes the rows that a view will want, so that the first picture does not wait for them. */
+  private prepare(): void {
+    this.spare = Array.from({ length: this.most() }, () => this.make());
   }
 
   setRows(table: Table, order: Uint32Array): void {
@@ -154,7 +192,6 @@ export class LiveGrid {
     this.table = table;
     this.order = order;
     this.draw(another);
-    // Last: whatever asks for a height or a scroll position after it makes the browser lay out twice.
     if (resized) this.resize();
   }
 
@@ -164,19 +201,22 @@ export class LiveGrid {
 
   /** Rows that fit, for a page up or down. */
   page(): number {
-    return Math.max(1, Math.floor(this.view.clientHeight / this.layout.rowHeight) - 2);
+    return Math.max(1, Math.floor(this.viewed.height / this.layout.rowHeight) - 2);
+  }
+
+  /** How many rows are in the document. Always as many: one that comes or goes costs more than one that moves. */
+  private most(): number {
+    return Math.ceil(this.viewed.height / this.layout.rowHeight) + 1 + 2 * OVERSCAN;
   }
 
   private span(): [first: number, end: number] {
     const { rowHeight } = this.layout;
-    // Asked for before anything is written: later it would make the browser lay out at once.
-    this.viewHeight = this.view.clientHeight;
     // Where the browser will scroll to if there are fewer rows than before.
-    const last = Math.max(0, (this.order.length + 1) * rowHeight - this.viewHeight);
-    const top = Math.min(this.view.scrollTop, last);
-    const first = Math.floor(top / rowHeight) - OVERSCAN;
-    const end = Math.ceil((top + this.viewHeight) / rowHeight) + OVERSCAN;
-    return [Math.max(0, first), Math.min(this.order.length, end)];
+    const last = Math.max(0, (this.order.length + 1) * rowHeight - this.viewed.height);
+    const top = Math.min(this.viewed.top, last);
+    const latest = this.order.length - this.most();
+    const first = Math.max(0, Math.min(Math.floor(top / rowHeight) - OVERSCAN, latest));
+    return [first, Math.min(this.order.length, first + this.most())];
   }
 
   /** Brings rows and figures up to date. `force` paints rows that did not change: other columns, another clock. */
@@ -186,8 +226,9 @@ export class LiveGrid {
     const [first, end] = this.span();
     this.recycle(first, end);
     const around = this.host.around();
-    for (let position = first; position < end; position += 1) this.paint(table, position, around, force);
-    if (this.order.length > 0) this.paint(table, this.kept(), around, force);
+    for (let position = first; position < end; position += 1)
+      this.paint(table, position, around, force, !this.isSeen(position));
+    if (this.order.length > 0) this.paint(table, this.kept(), around, force, false);
     for (const row of this.spare) row.element.hidden = true;
     this.markStop();
     this.host.watch(
@@ -205,24 +246,37 @@ export class LiveGrid {
     }
   }
 
-  private paint(table: Table, position: number, around: Surroundings, force: boolean): void {
+  /** Rows above and below the view are there for the next scroll, which draws them anew. */
+  private isSeen(position: number): boolean {
+    const { top, height } = this.viewed;
+    const { rowHeight } = this.layout;
+    return height === 0 || ((position + 1) * rowHeight > top && position * rowHeight < top + height);
+  }
+
+  private paint(
+    table: Table,
+    position: number,
+    around: Surroundings,
+    force: boolean,
+    mayWait: boolean,
+  ): void {
     const row = this.order[position]!;
     const element = this.pool.get(position) ?? this.take(position);
-    element.paint(table, row, around, this.selection.has(row), force);
+    element.paint(table, row, around, this.selection.has(row), force, mayWait);
   }
 
   private take(position: number): PoolRow {
-    const row = this.spare.pop() ?? this.grow();
+    const row = this.spare.pop() ?? this.make();
     row.element.hidden = false;
     row.place(position, this.layout.rowHeight);
+    if (row.element.parentNode === null) this.body.append(row.element);
     this.pool.set(position, row);
     return row;
   }
 
-  private grow(): PoolRow {
-    const row = new PoolRow(this.layout);
+  private make(): PoolRow {
+    const row = new PoolRow(this.layout, this.digit);
     row.element.style.height = `${this.layout.rowHeight}px`;
-    this.body.append(row.element);
     return row;
   }
 
@@ -240,9 +294,11 @@ export class LiveGrid {
     const { rowHeight } = this.layout;
     const head = this.body.offsetTop;
     const top = position * rowHeight;
-    const low = top + rowHeight + head - this.view.clientHeight;
-    if (top < this.view.scrollTop) this.view.scrollTop = top;
-    else if (low > this.view.scrollTop) this.view.scrollTop = low;
+    const low = top + rowHeight + head - this.viewed.height;
+    if (top < this.viewed.top) this.view.scrollTop = top;
+    else if (low > this.viewed.top) this.view.scrollTop = low;
+    else return;
+    this.measure();
   }
 
   /** Which budget and column an element belongs to. */
@@ -300,11 +356,7 @@ export class LiveGrid {
     this.drawn = { first, sparks };
     const { rowHeight } = this.layout;
     // As high as it ever gets: a canvas of another size is a new one.
-    this.fitCanvas(
-      canvas,
-      place.width,
-      (Math.ceil(this.viewHeight / rowHeight) + 2 * OVERSCAN + 1) * rowHeight,
-    );
+    this.fitCanvas(canvas, place.width, this.most() * rowHeight);
     this.canvas.style.transform = `translate(${place.left}px, ${first * rowHeight}px)`;
     const { line, fill } = this.host.colours();
     [canvas.strokeStyle, canvas.fillStyle, canvas.lineWidth] = [line, fill, 1.25];

@@ -38,6 +38,25 @@ class Words {
   }
 }
 
+/** How much surely fits into a cell: a clip of every cell would take a third of each picture, so only those have one that need it. */
+export interface Room {
+  digits: number;
+  letters: number;
+  /** Narrower than its column wants to be. */
+  isNarrow: boolean;
+}
+
+/** How many digits wide the widest letter is, and a bold digit. */
+const LETTER = 1.75;
+const BOLD = 1.1;
+const PADDING = 10;
+
+/** `digit`: pixels of a plain one. Texts may reach into the padding at their end. */
+export function roomOf(column: Column, width: number, digit: number): Room {
+  const digits = (width - PADDING) / digit;
+  return { digits, letters: digits / LETTER, isNarrow: width < column.width };
+}
+
 /** An attribute, likewise. */
 class Mark {
   private last = "";
@@ -70,6 +89,26 @@ class Look {
   }
 }
 
+/** Words that their cell is clipped for if they are more than the room. */
+class Fitted {
+  private readonly words: Words;
+  private readonly clip: Mark;
+
+  constructor(
+    parent: HTMLElement,
+    cell: HTMLElement,
+    private readonly room: number,
+  ) {
+    this.words = new Words(parent);
+    this.clip = new Mark(cell, "data-clip");
+  }
+
+  set(text: string): void {
+    this.words.set(text);
+    this.clip.set(text.length > this.room ? "yes" : "no");
+  }
+}
+
 function part(parent: HTMLElement, kind: string, hidden = false): HTMLElement {
   const made = document.createElement("span");
   made.className = kind;
@@ -78,14 +117,14 @@ function part(parent: HTMLElement, kind: string, hidden = false): HTMLElement {
   return made;
 }
 
-function plain(element: HTMLElement, text: Text, about?: Text): Cell {
-  const shown = new Words(element);
+function plain(element: HTMLElement, room: number, text: Text, about?: Text): Cell {
+  const shown = new Fitted(element, element, room);
   return { paint: (table, row, around) => shown.set(text(table, row, around)), about };
 }
 
-function money(element: HTMLElement, column: Column): Cell {
+function money(element: HTMLElement, column: Column, { digits }: Room): Cell {
   const negative = new Mark(element, "data-negative");
-  const shown = new Words(element);
+  const shown = new Fitted(element, element, digits / BOLD);
   const isRounded = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
   return {
     paint(table, row) {
@@ -100,11 +139,14 @@ function money(element: HTMLElement, column: Column): Cell {
   };
 }
 
-function status(element: HTMLElement): Cell {
+/** Of cells of several parts, whose widths fit so many characters in the part that may be long. */
+const roomOfPart = ({ isNarrow }: Room, most: number): number => (isNarrow ? 0 : most);
+
+function status(element: HTMLElement, _: Column, room: Room): Cell {
   const chip = part(element, "chip");
   const mark = new Mark(chip, "data-status");
   const shape = new Words(part(chip, "chip-shape", true));
-  const word = new Words(part(chip, "chip-word"));
+  const word = new Fitted(part(chip, "chip-word"), element, roomOfPart(room, Infinity));
   const reason = new Words(part(element, "cell-quiet"));
   return {
     paint(table, row, around) {
@@ -127,11 +169,11 @@ function status(element: HTMLElement): Cell {
 /** The pace index at the end of a bullet bar; 1 is at two thirds of it, where the tick stands. */
 const BULLET_MOST = 1.5;
 
-function pace(element: HTMLElement): Cell {
+function pace(element: HTMLElement, _: Column, room: Room): Cell {
   const bar = part(element, "bullet", true);
   const fill = new Look(part(bar, "bullet-fill"), "transform");
   part(bar, "bullet-tick");
-  const number = new Words(part(element, "bullet-number"));
+  const number = new Fitted(part(element, "bullet-number"), element, roomOfPart(room, 5));
   const band = new Mark(element, "data-band");
   return {
     paint(table, row) {
@@ -153,8 +195,8 @@ function share(part: number, whole: number): number {
   return whole > 0 ? Math.round(Math.min(1, Math.max(0, part / whole)) * 200) / 200 : 0;
 }
 
-function day(element: HTMLElement): Cell {
-  const spent = new Words(part(element, "cell-main"));
+function day(element: HTMLElement, _: Column, room: Room): Cell {
+  const spent = new Fitted(part(element, "cell-main"), element, roomOfPart(room, 8));
   const rest = new Words(part(element, "cell-quiet"));
   return {
     paint(table, row, around) {
@@ -174,8 +216,8 @@ function day(element: HTMLElement): Cell {
   };
 }
 
-function refusals(element: HTMLElement): Cell {
-  const rate = new Words(part(element, "cell-main"));
+function refusals(element: HTMLElement, _: Column, room: Room): Cell {
+  const rate = new Fitted(part(element, "cell-main"), element, roomOfPart(room, 8));
   const why = new Words(part(element, "cell-quiet"));
   const verdictOf = (table: Table, row: number) => VERDICTS[table.topRefusal[row]!] ?? "";
   return {
@@ -200,8 +242,8 @@ function spark(element: HTMLElement): Cell {
   return { paint: (table, row, around) => label.set(spent(table, row, around)), about: spent };
 }
 
-function time(element: HTMLElement, column: Column): Cell {
-  const shown = new Words(element);
+function time(element: HTMLElement, column: Column, { digits }: Room): Cell {
+  const shown = new Fitted(element, element, digits);
   let [lastMs, lastZone] = [-1, ""];
   return {
     paint(table, row, around) {
@@ -221,18 +263,19 @@ const nameOf = (table: Table, row: number): string => table.names[row]! || `#${t
 const flags = (table: Table, row: number): string =>
   FLAG_NAMES.filter((name, bit) => name !== "open" && ((table.flags[row]! >> bit) & 1) === 1).join(", ");
 
-const SPECIAL: Record<string, (element: HTMLElement, column: Column) => Cell> = {
+const SPECIAL: Record<string, (element: HTMLElement, column: Column, room: Room) => Cell> = {
   status,
   pace,
   spend: spark,
   day_spent: day,
   refusals,
   end: time,
-  flags: (element) => plain(element, flags),
-  since: (element) => plain(element, (table, row, around) => span(around.nowMs - table.since[row]!)),
-  id: (element) => plain(element, (table, row) => table.ids[row]!),
-  // A name is no duty; a row that says nothing cannot be found again.
-  name: (element) => plain(element, nameOf, nameOf),
+  flags: (element) => plain(element, 0, flags),
+  since: (element, _, { letters }) =>
+    plain(element, letters, (table, row, around) => span(around.nowMs - table.since[row]!)),
+  id: (element, _, { digits }) => plain(element, digits, (table, row) => table.ids[row]!),
+  // A name is no duty; a row that says nothing cannot be found again. What ends in three dots is always clipped.
+  name: (element) => plain(element, 0, nameOf, nameOf),
 };
 
 /** Does its cell hold more than one text? */
@@ -240,18 +283,19 @@ export const isOfParts = ({ key }: Column): boolean =>
   key === "status" || key === "pace" || key === "day_spent" || key === "refusals";
 
 /** The cell of a column in one pooled row. */
-export function cellOf(element: HTMLElement, column: Column): Cell {
+export function cellOf(element: HTMLElement, column: Column, room: Room): Cell {
   const special = SPECIAL[column.key];
-  if (special !== undefined) return special(element, column);
-  if (column.kind === "amount") return money(element, column);
+  if (special !== undefined) return special(element, column, room);
+  if (column.kind === "amount") return money(element, column, room);
   const { text } = column;
   if (text !== undefined)
     return plain(
       element,
+      room.letters,
       column.kind === "text" || column.key === "zone" ? text : (table, row) => words(text(table, row)),
       text,
     );
-  return plain(element, (table, row) =>
+  return plain(element, room.digits, (table, row) =>
     column.kind === "range" ? perSecond(column.value(table, row)) : count(column.value(table, row)),
   );
 }

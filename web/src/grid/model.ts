@@ -170,14 +170,6 @@ const whenIdle = (run: () => void): number =>
 
 /** Figures as they stand; texts do not change and are shared. */
 function copyOf(table: Table): Table {
-  const columns = [
-    ...WIDE.map(([name]) => name),
-    ...RATES.map(([name]) => name),
-    "status",
-    "reason",
-    "topRefusal",
-    "flags",
-    "version",
-  ] as const;
+  const columns = [...WIDE, ...RATES, "status", "reason", "topRefusal", "flags", "version"] as const;
   return { ...table, ...Object.fromEntries(columns.map((name) => [name, table[name].slice()])) } as Table;
 }

@@ -1,5 +1,13 @@
 // The connection to a node: frames in, acknowledgements out, and one announcement a tick to those who draw.
-import { FrameError, type Spark, readFrame, writeAcknowledge, writeResync, writeWatch } from "./codec";
+import {
+  FrameError,
+  type Header,
+  type Spark,
+  readFrame,
+  writeAcknowledge,
+  writeResync,
+  writeWatch,
+} from "./codec";
 import { waitMs } from "./backoff";
 import { Freshness } from "./freshness";
 import { measured } from "../ui/measured";
@@ -34,7 +42,7 @@ export class Feed {
     run: 0,
   };
   deltas = 0;
-  private readonly sequence = new Sequence();
+  private readonly sequence = new Sequence(() => this.acknowledge());
   private readonly drawers = new Set<(change: Change) => void>();
   private readonly watchers = new Set<() => void>();
   private socket: WebSocket | null = null;
@@ -148,17 +156,19 @@ export class Feed {
         for (const spark of outcome.sparks) this.sparks.set(spark.row, spark);
         this.announce("rows");
         return this.acknowledge();
+      case "load":
+        if (!outcome.isWhole) return this.tell({ loadedRows: this.sequence.loaded });
+        this.sparks.clear();
+        return this.applied("table", frame.header);
       case "acknowledge":
-        this.applied(outcome.changed, frame.header.asOfMs, frame.header.run, frame.header.count);
+        this.deltas += frame.header.count;
+        this.applied("rows", frame.header);
         return this.acknowledge();
     }
   }
 
-  private applied(changed: "rows" | "table" | "loading", asOfMs: number, run: number, count: number): void {
-    if (changed === "loading") return this.tell({ loadedRows: this.sequence.loaded });
+  private applied(changed: Change, { asOfMs, run }: Header): void {
     this.freshness.heard(asOfMs, Date.now());
-    if (changed === "rows") this.deltas += count;
-    else this.sparks.clear();
     if (this.state.connection !== "live" || this.state.run !== run)
       this.tell({ connection: "live", attempt: 0, problem: "", run });
     this.announce(changed);

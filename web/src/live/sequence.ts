@@ -14,7 +14,8 @@ import {
 import type { Table } from "./table";
 
 export type Outcome =
-  | { does: "acknowledge"; changed: "rows" | "table" | "loading" }
+  | { does: "acknowledge" }
+  | { does: "load"; isWhole: boolean }
   | { does: "sparks"; sparks: Spark[] }
   | { does: "ignore" }
   | { does: "resync"; why: string }
@@ -28,6 +29,9 @@ export class Sequence {
   last = 0;
   private building: Table | null = null;
   private live = false;
+
+  /** `accepted` is called for a part of a snapshot before it is read, so that the node can make the next one meanwhile. */
+  constructor(private readonly accepted: () => void = () => undefined) {}
 
   /** A new connection counts from one. */
   restart(): void {
@@ -76,20 +80,21 @@ export class Sequence {
     }
     if (this.building === null || firstRow !== this.loaded)
       return this.lost("a part of the snapshot is missing");
+    this.accepted();
     applyPart(this.building, frame);
     this.loaded = firstRow + frame.header.count;
-    if (this.loaded < rowsTotal) return { does: "acknowledge", changed: "loading" };
+    if (this.loaded < rowsTotal) return { does: "load", isWhole: false };
     this.table = this.building;
     this.building = null;
     this.live = true;
-    return { does: "acknowledge", changed: "table" };
+    return { does: "load", isWhole: true };
   }
 
   private delta(frame: Frame): Outcome {
     if (!this.live || this.table === null || this.building !== null)
       return this.lost("a delta before its snapshot");
     applyDelta(this.table, frame);
-    return { does: "acknowledge", changed: "rows" };
+    return { does: "acknowledge" };
   }
 
   private lost(why: string): Outcome {

@@ -1,44 +1,29 @@
 // The figures of all budgets, as columns. React never holds them: 50,000 row objects would cost the garbage collector
 // more each tick than everything that is drawn.
 
-import { STATES_ENTRY as STATE } from "./layout";
-
-/** Offsets in 32-bit words. */
-const word = (bytes: number): number => bytes >> 2;
-
-/** Columns of amounts of a record of state: name and offset. */
+/** Columns of amounts. */
 export const AMOUNTS = [
-  ["limit", word(STATE.limit)],
-  ["spent", word(STATE.spent)],
-  ["debt", word(STATE.debt)],
-  ["held", word(STATE.held)],
-  ["available", word(STATE.available)],
-  ["windowBudget", word(STATE.windowBudget)],
-  ["windowPlanned", word(STATE.windowPlanned)],
-  ["windowSpent", word(STATE.windowSpent)],
-  ["daily", word(STATE.daily)],
-  ["daySpent", word(STATE.daySpent)],
-  ["spendMinute", word(STATE.spendMinute)],
+  "limit",
+  "spent",
+  "debt",
+  "held",
+  "available",
+  "windowBudget",
+  "windowPlanned",
+  "windowSpent",
+  "daily",
+  "daySpent",
+  "spendMinute",
 ] as const;
 /** Columns of times. */
-export const TIMES = [
-  ["since", word(STATE.sinceMs)],
-  ["windowStart", word(STATE.windowStartMs)],
-  ["windowEnd", word(STATE.windowEndMs)],
-  ["dayEnds", word(STATE.dayEndsMs)],
-] as const;
+export const TIMES = ["since", "windowStart", "windowEnd", "dayEnds"] as const;
 /** Both: columns of doubles. */
 export const WIDE = [...AMOUNTS, ...TIMES] as const;
 /** Rates in hundredths a second. */
-export const RATES = [
-  ["asks", word(STATE.asks)],
-  ["grants", word(STATE.grants)],
-  ["refusals", word(STATE.refusals)],
-  ["topRefusals", word(STATE.topRefusals)],
-] as const;
+export const RATES = ["asks", "grants", "refusals", "topRefusals"] as const;
 
-export type WideColumn = (typeof WIDE)[number][0];
-export type RateColumn = (typeof RATES)[number][0];
+export type WideColumn = (typeof WIDE)[number];
+export type RateColumn = (typeof RATES)[number];
 
 export interface Table extends Record<WideColumn, Float64Array>, Record<RateColumn, Uint32Array> {
   readonly rows: number;
@@ -64,12 +49,9 @@ export interface Table extends Record<WideColumn, Float64Array>, Record<RateColu
 }
 
 const wideColumns = (rows: number) =>
-  Object.fromEntries(WIDE.map(([name]) => [name, new Float64Array(rows)])) as Record<
-    WideColumn,
-    Float64Array
-  >;
+  Object.fromEntries(WIDE.map((name) => [name, new Float64Array(rows)])) as Record<WideColumn, Float64Array>;
 const rateColumns = (rows: number) =>
-  Object.fromEntries(RATES.map(([name]) => [name, new Uint32Array(rows)])) as Record<RateColumn, Uint32Array>;
+  Object.fromEntries(RATES.map((name) => [name, new Uint32Array(rows)])) as Record<RateColumn, Uint32Array>;
 
 export function emptyTable(rows: number): Table {
   const bytes = () => new Uint8Array(rows);

@@ -148,8 +148,17 @@ export function parseView(search: string): View {
   };
 }
 
+/** Views do not change, and each click asks several times. */
+const texts = new WeakMap<View, string>();
+
 /** Only what differs from the default: a plain address stays plain. */
 export function viewText(view: View): string {
+  const known = texts.get(view) ?? textOf(view);
+  texts.set(view, known);
+  return known;
+}
+
+function textOf(view: View): string {
   const to = new URLSearchParams();
   const put = (name: string, text: string, plain: string) => text !== plain && to.set(name, text);
   put("q", view.query, "");
