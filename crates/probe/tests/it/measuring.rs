@@ -110,20 +110,13 @@ fn what_is_taken_off_for_the_timer_is_right() {
     });
 }
 
-/// The loop's sum is not used, so the compiler removes the loop.
+/// What is left of work that the compiler removed: nothing, said to be ten thousand items. Which loops it removes depends on how it
+/// is called, so the test has none.
 #[test]
 fn work_that_was_optimised_away_is_found() {
     let items = 10_000;
     let trust = |figures: ProbeFigures| TimerCost::measure().trust(&figures.stage);
-    let removed = || {
-        trust(probed(100, items, || {
-            let mut sum = 0_u32;
-            for item in 0..items {
-                sum = sum.wrapping_add(item ^ 5);
-            }
-            let _ = sum;
-        }))
-    };
+    let removed = || trust(probed(100, items, || ()));
     some_try_is_right(removed, |trust| *trust == Trust::Empty);
     let kept = || trust(probed(100, items, || _ = black_box(chain(items.into()))));
     some_try_is_right(kept, |trust| *trust == Trust::Measured);
