@@ -6,7 +6,7 @@ import { isoTime } from "../ui/time";
 import { Bytes } from "./bytes";
 
 const CHUNK_ROWS = 500;
-/** A row's own time, as since when its status stands, is kept for no longer than it takes. */
+/** More different times than these are one of each row, as since when its status stands: few come again, so all are forgotten. */
 const KNOWN_MOST = 4_096;
 
 /** Cells that a spreadsheet would run as a formula are led by an apostrophe. */
