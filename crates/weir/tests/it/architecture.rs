@@ -46,8 +46,12 @@ fn family(name: &str) -> &str {
 }
 
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    rust_files(folder.join("src"))
+}
+
+fn rust_files(folder: PathBuf) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![folder.join("src")];
+    let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -201,5 +205,63 @@ fn licences_are_on_the_list() {
             !names.contains(&banned),
             "{banned} is in the tree; deny.toml says why it must not be"
         );
+    }
+}
+
+/// What docs/attacks.md may name as a test: functions of ours, files of journeys, targets of the Makefile.
+struct Known {
+    functions: BTreeSet<String>,
+    journeys: BTreeSet<String>,
+    makefile: String,
+}
+
+impl Known {
+    fn read() -> Known {
+        let mut functions = BTreeSet::new();
+        let folders = crates("crates").into_values().chain(crates("proof").into_values());
+        for folder in folders.flat_map(|folder| [folder.join("src"), folder.join("tests")]) {
+            if !folder.is_dir() {
+                continue;
+            }
+            for (_, text) in rust_files(folder) {
+                let names =
+                    text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+                functions.extend(names.map(str::to_string));
+            }
+        }
+        let journeys = std::fs::read_dir(root().join("web/journeys")).unwrap();
+        let journeys = journeys.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
+        Known { functions, journeys: journeys.collect(), makefile }
+    }
+
+    fn has(&self, test: &str) -> bool {
+        if let Some(target) = test.strip_prefix("make ") {
+            return self.makefile.contains(&format!("\n{target}:"));
+        }
+        let Some((place, name)) = test.split_once(": ") else { return false };
+        match place {
+            "journey" => self.journeys.contains(name),
+            "web" => root().join("web").join(name).is_file(),
+            _ => self.functions.contains(name.rsplit("::").next().unwrap()),
+        }
+    }
+}
+
+#[test]
+fn every_attack_has_a_test_that_exists() {
+    let known = Known::read();
+    let page = std::fs::read_to_string(root().join("docs/attacks.md")).unwrap();
+    let rows = page.lines().filter(|line| {
+        line.starts_with("| ") && !line.starts_with("| attack |") && !line.starts_with("| ---")
+    });
+    for row in rows {
+        let cells = row.trim_matches('|').split(" | ").collect::<Vec<_>>();
+        assert_eq!(cells.len(), 3, "an attack, its answer and its test: {row}");
+        let tests = cells[2].split('`').skip(1).step_by(2).collect::<Vec<_>>();
+        assert!(!tests.is_empty(), "no test stands beside {row}");
+        for test in tests {
+            assert!(known.has(test), "docs/attacks.md names the test {test}, which does not exist");
+        }
     }
 }
