@@ -165,6 +165,28 @@ describe("campaign", () => {
     expect(document.title).toBe("Spring sale · Weir");
   });
 
+  it("the forecast keeps to the daily limit and says nothing of minutes of data", async () => {
+    await show("/ui/campaign/117");
+    expectWords("A forecast needs 30 minutes of data; there are 2");
+    const t_ms = Array.from({ length: 60 }, (_, i) => answers.NOW_MS - (60 - i) * 60_000);
+    // Three dollars a minute: 3,242 of them would be gone in eighteen hours.
+    const spent = t_ms.map((_, i) => `${(i + 1) * 3_000_000}`);
+    node["GET /budgets/118"] = () => ({
+      ...answers.budget,
+      ...{ id: "118", available: "3242000000", daily: "164000000", day_spent: "20000000", end_ms: null },
+      ...{ pacing: "asap", window_budget: null, window_planned: null, window_spent: "180000000" },
+    });
+    node["GET /budgets/118/history"] = () => ({
+      ...answers.history,
+      t_ms,
+      spent,
+      planned: t_ms.map(() => null),
+    });
+    await show("/ui/campaign/118");
+    expect(text()).not.toContain("spent in 1");
+    expectWords("164.00 USD today", "its limit is reached Thu 10 Dec 2026");
+  });
+
   it("estimates are marked, and what it does not want is no refusal", async () => {
     await show("/ui/campaign/117");
     expectWords("≈ 31\u202f744", "60 of them it does not want", "one request in 1\u202f024");

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
-import { forecast, lateRate } from "../src/campaign/forecast";
 import { byVerdict, noneOf, refusalWords } from "../src/campaign/refusals";
 import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf } from "../src/campaigns/budget";
@@ -166,17 +165,6 @@ describe("one campaign", () => {
       limitChanges(budget, "1", "x"),
     ])
       expect(wrong).toBeTypeOf("string");
-  });
-  it("forecast", () => {
-    expect(forecast(1000, 2, 0, null)).toEqual({ ends: "spent", atMs: 500 });
-    expect(forecast(1000, 2, 0, 100)).toEqual({ ends: "flight", leftUnspent: 800 });
-    expect(forecast(1000, 0, 0, null)).toEqual({ ends: "never" });
-    expect(forecast(-5, 2, 7, null)).toEqual({ ends: "spent", atMs: 7 });
-  });
-  it("rate of late, over gaps and a new window", () => {
-    expect(lateRate([0, 10, 20, 30], [0, null, 40, 60], 2)).toBe(2);
-    expect(lateRate([0, 10], [100, 20], 1)).toBe(2);
-    expect(lateRate([], [], 3)).toBe(0);
   });
   it("pace is cut", () =>
     expect([NaN, 0.949, 0.95, 0.57, 1.999].map(paceText)).toEqual(["–", "0.94", "0.95", "0.57", "1.99"]));

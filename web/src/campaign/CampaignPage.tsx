@@ -14,15 +14,43 @@ import { dayAndTime, span } from "../ui/time";
 import { addressOf, follow } from "../url/router";
 import { ChangeDialog, type ChangeKind } from "./ChangeDialog";
 import { WhyNot } from "./WhyNot";
-import { forecast, lateRate } from "./forecast";
+import { outlook } from "./outlook";
 
 const REFRESH_MS = 5_000;
 const HISTORY_MS = 60_000;
-const LATE_STEPS = 15;
+/** Budgets above one: at most three. */
+const LEVELS_MAX = 4;
 const DAY_MS = 86_400_000;
 
 const amounts = (texts: readonly (string | null)[], unit: string): (number | null)[] =>
   texts.map((text) => (text === null ? null : inUnits(Number(text), unit)));
+
+/** A budget and those above it. */
+async function budgetsFrom(id: string | null, signal: AbortSignal): Promise<Budget[]> {
+  const found: Budget[] = [];
+  for (let next = id; next !== null && found.length < LEVELS_MAX; next = found.at(-1)!.parent)
+    found.push((await api.budget(next, signal)).budget);
+  return found;
+}
+
+/** The steps of a history that end after an instant. */
+function since(history: History | null, ms: number): History | null {
+  if (history === null) return null;
+  const from = history.t_ms.findIndex((end) => end > ms);
+  const cut = <T,>(column: T[]): T[] => (from < 0 ? [] : column.slice(from));
+  const { t_ms, spent, planned, asks, grants, wins, refusals, latency_p99_us } = history;
+  return {
+    ...history,
+    t_ms: cut(t_ms),
+    spent: cut(spent),
+    planned: cut(planned),
+    asks: cut(asks),
+    grants: cut(grants),
+    wins: cut(wins),
+    refusals: cut(refusals),
+    latency_p99_us: cut(latency_p99_us),
+  };
+}
 
 interface Props {
   feed: Feed;
@@ -33,13 +61,14 @@ interface Props {
 export default function CampaignPage({ feed, me, id }: Props) {
   const loaded = useLoaded(`budget ${id}`, (signal) => api.budget(id, signal), REFRESH_MS);
   const nowMs = feed.freshness.nodeMs(Date.now());
-  // A flight may be open, or longer than what is kept: the chart is of the last day then.
-  const fromMs = Math.max(loaded.value?.budget.window_start_ms ?? 0, nowMs - DAY_MS);
+  // Of the last day, whatever its window: the forecast looks at all of it, the charts at what is of the window.
   const history = useLoaded(
-    `history ${id} ${fromMs > 0 && loaded.value !== null}`,
-    async (signal) => (loaded.value === null ? null : api.history(id, fromMs, nowMs, signal)),
+    `history ${id} ${loaded.value !== null}`,
+    async (signal) => (loaded.value === null ? null : api.history(id, nowMs - DAY_MS, nowMs, signal)),
     HISTORY_MS,
   );
+  const parent = loaded.value?.budget.parent ?? null;
+  const above = useLoaded(`above ${parent}`, (signal) => budgetsFrom(parent, signal), HISTORY_MS);
   // With the budget and its ETag as they were seen: what is loaded meanwhile must not hide a conflict.
   const [change, setChange] = useState<{ kind: ChangeKind; budget: Budget; etag: string } | null>(null);
   useEffect(() => {
@@ -53,6 +82,7 @@ export default function CampaignPage({ feed, me, id }: Props) {
       </main>
     );
   const { budget, etag } = loaded.value;
+  const ofWindow = since(history.value, budget.window_start_ms ?? 0);
   return (
     <main className="page">
       <Heading
@@ -62,12 +92,12 @@ export default function CampaignPage({ feed, me, id }: Props) {
         change={(kind) => setChange({ kind, budget, etag })}
       />
       {loaded.problem !== null && <ProblemNote problem={loaded.problem} again={loaded.again} />}
-      <Figures budget={budget} history={history.value} nowMs={nowMs} />
+      <Figures budget={budget} above={above.value} history={history.value} nowMs={nowMs} />
       <div className="cards">
-        <SpendCard budget={budget} history={history} />
+        <SpendCard budget={budget} history={{ ...history, value: ofWindow }} />
         <WhyNot id={id} budget={budget} />
         <Books budget={budget} />
-        <Traffic budget={budget} history={history.value} />
+        <Traffic budget={budget} history={ofWindow} />
         <Holds budget={budget} />
         <Configuration config={budget.config} />
         <Card title="Changes" wide>
@@ -169,40 +199,21 @@ function Heading({
   );
 }
 
-function forecastWords(
-  budget: Budget,
-  history: History | null,
-  nowMs: number,
-): { value: string; note: string } {
-  if (history === null) return { value: "–", note: "no history yet" };
-  const sums = history.spent.map((text) => (text === null ? null : Number(text)));
-  const found = forecast(
-    Number(budget.available),
-    lateRate(history.t_ms, sums, LATE_STEPS),
-    nowMs,
-    budget.end_ms,
-  );
-  switch (found.ends) {
-    case "never":
-      return { value: "no end in sight", note: "nothing was spent lately" };
-    case "spent":
-      return {
-        value: `spent in ${span(found.atMs - nowMs)}`,
-        note: `${dayAndTime(found.atMs, budget.tz)}, at the rate of the last minutes`,
-      };
-    case "flight":
-      return {
-        value: "outlasts its flight",
-        note: `${moneyText(BigInt(Math.round(found.leftUnspent)), budget.unit)} stay unspent at the rate of the last minutes`,
-      };
-  }
-}
-
-function Figures({ budget, history, nowMs }: { budget: Budget; history: History | null; nowMs: number }) {
+function Figures({
+  budget,
+  above,
+  history,
+  nowMs,
+}: {
+  budget: Budget;
+  above: Budget[] | null;
+  history: History | null;
+  nowMs: number;
+}) {
   const { unit } = budget;
   const pace = budget.index_ppm === null ? NaN : budget.index_ppm / 1e6;
   const band = bandOf(pace);
-  const end = forecastWords(budget, history, nowMs);
+  const end = outlook(budget, above, history, nowMs);
   const money = (text: string | null) => (
     <span title={exactText(text === null ? null : BigInt(text), unit)}>
       {moneyText(text === null ? null : BigInt(text), unit)}
@@ -244,7 +255,7 @@ function Figures({ budget, history, nowMs }: { budget: Budget; history: History 
           )
         }
       />
-      <Figure name="Forecast" value={end.value} note={end.note} />
+      <Figure name="Forecast" value={end.value} note={end.notes.join("; ")} />
       <Figure
         name="Flight ends"
         value={
