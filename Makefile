@@ -112,7 +112,7 @@ target/debug/weir: $(WEB) FORCE
 	@echo "== building the node"
 	@$(CARGO) build $(CARGO_FLAGS) --quiet -p weir
 
-# JOURNEY=name runs those whose names hold it; SHOTS=FOLDER keeps the screenshots.
+# JOURNEY=name runs those whose names hold it; SHOTS=FOLDER keeps the screenshots; SLOW=4 slows each page, which must change nothing.
 journeys: chromium target/debug/weir
 	@echo "== the dashboard in a browser, against a real node under load"
 	@cd web && WEIR=$(CURDIR)/target/debug/weir node journeys/run.mjs $(JOURNEY)

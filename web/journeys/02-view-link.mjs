@@ -1,6 +1,6 @@
 import { column, find, grid, header, matched, ready, search } from "./lib/grid.mjs";
 import { GROUP } from "./lib/budgets.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { becomes, sure, until } from "./lib/wait.mjs";
 
 export const title = "search and filters by column; the address of the view opens it elsewhere";
 
@@ -18,9 +18,8 @@ export default async function journey(stage) {
   const all = await matched(page);
 
   await find(page, GROUP.name.toLowerCase(), GROUP.count);
-  sure(
+  await until("rows that all have what was searched", async () =>
     (await column(page, "Campaign")).every((name) => name.startsWith(GROUP.name)),
-    "every row has what was searched",
   );
   await filter(page, "Id", (menu) => menu.getByLabel("has").fill("7"));
   const sevens = Array.from({ length: GROUP.count }, (_, i) => GROUP.first + i).filter((id) =>
@@ -42,10 +41,10 @@ export default async function journey(stage) {
 
   const other = await stage.open(page.url());
   await ready(other, sevens);
-  same(await column(other, "Campaign"), await column(page, "Campaign"), "rows of the opened link");
-  same(await search(other).inputValue(), GROUP.name.toLowerCase(), "search of the opened link");
-  same(
-    await grid(other).getByRole("columnheader", { name: "Campaign", exact: true }).getAttribute("aria-sort"),
+  await becomes(() => column(other, "Campaign"), await column(page, "Campaign"), "rows of the opened link");
+  await becomes(() => search(other).inputValue(), GROUP.name.toLowerCase(), "search of the opened link");
+  await becomes(
+    () => header(other, "Campaign").getAttribute("aria-sort"),
     "ascending",
     "order of the opened link",
   );

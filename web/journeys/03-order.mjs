@@ -1,6 +1,6 @@
 import { column, figure, find, grid, header, ready, rows, sorted } from "./lib/grid.mjs";
 import { GROUP } from "./lib/budgets.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { same, until } from "./lib/wait.mjs";
 
 export const title = "sorting by several columns; order on hold, what would move, and freeze";
 
@@ -30,6 +30,10 @@ async function twoColumns(page) {
 async function hold(page) {
   await find(page, GROUP.name, GROUP.count);
   await header(page, /^Spend,/).click();
+  await until(
+    "an order by spend",
+    async () => (await header(page, /^Spend,/).getAttribute("aria-sort")) === "descending",
+  );
   await choose(page, "Order of rows", "Hold");
   await grid(page).locator('[role="row"][aria-rowindex="3"]').hover();
   const before = await column(page, "Id");
@@ -69,5 +73,5 @@ export default async function journey(stage) {
   await freeze(page, () => page.keyboard.press("f"));
   await choose(page, "Order of rows", "Live");
   await until("live order in the address", () => page.url().includes("live"));
-  sure((await rows(page)).length > 0, "rows in live order");
+  await until("rows in live order", async () => (await rows(page)).length > 0);
 }

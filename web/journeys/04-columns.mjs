@@ -1,5 +1,5 @@
 import { grid, header, ready, titles } from "./lib/grid.mjs";
-import { same, until } from "./lib/wait.mjs";
+import { becomes, until } from "./lib/wait.mjs";
 
 export const title = "columns hidden, moved, pinned and resized are so after a reload";
 
@@ -45,17 +45,18 @@ export default async function journey(stage) {
   const left = (await header(page, "Status").boundingBox()).x;
   await grid(page).getByRole("columnheader").last().scrollIntoViewIfNeeded();
   await until("columns that scrolled away", async () => (await header(page, "Spent").boundingBox()).x < left);
-  same((await header(page, "Status").boundingBox()).x, left, "place of the pinned column");
+  await becomes(
+    async () => (await header(page, "Status").boundingBox()).x,
+    left,
+    "place of the pinned column",
+  );
 
   const wide = await width(page, "Campaign");
   await page.reload();
   await ready(page);
-  same(await titles(page), shown, "columns after a reload");
-  same(await width(page, "Campaign"), wide, "width after a reload");
+  await becomes(() => titles(page), shown, "columns after a reload");
+  await becomes(() => width(page, "Campaign"), wide, "width after a reload");
   await menu.getByText("Columns", { exact: true }).click();
   await menu.getByRole("button", { name: "Reset columns" }).click();
-  await until(
-    "the columns as they were",
-    async () => JSON.stringify(await titles(page)) === JSON.stringify(initial),
-  );
+  await becomes(() => titles(page), initial, "columns after they were reset");
 }

@@ -1,6 +1,6 @@
 import { deed, find, ready, rows, selectAll, selection } from "./lib/grid.mjs";
 import { GROUP } from "./lib/budgets.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { becomes, same, sure, until } from "./lib/wait.mjs";
 
 export const title = "all of a search paused at once, with typed count and reason; they stop at the door";
 export const needsProcess = true;
@@ -40,8 +40,8 @@ async function rowByRow(page) {
     .waitFor();
   await deed(page).getByRole("button", { name: "Row by row" }).click();
   const dialog = page.getByRole("dialog", { name: "Row by row" });
-  same(
-    await dialog.getByRole("row").filter({ hasText: "changed" }).count(),
+  await becomes(
+    () => dialog.getByRole("row").filter({ hasText: "changed" }).count(),
     GROUP.count,
     "rows with their result",
   );

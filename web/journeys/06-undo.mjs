@@ -25,12 +25,14 @@ async function auditPage(page) {
   await page.getByRole("heading", { name: "Audit log" }).waitFor();
   const pause = page.getByRole("row").filter({ hasText: WHY }).first();
   await pause.waitFor();
-  const text = await pause.innerText();
+  const text = await until("the pause, marked as undone", async () => {
+    const found = await pause.innerText();
+    return /undone by/.test(found) && found;
+  });
   sure(
     /local/.test(text) && /pause/.test(text) && /active\s*→\s*paused/.test(text),
     `who, what, before and after: ${text}`,
   );
-  sure(/undone by/.test(text), `the pause is marked as undone: ${text}`);
   const undo = await page
     .getByRole("row")
     .filter({ hasText: /paused\s*→\s*active/ })

@@ -16,6 +16,15 @@ async function openDialog(page) {
   return dialog;
 }
 
+/** The limit of the books, which the page loads together with the ETag: the list of changes may tell of it earlier. */
+const limitShown = (page, amount) =>
+  page
+    .getByRole("region", { name: "Books" })
+    .getByRole("row")
+    .filter({ has: page.getByRole("rowheader", { name: "limit", exact: true }) })
+    .getByText(written(amount))
+    .waitFor();
+
 async function fill(dialog, limit, why) {
   await dialog.getByLabel("Limit, USD", { exact: true }).fill(limit);
   await dialog.getByLabel(/^Reason/).fill(why);
@@ -33,7 +42,7 @@ export default async function journey(stage) {
     "the new limit in the API",
     async () => (await api.budget(ID)).limit === String(60_000.5 * MICROS),
   );
-  await page.getByText(written("60000.50")).first().waitFor();
+  await limitShown(page, "60000.50");
 
   const second = await openDialog(page);
   await api.patch(ID, { limit: "70000.00" }, "journey: somebody else");
@@ -41,7 +50,7 @@ export default async function journey(stage) {
   await second.getByRole("alert").waitFor();
   same((await api.budget(ID)).limit, String(70_000 * MICROS), "the limit that the other one set");
   await second.getByRole("button", { name: "Cancel" }).click();
-  await page.getByText(written("70000.00")).first().waitFor();
+  await limitShown(page, "70000.00");
 
   const third = await openDialog(page);
   await fill(third, "80000.00", "journey: having seen it");

@@ -37,7 +37,7 @@ export default async function journey(stage) {
     "an order by id",
     async () => (await header(page, "Id").getAttribute("aria-sort")) === "ascending",
   );
-  sure((await titles(page)).includes("Spent"), "spent is shown");
+  await until("a column of what is spent", async () => (await titles(page)).includes("Spent"));
 
   const before = new Map((await api.budgets(`q=${GROUP.name}`)).map((budget) => [budget.id, budget]));
   await until("a frame later than the answer", frameAfter(page));

@@ -1,6 +1,6 @@
 import { deed, find, ready, rows, selected } from "./lib/grid.mjs";
 import { SINGLES } from "./lib/budgets.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { becomes, sure, until } from "./lib/wait.mjs";
 
 export const title = "no mouse: reach the grid, move, select, pause, open, sort, all by keys";
 
@@ -35,14 +35,17 @@ const press = async (page, ...keys) => {
 async function moveAbout(page) {
   const start = await tabTo(page, "a cell of the grid", ({ role }) => role === "gridcell");
   await press(page, "ArrowDown", "ArrowDown", "ArrowRight");
-  const moved = await focused(page);
-  same([moved.row, moved.column], [start.row + 2, start.column + 1], "cell after two down and one right");
+  const place = async () => {
+    const { row, column } = await focused(page);
+    return [row, column];
+  };
+  await becomes(place, [start.row + 2, start.column + 1], "cell after two down and one right");
   await press(page, "End");
-  sure((await focused(page)).column > moved.column, "End goes to the last column");
+  await until("the last column", async () => (await focused(page)).column > start.column + 1);
   await press(page, "Control+End");
-  same((await focused(page)).row, SINGLES.count + 1, "row after Ctrl End");
+  await becomes(async () => (await focused(page)).row, SINGLES.count + 1, "row after Ctrl End");
   await press(page, "Control+Home");
-  same((await focused(page)).row, 2, "row after Ctrl Home");
+  await becomes(async () => (await focused(page)).row, 2, "row after Ctrl Home");
 }
 
 async function selectAndPause(page, why) {
@@ -57,6 +60,7 @@ async function selectAndPause(page, why) {
   sure(/^Pause/.test(found.name), `the button to pause is reached: ${found.name}`);
   await press(page, "Enter");
   await page.getByRole("dialog", { name: /^Pause 3/ }).waitFor();
+  await becomes(async () => (await focused(page)).role, "input", "what has the focus in the dialog");
   await page.keyboard.type(why);
   await press(page, "Enter");
   await deed(page)
@@ -80,7 +84,7 @@ export default async function journey(stage) {
 
   await tabTo(page, "a cell of the grid", ({ role }) => role === "gridcell");
   await press(page, "Control+Home", "ArrowRight", "ArrowUp");
-  same((await focused(page)).role, "columnheader", "what is above the first row");
+  await becomes(async () => (await focused(page)).role, "columnheader", "what is above the first row");
   await press(page, "Enter");
   await until("rows sorted by a key", async () => page.url().includes("sort="));
   await press(page, "ArrowDown", "Enter");

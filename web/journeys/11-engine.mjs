@@ -1,5 +1,5 @@
 import { figure } from "./lib/grid.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { becomes, sure, until } from "./lib/wait.mjs";
 
 export const title =
   "engine room and costs show the running node: verdicts, latency, cores, journal, the proof";
@@ -17,8 +17,8 @@ async function engineRoom(page, node) {
       .getByText("p99", { exact: true })
       .first()
       .waitFor();
-  same(
-    await page.getByRole("region", { name: "Workers" }).getByRole("row").count(),
+  await becomes(
+    () => page.getByRole("region", { name: "Workers" }).getByRole("row").count(),
     node.workers.length + 1,
     "rows of workers with their head",
   );

@@ -1,6 +1,6 @@
 import { SINGLES, startLoads } from "./lib/budgets.mjs";
 import { column, find, freshness, grid, matched, ready } from "./lib/grid.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { becomes, same, sure, until } from "./lib/wait.mjs";
 
 export const title = "kill -9: old figures stay, greyed and said to be old; the node comes back, so do they";
 export const needsProcess = true;
@@ -34,9 +34,10 @@ export default async function journey(stage) {
   await page.getByRole("banner").getByText("disconnected").waitFor();
   // Red may follow before anybody has looked at amber.
   await until("amber", async () => ["late", "stale"].includes(await freshness(page)));
-  same((await column(page, "Campaign")).toSorted(), names.toSorted(), "rows while the node is gone");
+  const shown = async () => (await column(page, "Campaign")).toSorted();
+  await becomes(shown, names.toSorted(), "rows while the node is gone");
   await until("red", async () => (await freshness(page)) === "stale");
-  sure((await colour(page)) !== freshColour, "old figures look old");
+  await until("old figures that look old", async () => (await colour(page)) !== freshColour);
 
   const began = performance.now();
   await node.start();
@@ -49,8 +50,8 @@ export default async function journey(stage) {
   await node.endLoads();
   startLoads(node);
 
-  same(await matched(page), SINGLES.count, "rows after the restart");
-  same((await column(page, "Campaign")).toSorted(), names.toSorted(), "names after the restart");
+  await becomes(() => matched(page), SINGLES.count, "rows after the restart");
+  await becomes(shown, names.toSorted(), "names after the restart");
   sure((await api.get("/node")).run !== run, "the node is another run");
   same((await api.budget(PAUSED)).status, "paused", "status of what was paused before the crash");
   const [record] = await api.audit(`budget=${PAUSED}&max=1`);

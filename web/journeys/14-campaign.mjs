@@ -1,6 +1,6 @@
 import { GROUP } from "./lib/budgets.mjs";
 import { figure, find, ready, rowOf } from "./lib/grid.mjs";
-import { same, sure, until } from "./lib/wait.mjs";
+import { becomes, sure, until } from "./lib/wait.mjs";
 
 export const title =
   "one campaign: its books, why it does not spend, refusals, history as chart and as table";
@@ -31,7 +31,7 @@ async function books(page, budget) {
         .last()
         .innerText(),
     );
-  same(await line("limit"), Number(budget.limit) / 1e6, "limit of the books");
+  await becomes(() => line("limit"), Number(budget.limit) / 1e6, "limit of the books");
   await until("lines that add up to the limit", async () => {
     const lines = await Promise.all(LINES.map(line));
     return Math.abs(lines.reduce((sum, value) => sum + value, 0) - (await line("limit"))) < 1e-6;

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { GROUP, SINGLES } from "./lib/budgets.mjs";
-import { find, ready, selectAll, selection } from "./lib/grid.mjs";
+import { find, loaded, ready, selectAll, selection } from "./lib/grid.mjs";
 import { sure } from "./lib/wait.mjs";
 
 export const title = "axe finds nothing on any page, in light and in dark, with dialogs and menus open";
@@ -65,6 +65,7 @@ export default async function journey(stage) {
     for (const [at, there] of PAGES) {
       await page.goto(stage.node.url + at);
       await there(page);
+      await loaded(page);
       found.push(...(await violations(page, `${theme} ${at}`)));
     }
     found.push(...(await dialogs(page, theme)));

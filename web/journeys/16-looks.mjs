@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { GROUP } from "./lib/budgets.mjs";
-import { ready } from "./lib/grid.mjs";
+import { loaded, ready } from "./lib/grid.mjs";
 import { sure } from "./lib/wait.mjs";
 
 export const title =
@@ -56,6 +56,7 @@ export default async function journey(stage) {
     for (const [name, at, there] of PAGES) {
       await page.goto(stage.node.url + at);
       await there(page);
+      await loaded(page);
       const png = await page.screenshot();
       if (stage.shots !== undefined) writeFileSync(join(stage.shots, `${name}-${look}.png`), png);
       const { colours, commonest } = await inks(reader, png);

@@ -3,6 +3,7 @@
 //   WEIR=path/of/weir node journeys/run.mjs [word ...]     only journeys whose file name holds one of the words
 //
 // CHROMIUM is the browser's path, else `chromium` is looked for. SHOTS=FOLDER keeps the screenshots of the last journey.
+// SLOW=4 gives each page a quarter of a processor and its figures late: whatever a journey reads without waiting for it, it then misses.
 // NODE_URL=http://127.0.0.1:7780 takes a node that runs already (as the mock of web/mock): journeys that stop it, or start
 // another, are left out. What a failed journey leaves (picture, errors of the page, the node's log) stays in a folder that is named.
 import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
@@ -12,8 +13,9 @@ import { Api } from "./lib/api.mjs";
 import { TIMEOUT_MS, launch, watch } from "./lib/browser.mjs";
 import { budgetLines, startLoads } from "./lib/budgets.mjs";
 import { Node } from "./lib/node.mjs";
+import { slowDown } from "./lib/slow.mjs";
 
-const { WEIR, NODE_URL, SHOTS } = process.env;
+const { WEIR, NODE_URL, SHOTS, SLOW = "1" } = process.env;
 const JOURNEY_MS = 300_000;
 
 /** What one journey plays on. */
@@ -39,6 +41,7 @@ class Stage {
     context.setDefaultTimeout(TIMEOUT_MS);
     const page = await context.newPage();
     this.pages.push({ page, errors: watch(page) });
+    await slowDown(page, Number(SLOW));
     await page.goto(at.startsWith("http") ? at : this.node.url + at);
     return page;
   }

@@ -1,5 +1,5 @@
 // The campaign grid as assistive technology sees it: roles, names and indices, never classes.
-import { same, sure, until } from "./wait.mjs";
+import { becomes, same, sure, until } from "./wait.mjs";
 
 export const grid = (page) => page.getByRole("grid", { name: "Campaigns" });
 /** A column's header; `title` is all of its name, or an expression that finds it. */
@@ -35,10 +35,12 @@ export const rows = (page) =>
   });
 
 export const column = async (page, title) => (await rows(page)).map(({ cells }) => cells[title]);
+/** Titles of the columns, without that of the ticks, which tells a number. */
 export const titles = async (page) =>
-  (await grid(page).getByRole("columnheader").allInnerTexts())
-    .map((text) => text.replace(/\s*[↑↓]\d*$/u, "").trim())
-    .filter((text) => text !== "");
+  (await grid(page).locator('[role="columnheader"]:not([aria-colindex="1"])').allInnerTexts()).map((text) =>
+    text.replace(/\s*[↑↓]\d*$/u, "").trim(),
+  );
+/** Rows that match. 0 until the page has added up what it got first, a moment after it has drawn it. */
 export const matched = async (page) => Number(await grid(page).getAttribute("aria-rowcount")) - 1;
 
 /** The drawn row of a budget. */
@@ -49,18 +51,23 @@ export async function rowOf(page, id) {
   return grid(page).locator(`[role="row"][aria-rowindex="${found.index}"]`);
 }
 
-/** The grid is there, with this many rows if given, and its figures are fresh. */
+/** The grid is there and has counted its rows, this many if given, and its figures are fresh. */
 export async function ready(page, count) {
   await until("a grid with rows", async () => (await rows(page)).length > 0);
-  if (count !== undefined) await until(`${count} matching rows`, async () => (await matched(page)) === count);
+  if (count === undefined) await until("rows that are counted", async () => (await matched(page)) > 0);
+  else await becomes(() => matched(page), count, "matching rows");
   await until("fresh figures", async () => (await freshness(page)) === "fresh");
 }
 
 /** Types into the search and waits for so many rows. */
 export async function find(page, text, count) {
   await search(page).fill(text);
-  await until(`${count} rows for “${text}”`, async () => (await matched(page)) === count);
+  await becomes(() => matched(page), count, `rows for “${text}”`);
 }
+
+/** Nothing of the page is still being loaded. */
+export const loaded = (page) =>
+  until("a page without placeholders", async () => (await page.locator(".loading").count()) === 0);
 
 /** Says how many rows are selected, and does things to them. */
 export const selection = (page) => page.getByRole("region", { name: "Selection" });

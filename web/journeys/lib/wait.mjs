@@ -29,6 +29,27 @@ export function same(found, expected, what) {
   if (left !== right) throw new Error(`${what}: found ${left}, expected ${right}`);
 }
 
+/**
+ * The same for what a page shows: it is drawn a moment after it became true, so it is read until it is as expected. What is read once
+ * may be what stood there before.
+ */
+export async function becomes(probe, expected, what, withinMs = 40_000) {
+  const wanted = JSON.stringify(expected);
+  let found;
+  try {
+    await until(
+      what,
+      async () => {
+        found = await probe();
+        return JSON.stringify(found) === wanted;
+      },
+      withinMs,
+    );
+  } catch (error) {
+    throw new Error(`${what}: found ${JSON.stringify(found)}, expected ${wanted}`, { cause: error });
+  }
+}
+
 /** Fails unless `truth`. */
 export function sure(truth, what) {
   if (!truth) throw new Error(what);
