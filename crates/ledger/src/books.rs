@@ -23,6 +23,22 @@ pub enum Line {
     Late,
 }
 
+impl Line {
+    /// What statements of every kind call it: `over_settled`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Line::Free => "free",
+            Line::Purses => "purses",
+            Line::Held => "held",
+            Line::Suspended => "suspended",
+            Line::Expired => "expired",
+            Line::Settled => "settled",
+            Line::OverSettled => "over_settled",
+            Line::Late => "late",
+        }
+    }
+}
+
 /// How many lines there are.
 pub(crate) const LINES: usize = 8;
 

@@ -149,7 +149,7 @@ struct StatArgs {
     /// The node's data folder.
     #[arg(long, value_name = "DIR", default_value = "weir-data")]
     data: PathBuf,
-    /// Also the books of this budget: limit, free, purses, held, settled, over_settled, late.
+    /// Also the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late.
     #[arg(long, value_name = "ID")]
     budget: Option<u64>,
     /// As one JSON object; amounts in micros.

@@ -9,7 +9,7 @@ use ledger::{Bank, Line};
 use ledger_journal::Fault;
 use serde_json::{Value, json};
 
-use super::balances::{Account, Balances};
+use super::balances::{Account, Balances, Lines};
 use super::live::{self, Spends};
 use super::text;
 use super::trail::Folder;
@@ -171,16 +171,16 @@ impl Audit {
 
     /// Sums of the budgets without a parent: those under one are in it.
     fn per_unit(&self) -> BTreeMap<String, String> {
-        let mut sums: BTreeMap<String, (money::Unit, [i128; 8])> = BTreeMap::new();
+        let mut sums: BTreeMap<String, (money::Unit, i128, Lines)> = BTreeMap::new();
         for account in self.balances.accounts.iter().filter(|account| account.is_top()) {
-            let (_, sum) = sums.entry(account.unit.to_string()).or_insert((account.unit, [0; 8]));
-            sum[0] += account.limit;
-            sum[1..].iter_mut().zip(account.lines).for_each(|(sum, line)| *sum += line);
+            let nothing = (account.unit, 0, Lines::default());
+            let (_, limit, lines) = sums.entry(account.unit.to_string()).or_insert(nothing);
+            *limit += account.limit;
+            lines.iter_mut().zip(account.lines).for_each(|(sum, line)| *sum += line);
         }
-        const NAMES: [&str; 8] =
-            ["limit", "free", "purses", "held", "suspended", "settled", "over_settled", "late"];
-        let shown = |(unit, sum): (money::Unit, [i128; 8])| {
-            let parts = NAMES.iter().zip(sum);
+        let shown = |(unit, limit, lines): (money::Unit, i128, Lines)| {
+            let named = Bank::LINES.map(Line::name).into_iter().zip(lines);
+            let parts = std::iter::once(("limit", limit)).chain(named);
             let parts: Vec<String> = parts
                 .map(|(name, sum)| format!("{name} {}", text::amount(Some(unit), sum)))
                 .collect();
@@ -222,20 +222,17 @@ impl Audit {
         let differences: Vec<Value> = self.differences.get(&account.id).into_iter().flatten().map(
             |(name, here, there)| json!({ "line": name, "records": number(*here), "books": number(*there) }),
         ).collect();
-        json!({
+        let mut budget = json!({
             "id": account.id,
             "unit": account.unit.to_string(),
             "limit": number(account.limit),
-            "free": number(account.line(Line::Free)),
-            "purses": number(account.line(Line::Purses)),
-            "held": number(account.line(Line::Held)),
-            "suspended": number(account.line(Line::Suspended)),
-            "settled": number(account.line(Line::Settled)),
-            "over_settled": number(account.line(Line::OverSettled)),
-            "late": number(account.line(Line::Late)),
             "settles": account.settles,
             "differences": differences,
-        })
+        });
+        for line in Bank::LINES {
+            budget[line.name()] = number(account.line(line));
+        }
+        budget
     }
 }
 
@@ -296,5 +293,103 @@ impl Live {
             self.between,
             self.differing.len()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ledger::{Amount, Clock, Door, Hold, Options, Origin, Record, Verdict};
+
+    const LIMIT: i64 = 1_000_000_000;
+
+    fn resolved(seq: u32, held: i64, verdict: Verdict, amount: i64) -> Record {
+        let hold = Hold { grant: 1, seq, node: 1, deadline_ms: 5_000, amount: Amount::new(held) };
+        let origin = Origin { door: Door::Batch, request_id: 0 };
+        Record::Resolved { hold, verdict, amount: Amount::new(amount), at_ms: 2_000, origin }
+    }
+
+    fn granted(grant: u64, amount: i64) -> Record {
+        Record::Granted { grant, budget: 7, worker: 0, amount: Amount::new(amount), at_ms: 1_000 }
+    }
+
+    fn run_started(run: u32) -> Record {
+        Record::RunStarted {
+            run,
+            at_ms: 3_000,
+            suspended_until_ms: 9_000,
+            hold_ms_max: 2_000,
+            billing_ms: 3_600_000,
+            win_notices: false,
+        }
+    }
+
+    /// Records that leave money on every line.
+    fn records() -> Vec<Record> {
+        let spec = ledger::BudgetSpec {
+            id: 7,
+            unit: money::Unit::parse("USD").unwrap(),
+            limit: Amount::new(LIMIT),
+            daily: None,
+            period: None,
+            start: money::Instant::EPOCH,
+            end: money::Instant::MAX,
+            zone: money::Zone::utc(),
+            status: ledger::Status::Active,
+            parent: None,
+            on_expiry: ledger::OnExpiry::Hold,
+            tolerance_ppm: 0,
+            late_reserve_bp: 0,
+        };
+        let (grant, clock, deadline_ms) = (1, Clock::Hold, 1_500);
+        vec![
+            run_started(1),
+            Record::Budget { spec: Box::new(spec) },
+            granted(1, 400_000_000),
+            Record::Expired { grant, clock, deadline_ms, amount: Amount::new(3_000_000) },
+            resolved(1, 4_000_000, Verdict::Confirmed, 0),
+            resolved(2, 5_000_000, Verdict::SettledOver, 11_000_000),
+            resolved(3, 7_000_000, Verdict::SettledLate, 7_000_000),
+            run_started(2),
+            granted(2, 50_000_000),
+        ]
+    }
+
+    fn audit() -> Audit {
+        let (mut bank, mut balances) = (Bank::new(Options::default()), Balances::default());
+        for (sequence, record) in (1..).zip(records()) {
+            balances.take(sequence, &record);
+            bank.replay(&record).unwrap();
+        }
+        let (differences, bank_audit) = (compare(&balances, &bank), bank.audit().err());
+        Audit { snapshot: None, last: 9, balances, differences, bank_audit, live: None }
+    }
+
+    fn printed(print: impl Fn(&Audit, &mut dyn Write) -> std::io::Result<()>) -> String {
+        let mut text = Vec::new();
+        print(&audit(), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn text_and_json_name_every_line_and_add_up_to_the_limit() {
+        let text = printed(Audit::print);
+        assert!(text.ends_with("the books are right\n"), "{text}");
+        let sums = text.lines().find_map(|line| line.strip_prefix("USD: ")).unwrap();
+        let sums = sums.split(", ").map(|part| part.split_once(' ').unwrap());
+        let micros = |text: &str| money::Unit::parse("USD").unwrap().parse_amount(text).unwrap();
+        let text: BTreeMap<&str, i64> = sums.map(|(name, sum)| (name, micros(sum).get())).collect();
+
+        let json: Value = serde_json::from_str(&printed(Audit::print_json)).unwrap();
+        let json = &json["budgets"][0];
+        let expected = [537, 50, 4, 388, 3, 5, 6, 7].map(|dollars| dollars * 1_000_000);
+        for (line, expected) in Bank::LINES.into_iter().zip(expected) {
+            let name = line.name();
+            assert_eq!((name, text.get(name)), (name, Some(&expected)));
+            assert_eq!((name, json[name].as_i64()), (name, Some(expected)));
+        }
+        assert_eq!((text["limit"], json["limit"].as_i64()), (LIMIT, Some(LIMIT)));
+        assert_eq!(text.len(), 1 + Bank::LINES.len(), "the limit, and each line once");
+        assert_eq!(text.values().sum::<i64>(), 2 * LIMIT, "the lines add up to the limit");
     }
 }

@@ -12,7 +12,8 @@ use money::Unit;
 const TOLD_MAX: usize = 100;
 
 const LINES: usize = Bank::LINES.len();
-type Lines = [i128; LINES];
+/// In the order of [`Bank::LINES`].
+pub(super) type Lines = [i128; LINES];
 
 const fn at(line: Line) -> usize {
     line as usize
@@ -489,8 +490,8 @@ impl Account {
         let books = bank.books(slot);
         let mut all = vec![("limit".to_string(), self.limit, i128::from(books.limit().get()))];
         for line in Bank::LINES {
-            let name = format!("{line:?}").to_lowercase();
-            all.push((name.clone(), self.line(line), books.line(line).get().into()));
+            let name = line.name();
+            all.push((name.to_string(), self.line(line), books.line(line).get().into()));
             let there = i128::from(bank.day_line(slot, line).get());
             all.push((format!("day {name}"), self.day_lines[at(line)], there));
         }
