@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::calibration::{Calibration, pair};
+
 /// What [`ticks`] reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -36,6 +38,16 @@ pub enum Rejected {
     Kernel,
     /// There is none that this crate knows.
     Unknown,
+}
+
+/// How [`ticks_ordered`] keeps its reading apart from the work around it. Which one it is, the process finds by a
+/// [`Calibration`] of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A fence before it: it waits for the work before, but work behind it may begin before it ends.
+    FenceBefore,
+    /// A fence on either side: dearer, for processors on which work behind a reading begins in its shadow.
+    FenceAround,
 }
 
 /// What a tick is on this machine, found once a process.
@@ -67,10 +79,12 @@ pub(crate) struct Anchor {
 }
 
 const UNDECIDED: u8 = 0;
-const COUNTER: u8 = 1;
-const CLOCK: u8 = 2;
+const CLOCK: u8 = 1;
+/// The counter, as [`Reading::FenceBefore`] and as [`Reading::FenceAround`].
+const COUNTER: u8 = 2;
+const FENCED: u8 = 3;
 
-/// Which of the two [`ticks`] reads, decided at the first use and never changed: all ticks of a process compare.
+/// What [`ticks`] reads and how, decided at the first use and never changed: all ticks of a process compare.
 static CHOSEN: AtomicU8 = AtomicU8::new(UNDECIDED);
 
 /// How long the calibration waits.
@@ -84,44 +98,91 @@ const DRIFT_PPM_MAX: f64 = 1_000.0;
 #[inline(always)]
 #[must_use]
 pub fn ticks() -> u64 {
-    if is_counter() { counter::read() } else { clock_ns() }
+    if chosen() == CLOCK { clock_ns() } else { counter::read() }
 }
 
 /// [`ticks`] that waits until everything before it is done, so that what is between two of them is all between them. Half as
-/// dear again as [`ticks`], which reads a chain of 40 dependent instructions up to 45 ns short.
+/// dear again as [`ticks`], which reads a chain of 40 dependent instructions up to 45 ns short. Dearer still where the
+/// processor needs [`Reading::FenceAround`].
 #[inline(always)]
 #[must_use]
 pub fn ticks_ordered() -> u64 {
-    if is_counter() { counter::read_ordered() } else { clock_ns() }
+    let chosen = chosen();
+    if chosen == CLOCK {
+        return clock_ns();
+    }
+    let ticks = counter::read_ordered();
+    if chosen == FENCED {
+        counter::fence();
+    }
+    ticks
 }
 
 /// [`ticks`], and the number of the core that this thread ran on at that moment.
 #[inline]
 #[must_use]
 pub fn ticks_and_core() -> (u64, u32) {
-    if is_counter() { counter::read_with_core() } else { (clock_ns(), core()) }
+    if chosen() == CLOCK { (clock_ns(), core()) } else { counter::read_with_core() }
 }
 
-/// One load and a branch that is always taken, where there is a counter.
+/// One load and a branch that goes one way.
 #[inline(always)]
-fn is_counter() -> bool {
-    CHOSEN.load(Relaxed) == COUNTER || decide()
+fn chosen() -> u8 {
+    match CHOSEN.load(Relaxed) {
+        UNDECIDED => decide(),
+        chosen => chosen,
+    }
 }
 
+/// Finds out what to read and how, unless that is known; some 5 ms the first time. Whoever measures calls it before the
+/// first reading, which else takes as long.
 #[cold]
 #[inline(never)]
-fn decide() -> bool {
-    source().is_counter()
+pub(crate) fn decide() -> u8 {
+    decided().chosen
 }
 
-/// Decided at the first call.
-fn source() -> Source {
-    static SOURCE: OnceLock<Source> = OnceLock::new();
-    *SOURCE.get_or_init(|| {
+/// What was found about the counter at the first use.
+struct Decided {
+    source: Source,
+    chosen: u8,
+    readings: Vec<(Reading, Calibration)>,
+}
+
+fn decided() -> &'static Decided {
+    static DECIDED: OnceLock<Decided> = OnceLock::new();
+    DECIDED.get_or_init(|| {
         let source = counter::judge();
-        CHOSEN.store(if source.is_counter() { COUNTER } else { CLOCK }, Relaxed);
-        source
+        let readings = if source.is_counter() { calibrate_readings() } else { Vec::new() };
+        let chosen = if source.is_counter() { cheapest_right(&readings) } else { CLOCK };
+        CHOSEN.store(chosen, Relaxed);
+        Decided { source, chosen, readings }
     })
+}
+
+/// Both ways of reading, the cheaper one first.
+fn calibrate_readings() -> Vec<(Reading, Calibration)> {
+    let before = |unmeasured, steps| pair(unmeasured, steps, counter::read_ordered);
+    let around = || {
+        let ticks = counter::read_ordered();
+        counter::fence();
+        ticks
+    };
+    vec![
+        (Reading::FenceBefore, Calibration::of(before)),
+        (
+            Reading::FenceAround,
+            Calibration::of(|unmeasured, steps| pair(unmeasured, steps, around)),
+        ),
+    ]
+}
+
+/// The second fence, where it is worth its price.
+fn cheapest_right(readings: &[(Reading, Calibration)]) -> u8 {
+    match readings {
+        [(_, before), (_, around)] if around.is_worth_more_than(before) => FENCED,
+        _ => COUNTER,
+    }
 }
 
 /// Ns of the monotonic clock since the first call.
@@ -145,7 +206,7 @@ impl Cycles {
     /// One window between two moments that are each known to some 30 ns. Its error is their width by its length, so one
     /// long window tells more than the best of several short ones.
     fn calibrate() -> Cycles {
-        let (source, start) = (source(), Anchor::now());
+        let (source, start) = (decided().source, Anchor::now());
         let (ns_per_tick, error_ppm) = if source.is_counter() {
             std::thread::sleep(CALIBRATE);
             start.rate_until(Anchor::now())
@@ -178,6 +239,23 @@ impl Cycles {
     #[must_use]
     pub fn source(&self) -> Source {
         self.source
+    }
+
+    /// How [`ticks_ordered`] reads the counter here; `None` where it reads the system's clock.
+    #[must_use]
+    pub fn reading(&self) -> Option<Reading> {
+        match decide() {
+            COUNTER => Some(Reading::FenceBefore),
+            FENCED => Some(Reading::FenceAround),
+            _ => None,
+        }
+    }
+
+    /// The ways of reading the counter that [`Cycles::reading`] was chosen from, each with its calibration; none where the
+    /// system's clock is read.
+    #[must_use]
+    pub fn readings(&self) -> &'static [(Reading, Calibration)] {
+        &decided().readings
     }
 
     /// Ticks a second as the processor or the hypervisor states it, where one does.
@@ -233,6 +311,15 @@ impl fmt::Display for Source {
             Source::TimeStampCounter => "time stamp counter",
             Source::VirtualCounter => "virtual counter",
             Source::MonotonicClock(_) => "monotonic clock",
+        })
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reading::FenceBefore => "a fence before",
+            Reading::FenceAround => "a fence on either side",
         })
     }
 }
@@ -323,8 +410,7 @@ mod counter {
         unsafe { _rdtsc() }
     }
 
-    /// The fence lets the reading begin when all before is done. What follows may begin some cycles before the reading
-    /// ends; a second fence would cost more than that.
+    /// The fence lets the reading begin when all before is done. What follows may begin before the reading ends.
     #[inline(always)]
     pub(super) fn read_ordered() -> u64 {
         // SAFETY: as `read`; the fence belongs to SSE2, which is part of x86-64.
@@ -332,6 +418,13 @@ mod counter {
             _mm_lfence();
             _rdtsc()
         }
+    }
+
+    /// What follows begins when all before is done.
+    #[inline(always)]
+    pub(super) fn fence() {
+        // SAFETY: as `read_ordered`.
+        unsafe { _mm_lfence() }
     }
 
     #[inline(always)]
@@ -386,6 +479,12 @@ mod counter {
     }
 
     #[inline(always)]
+    pub(super) fn fence() {
+        // SAFETY: as `read_ordered`.
+        unsafe { asm!("isb", options(nostack, preserves_flags)) }
+    }
+
+    #[inline(always)]
     pub(super) fn read_with_core() -> (u64, u32) {
         (read(), core())
     }
@@ -410,6 +509,8 @@ mod counter {
     pub(super) fn read_ordered() -> u64 {
         clock_ns()
     }
+
+    pub(super) fn fence() {}
 
     pub(super) fn read_with_core() -> (u64, u32) {
         (clock_ns(), core())

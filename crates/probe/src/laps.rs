@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::cycles::{ticks, ticks_ordered};
+use crate::cycles::{decide, ticks, ticks_ordered};
 use crate::sampler::Sampler;
 use crate::shared::{Reader, Recorder, shared_histogram};
 use crate::stage::{StageFigures, StageReader, StageWriter, add, stage};
@@ -89,6 +89,9 @@ impl<S: Stage> Laps<S> {
     #[must_use]
     pub fn new(every: u32) -> (Laps<S>, LapsReader<S>) {
         let (writers, readers) = S::ALL.iter().map(|_| stage()).unzip();
+        if every > 0 {
+            decide();
+        }
         let shared = Arc::new(Shared::default());
         let reader = LapsReader { stages: readers, shared: Arc::clone(&shared), kind: PhantomData };
         let laps = Laps {
@@ -208,6 +211,11 @@ impl<S> Drop for Laps<S> {
 }
 
 impl<S: Stage> LapsReader<S> {
+    /// The ticks of a stage so far, and nothing else.
+    pub(crate) fn ticks(&self, stage: S) -> u64 {
+        self.stages.get(stage.index()).map_or(0, StageReader::ticks)
+    }
+
     /// What was recorded so far: all turns but the one that the thread is in.
     #[must_use]
     pub fn read(&self) -> LapsFigures {

@@ -6,7 +6,7 @@
 //! | [`ticks`], [`ticks_ordered`], [`Cycles`] | the processor's counter, what a tick is, and whether to trust it |
 //! | [`Laps`] | where the time of a thread goes, stage by stage, always on |
 //! | [`Probe`] | what a step takes: a scope, or a batch between one pair of readings |
-//! | [`TimerCost`], [`Nanos`] | what measuring itself takes, and figures without it, with their error |
+//! | [`TimerCost`], [`Calibration`], [`Nanos`] | what measuring itself takes, and figures without it, with their error |
 //! | [`Watch`], [`Machine`], [`thread_cpu_ns`] | what the machine is, and what it did to a measurement |
 //! | [`Counters`] | cycles, instructions, cache and branch misses, where there are any |
 //! | [`Histogram`] | latencies of one thread: under 3 ns a record, 1.6 % error |
@@ -18,6 +18,7 @@
 //! Reading a clock costs some 30 ns (a virtual machine's cycle counter 13 to 20), more than many a step that one would
 //! like to measure: take one pair of readings a batch, one `now` a wake-up. The README tells what each part costs.
 
+mod calibration;
 mod clock;
 pub mod compare;
 mod counters;
@@ -33,9 +34,10 @@ mod span;
 mod stage;
 mod timer;
 
+pub use calibration::Calibration;
 pub use clock::{ClockState, NodeClock, STEP_MS};
 pub use counters::{Counters, Counts, Event, Unavailable};
-pub use cycles::{Cycles, Drift, Rejected, Source, ticks, ticks_and_core, ticks_ordered};
+pub use cycles::{Cycles, Drift, Reading, Rejected, Source, ticks, ticks_and_core, ticks_ordered};
 pub use histogram::Histogram;
 pub use laps::{Laps, LapsFigures, LapsReader, Stage};
 pub use machine::{Machine, Marks, Watch, thread_cpu_ns};

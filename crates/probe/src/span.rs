@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::cycles::ticks_ordered;
+use crate::cycles::{decide, ticks_ordered};
 use crate::nanos::Nanos;
 use crate::sampler::Sampler;
 use crate::stage::{StageFigures, StageReader, StageWriter, add, stage};
@@ -64,6 +64,9 @@ impl Probe {
     /// A probe that samples one span in `every` on average; 0 for none.
     #[must_use]
     pub fn new(name: &'static str, every: u32) -> (Probe, ProbeReader) {
+        if every > 0 {
+            decide();
+        }
         let (writer, reader) = stage();
         let spans = Arc::new(AtomicU64::new(0));
         let reader = ProbeReader { name, spans: Arc::clone(&spans), stage: reader };

@@ -65,6 +65,11 @@ impl StageWriter {
 }
 
 impl StageReader {
+    /// The ticks so far, and nothing else.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.sums.ticks.load(Relaxed)
+    }
+
     /// What was recorded so far. While the writer goes on, the numbers may be one pass apart from each other.
     pub(crate) fn read(&self) -> StageFigures {
         StageFigures {
