@@ -30,5 +30,6 @@ pub use board::Board;
 pub use history::History;
 pub use model::{Budget, Flags, Pacing, Reason, State, Status};
 pub use node::Node;
+pub use problem::{Kind as ProblemKind, problem};
 pub use server::{Options, Server, StartError};
 pub use tls::Tls;

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::node::{EditError, RowProblem};
@@ -21,7 +22,7 @@ macro_rules! kinds {
     ($($kind:ident = $status:ident, $word:literal, $title:literal;)*) => {
         /// What kind of error it is.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Kind { $($kind,)* }
+        pub enum Kind { $(#[doc = $title] $kind,)* }
 
         impl Kind {
             /// All of them.
@@ -58,6 +59,7 @@ kinds! {
     MediaType = UNSUPPORTED_MEDIA_TYPE, "media_type", "the body is not JSON";
     Host = MISDIRECTED_REQUEST, "host", "not a name of this door";
     Refused = UNPROCESSABLE_ENTITY, "refused", "refused by the rules of budgets";
+    RefusedLines = UNPROCESSABLE_ENTITY, "refused_lines", "lines of the file are refused";
     IfMatch = PRECONDITION_REQUIRED, "if_match", "If-Match is missing";
     TooMany = TOO_MANY_REQUESTS, "too_many", "too many at once";
     Internal = INTERNAL_SERVER_ERROR, "internal", "an error of the node itself";
@@ -65,6 +67,7 @@ kinds! {
     Journal = SERVICE_UNAVAILABLE, "journal", "the journal cannot seal";
     Pending = SERVICE_UNAVAILABLE, "pending", "written down, not in force yet";
     Unsure = SERVICE_UNAVAILABLE, "unsure", "known after the next start";
+    Unfinished = SERVICE_UNAVAILABLE, "unfinished", "a part of it is booked";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "the node is stopping";
     Other = BAD_REQUEST, "other", "an error";
 }
@@ -179,10 +182,26 @@ fn shorten(text: &str) -> String {
     }
 }
 
+/// An error of a call beside those of this crate, in the form of them all, with `members` of its own (RFC 9457,
+/// section 3.2).
+pub fn problem(kind: Kind, detail: String, mut members: Map<String, Value>) -> Response {
+    let problem = Problem::new(kind, detail);
+    if let Ok(Value::Object(own)) = serde_json::to_value(&problem) {
+        members.extend(own);
+    }
+    problem.answer(serde_json::to_vec(&members).unwrap_or_default())
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
+        self.answer(body)
+    }
+}
+
+impl Problem {
+    fn answer(&self, body: Vec<u8>) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, [(header::CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
         if status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"weir\"");

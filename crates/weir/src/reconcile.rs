@@ -11,15 +11,21 @@
 //! | --- | --- |
 //! | `id` | the hold token of the batch door as text, or the notice id of a bid: what stands after `/n/win/` in its `nurl` |
 //! | `billed` | `true`: it was won and is paid for; `false`: it was not |
-//! | `amount` | what is paid, in the budget's unit, as decimal text; without it the whole hold |
+//! | `amount` | what is paid, in the budget's unit, as decimal text; without it the price that was sent, or the whole hold |
 //!
-//! A file with a bad line is refused whole, with every error and its line.
+//! A file with a bad line is refused whole, with every error and its line. A CSV file whose last line has no end is refused,
+//! too: it may be cut, and `0.0021` cut to `0.00` is an amount as well. JSON needs no such rule: an object has an end.
+//!
+//! Prices for a thousand impressions have more decimals than a budget's unit once they are divided by a thousand, so an
+//! amount of a currency may have any number of them: a part of a micro is a whole one ([`amount_of`]). What is booked is
+//! never less than what is paid.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ledger::Token;
 use ledger::note::NOTED_LEN;
 use ledger::token::TOKEN_LEN;
+use ledger::{Amount, Token};
+use money::{ASK_MAX, Unit};
 use serde_json::{Map, Value};
 
 use crate::campaigns::fields::{Faults, Object, shown};
@@ -34,6 +40,17 @@ pub enum Id {
     Token(Token),
     /// A hold with a note, of the OpenRTB door.
     Noted([u8; NOTED_LEN]),
+}
+
+impl Id {
+    /// As it stands in a file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Id::Token(token) => URL_SAFE_NO_PAD.encode(token),
+            Id::Noted(noted) => URL_SAFE_NO_PAD.encode(noted),
+        }
+    }
 }
 
 /// One line.
@@ -77,6 +94,11 @@ pub fn parse(text: &str) -> Result<Vec<Row>, Vec<RowError>> {
         }
     }
     errors.truncate(ERRORS_MAX);
+    if errors.is_empty() && !is_json && !text.ends_with('\n') {
+        let text =
+            "found no line feed at its end: the file may be cut here; end the last line, too";
+        errors.push(RowError { line: rows.last().map_or(1, |row| row.line), text: text.into() });
+    }
     if errors.is_empty() { Ok(rows) } else { Err(errors) }
 }
 
@@ -97,6 +119,10 @@ fn json_lines(text: &str) -> Box<dyn Iterator<Item = Line> + '_> {
 fn csv_lines(text: &str) -> Box<dyn Iterator<Item = Line> + '_> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let names = match reader.headers() {
+        Ok(names) if has_twice(names) => {
+            let text = "a column is named twice, expected each once: id,billed,amount".to_string();
+            return Box::new(std::iter::once((1, Err(text))));
+        }
         Ok(names) if names.iter().any(|name| name == "id") => names.clone(),
         Ok(_) => {
             let text = "expected a first line that names the columns: id,billed,amount".to_string();
@@ -116,6 +142,10 @@ fn csv_lines(text: &str) -> Box<dyn Iterator<Item = Line> + '_> {
             (usize::try_from(line).unwrap_or(0), Err(format!("not CSV: {error}")))
         }
     }))
+}
+
+fn has_twice(names: &csv::StringRecord) -> bool {
+    names.iter().enumerate().any(|(at, name)| names.iter().take(at).any(|before| before == name))
 }
 
 fn row(line: usize, fields: &Map<String, Value>) -> Result<Row, Vec<String>> {
@@ -158,9 +188,44 @@ fn billed(value: &Value) -> Result<bool, String> {
     }
 }
 
+/// What the text of an amount comes to in a unit, and whether that is more than it says: decimals of a currency beyond
+/// the sixth are rounded up.
+///
+/// # Errors
+/// What was expected: another form, or 0 to [`ASK_MAX`].
+pub fn amount_of(text: &str, unit: Unit) -> Result<(Amount, bool), String> {
+    let expected = |why: String| {
+        let max = unit.format(ASK_MAX);
+        format!("an amount of the budget's unit, {unit}, from 0 to {max}: {why}")
+    };
+    if text.starts_with('-') {
+        return Err(expected("what is taken back cannot be booked here".into()));
+    }
+    let (kept, rest) = beyond(text, unit);
+    let least = unit.parse_amount(kept).map_err(|error| expected(error.to_string()))?;
+    let rounded = rest.bytes().any(|digit| digit != b'0');
+    let amount = least.checked_add(Amount::new(i64::from(rounded)));
+    match amount.filter(|amount| *amount <= ASK_MAX) {
+        Some(amount) => Ok((amount, rounded)),
+        None => Err(expected("it is too large".into())),
+    }
+}
+
+/// Splits decimals that the unit does not have off an amount of a currency; anything else stays as it is.
+fn beyond(text: &str, unit: Unit) -> (&str, &str) {
+    let decimals = text.split_once('.').map_or("", |(_, decimals)| decimals);
+    let more = decimals.len().saturating_sub(unit.decimals());
+    let is_digits = decimals.bytes().all(|digit| digit.is_ascii_digit());
+    match unit {
+        Unit::Currency(_) if is_digits => text.split_at(text.len() - more),
+        Unit::Currency(_) | Unit::Count => (text, ""),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn token(byte: u8) -> String {
         URL_SAFE_NO_PAD.encode([byte; TOKEN_LEN])
@@ -206,5 +271,79 @@ mod tests {
         assert_eq!(parse("").unwrap_err().len(), 1);
         let many = format!("id,billed\n{}", "x,true\n".repeat(1_000));
         assert_eq!(parse(&many).unwrap_err().len(), ERRORS_MAX);
+    }
+    #[test]
+    fn a_file_ends_with_the_end_of_a_line_and_names_each_column_once() {
+        let good = token(1);
+        for cut in
+            ["id,billed,amount\nX,true,0.00", "id,billed,amount\nX,true,", "id,billed,amount"]
+        {
+            let errors = parse(&cut.replace('X', &good)).unwrap_err();
+            assert!(errors[0].text.contains("may be cut"), "{cut}: {errors:?}");
+        }
+        for whole in
+            ["id,billed\nX,true\n", "id,billed\r\nX,true\r\n", "{\"id\":\"X\",\"billed\":true}"]
+        {
+            assert_eq!(parse(&whole.replace('X', &good)).unwrap().len(), 1, "{whole}");
+        }
+        let twice = parse(&format!("id,billed,amount,amount\n{good},true,1,2\n")).unwrap_err();
+        assert!(twice[0].text.contains("named twice"), "{twice:?}");
+    }
+
+    fn usd() -> Unit {
+        Unit::parse("USD").unwrap()
+    }
+
+    #[test]
+    fn a_part_of_a_micro_is_a_whole_one() {
+        for (text, micros, rounded) in [
+            ("0.0021", 2_100, false),
+            ("0.002345678", 2_346, true),
+            ("0.002345000", 2_345, false),
+            ("0.0000000000000000000000000001", 1, true),
+            ("0.9999999", 1_000_000, true),
+            ("0", 0, false),
+            ("1000000000", ASK_MAX.get(), false),
+        ] {
+            assert_eq!(amount_of(text, usd()), Ok((Amount::new(micros), rounded)), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "-1",
+            "-0.0000001",
+            "+1",
+            "1e3",
+            "1.2.3",
+            "0.0000000x",
+            "1,5",
+            "1000000000.0000001",
+        ] {
+            assert!(amount_of(text, usd()).is_err(), "{text}");
+        }
+        assert_eq!(amount_of("7", Unit::Count), Ok((Amount::new(7), false)));
+        for text in ["7.0", "7.0000001", "-7"] {
+            assert!(amount_of(text, Unit::Count).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_amount_is_rounded_up_by_less_than_a_micro(nanos in 0_u64..1_000_000_000_000_000_000) {
+            let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+            let (amount, rounded) = amount_of(&text, usd()).unwrap();
+            let booked = u64::try_from(amount.get()).unwrap() * 1_000;
+            prop_assert!(booked >= nanos && booked - nanos < 1_000);
+            prop_assert_eq!(rounded, booked > nanos);
+        }
+
+        #[test]
+        fn any_text_is_an_amount_or_an_error(text in "[-0-9.e+]{0,40}|.{0,20}") {
+            for unit in [usd(), Unit::Count] {
+                if let Ok((amount, _)) = amount_of(&text, unit) {
+                    prop_assert!(amount >= Amount::ZERO && amount <= ASK_MAX);
+                }
+            }
+        }
     }
 }

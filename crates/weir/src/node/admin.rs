@@ -19,12 +19,14 @@ use gate_auction::Fates;
 use gate_profile::{Profiles, UpdateError};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
+use watch::ProblemKind;
 use weir_pace::pacer::Standing;
 use wire::Reason;
 
 use super::bank_thread::{Command, Report, ask};
 use super::books::BookLine;
 use super::openrtb::counts;
+use super::reconcile::{Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use super::shared::WorkerCounters;
 use super::{StartError, reconcile, standing};
 use crate::config::Config;
@@ -37,8 +39,6 @@ use crate::reconcile::Row;
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a reconciliation file.
 const RECONCILE_BYTES_MAX: usize = 256 << 20;
-/// Its lines that the bank books in one go: about a millisecond.
-const RECONCILE_ROWS: usize = 2_048;
 /// Rows of `/books` in one answer.
 const BOOKS_MAX: usize = 1_000;
 /// Cost sheets that may be made at once: each takes a thread and some memory while it is measured.
@@ -452,7 +452,7 @@ struct ReconcileQuery {
     until: Option<String>,
 }
 
-/// Books what an exchange billed and what it did not. The file is checked whole before its first line is booked.
+/// Books what an exchange billed and what it did not. The file is read and judged whole before its first line is booked.
 async fn reconcile(
     State(app): State<App>,
     Query(query): Query<ReconcileQuery>,
@@ -477,10 +477,43 @@ async fn reconcile(
             return problem(StatusCode::BAD_REQUEST, &texts.join("; "));
         }
     };
-    match app.reconcile(rows, until_ms).await {
-        Ok(answer) => Json(answer).into_response(),
-        Err(detail) => problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
+    let bank = BankClerk(app.commands.clone());
+    let booked =
+        tokio::task::spawn_blocking(move || reconcile::book_file(&bank, rows, until_ms)).await;
+    match booked {
+        Ok(Ok(answer)) => Json(answer).into_response(),
+        Ok(Err(failure)) => {
+            let kind = match &failure {
+                Failure::Refused { .. } => ProblemKind::RefusedLines,
+                Failure::Unanswered => ProblemKind::NotReady,
+                Failure::Unfinished(_) => ProblemKind::Unfinished,
+            };
+            let (detail, members) = failure.told();
+            watch::problem(kind, detail, members)
+        }
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
     }
+}
+
+/// The bank as what books a file. Lines go to it in parts, so that it has time for others in between.
+struct BankClerk(Commands<Command>);
+
+impl reconcile::Clerk for BankClerk {
+    fn judge(&self, rows: Vec<Row>) -> Option<Vec<Result<Booking, Fault>>> {
+        ask(&self.0, |reply| Command::JudgeRows { rows, reply })
+    }
+
+    fn book(&self, rows: Vec<Booking>) -> Result<Vec<Outcome>, NotSealed> {
+        sealed(ask(&self.0, |reply| Command::Reconcile { rows, reply }))
+    }
+
+    fn complete(&self, until_ms: u64, why: String) -> Result<Vec<Freed>, NotSealed> {
+        sealed(ask(&self.0, |reply| Command::Complete { until_ms, why, reply }))
+    }
+}
+
+fn sealed<T>(answer: Option<Result<T, String>>) -> Result<T, NotSealed> {
+    answer.ok_or(NotSealed::Unknown)?.map_err(NotSealed::Refused)
 }
 
 /// How the profiles stand.
@@ -510,28 +543,6 @@ impl App {
         });
         let fates = asked.await.ok().flatten()?;
         Some(fates.into_iter().flatten().collect())
-    }
-
-    /// In parts, so that the bank has time for others in between. What was booked before a failure stays booked: sending
-    /// the file again repeats nothing.
-    async fn reconcile(&self, rows: Vec<Row>, until_ms: Option<u64>) -> Result<Value, String> {
-        let commands = self.commands.clone();
-        let booked = tokio::task::spawn_blocking(move || {
-            let mut report = reconcile::Report::default();
-            let nobody = || "the bank does not answer".to_string();
-            for rows in rows.chunks(RECONCILE_ROWS) {
-                let rows = rows.to_vec();
-                let outcomes = ask(&commands, |reply| Command::Reconcile { rows, reply });
-                report.add(outcomes.ok_or_else(nobody)??);
-            }
-            let why = format!("{} lines", report.lines());
-            let freed = until_ms.map(|until_ms| {
-                ask(&commands, |reply| Command::Complete { until_ms, why, reply })
-                    .ok_or_else(nobody)?
-            });
-            Ok(report.to_json(freed.transpose()?.as_deref()))
-        });
-        booked.await.map_err(|_| "the node is stopping".to_string())?
     }
 
     /// The bank answers on a thread of its own; waiting for it must not stop this one.

@@ -22,7 +22,7 @@ use wire::Verdict;
 use super::books::{BookLine, Totals};
 use super::keys::Keys;
 use super::memory::{Keeper, Memory};
-use super::reconcile::{Freed, Outcome, book_rows, free_until};
+use super::reconcile::{Booking, Fault, Freed, Outcome, book_rows, free_until, judge_rows};
 use super::shared::{Answer, Down, Old, SlotCells, Snapshot, Up, WorkerCounters, reported_held};
 use super::stages::{BankStage, count};
 use super::watching::rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
@@ -61,8 +61,10 @@ pub(crate) enum Command {
     Scene { reply: Reply<Scene> },
     /// The configuration of at most `max` budgets, by slot from `from_slot` on.
     Specs { from_slot: u32, max: u32, reply: Reply<Vec<SlotSpec>> },
-    /// Book what an exchange says of bids whose notices never came; answered once it is sealed.
-    Reconcile { rows: Vec<Row>, reply: Reply<Result<Vec<Outcome>, String>> },
+    /// Can these lines of what an exchange says of bids be booked? Books nothing.
+    JudgeRows { rows: Vec<Row>, reply: Reply<Vec<Result<Booking, Fault>>> },
+    /// Book them; answered once they are sealed.
+    Reconcile { rows: Vec<Booking>, reply: Reply<Result<Vec<Outcome>, String>> },
     /// Everything that was decided until then is reconciled: what is still kept of it is free.
     Complete { until_ms: u64, why: String, reply: Reply<Result<Vec<Freed>, String>> },
     /// The books of these budgets, or of all, and how they stand on their plans.
@@ -445,11 +447,14 @@ impl BankThread {
                 Ok(Command::Specs { from_slot, max, reply }) => {
                     let _ = reply.send(self.specs(from_slot, max));
                 }
+                Ok(Command::JudgeRows { rows, reply }) => {
+                    let ring = self.keys.ring(&self.bank);
+                    let _ = reply.send(judge_rows(&rows, &ring, &self.bank));
+                }
                 Ok(Command::Reconcile { rows, reply }) => match self.cannot_seal() {
                     Some(failure) => drop(reply.send(Err(failure))),
                     None => {
-                        let ring = self.keys.ring(&self.bank);
-                        let outcomes = book_rows(&rows, &ring, &mut self.bank, &mut self.out);
+                        let outcomes = book_rows(&rows, &mut self.bank, &mut self.out);
                         self.once_sealed(move || drop(reply.send(Ok(outcomes))));
                     }
                 },

@@ -1,6 +1,7 @@
 //! What becomes of money that no notice speaks of: kept, reconciled by file, freed by a complete one; and how budgets
 //! stand on their plans.
 
+use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -137,12 +138,141 @@ fn a_bad_file_is_refused_whole_with_its_lines() {
     assert_eq!(node.budget(1).settled, 0);
     let (status, answer) = reconcile(&node, "?until=yesterday", "");
     assert!(status == 400 && answer["detail"].as_str().unwrap().starts_with("until: "), "{answer}");
-    // Genuine form, but not made here.
-    let (status, answer) = reconcile(&node, "", &format!("id,billed\n{},true\n", text([7; 32])));
-    assert_eq!((status, answer["refused"].as_u64()), (200, Some(1)), "{answer}");
-    let (_, answer) = reconcile(&node, "", &format!("id,billed,amount\n{good},true,0.0000001\n"));
-    assert_eq!(answer["refused_lines"][0]["line"], 2, "{answer}");
     assert_eq!(node.budget(1).settled, 0);
+}
+
+/// What an answer tells of its lines: number, field, what was found.
+fn told(answer: &Value) -> Vec<(u64, &str, &str)> {
+    let lines = answer["lines"].as_array().unwrap_or_else(|| panic!("no lines: {answer}")).iter();
+    let line = |line: &'_ Value| {
+        assert!(!line["expected"].as_str().unwrap().is_empty(), "{line}");
+        line["line"].as_u64().unwrap()
+    };
+    lines
+        .map(|told| (line(told), told["field"].as_str().unwrap(), told["found"].as_str().unwrap()))
+        .collect()
+}
+
+/// A line that is refused was perhaps billed: its money must not be free because of what the file says of others.
+#[test]
+fn a_file_with_a_refused_line_books_nothing_and_frees_nothing() {
+    let node = silent("").start();
+    let mut client = node.client();
+    let holds: Vec<String> = (0..3).map(|_| text(client.grant(1, 100_000_000))).collect();
+    node.wait_stat("all holds kept", |_| expired(&node) == 300_000_000);
+    // Sums are kept in steps of ten seconds: now all of it could be freed.
+    std::thread::sleep(Duration::from_secs(11));
+    let file = |second: &str| {
+        let [a, b, c] = &holds[..] else { unreachable!() };
+        format!("id,billed,amount\n{a},true,99.1234567\n{b},true,{second}\n{c},true,99.5\n")
+    };
+    let until = "?until=2099-01-01T00:00:00Z";
+    for amount in ["-5", "-0", "1e2", "1000000000.000001", "99999999999999999999", "1.5.5", "."] {
+        for query in [until, ""] {
+            let (status, answer) = reconcile(&node, query, &file(amount));
+            assert_eq!(status, 422, "{amount}: {answer}");
+            assert_eq!(told(&answer), [(3, "amount", amount)], "{answer}");
+            assert_eq!(answer["type"], "/docs/api#refused_lines", "{answer}");
+            assert!(answer["detail"].as_str().unwrap().contains("nothing was booked"), "{answer}");
+        }
+    }
+    // In the form of an id, but not one of this node.
+    let strange = file("1").replace(&holds[1], &text([7; 32]));
+    let (status, answer) = reconcile(&node, until, &strange);
+    assert_eq!((status, told(&answer)[0].0, told(&answer)[0].1), (422, 3, "id"), "{answer}");
+    let mut forged = URL_SAFE_NO_PAD.decode(&holds[1]).unwrap();
+    forged[20] ^= 1;
+    let (status, answer) =
+        reconcile(&node, until, &file("1").replace(&holds[1], &URL_SAFE_NO_PAD.encode(forged)));
+    assert_eq!((status, told(&answer)[0].0), (422, 3), "{answer}");
+    let books = node.budget(1);
+    assert_eq!((books.settled, expired(&node)), (0, 300_000_000), "{books:?}");
+    // Mended, all of it is booked; a part of a micro is a whole one.
+    let (status, answer) = reconcile(&node, until, &file("5"));
+    assert_eq!((status, answer["verdicts"]["settled"].as_u64()), (200, Some(3)), "{answer}");
+    assert_eq!(answer["rounded"], 1, "{answer}");
+    let books = node.wait_budget(1, "nothing kept", |books| books.held == 0);
+    assert_eq!((books.settled, books.late), (99_123_457 + 5_000_000 + 99_500_000, 0));
+}
+
+#[test]
+fn a_bid_that_a_file_names_twice_is_booked_once_or_the_file_is_refused() {
+    let node = silent("").start();
+    let mut client = node.client();
+    let (one, two) = (text(client.grant(1, 5_000)), text(client.grant(1, 5_000)));
+    node.wait_stat("both holds kept", |_| expired(&node) == 10_000);
+    for second in ["true,0.003", "false,", "true,"] {
+        let file = format!("id,billed,amount\n{one},true,0.002\n{two},true,\n{one},{second}\n");
+        let (status, answer) = reconcile(&node, "?until=2099-01-01T00:00:00Z", &file);
+        assert_eq!(status, 422, "{second}: {answer}");
+        let (line, field, found) = told(&answer)[0];
+        assert_eq!((line, field), (4, "id"), "{answer}");
+        assert!(found.contains("line 2"), "{answer}");
+        assert_eq!(node.budget(1).settled, 0);
+    }
+    let file = format!("id,billed,amount\n{one},true,0.002\n{one},true,0.0020\n{two},false,\n");
+    let (status, answer) = reconcile(&node, "", &file);
+    assert_eq!((status, answer["repeats"].as_u64()), (200, Some(1)), "{answer}");
+    assert_eq!(node.budget(1).settled, 2_000);
+}
+
+/// `0.0021` cut to `0.00` is an amount, too: without the end of its line nobody can tell.
+#[test]
+fn a_file_that_ends_within_a_line_is_refused_whole() {
+    let node = silent("").start();
+    let mut client = node.client();
+    let (one, two) = (text(client.grant(1, 5_000)), text(client.grant(1, 5_000)));
+    node.wait_stat("both holds kept", |_| expired(&node) == 10_000);
+    let csv = format!("id,billed,amount\n{one},true,0.0021\n{two},true,0.0021\n");
+    let json = format!("{{\"id\":\"{one}\",\"billed\":true,\"amount\":\"0.0021\"}}\n");
+    for file in [&csv, &json] {
+        // All but the last line, and at each place within it.
+        let last = file.trim_end().rfind('\n').map_or(0, |at| at + 1);
+        for cut in last + 1..file.trim_end().len() {
+            let (status, answer) = reconcile(&node, "?until=2099-01-01T00:00:00Z", &file[..cut]);
+            assert_eq!(status, 400, "{:?}: {answer}", &file[last..cut]);
+        }
+    }
+    let (status, answer) = reconcile(&node, "", csv.trim_end());
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer["detail"].as_str().unwrap().starts_with("line 3: "), "{answer}");
+    assert_eq!((node.budget(1).settled, expired(&node)), (0, 10_000));
+    // A whole object is one without the end of its line.
+    let (status, _) = reconcile(&node, "", json.trim_end());
+    assert_eq!((status, node.budget(1).settled), (200, 2_100));
+}
+
+/// What is not known to be sealed is said, nothing is completed, and sending the file again books the rest, once.
+#[test]
+fn a_journal_that_fails_meanwhile_is_told_and_the_file_can_be_sent_again() {
+    let limit_files = |node: &Node, bytes: &str| {
+        let (pid, limit) = (node.child.id().to_string(), format!("--fsize={bytes}:"));
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    };
+    let node = silent("").start();
+    let mut client = node.client();
+    let (billed, lost) = (client.grant(1, 5_000), client.grant(1, 7_000));
+    node.wait_stat("both holds kept", |_| expired(&node) == 12_000);
+    let file = format!("id,billed,amount\n{},true,0.003\n{},true,\n", text(billed), text(lost));
+    let until = "?until=2099-01-01T00:00:00Z";
+    limit_files(&node, "4096");
+    for _ in 0..2 {
+        // Under way when it fails, then with a journal that is known to fail.
+        let (status, answer) = reconcile(&node, until, &file);
+        assert_eq!((status, &answer["type"]), (503, &json!("/docs/api#unfinished")), "{answer}");
+        let detail = answer["detail"].as_str().unwrap();
+        assert!(detail.contains("0 of 2 lines") && detail.contains("send it again"), "{answer}");
+        node.wait_stat("a failing journal", |stat| stat["journal"]["state"] == "failing");
+    }
+    limit_files(&node, "unlimited");
+    node.wait_stat("a journal that seals", |stat| stat["journal"]["state"] == "sealing");
+    let settled = |node: &Node| (node.budget(1).settled, node.budget(1).late);
+    let (status, answer) = reconcile(&node, "", &file);
+    assert_eq!((status, settled(&node)), (200, (10_000, 0)), "{answer}");
+    let node = node.restart();
+    let (status, answer) = reconcile(&node, until, &file);
+    assert_eq!((status, answer["repeats"].as_u64()), (200, Some(2)), "{answer}");
+    assert_eq!(settled(&node), (10_000, 0));
 }
 
 /// Of a flight that began years ago a new budget owes nothing, and an edited one only what it owed.

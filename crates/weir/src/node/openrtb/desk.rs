@@ -128,7 +128,7 @@ impl BidDesk<'_> {
 }
 
 /// What a hold is called in a profile: grant and number, which fill 64 bits.
-pub(super) fn hold_id(hold: &Hold) -> u64 {
+pub(crate) fn hold_id(hold: &Hold) -> u64 {
     hold.grant << 24 | u64::from(hold.seq)
 }
 

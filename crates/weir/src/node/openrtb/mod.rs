@@ -36,7 +36,8 @@ use money::{CurrencyCode, Instant};
 use wire::Verdict;
 
 use self::counts::{Counts, Happening};
-use self::desk::{BidDesk, Held, Viewer, give_back, hold_id};
+pub(crate) use self::desk::hold_id;
+use self::desk::{BidDesk, Held, Viewer, give_back};
 use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 use self::user::user_of;
