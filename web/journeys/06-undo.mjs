@@ -2,9 +2,11 @@ import { deed, find, ready, rowOf, rows, selected, selection } from "./lib/grid.
 import { SINGLES } from "./lib/budgets.mjs";
 import { same, sure, until } from "./lib/wait.mjs";
 
-export const title = "a pause undone within 30 s; the audit log has both, with who, why, before and after";
+export const title =
+  "undo asks as the change did: effect, reason; the audit log has both; a budget made ends";
 
 const WHY = "journey: paused by mistake";
+const WHY_BACK = "journey: it was right all along";
 
 async function pauseThree(page, ids) {
   for (const id of ids) await (await rowOf(page, id)).getByRole("gridcell").first().click();
@@ -20,6 +22,18 @@ async function pauseThree(page, ids) {
     .waitFor();
 }
 
+/** As before any change: what it comes to, then why. Until then nothing happens. */
+async function undo(page, name, why) {
+  const dialog = page.getByRole("dialog", { name });
+  const button = dialog.getByRole("button", { name: "Undo", exact: true });
+  await dialog.getByText(/\d will be put back/).waitFor();
+  await dialog.getByText(/^Lets up to .* be spent again|^Ends what the record made/).waitFor();
+  sure(await button.isDisabled(), "no undo without a reason");
+  await dialog.getByLabel(/^Reason/).fill(why);
+  await button.click();
+  await dialog.waitFor({ state: "hidden" });
+}
+
 async function auditPage(page) {
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Audit log" }).click();
   await page.getByRole("heading", { name: "Audit log" }).waitFor();
@@ -33,12 +47,43 @@ async function auditPage(page) {
     /local/.test(text) && /pause/.test(text) && /active\s*→\s*paused/.test(text),
     `who, what, before and after: ${text}`,
   );
-  const undo = await page
+  const undone = await page
     .getByRole("row")
     .filter({ hasText: /paused\s*→\s*active/ })
     .first()
     .innerText();
-  sure(/undo/.test(undo) && /local/.test(undo), `the undo is a record of its own: ${undo}`);
+  sure(
+    /undo/.test(undone) && /local/.test(undone) && undone.includes(WHY_BACK),
+    `the undo is a record of its own, with its reason: ${undone}`,
+  );
+}
+
+/** A budget that was made ends; the page says so before, and the limit is none afterwards. */
+async function endsWhatWasMade(page, api) {
+  const budget = { id: "900002", name: "Rowan, made by mistake", unit: "USD", limit: "10.00" };
+  await api.call("/budgets", {
+    method: "POST",
+    body: { budget, why: "journey: made by mistake" },
+    headers: { "Idempotency-Key": crypto.randomUUID() },
+  });
+  await page.reload();
+  const row = page.getByRole("row").filter({ hasText: "journey: made by mistake" });
+  await row.getByRole("button", { name: /^Undo/ }).click();
+  const dry = page.getByRole("dialog", { name: "Undo create of 1 campaign" });
+  await dry.getByText(/nothing more is granted/).waitFor();
+  const [made] = await api.audit("budget=900002&max=1");
+  const { value: told } = await api.call(`/audit/${made.record}/undo`, {
+    method: "POST",
+    body: { why: "dry run", dry_run: true },
+  });
+  const [{ unit, limit_before, limit_after }] = told.effect;
+  same([unit, limit_before, limit_after], ["USD", "10000000", "0"], "the limit before and after");
+  sure((await api.budget("900002")).status !== "ended", "it has not ended before somebody confirms");
+  await undo(page, "Undo create of 1 campaign", "journey: not needed");
+  await until("its end", async () => (await api.budget("900002")).status === "ended");
+  const [record] = await api.audit("budget=900002&max=1");
+  same([record.action, record.why], ["undo", "journey: not needed"], "the newest record of it");
+  await row.getByText(/undone by/).waitFor();
 }
 
 export default async function journey(stage) {
@@ -52,8 +97,9 @@ export default async function journey(stage) {
   await pauseThree(page, ids);
   await until("three paused budgets", async () => (await status()).every((one) => one === "paused"));
   await deed(page)
-    .getByRole("button", { name: /^Undo \(\d+ s\)/ })
+    .getByRole("button", { name: /^Undo… \(\d+ s\)/ })
     .click();
+  await undo(page, "Undo pause of 3 campaigns", WHY_BACK);
   await deed(page)
     .getByText(/^Undone for 3/)
     .waitFor();
@@ -69,4 +115,5 @@ export default async function journey(stage) {
     pause.undone_by,
     "record that took the pause back",
   );
+  await endsWhatWasMade(page, api);
 }

@@ -61,6 +61,7 @@ async function selectAndPause(page, why) {
   await press(page, "Enter");
   await page.getByRole("dialog", { name: /^Pause 3/ }).waitFor();
   await becomes(async () => (await focused(page)).role, "input", "what has the focus in the dialog");
+  await page.getByText(/3 will change/).waitFor();
   await page.keyboard.type(why);
   await press(page, "Enter");
   await deed(page)

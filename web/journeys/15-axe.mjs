@@ -55,11 +55,21 @@ async function dialogs(page, theme) {
     .click();
   await page.getByRole("dialog").waitFor();
   found.push(...(await violations(page, `${theme}, dialog of limits`)));
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: /^New/ }).click();
+  await page.getByRole("dialog", { name: "New budget" }).waitFor();
+  found.push(...(await violations(page, `${theme}, dialog of a new budget`)));
+  await page.goto(new URL("/ui/audit", page.url()).href);
+  await page.getByRole("button", { name: /^Undo/ }).first().click();
+  await page.getByText(/will be put back|were changed since/).waitFor();
+  found.push(...(await violations(page, `${theme}, dialog of an undo`)));
   return found;
 }
 
 export default async function journey(stage) {
   const found = [];
+  // There is something to undo, whichever journeys went before.
+  await stage.api.patch(SINGLES.first + 12, { status: "paused" }, "journey: to be undone");
   for (const theme of ["light", "dark"]) {
     const page = await stage.open("/ui/", { colorScheme: theme, reducedMotion: "reduce" });
     for (const [at, there] of PAGES) {

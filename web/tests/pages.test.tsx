@@ -67,7 +67,8 @@ const plainNode = (): typeof node => ({
   "GET /costs": () => answers.costs,
   "GET /costs/history": () => answers.costHistory,
   "POST /bulk": ({ body }) => answers.bulk((body as Bulk).expected, (body as Bulk).dry_run),
-  "POST /audit/8813/undo": () => answers.bulk(ACTIVE, false),
+  "POST /audit/8813/undo": ({ body }) =>
+    answers.bulk(ACTIVE, (body as { dry_run?: boolean }).dry_run === true),
 });
 
 async function fetchFrom(
@@ -331,6 +332,60 @@ describe("other pages", () => {
   });
 });
 
+describe("undo in the audit log", () => {
+  const ended = {
+    ...answers.bulk(1, true),
+    effect: [
+      {
+        unit: "USD",
+        rows: 1,
+        limit_before: "9000000",
+        limit_after: "0",
+        available_before: "5000000",
+        spend_minute: "0",
+      },
+    ],
+    rows: [{ id: "17", result: "changed", before: { id: 17, limit: "9.00" }, after: {}, problem: null }],
+  };
+  beforeEach(() => {
+    node["POST /audit/8812/undo"] = ({ body }) => ({
+      ...ended,
+      dry_run: (body as { dry_run?: boolean }).dry_run === true,
+    });
+    node["GET /audit"] = () => ({
+      records: [{ ...answers.record, record: "8812", action: "create", rows: 1 }],
+      next: null,
+    });
+  });
+
+  it("says that a budget ends by it, and asks why", async () => {
+    await show("/ui/audit");
+    await click(button("Undo…"));
+    await settle();
+    expectWords("Ends what the record made", "5.00 USD stay unspent", "the id stays used");
+    expect(submit().disabled).toBe(true);
+    expect(sent("POST", "/audit/8812/undo")).toHaveLength(1);
+    await type("Reason", "made twice");
+    await click(submit());
+    expect(sent("POST", "/audit/8812/undo").at(-1)?.body).toEqual({ why: "made twice" });
+    expectWords("Undone for 1.");
+  });
+
+  it("tells that somebody else was quicker, and does nothing", async () => {
+    node["POST /audit/8812/undo"] = () =>
+      Response.json(
+        { type: "x", title: "undone already", status: 409, detail: "by record 8814" },
+        { status: 409, headers: { "content-type": "application/problem+json" } },
+      );
+    await show("/ui/audit");
+    await click(button("Undo…"));
+    await settle();
+    await type("Reason", "made twice");
+    expectWords("undone already", "by record 8814");
+    expect(submit().disabled).toBe(true);
+  });
+});
+
 describe("many at once", () => {
   it("pauses what a filter matches, with the number typed, and takes it back", async () => {
     await show("/ui/?f=status:active");
@@ -352,8 +407,19 @@ describe("many at once", () => {
     expect(done?.body).toMatchObject({ action: "pause", expected: ACTIVE, why: "wrong creative" });
     expect((done?.body as Bulk).select.ids).toHaveLength(ACTIVE);
     expectWords(`${ACTIVE} changed`);
-    await click(button("Undo"));
-    expect(sent("POST", "/audit/8813/undo")[0]?.body).toEqual({ why: "undo of pause" });
+    // To take it back asks for as much as to do it.
+    await click(button("Undo…"));
+    await settle();
+    expectWords(`Undo pause of ${ACTIVE} campaigns`, `${ACTIVE} will be put back`);
+    const undos = () => sent("POST", "/audit/8813/undo");
+    expect(undos().map(({ body }) => body)).toEqual([{ why: "dry run", dry_run: true }]);
+    expect(submit().disabled).toBe(true);
+    await type("Reason", "it was right");
+    expect(submit().disabled).toBe(true);
+    await type("Type", String(ACTIVE));
+    await click(submit());
+    expect(undos().at(-1)?.body).toEqual({ why: "it was right" });
+    expect(undos().at(-1)?.headers["Idempotency-Key"]).toMatch(/^[A-Za-z0-9-]{8,64}$/);
     expectWords(`Undone for ${ACTIVE}`);
   });
 

@@ -117,6 +117,7 @@ export const api = {
   },
   bulk: (bulk: Bulk, key: string) =>
     send<BulkAnswer>("/bulk", bulk, bulk.dry_run ? {} : { "Idempotency-Key": key }),
+  dryUndo: (record: string) => send<BulkAnswer>(`/audit/${record}/undo`, { why: "dry run", dry_run: true }),
   undo: (record: string, why: string, key: string) =>
     send<BulkAnswer>(`/audit/${record}/undo`, { why }, { "Idempotency-Key": key }),
 };

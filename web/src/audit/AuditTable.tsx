@@ -1,7 +1,7 @@
 // Who changed what, when and why; newest first; each can be undone as a change of its own.
 import { useState } from "react";
-import { ApiError, api, newKey } from "../api/client";
-import type { AuditRecord } from "../api/types";
+import { api } from "../api/client";
+import type { AuditRecord, BulkAnswer } from "../api/types";
 import { useLoaded } from "../api/use";
 import { announce } from "../ui/announce";
 import { Loading, ProblemNote } from "../ui/parts";
@@ -9,6 +9,7 @@ import { count } from "../ui/numbers";
 import { dayAndTime } from "../ui/time";
 import { addressOf, follow } from "../url/router";
 import { RecordDialog } from "./RecordDialog";
+import { UndoDialog, undoneWords } from "./UndoDialog";
 import { pair } from "./pair";
 
 const REFRESH_MS = 10_000;
@@ -29,20 +30,12 @@ export function AuditTable({ query, may, done }: Props) {
     REFRESH_MS,
   );
   const [words, setWords] = useState("");
-  const tell = (text: string) => {
+  const [undoing, setUndoing] = useState<AuditRecord | null>(null);
+  const undone = (answer: BulkAnswer) => {
+    const text = undoneWords(answer);
+    setUndoing(null);
     setWords(text);
     announce(text);
-  };
-  const undo = async (record: AuditRecord) => {
-    try {
-      const answer = await api.undo(record.record, `undo of ${record.record}`, newKey());
-      tell(
-        `Undone for ${count(answer.changed)}${answer.refused > 0 ? `, ${count(answer.refused)} changed since and stay` : ""}.`,
-      );
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      tell(`Not undone: ${error.message}`);
-    }
     again();
     done?.();
   };
@@ -75,7 +68,7 @@ export function AuditTable({ query, may, done }: Props) {
                   key={record.record}
                   record={record}
                   may={may}
-                  undo={() => void undo(record)}
+                  undo={() => setUndoing(record)}
                   open={() => setOpened(record)}
                 />
               ))}
@@ -99,6 +92,15 @@ export function AuditTable({ query, may, done }: Props) {
         </p>
       )}
       {opened !== null && <RecordDialog record={opened} close={() => setOpened(null)} />}
+      {undoing !== null && (
+        <UndoDialog
+          record={undoing.record}
+          action={undoing.action}
+          rows={undoing.rows}
+          close={() => setUndoing(null)}
+          done={undone}
+        />
+      )}
     </>
   );
 }
@@ -144,7 +146,7 @@ function Row({
       <td className="end">
         {record.undone_by === null ? (
           <button type="button" className="button button-quiet" disabled={!may} onClick={undo}>
-            Undo
+            Undo…
           </button>
         ) : (
           <span className="quiet">undone by {record.undone_by}</span>

@@ -4,8 +4,9 @@ type Fields = Record<string, unknown>;
 const shown = (value: unknown): string =>
   value === undefined || value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value);
 
-/** "limit 10.00 → 12.50, daily none → 1"; of a new budget only what it is. */
+/** "limit 10.00 → 12.50, daily none → 1"; of a new budget only what it is, of one that ends that it does. */
 export function pair(before: Fields, after: Fields): string {
+  if (Object.keys(after).length === 0) return "ends";
   const made = Object.keys(before).length === 0;
   return [...new Set([...Object.keys(before), ...Object.keys(after)])]
     .map((field) => `${field} ${made ? "" : `${shown(before[field])} → `}${shown(after[field])}`)

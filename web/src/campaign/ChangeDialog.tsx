@@ -1,8 +1,8 @@
 // One campaign: pause, resume or other limits, with the ETag of what was seen.
 import { useState } from "react";
-import { ApiError, api } from "../api/client";
+import { api, problemOf } from "../api/client";
 import type { Budget, Changes, Problem } from "../api/types";
-import { effectWords } from "../campaigns/effect";
+import { effectWords, pacingWords } from "../campaigns/effect";
 import { moneyText, parseAmount, plainAmount } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
 
@@ -65,6 +65,7 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
     budget.daily === null ? "" : plainAmount(BigInt(budget.daily), budget.unit),
   );
   const [why, setWhy] = useState("");
+  const [sending, setSending] = useState(false);
   const [failed, setFailed] = useState<Problem | null>(null);
   const changes =
     kind === "limit"
@@ -78,9 +79,10 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
         : null;
   const send = () => {
     if (typeof changes === "string") return;
+    setSending(true);
     api.patch(budget.id, etag, changes, why.trim()).then(done, (error: unknown) => {
-      if (!(error instanceof ApiError)) throw error;
-      setFailed(error.problem);
+      setFailed(problemOf(error));
+      setSending(false);
     });
   };
   return (
@@ -89,7 +91,7 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
         className="dialog-body"
         onSubmit={(event) => {
           event.preventDefault();
-          if (wrong === null) send();
+          if (wrong === null && !sending) send();
         }}
       >
         {kind === "limit" && (
@@ -115,6 +117,7 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
               {sentence}
             </p>
           ))}
+        <p className="quiet">{pacingWords(kind === "limit" ? "set" : kind)}</p>
         <p className="quiet">
           {moneyText(BigInt(budget.spent), budget.unit)} is spent,{" "}
           {moneyText(BigInt(budget.held), budget.unit)} is in holds, which stay valid.
@@ -131,8 +134,8 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
           <button type="button" className="button" onClick={close}>
             Cancel
           </button>
-          <button type="submit" className="button button-main" disabled={wrong !== null}>
-            {TITLE[kind]}
+          <button type="submit" className="button button-main" disabled={wrong !== null || sending}>
+            {sending ? "Sealing…" : TITLE[kind]}
           </button>
         </footer>
       </form>

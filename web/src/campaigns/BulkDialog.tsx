@@ -1,12 +1,13 @@
 // Asks before many budgets change: first a dry run that tells the effect on money, then the deed, then what came of each row.
-import { useEffect, useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { api, newKey, problemOf } from "../api/client";
 import type { Bulk, BulkAnswer, Effect, Problem } from "../api/types";
 import type { Model } from "../grid/model";
 import { exactText, moneyText } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
-import { effectWords } from "./effect";
+import { useDryRun } from "./dryRun";
+import { effectWords, pacingWords } from "./effect";
 import { type Intent, TYPED_ABOVE, bulkOf, changesOf, missing, selectOf } from "./bulk";
 
 interface Props {
@@ -17,31 +18,9 @@ interface Props {
   done: (answer: BulkAnswer, action: string) => void;
 }
 
+/** Nobody confirms what the node has not told. */
+export const UNKNOWN = "The node has not said yet what it comes to.";
 const VERB = { pause: "Pause", resume: "Resume", set: "Set", scale: "Change" } as const;
-
-/** Dry runs follow what is typed, a moment later. */
-function useDryRun(bulk: Bulk | null) {
-  const [state, setState] = useState<{ answer: BulkAnswer | null; problem: Problem | null }>({
-    answer: null,
-    problem: null,
-  });
-  const text = bulk === null ? "" : JSON.stringify(bulk);
-  useEffect(() => {
-    if (text === "") return setState({ answer: null, problem: null });
-    let gone = false;
-    const timer = window.setTimeout(() => {
-      api.bulk(JSON.parse(text) as Bulk, "").then(
-        (answer) => gone || setState({ answer, problem: null }),
-        (error: unknown) => gone || setState({ answer: null, problem: problemOf(error) }),
-      );
-    }, 250);
-    return () => {
-      gone = true;
-      window.clearTimeout(timer);
-    };
-  }, [text]);
-  return state;
-}
 
 export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
   // What was selected when the dialog opened: a live filter must not change what is confirmed.
@@ -70,8 +49,10 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
     );
   // A key stands for one request: the same button pressed twice does it once, another amount is another deed.
   const key = useMemo(newKey, [JSON.stringify(make(false))]);
-  const { answer, problem } = useDryRun(wrong === null ? make(true) : null);
-  const blocked = wrong ?? missing(rows, typed, why);
+  const { answer, problem } = useDryRun(wrong === null ? JSON.stringify(make(true)) : "", (text) =>
+    api.bulk(JSON.parse(text) as Bulk, ""),
+  );
+  const blocked = wrong ?? missing(rows, typed, why) ?? (answer === null ? UNKNOWN : null);
   const send = async () => {
     setSending(true);
     try {
@@ -96,7 +77,11 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
         {(intent.action === "set" || intent.action === "scale") && (
           <AmountFields intent={intent} setIntent={setIntent} units={units} />
         )}
-        {answer !== null && <EffectTable answer={answer} intent={intent} />}
+        {answer !== null && (
+          <EffectTable answer={answer} intent={intent}>
+            <p className="quiet">{pacingWords(intent.action === "scale" ? "set" : intent.action)}</p>
+          </EffectTable>
+        )}
         {problem !== null && <ProblemNote problem={problem} />}
         <label className="field">
           Reason, for the audit log
@@ -110,7 +95,7 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
         )}
         {failed !== null && <ProblemNote problem={failed} />}
         <footer className="dialog-foot">
-          <span className="quiet">{blocked ?? "It can be undone for 30 seconds."}</span>
+          <span className="quiet">{blocked ?? "It can be undone afterwards, in the audit log too."}</span>
           <button type="button" className="button" onClick={close}>
             Cancel
           </button>
@@ -171,14 +156,16 @@ function AmountFields({
 }
 
 /** Up to so many units their effect is told in words; more are a table. */
-const TOLD_MOST = 2;
+export const TOLD_MOST = 2;
 
 function EffectTable({
   answer: { changed, unchanged, refused, effect },
   intent,
+  children,
 }: {
   answer: BulkAnswer;
   intent: Intent;
+  children: ReactNode;
 }) {
   return (
     <div className="effect" role="region" tabIndex={0} aria-label="Effect on money">
@@ -191,11 +178,12 @@ function EffectTable({
       ) : (
         <EffectLines effect={effect} limits={"column" in intent} />
       )}
+      {children}
     </div>
   );
 }
 
-function EffectLines({ effect, limits }: { effect: Effect[]; limits: boolean }) {
+export function EffectLines({ effect, limits }: { effect: Effect[]; limits: boolean }) {
   return (
     <table className="table">
       <thead>

@@ -106,7 +106,9 @@ export function CreateDialog({ close, done }: { close: () => void; done: (budget
         {failed !== null && <ProblemNote problem={failed} />}
         <footer className="dialog-foot">
           <span className="quiet">
-            {typeof budget === "string" ? budget : "It can be paused, not erased."}
+            {typeof budget === "string"
+              ? budget
+              : "It can be paused, and ended by undoing this in the audit log; its id stays used."}
           </span>
           <button type="button" className="button" onClick={close}>
             Cancel

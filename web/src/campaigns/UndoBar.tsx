@@ -1,6 +1,6 @@
-import { useEffect, useRef, useState } from "react";
-import { ApiError, api, newKey } from "../api/client";
+import { useEffect, useState } from "react";
 import type { BulkAnswer } from "../api/types";
+import { UndoDialog, undoneWords } from "../audit/UndoDialog";
 import { announce } from "../ui/announce";
 import { Dialog } from "../ui/parts";
 import { count } from "../ui/numbers";
@@ -17,24 +17,13 @@ export function UndoBar({ deed, forget }: { deed: Deed; forget: () => void }) {
   const [nowMs, setNowMs] = useState(Date.now);
   const [words, setWords] = useState<string | null>(null);
   const [rows, setRows] = useState(false);
-  const key = useRef(newKey());
+  const [undoing, setUndoing] = useState(false);
   useEffect(() => {
     const timer = window.setInterval(() => setNowMs(Date.now()), 500);
     return () => window.clearInterval(timer);
   }, []);
   const left = Math.ceil((deed.untilMs - nowMs) / 1000);
   const { record } = deed.answer;
-  const undo = async () => {
-    if (record === null) return;
-    try {
-      const answer = await api.undo(record, `undo of ${deed.action.toLowerCase()}`, key.current);
-      setWords(
-        `Undone for ${count(answer.changed)}${answer.refused > 0 ? `; ${count(answer.refused)} had changed since and stay` : ""}.`,
-      );
-    } catch (error) {
-      setWords(error instanceof ApiError ? `Not undone: ${error.message}` : "Not undone.");
-    }
-  };
   const { changed, refused } = deed.answer;
   const said =
     words ?? `${deed.action}: ${count(changed)} changed${refused > 0 ? `, ${count(refused)} refused` : ""}.`;
@@ -46,13 +35,25 @@ export function UndoBar({ deed, forget }: { deed: Deed; forget: () => void }) {
         Row by row
       </button>
       {words === null && left > 0 && record !== null && (
-        <button type="button" className="button" onClick={() => void undo()}>
-          Undo ({left} s)
+        <button type="button" className="button" onClick={() => setUndoing(true)}>
+          Undo… ({left} s)
         </button>
       )}
       <button type="button" className="button button-quiet" aria-label="Dismiss" onClick={forget}>
         ✕
       </button>
+      {undoing && record !== null && (
+        <UndoDialog
+          record={record}
+          action={deed.action.toLowerCase()}
+          rows={changed}
+          close={() => setUndoing(false)}
+          done={(answer) => {
+            setUndoing(false);
+            setWords(undoneWords(answer));
+          }}
+        />
+      )}
       {rows && <RowsDialog answer={deed.answer} close={() => setRows(false)} />}
     </div>
   );

@@ -1,5 +1,5 @@
-// What a change means in money, in words.
-import type { Effect } from "../api/types";
+// What a change means in money and in pacing, in words.
+import type { BulkRow, Effect } from "../api/types";
 import { moneyText } from "../money/money";
 import type { Intent } from "./bulk";
 
@@ -17,4 +17,54 @@ export function effectWords(intent: Intent, line: Effect): string {
   return more > 0n
     ? `Lets up to ${money(more.toString())} more be spent.`
     : `Takes ${money((-more).toString())} away; what is spent already counts.`;
+}
+
+/** What each kind of edit does to pacing. */
+const PACING = {
+  pause: "Pacing keeps what it has learned until they are resumed.",
+  resume: "Pacing goes on with what it had learned before the pause.",
+  set: "Pacing goes on unchanged where the day’s target (the smaller of the daily limit and what the plan asks of the day) stays the same; where it changes, a new plan begins now, and the price level is learned anew for some minutes.",
+} as const;
+
+export const pacingWords = (kind: keyof typeof PACING): string => PACING[kind];
+
+/** What taking a record back does to a budget: `end` to one that it made, `begin` to one that it ended. */
+export type UndoKind = "end" | "begin" | "pause" | "resume" | "limit" | "daily" | "other";
+
+function kindOf({ before, after }: BulkRow): UndoKind[] {
+  if (Object.keys(after).length === 0) return ["end"];
+  if (Object.keys(before).length === 0) return ["begin"];
+  return Object.keys(after).map((field) => {
+    if (field === "status") return after[field] === "paused" ? "pause" : "resume";
+    return field === "limit" || field === "daily" ? field : "other";
+  });
+}
+
+/** What the rows that will change go through, each kind once. */
+export const undoKinds = (rows: readonly BulkRow[]): UndoKind[] => [
+  ...new Set(rows.filter(({ result }) => result === "changed").flatMap(kindOf)),
+];
+
+/** In money, for budgets of one unit. */
+export function undoWords(kind: UndoKind, line: Effect): string {
+  const money = (text: string) => moneyText(BigInt(text), line.unit);
+  switch (kind) {
+    case "end":
+      return `Ends what the record made: nothing more is granted, and ${money(line.available_before)} stay unspent. What is spent stays in the books, holds that are out stay valid, and the id stays used. To undo the undo makes it go on.`;
+    case "begin":
+      return `Lets it go on, with a limit of ${money(line.limit_after)} in its life.`;
+    case "other":
+      return `Limits of ${money(line.limit_before)} stay.`;
+    case "limit":
+    case "daily":
+      return effectWords({ action: "set", column: kind, text: "" }, line);
+    default:
+      return effectWords({ action: kind }, line);
+  }
+}
+
+/** In pacing; null where nothing is to be said. */
+export function undoPacingWords(kind: UndoKind): string | null {
+  if (kind === "end" || kind === "begin") return null;
+  return pacingWords(kind === "pause" || kind === "resume" ? kind : "set");
 }

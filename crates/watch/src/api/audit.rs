@@ -8,8 +8,8 @@ use super::App;
 use super::answer::{BulkAnswer, Record, RecordPage};
 use super::budgets::json;
 use super::extract::{Asker, Body, Number, Params, required_key};
-use super::params::{Key, RecordNumber};
-use super::types::{AuditParams, Id, Reasoned, page_max};
+use super::params::{KeyUnlessDry, RecordNumber};
+use super::types::{AuditParams, Id, Undo, page_max};
 use crate::node::{Action, Edit, EditRows};
 use crate::problem::{Kind, Problem};
 
@@ -47,9 +47,10 @@ pub(super) async fn one(
     Ok(json(&Record::from(record)))
 }
 
-/// Takes a record back, where its budgets still are as it left them. That is a change of its own.
-#[utoipa::path(post, path = "/v1/audit/{record}/undo", tag = "audit", request_body = Reasoned,
-    params(RecordNumber, Key),
+/// Takes a record back, where its budgets still are as it left them. That is a change of its own. Of a budget that the record made,
+/// that is its end: it is granted nothing more, its books and its id stay, and to take that back makes it go on.
+#[utoipa::path(post, path = "/v1/audit/{record}/undo", tag = "audit", request_body = Undo,
+    params(RecordNumber, KeyUnlessDry),
     responses(
         (status = 200, description = "What became of each budget", body = BulkAnswer,
             headers(("Idempotent-Replay" = Option<String>, description = "`true`: this is the first answer again"))),
@@ -60,15 +61,19 @@ pub(super) async fn undo(
     Number(record): Number,
     Asker(who): Asker,
     headers: HeaderMap,
-    body: Body<Reasoned>,
+    body: Body<Undo>,
 ) -> Result<Response, Problem> {
-    let key = Some((required_key(&headers)?, body.digest));
+    let Undo { dry_run, why } = body.value;
+    let key = match dry_run {
+        true => None,
+        false => Some((required_key(&headers)?, body.digest)),
+    };
     let edit = Edit {
         who: (&*who.name).into(),
-        why: (*body.value.why.0).into(),
+        why: (*why.0).into(),
         action: Action::Undo,
         rows: EditRows::Undo(record),
-        dry_run: false,
+        dry_run,
         key,
     };
     app.wait(move |parts| parts.undo(edit)).await?

@@ -15,6 +15,7 @@ use super::bulk_body::{BULK_MAX, Bulk, Factors, Select, SwitchAction};
 use super::change::status;
 use super::extract::{Asker, Body, required_key};
 use super::fresh::etag;
+use super::params::KeyUnlessDry;
 use super::types::{Id, Why, fields};
 use super::{App, Parts};
 use crate::board::View;
@@ -246,10 +247,11 @@ impl Parts {
         marked(json(&answer), edited.replay)
     }
 
-    /// Takes a record back.
+    /// Takes a record back, or says what that would come to.
     pub(super) fn undo(&self, edit: Edit) -> Result<Response, Problem> {
+        let dry_run = edit.dry_run;
         let edited = self.node.edit(edit)?;
-        Ok(self.answer(edited, Vec::new(), false))
+        Ok(self.answer(edited, Vec::new(), dry_run))
     }
 }
 
@@ -305,6 +307,10 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
             spend_minute: Base(0),
         });
         let limit = |fields: &Fields| {
+            if fields.is_empty() {
+                // Before it was made, or after that was taken back, a budget may spend nothing.
+                return Amount::ZERO;
+            }
             let text = fields.get("limit").and_then(Value::as_str);
             text.and_then(|text| unit.parse_amount(text).ok()).unwrap_or(row.state.limit)
         };
@@ -320,8 +326,7 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
 
 /// Pauses, resumes, sets or scales many budgets: by their ids, or by a filter. Each row stands for itself.
 #[utoipa::path(post, path = "/v1/bulk", tag = "changes", request_body = Bulk,
-    params(("Idempotency-Key" = Option<String>, Header, pattern = "^[A-Za-z0-9-]{8,64}$",
-        description = "Needed unless it is a dry run. The same key and body within 24 hours give the first answer again")),
+    params(KeyUnlessDry),
     responses(
         (status = 200, description = "What became of each budget", body = BulkAnswer,
             headers(("Idempotent-Replay" = Option<String>, description = "`true`: this is the first answer again"))),

@@ -41,10 +41,10 @@ pub(super) struct IfMatchOptional {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(super) struct Key {
-    /// The same key and body within 24 hours do nothing more, and get the first answer again
+pub(super) struct KeyUnlessDry {
+    /// Needed unless it is a dry run. The same key and body within 24 hours do nothing more, and get the first answer again
     #[param(rename = "Idempotency-Key", pattern = "^[A-Za-z0-9-]{8,64}$")]
-    key: String,
+    key: Option<String>,
 }
 
 #[derive(IntoParams)]

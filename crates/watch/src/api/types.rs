@@ -245,6 +245,16 @@ pub(super) struct Reasoned {
     pub(super) why: Why,
 }
 
+/// Why a record is taken back.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Undo {
+    /// Judge only.
+    #[serde(default)]
+    pub(super) dry_run: bool,
+    pub(super) why: Why,
+}
+
 /// A new budget: fields as in the budgets file. A campaign, day parts and a plan of its own are made there only.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -313,7 +323,7 @@ macro_rules! plain_bodies {
     )* };
 }
 
-plain_bodies!(Patch, Reasoned, Create);
+plain_bodies!(Patch, Reasoned, Undo, Create);
 
 /// Which budgets, in which order.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]

@@ -227,6 +227,34 @@ fn a_record_is_taken_back_once() {
 }
 
 #[test]
+fn a_dry_run_of_an_undo_says_what_it_comes_to_and_does_nothing() {
+    let door = Door::open(40);
+    let body = json!({"action": "set", "changes": {"limit": "7"}, "select": {"ids": ["1", "2"]}, "expected": 2, "why": "test"});
+    let set = bulk(&door, "88888888", &body).expect(200).json();
+    let undo = |body: Value| {
+        let record = set["record"].as_str().unwrap();
+        call("POST", format!("/v1/audit/{record}/undo")).json(&body)
+    };
+    let told = undo(json!({"why": "test", "dry_run": true})).send(door.to).expect(200).json();
+    let counts = (&told["dry_run"], &told["record"], &told["changed"]);
+    assert_eq!(counts, (&json!(true), &Value::Null, &json!(2)));
+    assert_eq!(told["rows"][0]["before"], set["rows"][0]["after"]);
+    assert_eq!(told["rows"][0]["after"], set["rows"][0]["before"]);
+    let (now, then) = (&set["effect"][0], &told["effect"][0]);
+    assert_eq!(
+        (&then["limit_before"], &then["limit_after"]),
+        (&now["limit_after"], &now["limit_before"])
+    );
+    assert_eq!((door.node.field(1, "limit"), door.node.edits()), (json!("7"), 1));
+    // In earnest it needs a key, and is not taken for the dry run.
+    undo(json!({"why": "test"})).send(door.to).problem(400, "malformed");
+    let done = undo(json!({"why": "test"})).with("Idempotency-Key", "99999999");
+    assert_eq!(done.send(door.to).expect(200).json()["changed"], 2);
+    assert_eq!(door.node.edits(), 2);
+    undo(json!({"why": "test", "dry_run": true})).send(door.to).problem(409, "undone");
+}
+
+#[test]
 fn readiness_says_why() {
     let door = Door::open(1);
     assert_eq!(get("/readyz").send(door.to).expect(200).text(), "ready\n");

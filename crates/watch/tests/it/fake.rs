@@ -159,14 +159,16 @@ impl Inner {
         EditedRow { id, result, before, after, revision: *revision }
     }
 
-    fn undo(&mut self, record: u64) -> Result<Vec<RowChange>, EditError> {
+    fn undo(&mut self, record: u64, dry_run: bool) -> Result<Vec<RowChange>, EditError> {
         let next = u64::try_from(self.records.len()).unwrap() + 1;
         let found = self.records.iter_mut().find(|known| known.record == record);
         let found = found.ok_or(EditError::NoRecord(record))?;
         if let Some(by) = found.undone_by {
             return Err(EditError::Undone(record, by));
         }
-        found.undone_by = Some(next);
+        if !dry_run {
+            found.undone_by = Some(next);
+        }
         let row =
             |row: &AuditRow| RowChange { id: row.id, fields: row.before.clone(), revision: None };
         Ok(found.changes.iter().map(row).collect())
@@ -219,8 +221,11 @@ impl Node for Fake {
                 (changes.iter().map(|change| inner.change(change, edit.dry_run)).collect(), None)
             }
             EditRows::Undo(record) => {
-                let changes = inner.undo(*record)?;
-                (changes.iter().map(|change| inner.change(change, false)).collect(), Some(*record))
+                let changes = inner.undo(*record, edit.dry_run)?;
+                (
+                    changes.iter().map(|change| inner.change(change, edit.dry_run)).collect(),
+                    Some(*record),
+                )
             }
         };
         let record = inner.note(&edit, &rows, undo_of);
