@@ -88,15 +88,31 @@ pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
 
 /// Reads a file, and keeps what its lines say.
 pub(crate) fn read_lines(path: &Path) -> Result<Vec<Line>, Vec<LineError>> {
+    lines_of(path, &bytes(path)?)
+}
+
+/// The bytes of a file.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Vec<LineError>> {
+    let told = |error| whole(path, 1, format!("cannot be read: {error}"));
+    std::fs::read(path).map_err(told)
+}
+
+/// The lines of a file with this name and these bytes.
+pub(crate) fn lines_of(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, Vec<LineError>> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        whole(path, line, "not UTF-8; save the file as UTF-8".into())
+    })?;
     let file = path.display().to_string();
-    let whole = |text: String| vec![LineError { file: file.clone(), line: 1, text }];
-    let text =
-        std::fs::read_to_string(path).map_err(|error| whole(format!("cannot be read: {error}")))?;
     match path.extension().and_then(|ending| ending.to_str()) {
-        Some("jsonl" | "ndjson") => parse(&file, json_lines(&text)),
-        Some("csv") => parse(&file, csv_lines(&text)),
-        _ => Err(whole("a budgets file is called *.jsonl or *.csv".into())),
+        Some("jsonl" | "ndjson") => parse(&file, json_lines(text)),
+        Some("csv") => parse(&file, csv_lines(text)),
+        _ => Err(whole(path, 1, "a budgets file is called *.jsonl or *.csv".into())),
     }
+}
+
+fn whole(path: &Path, line: usize, text: String) -> Vec<LineError> {
+    vec![LineError { file: path.display().to_string(), line, text }]
 }
 
 type Row = (usize, Result<Map<String, Value>, String>);

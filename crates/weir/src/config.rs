@@ -73,6 +73,7 @@ macro_rules! integer_value {
     )*};
 }
 integer_value!(
+    u8 = "a whole number from 0 to 255",
     u16 = "a whole number from 0 to 65535",
     u32 = "a whole number from 0 to 4294967295",
     u64 = "a whole number, 0 or more",
@@ -353,7 +354,8 @@ config! {
     }
     budgets ("Where budgets come from.") {
         file: PathBuf = PathBuf::from("budgets.jsonl"), " One budget a line, .jsonl or .csv; taken over again whenever it changes.";
-        check_ms: u64 = 500, " How often the file is looked at, milliseconds, 10 or more.";
+        check_ms: u64 = 500, " How often the file is looked at, milliseconds, 10 or more; it is taken at the second look that finds it unchanged.";
+        end_share_max_percent: u8 = 20, " A file that no longer names more than this part of the live budgets is refused, 0 to 100 percent; one budget may always go, all never.";
     }
     ledger ("Holds and purses.") {
         hold_ms: u64 = 2_000, " How long an unconfirmed hold lives at least, milliseconds, 80 to 600,000. Rounded up by at most an eighth.";
@@ -557,6 +559,12 @@ impl Config {
             range("batch.batch_max", self.batch.batch_max.into(), 1, 1024),
             range("batch.frame_bytes_max", self.batch.frame_bytes_max.into(), 4_096, 1_048_576),
             range("budgets.check_ms", self.budgets.check_ms, 10, 3_600_000),
+            range(
+                "budgets.end_share_max_percent",
+                self.budgets.end_share_max_percent.into(),
+                0,
+                100,
+            ),
             range("ledger.hold_ms", self.ledger.hold_ms, 80, 600_000),
             range("ledger.billing_ms", self.ledger.billing_ms, 1_000, 31 * 86_400_000),
             range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),

@@ -25,6 +25,18 @@ pub(super) enum Entry {
         /// What ended.
         ended: Vec<Ended>,
     },
+    /// The file names these budgets no more; what was changed of them waits.
+    Away {
+        /// Since when, ms since 1970 UTC.
+        at_ms: u64,
+        /// Of which budgets.
+        ids: Vec<u64>,
+    },
+    /// The file names these budgets again; what waited is in force.
+    Back {
+        /// Of which budgets.
+        ids: Vec<u64>,
+    },
     /// All that holds at this point, whatever stands before.
     Overlays(Overlays),
 }

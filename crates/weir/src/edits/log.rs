@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::entry::Entry;
 
-/// Version of the format.
-pub(super) const FORMAT: u32 = 1;
+/// Version of the format that is written; earlier ones are read.
+pub(super) const FORMAT: u32 = 2;
 /// Digits of a checksum, and the space behind it.
 const SUM_LEN: usize = 9;
 
@@ -37,7 +37,9 @@ pub enum LogError {
         text: String,
     },
     /// A newer program wrote it.
-    #[error("{path}: format {found}, expected {FORMAT}; start the version of weir that wrote it")]
+    #[error(
+        "{path}: format {found}, expected 1 to {FORMAT}; start the version of weir that wrote it"
+    )]
     Format {
         /// The file.
         path: PathBuf,
@@ -174,7 +176,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<(Vec<Written>, usize), LogError> {
     let (mut entries, mut sound) = (Vec::new(), 0);
     for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         match entry(line) {
-            Ok((Entry::Head { format, .. }, _)) if format != FORMAT => {
+            Ok((Entry::Head { format, .. }, _)) if !(1..=FORMAT).contains(&format) => {
                 return Err(LogError::Format { path: path.into(), found: format });
             }
             Ok(read) => {
@@ -284,9 +286,9 @@ mod tests {
     fn another_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (mut log, _) = Log::open(folder.path()).unwrap();
-        log.append(&[&line(&Entry::Head { format: 2, next_record: 1 })]).unwrap();
+        log.append(&[&line(&Entry::Head { format: 3, next_record: 1 })]).unwrap();
         let error = Log::open(folder.path()).unwrap_err();
-        assert!(matches!(error, LogError::Format { found: 2, .. }), "{error}");
+        assert!(matches!(error, LogError::Format { found: 3, .. }), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! `log` are what is on disk, `audit` is what can be asked for afterwards.
 
 mod audit;
+mod ending;
 mod entry;
 mod judge;
 mod log;
@@ -30,6 +31,7 @@ use weir_pace::pacer::Pacing;
 use crate::budgets::{Budget, Line};
 use crate::market::Market;
 use audit::Audit;
+pub(crate) use ending::Ending;
 use entry::{EditEntry, Entry, Key, Row};
 use judge::{Judge, Judged};
 pub use log::LogError;
@@ -48,6 +50,9 @@ pub(crate) trait Bank: Send {
     /// Does the bank know a budget with this id, and could this one be added?
     fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble>;
 
+    /// The budgets that a set without them would end: those that are not ended, and whose flight is not over.
+    fn live(&self) -> Result<Vec<u64>, Trouble>;
+
     /// Takes over all budgets, and other campaigns if there are.
     fn configure(
         &mut self,
@@ -65,6 +70,8 @@ pub(crate) trait Bank: Send {
 pub(crate) enum Trouble {
     /// It cannot be so. Nothing was done.
     Specs(Vec<SpecError>),
+    /// A file would end more budgets than it may. Nothing was done.
+    Ends(Ending),
     /// Nothing can be sealed at present. Nothing was done.
     Journal(String),
     /// There is no bank any more. Nothing was done.
@@ -123,8 +130,10 @@ struct Desk {
     log: Log,
     clock: Box<dyn Fn() -> u64 + Send>,
     next_record: u64,
-    /// Ends of edits that the log does not have yet.
-    unlogged: Option<String>,
+    /// What became of edits with a new file, as far as the log does not have it yet.
+    unlogged: Vec<String>,
+    /// The part of all budgets that one file may end, in percent.
+    end_share_max_percent: u8,
     /// The log is rewritten when it is longer.
     rewrite_at: u64,
     stopped: bool,
@@ -171,12 +180,15 @@ impl Opened {
     pub(crate) fn open(folder: &Path) -> Result<Opened, LogError> {
         let (log, entries) = Log::open(folder)?;
         let is_new = entries.is_empty();
+        let is_old =
+            |entry: &Entry| matches!(entry, Entry::Head { format, .. } if *format < log::FORMAT);
+        let is_old = entries.first().is_some_and(|(entry, _)| is_old(entry));
         let (overlays, audit) = (Overlays::new(), Audit::default());
         let mut opened = Opened { log, overlays, audit, next_record: 1 };
         entries.into_iter().for_each(|(entry, line)| opened.replay(entry, line));
         let kept = u64::try_from(opened.audit.bytes()).unwrap_or(u64::MAX);
         let superseded = opened.log.len() > REWRITE_BYTES_MIN.max(kept.saturating_mul(2));
-        if is_new || superseded {
+        if is_new || is_old || superseded {
             rewrite(&mut opened.log, opened.next_record, &opened.audit, &opened.overlays);
         }
         Ok(opened)
@@ -193,6 +205,12 @@ impl Opened {
             }
             Entry::Ended { ended, .. } => {
                 ended.iter().for_each(|ended| overlay::end(&mut self.overlays, ended));
+            }
+            Entry::Away { at_ms, ids } => {
+                ids.into_iter().for_each(|id| overlay::leave(&mut self.overlays, id, at_ms));
+            }
+            Entry::Back { ids } => {
+                ids.into_iter().for_each(|id| overlay::come_back(&mut self.overlays, id));
             }
             Entry::Overlays(overlays) => self.overlays = overlays,
         }
@@ -226,10 +244,12 @@ struct Planned {
 }
 
 impl Edits {
-    /// Before the first budgets. `run` is the node's run, `clock` tells ms since 1970 UTC.
+    /// Before the first budgets. `run` is the node's run, `end_share_max_percent` the part of all budgets that one file may
+    /// end (0 to 100), `clock` tells ms since 1970 UTC.
     pub(crate) fn new(
         opened: Opened,
         run: u32,
+        end_share_max_percent: u8,
         bank: Box<dyn Bank>,
         clock: Box<dyn Fn() -> u64 + Send>,
     ) -> Edits {
@@ -242,7 +262,8 @@ impl Edits {
                 log,
                 clock,
                 next_record,
-                unlogged: None,
+                unlogged: Vec::new(),
+                end_share_max_percent,
                 rewrite_at,
                 stopped: false,
             }),
@@ -329,13 +350,21 @@ impl Edits {
     /// Takes over what a file says, with the edits on top.
     ///
     /// # Errors
-    /// The bank's; the budgets before stay in force, and so do all edits.
+    /// The bank's, and [`Trouble::Ends`] for a file that looks cut or emptied; the budgets before stay in force, and so do
+    /// all edits.
     pub(crate) fn load(&self, lines: Vec<Line>, market: Market, why: &str) -> Result<(), Trouble> {
         let mut desk = self.desk();
         if desk.stopped {
             return Err(Trouble::Gone);
         }
-        let merged = overlay::merge(lines, &self.seen().overlays);
+        let now_ms = (desk.clock)();
+        let is_empty = lines.is_empty();
+        let merged = overlay::merge(lines, &self.seen().overlays, now_ms);
+        let ending = Ending::of(&desk.bank.live()?, &merged.lines, is_empty);
+        let ending = ending.beyond(desk.end_share_max_percent);
+        if let Some(ending) = ending {
+            return Err(Trouble::Ends(ending));
+        }
         let budgets = merged.lines.iter().map(|line| plain(&line.budget)).collect();
         let note = Note { who: "budgets file".into(), why: why.into(), edits: Vec::new() };
         let answer = desk.bank.configure(budgets, Some(market), note);
@@ -344,11 +373,17 @@ impl Edits {
             Err(Trouble::Silent) => self.0.unsure.store(true, Ordering::Release),
             Err(trouble) => return Err(trouble),
         }
-        let Merged { lines, overlays, ended } = merged;
-        tell(&ended);
+        let Merged { lines, overlays, ended, away, back } = merged;
+        tell(&ended, &away, &back);
+        // In this order: what is back may end in part.
+        if !back.is_empty() {
+            desk.note_load(&Entry::Back { ids: back });
+        }
+        if !away.is_empty() {
+            desk.note_load(&Entry::Away { at_ms: now_ms, ids: away });
+        }
         if !ended.is_empty() {
-            let at_ms = (desk.clock)();
-            desk.note_ended(Entry::Ended { at_ms, ended });
+            desk.note_load(&Entry::Ended { at_ms: now_ms, ended });
         }
         self.seen_mut().configured(lines, overlays);
         answer
@@ -493,21 +528,23 @@ impl Desk {
 
     /// Writes a line to the log; returns how long it was before.
     fn append(&mut self, line: &str) -> Result<u64, NotWritten> {
-        if let Some(earlier) = &self.unlogged {
-            self.log.append(&[earlier])?;
-            self.unlogged = None;
+        if !self.unlogged.is_empty() {
+            let earlier: Vec<&str> = self.unlogged.iter().map(String::as_str).collect();
+            self.log.append(&earlier)?;
+            self.unlogged.clear();
         }
         let before = self.log.len();
         self.log.append(&[line])?;
         Ok(before)
     }
 
-    /// What the file ended. A start finds the same again, unless the file changes back before: so it is tried again.
-    fn note_ended(&mut self, entry: Entry) {
-        let line = log::line(&entry);
+    /// What became of edits with a new file. A start finds the same again, unless the file changes back before: so it is
+    /// tried again.
+    fn note_load(&mut self, entry: &Entry) {
+        let line = log::line(entry);
         if let Err(error) = self.append(&line) {
-            tracing::error!(%error, "the end of edits is not in their log yet");
-            self.unlogged = Some(line);
+            tracing::error!(%error, "what became of edits is not in their log yet");
+            self.unlogged.push(line);
         }
     }
 
@@ -559,6 +596,7 @@ fn why(trouble: &Trouble) -> String {
         Trouble::Journal(text) => format!("the journal cannot seal: {text}"),
         Trouble::Silent => "the bank does not answer".into(),
         Trouble::Gone => "the node is stopping".into(),
+        Trouble::Ends(ending) => ending.to_string(),
         Trouble::Specs(errors) => {
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
             texts.join("; ")
@@ -571,7 +609,7 @@ fn nothing_done(trouble: Trouble) -> EditError {
         Trouble::Journal(_) | Trouble::Silent => {
             EditError::Journal(format!("{}; try again when GET /readyz answers 200", why(&trouble)))
         }
-        Trouble::Specs(_) => EditError::Refused(why(&trouble)),
+        Trouble::Specs(_) | Trouble::Ends(_) => EditError::Refused(why(&trouble)),
         Trouble::Gone => EditError::Stopping,
     }
 }
@@ -737,7 +775,19 @@ fn answer(rows: impl Iterator<Item = Row>, record: Option<u64>) -> Edited {
     Edited { record, replay: false, rows: rows.map(Into::into).collect() }
 }
 
-fn tell(ended: &[Ended]) {
+fn tell(ended: &[Ended], away: &[u64], back: &[u64]) {
+    for id in away {
+        tracing::warn!(
+            budget = id,
+            "the budgets file names the budget, or its parent, no more: its edits wait for a day"
+        );
+    }
+    for id in back {
+        tracing::info!(
+            budget = id,
+            "the budgets file names the budget again: its edits are in force"
+        );
+    }
     for Ended { id, fields, why } in ended {
         let fields = if fields.is_empty() { "all".into() } else { fields.join(", ") };
         tracing::warn!(budget = id, fields, why, "an edit of the API ended");

@@ -23,7 +23,17 @@ pub(super) enum Overlay {
     Created(Fields),
     /// Fields on top of the file's line.
     Edited(BTreeMap<String, Held>),
+    /// The file names the budget no more, or its parent: what was changed waits for [`AWAY_MS`] in case it does again.
+    Away {
+        /// Since when, ms since 1970 UTC.
+        since_ms: u64,
+        /// What is applied again then: [`Overlay::Created`] or [`Overlay::Edited`].
+        kept: Box<Overlay>,
+    },
 }
+
+/// How long the edits of a budget are kept that the file does not name any more: a day.
+pub(super) const AWAY_MS: u64 = 24 * 3_600_000;
 
 /// A field that holds while the file goes on saying the same of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,39 +64,79 @@ pub(super) struct Merged {
     pub(super) overlays: Overlays,
     /// Those that ended.
     pub(super) ended: Vec<Ended>,
+    /// Budgets whose edits wait from now on.
+    pub(super) away: Vec<u64>,
+    /// Budgets whose edits waited and are applied again.
+    pub(super) back: Vec<u64>,
 }
 
 const IN_FILE: &str = "the budgets file names the budget now: its line is in force";
-const NOT_IN_FILE: &str = "the budgets file names the budget no more";
+const LONG_AWAY: &str = "the budgets file has not named the budget, or its parent, for a day";
 const NEWER: &str = "the budgets file says something new of the field";
 const UNFIT: &str = "it does not fit what the budgets file says now";
 
-/// Puts the edits on top of a file's lines. The lines are sound; so is the result.
-pub(super) fn merge(lines: Vec<Line>, overlays: &Overlays) -> Merged {
+/// Puts the edits on top of a file's lines, at an instant in ms since 1970 UTC. The lines are sound; so is the result.
+pub(super) fn merge(lines: Vec<Line>, overlays: &Overlays, now_ms: u64) -> Merged {
     let mut merged = Merged::default();
     let mut zones = ZoneCache::default();
     let ids: BTreeSet<u64> = lines.iter().map(|line| line.budget.spec.id).collect();
+    let mut waiting: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut held: BTreeMap<u64, &Overlay> = BTreeMap::new();
+    for (id, overlay) in overlays {
+        let Overlay::Away { since_ms, kept } = overlay else {
+            held.insert(*id, overlay);
+            continue;
+        };
+        if now_ms.saturating_sub(*since_ms) > AWAY_MS {
+            merged.end(*id, Vec::new(), LONG_AWAY);
+        } else {
+            waiting.insert(*id, *since_ms);
+            held.insert(*id, &**kept);
+        }
+    }
     for line in lines {
-        match overlays.get(&line.budget.spec.id) {
-            None => merged.lines.push(line),
+        let id = line.budget.spec.id;
+        match held.get(&id) {
+            None | Some(Overlay::Away { .. }) => merged.lines.push(line),
             Some(Overlay::Created(_)) => {
-                merged.end(line.budget.spec.id, Vec::new(), IN_FILE);
+                merged.end(id, Vec::new(), IN_FILE);
                 merged.lines.push(line);
             }
-            Some(Overlay::Edited(held)) => merged.edited(line, held, &mut zones),
+            Some(Overlay::Edited(fields)) => {
+                merged.back.extend(waiting.contains_key(&id).then_some(id));
+                merged.edited(line, fields, &mut zones);
+            }
         }
     }
-    for (id, overlay) in overlays.iter().filter(|(id, _)| !ids.contains(id)) {
+    let mut created = BTreeSet::new();
+    for (id, overlay) in held.into_iter().filter(|(id, _)| !ids.contains(id)) {
         match overlay {
-            Overlay::Created(fields) => merged.created(*id, fields, &mut zones),
-            Overlay::Edited(_) => merged.end(*id, Vec::new(), NOT_IN_FILE),
+            Overlay::Created(fields) => {
+                created.insert(id);
+                merged.created(id, fields, &mut zones);
+            }
+            Overlay::Edited(_) => merged.wait(id, overlay.clone(), waiting.get(&id), now_ms),
+            Overlay::Away { .. } => {}
         }
     }
-    merged.end_orphans();
+    merged.part_from_orphans(&waiting, now_ms);
+    let is_back = |id: &u64| {
+        waiting.contains_key(id) && matches!(merged.overlays.get(id), Some(Overlay::Created(_)))
+    };
+    merged.back.extend(created.into_iter().filter(is_back));
     merged
 }
 
 impl Merged {
+    /// Keeps the edits of a budget that is not there; `since_ms`: since when, if they waited before.
+    fn wait(&mut self, id: u64, overlay: Overlay, since_ms: Option<&u64>, now_ms: u64) {
+        if since_ms.is_none() {
+            self.away.push(id);
+        }
+        let since_ms = since_ms.copied().unwrap_or(now_ms);
+        self.overlays.insert(id, Overlay::Away { since_ms, kept: Box::new(overlay) });
+    }
+
     fn end(&mut self, id: u64, fields: Vec<String>, why: &str) {
         self.ended.push(Ended { id, fields, why: why.into() });
     }
@@ -134,24 +184,24 @@ impl Merged {
         }
     }
 
-    /// Created budgets whose parent is gone, or became another.
-    fn end_orphans(&mut self) {
+    /// Created budgets whose parent is gone, or became another, wait until it is back.
+    fn part_from_orphans(&mut self, waiting: &BTreeMap<u64, u64>, now_ms: u64) {
         let is_created = |overlay: &Overlay| matches!(overlay, Overlay::Created(_));
         while self.overlays.values().any(is_created) {
             let specs: Vec<BudgetSpec> =
                 self.lines.iter().map(|line| line.budget.spec.clone()).collect();
-            let wrong: BTreeMap<u64, String> = ledger::spec::check(&specs)
+            let wrong: BTreeSet<u64> = ledger::spec::check(&specs)
                 .into_iter()
-                .filter(|error| self.overlays.get(&error.id()).is_some_and(is_created))
-                .map(|error| (error.id(), error.to_string()))
+                .map(|error| error.id())
+                .filter(|id| self.overlays.get(id).is_some_and(is_created))
                 .collect();
             if wrong.is_empty() {
                 return;
             }
-            self.lines.retain(|line| !wrong.contains_key(&line.budget.spec.id));
-            for (id, why) in wrong {
-                self.overlays.remove(&id);
-                self.end(id, Vec::new(), &why);
+            self.lines.retain(|line| !wrong.contains(&line.budget.spec.id));
+            for id in wrong {
+                let overlay = self.overlays.remove(&id).expect("found above");
+                self.wait(id, overlay, waiting.get(&id), now_ms);
             }
         }
     }
@@ -174,10 +224,12 @@ pub(super) fn apply(overlays: &mut Overlays, row: &Row) {
     } else if row.before.is_empty() {
         overlays.insert(row.id, Overlay::Created(row.after.clone()));
     } else {
+        come_back(overlays, row.id);
         let overlay = overlays.entry(row.id).or_insert_with(|| Overlay::Edited(BTreeMap::new()));
         match overlay {
             Overlay::Created(fields) => set(fields, &row.after),
             Overlay::Edited(held) => hold(held, row),
+            Overlay::Away { .. } => {}
         }
         if matches!(overlay, Overlay::Edited(held) if held.is_empty()) {
             overlays.remove(&row.id);
@@ -197,6 +249,26 @@ fn hold(held: &mut BTreeMap<String, Held>, row: &Row) {
     }
 }
 
+/// The edits of a budget wait from an instant on, in ms since 1970 UTC.
+pub(super) fn leave(overlays: &mut Overlays, id: u64, since_ms: u64) {
+    let waits = |overlay: &Overlay| matches!(overlay, Overlay::Away { .. });
+    if let Some(overlay) = overlays.remove(&id) {
+        let away = match waits(&overlay) {
+            true => overlay,
+            false => Overlay::Away { since_ms, kept: Box::new(overlay) },
+        };
+        overlays.insert(id, away);
+    }
+}
+
+/// The edits of a budget wait no more: they are applied again.
+pub(super) fn come_back(overlays: &mut Overlays, id: u64) {
+    if let Some(Overlay::Away { kept, .. }) = overlays.get_mut(&id) {
+        let kept = std::mem::replace(&mut **kept, Overlay::Edited(BTreeMap::new()));
+        overlays.insert(id, kept);
+    }
+}
+
 /// Takes back what a newer word of the file ended.
 pub(super) fn end(overlays: &mut Overlays, ended: &Ended) {
     let Some(Overlay::Edited(held)) = overlays.get_mut(&ended.id) else {
@@ -213,7 +285,9 @@ pub(super) fn end(overlays: &mut Overlays, ended: &Ended) {
 pub(super) fn effective(id: u64, said: &Fields, overlay: Option<&Overlay>) -> Fields {
     match overlay {
         Some(Overlay::Edited(held)) => with_held(said, held, id),
-        Some(Overlay::Created(_)) | None => with_held(said, &BTreeMap::new(), id),
+        Some(Overlay::Created(_) | Overlay::Away { .. }) | None => {
+            with_held(said, &BTreeMap::new(), id)
+        }
     }
 }
 

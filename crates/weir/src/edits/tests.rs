@@ -68,6 +68,11 @@ impl Bank for FakeBank {
         Ok((self.told().ids.contains_key(&spec.id), None))
     }
 
+    fn live(&self) -> Result<Vec<u64>, Trouble> {
+        // What a file may end is tested on a real bank.
+        Ok(Vec::new())
+    }
+
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
@@ -166,7 +171,7 @@ impl Bench {
 fn open(folder: &TempDir, bank: &FakeBank, now_ms: &Arc<AtomicU64>, run: u32) -> Edits {
     let opened = Opened::open(&folder.path().join("edits")).unwrap();
     let clock = Arc::clone(now_ms);
-    Edits::new(opened, run, Box::new(bank.clone()), Box::new(move || clock.load(Relaxed)))
+    Edits::new(opened, run, 20, Box::new(bank.clone()), Box::new(move || clock.load(Relaxed)))
 }
 
 fn edit(action: Action, rows: EditRows) -> Edit {
@@ -299,15 +304,82 @@ fn the_newer_word_wins_field_by_field() {
     }
 }
 
+const DAY_MS: u64 = 86_400_000;
+
 #[test]
-fn an_edit_of_a_removed_budget_ends() {
+fn edits_of_a_removed_budget_wait_for_a_day() {
     let two = format!("{ONE}\n{}", r#"{"id":2,"limit":"5"}"#);
-    let bench = Bench::new(&two);
-    bench.set(2, json!({"limit": "6"}));
+    for (away_ms, expected) in [(DAY_MS, "6"), (DAY_MS + 1, "5")] {
+        for restarts in [false, true] {
+            let mut bench = Bench::new(&two);
+            bench.set(2, json!({"limit": "6"}));
+            bench.load(ONE);
+            assert_eq!(bench.edits.fields(2), None);
+            bench.now_ms.fetch_add(away_ms / 2, Relaxed);
+            // Loads in between do not begin the day anew.
+            bench.load(ONE);
+            if restarts {
+                bench.restart(ONE);
+            }
+            bench.now_ms.fetch_add(away_ms - away_ms / 2, Relaxed);
+            bench.load(&two);
+            assert_eq!(bench.field(2, "limit"), expected, "{away_ms} {restarts}");
+            bench.restart(&two);
+            assert_eq!(bench.field(2, "limit"), expected, "{away_ms} {restarts}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_comes_back_with_a_newer_word_has_it() {
+    let two = |limit: &str| format!("{ONE}\n{{\"id\":2,\"limit\":\"{limit}\"}}");
+    let mut bench = Bench::new(&two("5"));
+    bench.set(2, json!({"limit": "6", "status": "paused"}));
     bench.load(ONE);
-    assert_eq!(bench.edits.fields(2), None);
+    bench.load(&two("7"));
+    let expect = |bench: &Bench| {
+        assert_eq!(
+            (bench.field(2, "limit"), bench.field(2, "status")),
+            (json!("7"), json!("paused"))
+        );
+    };
+    expect(&bench);
+    bench.restart(&two("7"));
+    expect(&bench);
+}
+
+#[test]
+fn a_created_budget_waits_for_its_parent() {
+    let two = format!("{ONE}\n{}", r#"{"id":2,"limit":"5"}"#);
+    let mut bench = Bench::new(&two);
+    bench.create(json!({"id": 7, "limit": "3", "parent": 2}));
+    bench.create(json!({"id": 8, "limit": "2", "parent": 7}));
+    bench.load(ONE);
+    assert_eq!((bench.edits.fields(7), bench.edits.fields(8)), (None, None));
+    bench.restart(ONE);
     bench.load(&two);
-    assert_eq!(bench.field(2, "limit"), "5");
+    assert_eq!((bench.field(7, "limit"), bench.field(8, "limit")), (json!("3"), json!("2")));
+    bench.restart(&two);
+    assert_eq!((bench.field(7, "limit"), bench.is_edited(8)), (json!("3"), true));
+    bench.load(ONE);
+    bench.now_ms.fetch_add(DAY_MS + 1, Relaxed);
+    bench.load(&two);
+    assert_eq!((bench.edits.fields(7), bench.edits.fields(8)), (None, None));
+}
+
+#[test]
+fn a_log_of_the_first_format_is_read_and_written_anew() {
+    let mut bench = Bench::new(ONE);
+    bench.set(1, json!({"limit": "6"}));
+    let sum = |json: &str| format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes()));
+    let log = std::fs::read_to_string(bench.log()).unwrap();
+    let (_, rest) = log.split_once('\n').unwrap();
+    let head = sum(r#"{"head":{"format":1,"next_record":1}}"#);
+    std::fs::write(bench.log(), head + rest).unwrap();
+    bench.restart(ONE);
+    assert_eq!(bench.field(1, "limit"), "6");
+    let log = std::fs::read_to_string(bench.log()).unwrap();
+    assert!(log.lines().next().unwrap().contains(r#""format":2"#), "{log}");
 }
 
 #[test]
@@ -587,6 +659,8 @@ enum Step {
         limit: u8,
     },
     Undo(usize),
+    /// So many hours pass.
+    Later(u8),
     /// Kill, with so many bytes of a line half written, and start.
     Restart(usize),
     Mood(bool),
@@ -602,6 +676,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::PauseAll),
         2 => (4..6_u64, 1..4_u8).prop_map(|(id, limit)| Step::Create { id, limit }),
         3 => (0..20_usize).prop_map(Step::Undo),
+        1 => (1..20_u8).prop_map(Step::Later),
         3 => (0..9_usize).prop_map(Step::Restart),
         2 => prop::bool::weighted(0.7).prop_map(Step::Mood),
     ]
@@ -628,14 +703,24 @@ struct Model {
     ever: BTreeMap<u64, ()>,
     /// What is edited, and what the file said then.
     held: BTreeMap<(u64, &'static str), (Value, Value)>,
+    now_ms: u64,
+    /// Since when the file does not name budgets that it named.
+    away: BTreeMap<u64, u64>,
 }
 
 impl Model {
     fn load(&mut self, file: BTreeMap<u64, Words>) {
+        let (now_ms, away) = (self.now_ms, &self.away);
+        let is_long = |id: &u64| away.get(id).is_some_and(|since| now_ms - since > DAY_MS);
         self.held.retain(|(id, field), (_, said)| {
             let says = |words| meaning(*id, field, said_of(words, field));
-            file.get(id).is_some_and(|words| says(words) == meaning(*id, field, said.clone()))
+            let holds = |words| says(words) == meaning(*id, field, said.clone());
+            !is_long(id) && file.get(id).is_none_or(holds)
         });
+        for id in self.file.keys().filter(|id| !file.contains_key(id)) {
+            self.away.insert(*id, now_ms);
+        }
+        self.away.retain(|id, _| !file.contains_key(id));
         self.created.retain(|id, _| !file.contains_key(id));
         self.ever.extend(file.keys().map(|id| (*id, ())));
         self.file = file;
@@ -755,6 +840,11 @@ fn take(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>, st
                 done.remove(&record);
                 done.insert(by, undone);
             }
+        }
+        Step::Later(hours) => {
+            let ms = u64::from(hours) * 3_600_000;
+            bench.now_ms.fetch_add(ms, Relaxed);
+            model.now_ms += ms;
         }
         Step::Restart(torn) => {
             let mut log = std::fs::File::options().append(true).open(bench.log()).unwrap();

@@ -1,7 +1,8 @@
 //! The watcher: takes changes of the budgets file, checks them, and hands them over whole, with what the API changed on top.
 //!
-//! It looks at the file's time, size and inode some times a second rather than asking the kernel to tell: that
-//! works the same for editors that replace files, for links, and on file systems of other machines.
+//! It looks at the file's times, size and inode some times a second rather than asking the kernel to tell: that
+//! works the same for editors that replace files, for links, and on file systems of other machines. A file is taken at the
+//! second look that finds it unchanged, so that one that is being written is left alone.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender as Commands, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant as Monotonic, SystemTime};
 
-use ledger::{BudgetSpec, SpecError};
+use ledger::{BudgetSpec, SpecError, Status as BudgetStatus};
 use money::Instant;
 use probe::NodeClock;
 
@@ -26,8 +27,72 @@ use crate::market::{Currencies, Market, of_file};
 /// How long the bank's answer is waited for. It comes within milliseconds; a disk may need longer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// What tells that a file changed.
-type Stamp = Option<(SystemTime, u64, u64)>;
+/// Steps of time stamps are shorter on every file system: 2 s on FAT, 1 s on old ones, milliseconds elsewhere.
+const STAMP_STEP: Duration = Duration::from_millis(2_100);
+/// A start looks at a file that changes so many times before it goes on without it.
+const FIRST_LOOKS_MAX: u32 = 20;
+/// Longest pause between two looks of a start.
+const FIRST_LOOK_MAX: Duration = Duration::from_millis(500);
+/// After so many looks at a file that goes on changing it is told, and again after as many.
+const RESTLESS_LOOKS: u32 = 20;
+/// Budgets that the bank is asked for at once.
+const PAGE: u32 = 4_096;
+
+/// What tells that a file changed: when its bytes did, and its inode, in seconds and nanoseconds; its size and its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    changed: (i64, i64),
+    len: u64,
+    inode: u64,
+}
+
+/// What was seen of the file. It is to be read at the second look that finds the same stamp.
+#[derive(Debug, Default)]
+struct Looks {
+    /// What was judged last.
+    judged: Option<Stamp>,
+    /// What the last look saw, where it is newer.
+    seen: Option<Stamp>,
+    /// Looks since the file began to change.
+    restless: u32,
+}
+
+impl Looks {
+    /// Is the file to be read now? One that is gone for a moment is being replaced; one that stays away ends nothing.
+    fn is_still(&mut self, now: Option<Stamp>) -> bool {
+        let Some(stamp) = now.filter(|stamp| self.judged != Some(*stamp)) else {
+            (self.seen, self.restless) = (None, 0);
+            return false;
+        };
+        self.restless += 1;
+        self.seen.replace(stamp) == Some(stamp)
+    }
+
+    /// What was read is what had this stamp.
+    fn judged(&mut self, stamp: Stamp) {
+        *self = Looks { judged: Some(stamp), ..Looks::default() };
+    }
+
+    /// The file is to be read again, changed or not.
+    fn forget(&mut self) {
+        *self = Looks::default();
+    }
+}
+
+/// Bytes that were read, to be compared with the file once more: a change within one step of the time stamps leaves no other
+/// trace.
+#[derive(Debug)]
+struct Proof {
+    sum: u32,
+    read_at: Monotonic,
+}
+
+impl Proof {
+    fn of(bytes: &[u8]) -> Proof {
+        Proof { sum: crc32c::crc32c(bytes), read_at: Monotonic::now() }
+    }
+}
 
 /// The running watcher.
 #[derive(Debug)]
@@ -38,25 +103,48 @@ pub(crate) struct Watcher {
 }
 
 /// A file's budgets, if there is a file, and its stamp from before it was read.
+#[derive(Default)]
 pub(crate) struct FirstRead {
     read: Option<(Vec<Line>, Market)>,
-    stamp: Stamp,
+    looks: Looks,
+    proof: Option<Proof>,
 }
 
 /// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
 /// but nobody may reserve from them.
 pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
     let path = &config.budgets.file;
-    let stamp = stamp(path);
-    if stamp.is_none() {
-        tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears");
-        return Ok(FirstRead { read: None, stamp });
+    let pause = Duration::from_millis(config.budgets.check_ms).min(FIRST_LOOK_MAX);
+    for _ in 0..FIRST_LOOKS_MAX {
+        let Some(before) = stamp(path) else {
+            tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears");
+            return Ok(FirstRead::default());
+        };
+        if !is_old(&before) {
+            std::thread::sleep(pause);
+        }
+        if stamp(path) != Some(before) {
+            continue;
+        }
+        let bytes = budgets::bytes(path)?;
+        if stamp(path) != Some(before) {
+            continue;
+        }
+        let mut looks = Looks::default();
+        looks.judged(before);
+        let read = read(path, &bytes, &Currencies::of(config))?;
+        return Ok(FirstRead { read: Some(read), looks, proof: Some(Proof::of(&bytes)) });
     }
-    Ok(FirstRead { read: Some(read(path, &Currencies::of(config))?), stamp })
+    tracing::warn!(file = %path.display(), "the budgets file goes on changing: every ask is refused until it stands still");
+    Ok(FirstRead::default())
 }
 
-fn read(path: &Path, currencies: &Currencies) -> Result<(Vec<Line>, Market), Vec<LineError>> {
-    let lines = budgets::read_lines(path)?;
+fn read(
+    path: &Path,
+    bytes: &[u8],
+    currencies: &Currencies,
+) -> Result<(Vec<Line>, Market), Vec<LineError>> {
+    let lines = budgets::lines_of(path, bytes)?;
     let budgets: Vec<&Budget> = lines.iter().map(|line| &line.budget).collect();
     let market = of_file(path, currencies, &budgets, now())?;
     Ok((lines, market))
@@ -77,10 +165,12 @@ impl Watcher {
         let stop = Arc::new(AtomicBool::new(false));
         let markets = Arc::new(Mutex::new(Markets::default()));
         let link = BankLink { commands, markets: Arc::clone(&markets) };
-        let edits = Edits::new(opened, run, Box::new(link), Box::new(|| now().ms()));
+        let share = config.budgets.end_share_max_percent;
+        let edits = Edits::new(opened, run, share, Box::new(link), Box::new(|| now().ms()));
         let mut watch = Watch {
             path: config.budgets.file.clone(),
-            stamp: first.stamp,
+            looks: first.looks,
+            proof: first.proof,
             currencies: Currencies::of(config),
             markets,
             edits: edits.clone(),
@@ -115,7 +205,9 @@ impl Watcher {
 
 struct Watch {
     path: PathBuf,
-    stamp: Stamp,
+    looks: Looks,
+    /// Of what was read last, until it is compared once more.
+    proof: Option<Proof>,
     currencies: Currencies,
     markets: Arc<Mutex<Markets>>,
     edits: Edits,
@@ -126,21 +218,46 @@ impl Watch {
     fn look(&mut self) {
         if now() >= self.markets().free_unused() {
             tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
-            self.stamp = None;
+            self.looks.forget();
         }
         if self.edits.take_unsure() {
             tracing::info!("the budgets are handed over again");
-            self.stamp = None;
+            self.looks.forget();
         }
         let stamp = stamp(&self.path);
-        if stamp == self.stamp || stamp.is_none() {
-            // A file that is gone for a moment is being replaced; one that stays away ends nothing.
+        if self.looks.is_still(stamp) {
+            stamp.into_iter().for_each(|stamp| self.take(stamp));
+        } else if self.looks.restless == 0 {
+            self.prove(stamp);
+        } else if self.looks.restless.is_multiple_of(RESTLESS_LOOKS) {
+            let file = self.path.display();
+            tracing::warn!(%file, "the budgets file goes on changing: it is taken once it stands still between two looks");
+        }
+    }
+
+    /// Takes a file that had this stamp at two looks.
+    fn take(&mut self, before: Stamp) {
+        let bytes = budgets::bytes(&self.path);
+        if stamp(&self.path) != Some(before) {
             return;
         }
-        self.stamp = stamp;
-        match read(&self.path, &self.currencies) {
+        self.looks.judged(before);
+        self.proof = bytes.as_deref().ok().map(Proof::of);
+        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.currencies)) {
             Ok((lines, market)) => self.hand_over(lines, market),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    /// Reads a file a second time, once no change can have the time stamp of the first.
+    fn prove(&mut self, now: Option<Stamp>) {
+        let Some(proof) = self.proof.take_if(|proof| proof.read_at.elapsed() > STAMP_STEP) else {
+            return;
+        };
+        let bytes = now.and_then(|_| std::fs::read(&self.path).ok());
+        if bytes.is_some_and(|bytes| crc32c::crc32c(&bytes) != proof.sum) {
+            tracing::info!("the budgets file changed while it was read: it is read again");
+            self.looks.forget();
         }
     }
 
@@ -157,7 +274,10 @@ impl Watch {
             Ok(()) => self.status.configured(self.names()),
             Err(Trouble::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
-                self.stamp = None;
+                self.looks.forget();
+            }
+            Err(Trouble::Ends(ending)) => {
+                self.refuse(vec![format!("{}: {ending}", self.path.display())]);
             }
             Err(Trouble::Specs(errors)) => {
                 let file = self.path.display();
@@ -247,6 +367,19 @@ impl Bank for BankLink {
         Ok((judged.known, judged.error))
     }
 
+    fn live(&self) -> Result<Vec<u64>, Trouble> {
+        let (now, mut live) = (now(), Vec::new());
+        for from_slot in (0..).step_by(PAGE as usize) {
+            let page = self.ask(|reply| Command::Specs { from_slot, max: PAGE, reply })?;
+            let lives = |spec: &BudgetSpec| spec.status != BudgetStatus::Ended && now < spec.end;
+            live.extend(page.iter().filter(|one| lives(&one.spec)).map(|one| one.spec.id));
+            if page.len() < PAGE as usize {
+                break;
+            }
+        }
+        Ok(live)
+    }
+
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
@@ -283,8 +416,65 @@ fn now() -> Instant {
     Instant::from_ms(NodeClock::new().now_ms())
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    Some(Stamp {
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+        len: metadata.len(),
+        inode: metadata.ino(),
+    })
+}
+
+/// Did the file stand still for so long that one look is enough?
+fn is_old(stamp: &Stamp) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (seconds, _) = stamp.modified.max(stamp.changed);
+    let since =
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX)).saturating_add(STAMP_STEP);
+    now > since.saturating_add(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ns: i64) -> Option<Stamp> {
+        Some(Stamp { modified: (1, ns), changed: (1, ns), len: 7, inode: 3 })
+    }
+
+    #[test]
+    fn a_file_is_read_at_the_second_look_that_finds_it_unchanged() {
+        let mut looks = Looks::default();
+        // While it is written every look finds another stamp.
+        assert!((0..100).all(|ns| !looks.is_still(at(ns))));
+        assert_eq!(looks.restless, 100);
+        assert!(looks.is_still(at(99)) && looks.is_still(at(99)), "until it is judged");
+        looks.judged(at(99).unwrap());
+        assert!(!looks.is_still(at(99)) && !looks.is_still(at(99)));
+        // Gone and back: the same file.
+        assert!(!looks.is_still(None) && !looks.is_still(at(99)));
+        // Gone between two looks at a newer one: it begins anew.
+        assert!(!looks.is_still(at(5)) && !looks.is_still(None) && !looks.is_still(at(5)));
+        assert!(looks.is_still(at(5)));
+        looks.forget();
+        assert!(!looks.is_still(at(5)) && looks.is_still(at(5)));
+    }
+
+    #[test]
+    fn any_part_of_a_stamp_makes_another_file() {
+        let stamp = at(0).unwrap();
+        let others = [
+            Stamp { modified: (1, 1), ..stamp },
+            Stamp { changed: (1, 1), ..stamp },
+            Stamp { len: 8, ..stamp },
+            Stamp { inode: 4, ..stamp },
+        ];
+        for other in others {
+            let mut looks = Looks::default();
+            looks.judged(stamp);
+            assert!(!looks.is_still(Some(other)) && looks.is_still(Some(other)), "{other:?}");
+        }
+    }
 }

@@ -27,6 +27,7 @@ mod openrtb_money;
 mod reconciling;
 mod reloads;
 mod requests;
+mod saves;
 mod support;
 mod tokens;
 mod watching;
