@@ -437,6 +437,22 @@ describe("many at once", () => {
     });
   });
 
+  it("a link that is not understood changes nothing and saves nothing until that is removed", async () => {
+    await show("/ui/?f=status:active;foo:bar;pace:zz");
+    expectWords("2 filters of this link are not understood");
+    await click(document.querySelector<HTMLElement>('[role="columnheader"].cell-tick')!);
+    expectWords(`${ACTIVE} selected`);
+    expect([button("Pause…").disabled, button("Change limits").disabled, button("CSV").disabled]).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    await click(document.querySelector<HTMLElement>('[aria-label="remove what is not understood"]')!);
+    expect(text()).not.toContain("not understood");
+    expect(location.search).toBe("?f=status%3Aactive");
+    expect([button("Pause…").disabled, button("CSV").disabled]).toEqual([false, false]);
+  });
+
   it("who may only read cannot", async () => {
     node["GET /me"] = () => ({ name: "ann", role: "read" });
     await show("/ui/");

@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULT_VIEW, type View, filterText, parseFilter, parseView, viewText } from "../src/url/view";
+import {
+  DEFAULT_VIEW,
+  type View,
+  changedView,
+  filterText,
+  parseFilter,
+  parseView,
+  viewText,
+} from "../src/url/view";
 import { placeOf } from "../src/url/router";
 
 const back = (view: View): View => parseView(`?${viewText(view)}`);
@@ -30,6 +38,7 @@ describe("a view is a link", () => {
         { key: "spent", width: 200, pinned: true },
         { key: "name", width: 250, pinned: false },
       ],
+      unread: [],
     };
     expect(back(view)).toEqual(view);
   });
@@ -48,6 +57,44 @@ describe("a view is a link", () => {
       { key: "spend", width: 800, pinned: false },
     ]);
     expect(view.order).toBe("hold");
+  });
+
+  it("what of a link is not understood is said, and stays in the address until it is removed", () => {
+    const view = parseView("?f=foo:bar;pace:zz;status:activ;unit:USD&sort=nope,-spent&filter=status:paused");
+    expect(view.terms).toEqual([{ column: "unit", is: "set", codes: ["USD"] }]);
+    expect(view.unread.map(({ part, text }) => `${part} ${text}`)).toEqual([
+      "f foo:bar",
+      "f pace:zz",
+      "f status:activ",
+      "sort nope",
+      "filter status:paused",
+    ]);
+    expect(view.unread.map(({ expected }) => expected)).toEqual([
+      expect.stringMatching(/^one of the columns name, status,.* and a colon$/),
+      "a range, as pace:0.5..2 or pace:10..",
+      expect.stringMatching(/^some of active, limited,/),
+      expect.stringMatching(/^one of the columns name,/),
+      "one of q, f, sort, cols, order, rows, clock",
+    ]);
+    expect(back(view)).toEqual(view);
+    // Another search, another column: it is still not understood.
+    expect(changedView(view, { query: "x" }).unread).toEqual(view.unread);
+    expect(viewText({ ...view, unread: [] })).toBe("f=unit%3AUSD&sort=-spent");
+  });
+
+  it("a new filter of the column, or a new sort, stands in the place of one that was not understood", () => {
+    const view = parseView("?f=foo:bar;pace:zz&sort=nope");
+    const term = { column: "pace", is: "range", least: null, most: 1 } as const;
+    const filtered = changedView(view, { terms: [term] });
+    expect(filtered.unread.map(({ text }) => text)).toEqual(["foo:bar", "nope"]);
+    const sorted = changedView(filtered, { sort: [{ column: "id", descending: false }] });
+    expect(sorted.unread.map(({ text }) => text)).toEqual(["foo:bar"]);
+  });
+
+  it("what the API understands, the page does: ids, and codes that say nothing", () => {
+    const view = parseView("?f=id:17,18;reason:none");
+    expect([view.terms.length, view.unread]).toEqual([2, []]);
+    expect(filterText(view.terms)).toBe("id:17,18;reason:none");
   });
 
   it("the filter is the API's", () => {

@@ -9,7 +9,7 @@ import { Choice, Chip, Empty } from "../ui/parts";
 import { count } from "../ui/numbers";
 import { browserZone, exactTime } from "../ui/time";
 import { addressOf, go } from "../url/router";
-import { DEFAULT_VIEW, type View, parseView, viewText } from "../url/view";
+import { DEFAULT_VIEW, type View, changedView, parseView, viewText } from "../url/view";
 import { BulkDialog } from "./BulkDialog";
 import { ColumnMenu } from "./ColumnMenu";
 import { CreateDialog } from "./CreateDialog";
@@ -17,6 +17,7 @@ import { FilterChips, FilterMenu } from "./FilterMenu";
 import { KeysDialog } from "./KeysDialog";
 import { Totals } from "./Totals";
 import { type Deed, UndoBar } from "./UndoBar";
+import { UnreadChip, unreadWords } from "./UnreadChip";
 import { ViewMenu } from "./ViewMenu";
 import type { Intent } from "./bulk";
 import { saveCsv } from "./csv";
@@ -41,7 +42,7 @@ function useView(model: Model, search: string): [View, SetView] {
   useEffect(() => () => pending.current.stop(), []);
   const setView = useCallback(
     (changes: Partial<View>) => {
-      model.setView({ ...model.view, ...changes });
+      model.setView(changedView(model.view, changes));
       pending.current.stop();
       // Typing would fill the history with half words.
       pending.current.replace &&= "query" in changes || "columns" in changes;
@@ -194,7 +195,8 @@ export function CampaignsPage({ feed, me, search }: Props) {
         <button
           type="button"
           className="button"
-          title="What is shown, as a file for spreadsheets"
+          title={unreadWords(view.unread) ?? "What is shown, as a file for spreadsheets"}
+          disabled={view.unread.length > 0}
           onClick={csv}
         >
           CSV
@@ -268,10 +270,11 @@ function StatusBar({ model, view, setView, may, choose }: BarProps) {
   return (
     <div className="status-bar" data-selected={summary.selected > 0 ? "yes" : "no"}>
       {summary.selected > 0 ? (
-        <SelectionBar summary={summary} model={model} may={may} choose={choose} />
+        <SelectionBar summary={summary} model={model} view={view} may={may} choose={choose} />
       ) : (
         <Counts summary={summary} view={view} setView={setView} />
       )}
+      <UnreadChip unread={view.unread} remove={() => setView({ unread: [] })} />
       <FilterChips terms={view.terms} change={(terms) => setView({ terms })} />
       <Notices summary={summary} model={model} goOn={() => setView({ order: DEFAULT_VIEW.order })} />
     </div>
@@ -285,7 +288,7 @@ function Nothing({ model, feed, setView }: { model: Model; feed: Feed; setView: 
   if (matched > 0) return null;
   return (
     <Empty title="Nothing matches">
-      <button type="button" className="button" onClick={() => setView({ query: "", terms: [] })}>
+      <button type="button" className="button" onClick={() => setView({ query: "", terms: [], unread: [] })}>
         Clear search and filters
       </button>
     </Empty>
@@ -380,17 +383,18 @@ function Notices({ summary, model, goOn }: { summary: Summary; model: Model; goO
 function SelectionBar({
   summary,
   model,
+  view,
   may,
   choose,
-}: Omit<BarProps, "view" | "setView"> & { summary: Summary }) {
-  const why = may ? undefined : "Your token may only read";
+}: Omit<BarProps, "setView"> & { summary: Summary }) {
+  const why = may ? unreadWords(view.unread) : "Your token may only read";
   return (
     <div className="selection-bar" role="region" aria-label="Selection">
       <strong className="figures">{count(summary.selected)} selected</strong>
       <button
         type="button"
         className="button"
-        disabled={!may}
+        disabled={why !== undefined}
         title={why}
         onClick={() => choose({ action: "pause" })}
       >
@@ -399,7 +403,7 @@ function SelectionBar({
       <button
         type="button"
         className="button"
-        disabled={!may}
+        disabled={why !== undefined}
         title={why}
         onClick={() => choose({ action: "resume" })}
       >
@@ -408,7 +412,7 @@ function SelectionBar({
       <button
         type="button"
         className="button"
-        disabled={!may}
+        disabled={why !== undefined}
         title={why}
         onClick={() => choose({ action: "scale", column: "limit", text: "" })}
       >

@@ -5,7 +5,7 @@ import { cellText, exactText, shortText } from "../money/money";
 import { count, perSecond } from "../ui/numbers";
 import { STATUS_SHAPE, bandOf, paceText } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
-import type { Column } from "./columns";
+import { type Column, NONE } from "./columns";
 
 export interface Surroundings {
   /** The node's time. */
@@ -282,6 +282,9 @@ const SPECIAL: Record<string, (element: HTMLElement, column: Column, room: Room)
 export const isOfParts = ({ key }: Column): boolean =>
   key === "status" || key === "pace" || key === "day_spent" || key === "refusals";
 
+/** A code that says nothing is an empty cell. */
+const wordsOf = (code: string): string => (code === NONE ? "" : words(code));
+
 /** The cell of a column in one pooled row. */
 export function cellOf(element: HTMLElement, column: Column, room: Room): Cell {
   const special = SPECIAL[column.key];
@@ -292,7 +295,7 @@ export function cellOf(element: HTMLElement, column: Column, room: Room): Cell {
     return plain(
       element,
       room.letters,
-      column.kind === "text" || column.key === "zone" ? text : (table, row) => words(text(table, row)),
+      column.kind === "text" || column.key === "zone" ? text : (table, row) => wordsOf(text(table, row)),
       text,
     );
   return plain(element, room.digits, (table, row) =>

@@ -3,6 +3,9 @@ import { FLAG_NAMES, PACINGS, REASONS, STATUSES, VERDICTS } from "../live/codes"
 import { type RateColumn, type Table, type WideColumn, paceOf } from "../live/table";
 import { inUnits } from "../money/money";
 
+/** As the API calls a code that says nothing. */
+export const NONE = "none";
+
 export type Kind = "text" | "set" | "range" | "amount";
 
 export interface Column {
@@ -113,9 +116,9 @@ const set = (
   width,
   align: "start",
   shown,
-  codes: codes.filter((word) => word !== ""),
+  codes: codes.map((word) => word || NONE),
   value: code,
-  text: (table, row) => codes[code(table, row)] ?? "",
+  text: (table, row) => codes[code(table, row)] || NONE,
 });
 
 export const COLUMNS: readonly Column[] = [

@@ -1,5 +1,5 @@
 // A view is a link: search, filter, sort and columns stand in the address, in the grammar of docs/api.md section 1.
-import { COLUMNS, columnOf } from "../grid/columns";
+import { COLUMNS, type Column, columnOf } from "../grid/columns";
 import type { Term } from "../grid/filter";
 import type { SortKey } from "../grid/sort";
 
@@ -21,6 +21,8 @@ export interface View {
   order: Order;
   density: Density;
   clock: Clock;
+  /** What of the link was not understood; nothing is changed in bulk or saved while there is any. */
+  unread: readonly Unread[];
 }
 
 export const DEFAULT_COLUMNS: readonly ShownColumn[] = COLUMNS.filter((column) => column.shown).map(
@@ -35,6 +37,7 @@ export const DEFAULT_VIEW: View = {
   order: "hold",
   density: "compact",
   clock: "campaign",
+  unread: [],
 };
 
 /** Escapes what the grammar uses. encodeURIComponent leaves the tilde alone. */
@@ -64,47 +67,75 @@ export const filterText = (terms: readonly Term[]): string => terms.map(termText
 export const sortText = (keys: readonly SortKey[]): string =>
   keys.map((key) => (key.descending ? "-" : "") + key.column).join(",");
 
-function parseRange(column: string, body: string): Term | null {
+/** A part of a link that says nothing to this page: a mistyped one, or one of another release. */
+export interface Unread {
+  /** The parameter that it stands in: `f`, `sort`, or one that no view has. */
+  part: string;
+  text: string;
+  /** What would have been understood in its place. */
+  expected: string;
+}
+
+type Read<T> = T | { expected: string };
+const isUnread = (read: Read<object>): read is { expected: string } => "expected" in read;
+const expecting = (expected: string) => ({ expected });
+
+function parseRange(column: string, body: string): Read<Term> {
   const match = /^(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?$/.exec(body);
-  if (match === null || (match[1] === undefined && match[2] === undefined)) return null;
+  if (match === null || (match[1] === undefined && match[2] === undefined))
+    return expecting(`a range, as ${column}:0.5..2 or ${column}:10..`);
   const number = (text: string | undefined) => (text === undefined ? null : Number(text));
   return { column, is: "range", least: number(match[1]), most: number(match[2]) };
 }
 
-/** A term, or null where it is none: a link from another release must still open. */
-export function parseTerm(text: string): Term | null {
+function parseSet(column: Column, body: string): Read<Term> {
+  const codes = body.split(",").map(unescape);
+  const known = column.codes;
+  if (known === undefined || codes.every((code) => known.includes(code)))
+    return { column: column.key, is: "set", codes };
+  return expecting(`some of ${known.join(", ")}`);
+}
+
+/** A term, or what would have been one. */
+export function readTerm(text: string): Read<Term> {
   const colon = text.indexOf(":");
   const column = columnOf(text.slice(0, Math.max(0, colon)));
   const body = text.slice(colon + 1);
-  if (column === undefined || body === "") return null;
-  if (body.startsWith("~"))
-    return column.text !== undefined && body !== "~"
-      ? { column: column.key, is: "text", text: unescape(body.slice(1)) }
-      : null;
+  if (column === undefined)
+    return expecting(`one of the columns ${COLUMNS.map(({ key }) => key).join(", ")}, and a colon`);
   if (column.kind === "range" || column.kind === "amount") return parseRange(column.key, body);
-  return column.kind === "set"
-    ? { column: column.key, is: "set", codes: body.split(",").map(unescape) }
-    : null;
+  if (body === "" || body === "~") return expecting(`something behind ${column.key}:`);
+  return body.startsWith("~")
+    ? { column: column.key, is: "text", text: unescape(body.slice(1)) }
+    : parseSet(column, body);
+}
+
+function readSort(text: string): Read<SortKey> {
+  const key = { column: text.replace(/^-/, ""), descending: text.startsWith("-") };
+  return columnOf(key.column) === undefined
+    ? expecting(
+        `one of the columns ${COLUMNS.map((column) => column.key).join(", ")}, with - for the largest first`,
+      )
+    : key;
 }
 
 const parts = (text: string | null, separator: string): string[] =>
   (text ?? "").split(separator).filter((part) => part !== "");
 
-export const parseFilter = (text: string | null): Term[] =>
-  parts(text, ";")
-    .map(parseTerm)
-    .filter((term) => term !== null);
-
-export function parseSort(text: string | null): SortKey[] {
-  const keys = parts(text, ",").map((part) => ({
-    column: part.replace(/^-/, ""),
-    descending: part.startsWith("-"),
-  }));
-  return keys.filter(
-    (key, i) =>
-      columnOf(key.column) !== undefined && keys.findIndex((other) => other.column === key.column) === i,
-  );
+/** What was understood, and what was not. */
+function readAll<T extends object>(
+  part: string,
+  texts: string[],
+  read: (text: string) => Read<T>,
+): [known: T[], unread: Unread[]] {
+  const all = texts.map((text) => [text, read(text)] as const);
+  return [
+    all.flatMap(([, found]) => (isUnread(found) ? [] : [found as T])),
+    all.flatMap(([text, found]) => (isUnread(found) ? [{ part, text, ...found }] : [])),
+  ];
 }
+
+export const parseFilter = (text: string | null): Term[] => readAll("f", parts(text, ";"), readTerm)[0];
 
 /** `name*250` is pinned, `pace168` has a width of its own. */
 const columnText = (shown: ShownColumn): string =>
@@ -135,17 +166,39 @@ export function parseColumns(text: string | null): readonly ShownColumn[] {
 const oneOf = <T extends string>(text: string | null, among: readonly T[], otherwise: T): T =>
   among.find((word) => word === text) ?? otherwise;
 
+const PARTS = ["q", "f", "sort", "cols", "order", "rows", "clock"];
+
+/** Reads a link. What of its filter or sort is not understood is kept apart, and said: without it, more rows are shown than were meant. */
 export function parseView(search: string): View {
   const from = new URLSearchParams(search);
+  const [terms, unreadTerms] = readAll("f", parts(from.get("f"), ";"), readTerm);
+  const [keys, unreadKeys] = readAll("sort", parts(from.get("sort"), ","), readSort);
+  const others = [...from].filter(([part]) => !PARTS.includes(part));
   return {
     query: from.get("q") ?? "",
-    terms: parseFilter(from.get("f")),
-    sort: from.has("sort") ? parseSort(from.get("sort")) : DEFAULT_VIEW.sort,
+    terms,
+    sort: from.has("sort")
+      ? keys.filter((key, i) => keys.findIndex((other) => other.column === key.column) === i)
+      : DEFAULT_VIEW.sort,
     columns: parseColumns(from.get("cols")),
     order: oneOf(from.get("order"), ["hold", "live", "freeze"], DEFAULT_VIEW.order),
     density: oneOf(from.get("rows"), ["compact", "roomy"], DEFAULT_VIEW.density),
     clock: oneOf(from.get("clock"), ["utc", "campaign", "browser"], DEFAULT_VIEW.clock),
+    unread: [
+      ...unreadTerms,
+      ...unreadKeys,
+      ...others.map(([part, text]) => ({ part, text, expected: `one of ${PARTS.join(", ")}` })),
+    ],
   };
+}
+
+/** The view with these changes. A new filter of the same column stands in the place of one that was not understood; so does a new sort. */
+export function changedView(view: View, changes: Partial<View>): View {
+  const columns = new Set(changes.terms?.map(({ column }) => column));
+  const isReplaced = ({ part, text }: Unread): boolean =>
+    part === "sort" ? changes.sort !== undefined : part === "f" && columns.has(text.split(":")[0]!);
+  const unread = view.unread.some(isReplaced) ? view.unread.filter((one) => !isReplaced(one)) : view.unread;
+  return { ...view, unread, ...changes };
 }
 
 /** Views do not change, and each click asks several times. */
@@ -162,11 +215,15 @@ function textOf(view: View): string {
   const to = new URLSearchParams();
   const put = (name: string, text: string, plain: string) => text !== plain && to.set(name, text);
   put("q", view.query, "");
-  put("f", filterText(view.terms), "");
-  put("sort", sortText(view.sort), sortText(DEFAULT_VIEW.sort));
+  const unread = (part: string) => view.unread.filter((one) => one.part === part).map(({ text }) => text);
+  const joined = (known: string, part: string, separator: string) =>
+    [known, ...unread(part)].filter((text) => text !== "").join(separator);
+  put("f", joined(filterText(view.terms), "f", ";"), "");
+  put("sort", joined(sortText(view.sort), "sort", ","), sortText(DEFAULT_VIEW.sort));
   put("cols", columnsText(view.columns), columnsText(DEFAULT_COLUMNS));
   put("order", view.order, DEFAULT_VIEW.order);
   put("rows", view.density, DEFAULT_VIEW.density);
   put("clock", view.clock, DEFAULT_VIEW.clock);
+  for (const { part, text } of view.unread) if (part !== "f" && part !== "sort") to.append(part, text);
   return to.toString();
 }
