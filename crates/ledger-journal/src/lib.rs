@@ -4,7 +4,8 @@
 //! - [`files`]: what is needed of a folder; [`Disk`] is a real one. The simulator has one that lies.
 //! - `format`: heads and checksums of files, groups and records. `codec`: records as messages of `schema/journal.xml`.
 //! - [`Gather`]: records become groups. [`Writer`]: groups become segments. [`Journal`]: both, on threads.
-//! - [`walk`]: reads records back, and says exactly where something is wrong. [`recover`]: what a start does.
+//! - [`walk`]: reads records back, and says exactly where something is wrong. [`recover`]: what a start does, after
+//!   [`read_back`] has judged whether it can.
 //! - [`repair`]: reads what is sound of a damaged journal, before the damage and behind it.
 //! - [`snapshot`]: the state at a place, so that a start need not read all records.
 //!
@@ -42,7 +43,7 @@ pub use group::{Gather, Group};
 pub use journal::{Figures, Journal, JournalOptions, Kept, Status};
 pub use probes::{WriterProbes, WriterStage};
 pub use read::{Damage, End, Fault, ReadError, RecordAt};
-pub use recover::{Cut, RecoverError, Recovered, Report, Tail, recover};
+pub use recover::{Cut, ReadBack, RecoverError, Recovered, Report, Tail, read_back, recover};
 pub use snapshot::Keep;
 pub use walk::{Each, Place, Start, Walked, segment_head, segments, walk};
 pub use write::{SEGMENT_BYTES_MIN, Writer, prepare, prepare_short};

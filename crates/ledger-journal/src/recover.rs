@@ -88,6 +88,43 @@ pub enum RecoverError {
     Audit(String),
 }
 
+/// What a start reads, before it changes anything.
+#[derive(Debug)]
+pub struct ReadBack {
+    /// The state that all sealed records lead to.
+    pub bank: Bank,
+    /// Where the reading began.
+    pub start: Start,
+    /// Where it ended.
+    pub walked: Walked,
+    /// Records read.
+    pub records: u64,
+}
+
+/// Judges whether a start is possible, and reads back what it would go on from. Changes nothing: a start does this
+/// first, and whoever wants to know what a start would say asks here.
+///
+/// `progress` hears now and then how many records were read.
+///
+/// # Errors
+/// [`RecoverError`].
+pub fn read_back<F: Folder>(
+    folder: &F,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<ReadBack, RecoverError> {
+    let (mut bank, start) = newest(folder, options)?;
+    let never = AtomicBool::new(false);
+    let (walked, records) = replay(folder, &mut bank, start, &never, progress)?;
+    bank.audit().map_err(RecoverError::Audit)?;
+    let from_snapshot = start.position.is_some_and(|at| at.sequence > 1);
+    if walked.last_segment.is_none() && from_snapshot {
+        // The snapshot was made when the segment behind it had begun.
+        return Err(ReadError::from(missing(start.segment, &walked.position)).into());
+    }
+    Ok(ReadBack { bank, start, walked, records })
+}
+
 /// Reads back everything that was sealed, checks it, and cuts off what was not.
 ///
 /// `progress` hears now and then how many records were read.
@@ -106,19 +143,12 @@ pub fn recover<F: Folder>(
             return Err(RecoverError::OtherNode { found, expected: node });
         }
     }
-    let (mut bank, start) = newest(folder, options)?;
+    let ReadBack { bank, start, walked, records } = read_back(folder, options, progress)?;
     let mut report = Report {
         snapshot: start.position.map(|at| at.sequence).filter(|sequence| *sequence > 1),
+        records,
         ..Report::default()
     };
-    let never = AtomicBool::new(false);
-    let (walked, records) = replay(folder, &mut bank, start, &never, progress)?;
-    report.records = records;
-    bank.audit().map_err(RecoverError::Audit)?;
-    if walked.last_segment.is_none() && report.snapshot.is_some() {
-        // The snapshot was made when the segment behind it had begun.
-        return Err(ReadError::from(missing(start.segment, &walked.position)).into());
-    }
     report.segments = walked.segments;
     report.cut = cut(folder, &walked)?;
     for name in names::TEMPORARY {

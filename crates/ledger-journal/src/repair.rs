@@ -8,7 +8,8 @@ use crate::block::blocks;
 use crate::codec;
 use crate::files::{Access, BLOCK_BYTES, File, Folder};
 use crate::format::{
-    FileHead, GROUP_HEAD_BYTES, GroupHead, Hash, Position, RECORD_HEAD_BYTES, RecordHead, stride,
+    FileHead, GROUP_HEAD_BYTES, GroupHead, Hash, Kind, Position, RECORD_HEAD_BYTES, RecordHead,
+    stride,
 };
 use crate::names;
 use crate::read::{Damage, Fault, ReadError};
@@ -17,6 +18,11 @@ use crate::walk::{Each, open, read_segment};
 /// Name of the segment with a number.
 pub fn segment_name(number: u64) -> String {
     names::segment(number)
+}
+
+/// Number of the segment with a name, if it is one.
+pub fn segment_number(name: &str) -> Option<u64> {
+    names::parse(name).filter(|(kind, _)| *kind == Kind::Segment).map(|(_, number)| number)
 }
 
 /// Name of the snapshot that holds all records before a sequence.

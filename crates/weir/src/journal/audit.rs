@@ -66,6 +66,8 @@ struct Audit {
     /// Per budget: the lines that differ from the bank's books; name, here, there.
     differences: BTreeMap<u64, Vec<(String, i128, i128)>>,
     bank_audit: Option<String>,
+    /// Why a start would refuse the journal: then records are missing, however well the others add up.
+    refusal: Option<String>,
     live: Option<Live>,
 }
 
@@ -103,7 +105,9 @@ impl Audit {
         };
         let differences = compare(&balances, &bank);
         let bank_audit = bank.audit().err();
-        Ok(Audit { snapshot, last, balances, differences, bank_audit, live })
+        let refusal = folder.refusal()?;
+        let refusal = refusal.map(|error| format!("a start refuses this journal: {error}"));
+        Ok(Audit { snapshot, last, balances, differences, bank_audit, refusal, live })
     }
 
     fn is_well(&self) -> bool {
@@ -111,6 +115,7 @@ impl Audit {
             && self.balances.wrong == 0
             && self.unexplained().next().is_none()
             && self.bank_audit.is_none()
+            && self.refusal.is_none()
             && self.live.as_ref().is_none_or(|live| live.differing.is_empty())
     }
 
@@ -146,7 +151,7 @@ impl Audit {
                 "OVER THE LIMIT budget {id}: {more} that no debt and no lowered limit explains"
             )?;
         }
-        for text in balances.told.iter().chain(&self.bank_audit) {
+        for text in balances.told.iter().chain(&self.bank_audit).chain(&self.refusal) {
             writeln!(out, "WRONG {text}")?;
         }
         writeln!(
@@ -208,7 +213,12 @@ impl Audit {
             "over_limit": self.unexplained().count(),
             "grants_beyond_free": balances.overspends,
             "settled_twice": balances.settled_twice,
-            "findings": balances.told.iter().chain(&self.bank_audit).collect::<Vec<_>>(),
+            "findings": balances
+                .told
+                .iter()
+                .chain(&self.bank_audit)
+                .chain(&self.refusal)
+                .collect::<Vec<_>>(),
             "live": live,
         });
         writeln!(out, "{answer}")
@@ -362,7 +372,8 @@ mod tests {
             bank.replay(&record).unwrap();
         }
         let (differences, bank_audit) = (compare(&balances, &bank), bank.audit().err());
-        Audit { snapshot: None, last: 9, balances, differences, bank_audit, live: None }
+        let (snapshot, refusal, live) = (None, None, None);
+        Audit { snapshot, last: 9, balances, differences, bank_audit, refusal, live }
     }
 
     fn printed(print: impl Fn(&Audit, &mut dyn Write) -> std::io::Result<()>) -> String {

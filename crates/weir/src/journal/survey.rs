@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ledger::{Bank, Options};
 use ledger_journal::format::FileHead;
-use ledger_journal::repair::{Examined, examine, segment_name, snapshot_name};
+use ledger_journal::repair::{Examined, examine, segment_name, segment_number, snapshot_name};
 use ledger_journal::snapshot::load;
-use ledger_journal::{Damage, Fault, Position, ReadError, segment_head};
+use ledger_journal::{Damage, Fault, Position, ReadError, RecoverError, segment_head};
 
 use super::trail::Folder;
 use super::{JournalError, Progress};
@@ -52,6 +52,8 @@ pub(super) struct Survey {
     pub(super) segments: Vec<Segment>,
     pub(super) snapshots: Vec<Snapshot>,
     pub(super) records: u64,
+    /// Why a start refuses it; `None` if one goes on from it.
+    pub(super) refusal: Option<String>,
 }
 
 impl Survey {
@@ -65,7 +67,7 @@ impl Survey {
             Some(1) => Some(Bank::new(Options::default())),
             _ => None,
         };
-        let survey = Survey { segments: Vec::new(), snapshots, records: 0 };
+        let survey = Survey { segments: Vec::new(), snapshots, records: 0, refusal: None };
         let mut reading =
             Reading { folder, survey, bank, expected: None, progress: Progress::new() };
         if reading.bank.is_some() {
@@ -76,12 +78,13 @@ impl Survey {
             reading.segment(number, numbers.get(index + 1).copied())?;
         }
         reading.rest();
+        reading.judge()?;
         Ok(reading.survey)
     }
 
     /// Is there no damage?
     pub(super) fn is_sound(&self) -> bool {
-        self.faults().next().is_none()
+        self.faults().next().is_none() && self.refusal.is_none()
     }
 
     /// What is wrong, a text each.
@@ -103,7 +106,7 @@ impl Survey {
     pub(super) fn start(&self) -> Option<u64> {
         let snapshot = self.newest().and_then(|snapshot| snapshot.head).map(|head| head.number);
         let first = || match self.segments.first() {
-            Some(segment) if segment.number > 1 => None,
+            Some(segment) if segment.number > 1 || segment.is_missing() => None,
             None if !self.snapshots.is_empty() => None,
             _ => Some(1),
         };
@@ -114,6 +117,28 @@ impl Survey {
     pub(super) fn obstacle(&self) -> Option<&Segment> {
         let start = self.start()?;
         self.segments.iter().find(|segment| segment.number >= start && segment.fault.is_some())
+    }
+}
+
+impl Segment {
+    /// The place of a file that must be there and is not.
+    fn missing(number: u64, damage: Damage, end: Position) -> Segment {
+        Segment {
+            number,
+            name: segment_name(number),
+            bytes: 0,
+            head: None,
+            records: None,
+            times: None,
+            end,
+            offset: 0,
+            torn_bytes: 0,
+            fault: Some(damage),
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        self.bytes == 0 && self.fault.as_ref().is_some_and(|fault| fault.what == Fault::Missing)
     }
 }
 
@@ -135,21 +160,9 @@ impl Reading<'_> {
         if due == number {
             return;
         }
-        let name = segment_name(due);
         let what = Fault::Missing;
-        let fault = Damage { file: name.clone(), offset: 0, sequence: end.sequence, what };
-        self.survey.segments.push(Segment {
-            number: due,
-            name,
-            bytes: 0,
-            head: None,
-            records: None,
-            times: None,
-            end,
-            offset: 0,
-            torn_bytes: 0,
-            fault: Some(fault),
-        });
+        let fault = Damage { file: segment_name(due), offset: 0, sequence: end.sequence, what };
+        self.survey.segments.push(Segment::missing(due, fault, end));
         (self.bank, self.expected) = (None, None);
     }
 
@@ -244,10 +257,11 @@ impl Reading<'_> {
         Ok(false)
     }
 
-    /// Snapshots that no segment follows.
+    /// Snapshots that no segment follows. What a start makes of the newest one is not judged here.
     fn rest(&mut self) {
         let numbers: Vec<u64> = self.survey.segments.iter().map(|segment| segment.number).collect();
         let after = numbers.last().map(|last| last + 1);
+        let newest = self.survey.newest().map(|snapshot| snapshot.sequence);
         let digest = self.bank.as_ref().map(Bank::digest);
         let expected = self.expected;
         for snapshot in &mut self.survey.snapshots {
@@ -257,11 +271,30 @@ impl Reading<'_> {
             }
             if after == Some(head.number) {
                 snapshot.compare(expected, digest);
-            } else if numbers.first().is_some_and(|first| head.number < *first) {
+            } else if newest != Some(snapshot.sequence)
+                && numbers.first().is_some_and(|first| head.number < *first)
+            {
                 let name = segment_name(head.number);
                 snapshot.fault = Some(format!("{name}, which its tail begins with, is missing"));
             }
         }
+    }
+
+    /// Asks what a start would say. A file that it misses gets a line among the others.
+    fn judge(&mut self) -> Result<(), JournalError> {
+        let Some(refusal) = self.folder.refusal()? else { return Ok(()) };
+        self.survey.refusal = Some(refusal.to_string());
+        let RecoverError::Read(ReadError::Damage(damage)) = refusal else { return Ok(()) };
+        let segments = &mut self.survey.segments;
+        let Some(number) = segment_number(&damage.file) else { return Ok(()) };
+        if damage.what == Fault::Missing && segments.iter().all(|segment| segment.number != number)
+        {
+            let newest = self.survey.snapshots.iter().rev().find_map(|snapshot| snapshot.head);
+            let end = newest.filter(|head| head.number == number).map(|head| head.position);
+            let at = segments.partition_point(|segment| segment.number < number);
+            segments.insert(at, Segment::missing(number, damage, end.unwrap_or(Position::START)));
+        }
+        Ok(())
     }
 }
 

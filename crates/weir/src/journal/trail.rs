@@ -9,7 +9,8 @@ use ledger::{Bank, Options, Part, Record};
 use ledger_journal::files::Folder as _;
 use ledger_journal::snapshot::{Loaded, load, snapshots};
 use ledger_journal::{
-    Disk, Fault, Place, Position, ReadError, Start, Walked, segment_head, segments, walk,
+    Disk, Fault, Place, Position, ReadError, RecoverError, Start, Walked, read_back, segment_head,
+    segments, walk,
 };
 use money::Unit;
 
@@ -98,6 +99,26 @@ impl Folder {
             }
         }
         Ok(1)
+    }
+
+    /// Why a start would refuse the journal, in the start's own judgement; `None` if it would not. A node that writes
+    /// at the same time may be seen in the middle of it: then it is asked again.
+    pub(super) fn refusal(&self) -> Result<Option<RecoverError>, JournalError> {
+        let mut tries = 0;
+        loop {
+            let error = match read_back(&self.disk, &Options::default(), &mut |_| {}) {
+                Ok(_) => return Ok(None),
+                Err(RecoverError::Read(error @ ReadError::Io { .. })) => {
+                    return Err(self.failed(error));
+                }
+                Err(error) => error,
+            };
+            tries += 1;
+            if tries == TRIES || !self.is_running() {
+                return Ok(Some(error));
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// The earliest state from which all later records are there: nothing, or the oldest sound snapshot.

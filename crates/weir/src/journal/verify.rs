@@ -39,9 +39,10 @@ pub(super) fn print(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()>
     let bytes: u64 = survey.segments.iter().map(|segment| segment.bytes).sum();
     let (segments, snapshots) = (survey.segments.len(), survey.snapshots.len());
     let records = survey.records;
-    let verdict = match survey.faults().count() {
-        0 => "sound".to_string(),
-        count => format!("DAMAGED in {count} file(s)"),
+    let verdict = match (survey.faults().count(), &survey.refusal) {
+        (0, None) => "sound".to_string(),
+        (0, Some(_)) => "DAMAGED".to_string(),
+        (count, _) => format!("DAMAGED in {count} file(s)"),
     };
     writeln!(
         out,
@@ -87,7 +88,10 @@ fn snapshot_line(snapshot: &Snapshot) -> String {
 
 /// What the operator can do.
 fn advise(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
-    let text = match (survey.start(), survey.obstacle()) {
+    if let Some(refusal) = &survey.refusal {
+        writeln!(out, "a start refuses it: {refusal}")?;
+    }
+    let text = match (survey.start(), &survey.refusal) {
         (None, _) => {
             "No snapshot is sound and the first segments are gone: a node cannot start from this. Put a sound snapshot \
              of a backup into the folder, with the segments from its own on; restore a backup; or see `weir journal \

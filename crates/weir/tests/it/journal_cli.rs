@@ -354,3 +354,104 @@ fn snapshots_stand_in_for_records_that_are_gone() {
     let log = setup.try_start().map(|_| ()).unwrap_err();
     assert!(log.contains("weir journal verify"), "{log}");
 }
+
+/// What happened to a data folder.
+type Damaged = (&'static str, Box<dyn Fn(&Path)>);
+
+fn remove(data: &Path, names: &[String]) {
+    names.iter().for_each(|name| std::fs::remove_file(folder(data).join(name)).unwrap());
+}
+
+/// Damage of every kind to a folder with these files.
+fn damages(segments: &[String], snapshots: &[String], foreign: &Path) -> Vec<Damaged> {
+    let (newest, oldest) = (segments.last().unwrap().clone(), segments[0].clone());
+    let mut all: Vec<Damaged> = vec![("nothing", Box::new(|_: &Path| {}))];
+    for (what, names) in [("a segment removed", segments), ("a snapshot removed", snapshots)] {
+        for name in names {
+            let name = name.clone();
+            all.push((what, Box::new(move |data| remove(data, std::slice::from_ref(&name)))));
+        }
+    }
+    let mut add = |what, damage: Box<dyn Fn(&Path)>| all.push((what, damage));
+    let names = segments.to_vec();
+    add("all segments gone", Box::new(move |data| remove(data, &names)));
+    let names = snapshots.to_vec();
+    add("all snapshots gone", Box::new(move |data| remove(data, &names)));
+    let names = [&[oldest.clone()], snapshots].concat();
+    add("the first segment and all snapshots gone", Box::new(move |data| remove(data, &names)));
+    let names = segments[2..].to_vec();
+    add("the newest two segments gone", Box::new(move |data| remove(data, &names)));
+    let names = segments[1..].to_vec();
+    add("all segments but the first gone", Box::new(move |data| remove(data, &names)));
+    let name = newest.clone();
+    add(
+        "the newest segment empty",
+        Box::new(move |data| std::fs::write(folder(data).join(&name), []).unwrap()),
+    );
+    let [a, b] = [segments[1].clone(), segments[2].clone()];
+    add(
+        "two segments swapped",
+        Box::new(move |data| {
+            let [a, b] = [&a, &b].map(|name| folder(data).join(name));
+            let aside = folder(data).join("aside.tmp");
+            std::fs::rename(&a, &aside).unwrap();
+            std::fs::rename(&b, &a).unwrap();
+            std::fs::rename(&aside, &b).unwrap();
+        }),
+    );
+    for (what, from, to) in [
+        ("another journal's segment first", &oldest, &oldest),
+        ("another journal's segment last", &newest, &newest),
+        ("another journal's segment behind the last", &newest, &"segment-0000000005.weir".into()),
+    ] {
+        let (from, to) = (folder(foreign).join(from), to.clone());
+        add(
+            what,
+            Box::new(move |data| {
+                std::fs::copy(&from, folder(data).join(&to)).unwrap();
+            }),
+        );
+    }
+    let snapshot = files(foreign, "snapshot-").pop().unwrap();
+    let from = folder(foreign).join(&snapshot);
+    add(
+        "another journal's snapshot",
+        Box::new(move |data| {
+            std::fs::copy(&from, folder(data).join("snapshot-00000000000099999999.weir")).unwrap();
+        }),
+    );
+    all
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_tree(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+/// What `verify` says of a folder, and what `audit` lets pass, is what a start does with it.
+#[test]
+fn verify_and_a_start_agree_on_every_damage() {
+    let (made, foreign) = (with_snapshots(setup()), with_snapshots(setup()));
+    let data = made.data();
+    let (segments, snapshots) = (files(&data, "segment-"), files(&data, "snapshot-"));
+    assert_eq!((segments.len(), snapshots.len()), (4, 3), "{segments:?} {snapshots:?}");
+    for (what, damage) in damages(&segments, &snapshots, &foreign.data()) {
+        let copy = setup();
+        copy_tree(&data, &copy.data());
+        damage(&copy.data());
+        let verify = journal(&copy.data(), &["verify"]);
+        let said = stdout(&verify);
+        let audited = journal(&copy.data(), &["audit"]).status.success();
+        let can = verify.status.success() || said.contains("A node starts from this");
+        let started = copy.try_start().map(drop);
+        assert_eq!(can, started.is_ok(), "{what}: {said}\nthe start: {started:?}");
+        assert!(!audited || started.is_ok(), "{what}: audit passes what a start refuses");
+        assert!(what != "nothing" || verify.status.success(), "{said}");
+    }
+}
