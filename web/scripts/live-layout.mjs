@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const SCHEMA = fileURLToPath(new URL("../../schema/live.xml", import.meta.url));
+const WORDS = fileURLToPath(new URL("../../schema/words.txt", import.meta.url));
 const LAYOUT = fileURLToPath(new URL("../src/live/layout.ts", import.meta.url));
 const BYTES = { uint8: 1, uint16: 2, uint32: 4, uint64: 8, int64: 8 };
 /** Enums of the schema and what their words are called in the page. */
@@ -126,8 +127,19 @@ function flags(set) {
   );
 }
 
+/** What codes mean, as `weir why` says it, too. */
+function sentences(text) {
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  const rows = lines.map((line) => {
+    const at = line.indexOf(" ");
+    if (at < 1) throw new Error(`${WORDS}: "${line}" is no code and its sentence`);
+    return `  ${line.slice(0, at)}: ${JSON.stringify(line.slice(at + 1))},`;
+  });
+  return `/** What a code means, as a sentence; from schema/words.txt. */\nexport const SENTENCES: Readonly<Record<string, string>> = {\n${rows.join("\n")}\n};\n`;
+}
+
 /** Text of src/live/layout.ts. */
-export function layoutOf(xml) {
+export function layoutOf(xml, words) {
   const schema = parse(xml);
   const types = children(schema, "types").flatMap((element) => element.children);
   const sizes = sizesOf(types);
@@ -139,7 +151,7 @@ export function layoutOf(xml) {
         attributes: { name: attributes.name, type: attributes.primitiveType },
       }));
   return [
-    "// Generated from schema/live.xml by scripts/live-layout.mjs; do not edit.\n",
+    "// Generated from schema/live.xml and schema/words.txt by scripts/live-layout.mjs; do not edit.\n",
     `export const SCHEMA = { id: ${schema.attributes.id}, version: ${schema.attributes.version} } as const;\n`,
     constant(
       "TEMPLATE",
@@ -169,16 +181,23 @@ export function layoutOf(xml) {
     ...groupsOf(messages, sizes),
     ...types.filter(({ tag, attributes }) => tag === "enum" && attributes.name in LISTS).map(list),
     ...types.filter(({ tag }) => tag === "set").map(flags),
+    sentences(words),
   ].join("\n");
 }
 
 /** Is what is written what the schema says? */
-export const isStale = () => readFileSync(LAYOUT, "utf8") !== layoutOf(readFileSync(SCHEMA, "utf8"));
+export const isStale = () => readFileSync(LAYOUT, "utf8") !== written();
+
+function written() {
+  return layoutOf(readFileSync(SCHEMA, "utf8"), readFileSync(WORDS, "utf8"));
+}
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  if (!process.argv.includes("--check")) writeFileSync(LAYOUT, layoutOf(readFileSync(SCHEMA, "utf8")));
+  if (!process.argv.includes("--check")) writeFileSync(LAYOUT, written());
   else if (isStale()) {
-    console.error("src/live/layout.ts is older than schema/live.xml: run node scripts/live-layout.mjs");
+    console.error(
+      "src/live/layout.ts is older than schema/live.xml or schema/words.txt: run node scripts/live-layout.mjs",
+    );
     process.exit(1);
   }
 }

@@ -155,7 +155,7 @@ describe("campaign", () => {
     expectWords(
       "Spring sale",
       "Spent against plan",
-      "its bid is below the floors",
+      "its bid is below the floor",
       "What kept it from bidding",
       "settled above holds",
       "3 ×",
@@ -188,10 +188,31 @@ describe("campaign", () => {
     expectWords("164.00 USD today", "its limit is reached Thu 10 Dec 2026");
   });
 
-  it("estimates are marked, and what it does not want is no refusal", async () => {
+  it("a sample says its size, and what it does not want is no refusal", async () => {
     await show("/ui/campaign/117");
-    expectWords("≈ 31\u202f744", "60 of them it does not want", "one request in 1\u202f024");
-    expect(text()).not.toContain("≈ 61");
+    expectWords("31 of 340 sampled", "60 of them it does not want", "one request in 1\u202f024");
+    expect(text()).not.toContain("60 of 340");
+  });
+
+  it("says nothing of shares of 23 impressions, and why", async () => {
+    const why = [
+      { reason: "targeting", count: 377, estimate: 386_048 },
+      { reason: "currency", count: 5, estimate: 5_120 },
+    ];
+    node["GET /budgets/117/refusals"] = () => ({ ...answers.refusals, why });
+    await show("/ui/campaign/117");
+    expectWords("Only 23 of the sampled impressions are such as it wants", "From 30 on");
+    expect(text()).not.toContain("5\u202f120");
+    expect(text()).not.toContain("5 of 23");
+  });
+
+  it("a reason and a row of the same code say the same", async () => {
+    const why = [{ reason: "outbid", count: 90, estimate: 92_160 }];
+    node["GET /budgets/117"] = () => ({ ...answers.budget, reason: "outbid" });
+    node["GET /budgets/117/refusals"] = () => ({ ...answers.refusals, why });
+    await show("/ui/campaign/117");
+    expect(text().split("another campaign of this node goes before it").length - 1).toBeGreaterThan(2);
+    expect(text()).not.toContain("others bid more");
   });
 
   it("holds: open and expired beside the others, and whose latency it is", async () => {
@@ -213,7 +234,7 @@ describe("campaign", () => {
   it("the last refusals by reason, with times, zone and the budget below", async () => {
     await show("/ui/campaign/117");
     await click(button("Last refusals"));
-    expectWords("of the last 3", "the plan said not now", "Time, UTC", "15:00:00.000 UTC");
+    expectWords("of the last 3", "the plan says not now", "Time, UTC", "15:00:00.000 UTC");
     const list = document.querySelector('[aria-label="Last refusals"]')!;
     expect(list.querySelectorAll("tbody tr")).toHaveLength(3);
     expect(list.querySelector('a[href$="/campaign/118"]')).not.toBeNull();

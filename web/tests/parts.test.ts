@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
-import { byVerdict, noneOf, refusalWords } from "../src/campaign/refusals";
+import { byVerdict, noneOf, sampleOf } from "../src/campaign/refusals";
 import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
@@ -14,7 +14,7 @@ import { roomOf } from "../src/grid/cells";
 import { columnOf } from "../src/grid/columns";
 import { reordered } from "../src/grid/Grid";
 import { move } from "../src/grid/keyboard";
-import { STATUSES } from "../src/live/codes";
+import { REASONS, STATUSES, VERDICTS, sentence } from "../src/live/codes";
 import { bandOf, paceText } from "../src/ui/status";
 import { span } from "../src/ui/time";
 import { parseView, viewText } from "../src/url/view";
@@ -323,10 +323,33 @@ describe("last refusals", () => {
       { verdict: "busy", count: 1 },
     ]));
   it("in words, also a verdict of another release", () =>
-    expect(["purse_empty", "new_reason"].map(refusalWords)).toEqual([
-      "the worker's share was used up for the moment",
+    expect(["purse_empty", "new_reason", "constructor"].map(sentence)).toEqual([
+      "the worker's share of its money is used up",
       "new reason",
+      "constructor",
     ]));
+  it("every code of the schema has its sentence, and no code has two", () => {
+    for (const code of [...REASONS, ...VERDICTS])
+      if (code !== "") expect(sentence(code), code).not.toBe(code.replaceAll("_", " "));
+    expect(sentence("outbid")).toBe("another campaign of this node goes before it");
+  });
+  it("a sample is of what the campaign wants", () => {
+    const why = [
+      { reason: "targeting", count: 377, estimate: 377 },
+      { reason: "currency", count: 5, estimate: 5_120 },
+    ];
+    const sample = sampleOf({
+      verdicts: [],
+      survey_every: 1_024,
+      surveyed: 400,
+      why,
+      top_reason: null,
+      recent: [],
+      recent_of: 0,
+    });
+    expect([sample.wanted, sample.unwanted]).toEqual([23, 377]);
+    expect(sample.rows.map(({ reason }) => reason)).toEqual(["currency"]);
+  });
   it("an empty list says among how many", () => {
     expect(noneOf(0, false)).toBe("The node has refused no ask since it started.");
     expect(noneOf(1, false)).toBe("None among the last 1 refused ask of the node.");

@@ -64,7 +64,7 @@ codes! {
         #[default]
         None = 0, "none", "There is nothing to say.";
         NoTraffic = 1, "no_traffic", "Fewer eligible requests than expected.";
-        Outbid = 2, "outbid", "It bids all it may, and others bid more.";
+        Outbid = 2, "outbid", "Another campaign of this node goes before it.";
         Floor = 3, "floor", "Its bids are below the floors.";
         Cap = 4, "cap", "Users have seen it often enough.";
         Purse = 5, "purse", "The workers' shares run dry.";
@@ -83,6 +83,7 @@ codes! {
         Lease = 18, "lease", "The bank gives out no money of it.";
         Journal = 19, "journal", "The journal cannot seal.";
         Busy = 20, "busy", "A bounded queue is full.";
+        Lost = 21, "lost", "It bids all it may, and too few of its bids win.";
     }
 }
 

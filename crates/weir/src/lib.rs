@@ -13,5 +13,6 @@ pub mod reconcile;
 pub mod sample;
 pub mod stat;
 pub mod why;
+pub mod words;
 
 pub use watch::ui_version;

@@ -15,6 +15,8 @@ use crate::budgets::{Budget, LineError};
 use crate::config::Config;
 use crate::market::{self, Currencies, Market};
 use crate::node::openrtb::translate::{Lists, Terms};
+use crate::node::standing::SAMPLE_MIN;
+use crate::words::sentence;
 
 /// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
@@ -77,39 +79,27 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
         .filter(|(_, count)| *count > 0)
         .collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let wanted = surveyed.saturating_sub(number_of(&rows, Reason::Targeting.name()));
+    if wanted < SAMPLE_MIN {
+        writeln!(
+            out,
+            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} on, as fewer say nothing of the others"
+        )?;
+    }
     for (name, count) in rows {
-        writeln!(out, "{name:<10} {count:>12} {:>10}  {}", share(count, surveyed), meaning(name))?;
+        let share = if wanted < SAMPLE_MIN { "-".into() } else { share(count, surveyed) };
+        writeln!(out, "{name:<10} {count:>12} {share:>10}  {}", sentence(name))?;
     }
     Ok(())
+}
+
+fn number_of(rows: &[(&str, u64)], name: &str) -> u64 {
+    rows.iter().find(|(of, _)| *of == name).map_or(0, |(_, count)| *count)
 }
 
 fn share(count: u64, of: u64) -> String {
     let millionths = u128::from(count) * 1_000_000 / u128::from(of.max(1));
     format!("{}.{:04} %", millionths / 10_000, millionths % 10_000)
-}
-
-fn meaning(word: &str) -> &'static str {
-    match word {
-        "bid" => "it bid",
-        "outbid" => "it could have bid; another campaign of ours went before it",
-        "targeting" => "it does not want such a place, person, time or size",
-        "currency" => {
-            "the exchange does not take our currency, or a floor is in one without a rate"
-        }
-        "seat" => "its seat may not bid there",
-        "deal" => "only deals were sold that it does not have",
-        "paced" => "the plan said: not now",
-        "cap" => "the user saw it often enough, or is not known",
-        "budget" => "the budget is spent, paused, or outside its flight",
-        "purse" => "the worker's share of the budget was used up for the moment",
-        "floor" => "its bid is below the floor",
-        "blocked" => "the publisher blocks its domain, category, attributes or app",
-        "insecure" => "the place wants HTTPS only, its creatives are not",
-        "exclusive" => "it, or its advertiser, had another impression of the request",
-        "group" => "the rest of the pod could not be filled",
-        "deadline" => "there was no time left",
-        _ => "",
-    }
 }
 
 /// What to explain.
@@ -268,7 +258,7 @@ fn answer_to(step: &Step) -> String {
         Step::Wants(_, holds) | Step::Fits(holds) | Step::MayDeal(holds) => yes(*holds).into(),
         Step::Offers(Ok(price)) => format!("yes, with {}", cpm(price.micros())),
         Step::Offers(Err(reason)) | Step::Able(Err(reason)) => {
-            format!("no: {} ({})", reason.name(), meaning(reason.name()))
+            format!("no: {} ({})", reason.name(), sentence(reason.name()))
         }
         Step::Shows(creative) => format!("number {}", creative + 1),
         Step::Able(Ok(())) => "yes".into(),
@@ -278,7 +268,7 @@ fn answer_to(step: &Step) -> String {
 fn outcome(outcome: Outcome) -> String {
     match outcome {
         Outcome::Bids(price) => format!("bids {}", cpm(price.micros())),
-        Outcome::Outbid => "is outbid by another campaign of ours".into(),
+        Outcome::Outbid => format!("is outbid: {}", sentence("outbid")),
         Outcome::Not(reason) => format!("does not bid: {}", reason.name()),
     }
 }

@@ -9,11 +9,9 @@ import { count } from "../ui/numbers";
 import { statusOf } from "../ui/status";
 import { exactTime, isoTime } from "../ui/time";
 import { addressOf, follow } from "../url/router";
-import { auctionWords, byVerdict, noneOf, refusalWords } from "./refusals";
+import { SAMPLE_MIN, byVerdict, noneOf, sampleOf } from "./refusals";
 
 const REFRESH_MS = 10_000;
-/** The reason of impressions that a campaign does not look for: no refusal. */
-const UNWANTED = "targeting";
 
 function verdict(budget: Budget): string {
   if (budget.reason !== null) return sentence(budget.reason);
@@ -73,27 +71,34 @@ function Counts({ refusals, campaign }: { refusals: Refusals; campaign: boolean 
   );
 }
 
-/** Why a campaign did not bid. Counted in a sample: the figures are estimates, and marked so. */
-function Sampled({ refusals: { why, surveyed, survey_every } }: { refusals: Refusals }) {
-  const unwanted = why.find((row) => row.reason === UNWANTED)?.count ?? 0;
-  const rows = why.filter((row) => row.reason !== UNWANTED);
+/** Why a campaign did not bid: counted in a sample, of which the size is said. */
+function Sampled({ refusals }: { refusals: Refusals }) {
+  const { wanted, unwanted, rows } = sampleOf(refusals);
   return (
     <>
-      {rows.length > 0 && (
-        <Bars
-          title="What kept it from bidding"
-          note="about, estimated"
-          rows={rows.map(({ reason, count: seen, estimate }) => ({
-            name: auctionWords(reason),
-            size: seen,
-            text: `≈ ${count(estimate)}`,
-            about: `${count(seen)} in the sample`,
-          }))}
-        />
+      {wanted < SAMPLE_MIN ? (
+        <p className="quiet">
+          Only {count(wanted)} of the sampled impressions are such as it wants. From {SAMPLE_MIN} on it is
+          said what kept it from bidding: fewer say nothing of the others.
+        </p>
+      ) : (
+        rows.length > 0 && (
+          <Bars
+            title="What kept it from bidding"
+            note="of those it wants"
+            whole={wanted}
+            rows={rows.map(({ reason, count: seen }) => ({
+              name: sentence(reason),
+              size: seen,
+              text: `${count(seen)} of ${count(wanted)} sampled`,
+            }))}
+          />
+        )
       )}
       <p className="quiet">
-        A sample of {count(surveyed)} impressions, those of one request in {count(survey_every)}, since the
-        campaigns last changed. {count(unwanted)} of them it does not want: place, person, time or size.
+        The sample: {count(refusals.surveyed)} impressions, those of one request in{" "}
+        {count(refusals.survey_every)}, since the campaigns last changed; the reason above is found in the
+        same. {count(unwanted)} of them it does not want: place, person, time or size.
       </p>
     </>
   );
@@ -103,7 +108,7 @@ const verdictRow = ({ verdict, count: times }: { verdict: string; count: number 
   name: words(verdict),
   size: times,
   text: count(times),
-  about: refusalWords(verdict),
+  about: sentence(verdict),
 });
 
 interface BarRow {
@@ -113,8 +118,9 @@ interface BarRow {
   about?: string;
 }
 
-function Bars({ title, note, rows }: { title: string; note: string; rows: BarRow[] }) {
-  const most = Math.max(1, ...rows.map(({ size }) => size));
+/** Bars are as long as their part of `whole`; without one, beside the most frequent. */
+function Bars({ title, note, rows, whole }: { title: string; note: string; rows: BarRow[]; whole?: number }) {
+  const most = whole ?? Math.max(1, ...rows.map(({ size }) => size));
   return (
     <table className="table table-bars">
       <thead>
@@ -131,7 +137,13 @@ function Bars({ title, note, rows }: { title: string; note: string; rows: BarRow
           <tr key={name} title={about}>
             <td>{name}</td>
             <td className="bar-cell">
-              <Bar part={size} whole={most} label={`${name}, beside the most frequent`} />
+              <Bar
+                part={size}
+                whole={most}
+                label={
+                  whole === undefined ? `${name}, beside the most frequent` : `${name}, share of the sample`
+                }
+              />
             </td>
             <td className="end">{text}</td>
           </tr>
@@ -164,7 +176,7 @@ function Recent({ refusals: { recent, recent_of }, budget }: { refusals: Refusal
             {recent.map((row, i) => (
               <tr key={`${row.at_ms} ${i}`}>
                 <td title={isoTime(row.at_ms)}>{exactTime(row.at_ms, budget.tz)}</td>
-                <td>{refusalWords(row.verdict)}</td>
+                <td>{sentence(row.verdict)}</td>
                 {others && (
                   <td className="end">
                     <a href={addressOf("campaign", row.budget)} onClick={follow}>

@@ -1,42 +1,28 @@
-// The last refused asks of a budget, as people read them.
-import type { RecentRefusal } from "../api/types";
-import { sentence, words } from "../live/codes";
+// The refused asks of a budget and the sample of its impressions, as people read them.
+import type { RecentRefusal, Refusals } from "../api/types";
 import { count } from "../ui/numbers";
 
-const WORDS: Record<string, string> = {
-  bad_amount: "the amount was zero, negative or too large",
-  unit_mismatch: "asked for in another unit",
-  not_started: "its flight had not begun",
-  ended: "its flight was over",
-  paused: "paused by its owner",
-  paced: "the plan said not now",
-  exhausted: "nothing was left of a limit",
-  day_exhausted: "nothing was left of a daily limit",
-  purse_empty: "the worker's share was used up for the moment",
-  pod_refused: "another of its pod was refused",
-  id_reused: "the request id was used before",
-  busy: "a bounded queue was full",
-  journal: "the journal could not seal",
-};
+/** The reason of impressions that a campaign does not look for: no refusal. */
+const UNWANTED = "targeting";
+/** Below so many impressions that it wants, a share says nothing of the others. The node takes no reason from fewer, either. */
+export const SAMPLE_MIN = 30;
 
-/** Of auctions. Those that are reasons of a status, too, have their words there. */
-const AUCTION: Record<string, string> = {
-  outbid: "another campaign of this node went before it",
-  currency: "the currency, or a floor's, is not taken",
-  seat: "its seat may not bid there",
-  deal: "only deals that it does not have",
-  budget: "its budget is spent, paused or out of its flight",
-  insecure: "its creatives are not HTTPS",
-  exclusive: "it had another impression of the request",
-  group: "the rest of the pod could not be filled",
-  deadline: "there was no time left",
-};
+/** What a sample of impressions tells. */
+export interface Sample {
+  /** Impressions in it that the campaign wants. */
+  wanted: number;
+  unwanted: number;
+  rows: { reason: string; count: number }[];
+}
 
-/** What keeps a campaign from bidding. */
-export const auctionWords = (reason: string): string => AUCTION[reason] ?? sentence(reason);
-
-/** What a verdict means. */
-export const refusalWords = (verdict: string): string => WORDS[verdict] ?? words(verdict);
+export function sampleOf({ why, surveyed }: Refusals): Sample {
+  const unwanted = why.find((row) => row.reason === UNWANTED)?.count ?? 0;
+  return {
+    wanted: Math.max(0, surveyed - unwanted),
+    unwanted,
+    rows: why.filter((row) => row.reason !== UNWANTED),
+  };
+}
 
 /** How often each verdict is among them, most first. */
 export function byVerdict(recent: readonly RecentRefusal[]): { verdict: string; count: number }[] {

@@ -1,4 +1,4 @@
-// Generated from schema/live.xml by scripts/live-layout.mjs; do not edit.
+// Generated from schema/live.xml and schema/words.txt by scripts/live-layout.mjs; do not edit.
 
 export const SCHEMA = { id: 7702, version: 1 } as const;
 
@@ -79,7 +79,7 @@ export const ROWS_ENTRY = {
 export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "no_lease", "error", "waiting"] as const;
 
 /** Why a budget stands as it does; the index is the code. */
-export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "lease", "journal", "busy"] as const;
+export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "lease", "journal", "busy", "lost"] as const;
 
 /** The verdicts of the batch protocol that refuse an ask, with the same numbers; the index is the code. */
 export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal"] as const;
@@ -93,3 +93,49 @@ export const KINDS = ["budget", "campaign"] as const;
 /** What is true of a budget beside its status; the index is the bit. */
 export const FLAG_NAMES = ["debt", "open", "lowered", "edited"] as const;
 export const FLAG = { debt: 1, open: 2, lowered: 4, edited: 8 } as const;
+
+/** What a code means, as a sentence; from schema/words.txt. */
+export const SENTENCES: Readonly<Record<string, string>> = {
+  no_traffic: "too little traffic fits it",
+  outbid: "another campaign of this node goes before it",
+  lost: "it bids all it may, and too few of its bids win",
+  floor: "its bid is below the floor",
+  cap: "the user has seen it often enough, or is not known",
+  purse: "the worker's share of its money is used up for the moment",
+  blocked: "the publisher blocks its domain, category, attributes or app",
+  held: "its money waits in holds",
+  catching_up: "it is behind its plan and catches up",
+  paced: "the plan says not now",
+  limit: "nothing is left of its limit",
+  day_limit: "nothing is left of today's limit",
+  parent: "a budget above it is spent, paused or outside its flight",
+  flight_ahead: "its flight has not begun",
+  flight_over: "its flight is over",
+  day_parts: "it does not run at this hour",
+  owner: "its owner paused it",
+  removed: "it is no longer among the budgets",
+  lease: "the bank gives out no money of it",
+  journal: "the journal cannot seal",
+  busy: "a bounded queue is full",
+  bid: "it bids",
+  targeting: "it does not want such a place, person, time or size",
+  currency: "the exchange does not take its currency, or a floor is in one without a rate",
+  seat: "its seat may not bid there",
+  deal: "only deals are sold that it does not have",
+  budget: "its budget is spent, paused, or outside its flight",
+  insecure: "the place wants HTTPS only, and its creatives are not",
+  exclusive: "it, or its advertiser, has another impression of the request",
+  group: "the rest of the pod cannot be filled",
+  deadline: "there is no time left",
+  unknown_budget: "there is no such budget",
+  bad_amount: "the amount is zero, negative or too large",
+  unit_mismatch: "it is asked for in another unit",
+  not_started: "its flight has not begun yet",
+  ended: "its flight is over, or it was removed",
+  paused: "it is paused",
+  exhausted: "nothing is left of a limit",
+  day_exhausted: "nothing is left of a daily limit",
+  purse_empty: "the worker's share of its money is used up",
+  pod_refused: "another ask of its pod is refused",
+  id_reused: "the request id was used before",
+};

@@ -12,7 +12,7 @@ mod reconcile;
 mod refusals;
 pub(crate) mod shared;
 pub(crate) mod stages;
-mod standing;
+pub(crate) mod standing;
 pub(crate) mod thread;
 mod watcher;
 pub(crate) mod watching;

@@ -8,6 +8,8 @@ use weir_pace::pacer::Standing;
 const UNDER_PPM: u64 = 950_000;
 /// A multiplier or coin from here on has no room to rise, Q32: 98 %.
 const FULL_Q32: u64 = (1 << 32) / 100 * 98;
+/// Below so many impressions that a campaign wants, what became of them says nothing of the others.
+pub(crate) const SAMPLE_MIN: u64 = 30;
 /// Fewer requests than this part of what was expected are too few, in percent.
 const FEW_PERCENT: u64 = 80;
 
@@ -16,6 +18,7 @@ const FEW_PERCENT: u64 = 80;
 pub(crate) enum Under {
     NoTraffic,
     Outbid,
+    Lost,
     Floor,
     Cap,
     Purse,
@@ -29,6 +32,7 @@ impl Under {
         match self {
             Under::NoTraffic => "no eligible traffic",
             Under::Outbid => "outbid",
+            Under::Lost => "lost",
             Under::Floor => "floor",
             Under::Cap => "cap",
             Under::Purse => "purse",
@@ -53,9 +57,16 @@ pub(crate) fn under(standing: &Standing, held_ppm: u64, fates: &[Fates]) -> Opti
     if held_ppm > 1_000_000 - UNDER_PPM {
         return Some(Under::Held);
     }
+    // What is told is what the page shows beside it: the same counters, since the campaigns last changed.
+    if wanted(fates) < SAMPLE_MIN {
+        return Some(room(standing, false));
+    }
     let of = |reason| fates.iter().map(|fates| fates.of(reason)).sum::<u64>();
-    let could = fates.iter().map(|fates| u64::from(fates.won) + u64::from(fates.outbid)).sum();
+    let won = fates.iter().map(|fates| u64::from(fates.won)).sum::<u64>();
+    let outbid = fates.iter().map(|fates| u64::from(fates.outbid)).sum::<u64>();
+    let could = won + outbid;
     let met = [
+        (Under::NoTraffic, of(Reason::Currency) + of(Reason::Seat) + of(Reason::Deal)),
         (Under::Floor, of(Reason::Floor)),
         (Under::Cap, of(Reason::Cap)),
         (Under::Purse, of(Reason::Purse)),
@@ -65,15 +76,24 @@ pub(crate) fn under(standing: &Standing, held_ppm: u64, fates: &[Fates]) -> Opti
     // What stopped it more often than it could bid.
     match most {
         Some((reason, count)) if count > could => Some(reason),
-        _ => Some(room(standing)),
+        _ => Some(room(standing, outbid > won)),
     }
 }
 
-/// Nothing of ours stands in the way: is there room to bid more?
-fn room(standing: &Standing) -> Under {
-    match standing.multiplier_q32.min(standing.coin_q32) >= FULL_Q32 {
-        true => Under::Outbid,
-        false => Under::CatchingUp,
+/// Impressions surveyed that the campaign wants: the sample.
+fn wanted(fates: &[Fates]) -> u64 {
+    fates
+        .iter()
+        .map(|fates| fates.impressions.saturating_sub(fates.of(Reason::Targeting)))
+        .fold(0, u64::saturating_add)
+}
+
+/// Nothing of ours stands in the way: is there room to bid more? `outbid`: mostly, another campaign of this node bids.
+fn room(standing: &Standing, outbid: bool) -> Under {
+    match (standing.multiplier_q32.min(standing.coin_q32) >= FULL_Q32, outbid) {
+        (false, _) => Under::CatchingUp,
+        (true, true) => Under::Outbid,
+        (true, false) => Under::Lost,
     }
 }
 
@@ -144,7 +164,7 @@ mod tests {
             name(&Standing { seen: 0, expected: None, ..low }, 0),
             Some("no eligible traffic")
         );
-        assert_eq!(name(&low, 0), Some("outbid"));
+        assert_eq!(name(&low, 0), Some("lost"), "nobody saw another campaign of ours go before it");
         assert_eq!(name(&low, 60_000), Some("held"));
         assert_eq!(name(&standing(500_000, ONE / 2), 0), Some("catching up"));
     }
@@ -154,13 +174,30 @@ mod tests {
         use gate_auction::{Counters, Tally};
         let mut counters = Counters::new(1);
         let fate = |counters: &Counters| counters.fates(0).unwrap();
-        (0..3).for_each(|_| counters.rejected(0, Reason::Floor));
-        counters.ranked(0);
         let low = standing(500_000, ONE);
+        let met = |counters: &mut Counters, times: usize, what: &dyn Fn(&mut Counters)| {
+            (0..times).for_each(|_| {
+                counters.impression();
+                what(counters);
+            });
+        };
+        met(&mut counters, 1_000, &|_| {});
+        met(&mut counters, 29, &|counters| counters.rejected(0, Reason::Floor));
+        let few = under(&low, 0, &[fate(&counters)]);
+        assert_eq!(few, Some(Under::Lost), "29 of those it wants say nothing of the others");
+        met(&mut counters, 1, &|counters| counters.ranked(0));
         assert_eq!(under(&low, 0, &[fate(&counters)]), Some(Under::Floor));
-        (0..5).for_each(|_| counters.ranked(0));
+        met(&mut counters, 50, &|counters| counters.ranked(0));
         assert_eq!(under(&low, 0, &[fate(&counters)]), Some(Under::Outbid));
-        (0..9).for_each(|_| counters.rejected(0, Reason::Cap));
+        met(&mut counters, 60, &|counters| {
+            counters.ranked(0);
+            counters.won(0);
+        });
+        assert_eq!(under(&low, 0, &[fate(&counters)]), Some(Under::Lost), "it bids, and loses");
+        met(&mut counters, 150, &|counters| counters.rejected(0, Reason::Cap));
         assert_eq!(under(&low, 0, &[fate(&counters)]), Some(Under::Cap));
+        met(&mut counters, 100, &|counters| counters.rejected(0, Reason::Currency));
+        met(&mut counters, 100, &|counters| counters.rejected(0, Reason::Deal));
+        assert_eq!(under(&low, 0, &[fate(&counters)]), Some(Under::NoTraffic));
     }
 }

@@ -83,8 +83,9 @@ const RULES: [Rule; 22] = [
 ];
 
 /// Those of a budget that bids and lags, where nothing of the above holds.
-const LAGGING: [Rule; 2] = [
+const LAGGING: [Rule; 3] = [
     (|f| f.under == Some(Under::Outbid), Status::Limited, Reason::Outbid),
+    (|f| f.under == Some(Under::Lost), Status::Limited, Reason::Lost),
     (|f| f.under == Some(Under::CatchingUp), Status::Active, Reason::CatchingUp),
 ];
 
@@ -164,7 +165,7 @@ mod tests {
         let same = |_: &mut Facts<'_>| {};
         let under = |why: Under| move |facts: &mut Facts<'_>| facts.under = Some(why);
         let above = |above: Above| move |facts: &mut Facts<'_>| facts.above = above;
-        let cases: [Case<'_>; 28] = [
+        let cases: [Case<'_>; 29] = [
             (|_| {}, &same, Status::Active, Reason::None),
             (|r| r.status = Configured::Paused, &same, Status::Paused, Reason::Owner),
             (|r| r.status = Configured::Ended, &same, Status::Ended, Reason::Removed),
@@ -227,6 +228,7 @@ mod tests {
             (|_| {}, &under(Under::Purse), Status::Limited, Reason::Purse),
             (|_| {}, &met(Verdict::Paced), Status::Limited, Reason::Paced),
             (|_| {}, &under(Under::Outbid), Status::Limited, Reason::Outbid),
+            (|_| {}, &under(Under::Lost), Status::Limited, Reason::Lost),
             (|_| {}, &under(Under::CatchingUp), Status::Active, Reason::CatchingUp),
         ];
         for (number, (change, more, status, reason)) in cases.into_iter().enumerate() {
