@@ -42,6 +42,12 @@ export const budget: Budget = {
   parent: null,
   flags: ["open", "edited"],
   config: { id: 117, name: "Spring sale", limit: "10000.00", daily: "400.00" },
+  file: {
+    line: 17,
+    text: '{"id":117,"name":"Spring sale","limit":"9000.00","daily":"400.00","bid":"2.50","targeting":{"countries":["DEU","AUT"]},"creatives":[{"id":"c1","format":"banner","markup":"<img src=x onerror=alert(1)>"}]}',
+    problem: null,
+    changed: [{ field: "limit", in_file: "9000.00", in_force: "10000.00" }],
+  },
   lines: {
     free: "5990000000",
     purses: "9000000",

@@ -45,6 +45,12 @@ pub trait Node: Send + Sync + 'static {
     /// The fields of a budget's configuration, as in the budgets file, with what was changed by the API.
     fn fields(&self, id: u64) -> Option<Fields>;
 
+    /// What the budgets file says of a budget, word by word, and what the API changed on top; `None` where no file says
+    /// anything of it.
+    fn source(&self, _id: u64) -> Option<Source> {
+        None
+    }
+
     /// What the board does not hold of one budget.
     fn detail(&self, id: u64) -> Option<Detail>;
 
@@ -75,6 +81,28 @@ pub trait Node: Send + Sync + 'static {
     /// # Errors
     /// The reason, for people.
     fn ready(&self) -> Result<(), String>;
+}
+
+/// A budget as its line stands in the budgets file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The line, at most 65,536 bytes of UTF-8; or why it cannot be shown, for people.
+    pub text: Result<String, String>,
+    /// What the API changed on top of it.
+    pub changed: Vec<FieldEdit>,
+}
+
+/// A field that the API changed, on top of the budgets file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldEdit {
+    /// The field.
+    pub field: String,
+    /// What the file says of it; null: nothing.
+    pub in_file: Value,
+    /// What holds; null: it is taken away.
+    pub in_force: Value,
 }
 
 /// What a change does.

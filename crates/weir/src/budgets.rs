@@ -33,6 +33,69 @@ pub struct Budget {
 pub(crate) struct Line {
     pub(crate) budget: Budget,
     pub(crate) said: Map<String, Value>,
+    /// Where it stands, in a file that has it as text; `None` of a table's row, and of what no file says.
+    pub(crate) place: Option<Place>,
+}
+
+/// Where a line stands in its file, so that it need not be kept: with its creatives it may be long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// From 1.
+    pub(crate) line: usize,
+    from: u64,
+    bytes: u64,
+    /// A hash of it: whoever reads it again knows whether it still says the same.
+    print: u64,
+}
+
+/// Longest line that is shown, in bytes.
+pub(crate) const SHOWN_BYTES_MAX: u64 = 65_536;
+
+impl Place {
+    fn of(line: usize, from: usize, text: &str) -> Place {
+        let (from, bytes) = (from as u64, text.len() as u64);
+        Place { line, from, bytes, print: print(text.as_bytes()) }
+    }
+
+    /// The line, as it stood when it was taken over.
+    ///
+    /// # Errors
+    /// It is too long to be shown, the file cannot be read, or it says something else by now; for people, with what to do.
+    pub(crate) fn read(&self, file: &Path) -> Result<String, String> {
+        use std::io::{Read, Seek, SeekFrom};
+        let Place { line, from, bytes, .. } = *self;
+        let name = file.display();
+        if bytes > SHOWN_BYTES_MAX {
+            return Err(format!(
+                "line {line} has {bytes} bytes, and at most {SHOWN_BYTES_MAX} are shown; look into {name}"
+            ));
+        }
+        let unread = |error: &dyn fmt::Display| format!("{name} cannot be read: {error}");
+        // Opening a pipe would wait for its writer.
+        let is_file = std::fs::metadata(file).map_err(|error| unread(&error))?.is_file();
+        if !is_file {
+            return Err(unread(&"it is no file"));
+        }
+        let mut found = Vec::new();
+        std::fs::File::open(file)
+            .and_then(|mut open| {
+                open.seek(SeekFrom::Start(from))?;
+                open.take(bytes).read_to_end(&mut found)
+            })
+            .map_err(|error| unread(&error))?;
+        let is_same = found.len() as u64 == bytes && print(&found) == self.print;
+        String::from_utf8(found).ok().filter(|_| is_same).ok_or_else(|| {
+            format!("{name} has changed since line {line} was taken over; the node goes on with what it took over until the new file is sound")
+        })
+    }
+}
+
+/// A hash for one run: it is never kept.
+fn print(bytes: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// One thing wrong in the file.
@@ -115,7 +178,7 @@ fn whole(path: &Path, line: usize, text: String) -> Vec<LineError> {
     vec![LineError { file: path.display().to_string(), line, text }]
 }
 
-type Row = (usize, Result<Map<String, Value>, String>);
+type Row = (usize, Option<Place>, Result<Map<String, Value>, String>);
 
 fn json_lines(text: &str) -> impl Iterator<Item = Row> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -125,7 +188,8 @@ fn json_lines(text: &str) -> impl Iterator<Item = Row> {
         Err(error) if error.is_data() => Err(error.to_string()),
         Err(error) => Err(format!("not JSON: {error}")),
     };
-    lines.map(move |(i, line)| (i + 1, object(line)))
+    let from = |line: &str| line.as_ptr().addr() - text.as_ptr().addr();
+    lines.map(move |(i, line)| (i + 1, Some(Place::of(i + 1, from(line), line)), object(line)))
 }
 
 fn csv_lines(text: &str) -> Vec<Row> {
@@ -133,11 +197,13 @@ fn csv_lines(text: &str) -> Vec<Row> {
         csv::ReaderBuilder::new().flexible(false).trim(csv::Trim::All).from_reader(text.as_bytes());
     let names = match reader.headers() {
         Ok(names) => names.clone(),
-        Err(error) => return vec![(1, Err(format!("the first line names the columns: {error}")))],
+        Err(error) => {
+            return vec![(1, None, Err(format!("the first line names the columns: {error}")))];
+        }
     };
     let campaign = names.iter().find(|name| CAMPAIGN_FIELDS.contains(name));
     if let Some(name) = campaign {
-        return vec![(1, Err(format!("{name}: campaigns are read from .jsonl files only")))];
+        return vec![(1, None, Err(format!("{name}: campaigns are read from .jsonl files only")))];
     }
     let to_usize = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
     let object = |record: csv::Result<csv::StringRecord>| match record {
@@ -145,9 +211,9 @@ fn csv_lines(text: &str) -> Vec<Row> {
             let line = record.position().map_or(0, csv::Position::line);
             let filled = names.iter().zip(&record).filter(|(_, value)| !value.is_empty());
             let fields = filled.map(|(name, value)| (name.to_string(), Value::from(value)));
-            (to_usize(line), Ok(fields.collect()))
+            (to_usize(line), None, Ok(fields.collect()))
         }
-        Err(error) => (to_usize(csv_line(&error)), Err(format!("not CSV: {error}"))),
+        Err(error) => (to_usize(csv_line(&error)), None, Err(format!("not CSV: {error}"))),
     };
     reader.into_records().map(object).collect()
 }
@@ -163,9 +229,13 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Line>, V
     let mut zones = ZoneCache::default();
     let mut push =
         |line: usize, text: String| errors.push(LineError { file: file.to_string(), line, text });
-    for (line, fields) in rows {
+    for (line, place, fields) in rows {
         match fields.map_err(|error| vec![error]).and_then(|fields| {
-            budget(line, &fields, &mut zones).map(|budget| Line { budget, said: plain(fields) })
+            budget(line, &fields, &mut zones).map(|budget| Line {
+                budget,
+                said: plain(fields),
+                place,
+            })
         }) {
             Ok(read) => {
                 line_of.entry(read.budget.spec.id).or_insert(line);
@@ -504,6 +574,37 @@ mod tests {
             let place = format!("{}:", path.display());
             errors.iter().map(|e| e.to_string().replace(&place, "")).collect()
         })
+    }
+
+    /// The file is being saved, was cut, is gone, became a folder or a pipe, or the line is huge: each is told, and none waits.
+    #[test]
+    fn a_line_that_cannot_be_shown_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.jsonl");
+        let long = "x".repeat(70_000);
+        let text = format!(
+            "{{\"id\":1,\"limit\":\"5\"}}\n{{\"id\":2,\"limit\":\"5\",\"name\":\"{long}\"}}\n"
+        );
+        std::fs::write(&path, &text).unwrap();
+        let lines = read_lines(&path).unwrap_or_default();
+        let places: Vec<Place> = lines.iter().filter_map(|line| line.place).collect();
+        let Some(place) = places.first() else { panic!("no line has a place") };
+        assert_eq!(place.read(&path).unwrap(), r#"{"id":1,"limit":"5"}"#);
+        if let Some(huge) = places.get(1) {
+            let told = huge.read(&path).unwrap_err();
+            assert!(told.contains("line 2 has") && told.contains("at most 65536"), "{told}");
+        }
+        for other in
+            [text.replace('5', "6"), text[..9].to_string(), String::new(), "\u{fffd}".repeat(20)]
+        {
+            std::fs::write(&path, other).unwrap();
+            let told = place.read(&path).unwrap_err();
+            assert!(told.contains("has changed since line 1 was taken over"), "{told}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(place.read(&path).unwrap_err().contains("cannot be read"));
+        std::fs::create_dir(&path).unwrap();
+        assert!(place.read(&path).unwrap_err().contains("it is no file"));
     }
 
     #[test]

@@ -48,10 +48,21 @@ export interface Budget {
   flags: string[];
   /** Its configuration, as in the budgets file. */
   config: Record<string, unknown>;
+  /** Its line of the budgets file, where one has it as text. */
+  file: FileLine | null;
   lines: Record<Line, string>;
   /** Counts since the start of the run; null where nobody counts it. */
   holds: Record<HoldCount, number | null>;
   caps: { per: string; max: number; of: string }[];
+}
+
+export interface FileLine {
+  line: number;
+  /** Null where it cannot be shown: `problem` says why. */
+  text: string | null;
+  problem: string | null;
+  /** Changed by the API on top of it; null: nothing, or taken away. */
+  changed: { field: string; in_file: unknown; in_force: unknown }[];
 }
 
 export type Line = "free" | "purses" | "held" | "suspended" | "expired" | "settled" | "over_settled" | "late";

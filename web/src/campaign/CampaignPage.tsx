@@ -12,9 +12,12 @@ import { count, micros, perSecond } from "../ui/numbers";
 import { bandOf, paceText, statusOf } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
 import { addressOf, follow } from "../url/router";
+import "./campaign.css";
 import { ChangeDialog, type ChangeKind } from "./ChangeDialog";
+import { Configuration } from "./FileLine";
 import { WhyNot } from "./WhyNot";
 import { outlook } from "./outlook";
+import { visible } from "./text";
 
 const REFRESH_MS = 5_000;
 const HISTORY_MS = 60_000;
@@ -99,7 +102,7 @@ export default function CampaignPage({ feed, me, id }: Props) {
         <Books budget={budget} />
         <Traffic budget={budget} history={ofWindow} />
         <Holds budget={budget} />
-        <Configuration config={budget.config} />
+        <Configuration budget={budget} />
         <Card title="Changes" wide>
           <AuditTable
             key={etag}
@@ -157,7 +160,9 @@ function Heading({
         ←
       </button>
       <div>
-        <h1>{budget.name || `#${budget.id}`}</h1>
+        <h1>
+          <bdi>{visible(budget.name) || `#${budget.id}`}</bdi>
+        </h1>
         <p className="quiet">
           <span className="figures">{budget.id}</span> · {budget.unit} · {budget.tz} · {words(budget.pacing)}
           {budget.parent !== null && (
@@ -233,7 +238,11 @@ function Figures({
         value={paceText(pace)}
         note={
           budget.window_planned === null ? (
-            "it has no plan"
+            budget.pacing === "asap" ? (
+              "asap follows no plan"
+            ) : (
+              "it has no plan"
+            )
           ) : (
             <>
               {money(budget.window_spent)} of {money(budget.window_planned)} planned by now
@@ -406,26 +415,6 @@ function Holds({ budget }: { budget: Budget }) {
           </tbody>
         </table>
       )}
-    </Card>
-  );
-}
-
-/** Objects and lists as JSON: it is what stands in the file. */
-const shownValue = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
-
-function Configuration({ config }: { config: Record<string, unknown> }) {
-  return (
-    <Card title="Configuration" note="as in the budgets file, with what was changed here">
-      <table className="table">
-        <tbody>
-          {Object.entries(config).map(([field, value]) => (
-            <tr key={field}>
-              <th scope="row">{words(field)}</th>
-              <td className="wrap">{shownValue(value)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
     </Card>
   );
 }

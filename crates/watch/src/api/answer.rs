@@ -11,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::types::Id;
 use crate::auth::Role;
 use crate::model::Pacing;
-use crate::node::{AuditRecord, AuditRow, Cap, Detail, Fields, Holds, Lines};
+use crate::node::{AuditRecord, AuditRow, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source};
 use crate::problem::Problem;
 use crate::query::{Row, index_ppm, unit_word, verdict_word};
 use crate::{Flags, Reason, Status};
@@ -207,11 +207,55 @@ pub(super) struct BudgetWhole<'a> {
     /// Its configuration, as in the budgets file, with what was changed by the API.
     #[schema(value_type = Object, additional_properties = true)]
     pub(super) config: Fields,
+    /// Its line of the budgets file, whole; null where none has it as text: it was made by the API, is read from a table
+    /// (`.csv`), or was removed.
+    #[schema(required)]
+    pub(super) file: Option<FileLine>,
     /// Spent in each 30 s, oldest first: the last ten minutes, or fewer after a start.
     pub(super) spark: Vec<Base>,
     pub(super) lines: BookLines,
     pub(super) holds: HoldCounts,
     pub(super) caps: Vec<FrequencyCap>,
+}
+
+/// A line of the budgets file.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FileLine {
+    /// From 1.
+    line: usize,
+    /// As it stands in the file, a campaign's fields among them. Null where it cannot be shown: `problem` says why.
+    #[schema(required, max_length = 65_536)]
+    text: Option<String>,
+    /// It is too long, or the file has changed since.
+    #[schema(required)]
+    problem: Option<String>,
+    /// What the API changed on top of it.
+    changed: Vec<ChangedField>,
+}
+
+/// A field that the API changed on top of the budgets file.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ChangedField {
+    #[schema(example = "limit")]
+    field: String,
+    /// What the file says; null: nothing.
+    #[schema(required, value_type = Value)]
+    in_file: serde_json::Value,
+    /// What holds; null: it is taken away.
+    #[schema(required, value_type = Value)]
+    in_force: serde_json::Value,
+}
+
+impl From<Source> for FileLine {
+    fn from(Source { line, text, changed }: Source) -> FileLine {
+        let (text, problem) = match text {
+            Ok(text) => (Some(text), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let field =
+            |FieldEdit { field, in_file, in_force }| ChangedField { field, in_file, in_force };
+        FileLine { line, text, problem, changed: changed.into_iter().map(field).collect() }
+    }
 }
 
 /// The lines of its books. They add up to the limit.
@@ -294,12 +338,14 @@ impl<'a> BudgetWhole<'a> {
     pub(super) fn new(
         row: Row<'a>,
         config: Fields,
+        source: Option<Source>,
         spark: &[i64],
         detail: Detail,
     ) -> BudgetWhole<'a> {
         BudgetWhole {
             row: BudgetRow::new(row),
             config,
+            file: source.map(FileLine::from),
             spark: spark.iter().map(|spent| Base((*spent).into())).collect(),
             lines: detail.lines.into(),
             holds: detail.holds.into(),

@@ -43,7 +43,8 @@ impl Parts {
         let detail = self.node.detail(fresh.budget.id).unwrap_or_default();
         let row = Row { budget: &fresh.budget, state: &fresh.state };
         let spark = self.board.spark(fresh.budget.id);
-        BudgetWhole::new(row, fresh.config.clone(), spark.known(), detail)
+        let source = self.node.source(fresh.budget.id);
+        BudgetWhole::new(row, fresh.config.clone(), source, spark.known(), detail)
     }
 }
 

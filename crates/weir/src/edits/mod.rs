@@ -25,10 +25,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use gate_pacing::Strategy;
 use ledger::{BudgetSpec, EditAction, SpecError};
 use money::Window;
-use watch::node::{Action, AuditRecord, Edit, EditError, EditRows, Edited, Fields, RowProblem};
+use watch::node::{
+    Action, AuditRecord, Edit, EditError, EditRows, Edited, FieldEdit, Fields, RowProblem,
+};
 use weir_pace::pacer::Pacing;
 
-use crate::budgets::{Budget, Line};
+use crate::budgets::{Budget, Line, Place};
 use crate::market::Market;
 use audit::Audit;
 pub(crate) use ending::Ending;
@@ -161,6 +163,8 @@ struct Known {
     bids: bool,
     /// What its own line says, as JSON, but for a campaign's fields.
     said: Box<str>,
+    /// Where that line stands in the budgets file.
+    place: Option<Place>,
     revision: u64,
 }
 
@@ -310,6 +314,13 @@ impl Edits {
         let seen = self.seen();
         let said = seen.known.get(&id)?.said();
         Some(overlay::effective(id, &said, seen.overlays.get(&id)))
+    }
+
+    /// Where a budget's line stands in the budgets file, if a file has it as text, and what the API changed on top of it.
+    pub(crate) fn source(&self, id: u64) -> Option<(Option<Place>, Vec<FieldEdit>)> {
+        let seen = self.seen();
+        let known = seen.known.get(&id)?;
+        Some((known.place, overlay::on_top(&known.said(), seen.overlays.get(&id))))
     }
 
     /// What was changed by people, newest first; see [`watch::Node::audit`]. Of records about one budget, its row is shown.
@@ -629,11 +640,13 @@ impl Seen {
         self.configured = true;
         let mut before = std::mem::take(&mut self.known);
         let edited = |overlays: &Overlays, id: u64| overlays.get(&id).cloned();
-        for Line { budget, said } in lines {
+        for Line { budget, said, place } in lines {
             let id = budget.spec.id;
-            let mut known = Known::new(budget, &said, self.revision);
+            let mut known = Known { place, ..Known::new(budget, &said, self.revision) };
             if let Some(old) = before.remove(&id) {
-                let is_same = Known { revision: old.revision, ..known.clone() } == old
+                // A line that moved says nothing new.
+                let is_same = Known { revision: old.revision, place: old.place, ..known.clone() }
+                    == old
                     && edited(&self.overlays, id) == edited(&overlays, id);
                 known.revision = if is_same { old.revision } else { known.revision };
             }
@@ -673,8 +686,8 @@ impl Seen {
             (_, Some(old)) => old.said(),
             (_, None) => Fields::new(),
         };
-        let bids = old.is_some_and(|old| old.bids);
-        self.known.insert(id, Known { bids, ..Known::new(budget, &said, revision) });
+        let (bids, place) = old.map_or((false, None), |old| (old.bids, old.place));
+        self.known.insert(id, Known { bids, place, ..Known::new(budget, &said, revision) });
     }
 
     /// All budgets, with those that come and without those that go.
@@ -704,7 +717,7 @@ impl Known {
         let Budget { spec, name, pacing, campaign, .. } = budget;
         let said = serde_json::to_string(said).expect("a map with text keys");
         let (name, said, bids) = (name.into(), said.into(), campaign.is_some());
-        Known { spec, name, pacing, bids, said, revision }
+        Known { spec, name, pacing, bids, said, place: None, revision }
     }
 
     fn said(&self) -> Fields {

@@ -6,7 +6,7 @@ use ledger::BudgetSpec;
 use money::{Instant, Unit, ZoneCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use watch::node::{EDITABLE, Fields};
+use watch::node::{EDITABLE, FieldEdit, Fields};
 
 use super::entry::Row;
 use crate::budgets::{self, Budget, Line};
@@ -177,7 +177,7 @@ impl Merged {
     fn created(&mut self, id: u64, fields: &Fields, zones: &mut ZoneCache) {
         match budgets::judge(fields, false, zones) {
             Ok(budget) => {
-                self.lines.push(Line { budget, said: fields.clone() });
+                self.lines.push(Line { budget, said: fields.clone(), place: None });
                 self.overlays.insert(id, Overlay::Created(fields.clone()));
             }
             Err(texts) => self.end(id, Vec::new(), &texts.join("; ")),
@@ -215,6 +215,17 @@ fn judge_held(
     zones: &mut ZoneCache,
 ) -> Option<Budget> {
     budgets::judge(&with_held(said, held, id), bids, zones).ok()
+}
+
+/// What lies on top of the file's line, field by field; nothing of a budget that no file has.
+pub(super) fn on_top(said: &Fields, overlay: Option<&Overlay>) -> Vec<FieldEdit> {
+    let Some(Overlay::Edited(held)) = overlay else { return Vec::new() };
+    let edit = |(field, held): (&String, &Held)| FieldEdit {
+        field: field.clone(),
+        in_file: saying(said, field).clone(),
+        in_force: held.value.clone(),
+    };
+    held.iter().map(edit).collect()
 }
 
 /// What a row of an edit leaves on top of the file.

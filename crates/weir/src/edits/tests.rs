@@ -901,3 +901,35 @@ proptest! {
         }
     }
 }
+
+/// The line is found again where it moved to, and what lies on top of it is told beside it.
+#[test]
+fn a_budget_knows_its_line_and_what_lies_on_top_of_it() {
+    let mut bench = Bench::new(ONE);
+    let path = bench.folder.path().join("budgets.jsonl");
+    let source = |bench: &Bench, id| bench.edits.source(id).unwrap();
+    let (place, changed) = source(&bench, 1);
+    assert_eq!(place.unwrap().read(&path).unwrap(), ONE);
+    assert!(changed.is_empty());
+    bench.set(1, json!({"limit": "20", "daily": "5"}));
+    let told = |bench: &Bench| {
+        let (place, changed) = source(bench, 1);
+        let field = |of: &FieldEdit| (of.field.clone(), of.in_file.clone(), of.in_force.clone());
+        (place.unwrap().read(&path), changed.iter().map(field).collect::<Vec<_>>())
+    };
+    let changed = vec![
+        ("daily".to_string(), Value::Null, json!("5")),
+        ("limit".to_string(), json!("10"), json!("20")),
+    ];
+    assert_eq!(told(&bench), (Ok(ONE.to_string()), changed.clone()));
+    let revision = bench.edits.revision(1);
+    bench.load(&format!("{{\"id\":2,\"limit\":\"1\",\"name\":\"é\"}}\r\n\n{ONE}\r\n"));
+    assert_eq!(source(&bench, 1).0.unwrap().line, 3);
+    assert_eq!(told(&bench), (Ok(ONE.to_string()), changed));
+    assert_eq!(bench.edits.revision(1), revision, "a line that moved says nothing new");
+    bench.create(json!({"id": 9, "limit": "1"}));
+    assert_eq!(source(&bench, 9), (None, Vec::new()), "no file says it");
+    assert!(bench.edits.source(77).is_none());
+    bench.restart(ONE);
+    assert_eq!(told(&bench).1.len(), 2);
+}

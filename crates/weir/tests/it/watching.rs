@@ -1,9 +1,10 @@
 //! What people see of a running node: how budgets stand and why, rates, the proof, readiness, the history.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::Verdict;
 
 use crate::client::{ask, fresh_id};
+use crate::openrtb::{campaign, lines, patient};
 use crate::support::{Node, PATIENCE, Setup, line, wait_for};
 
 fn setup(budgets: &str) -> Setup {
@@ -264,4 +265,34 @@ fn a_minute_goes_into_the_history() {
         assert!(std::time::Instant::now() < end, "no minute with it: {found:#}");
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
+}
+
+/// A campaign's bid, targeting and creatives are on its page as they are in the file; markup is text like any other.
+#[test]
+fn a_campaign_is_shown_as_it_stands_in_the_file() {
+    let hostile = "<script>alert(1)</script>\u{202e}\u{1}";
+    let one = campaign(1, json!({"targeting": {"geo": {"any": ["DEU"]}}, "seat": "s1"}));
+    let two = campaign(
+        2,
+        json!({"name": "\u{202e}<b>x</b>", "creatives": [{
+            "id": "cr", "format": "banner", "sizes": ["300x250"], "adomain": ["brand.example"], "markup": hostile,
+        }]}),
+    );
+    let text = lines(&[one.clone(), two.clone()]);
+    let node = patient(&[one.clone(), two.clone()]).with("admin.tick_ms", "50").start();
+    let file = |id: u64| budget(&node, id)["file"].clone();
+    for (id, said) in [(1, &one), (2, &two)] {
+        let found = file(id);
+        assert_eq!(found["line"], id);
+        let text: Value = serde_json::from_str(found["text"].as_str().unwrap()).unwrap();
+        assert_eq!((&text, &found["problem"]), (said, &Value::Null));
+        assert_eq!(found["changed"], json!([]));
+    }
+    // A file that is being saved, and is no good yet: the node goes on with what it has, and says so.
+    node.replace_budgets(&text.replace("2.00", "free"));
+    wait_for("a line that is another", || file(1)["text"].is_null());
+    let told = file(1)["problem"].as_str().unwrap().to_string();
+    assert!(told.contains("has changed since line 1 was taken over"), "{told}");
+    node.reload(&lines(&[two, one]));
+    wait_for("the line where it is now", || file(1)["line"] == 2 && file(1)["problem"].is_null());
 }

@@ -12,6 +12,7 @@ use gate_profile::Window;
 use serde_json::Value;
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
+    Source,
 };
 
 use super::metrics;
@@ -58,6 +59,12 @@ impl watch::Node for Watched {
 
     fn revision(&self, id: u64) -> Option<u64> {
         self.edits.revision(id)
+    }
+
+    fn source(&self, id: u64) -> Option<Source> {
+        let (place, changed) = self.edits.source(id)?;
+        let place = place?;
+        Some(Source { line: place.line, text: place.read(&self.config.budgets.file), changed })
     }
 
     fn detail(&self, id: u64) -> Option<Detail> {
