@@ -432,6 +432,20 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_that_goes_back_takes_no_time_and_no_panic() {
+        let ticks = std::cell::Cell::new(u64::MAX);
+        let back = || {
+            ticks.set(ticks.get() - 3);
+            ticks.get()
+        };
+        let found = Calibration::of(|before, steps| pair(before, steps, back));
+        assert_eq!(
+            (found.taken_ticks(), found.bare_mean_ticks(), found.step_ticks()),
+            (0.0, 0.0, 1.0)
+        );
+    }
+
+    #[test]
     fn the_slowest_percent_is_no_part_of_the_mean() {
         let values = (0..200).map(|at| if at == 0 { 1_000_000 } else { 30 }).collect();
         assert_eq!(mean_of_body(values), 30.0);

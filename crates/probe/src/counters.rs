@@ -239,7 +239,8 @@ mod tests {
                 chain(1_000_000);
                 let counts = counters.read().expect("opened").since(&earlier);
                 let cycles = counts.get(Event::Cycles).expect("the first one is there");
-                assert!(cycles > 1_000_000, "{cycles}");
+                // Others may have all counters of the processor, a watchdog for one: then it says that none ran.
+                assert!(cycles > 1_000_000 || counts.running_ns == 0, "{counts:?}");
             }
             Err(unavailable) => assert!(unavailable.to_string().len() > 20),
         }
