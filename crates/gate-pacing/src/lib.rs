@@ -21,6 +21,7 @@
 //! | [`Shape`], [`DayParts`] | P(t): how a plan is spread over its window, civil days and hours as they are |
 //! | [`Plan`], [`Memo`] | T(t): what should be spent by now, and the law that keeps spend there |
 //! | [`Strategy`] | the laws: one file each in `strategy/` |
+//! | [`Plan::edited`] | what an edit of the budget does to its plan |
 //! | [`Counters`] | S: what is spent, with what holds will probably cost |
 //! | [`Forecast`], [`Landscape`], [`History`] | what is known beforehand, and how it is learned |
 //! | [`Pace`] | the fast half |
@@ -31,6 +32,7 @@
 
 mod counters;
 mod day_parts;
+mod edit;
 mod fixed;
 mod forecast;
 mod history;
@@ -43,6 +45,7 @@ mod strategy;
 
 pub use counters::{Counters, Demand, Evidence, Spend};
 pub use day_parts::{DayParts, DayPartsError};
+pub use edit::{Before, Mode};
 pub use forecast::Forecast;
 pub use history::{History, Hour};
 pub use landscape::{Bin, Landscape, LandscapeError, LandscapeLearner, MULTIPLIERS};

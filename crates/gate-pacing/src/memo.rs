@@ -132,10 +132,10 @@ impl Memo {
         self.clamped(&self.arrivals, at)
     }
 
-    /// What was spent at the change of the budget, and the share of the plan that was over.
+    /// What was planned at the change of the plan, and the share of it that was over.
     pub(crate) fn rebase(&self, counters: &Counters) -> Option<(Amount, u64)> {
         let rebase = counters.rebase.filter(|_| self.rebase.is_some())?;
-        Some((rebase.spent, self.rebased_q62))
+        Some((rebase.planned, self.rebased_q62))
     }
 
     /// The window's share of the rest of the flight.

@@ -130,14 +130,14 @@ pub enum PlanError {
     },
 }
 
-/// A change of the budget in the middle of its window (an edit, a resume after a pause). From then on the
-/// rest of the money is spread over the rest of the plan.
+/// A change of the plan in the middle of its window (by an edit, or a resume after a pause). From then on the
+/// rest of the money is spread over the rest of the plan. [`Plan::edited`] says what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebase {
     /// When it was changed: e. Changes outside the present window do not matter any more.
     pub at: Instant,
-    /// What was spent in the window by then: S_e.
-    pub spent: Amount,
+    /// What the plan wants spent at that instant: T_e.
+    pub planned: Amount,
 }
 
 /// Where a budget stands on its plan, for reports.
@@ -359,10 +359,10 @@ impl Plan {
 /// alone.
 fn planned(budget: i64, share: u64, rebase: Option<(Amount, u64)>) -> i64 {
     let ahead = |share: u64| (share + share / FINISH_EARLY_PART).min(ONE_Q62);
-    let Some((spent, since)) = rebase else { return part_q62(budget, ahead(share)) };
-    let spent = spent.get().clamp(0, budget);
+    let Some((base, since)) = rebase else { return part_q62(budget, ahead(share)) };
+    let base = base.get().clamp(0, budget);
     let share = share_q62(share.saturating_sub(since), ONE_Q62 - since.min(ONE_Q62));
-    spent + part_q62(budget - spent, ahead(share))
+    base + part_q62(budget - base, ahead(share))
 }
 
 fn rebase_in(window: &Window, counters: &Counters) -> Option<Instant> {

@@ -6,10 +6,10 @@
 //! spend look at them; `coin` does where there is no forecast.
 
 use gate_pacing::{
-    Counters, Demand, Evidence, Forecast, History, LandscapeLearner, Memo, Pace, Plan, PlanSpec,
-    Progress, Rebase, Spend, Strategy,
+    Before, Counters, Demand, Evidence, Forecast, History, LandscapeLearner, Memo, Mode, Pace,
+    Plan, PlanSpec, Progress, Rebase, Spend, Strategy,
 };
-use ledger::{Amount, Bank, BudgetSpec, Line, ToBank};
+use ledger::{Amount, Bank, BudgetSpec, Line, Status, ToBank};
 use money::{Instant, Window};
 
 /// Parameters are handed out so long before a flight begins, beside ten ticks: workers are told with a delay.
@@ -71,6 +71,17 @@ impl Pacing {
     /// Nothing is learned, and a day's target is its cap.
     pub fn of(plan: Plan) -> Pacing {
         Pacing { plan, learned: false, day_target: None }
+    }
+}
+
+impl Pacing {
+    /// Is the same traffic expected in the same window as of another?
+    fn expects_as(&self, other: &Pacing) -> bool {
+        let (a, b) = (self.plan.spec(), other.plan.spec());
+        let window = a.daily && b.daily || !a.daily && !b.daily && a.flight == b.flight;
+        let same = (a.strategy, &a.zone, &a.shape, &a.day_parts)
+            == (b.strategy, &b.zone, &b.shape, &b.day_parts);
+        self.learned == other.learned && window && same
     }
 }
 
@@ -157,14 +168,22 @@ impl Pacer {
     /// If there is no such slot, here and below: slots come from the bank, after [`Pacer::grow`].
     pub fn set_plan(&mut self, slot: u32, pacing: Pacing) {
         let row = self.row(slot);
-        // What was learned may shape it: found out at the next tick.
-        row.day = None;
+        let same_traffic = row.plan.as_ref().zip(row.pacing.as_ref());
+        let same_traffic = same_traffic.filter(|(_, known)| pacing.expects_as(known));
+        let shape = same_traffic.map(|(plan, _)| plan.spec().shape.clone());
+        if shape.is_none() {
+            // What was learned may shape it: found out at the next tick.
+            row.day = None;
+        }
         if row.plan.as_ref().is_some_and(|plan| plan.spec().strategy != pacing.plan.spec().strategy)
         {
             // What this strategy looks at was not counted by the other.
             row.window = None;
         }
-        (row.plan, row.memo) = (Some(pacing.plan.clone()), Memo::default());
+        // Learned this morning, it goes on as it is: it is of the same window.
+        let spec = shape.map(|shape| PlanSpec { shape, ..pacing.plan.spec().clone() });
+        let plan = spec.and_then(|spec| Plan::new(spec).ok());
+        (row.plan, row.memo) = (Some(plan.unwrap_or_else(|| pacing.plan.clone())), Memo::default());
         row.pacing = Some(pacing);
     }
 
@@ -186,9 +205,39 @@ impl Pacer {
         self.row(slot).forecast = forecast;
     }
 
-    /// Begins a budget's plan anew from an instant, after its limit or plan was changed.
-    pub fn rebase(&mut self, slot: u32, rebase: Rebase) {
-        self.row(slot).rebase = Some(rebase);
+    /// Begins the plan of a budget that is new here at an instant, with nothing spent.
+    pub fn begin(&mut self, slot: u32, at: Instant) {
+        self.row(slot).rebase = Some(Rebase { at, planned: Amount::ZERO });
+    }
+
+    /// How a budget stands that is about to be edited; `None` without a plan. Arguments as of [`Pacer::standing`].
+    pub fn before(
+        &self,
+        bank: &Bank,
+        slot: u32,
+        held: &dyn Fn(u32) -> Amount,
+        now: Instant,
+    ) -> Option<Before> {
+        let Standing { strategy, progress, .. } = self.standing(bank, slot, held, now)?;
+        Some(Before { progress, strategy, mode: mode(bank.spec(slot)) })
+    }
+
+    /// The bank and [`Pacer::set_plan`] have taken an edit of the budget: its plan changes where the edit changed what the
+    /// plan is of, and goes on from where it was.
+    pub fn edited(
+        &mut self,
+        bank: &Bank,
+        slot: u32,
+        held: &dyn Fn(u32) -> Amount,
+        now: Instant,
+        before: &Before,
+    ) {
+        let row = &self.rows[slot as usize];
+        let Some(plan) = &row.plan else { return };
+        let counters = row.counters((bank, slot, held), self.options);
+        let rebase = plan.edited(before, mode(bank.spec(slot)), &counters, now);
+        let row = self.row(slot);
+        row.rebase = rebase.or(row.rebase);
     }
 
     /// What was learned so far.
@@ -445,6 +494,15 @@ fn share(amount: Amount, part: Amount, whole: Amount) -> Amount {
     Amount::new(share.and_then(|share| i64::try_from(share).ok()).unwrap_or(amount.get()))
 }
 
+/// Whether its owner lets a budget spend.
+fn mode(spec: &BudgetSpec) -> Mode {
+    match spec.status {
+        Status::Active => Mode::Active,
+        Status::Paused => Mode::Paused,
+        Status::Ended => Mode::Ended,
+    }
+}
+
 /// What the plan spreads its budget over.
 fn window(plan: &Plan, day: Window) -> Window {
     if plan.spec().daily { day } else { plan.spec().flight }
@@ -465,7 +523,7 @@ fn saturating(a: Amount, b: Amount) -> Amount {
 mod tests {
     use super::*;
     use gate_pacing::{PlanSpec, Strategy};
-    use ledger::{OnExpiry, Options, Out, Status};
+    use ledger::{OnExpiry, Options, Out};
     use money::{Unit, Zone};
 
     const START_MS: u64 = 978_307_200_000;
@@ -588,6 +646,99 @@ mod tests {
         assert!(forecast.requests.abs_diff(expected) < expected / 10, "{}", forecast.requests);
         assert!(forecast.arrivals.is_some() && forecast.multiplier_q32.is_some());
         assert!(pacer.learned(0).is_some_and(|learned| learned.landscape.landscape().is_some()));
+    }
+
+    /// Does this to the budget in slot 0, as the bank's thread does.
+    fn edit(
+        pacer: &mut Pacer,
+        bank: &mut Bank,
+        now: Instant,
+        change: impl FnOnce(&mut BudgetSpec),
+    ) {
+        let before = pacer.before(bank, 0, &|_| Amount::ZERO, now).unwrap();
+        let mut spec = bank.spec(0).clone();
+        change(&mut spec);
+        bank.amend(&[spec], &mut Out::default()).unwrap();
+        pacer.edited(bank, 0, &|_| Amount::ZERO, now, &before);
+    }
+
+    fn of_days(strategy: Strategy) -> (Bank, Pacer) {
+        let daily = BudgetSpec { daily: Some(Amount::new(10_000)), ..spec(1, None) };
+        let plan = PlanSpec { daily: true, ..PlanSpec::new(1, strategy, flight(), Zone::utc()) };
+        let pacing = Pacing { learned: true, ..Pacing::of(Plan::new(plan).unwrap()) };
+        let mut pacer = Pacer::default();
+        pacer.grow(1);
+        pacer.set_plan(0, pacing);
+        (bank(&[daily]), pacer)
+    }
+
+    #[test]
+    fn edits_beside_the_days_target_change_no_parameter() {
+        for strategy in Strategy::ALL {
+            let (mut bank, mut pacer) = of_days(strategy);
+            bank.tick(START_MS + 6 * HOUR_MS, &mut Out::default());
+            let now = at(6 * HOUR_MS);
+            let before = paces(&mut pacer, &bank, now);
+            edit(&mut pacer, &mut bank, now, |spec| spec.limit = Amount::new(1_000_100));
+            assert_eq!(paces(&mut pacer, &bank, now), before, "{strategy}: a limit");
+            edit(&mut pacer, &mut bank, now, |spec| spec.end = at(29 * DAY_MS));
+            assert_eq!(paces(&mut pacer, &bank, now), before, "{strategy}: an end far away");
+            assert_eq!(pacer.rebased(0), None, "{strategy}");
+        }
+    }
+
+    #[test]
+    fn a_pause_of_hours_stops_the_plan_and_one_over_midnight_begins_it() {
+        let (mut bank, mut pacer) = of_days(Strategy::Curve);
+        let mut at_hour = |pacer: &mut Pacer, hour: u64, status: Option<Status>| {
+            bank.tick(START_MS + hour * HOUR_MS, &mut Out::default());
+            let now = at(hour * HOUR_MS);
+            if let Some(status) = status {
+                edit(pacer, &mut bank, now, |spec| spec.status = status);
+            }
+            let planned =
+                pacer.standing(&bank, 0, &|_| Amount::ZERO, now).unwrap().progress.planned;
+            (planned.get(), paces(pacer, &bank, now)[0].multiplier_q32())
+        };
+        let (planned, multiplier) = at_hour(&mut pacer, 6, Some(Status::Paused));
+        assert!((2_450..2_550).contains(&planned), "{planned}");
+        // Twelve hours later a quarter of the day's money is planned as it was, and the rest is for the six that are left.
+        assert_eq!(at_hour(&mut pacer, 18, Some(Status::Active)), (planned, multiplier));
+        let (later, _) = at_hour(&mut pacer, 21, None);
+        assert!((6_200..6_400).contains(&later), "{later}");
+        at_hour(&mut pacer, 22, Some(Status::Paused));
+        let (resumed, _) = at_hour(&mut pacer, 24 + 12, Some(Status::Active));
+        assert_eq!(resumed, 0, "the plan of a new day begins at the resume");
+        let (later, _) = at_hour(&mut pacer, 24 + 18, None);
+        assert!((4_950..5_100).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn an_edit_of_a_learned_plan_keeps_what_the_day_began_with() {
+        let (mut bank, mut pacer) = of_days(Strategy::Curve);
+        let mut out = Out::default();
+        for ms in (0..2 * DAY_MS + HOUR_MS).step_by(60_000) {
+            bank.tick(START_MS + ms, &mut out);
+            let mut paces = paces(&mut pacer, &bank, at(ms));
+            (0..5 + ms / HOUR_MS % 24).for_each(|id| assert!(paces[0].bid(ms + id, 1).is_some()));
+            pacer.used(&paces, 60_000, true);
+            pacer.settled(0, Amount::new(100), Amount::new(50));
+        }
+        let now = at(2 * DAY_MS + HOUR_MS);
+        let tick = |pacer: &mut Pacer| {
+            let paces = paces(pacer, &bank, now);
+            let Row { plan, forecast, .. } = &pacer.rows[0];
+            (paces, forecast.clone(), plan.as_ref().unwrap().spec().shape.clone())
+        };
+        let before = tick(&mut pacer);
+        assert!(before.1.requests > 0 && before.2 != gate_pacing::Shape::linear());
+        let known = pacer.rows[0].pacing.clone().unwrap();
+        pacer.set_plan(0, Pacing { day_target: Some(Amount::new(10_000)), ..known.clone() });
+        assert_eq!(tick(&mut pacer), before);
+        let shape = gate_pacing::Shape::default_day();
+        let other = PlanSpec { shape: shape.clone(), ..known.plan.spec().clone() };
+        pacer.set_plan(0, Pacing::of(Plan::new(other).unwrap()));
+        assert_eq!(tick(&mut pacer).2, shape, "another plan is another plan");
     }
 
     #[test]

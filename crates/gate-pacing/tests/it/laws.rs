@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gate_pacing::{
-    Counters, DayParts, Decision, Demand, Evidence, Forecast, Landscape, MULTIPLIERS, Memo, Pace,
-    Plan, PlanSpec, Rebase, Shape, Spend, Strategy,
+    Before, Counters, DayParts, Decision, Demand, Evidence, Forecast, Landscape, MULTIPLIERS, Memo,
+    Mode, Pace, Plan, PlanSpec, Rebase, Shape, Spend, Strategy,
 };
 use money::{Amount, Instant, Window, Zone, day_at};
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ prop_compose! {
     ) -> Counters {
         let ((life, today), (day_cap, day_target)) = (spend, day);
         let (demand, (seen, predicted, value)) = (Demand { seen: demand.0, ms: demand.2 }, requests);
-        let rebase = rebase.map(|(ms, spent)| Rebase { at: instant(ms), spent });
+        let rebase = rebase.map(|(ms, planned)| Rebase { at: instant(ms), planned });
         let day = day_at(instant(0), &Zone::utc());
         Counters {
             limit, life, day, day_cap, day_target, today, evidence, demand, seen, predicted, value, ask_max, rebase,
@@ -259,7 +259,7 @@ proptest! {
         let spec = PlanSpec::new(42, Strategy::Curve, flight(1), Zone::utc());
         let plan = Plan::new(PlanSpec { shape, ..spec }).expect("a valid plan");
         let spent = Amount::new(spent);
-        let rebase = Some(Rebase { at: instant(e), spent });
+        let rebase = Some(Rebase { at: instant(e), planned: spent });
         let counters = Counters { limit: Amount::new(limit), rebase, ..Counters::default() };
         let planned = |ms: u64| plan.progress(&counters, instant(ms)).planned;
         let start = spent.min(counters.limit);
@@ -273,13 +273,98 @@ proptest! {
         prop_assert!(planned(later) <= planned((later + 1_000).min(DAY_MS - 1)));
     }
 
+    /// A larger limit beside a daily limit that binds, of whatever strategy and wherever it stands: not a bit changes.
+    #[test]
+    fn an_edit_that_leaves_the_days_target_changes_nothing(
+        strategy in strategies(), known in counters(), forecast in forecasts(), more in 1..=CAP / 4, ms in 0..DAY_MS,
+        mode in prop::sample::select(vec![Mode::Active, Mode::Paused]),
+    ) {
+        let spec = PlanSpec { daily: true, ..PlanSpec::new(42, strategy, Window::ALWAYS, Zone::utc()) };
+        let plan = Plan::new(spec).expect("a valid plan");
+        let cap = known.day_cap.unwrap_or(Amount::new(1_000)).get() / 4;
+        let part = |amount: Amount| Amount::new(amount.get() / 64);
+        let Spend { settled, open, confirmed, expired } = known.today;
+        let today = Spend { settled: part(settled), open: part(open), confirmed: part(confirmed), expired: part(expired) };
+        let counters = Counters {
+            limit: Amount::new(cap + CAP / 2), day_cap: Some(Amount::new(cap)), day_target: None, today, life: today, ..known
+        };
+        let edited = Counters { limit: Amount::new(counters.limit.get() + more), ..counters };
+        let now = instant(ms);
+        let before = Before { progress: plan.progress(&counters, now), strategy, mode };
+        prop_assert_eq!(plan.edited(&before, mode, &edited, now), None);
+        prop_assert_eq!(pace(&plan, &counters, &forecast, ms), pace(&plan, &edited, &forecast, ms));
+    }
+
+    /// However long a pause was, the plan goes on from where it stood, and all is still to be spent by the end.
+    #[test]
+    fn a_plan_stands_still_during_a_pause(
+        strategy in strategies(), shape in shapes(), limit in 1_i64..=CAP, spent in 0_i64..=CAP, e in 1..DAY_MS / 2,
+        pause in 0..DAY_MS / 2,
+    ) {
+        let shape = if strategy.follows_time() { shape } else { Shape::linear() };
+        let spec = PlanSpec::new(42, strategy, flight(1), Zone::utc());
+        let plan = Plan::new(PlanSpec { shape, ..spec }).expect("a valid plan");
+        let life = Spend { settled: Amount::new(spent % limit), ..Spend::default() };
+        let counters = Counters { limit: Amount::new(limit), life, ..Counters::default() };
+        let stand = |counters: &Counters, at: u64, mode| {
+            Before { progress: plan.progress(counters, instant(at)), strategy, mode }
+        };
+        let active = stand(&counters, e, Mode::Active);
+        let paused = plan.edited(&active, Mode::Paused, &counters, instant(e)).expect("it stands still");
+        let counters = Counters { rebase: Some(paused), ..counters };
+        let before = stand(&counters, e + pause, Mode::Paused);
+        let resumed = plan.edited(&before, Mode::Active, &counters, instant(e + pause)).expect("it goes on");
+        let counters = Counters { rebase: Some(resumed), ..counters };
+        let after = plan.progress(&counters, instant(e + pause));
+        prop_assert_eq!(after.planned, active.progress.planned);
+        prop_assert_eq!(after.spent, active.progress.spent);
+        prop_assert_eq!(plan.progress(&counters, instant(DAY_MS - 1)).planned, counters.limit);
+    }
+
+    /// Half as much or three times as much to spend: the deviation stays the same part of it, and with it what a strategy makes
+    /// of it, but what was missed or overspent by far is left behind.
+    #[test]
+    fn another_target_keeps_the_multiplier(
+        strategy in prop::sample::select(vec![Strategy::Coin, Strategy::Curve, Strategy::Steer]),
+        spent in 0_i64..1_000_000_000_000, percent in (50_i64..300).prop_filter("another", |percent| *percent != 100), ms in DAY_MS / 4..3 * DAY_MS / 4,
+    ) {
+        const LIMIT: i64 = 1_000_000_000_000;
+        let plan = Plan::new(PlanSpec::new(42, strategy, flight(1), Zone::utc())).expect("a valid plan");
+        let life = Spend { settled: Amount::new(spent), ..Spend::default() };
+        let forecast = Forecast { requests: 1_000_000, ..Forecast::default() };
+        let counters = Counters { limit: Amount::new(LIMIT), life, ask_max: Amount::new(1_000), ..Counters::default() };
+        let edited = Counters { limit: Amount::new(LIMIT / 100 * percent), ..counters };
+        let now = instant(ms);
+        let old = plan.progress(&counters, now);
+        let before = Before { progress: old, strategy, mode: Mode::Active };
+        // Below what is spent there is nothing to carry over.
+        prop_assume!(spent + LIMIT / 16 < edited.limit.get());
+        let rebase = plan.edited(&before, Mode::Active, &edited, now);
+        prop_assert!(rebase.is_some());
+        let edited = Counters { rebase, ..edited };
+        let new = plan.progress(&edited, now);
+        prop_assert!(new.planned >= Amount::ZERO && new.planned <= new.budget);
+        let deviation = |at: &gate_pacing::Progress| (at.planned.get() - at.spent.get()) * 64 / (at.budget.get() / 1_000);
+        let (old, new) = (deviation(&old), deviation(&new));
+        // Within two e-folds.
+        if old.abs() < 1_990 {
+            prop_assert!((old - new).abs() <= 2, "{old} {new}");
+            if strategy == Strategy::Curve {
+                let [a, b] = [counters, edited].map(|one| pace(&plan, &one, &forecast, ms).multiplier_q32());
+                prop_assert!(a.abs_diff(b) <= a / 500, "{a} {b}");
+            }
+        } else {
+            prop_assert!(new.abs() <= 2_002, "{new}");
+        }
+    }
+
     /// A change of an earlier day does not matter any more.
     #[test]
     fn a_change_outside_the_window_is_over(counters in counters(), ms in 0..DAY_MS) {
         let spec = PlanSpec::new(42, Strategy::Curve, flight(3), Zone::utc());
         let plan = Plan::new(PlanSpec { daily: true, ..spec }).expect("a valid plan");
         let day = day_at(instant(DAY_MS), &Zone::utc());
-        let rebase = Some(Rebase { at: instant(ms), spent: Amount::new(1_000) });
+        let rebase = Some(Rebase { at: instant(ms), planned: Amount::new(1_000) });
         let [with, without] = [rebase, None].map(|rebase| Counters { rebase, day, ..counters });
         let at = DAY_MS + ms;
         prop_assert_eq!(pace(&plan, &with, &Forecast::default(), at), pace(&plan, &without, &Forecast::default(), at));
@@ -316,7 +401,7 @@ proptest! {
             predicted,
             value,
             ask_max,
-            rebase: Some(Rebase { at: instant(many % DAY_MS), spent }),
+            rebase: Some(Rebase { at: instant(many % DAY_MS), planned: spent }),
         };
         let forecast = Forecast { requests: many.rotate_left(7), ..forecast };
         for at in [Instant::from_ms(ms), instant(ms % DAY_MS)] {

@@ -139,7 +139,7 @@ fn steer_is_the_formula() {
 fn a_memo_is_never_stale() {
     let counters = certain(LIMIT, 505_000_000);
     let other = Counters { limit: Amount::new(LIMIT + 1_000_000), ..counters };
-    let rebased = Some(Rebase { at: instant(NOON), spent: Amount::new(LIMIT / 2) });
+    let rebased = Some(Rebase { at: instant(NOON), planned: Amount::new(LIMIT / 2) });
     let forecast =
         Forecast { requests: 400_000_000, landscape: landscape(), ..Forecast::default() };
     let cheaper = Landscape::from_points(&[(1 << 32, 1 << 19)]).ok().map(Arc::new);
@@ -344,7 +344,7 @@ fn caps_are_hard_and_targets_soft() {
 #[test]
 fn an_edit_spreads_the_rest() {
     let plan = plan(Strategy::Curve);
-    let rebase = Some(Rebase { at: instant(NOON), spent: Amount::new(300_000_000) });
+    let rebase = Some(Rebase { at: instant(NOON), planned: Amount::new(300_000_000) });
     let planned = |limit: i64, hour: u64| {
         let counters = Counters { rebase, ..certain(limit, 0) };
         plan.progress(&counters, instant(hour * 3_600_000)).planned.get()

@@ -9,8 +9,8 @@ use std::time::Duration;
 use door_batch::Question;
 use door_transport::Waker;
 use gate_auction::Fates;
-use gate_pacing::{Pace, Rebase};
-use ledger::{Amount, Bank, BudgetSpec, Out, Record, SpecError, ToBank, ToWorker};
+use gate_pacing::{Before, Pace};
+use ledger::{Bank, BudgetSpec, Out, Record, SpecError, ToBank, ToWorker};
 use ledger_journal::{Disk, Journal, JournalOptions, Writer, WriterProbes, WriterStage};
 use money::Instant;
 use probe::{Laps, NodeClock};
@@ -516,7 +516,7 @@ impl BankThread {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
             self.bank.open_all(&mut out);
         }
-        self.take_plans(budgets, &edited, now_ms);
+        self.take_plans(budgets, &edited);
         self.market = market;
         self.snapshot += 1;
         self.send_snapshots(now_ms);
@@ -536,7 +536,7 @@ impl BankThread {
         let mut out = Out::default();
         self.note(note, &mut out);
         self.bank.amend(&specs, &mut out).map_err(Refusal::Specs)?;
-        self.take_plans(budgets, &edited, now_ms);
+        self.take_plans(budgets, &edited);
         self.out.records.append(&mut out.records);
         self.out.messages.append(&mut out.messages);
         Ok(())
@@ -550,27 +550,27 @@ impl BankThread {
         }
     }
 
-    /// Budgets whose plan begins here, with what is spent in their window so far: those that are edited, and those that nobody
-    /// knew before. Those of an earlier run go on as they were.
-    fn edited(&self, budgets: &[Budget]) -> Vec<(u64, Amount)> {
+    /// Budgets that are edited, with how they stand on their plans, and those that nobody knew before. Those of an earlier run
+    /// go on as they were.
+    fn edited(&self, budgets: &[Budget]) -> Vec<(u64, Option<Before>)> {
         let now = self.now();
         let edit = |budget: &Budget| {
             let Some(slot) = self.bank.slot(budget.spec.id) else {
-                return Some((budget.spec.id, Amount::ZERO));
+                return Some((budget.spec.id, None));
             };
             let known = self.pacings.get(slot as usize)?.as_ref()?;
             if *known == budget.pacing && *self.bank.spec(slot) == budget.spec {
                 return None;
             }
-            let spent =
-                self.standing(slot, now).map_or(Amount::ZERO, |standing| standing.progress.spent);
-            Some((budget.spec.id, spent))
+            let held = |slot| reported_held(&self.cells, slot);
+            let before = self.pacer.before(&self.bank, slot, &held, now)?;
+            Some((budget.spec.id, Some(before)))
         };
         budgets.iter().filter_map(edit).collect()
     }
 
-    fn take_plans(&mut self, budgets: Vec<Budget>, edited: &[(u64, Amount)], now_ms: u64) {
-        let at = Instant::from_ms(now_ms);
+    fn take_plans(&mut self, budgets: Vec<Budget>, edited: &[(u64, Option<Before>)]) {
+        let now = self.now();
         self.generation += 1;
         self.resolved.resize(self.bank.slots(), Resolutions::default());
         self.pacer.grow(self.bank.slots());
@@ -586,9 +586,13 @@ impl BankThread {
             }
         }
         self.keeper.hurry();
-        for (id, spent) in edited {
+        for (id, before) in edited {
             let slot = self.bank.slot(*id).expect("just configured");
-            self.pacer.rebase(slot, Rebase { at, spent: *spent });
+            let held = |slot| reported_held(&self.cells, slot);
+            match before {
+                None => self.pacer.begin(slot, now),
+                Some(before) => self.pacer.edited(&self.bank, slot, &held, now, before),
+            }
         }
     }
 

@@ -152,9 +152,9 @@ fn put_row(out: &mut Vec<u8>, id: u64, learned: Option<&Learned>, rebase: Option
             }
         }
     }
-    if let Some(Rebase { at, spent }) = rebase {
+    if let Some(Rebase { at, planned }) = rebase {
         put(out, at.ms());
-        put(out, spent.get().max(0).unsigned_abs());
+        put(out, planned.get().max(0).unsigned_abs());
     }
 }
 
@@ -205,7 +205,7 @@ fn take_row(rest: &mut &[u8]) -> Option<(u64, Known)> {
     }
     if parts & 2 != 0 {
         let at = Instant::checked_from_ms(take(rest)?)?;
-        known.rebase = Some(Rebase { at, spent: Amount::new(i64::try_from(take(rest)?).ok()?) });
+        known.rebase = Some(Rebase { at, planned: Amount::new(i64::try_from(take(rest)?).ok()?) });
     }
     Some((id, known))
 }
@@ -251,10 +251,10 @@ mod tests {
     proptest! {
         #[test]
         fn rows_come_back(seed: u64, id: u64, at in 0_u64..1 << 45, spent in 0_i64.., has: bool) {
-            let rebase = has.then_some(Rebase { at: Instant::from_ms(at), spent: Amount::new(spent) });
+            let rebase = has.then_some(Rebase { at: Instant::from_ms(at), planned: Amount::new(spent) });
             let (one, mut body) = (learned(seed), MAGIC.to_vec());
             put_row(&mut body, id, Some(&one), rebase);
-            put_row(&mut body, id ^ 1, None, Some(Rebase { at: Instant::from_ms(5), spent: Amount::ZERO }));
+            put_row(&mut body, id ^ 1, None, Some(Rebase { at: Instant::from_ms(5), planned: Amount::ZERO }));
             let memory = decode(&sealed(body)).unwrap();
             let Known { learned: back, rebase: again } = &memory[&id];
             let back = back.as_ref().unwrap();

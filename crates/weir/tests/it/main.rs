@@ -11,6 +11,7 @@ mod costs_stages;
 mod crashes;
 mod crowds;
 mod edits;
+mod edits_pacing;
 mod frames;
 mod full_disk;
 mod hammering;
