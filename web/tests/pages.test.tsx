@@ -291,6 +291,30 @@ describe("other pages", () => {
     );
   });
 
+  it("engine room: grants of all doors, a quiet door without latency, errors that were met, since when it watches", async () => {
+    const quiet = { ...answers.node.doors[0]!.latency, p50_us: 0, buckets: [{ le_us: 5, count: 0 }] };
+    const openrtb = {
+      door: "openrtb",
+      verdicts: [{ verdict: "bid", per_s: 985 }],
+      latency: answers.node.doors[0]!.latency,
+    };
+    const batch = { ...answers.node.doors[0]!, verdicts: [], latency: quiet };
+    const errors = [
+      ...answers.node.errors,
+      { code: "frame_frame_too_large", count: 0, doc: "/docs/formats.md" },
+    ];
+    node["GET /node"] = () => ({ ...answers.node, doors: [batch, openrtb], errors });
+    await show("/ui/engine");
+    expectWords(
+      "985 granted or bid",
+      "Nothing was answered in the last 10 s",
+      "watches since 15:00:00 UTC",
+      "1 kind that was not met",
+    );
+    expect(text()).not.toContain("frame frame");
+    expect(text()).not.toContain("None.");
+  });
+
   it("engine room: a violation is loud", async () => {
     node["GET /node"] = () => ({ ...answers.node, proof: { ...answers.node.proof, violations: 1 } });
     await show("/ui/engine");

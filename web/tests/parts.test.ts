@@ -9,7 +9,15 @@ import { effectWords } from "../src/campaigns/effect";
 import { COMMON, parseViews, withView } from "../src/campaigns/views";
 import { nanos, ratioWords, reading } from "../src/costs/nanos";
 import { lastChangePpm, sparkOf } from "../src/costs/spark";
-import { HEAT_US, heatColumn, ink } from "../src/engine/heat";
+import {
+  HEAT_US,
+  answeredLately,
+  errorWords,
+  grantedPerS,
+  heatColumn,
+  ink,
+  quantile,
+} from "../src/engine/heat";
 import { roomOf } from "../src/grid/cells";
 import { columnOf } from "../src/grid/columns";
 import { reordered } from "../src/grid/Grid";
@@ -384,4 +392,26 @@ describe("the room of a cell", () => {
     expect(roomOf(spent, spent.width, 8).isNarrow).toBe(false);
   });
   it("is endless where nothing is laid out", () => expect(roomOf(spent, 118, 0).letters).toBe(Infinity));
+});
+
+describe("the engine room", () => {
+  const door = (door: string, verdict: string, per_s: number) => ({
+    door,
+    verdicts: [{ verdict, per_s }],
+    latency: { p50_us: 0, p90_us: 0, p99_us: 0, p999_us: 0, max_us: 0, buckets: [{ le_us: 5, count: 0 }] },
+  });
+  it("counts what is granted at all doors", () =>
+    expect(
+      grantedPerS([door("batch", "granted", 3), door("openrtb", "bid", 985), door("openrtb", "no_bid", 7)]),
+    ).toBe(988));
+  it("has no latency of a door that answered nothing", () => {
+    const { latency } = door("batch", "granted", 0);
+    expect([answeredLately(latency), quantile(latency, 0)]).toEqual([false, "–"]);
+    expect(quantile({ ...latency, buckets: [{ le_us: 5, count: 1 }] }, 0)).toBe("0 µs");
+  });
+  it("says frame once", () =>
+    expect(["frame_frame_too_large", "frame_unknown_message"].map(errorWords)).toEqual([
+      "frame too large",
+      "frame unknown message",
+    ]));
 });

@@ -7,28 +7,35 @@ import { words } from "../live/codes";
 import { Bar, Card, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, percentOfPpm, short } from "../ui/numbers";
 import { exactTime, span } from "../ui/time";
-import { HEAT_COLUMNS, heatColumn } from "./heat";
+import { HEAT_COLUMNS, answeredLately, errorWords, grantedPerS, heatColumn, quantile } from "./heat";
 import { Heatmap } from "./Heatmap";
 
 const POLL_MS = 2_000;
 const NEAR_FULL = 0.8;
 
-/** Heat columns of the polls so far, by door. */
-function useHeat(node: Node | null): ReadonlyMap<string, number[][]> {
+interface Heat {
+  /** Columns of the polls so far, by door. */
+  columns: ReadonlyMap<string, number[][]>;
+  /** The bank's clock at the first of them. */
+  sinceMs: number;
+}
+
+/** What was polled since this page was opened: nothing of it is kept elsewhere. */
+function useHeat(node: Node | null): Heat {
   const seen = useRef(0);
-  const [heat, setHeat] = useState<ReadonlyMap<string, number[][]>>(new Map());
+  const [heat, setHeat] = useState<Heat>({ columns: new Map(), sinceMs: NaN });
   useEffect(() => {
     if (node === null || node.as_of_ms === seen.current) return;
     seen.current = node.as_of_ms;
-    setHeat(
-      (old) =>
-        new Map(
-          node.doors.map((door) => [
-            door.door,
-            [...(old.get(door.door) ?? []), heatColumn(door.latency)].slice(-HEAT_COLUMNS),
-          ]),
-        ),
-    );
+    setHeat(({ columns, sinceMs }) => ({
+      columns: new Map(
+        node.doors.map((door) => [
+          door.door,
+          [...(columns.get(door.door) ?? []), heatColumn(door.latency)].slice(-HEAT_COLUMNS),
+        ]),
+      ),
+      sinceMs: Number.isNaN(sinceMs) ? node.as_of_ms : sinceMs,
+    }));
   }, [node]);
   return heat;
 }
@@ -61,7 +68,12 @@ export default function EnginePage() {
       <Tiles node={node} />
       <div className="cards">
         {node.doors.map((door) => (
-          <DoorCard key={door.door} door={door} heat={heat.get(door.door) ?? []} />
+          <DoorCard
+            key={door.door}
+            door={door}
+            heat={heat.columns.get(door.door) ?? []}
+            sinceMs={heat.sinceMs}
+          />
         ))}
         <Cores node={node} />
         <Queues node={node} />
@@ -74,15 +86,15 @@ export default function EnginePage() {
 
 function Tiles({ node }: { node: Node }) {
   const decisions = node.workers.reduce((sum, worker) => sum + worker.decisions_per_s, 0);
-  const granted = node.doors
-    .flatMap((door) => door.verdicts)
-    .filter(({ verdict }) => verdict === "granted")
-    .reduce((sum, { per_s }) => sum + per_s, 0);
   const { proof } = node;
   const holds = proof.violations === 0 && proof.held_and_spent_ok;
   return (
     <dl className="figures-row">
-      <Figure name="Verdicts a second" value={short(decisions)} note={`${short(granted)} granted`} />
+      <Figure
+        name="Verdicts a second"
+        value={short(decisions)}
+        note={`${short(grantedPerS(node.doors))} granted or bid, at all doors`}
+      />
       <Figure
         name="Overspend proof"
         value={holds ? "✓ sums hold" : `▲ ${count(proof.violations)} violations`}
@@ -105,9 +117,10 @@ function Tiles({ node }: { node: Node }) {
   );
 }
 
-function DoorCard({ door, heat }: { door: Door; heat: readonly number[][] }) {
+function DoorCard({ door, heat, sinceMs }: { door: Door; heat: readonly number[][]; sinceMs: number }) {
   const most = Math.max(1, ...door.verdicts.map(({ per_s }) => per_s));
   const { latency } = door;
+  const answered = answeredLately(latency);
   const quantiles: [string, number][] = [
     ["p50", latency.p50_us],
     ["p90", latency.p90_us],
@@ -145,15 +158,26 @@ function DoorCard({ door, heat }: { door: Door; heat: readonly number[][] }) {
             {quantiles.map(([name, us]) => (
               <div key={name}>
                 <dt>{name}</dt>
-                <dd>{micros(us)}</dd>
+                <dd>{quantile(latency, us)}</dd>
               </div>
             ))}
           </dl>
           <Heatmap
             columns={heat}
-            label={`latency of door ${door.door}: median ${micros(latency.p50_us)}, 99 in 100 within ${micros(latency.p99_us)}`}
+            label={
+              answered
+                ? `latency of door ${door.door}: median ${micros(latency.p50_us)}, 99 in 100 within ${micros(latency.p99_us)}`
+                : `latency of door ${door.door}: nothing was answered in the last seconds`
+            }
           />
-          <p className="quiet">Door to verdict, the last five minutes; stronger is more.</p>
+          <p className="quiet">
+            {answered
+              ? "Door to verdict; stronger is more."
+              : "Nothing was answered in the last 10 s, so there is no latency."}{" "}
+            {Number.isNaN(sinceMs)
+              ? ""
+              : `This page watches since ${exactTime(sinceMs, "UTC").replace(/\.\d+/, "")}, and keeps five minutes.`}
+          </p>
         </div>
       </div>
     </Card>
@@ -256,21 +280,40 @@ function Journal({ node: { journal } }: { node: Node }) {
 }
 
 function Errors({ node: { errors } }: { node: Node }) {
+  const met = errors.filter((error) => error.count > 0);
+  const never = errors.filter((error) => error.count === 0);
   return (
     <Card title="Errors" note="since the start">
-      {errors.every((error) => error.count === 0) ? <p className="quiet">None.</p> : null}
-      <table className="table">
-        <tbody>
-          {errors.map((error) => (
-            <tr key={error.code}>
-              <th scope="row">
-                <a href={error.doc}>{words(error.code)}</a>
-              </th>
-              <td className="end">{count(error.count)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      {met.length === 0 ? (
+        <p className="quiet">None of the {count(errors.length)} kinds.</p>
+      ) : (
+        <ErrorTable errors={met} />
+      )}
+      {never.length > 0 && (
+        <details>
+          <summary>
+            {count(never.length)} {never.length === 1 ? "kind that was" : "kinds that were"} not met
+          </summary>
+          <ErrorTable errors={never} />
+        </details>
+      )}
     </Card>
+  );
+}
+
+function ErrorTable({ errors }: { errors: Node["errors"] }) {
+  return (
+    <table className="table">
+      <tbody>
+        {errors.map((error) => (
+          <tr key={error.code}>
+            <th scope="row">
+              <a href={error.doc}>{errorWords(error.code)}</a>
+            </th>
+            <td className="end">{count(error.count)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

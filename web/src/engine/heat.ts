@@ -1,5 +1,27 @@
-// The latency heatmap: one column a poll, one row a bucket, ink by share. Pure: what to paint, not how.
-import type { Latency } from "../api/types";
+// The engine room's figures: what they are of a node's answer. The latency heatmap: one column a poll, one row a bucket, ink
+// by share. Pure: what to paint, not how.
+import type { Door, Latency } from "../api/types";
+import { words } from "../live/codes";
+import { micros } from "../ui/numbers";
+
+/** The verdicts by which money is set aside: asks of the batch door, requests of the OpenRTB door. */
+const GRANTS: readonly string[] = ["granted", "bid"];
+
+export const grantedPerS = (doors: readonly Door[]): number =>
+  doors
+    .flatMap(({ verdicts }) => verdicts)
+    .filter(({ verdict }) => GRANTS.includes(verdict))
+    .reduce((sum, { per_s }) => sum + per_s, 0);
+
+/** Did the door answer anything in the seconds that its latency is of? */
+export const answeredLately = ({ buckets }: Latency): boolean => buckets.some(({ count }) => count > 0);
+
+/** Of a door that answered nothing there is no latency, which is not one of nothing. */
+export const quantile = (latency: Latency, us: number): string =>
+  answeredLately(latency) ? micros(us) : "–";
+
+/** Refused frames are called `frame_` and their reason, of which some begin with the word, too. */
+export const errorWords = (code: string): string => words(code).replace(/^frame frame /, "frame ");
 
 /** Bounds in microseconds; the last row is all above. */
 export const HEAT_US = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000] as const;
