@@ -89,7 +89,7 @@ impl Purse {
 struct Appetite {
     /// The largest ask that was refused since the last `Want`.
     short: Amount,
-    /// It does not want anything before this.
+    /// It does not want anything before this, by the steady clock.
     again_ms: u64,
     /// Holds made from earlier grants, less those that were undone.
     made: i64,
@@ -103,6 +103,8 @@ pub struct Purses {
     options: PurseOptions,
     purses: Vec<Purse>,
     appetites: Vec<Appetite>,
+    /// What pauses are measured by, if not by the instants that methods are told.
+    steady_ms: Option<u64>,
     /// Sums of unconfirmed holds by purse and deadline.
     held: Buckets,
     /// Purses that run low or refused an ask.
@@ -117,6 +119,7 @@ impl Purses {
             options,
             purses: Vec::new(),
             appetites: Vec::new(),
+            steady_ms: None,
             held: Buckets::new(0, options.width_ms(), 16),
             wanted: Vec::new(),
             outbox: VecDeque::new(),
@@ -149,6 +152,13 @@ impl Purses {
     /// How many there are.
     pub fn slots(&self) -> usize {
         self.purses.len()
+    }
+
+    /// From here on pauses between wants are measured by this clock, which has to be one that never stands still. The time of day
+    /// may (see `probe::NodeClock`), and a purse must be filled nevertheless. Without a call of this they are measured by the
+    /// instants that methods are told.
+    pub fn steady(&mut self, steady_ms: u64) {
+        self.steady_ms = Some(steady_ms);
     }
 
     /// What a reading of the clock means for holds made now.
@@ -254,6 +264,7 @@ impl Purses {
 
     /// Notes that the purse wants money, unless it just said so.
     fn list(&mut self, slot: u32, now_ms: u64) {
+        let now_ms = self.steady_ms.unwrap_or(now_ms);
         let purse = &mut self.purses[slot as usize];
         if !purse.listed && now_ms >= self.appetites[slot as usize].again_ms {
             purse.listed = true;
@@ -305,6 +316,7 @@ impl Purses {
         purse.why_empty = why;
         // Until money comes back there is nothing to run low on.
         purse.low_water = Amount::ZERO;
+        let now_ms = self.steady_ms.unwrap_or(now_ms);
         self.appetites[slot as usize].again_ms = now_ms + DENIED_PAUSE_MS;
     }
 
@@ -336,6 +348,7 @@ impl Purses {
     }
 
     fn want(&mut self, now_ms: u64) {
+        let now_ms = self.steady_ms.unwrap_or(now_ms);
         for slot in self.wanted.drain(..) {
             let purse = &mut self.purses[slot as usize];
             purse.listed = false;

@@ -1,23 +1,70 @@
 //! The node's clock: the system's time of day, but never going back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// A difference between the time of day and the monotonic clock that counts as a step, ms. Time
 /// services slew by at most 0.5 ms a second and step from about 128 ms on; what is less is noise.
 pub const STEP_MS: u64 = 100;
+
+/// A forward step is followed once it has stood for this long, ms. A time of day that is wrong is mostly put right within seconds
+/// (a time service that steps twice, a typing error), and must not be acted on: money would be granted for a day that has not
+/// come, and the clock would then stand still for as long as it was ahead. What is right stays: to follow it ten seconds later
+/// lets holds live, and days and flights go on, ten seconds longer.
+pub const FORWARD_STANDS_MS: u64 = 10_000;
 
 /// The time of day in ms that never goes back. One a thread; it reads two clocks (50 ns), so read it
 /// once a wake-up and use [`NodeClock::last_ms`] in between.
 ///
 /// - The system clock is set **back**: the node clock holds still until the system clock has come
 ///   by again. Nothing expires early and no day begins twice; holds last longer by as much.
-/// - It is set **forward**: the node clock follows at once.
+/// - It is set **forward** against the monotonic clock: the node clock goes on by the monotonic clock, and follows once the step has
+///   stood for [`FORWARD_STANDS_MS`]. A computer that slept looks the same, as the monotonic clock stands while it sleeps.
 ///
-/// Either is counted.
+/// Either is counted, and [`ClockState::held_ms`] says for how long the two clocks have been apart.
 #[derive(Debug)]
 pub struct NodeClock {
-    started: Instant,
+    source: Source,
+    /// The time of day at the start.
+    started_ms: u64,
     state: ClockState,
+}
+
+/// Where a clock reads the time.
+#[derive(Debug)]
+enum Source {
+    System(Instant),
+    Hand(Arc<HandClock>),
+}
+
+/// A monotonic clock and a time of day that are set by hand, in place of the system's: for tests.
+#[derive(Debug, Default)]
+pub struct HandClock {
+    monotonic_ms: AtomicU64,
+    wall_ms: AtomicU64,
+}
+
+impl HandClock {
+    /// At this time of day, ms since 1970.
+    #[must_use]
+    pub fn new(wall_ms: u64) -> Arc<HandClock> {
+        Arc::new(HandClock { monotonic_ms: AtomicU64::new(0), wall_ms: AtomicU64::new(wall_ms) })
+    }
+
+    /// Time passes, ms.
+    pub fn pass(&self, ms: u64) {
+        self.monotonic_ms.fetch_add(ms, Relaxed);
+        self.wall_ms.fetch_add(ms, Relaxed);
+    }
+
+    /// The time of day is set, by so many ms.
+    pub fn step(&self, ms: i64) {
+        let wall_ms = self.wall_ms.load(Relaxed).saturating_add_signed(ms);
+        self.wall_ms.store(wall_ms, Relaxed);
+    }
 }
 
 /// What a [`NodeClock`] knows; [`ClockState::advance`] is all of its logic, without the reading.
@@ -31,13 +78,31 @@ pub struct ClockState {
     pub stepped_forward: u64,
     monotonic_ns: u64,
     wall_ms: u64,
+    /// The last reading that was believed.
+    believed: Reading,
+    /// A forward step that is not followed yet.
+    leap: Option<Leap>,
+    /// Since when the node's time is not the system's, by the monotonic clock.
+    apart_since_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    monotonic_ns: u64,
+    wall_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leap {
+    since_ns: u64,
+    by_ms: u64,
 }
 
 impl NodeClock {
     /// A clock that starts with the system's time of day.
     #[must_use]
     pub fn new() -> NodeClock {
-        NodeClock { started: Instant::now(), state: ClockState::start(0, system_ms()) }
+        NodeClock::of(Source::System(Instant::now()))
     }
 
     /// A clock that does not start before an instant, ms since 1970: one that its user has already acted on. Where the
@@ -49,10 +114,21 @@ impl NodeClock {
         clock
     }
 
+    /// A clock that is set by hand.
+    #[must_use]
+    pub fn by_hand(hand: Arc<HandClock>) -> NodeClock {
+        NodeClock::of(Source::Hand(hand))
+    }
+
+    fn of(source: Source) -> NodeClock {
+        let Reading { monotonic_ns, wall_ms } = source.read();
+        NodeClock { source, started_ms: wall_ms, state: ClockState::start(monotonic_ns, wall_ms) }
+    }
+
     /// Reads the clocks and returns the node's time, ms since 1970.
     pub fn now_ms(&mut self) -> u64 {
-        let monotonic_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.state = self.state.advance(monotonic_ns, system_ms());
+        let Reading { monotonic_ns, wall_ms } = self.source.read();
+        self.state = self.state.advance(monotonic_ns, wall_ms);
         self.state.now_ms
     }
 
@@ -60,6 +136,13 @@ impl NodeClock {
     #[must_use]
     pub fn last_ms(&self) -> u64 {
         self.state.now_ms
+    }
+
+    /// The time of day at the clock's start and what the monotonic clock counted since, as of the last reading, ms: for pauses,
+    /// which must end whatever becomes of the time of day. It does not jump, and does not stand still.
+    #[must_use]
+    pub fn steady_ms(&self) -> u64 {
+        self.started_ms.saturating_add(self.state.monotonic_ns / NS_PER_MS)
     }
 
     /// Counters, and how far the node is ahead of the system.
@@ -75,35 +158,97 @@ impl Default for NodeClock {
     }
 }
 
+impl Source {
+    fn read(&self) -> Reading {
+        match self {
+            Source::System(started) => Reading {
+                monotonic_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                wall_ms: system_ms(),
+            },
+            Source::Hand(hand) => Reading {
+                monotonic_ns: hand.monotonic_ms.load(Relaxed).saturating_mul(NS_PER_MS),
+                wall_ms: hand.wall_ms.load(Relaxed),
+            },
+        }
+    }
+}
+
 impl ClockState {
     /// The state at a first reading.
     #[must_use]
     pub fn start(monotonic_ns: u64, wall_ms: u64) -> ClockState {
-        ClockState { now_ms: wall_ms, stepped_back: 0, stepped_forward: 0, monotonic_ns, wall_ms }
+        ClockState {
+            now_ms: wall_ms,
+            stepped_back: 0,
+            stepped_forward: 0,
+            monotonic_ns,
+            wall_ms,
+            believed: Reading { monotonic_ns, wall_ms },
+            leap: None,
+            apart_since_ns: None,
+        }
     }
 
     /// The state after a further reading of the monotonic clock (ns, any origin) and of the time of
     /// day (ms since 1970).
     #[must_use]
     pub fn advance(self, monotonic_ns: u64, wall_ms: u64) -> ClockState {
-        let passed_ms = monotonic_ns.saturating_sub(self.monotonic_ns) / 1_000_000;
-        let expected_ms = self.wall_ms.saturating_add(passed_ms);
-        let back = wall_ms.saturating_add(STEP_MS) < expected_ms;
-        let forward = wall_ms > expected_ms.saturating_add(STEP_MS);
+        let monotonic_ns = monotonic_ns.max(self.monotonic_ns);
+        let since = |before: Reading| {
+            let passed_ms = (monotonic_ns - before.monotonic_ns) / NS_PER_MS;
+            before.wall_ms.saturating_add(passed_ms)
+        };
+        let last = Reading { monotonic_ns: self.monotonic_ns, wall_ms: self.wall_ms };
+        let back = wall_ms.saturating_add(STEP_MS) < since(last);
+        let forward = wall_ms > since(last).saturating_add(STEP_MS);
+        // What the time of day would be without steps.
+        let even_ms = since(self.believed);
+        let leap = self.leap_to(wall_ms, even_ms, monotonic_ns);
+        let believed = Reading { monotonic_ns, wall_ms };
+        let (now_ms, believed) = match leap {
+            None => (self.now_ms.max(wall_ms), believed),
+            Some(_) => (self.now_ms.max(even_ms), self.believed),
+        };
+        let apart = now_ms.abs_diff(wall_ms) > STEP_MS;
         ClockState {
-            now_ms: self.now_ms.max(wall_ms),
+            now_ms,
             stepped_back: self.stepped_back + u64::from(back),
             stepped_forward: self.stepped_forward + u64::from(forward),
-            monotonic_ns: monotonic_ns.max(self.monotonic_ns),
+            monotonic_ns,
             wall_ms,
+            believed,
+            leap,
+            apart_since_ns: apart.then(|| self.apart_since_ns.unwrap_or(monotonic_ns)),
         }
+    }
+
+    /// The forward step that the time of day shows, if it has not stood for long enough to be believed.
+    fn leap_to(&self, wall_ms: u64, even_ms: u64, monotonic_ns: u64) -> Option<Leap> {
+        let by_ms = wall_ms.checked_sub(even_ms).filter(|by_ms| *by_ms > STEP_MS)?;
+        let same = self.leap.filter(|leap| leap.by_ms.abs_diff(by_ms) <= STEP_MS);
+        let leap = same.unwrap_or(Leap { since_ns: monotonic_ns, by_ms });
+        let stood_ms = (monotonic_ns - leap.since_ns) / NS_PER_MS;
+        (stood_ms < FORWARD_STANDS_MS).then_some(leap)
     }
 
     /// How far the node's time is ahead of the system's, ms: above 0 it is holding still after a step
     /// back.
     #[must_use]
     pub fn ahead_ms(self) -> u64 {
-        self.now_ms - self.wall_ms
+        self.now_ms.saturating_sub(self.wall_ms)
+    }
+
+    /// How far the node's time is behind the system's, ms: above 0 a forward step is not believed yet.
+    #[must_use]
+    pub fn behind_ms(self) -> u64 {
+        self.wall_ms.saturating_sub(self.now_ms)
+    }
+
+    /// For how long the node's time and the system's have been more than [`STEP_MS`] apart, ms as of the last reading; 0 if they
+    /// are not.
+    #[must_use]
+    pub fn held_ms(self) -> u64 {
+        self.apart_since_ns.map_or(0, |since_ns| (self.monotonic_ns - since_ns) / NS_PER_MS)
     }
 }
 
@@ -147,12 +292,82 @@ mod tests {
         assert_eq!((clock.stepped_back, clock.stepped_forward), (1, 0));
     }
 
+    /// A time of day that is a day ahead for 0.4 s: the node's clock goes on as if nothing had been.
     #[test]
-    fn a_step_forward_is_followed_and_counted() {
-        let clock = ClockState::start(0, START_MS).advance(MS, START_MS + 3_600_000);
-        assert_eq!((clock.now_ms, clock.stepped_forward), (START_MS + 3_600_000, 1));
-        let back = clock.advance(2 * MS, START_MS + 2);
-        assert_eq!((back.now_ms, back.stepped_back), (START_MS + 3_600_000, 1));
+    fn a_wrong_second_is_not_followed() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand.step(86_400_000);
+        for passed in 1..=40 {
+            hand.pass(10);
+            assert_eq!(clock.now_ms(), START_MS + passed * 10);
+        }
+        assert_eq!((clock.state().ahead_ms(), clock.state().behind_ms()), (0, 86_400_000));
+        hand.step(-86_400_000);
+        hand.pass(10);
+        assert_eq!((clock.now_ms(), clock.state().held_ms()), (START_MS + 410, 0));
+        let state = clock.state();
+        assert_eq!((state.stepped_forward, state.stepped_back), (1, 1), "both are counted");
+    }
+
+    #[test]
+    fn a_step_forward_that_stays_is_followed_once_it_has_stood() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand.step(3_600_000);
+        assert_eq!(clock.now_ms(), START_MS);
+        hand.pass(FORWARD_STANDS_MS - 1);
+        assert_eq!(clock.now_ms(), START_MS + FORWARD_STANDS_MS - 1, "by the monotonic clock");
+        assert_eq!(clock.state().held_ms(), FORWARD_STANDS_MS - 1);
+        hand.pass(1);
+        assert_eq!(clock.now_ms(), START_MS + FORWARD_STANDS_MS + 3_600_000);
+        assert_eq!((clock.state().held_ms(), clock.state().behind_ms()), (0, 0));
+        assert_eq!(clock.state().stepped_forward, 1);
+    }
+
+    /// The monotonic clock stands while a computer sleeps.
+    #[test]
+    fn a_computer_that_slept_is_right_soon_after_it_woke() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        let night_ms: u64 = 8 * 3_600_000;
+        hand.step(night_ms.cast_signed());
+        let mut last_ms = START_MS;
+        for _ in 0..FORWARD_STANDS_MS / 20 {
+            let now_ms = clock.now_ms();
+            assert!((last_ms..START_MS + FORWARD_STANDS_MS).contains(&now_ms));
+            last_ms = now_ms;
+            hand.pass(20);
+        }
+        assert_eq!(clock.now_ms(), START_MS + night_ms + FORWARD_STANDS_MS);
+    }
+
+    /// A clock that jumps about is never believed; the node's goes on by the monotonic clock, and says so.
+    #[test]
+    fn a_clock_that_does_not_settle_is_not_followed() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        for round in 1..=60 {
+            hand.step(if round % 2 == 0 { 1_000 } else { 60_000 });
+            hand.pass(1_000);
+            assert_eq!(clock.now_ms(), START_MS + round * 1_000);
+        }
+        assert_eq!(clock.state().held_ms(), 59_000);
+    }
+
+    #[test]
+    fn pauses_end_while_the_clock_stands() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand.step(-86_400_000);
+        hand.pass(7);
+        assert_eq!((clock.now_ms(), clock.steady_ms()), (START_MS, START_MS + 7));
+        hand.pass(5_000);
+        assert_eq!((clock.now_ms(), clock.steady_ms()), (START_MS, START_MS + 5_007));
+        assert_eq!(
+            (clock.state().held_ms(), clock.state().ahead_ms()),
+            (5_000, 86_400_000 - 5_007)
+        );
     }
 
     /// The boundary: exactly the tolerance is no step, a millisecond more is.

@@ -35,7 +35,7 @@ mod stage;
 mod timer;
 
 pub use calibration::Calibration;
-pub use clock::{ClockState, NodeClock, STEP_MS};
+pub use clock::{ClockState, FORWARD_STANDS_MS, HandClock, NodeClock, STEP_MS};
 pub use counters::{Counters, Counts, Event, Unavailable};
 pub use cycles::{Cycles, Drift, Reading, Rejected, Source, ticks, ticks_and_core, ticks_ordered};
 pub use histogram::Histogram;

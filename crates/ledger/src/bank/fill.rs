@@ -69,7 +69,7 @@ impl Bank {
 
     /// What the purse would use in `refresh_ms` at the rate of its asks since it last wanted something.
     fn wanted(&mut self, worker: u16, slot: u32, need: Need) -> Amount {
-        let (now_ms, refresh_ms) = (self.now_ms, self.options.refresh_ms);
+        let (now_ms, refresh_ms) = (self.steady_ms(), self.options.refresh_ms);
         let desk = self.desk_mut(slot, worker);
         let since_ms = now_ms.saturating_sub(desk.asked_ms).max(1);
         desk.asked_ms = now_ms;
@@ -228,7 +228,8 @@ impl Bank {
         let scarce = self.chain(slot).min_by_key(|level| self.budget(*level).available());
         let scarce = scarce.unwrap_or(slot);
         let Search { cursor, at_ms, found } = self.budget(scarce).search;
-        if self.now_ms < at_ms + SEARCH_PAUSE_MS {
+        let now_ms = self.steady_ms();
+        if now_ms < at_ms + SEARCH_PAUSE_MS {
             return found;
         }
         let mut pool = vec![scarce];
@@ -240,7 +241,7 @@ impl Bank {
             found |= self.recall_slot(other, (worker, slot), out);
         }
         let cursor = (cursor + looks) % pool.len();
-        self.budgets[scarce as usize].search = Search { cursor, at_ms: self.now_ms, found };
+        self.budgets[scarce as usize].search = Search { cursor, at_ms: now_ms, found };
         found
     }
 
@@ -265,7 +266,7 @@ impl Bank {
     }
 
     fn recall_slot(&mut self, slot: u32, except: (u16, u32), out: &mut Out) -> bool {
-        let (now_ms, mut asked) = (self.now_ms, false);
+        let (now_ms, mut asked) = (self.steady_ms(), false);
         for worker in 0..self.options.workers {
             let desk = self.desk_mut(slot, worker);
             let rested = now_ms >= desk.recalled_ms + RECALL_PAUSE_MS;
@@ -281,7 +282,7 @@ impl Bank {
     /// Makes a worker retire its grant. From here on the grant is never filled again: a filling that crossed the
     /// retirement on its way would give the same hold numbers twice.
     pub(super) fn recall(&mut self, worker: u16, slot: u32, why: Verdict, out: &mut Out) {
-        let now_ms = self.now_ms;
+        let now_ms = self.steady_ms();
         let desk = self.desk_mut(slot, worker);
         (desk.grant, desk.recalled_ms) = (0, now_ms);
         self.counts.recalls += 1;

@@ -204,6 +204,8 @@ pub struct Bank {
     options: Options,
     run: Run,
     now_ms: u64,
+    /// See [`Bank::steady`].
+    steady_ms: Option<u64>,
     /// Per worker: no later message of it carries an earlier stamp.
     safe_ms: Vec<u64>,
     budgets: Vec<Budget>,
@@ -225,6 +227,7 @@ impl Bank {
         Bank {
             run: Run::default(),
             now_ms: 0,
+            steady_ms: None,
             safe_ms: vec![0; usize::from(options.workers)],
             budgets: Vec::new(),
             slots: BTreeMap::new(),
@@ -337,6 +340,17 @@ impl Bank {
                 self.run_timeline(out);
             }
         }
+    }
+
+    /// From here on the pauses of fillings and recalls are measured by this clock, which has to be one that never stands still, as
+    /// the time of day may (see `probe::NodeClock`). No deadline and no day is judged by it. Without a call of this they are
+    /// measured by [`Bank::now_ms`].
+    pub fn steady(&mut self, steady_ms: u64) {
+        self.steady_ms = Some(steady_ms);
+    }
+
+    fn steady_ms(&self) -> u64 {
+        self.steady_ms.unwrap_or(self.now_ms)
     }
 
     /// Lets the bank's own clock pass: days, flights, replacements. Call it some times a second.

@@ -244,3 +244,27 @@ fn a_jump_of_a_day_is_one_turn() {
     }
     assert_eq!(bench.line(1, Line::Settled), 0);
 }
+
+/// The time of day may stand still, where it was set back: purses are filled nevertheless, and money is looked for in the purses of
+/// others.
+#[test]
+fn purses_are_filled_while_the_time_of_day_stands() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000_000)]);
+    for round in 0..48 {
+        let steady_ms = NOON + 120 * round;
+        bench.bank.steady(steady_ms);
+        bench.purses.iter_mut().for_each(|purses| purses.steady(steady_ms));
+        // The workers in turn, so that what is left in the purse of one is wanted by the other in the end.
+        let worker = usize::try_from(round % 2).unwrap();
+        let mut tries = 0;
+        while bench.reserve(worker, 1, 20_000).is_err() {
+            tries += 1;
+            assert!(tries < 4, "round {round}: {:?}", bench.reserve(worker, 1, 20_000));
+            let steady_ms = steady_ms + 30 * tries;
+            bench.purses.iter_mut().for_each(|purses| purses.steady(steady_ms));
+            bench.pump();
+        }
+    }
+    assert_eq!(bench.now_ms, NOON);
+    bench.check();
+}

@@ -23,11 +23,11 @@ use watch::ProblemKind;
 use weir_pace::pacer::Standing;
 use wire::Reason;
 
-use super::bank_thread::{Command, Report, ask};
+use super::bank_thread::{BooksPage, Command, Report, ask};
 use super::books::BookLine;
 use super::openrtb::counts;
 use super::reconcile::{Booking, Failure, Fault, Freed, NotSealed, Outcome};
-use super::shared::WorkerCounters;
+use super::shared::{Pulse, WorkerCounters};
 use super::{StartError, reconcile, standing};
 use crate::config::Config;
 use crate::costs::measured::Sources;
@@ -54,6 +54,7 @@ struct Shared {
     started: Instant,
     handles: Vec<Handle>,
     counters: Vec<Arc<WorkerCounters>>,
+    pulse: Arc<Pulse>,
     profiles: Profiles,
     survey_every: u64,
     sources: Arc<Sources>,
@@ -75,7 +76,7 @@ impl Status {
     pub(crate) fn new(
         config: &Config,
         handles: &[Handle],
-        counters: Vec<Arc<WorkerCounters>>,
+        (counters, pulse): (Vec<Arc<WorkerCounters>>, Arc<Pulse>),
         profiles: Profiles,
         sources: Arc<Sources>,
     ) -> Status {
@@ -84,6 +85,7 @@ impl Status {
             started: Instant::now(),
             handles: handles.to_vec(),
             counters,
+            pulse,
             profiles,
             survey_every: config.openrtb.survey_every,
             metrics: Metrics::new(Arc::clone(&sources)),
@@ -110,6 +112,11 @@ impl Status {
 
     pub(crate) fn counters(&self) -> &[Arc<WorkerCounters>] {
         &self.0.counters
+    }
+
+    /// Signs of life of the bank.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.0.pulse
     }
 
     pub(crate) fn handles(&self) -> &[Handle] {
@@ -277,12 +284,21 @@ struct StatQuery {
 }
 
 async fn stat(State(app): State<App>, Query(query): Query<StatQuery>) -> Response {
-    let Some((report, lines)) = app.ask_bank(query.budget).await else {
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "the bank does not answer");
+    let id = query.budget;
+    let asked = move |commands: &Commands<Command>| {
+        let report = ask(commands, |reply| Command::Report { reply })?;
+        let from = id.unwrap_or(0);
+        let max = usize::from(id.is_some());
+        let page = ask(commands, |reply| Command::Books { from, max, reply })?;
+        Some((report, page))
+    };
+    let (report, page) = match app.ask_bank(asked).await {
+        Ok(found) => found,
+        Err(detail) => return problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
     };
     let mut answer = app.totals(&report);
-    if let Some(id) = query.budget {
-        let Some(line) = lines.first() else {
+    if let Some(id) = id {
+        let Some(line) = page.lines.first().filter(|(line, _)| line.id == id) else {
             return problem(StatusCode::NOT_FOUND, &format!("there is no budget {id}"));
         };
         let fates = app.ask_workers(id).await.unwrap_or_default();
@@ -303,15 +319,17 @@ struct BooksQuery {
 }
 
 async fn books(State(app): State<App>, Query(query): Query<BooksQuery>) -> Response {
-    let Some((_, lines)) = app.ask_bank(None).await else {
-        return problem(StatusCode::SERVICE_UNAVAILABLE, "the bank does not answer");
+    let (from, max) = (query.from, query.max.unwrap_or(BOOKS_MAX).min(BOOKS_MAX));
+    let asked = move |commands: &Commands<Command>| {
+        ask(commands, |reply| Command::Books { from, max, reply })
     };
-    let max = query.max.unwrap_or(BOOKS_MAX).min(BOOKS_MAX);
+    let BooksPage { lines, next } = match app.ask_bank(asked).await {
+        Ok(page) => page,
+        Err(detail) => return problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
+    };
     let names = app.status.budgets();
-    let mut from = lines.iter().skip_while(|(line, _)| line.id < query.from);
-    let rows: Vec<Value> =
-        from.by_ref().take(max).map(|line| row(line, &names.names, &[])).collect();
-    Json(json!({ "budgets": rows, "next": from.next().map(|(line, _)| line.id) })).into_response()
+    let rows: Vec<Value> = lines.iter().map(|line| row(line, &names.names, &[])).collect();
+    Json(json!({ "budgets": rows, "next": next })).into_response()
 }
 
 #[derive(serde::Deserialize)]
@@ -545,15 +563,15 @@ impl App {
         Some(fates.into_iter().flatten().collect())
     }
 
-    /// The bank answers on a thread of its own; waiting for it must not stop this one.
-    async fn ask_bank(&self, id: Option<u64>) -> Option<(Report, Vec<Budget>)> {
+    /// The bank answers on a thread of its own; waiting for it must not stop this one. A bank that is stuck is not waited for.
+    async fn ask_bank<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Commands<Command>) -> Option<T> + Send + 'static,
+    ) -> Result<T, String> {
+        self.status.pulse().check_turns()?;
         let commands = self.commands.clone();
-        let asked = tokio::task::spawn_blocking(move || {
-            let report = ask(&commands, |reply| Command::Report { reply })?;
-            let lines = ask(&commands, |reply| Command::Books { id, reply })?;
-            Some((report, lines))
-        });
-        asked.await.ok().flatten()
+        let asked = tokio::task::spawn_blocking(move || question(&commands));
+        asked.await.ok().flatten().ok_or_else(|| "the bank does not answer".to_string())
     }
 
     fn totals(&self, report: &Report) -> Map<String, Value> {
@@ -588,6 +606,11 @@ impl App {
                 "budgets": report.budgets, "snapshot": report.snapshot, "grants_open": report.grants,
                 "fills": bank.fills, "recalls": bank.recalls, "clock_back": bank.clock_back,
                 "grants_full": bank.grants_full, "pages_full": bank.pages_full,
+                "turn_age_ms": self.status.pulse().age_ms(),
+            },
+            "clock": {
+                "ahead_ms": self.status.pulse().clock_ahead_ms(),
+                "held_ms": self.status.pulse().clock_held_ms(),
             },
             "budgets_file": { "loads": file.reloads, "refused": file.refused, "errors": file.errors },
         });
@@ -618,7 +641,6 @@ fn journal(figures: &ledger_journal::Figures) -> Value {
     })
 }
 
-/// One budget's books.
 /// The books of a budget, and how it stands on its plan.
 fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates]) -> Value {
     let pace = standing.as_ref().map(|standing| {
@@ -643,7 +665,6 @@ fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates])
     })
 }
 
-/// An error in the form of RFC 9457.
 /// An error; the door puts the text into the form that all its errors have.
 fn problem(status: StatusCode, detail: &str) -> Response {
     (status, detail.to_string()).into_response()

@@ -23,7 +23,9 @@ use super::books::{BookLine, Totals};
 use super::keys::Keys;
 use super::memory::{Keeper, Memory};
 use super::reconcile::{Booking, Fault, Freed, Outcome, book_rows, free_until, judge_rows};
-use super::shared::{Answer, Down, Old, SlotCells, Snapshot, Up, WorkerCounters, reported_held};
+use super::shared::{
+    Answer, Down, Old, Pulse, SlotCells, Snapshot, Up, WorkerCounters, reported_held,
+};
 use super::stages::{BankStage, count};
 use super::watching::rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
 use crate::budgets::Budget;
@@ -36,6 +38,14 @@ use crate::reconcile::Row;
 const UP_MAX: usize = 4096;
 /// How long the thread sleeps when there is nothing to do; urgent messages wake it.
 const SLEEP: Duration = Duration::from_millis(1);
+
+/// Commands and clients' questions that a turn takes at most. Whoever asks waits for others who ask; settlements and fillings
+/// wait for one turn.
+pub(super) const COMMANDS_MAX: usize = 16;
+/// Budgets that a turn tells of at most, with one page more: about a millisecond.
+pub(super) const LINES_MAX: usize = 1_024;
+/// A turn that took this long over commands leaves the rest to the next one, whatever it told.
+const COMMANDS_TIME: Duration = Duration::from_millis(1);
 
 /// What others may ask of the bank.
 pub(crate) enum Command {
@@ -67,8 +77,8 @@ pub(crate) enum Command {
     Reconcile { rows: Vec<Booking>, reply: Reply<Result<Vec<Outcome>, String>> },
     /// Everything that was decided until then is reconciled: what is still kept of it is free.
     Complete { until_ms: u64, why: String, reply: Reply<Result<Vec<Freed>, String>> },
-    /// The books of these budgets, or of all, and how they stand on their plans.
-    Books { id: Option<u64>, reply: Reply<Vec<(BookLine, Option<Standing>)>> },
+    /// The books of at most `max` budgets and how they stand on their plans, in the order of ids, from the id `from` on.
+    Books { from: u64, max: usize, reply: Reply<BooksPage> },
     /// The counters.
     Report { reply: Reply<Report> },
     /// Stop once everything taken so far is answered.
@@ -82,6 +92,14 @@ pub(crate) struct Judged {
     pub(crate) known: bool,
     /// Why it cannot be so.
     pub(crate) error: Option<SpecError>,
+}
+
+/// Some of the books, all of one instant.
+#[derive(Debug)]
+pub(crate) struct BooksPage {
+    pub(crate) lines: Vec<(BookLine, Option<Standing>)>,
+    /// The id of the budget that follows, if one does.
+    pub(crate) next: Option<u64>,
 }
 
 /// Why a configuration is not taken over.
@@ -158,6 +176,41 @@ pub(crate) struct BankThread {
     held: VecDeque<(u64, Held)>,
     /// Workers were told that the journal cannot seal.
     failing: bool,
+    /// Clients' questions, in the order in which they came: link, connection, question.
+    questions: VecDeque<(usize, u64, Question)>,
+    pulse: Arc<Pulse>,
+    /// When the plans were looked at last, by the steady clock.
+    paced_ms: u64,
+    /// It was said that the node's clock is held.
+    clock_held: bool,
+    /// Told to stop. It stays so: messages that are queued by then are taken first.
+    stopping: bool,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turned {
+    /// There may be more to do at once.
+    Busy,
+    /// There was nothing to do.
+    Idle,
+    /// It was told to stop, and all messages are taken.
+    Stopped,
+}
+
+/// How much of a turn went into commands and questions.
+struct Spent {
+    began: std::time::Instant,
+    commands: usize,
+    lines: usize,
+}
+
+impl Spent {
+    fn is_enough(&self) -> bool {
+        self.commands >= COMMANDS_MAX
+            || self.lines >= LINES_MAX
+            || (self.commands > 0 && self.began.elapsed() >= COMMANDS_TIME)
+    }
 }
 
 /// What a bank's thread begins with.
@@ -174,6 +227,8 @@ pub(crate) struct Start {
     pub(crate) memory: Memory,
     pub(crate) keeper: Keeper,
     pub(crate) pacing: PacerOptions,
+    /// What tells others that the bank's thread lives.
+    pub(crate) pulse: Arc<Pulse>,
 }
 
 /// The probes of the bank's thread and of the journal's writer.
@@ -203,11 +258,14 @@ impl BankThread {
         thread.sign();
         let begun = Box::new(move || probes.thread.sign());
         let probes = WriterProbes { laps: probes.laps, begun };
-        let Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing } = start;
+        let Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing, pulse } = start;
         let wake = std::thread::current();
         let journal = Journal::start_measured(disk, writer, journal, wake, probes)?;
+        let clock = NodeClock::not_before(bank.now_ms());
+        let mut bank = bank;
+        bank.steady(clock.steady_ms());
         Ok(BankThread {
-            clock: NodeClock::not_before(bank.now_ms()),
+            clock,
             bank,
             links,
             commands,
@@ -229,39 +287,74 @@ impl BankThread {
             laps,
             held: VecDeque::new(),
             failing: false,
+            questions: VecDeque::new(),
+            pulse,
+            paced_ms: 0,
+            clock_held: false,
+            stopping: false,
         })
     }
 
     /// Runs until it is told to stop; true if everything was sealed by then.
     pub(crate) fn run(mut self) -> bool {
-        let (mut paced_ms, mut stop) = (0, false);
         loop {
-            self.laps.begin();
-            let now_ms = self.clock.now_ms();
-            let taken = self.take_up(now_ms);
-            self.laps.lap(BankStage::Booking, count(taken));
-            self.bank.tick(now_ms, &mut self.out);
-            self.laps.lap(BankStage::Timeline, 1);
-            if now_ms >= paced_ms + self.tick_ms {
-                paced_ms = now_ms;
-                self.pace(now_ms);
-                self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
-                self.rotate_keys(now_ms);
-                let id = |slot| self.bank.spec(slot).id;
-                self.keeper.tick(&self.pacer, id, self.bank.slots(), now_ms);
-                assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
-                self.laps.lap(BankStage::Upkeep, 1);
+            match self.turn() {
+                Turned::Busy => {}
+                Turned::Idle => std::thread::park_timeout(SLEEP),
+                Turned::Stopped => return self.finish(),
             }
-            // Kept: what was under way when the stop came is still taken first.
-            stop |= self.take_commands();
-            self.laps.lap(BankStage::Commands, 1);
-            self.seal_and_send();
-            if stop && taken == 0 {
-                return self.finish();
-            }
-            if taken == 0 {
-                std::thread::park_timeout(SLEEP);
-            }
+        }
+    }
+
+    /// Everything once: what workers say, what is due, what others ask, what is sealed. Bounded in each of these, so that none
+    /// keeps another waiting for long.
+    pub(super) fn turn(&mut self) -> Turned {
+        self.laps.begin();
+        self.pulse.turn();
+        let now_ms = self.clock.now_ms();
+        let steady_ms = self.clock.steady_ms();
+        self.watch_clock();
+        self.bank.steady(steady_ms);
+        let taken = self.take_up();
+        self.laps.lap(BankStage::Booking, count(taken));
+        self.bank.tick(now_ms, &mut self.out);
+        self.laps.lap(BankStage::Timeline, 1);
+        // Also while the node's clock stands: workers need new allowances to go on.
+        if steady_ms >= self.paced_ms + self.tick_ms {
+            self.paced_ms = steady_ms;
+            self.pace(now_ms);
+            self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
+            self.rotate_keys(now_ms);
+            let id = |slot| self.bank.spec(slot).id;
+            self.keeper.tick(&self.pacer, id, self.bank.slots(), now_ms);
+            assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
+            self.laps.lap(BankStage::Upkeep, 1);
+        }
+        let more = self.take_commands(now_ms);
+        self.laps.lap(BankStage::Commands, 1);
+        self.seal_and_send();
+        match (taken, more, self.stopping) {
+            (0, _, true) => Turned::Stopped,
+            (0, false, false) => Turned::Idle,
+            _ => Turned::Busy,
+        }
+    }
+
+    /// Says once, in the log, that the node's time has not been the system's for some seconds, and once that it is again.
+    fn watch_clock(&mut self) {
+        let state = self.clock.state();
+        let held = self.pulse.clock(&state);
+        if held == std::mem::replace(&mut self.clock_held, held) {
+            return;
+        }
+        let (ahead_ms, behind_ms) = (state.ahead_ms(), state.behind_ms());
+        match held {
+            true => tracing::error!(
+                ahead_ms,
+                behind_ms,
+                "the node's clock is held: the system's time of day was set back, or steps; see docs/operations.md, the clock"
+            ),
+            false => tracing::info!("the node's clock is the system's time of day again"),
         }
     }
 
@@ -276,7 +369,7 @@ impl BankThread {
         finished.is_ok()
     }
 
-    fn take_up(&mut self, now_ms: u64) -> usize {
+    fn take_up(&mut self) -> usize {
         let mut taken = 0;
         let refuse = self.journal.is_failing() || self.journal.is_full();
         for index in 0..self.links.len() {
@@ -296,9 +389,9 @@ impl BankThread {
                         self.bank.step(worker, message, &mut self.out);
                         self.tell_pacer(before);
                     }
+                    // As many as workers let wait.
                     Up::Question { conn, question } => {
-                        let answer = Box::new(self.answer(question, now_ms));
-                        self.links[index].backlog.push_back(Down::Answer { conn, answer });
+                        self.questions.push_back((index, conn, question));
                     }
                     Up::Old(Old::Paces(paces)) => self.pacer.used(&paces, self.tick_ms, index == 0),
                     Up::Old(Old::Snapshot(_)) => {}
@@ -335,7 +428,7 @@ impl BankThread {
             self.held.push_back((needed, Held::Down(usize::from(worker), Down::Ledger(message))));
         }
         let sealed = self.journal.sealed();
-        self.await_seal(sealed, now_ms);
+        self.await_seal(sealed, self.clock.steady_ms());
         let mut replies = Vec::new();
         let waited = self.held.len();
         while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
@@ -356,11 +449,11 @@ impl BankThread {
     }
 
     /// Notes how long something waits for the disk: one sequence after the other is awaited.
-    fn await_seal(&mut self, sealed: u64, now_ms: u64) {
+    fn await_seal(&mut self, sealed: u64, steady_ms: u64) {
         let next = self.journal.next_sequence();
         self.awaited = self.awaited.filter(|(awaited, _)| *awaited > sealed);
         if self.awaited.is_none() && next > sealed {
-            self.awaited = Some((next, now_ms));
+            self.awaited = Some((next, steady_ms));
         }
     }
 
@@ -406,74 +499,133 @@ impl BankThread {
         pacer.parameters(bank, &held, Instant::from_ms(now_ms), *tick_ms, workers)
     }
 
-    fn take_commands(&mut self) -> bool {
-        loop {
-            match self.commands.try_recv() {
-                Ok(Command::Amend { budgets, note, reply }) => match self.amend(budgets, &note) {
+    /// Takes commands and questions in turn, as many as a turn has time for; true if there may be more.
+    fn take_commands(&mut self, now_ms: u64) -> bool {
+        let mut spent = Spent { began: std::time::Instant::now(), commands: 0, lines: 0 };
+        while !spent.is_enough() {
+            let asked = self.take_question(now_ms);
+            let commanded = match self.commands.try_recv() {
+                Ok(command) => Some(self.obey(command)),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    None
+                }
+            };
+            if asked.is_none() && commanded.is_none() {
+                return false;
+            }
+            spent.commands += usize::from(asked.is_some()) + usize::from(commanded.is_some());
+            spent.lines += asked.unwrap_or(0) + commanded.unwrap_or(0);
+        }
+        true
+    }
+
+    /// Answers the first question that waits, and says of how many budgets it told.
+    fn take_question(&mut self, now_ms: u64) -> Option<usize> {
+        let (link, conn, question) = self.questions.pop_front()?;
+        let answer = self.answer(question, now_ms);
+        let lines = match &answer {
+            Answer::Books { lines, .. } => lines.len(),
+            Answer::Totals { .. } => 1,
+        };
+        self.links[link].backlog.push_back(Down::Answer { conn, answer: Box::new(answer) });
+        Some(lines)
+    }
+
+    /// Does what it is told to, and says of how many budgets it had to look at.
+    fn obey(&mut self, command: Command) -> usize {
+        match command {
+            Command::Amend { budgets, note, reply } => {
+                match self.amend(budgets, &note) {
                     Err(refusal) => drop(reply.send(Err(refusal))),
                     Ok(()) => self.once_sealed(move || drop(reply.send(Ok(())))),
-                },
-                Ok(Command::Judge { spec, reply }) => {
-                    let known = self.bank.slot(spec.id).is_some();
-                    let error = self.bank.check_spec(&spec).err();
-                    let _ = reply.send(Judged { known, error });
                 }
-                Ok(Command::Configure { budgets, market, note, reply }) => {
-                    match self.configure(budgets, market, &note) {
-                        Err(refusal) => {
-                            let _ = reply.send(Err(refusal));
-                        }
-                        // Sealed, and on its way to the workers, before anybody hears that it is in force.
-                        Ok(applied) => self.once_sealed(move || drop(reply.send(Ok(applied)))),
-                    }
+                LINES_MAX
+            }
+            Command::Judge { spec, reply } => {
+                let known = self.bank.slot(spec.id).is_some();
+                let error = self.bank.check_spec(&spec).err();
+                let _ = reply.send(Judged { known, error });
+                1
+            }
+            Command::Configure { budgets, market, note, reply } => {
+                match self.configure(budgets, market, &note) {
+                    Err(refusal) => drop(reply.send(Err(refusal))),
+                    // Sealed, and on its way to the workers, before anybody hears that it is in force.
+                    Ok(applied) => self.once_sealed(move || drop(reply.send(Ok(applied)))),
                 }
-                Ok(Command::Why { campaign, reply }) => {
-                    for link in &mut self.links {
-                        link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
-                    }
+                LINES_MAX
+            }
+            Command::Why { campaign, reply } => {
+                for link in &mut self.links {
+                    link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
                 }
-                Ok(Command::Fates { campaigns, reply }) => {
-                    for link in &mut self.links {
-                        let (campaigns, reply) = (Arc::clone(&campaigns), reply.clone());
-                        link.backlog.push_back(Down::Fates { campaigns, reply });
-                    }
+                1
+            }
+            Command::Fates { campaigns, reply } => {
+                for link in &mut self.links {
+                    let (campaigns, reply) = (Arc::clone(&campaigns), reply.clone());
+                    link.backlog.push_back(Down::Fates { campaigns, reply });
                 }
-                Ok(Command::Survey { from_slot, max, rows, reply }) => {
-                    let _ = reply.send(self.survey(from_slot, max, rows));
-                }
-                Ok(Command::Scene { reply }) => {
-                    let _ = reply.send(self.scene());
-                }
-                Ok(Command::Specs { from_slot, max, reply }) => {
-                    let _ = reply.send(self.specs(from_slot, max));
-                }
-                Ok(Command::JudgeRows { rows, reply }) => {
-                    let ring = self.keys.ring(&self.bank);
-                    let _ = reply.send(judge_rows(&rows, &ring, &self.bank));
-                }
-                Ok(Command::Reconcile { rows, reply }) => match self.cannot_seal() {
+                1
+            }
+            Command::Survey { from_slot, max, rows, reply } => {
+                let part = self.survey(from_slot, max, rows);
+                let lines = part.rows.len();
+                let _ = reply.send(part);
+                lines
+            }
+            Command::Scene { reply } => {
+                let _ = reply.send(self.scene());
+                1
+            }
+            Command::Specs { from_slot, max, reply } => {
+                let specs = self.specs(from_slot, max);
+                let lines = specs.len();
+                let _ = reply.send(specs);
+                lines
+            }
+            Command::JudgeRows { rows, reply } => {
+                let ring = self.keys.ring(&self.bank);
+                let _ = reply.send(judge_rows(&rows, &ring, &self.bank));
+                rows.len()
+            }
+            Command::Reconcile { rows, reply } => {
+                let lines = rows.len();
+                match self.cannot_seal() {
                     Some(failure) => drop(reply.send(Err(failure))),
                     None => {
                         let outcomes = book_rows(&rows, &mut self.bank, &mut self.out);
                         self.once_sealed(move || drop(reply.send(Ok(outcomes))));
                     }
-                },
-                Ok(Command::Complete { until_ms, why, reply }) => match self.cannot_seal() {
+                }
+                lines
+            }
+            Command::Complete { until_ms, why, reply } => {
+                match self.cannot_seal() {
                     Some(failure) => drop(reply.send(Err(failure))),
                     None => {
                         self.bank.note_operator("reconcile", &why, &mut self.out);
                         let freed = free_until(until_ms, &mut self.bank, &mut self.out);
                         self.once_sealed(move || drop(reply.send(Ok(freed))));
                     }
-                },
-                Ok(Command::Books { id, reply }) => {
-                    let _ = reply.send(self.books(id));
                 }
-                Ok(Command::Report { reply }) => {
-                    let _ = reply.send(self.report());
-                }
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return true,
-                Err(TryRecvError::Empty) => return false,
+                LINES_MAX
+            }
+            Command::Books { from, max, reply } => {
+                let page = self.books(from, max);
+                let lines = page.lines.len();
+                let _ = reply.send(page);
+                lines
+            }
+            Command::Report { reply } => {
+                let _ = reply.send(self.report());
+                1
+            }
+            Command::Stop => {
+                self.stopping = true;
+                1
             }
         }
     }
@@ -646,13 +798,12 @@ impl BankThread {
         BookLine::of(&self.bank, slot, &|slot| reported_held(&self.cells, slot))
     }
 
-    fn books(&self, id: Option<u64>) -> Vec<(BookLine, Option<Standing>)> {
+    fn books(&self, from: u64, max: usize) -> BooksPage {
         let now = self.now();
-        let row = |slot| (self.book_line(slot), self.standing(slot, now));
-        match id {
-            Some(id) => self.bank.slot(id).map(row).into_iter().collect(),
-            None => self.bank.slots_from(0).map(|(_, slot)| row(slot)).collect(),
-        }
+        let mut slots = self.bank.slots_from(from);
+        let row = |(_, slot)| (self.book_line(slot), self.standing(slot, now));
+        let lines = slots.by_ref().take(max).map(row).collect();
+        BooksPage { lines, next: slots.next().map(|(id, _)| id) }
     }
 
     fn survey(&self, from_slot: u32, max: u32, mut rows: Vec<SurveyRow>) -> SurveyPart {
@@ -674,7 +825,8 @@ impl BankThread {
             slots: self.slots(),
             run: self.bank.run(),
             report: self.report(),
-            journal_lag_ms: since_ms.map_or(0, |since| self.bank.now_ms().saturating_sub(since)),
+            journal_lag_ms: since_ms
+                .map_or(0, |since| self.clock.steady_ms().saturating_sub(since)),
             journal_full: self.journal.is_full(),
             cells: self.cells.clone(),
             market: Arc::clone(&self.market),
@@ -764,3 +916,6 @@ pub(crate) fn ask<T>(
     // The bank answers within milliseconds; a bound, so that a stuck bank does not hang others.
     answer.recv_timeout(Duration::from_secs(10)).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ mod keys;
 mod memory;
 pub(crate) mod openrtb;
 mod pending;
+mod questions;
 mod reconcile;
 mod refusals;
 pub(crate) mod shared;
@@ -199,8 +200,9 @@ impl Node {
         }
         let counters: Vec<_> = ends.iter().map(|(_, _, counters)| Arc::clone(counters)).collect();
         let (probes, sources) = Sources::new(config.probes.every, &counters);
+        let watched = (counters, Arc::clone(&start.pulse));
         let status =
-            admin::Status::new(config, &handles, counters, profiles.clone(), Arc::new(sources));
+            admin::Status::new(config, &handles, watched, profiles.clone(), Arc::new(sources));
 
         let secret = table::Secret::new(facts.secret);
         let first_keys = start.keys.ring(&start.bank);
@@ -514,7 +516,8 @@ fn recover(
     let data = &config.node.data_dir;
     let (memory, keeper) = (memory::load(data), memory::Keeper::start(data)?);
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
-    Ok(bank_thread::Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing })
+    let pulse = Arc::default();
+    Ok(bank_thread::Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing, pulse })
 }
 
 fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {

@@ -24,6 +24,7 @@ use super::answers::write_answer;
 use super::openrtb::OpenRtb;
 use super::openrtb::waiting::Waitings;
 use super::pending::{Place, Waiting};
+use super::questions::Questions;
 use super::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
 use super::stages::{JudgePart, WorkerProbes, WorkerStage};
 
@@ -35,8 +36,6 @@ const IDLE_MS: u64 = 20;
 const GAUGES_A_MS: usize = 256;
 /// Messages of the bank taken in one wake-up.
 const DOWN_MAX: usize = 4096;
-/// Questions that may wait for the bank. Their answers are large: many at once would be a way to fill our memory.
-const QUESTIONS_MAX: usize = 64;
 
 /// One connection, by its door.
 pub(crate) enum Session {
@@ -66,8 +65,7 @@ pub(crate) struct Worker {
     down: Receiver<Down>,
     bank: Thread,
     waiting: Waiting,
-    /// Questions that wait for the bank.
-    questions: usize,
+    questions: Questions,
     frame: Frame,
     verdicts: [u64; 256],
     next_tick_ms: u64,
@@ -112,6 +110,8 @@ impl Worker {
     ) -> Worker {
         let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
+        let mut purses = purses;
+        purses.steady(clock.steady_ms());
         let secret = table::Secret::new(facts.secret);
         Worker {
             number,
@@ -128,7 +128,7 @@ impl Worker {
             down: lines.down,
             bank: lines.bank,
             waiting: Waiting::new(facts.waiting_max),
-            questions: 0,
+            questions: Questions::default(),
             frame: Frame::default(),
             verdicts: [0; 256],
             next_tick_ms: 0,
@@ -367,7 +367,7 @@ impl Worker {
                     let _ = reply.send(campaigns.iter().filter_map(fates).collect());
                 }
                 Down::Answer { conn, answer } => {
-                    self.questions -= 1;
+                    self.questions.answered(conn);
                     outbox.with(ConnId::from_bits(conn), |_, out| write_answer(out, &answer));
                 }
             }
@@ -398,7 +398,7 @@ impl Worker {
     /// Hands to the bank what the purses and clients want from it, as far as the queue takes it; returns how many
     /// messages that was.
     fn push_up(&mut self) -> usize {
-        let mut sent = 0;
+        let mut sent = self.push_questions();
         while let Some(message) = self.purses.next_message() {
             self.urgent |= !matches!(message, ToBank::Tick { .. } | ToBank::Lapse { .. });
             if let Err(refused) = self.up.try_send(Up::Ledger(message)) {
@@ -415,6 +415,31 @@ impl Worker {
         sent
     }
 
+    /// Before the purses' messages: where the queue is full of these, a question has its place as well.
+    fn push_questions(&mut self) -> usize {
+        let mut sent = 0;
+        while let Some((conn, question)) = self.questions.next() {
+            if let Err(refused) = self.up.try_send(Up::Question { conn, question }) {
+                if let SendError::Full(_) = refused {
+                    self.questions.unsend(conn, question);
+                }
+                break;
+            }
+            sent += 1;
+        }
+        sent
+    }
+
+    /// What is due. Deadlines are judged by the node's time; how often something is done, by a clock that never stands.
+    fn run_timers(&mut self) {
+        let (now_ms, steady_ms) = (self.at.now_ms, self.clock.steady_ms());
+        self.purses.turn(now_ms);
+        if steady_ms >= self.next_tick_ms {
+            self.purses.tick(now_ms);
+            self.next_tick_ms = steady_ms + TICK_MS;
+        }
+    }
+
     fn write_resolved(&mut self, outbox: &mut Outbox<'_, Session>) {
         while let Some(batch) = self.waiting.next_complete() {
             outbox.with(ConnId::from_bits(batch.conn), |_, out| batch.write(out));
@@ -424,11 +449,11 @@ impl Worker {
 
     /// Tells other threads how things stand. At most once a millisecond.
     fn publish(&mut self) {
-        let now_ms = self.at.now_ms;
-        if now_ms == self.gauged_ms {
+        let steady_ms = self.clock.steady_ms();
+        if steady_ms == self.gauged_ms {
             return;
         }
-        self.gauged_ms = now_ms;
+        self.gauged_ms = steady_ms;
         let rows = [
             (&self.counters.verdicts, &self.verdicts),
             (&self.counters.resolved, &self.waiting.counts),
@@ -567,12 +592,7 @@ impl Gate for Worker {
     }
 
     fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
-        if self.questions >= QUESTIONS_MAX {
-            return Err(Reason::Busy);
-        }
-        let conn = conn.to_bits();
-        self.up.try_send(Up::Question { conn, question }).map_err(|_| Reason::Busy)?;
-        self.questions += 1;
+        self.questions.take(conn.to_bits(), question)?;
         self.urgent = true;
         Ok(())
     }
@@ -597,6 +617,7 @@ impl Service for Worker {
     fn woke(&mut self) {
         self.probes.begin();
         self.at = self.purses.at(self.clock.now_ms());
+        self.purses.steady(self.clock.steady_ms());
     }
 
     #[inline(always)]
@@ -635,15 +656,10 @@ impl Service for Worker {
 
     fn turn(&mut self, outbox: &mut Outbox<'_, Session>) -> Turn {
         self.probes.lap(WorkerStage::Receive, 0);
-        let now_ms = self.at.now_ms;
         let taken = self.take_down(outbox);
         self.send_logged();
         self.probes.lap(WorkerStage::FromBank, taken);
-        self.purses.turn(now_ms);
-        if now_ms >= self.next_tick_ms {
-            self.purses.tick(now_ms);
-            self.next_tick_ms = now_ms + TICK_MS;
-        }
+        self.run_timers();
         self.probes.lap(WorkerStage::Timers, 1);
         let sent = self.push_up();
         self.probes.lap(WorkerStage::ToBank, sent);
@@ -811,6 +827,29 @@ mod tests {
         for (_, slot, verdict) in expected {
             let tally = &worker.snapshot.cells.tallies[slot as usize];
             assert_eq!(tally.count(verdict.as_raw().into()), 1, "{verdict:?}");
+        }
+    }
+
+    /// The node's clock stands still for a day, as the system's time of day was a day ahead and was put right: purses want
+    /// money, and what is counted is told.
+    #[test]
+    fn a_worker_goes_on_while_its_clock_stands() {
+        let (_folder, profiles) = profiles();
+        let mut worker = worker(&profiles, probes(0, 0));
+        let hand = probe::HandClock::new(NOW_MS);
+        worker.clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand.step(-86_400_000);
+        for round in 1..=5 {
+            hand.pass(6);
+            worker.woke();
+            assert_eq!(worker.at.now_ms, NOW_MS);
+            let ask = decide::Ask::new(round, 2, FILLED + 1, 7, [0; 4], 0, 0);
+            answers(&mut worker, &[(DecideFlags::default(), vec![ask])]);
+            worker.run_timers();
+            worker.publish();
+            let said: Vec<ToBank> = std::iter::from_fn(|| worker.purses.next_message()).collect();
+            assert!(said.iter().any(|message| matches!(message, ToBank::Want { .. })), "{said:?}");
+            assert_eq!(worker.counters.verdict(Verdict::PurseEmpty), round, "published");
         }
     }
 

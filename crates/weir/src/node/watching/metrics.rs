@@ -41,6 +41,15 @@ fn node(text: &mut Exposition, figures: &Figures, status: &Status, identity: &Id
     let help = "How long the last look at all budgets took.";
     text.in_unit("weir_survey_duration", Unit::Seconds, Kind::Gauge, help);
     text.value(&[], figures.survey_ms as f64 / 1e3);
+    let help = "Since the bank's last turn began; a turn takes milliseconds.";
+    text.in_unit("weir_bank_turn_age", Unit::Seconds, Kind::Gauge, help);
+    text.value(&[], status.pulse().age_ms() as f64 / 1e3);
+    let help = "The node's time, less the system's time of day.";
+    text.in_unit("weir_clock_ahead", Unit::Seconds, Kind::Gauge, help);
+    text.value(&[], status.pulse().clock_ahead_ms() as f64 / 1e3);
+    let help = "For how long the node's time has not been the system's.";
+    text.in_unit("weir_clock_held", Unit::Seconds, Kind::Gauge, help);
+    text.value(&[], status.pulse().clock_held_ms() as f64 / 1e3);
 }
 
 fn doors(text: &mut Exposition, figures: &Figures) {

@@ -131,6 +131,8 @@ impl watch::Node for Watched {
     }
 
     fn ready(&self) -> Result<(), String> {
+        self.status.pulse().check_turns()?;
+        self.status.pulse().check_clock()?;
         let report = ask(&self.commands, |reply| Command::Report { reply });
         let report = report.ok_or("the bank does not answer")?;
         match report.journal.failure {

@@ -64,6 +64,10 @@ pub(super) fn status(
         "doors": doors.map(|(name, door)| door_json(name, door)).collect::<Vec<_>>(),
         "queues": queues.iter().map(queue).collect::<Vec<_>>(),
         "journal": journal(figures),
+        "bank": { "turn_age_ms": status.pulse().age_ms() },
+        "clock": {
+            "ahead_ms": status.pulse().clock_ahead_ms(), "held_ms": status.pulse().clock_held_ms(),
+        },
         "grants": { "open": report.grants, "max": bounds.grants },
         "proof": {
             "checked_ms": proof.checked_ms, "budgets": proof.budgets, "violations": proof.violations(),
@@ -184,6 +188,7 @@ pub(super) fn errors(figures: &Figures, status: &Status) -> Vec<Failing> {
         ("budgets_refused", status.budgets_refused(), "/docs/operations.md#the-budgets-file"),
         ("bids_unsound", violations(openrtb), "/docs/openrtb.md"),
         ("clock_back", report.bank.clock_back, "/docs/operations.md#the-clock"),
+        ("clock_held", status.pulse().clock_held(), "/docs/operations.md#the-clock"),
         ("grants_full", report.bank.grants_full, LIMITS),
         ("mark_pages_full", report.bank.pages_full, LIMITS),
         ("connections_refused", sum(status, |c| c.refused_full.get()), LIMITS),

@@ -1,0 +1,111 @@
+//! Clients' questions that wait for the bank. An answer is large, so their number is bounded; but a client that asks one thing at
+//! a time is never refused, however much others ask.
+
+use std::collections::{HashMap, VecDeque};
+
+use door_batch::Question;
+use wire::Reason;
+
+/// Questions that may wait for the bank beyond the first of each connection, of all connections of a worker.
+const SHARED_MAX: usize = 64;
+
+/// The questions of a worker's clients.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// How many wait, by connection; none of them 0.
+    waiting: HashMap<u64, usize>,
+    /// Of these, beyond the first of their connection.
+    shared: usize,
+    /// Those that are still to be sent: the queue to the bank was full.
+    unsent: VecDeque<(u64, Question)>,
+}
+
+impl Questions {
+    /// Takes a question of a connection, to be sent.
+    ///
+    /// # Errors
+    /// `Busy`: the connection has one that waits already, and the places for more are taken.
+    pub(crate) fn take(&mut self, conn: u64, question: Question) -> Result<(), Reason> {
+        let of_conn = self.waiting.get(&conn).copied().unwrap_or(0);
+        if of_conn > 0 {
+            if self.shared >= SHARED_MAX {
+                return Err(Reason::Busy);
+            }
+            self.shared += 1;
+        }
+        self.waiting.insert(conn, of_conn + 1);
+        self.unsent.push_back((conn, question));
+        Ok(())
+    }
+
+    /// The next one to send.
+    pub(crate) fn next(&mut self) -> Option<(u64, Question)> {
+        self.unsent.pop_front()
+    }
+
+    /// Puts back one that could not be sent.
+    pub(crate) fn unsend(&mut self, conn: u64, question: Question) {
+        self.unsent.push_front((conn, question));
+    }
+
+    /// The bank answered a question of this connection.
+    pub(crate) fn answered(&mut self, conn: u64) {
+        match self.waiting.remove(&conn) {
+            Some(of_conn) if of_conn > 1 => {
+                self.shared -= 1;
+                self.waiting.insert(conn, of_conn - 1);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: Question = Question::Totals { frame: 1 };
+
+    #[test]
+    fn a_connection_that_asks_one_thing_at_a_time_is_never_refused() {
+        let mut questions = Questions::default();
+        for _ in 0..=SHARED_MAX {
+            assert_eq!(questions.take(1, QUESTION), Ok(()));
+        }
+        assert_eq!(questions.take(1, QUESTION), Err(Reason::Busy), "bounded");
+        for conn in 2..1_000 {
+            assert_eq!(questions.take(conn, QUESTION), Ok(()), "connection {conn}");
+            assert_eq!(questions.take(conn, QUESTION), Err(Reason::Busy), "one of its own");
+        }
+        questions.answered(2);
+        assert_eq!(questions.take(2, QUESTION), Ok(()));
+        questions.answered(1);
+        assert_eq!(questions.take(3, QUESTION), Ok(()), "the place that another gave back");
+    }
+
+    #[test]
+    fn every_place_comes_back() {
+        let mut questions = Questions::default();
+        for round in 0..3 {
+            for conn in [1, 1, 2, 1] {
+                assert_eq!(questions.take(conn, QUESTION), Ok(()), "round {round}");
+            }
+            [1, 2, 1, 1].iter().for_each(|conn| questions.answered(*conn));
+            assert_eq!((questions.waiting.len(), questions.shared), (0, 0));
+        }
+        // Of a connection that is gone, or was never there.
+        questions.answered(9);
+        assert_eq!(questions.shared, 0);
+    }
+
+    #[test]
+    fn what_could_not_be_sent_stays_first() {
+        let mut questions = Questions::default();
+        let totals = |frame| Question::Totals { frame };
+        (1..4).for_each(|conn| questions.take(conn, totals(conn)).unwrap());
+        let (conn, question) = questions.next().unwrap();
+        questions.unsend(conn, question);
+        let all: Vec<_> = std::iter::from_fn(|| questions.next()).collect();
+        assert_eq!(all, [(1, totals(1)), (2, totals(2)), (3, totals(3))]);
+    }
+}
