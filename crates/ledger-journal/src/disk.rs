@@ -81,6 +81,11 @@ impl Disk {
         Disk { path: Arc::new(path.to_path_buf()), method: Method::Cache }
     }
 
+    /// The same folder, whose files' `sync` makes durable what anybody wrote to them.
+    pub fn syncing(&self) -> Disk {
+        Disk { path: Arc::clone(&self.path), method: Method::Fdatasync }
+    }
+
     /// How bytes get to the disk.
     pub fn method(&self) -> Method {
         self.method

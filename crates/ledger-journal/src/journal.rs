@@ -27,12 +27,15 @@ use crate::format::Position;
 use crate::group::{Backlog, Group, Open};
 use crate::probes::{WriterProbes, WriterStage};
 use crate::snapshot::{Advanced, Keep, advance};
+use crate::watermark::Watermarks;
 use crate::write::{Writer, prepare};
 
 /// A disk that failed is tried again after this time.
 const RETRY: Duration = Duration::from_millis(200);
 /// The keeper looks for files that have become too old this often.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
+/// The watermark may lag behind what is sealed for so long, and for as long as a snapshot takes.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 /// How a journal behaves.
 #[derive(Clone, Debug)]
@@ -81,10 +84,10 @@ impl Journal {
         F: Folder + Send + 'static,
         F::File: Send,
     {
-        Journal::start_measured(folder, writer, options, wake, WriterProbes::none())
+        Journal::start_measured(folder, writer, options, wake, WriterProbes::none(), None)
     }
 
-    /// The same with a writer that measures where its time goes.
+    /// The same with a writer that measures where its time goes, and a keeper that keeps a watermark.
     ///
     /// # Errors
     /// The system has no threads for us.
@@ -94,6 +97,7 @@ impl Journal {
         options: JournalOptions,
         wake: Thread,
         probes: WriterProbes,
+        watermarks: Option<Watermarks<F>>,
     ) -> io::Result<Journal>
     where
         F: Folder + Send + 'static,
@@ -105,7 +109,7 @@ impl Journal {
         let gather = [options.gather, options.gather_idle.max(options.gather)];
         let unsealed_bytes_max = options.unsealed_bytes_max as u64;
         let (begun, keeper_jobs) = channel();
-        let keeper = Keeper { folder, options, shared: Arc::clone(&shared) };
+        let mut keeper = Keeper { folder, options, shared: Arc::clone(&shared), watermarks };
         let keeper = thread("journal-keeper", move || keeper.run(&keeper_jobs))?;
         let WriterProbes { laps, begun: thread_begun } = probes;
         let seal = Seal {
@@ -524,15 +528,32 @@ struct Keeper<F> {
     folder: F,
     options: JournalOptions,
     shared: Arc<Shared>,
+    watermarks: Option<Watermarks<F>>,
 }
 
 impl<F: Folder> Keeper<F> {
-    fn run(&self, begun: &Receiver<()>) {
+    fn run(&mut self, begun: &Receiver<()>) {
+        let mut kept = Instant::now();
         loop {
-            match begun.recv_timeout(KEEP_EVERY) {
-                Ok(()) | Err(RecvTimeoutError::Timeout) => self.keep(),
+            let job = begun.recv_timeout(NOTE_EVERY);
+            self.note();
+            match job {
                 Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if kept.elapsed() < KEEP_EVERY => {}
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {
+                    self.keep();
+                    kept = Instant::now();
+                }
             }
+        }
+    }
+
+    /// When it fails, the watermark lags; nothing depends on it but the comparison at the next start.
+    fn note(&mut self) {
+        let sealed = self.shared.sealed.load(Acquire);
+        let Some(watermarks) = &mut self.watermarks else { return };
+        if let Err(error) = watermarks.note(sealed, now_ms()) {
+            tracing::warn!(%error, "what is sealed was not noted outside of the journal; it will be tried again");
         }
     }
 

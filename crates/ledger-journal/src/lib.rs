@@ -7,6 +7,8 @@
 //! - [`walk`]: reads records back, and says exactly where something is wrong. [`recover`]: what a start does, after
 //!   [`read_back`] has judged whether it can.
 //! - [`repair`]: reads what is sound of a damaged journal, before the damage and behind it.
+//! - [`Watermark`]: what is known to be sealed, noted outside of the folder, so that a journal that was rolled back
+//!   shows.
 //! - [`snapshot`]: the state at a place, so that a start need not read all records.
 //!
 //! # Rules
@@ -35,6 +37,7 @@ pub mod repair;
 mod replay;
 pub mod snapshot;
 mod walk;
+mod watermark;
 mod write;
 
 pub use disk::{Disk, DiskFile, Durability, Method};
@@ -43,7 +46,10 @@ pub use group::{Gather, Group};
 pub use journal::{Figures, Journal, JournalOptions, Kept, Status};
 pub use probes::{WriterProbes, WriterStage};
 pub use read::{Damage, End, Fault, ReadError, RecordAt};
-pub use recover::{Cut, ReadBack, RecoverError, Recovered, Report, Tail, read_back, recover};
+pub use recover::{
+    Cut, Known, ReadBack, RecoverError, Recovered, Report, Tail, read_back, recover, recover_known,
+};
 pub use snapshot::Keep;
 pub use walk::{Each, Place, Start, Walked, segment_head, segments, walk};
+pub use watermark::{WATERMARK, Watermark, WatermarkError, Watermarks};
 pub use write::{SEGMENT_BYTES_MIN, Writer, prepare, prepare_short};

@@ -14,6 +14,7 @@ use crate::read::ReadError;
 use crate::replay::replay;
 use crate::snapshot::{newest, remove_if_there};
 use crate::walk::{Start, Walked, missing, segment_head, segments};
+use crate::watermark::{WATERMARK, Watermark};
 
 /// What a start found.
 #[derive(Debug)]
@@ -81,6 +82,39 @@ pub enum RecoverError {
         /// Who reads it.
         expected: u16,
     },
+    /// Records that were sealed are not there.
+    #[error(
+        "the journal ends before record {ends}, in segment {newest}; {WATERMARK} in the data folder knows that run {} \
+         had sealed all records before {}, in segment {}: the newest part is missing, or this is an older copy. \
+         Nothing was changed. Is the right disk mounted? Put back what is missing, or the newest backup. If nothing \
+         newer is left, start once with `weir run --accept-rollback {ends}`: whatever came after is forgotten, so \
+         lower the limits by what was spent since",
+        known.run,
+        known.sealed,
+        known.segment
+    )]
+    RolledBack {
+        /// Sequence of the record that would be next.
+        ends: u64,
+        /// The newest segment that is there; 0 if there is none.
+        newest: u64,
+        /// What was known.
+        known: Box<Watermark>,
+    },
+    /// The records are those of another journal.
+    #[error(
+        "segment {} begins elsewhere than {WATERMARK} in the data folder knows: this is another journal, or one that \
+         went on from an older copy. Nothing was changed. Put back the folder `journal` that belongs here. If this is \
+         the right one, start once with `weir run --accept-rollback {ends}`, and lower the limits by what the other \
+         one spent",
+        known.segment
+    )]
+    OtherJournal {
+        /// Sequence of the record that would be next.
+        ends: u64,
+        /// What was known.
+        known: Box<Watermark>,
+    },
     /// The sums do not hold.
     #[error(
         "the recovered books do not add up: {0}; nothing was changed, please report this with the folder"
@@ -101,6 +135,38 @@ pub struct ReadBack {
     pub records: u64,
 }
 
+/// What is known of a journal beside its own files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// What was noted as sealed.
+    pub watermark: Option<Watermark>,
+    /// Go on from a journal whose next record is this one, whatever the watermark says.
+    pub accepted: Option<u64>,
+}
+
+impl Known {
+    /// Is everything there that was noted as sealed?
+    fn judge<F: Folder>(&self, folder: &F, bank: &Bank, ends: u64) -> Result<(), RecoverError> {
+        let Some(known) = self.watermark.filter(|_| self.accepted != Some(ends)) else {
+            return Ok(());
+        };
+        let all = segments(folder)?;
+        let newest = all.last().copied().unwrap_or(0);
+        if newest < known.segment || ends < known.sealed || bank.run() < known.run {
+            let known = Box::new(known);
+            return Err(RecoverError::RolledBack { ends, newest, known });
+        }
+        // The retention may have removed it since, and of damage that no start reads nothing is to be said here.
+        let head = all.contains(&known.segment).then(|| segment_head(folder, known.segment));
+        match head {
+            Some(Ok(head)) if head.position != known.begins => {
+                Err(RecoverError::OtherJournal { ends, known: Box::new(known) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Judges whether a start is possible, and reads back what it would go on from. Changes nothing: a start does this
 /// first, and whoever wants to know what a start would say asks here.
 ///
@@ -111,6 +177,7 @@ pub struct ReadBack {
 pub fn read_back<F: Folder>(
     folder: &F,
     options: &Options,
+    known: &Known,
     progress: &mut dyn FnMut(u64),
 ) -> Result<ReadBack, RecoverError> {
     let (mut bank, start) = newest(folder, options)?;
@@ -122,6 +189,7 @@ pub fn read_back<F: Folder>(
         // The snapshot was made when the segment behind it had begun.
         return Err(ReadError::from(missing(start.segment, &walked.position)).into());
     }
+    known.judge(folder, &bank, walked.position.sequence)?;
     Ok(ReadBack { bank, start, walked, records })
 }
 
@@ -137,13 +205,27 @@ pub fn recover<F: Folder>(
     node: u16,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recovered, RecoverError> {
+    recover_known(folder, options, node, &Known::default(), progress)
+}
+
+/// The same, and compares with what is known of the journal beside its own files.
+///
+/// # Errors
+/// [`RecoverError`]; the files are as they were.
+pub fn recover_known<F: Folder>(
+    folder: &F,
+    options: &Options,
+    node: u16,
+    known: &Known,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recovered, RecoverError> {
     if let Some(last) = segments(folder)?.last() {
         let found = segment_head(folder, *last)?.node;
         if found != node {
             return Err(RecoverError::OtherNode { found, expected: node });
         }
     }
-    let ReadBack { bank, start, walked, records } = read_back(folder, options, progress)?;
+    let ReadBack { bank, start, walked, records } = read_back(folder, options, known, progress)?;
     let mut report = Report {
         snapshot: start.position.map(|at| at.sequence).filter(|sequence| *sequence > 1),
         records,

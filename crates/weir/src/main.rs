@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
 use weir::config::{Config, ConfigError};
-use weir::node::Node;
+use weir::node::{Node, Permits};
 use weir::{campaigns, config, costs, journal, market, profiles, sample, stat, why};
 
 /// Of the binary, and of the dashboard in it.
@@ -98,6 +98,14 @@ struct RunArgs {
     /// auto, io_uring or epoll.
     #[arg(long)]
     transport: Option<Transport>,
+    /// Begin a new ledger, every limit whole, in a data folder whose journal is gone. Deletes nothing; does nothing
+    /// where a journal is.
+    #[arg(long)]
+    new_ledger: bool,
+    /// Go on from a journal that ends before what was known to be sealed, such as a restored backup: the number that
+    /// the refused start named.
+    #[arg(long, value_name = "RECORD")]
+    accept_rollback: Option<u64>,
 }
 
 #[derive(Args)]
@@ -279,7 +287,8 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     }
     log_to_stderr(&config.log.level);
     let signals = Signals::catch()?;
-    let node = Node::start(&config).map_err(|error| error.to_string())?;
+    let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
+    let node = Node::start_permitted(&config, permits).map_err(|error| error.to_string())?;
     say(&format!("batch {}", node.batch_address()));
     say(&format!("openrtb {}", node.openrtb_address()));
     let admin = format!("{}://{}/", config.admin_scheme(), node.admin_address());

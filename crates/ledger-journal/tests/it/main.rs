@@ -10,3 +10,4 @@ mod history;
 mod snapshots;
 mod threads;
 mod torn;
+mod watermark;

@@ -21,6 +21,7 @@ use super::survey::{Segment, Snapshot, Survey};
 use super::text::{self, Fields, Spent};
 use super::trail::{Folder, Known};
 use super::{JournalError, Outcome, Where, verify};
+use crate::node::known;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -41,6 +42,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalEr
     if survey.is_sound() {
         let _ = writeln!(out, "the journal is sound: there is nothing to repair");
         return Ok(Outcome::Well);
+    }
+    if let (None, Some(refusal)) = (survey.faults().next(), &survey.refusal) {
+        return Err(JournalError::NoRepair(format!(
+            "there is nothing to repair, what is there is whole, and a start refuses it all the same: {refusal}"
+        )));
     }
     let Some(plan) = Plan::of(&survey) else { return hopeless(args, &folder, &survey, out) };
     let behind = Behind::read(&folder, &plan)?;
@@ -245,6 +251,8 @@ impl Plan {
         }
         disk.sync().map_err(failed)?;
         if let Some(tail) = &self.tail {
+            // What was known to be sealed is not there any more, and everybody was told.
+            known::set_aside(&folder.data).map_err(failed)?;
             let records = self.closing_records(folder, tail, behind)?;
             self.go_on(&disk, tail, &records).map_err(failed)?;
         }

@@ -8,7 +8,7 @@ use ledger_journal::repair::{Examined, examine, segment_name, segment_number, sn
 use ledger_journal::snapshot::load;
 use ledger_journal::{Damage, Fault, Position, ReadError, RecoverError, segment_head};
 
-use super::trail::Folder;
+use super::trail::{Folder, Refusal};
 use super::{JournalError, Progress};
 
 /// Looks at a place that a running node may be writing to, and the time between them.
@@ -284,7 +284,9 @@ impl Reading<'_> {
     fn judge(&mut self) -> Result<(), JournalError> {
         let Some(refusal) = self.folder.refusal()? else { return Ok(()) };
         self.survey.refusal = Some(refusal.to_string());
-        let RecoverError::Read(ReadError::Damage(damage)) = refusal else { return Ok(()) };
+        let Refusal::Recover(RecoverError::Read(ReadError::Damage(damage))) = refusal else {
+            return Ok(());
+        };
         let segments = &mut self.survey.segments;
         let Some(number) = segment_number(&damage.file) else { return Ok(()) };
         if damage.what == Fault::Missing && segments.iter().all(|segment| segment.number != number)

@@ -9,12 +9,13 @@ use ledger::{Bank, Options, Part, Record};
 use ledger_journal::files::Folder as _;
 use ledger_journal::snapshot::{Loaded, load, snapshots};
 use ledger_journal::{
-    Disk, Fault, Place, Position, ReadError, RecoverError, Start, Walked, read_back, segment_head,
-    segments, walk,
+    Disk, Fault, Known as Noted, Place, Position, ReadError, RecoverError, Start, Walked,
+    read_back, segment_head, segments, walk,
 };
 use money::Unit;
 
 use super::JournalError;
+use crate::node::known;
 
 /// The journal of a data folder.
 #[derive(Debug)]
@@ -103,15 +104,21 @@ impl Folder {
 
     /// Why a start would refuse the journal, in the start's own judgement; `None` if it would not. A node that writes
     /// at the same time may be seen in the middle of it: then it is asked again.
-    pub(super) fn refusal(&self) -> Result<Option<RecoverError>, JournalError> {
+    pub(super) fn refusal(&self) -> Result<Option<Refusal>, JournalError> {
+        if let Some(why) = known::lost(&self.data).map_err(|error| self.failed(error))? {
+            return Ok(Some(Refusal::Lost(why)));
+        }
         let mut tries = 0;
         loop {
-            let error = match read_back(&self.disk, &Options::default(), &mut |_| {}) {
+            // Before the journal, which may go on meanwhile. One that cannot be read holds no start up.
+            let watermark = known::watermark(&self.data).unwrap_or_default();
+            let known = Noted { watermark, accepted: None };
+            let error = match read_back(&self.disk, &Options::default(), &known, &mut |_| {}) {
                 Ok(_) => return Ok(None),
                 Err(RecoverError::Read(error @ ReadError::Io { .. })) => {
                     return Err(self.failed(error));
                 }
-                Err(error) => error,
+                Err(error) => Refusal::Recover(error),
             };
             tries += 1;
             if tries == TRIES || !self.is_running() {
@@ -166,6 +173,17 @@ impl Folder {
     pub(super) fn replay_failed(&self, text: String) -> JournalError {
         JournalError::Replay { path: self.path.clone(), text }
     }
+}
+
+/// Why a start refuses a journal.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    /// All of it is gone.
+    #[error("{0}")]
+    Lost(String),
+    /// It cannot be read back.
+    #[error("{0}")]
+    Recover(RecoverError),
 }
 
 /// A file beside the journal.

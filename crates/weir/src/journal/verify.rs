@@ -2,9 +2,13 @@
 
 use std::io::Write;
 
+use ledger_journal::WATERMARK;
+
 use super::survey::{Segment, Snapshot, Survey};
 use super::text::time;
+use super::trail::Folder;
 use super::{JournalError, Outcome, Where};
+use crate::node::known;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -24,7 +28,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalEr
         survey = Survey::of(&folder)?;
     }
     // A reader that went away (`| head`) is no failure; the exit code still tells.
-    let _ = print(&survey, out);
+    let _ = print(&survey, out).and_then(|()| print_watermark(&folder, out));
     Ok(if survey.is_sound() { Outcome::Well } else { Outcome::Bad })
 }
 
@@ -49,6 +53,25 @@ pub(super) fn print(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()>
         "{segments} segments with {records} records in {bytes} bytes, {snapshots} snapshots: {verdict}"
     )?;
     if survey.is_sound() { Ok(()) } else { advise(survey, out) }
+}
+
+/// What the data folder knows of the journal beside its files.
+fn print_watermark(folder: &Folder, out: &mut dyn Write) -> std::io::Result<()> {
+    match known::watermark(&folder.data) {
+        Ok(None) => writeln!(
+            out,
+            "no {WATERMARK} beside it: that it was not rolled back cannot be seen; a start writes one"
+        ),
+        Ok(Some(mark)) => writeln!(
+            out,
+            "{WATERMARK}: before record {} all were sealed in run {}, in segment {}, {}",
+            mark.sealed,
+            mark.run,
+            mark.segment,
+            time(mark.at_ms)
+        ),
+        Err(error) => writeln!(out, "{error}; a start warns and writes it anew"),
+    }
 }
 
 fn segment_line(segment: &Segment) -> String {
@@ -90,6 +113,10 @@ fn snapshot_line(snapshot: &Snapshot) -> String {
 fn advise(survey: &Survey, out: &mut dyn Write) -> std::io::Result<()> {
     if let Some(refusal) = &survey.refusal {
         writeln!(out, "a start refuses it: {refusal}")?;
+    }
+    if survey.faults().next().is_none() {
+        // All that is there is whole: what the refusal says is what can be done.
+        return Ok(());
     }
     let text = match (survey.start(), &survey.refusal) {
         (None, _) => {

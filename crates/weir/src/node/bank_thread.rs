@@ -11,7 +11,9 @@ use door_transport::Waker;
 use gate_auction::Fates;
 use gate_pacing::{Before, Pace};
 use ledger::{Bank, BudgetSpec, Out, Record, SpecError, ToBank, ToWorker};
-use ledger_journal::{Disk, Journal, JournalOptions, Writer, WriterProbes, WriterStage};
+use ledger_journal::{
+    Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
+};
 use money::Instant;
 use probe::{Laps, NodeClock};
 use table::ring::{Receiver, SendError, Sender};
@@ -223,6 +225,7 @@ pub(crate) struct Start {
     pub(crate) disk: Disk,
     pub(crate) writer: Writer<Disk>,
     pub(crate) journal: JournalOptions,
+    pub(crate) watermarks: Option<Watermarks<Disk>>,
     /// What pacing learned, and what keeps it.
     pub(crate) memory: Memory,
     pub(crate) keeper: Keeper,
@@ -258,9 +261,21 @@ impl BankThread {
         thread.sign();
         let begun = Box::new(move || probes.thread.sign());
         let probes = WriterProbes { laps: probes.laps, begun };
-        let Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing, pulse } = start;
+        let Start {
+            bank,
+            out,
+            keys,
+            disk,
+            writer,
+            journal,
+            watermarks,
+            memory,
+            keeper,
+            pacing,
+            pulse,
+        } = start;
         let wake = std::thread::current();
-        let journal = Journal::start_measured(disk, writer, journal, wake, probes)?;
+        let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
         let clock = NodeClock::not_before(bank.now_ms());
         let mut bank = bank;
         bank.steady(clock.steady_ms());

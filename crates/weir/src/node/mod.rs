@@ -5,6 +5,7 @@ mod answers;
 mod bank_thread;
 pub mod books;
 mod keys;
+pub(crate) mod known;
 mod memory;
 pub(crate) mod openrtb;
 mod pending;
@@ -31,7 +32,7 @@ use door_transport::{
 };
 use gate_profile::Profiles;
 use ledger::{Bank, PurseOptions, Purses};
-use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Writer};
+use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Watermarks, Writer};
 use probe::NodeClock;
 use table::ring;
 use weir_pace::pacer::PacerOptions;
@@ -42,6 +43,7 @@ use crate::costs::measured::Sources;
 use crate::edits::{self, Edits};
 pub use admin::door_options;
 use bank_thread::{BankProbes, BankThread, Command, Link};
+pub use known::Permits;
 use shared::{Facts, WorkerCounters};
 use worker::{Lines, Worker};
 
@@ -99,6 +101,9 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The journal of a data folder that was used before is gone.
+    #[error("{0}")]
+    NoJournal(String),
     /// The journal cannot be read back.
     #[error("journal {path}: {source}")]
     Recover {
@@ -158,6 +163,14 @@ impl Node {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: &Config) -> Result<Node, StartError> {
+        Node::start_permitted(config, Permits::default())
+    }
+
+    /// The same with what an operator permits this start to do.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start_permitted(config: &Config, permits: Permits) -> Result<Node, StartError> {
         let lock = lock_data(&config.node.data_dir)?;
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
@@ -174,7 +187,7 @@ impl Node {
         let admin_listener = admin::bind(config.admin.listen)?;
 
         let purse_options = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
-        let start = recover(config, cores.workers.len(), purse_options)?;
+        let start = recover(config, permits, cores.workers.len(), purse_options)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         let profiles = open_profiles(config)?;
         let door = openrtb::Door::new(config, openrtb).map_err(StartError::OpenRtb)?;
@@ -343,7 +356,7 @@ impl Node {
         let Node { batch, openrtb, admin, .. } = self;
         let text =
             format!("{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\"}}\n");
-        if let Err(error) = std::fs::write(folder.join("addresses.json"), text) {
+        if let Err(error) = std::fs::write(folder.join(known::ADDRESSES), text) {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }
     }
@@ -445,11 +458,13 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
 /// it is known before any door opens.
 fn recover(
     config: &Config,
+    permits: Permits,
     workers: usize,
     purses: PurseOptions,
 ) -> Result<bank_thread::Start, StartError> {
     let path = config.node.data_dir.join("journal");
     let failed = |source| StartError::Journal { path: path.clone(), source };
+    let known = known::before_start(&config.node.data_dir, permits)?;
     let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
     let options = bank_options(config, workers, purses);
     let began = std::time::Instant::now();
@@ -460,7 +475,8 @@ fn recover(
             tracing::info!(records, "reading the journal");
         }
     };
-    let recovered = ledger_journal::recover(&disk, &options, config.node.id, progress);
+    let node = config.node.id;
+    let recovered = ledger_journal::recover_known(&disk, &options, node, &known, progress);
     let recovered = recovered.map_err(|error| match error {
         // The disk's trouble is not damage: nobody should reach for a backup or a repair.
         RecoverError::Read(ReadError::Io { file, source }) => {
@@ -486,7 +502,11 @@ fn recover(
         );
     }
     let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
+    let (before, first) = (bank.run(), tail.position.sequence);
     bank.start_run(now_ms, &mut out);
+    if known.accepted == Some(first) {
+        note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
+    }
     keys.ensure(&mut bank, &mut out)?;
     tracing::info!(
         run = bank.run(),
@@ -500,6 +520,7 @@ fn recover(
     let j = &config.journal;
     let mut writer = Writer::new(disk.clone(), config.node.id, j.segment_bytes, tail);
     writer.open(now_ms).map_err(failed)?;
+    let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
     let keep = Keep {
         snapshot_bytes: j.snapshot_bytes,
         bytes_max: j.keep_bytes_max,
@@ -517,7 +538,63 @@ fn recover(
     let (memory, keeper) = (memory::load(data), memory::Keeper::start(data)?);
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     let pulse = Arc::default();
-    Ok(bank_thread::Start { bank, out, keys, disk, writer, journal, memory, keeper, pacing, pulse })
+    Ok(bank_thread::Start {
+        bank,
+        out,
+        keys,
+        disk,
+        writer,
+        journal,
+        watermarks,
+        memory,
+        keeper,
+        pacing,
+        pulse,
+    })
+}
+
+/// For the trail: somebody let the node go on from a journal that ends before what was sealed. What was known of the
+/// other one is kept.
+fn note_accepted(
+    data: &std::path::Path,
+    known: &ledger_journal::Known,
+    first: u64,
+    bank: &mut Bank,
+    out: &mut ledger::Out,
+) -> std::io::Result<()> {
+    let Some(before) = known.watermark else { return Ok(()) };
+    let aside = known::set_aside(data)?;
+    let (sealed, run) = (before.sealed, before.run);
+    tracing::warn!(
+        first,
+        sealed,
+        run,
+        kept = ?aside,
+        "going on, as permitted, from a journal that may end before what was sealed; leave --accept-rollback out next \
+         time"
+    );
+    let why = format!("goes on from record {first}; run {run} had sealed all before {sealed}");
+    bank.note_operator("weir run --accept-rollback", &why, out);
+    Ok(())
+}
+
+/// What keeps the watermark, which says from now on that the segment of this run has begun. Where it cannot be
+/// written the node runs all the same, and it is tried again.
+fn watermarks(
+    config: &Config,
+    journal: &Disk,
+    first: u64,
+    runs: [u32; 2],
+    now_ms: u64,
+) -> Option<Watermarks<Disk>> {
+    let data = Disk::open(&config.node.data_dir, ledger_journal::Durability::Sealed);
+    let data = data.map_err(|error| tracing::warn!(%error, "no watermark is kept in this run"));
+    let mut watermarks =
+        Watermarks::new(data.ok()?, journal.syncing(), config.node.id, first, runs);
+    if let Err(error) = watermarks.note(first, now_ms) {
+        tracing::warn!(%error, "what is sealed was not noted outside of the journal");
+    }
+    Some(watermarks)
 }
 
 fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {

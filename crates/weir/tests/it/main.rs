@@ -28,6 +28,7 @@ mod openrtb_money;
 mod reconciling;
 mod reloads;
 mod requests;
+mod rollback;
 mod saves;
 mod support;
 mod tokens;
