@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
 import { byVerdict, noneOf, sampleOf } from "../src/campaign/refusals";
 import { Bytes } from "../src/campaigns/bytes";
-import { EMPTY_FORM, budgetOf } from "../src/campaigns/budget";
+import { EMPTY_FORM, budgetOf, freeId, parentsFor } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
 import { csvCell, csvChunks } from "../src/campaigns/csv";
 import { effectWords } from "../src/campaigns/effect";
@@ -219,8 +219,27 @@ describe("a new budget", () => {
       budgetOf({ ...form, daily: "50", start: "2026-12-01T00:00", end: "2026-12-31T00:00" }),
     ).toMatchObject({ daily: "50", start: "2026-12-01T00:00:00Z", end: "2026-12-31T00:00:00Z" });
   });
+  it("proposes the id above all, and none where there is none", () => {
+    expect(freeId([])).toBe("1");
+    expect(freeId(["9", "10", "2"])).toBe("11");
+    expect(freeId(["18446744073709551614"])).toBe("18446744073709551615");
+    expect(freeId(["18446744073709551615", "3"])).toBeNull();
+  });
+  it("proposes parents of its unit, by id or name", () => {
+    const table = {
+      ids: ["1", "12", "13"],
+      names: ["Spring", "spring, JPY", "Autumn"],
+      units: ["USD", "JPY", "USD"],
+    };
+    const ids = (typed: string) => parentsFor(table, typed, "USD").map(({ id }) => id);
+    expect([ids(""), ids("SPR"), ids("1"), ids("13")]).toEqual([["1", "13"], ["1"], ["1", "13"], ["13"]]);
+    expect(parentsFor(table, "", "USD", 1)).toHaveLength(1);
+    expect(budgetOf({ ...form, parent: " 1 " })).toMatchObject({ parent: "1" });
+    expect(budgetOf({ ...form, parent: "17" })).toBe("No budget is its own parent.");
+  });
   it.each([
     ["id", "x"],
+    ["parent", "x"],
     ["id", "007"],
     ["id", "18446744073709551616"],
     ["name", " "],

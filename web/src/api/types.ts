@@ -79,6 +79,7 @@ export interface NewBudget {
   end?: string;
   tz?: string;
   pacing?: string;
+  parent?: string;
 }
 
 export interface History {

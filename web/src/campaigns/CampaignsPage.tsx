@@ -240,6 +240,7 @@ export function CampaignsPage({ feed, me, search }: Props) {
       )}
       {open?.kind === "create" && (
         <CreateDialog
+          table={feed.table}
           close={close}
           done={(budget) => {
             close();

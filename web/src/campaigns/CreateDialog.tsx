@@ -5,12 +5,31 @@ import { PACINGS, words } from "../live/codes";
 import { exactText, parseAmount } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
 import { browserZone } from "../ui/time";
-import { type BudgetForm, EMPTY_FORM, budgetOf } from "./budget";
+import type { Table } from "../live/table";
+import { type BudgetForm, EMPTY_FORM, PLAN_WORDS, budgetOf, freeId, parentsFor } from "./budget";
 
 const zones = (): string[] => [...new Set(["UTC", browserZone(), ...Intl.supportedValuesOf("timeZone")])];
 
-export function CreateDialog({ close, done }: { close: () => void; done: (budget: Budget) => void }) {
-  const [form, setForm] = useState(EMPTY_FORM);
+interface Props {
+  /** All budgets there are; null while none is known. */
+  table: Table | null;
+  close: () => void;
+  done: (budget: Budget) => void;
+}
+
+const NONE: Pick<Table, "ids" | "names" | "units"> = { ids: [], names: [], units: [] };
+
+export function CreateDialog({ table, close, done }: Props) {
+  // Of the moment that the dialog opened: an id does not change while somebody types.
+  const [known] = useState(table ?? NONE);
+  const [proposed] = useState(() => freeId(known.ids));
+  const [form, setForm] = useState({ ...EMPTY_FORM, id: proposed ?? "" });
+  const parents = useMemo(
+    () => parentsFor(known, form.parent, form.unit.trim()),
+    [known, form.parent, form.unit],
+  );
+  const nameOf = (id: string): string | undefined => known.names[known.ids.indexOf(id.trim())];
+  const [taken, parent] = [nameOf(form.id), nameOf(form.parent)];
   const [sending, setSending] = useState(false);
   const [failed, setFailed] = useState<Problem | null>(null);
   const names = useMemo(zones, []);
@@ -43,10 +62,19 @@ export function CreateDialog({ close, done }: { close: () => void; done: (budget
             Name
             <input value={form.name} maxLength={200} autoFocus onChange={put("name")} />
           </label>
-          <label className="field">
-            Id
-            <input value={form.id} inputMode="numeric" onChange={put("id")} />
-          </label>
+          <div className="field-hinted">
+            <label className="field">
+              Id
+              <input aria-describedby="hint-id" value={form.id} inputMode="numeric" onChange={put("id")} />
+            </label>
+            <span className="field-hint" id="hint-id">
+              {taken !== undefined
+                ? `There is a budget ${form.id.trim()} already: “${taken}”.`
+                : form.id === proposed
+                  ? "A free one; change it if you need another."
+                  : "Used once and for ever."}
+            </span>
+          </div>
           <label className="field">
             Unit
             <input value={form.unit} maxLength={5} list="units" onChange={put("unit")} />
@@ -67,16 +95,39 @@ export function CreateDialog({ close, done }: { close: () => void; done: (budget
               ))}
             </select>
           </label>
-          <label className="field">
-            Pacing
-            <select value={form.pacing} onChange={put("pacing")}>
-              {PACINGS.map((pacing) => (
-                <option key={pacing} value={pacing}>
-                  {words(pacing)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <div className="field-hinted">
+            <label className="field">
+              Plan
+              <select aria-describedby="hint-plan" value={form.pacing} onChange={put("pacing")}>
+                {PACINGS.map((pacing) => (
+                  <option key={pacing} value={pacing}>
+                    {words(pacing)}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <span className="field-hint" id="hint-plan">
+              {PLAN_WORDS[form.pacing as keyof typeof PLAN_WORDS]}
+            </span>
+          </div>
+          <div className="field-hinted">
+            <label className="field">
+              Part of
+              <input
+                aria-describedby="hint-parent"
+                value={form.parent}
+                list="parents"
+                inputMode="numeric"
+                placeholder="none"
+                onChange={put("parent")}
+              />
+            </label>
+            <span className="field-hint" id="hint-parent">
+              {parent === undefined
+                ? "The id of a budget whose limit binds this one, too."
+                : `“${parent}”: its limit binds this one, too.`}
+            </span>
+          </div>
           <label className="field">
             Flight begins, UTC
             <input type="datetime-local" value={form.start} onChange={put("start")} />
@@ -95,10 +146,20 @@ export function CreateDialog({ close, done }: { close: () => void; done: (budget
             <option key={unit} value={unit} />
           ))}
         </datalist>
+        <datalist id="parents">
+          {parents.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </datalist>
         {typeof budget !== "string" && (
-          <p className="effect">
+          <p className="effect effect-text">
             It may spend up to{" "}
             <strong>{exactText(parseAmount(budget.limit, budget.unit), budget.unit)}</strong>
+            {budget.daily === undefined
+              ? ""
+              : `, ${exactText(parseAmount(budget.daily, budget.unit), budget.unit)} of it in a day`}
             {budget.start === undefined ? ", from now on" : ""}. It bids for nothing by itself: campaigns
             stand in the budgets file.
           </p>

@@ -14,6 +14,8 @@ export interface BudgetForm {
   start: string;
   end: string;
   pacing: string;
+  /** Id of the budget that binds it too; empty: none. */
+  parent: string;
   why: string;
 }
 
@@ -27,8 +29,46 @@ export const EMPTY_FORM: BudgetForm = {
   start: "",
   end: "",
   pacing: PACINGS[0],
+  parent: "",
   why: "",
 };
+
+/** What each plan does, in the words of docs/pacing.md. */
+export const PLAN_WORDS: Record<(typeof PACINGS)[number], string> = {
+  asap: "Lets everything through; only limits hold.",
+  schedule: "On while its spend is behind its plan, off while it is not.",
+  coin: "A share of the requests takes part, the same for all kinds.",
+  curve: "Multiplies every bid by one factor; of asks, lets that share through.",
+  steer: "As curve, with the factor worked out anew from what is left and what a day costs.",
+};
+
+/** The id above all that there are, those of ended budgets too: an id is never used twice. Null where none is left above them. */
+export function freeId(ids: readonly string[]): string | null {
+  // Ids have no leading zeros: of two, the longer is the higher.
+  const highest = ids.reduce(
+    (most, id) => (id.length > most.length || (id.length === most.length && id > most) ? id : most),
+    "0",
+  );
+  const next = BigInt(highest) + 1n;
+  return next > ID_MOST ? null : next.toString();
+}
+
+/** Budgets to propose as a parent: those whose id begins with, or whose name holds, what was typed. */
+export function parentsFor(
+  table: { ids: readonly string[]; names: readonly string[]; units: readonly string[] },
+  typed: string,
+  unit: string,
+  most = 20,
+): { id: string; name: string }[] {
+  const wanted = typed.trim().toLowerCase();
+  const found = [];
+  for (let row = 0; row < table.ids.length && found.length < most; row += 1) {
+    const [id, name] = [table.ids[row]!, table.names[row]!];
+    if (table.units[row] === unit && (id.startsWith(wanted) || name.toLowerCase().includes(wanted)))
+      found.push({ id, name });
+  }
+  return found;
+}
 
 const WHY_LEAST = 3;
 const ID_MOST = 2n ** 64n - 1n;
@@ -49,6 +89,9 @@ export function budgetOf(form: BudgetForm): NewBudget | string {
     return `The daily limit is an amount in ${unit}, or empty.`;
   if (form.start !== "" && form.end !== "" && form.end <= form.start)
     return "The flight ends before it begins.";
+  const parent = form.parent.trim();
+  if (parent !== "" && !isId(parent)) return "The parent is the id of a budget, or empty.";
+  if (parent !== "" && parent === form.id.trim()) return "No budget is its own parent.";
   if (form.why.trim().length < WHY_LEAST) return "Say why; it goes to the audit log.";
   return {
     id: form.id.trim(),
@@ -57,6 +100,7 @@ export function budgetOf(form: BudgetForm): NewBudget | string {
     limit: plainAmount(limit, unit),
     tz: form.zone,
     pacing: form.pacing,
+    ...(parent === "" ? {} : { parent }),
     ...(daily === null ? {} : { daily: plainAmount(daily, unit) }),
     ...(form.start === "" ? {} : { start: instant(form.start) }),
     ...(form.end === "" ? {} : { end: instant(form.end) }),

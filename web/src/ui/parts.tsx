@@ -69,7 +69,7 @@ export function ProblemNote({ problem, again }: { problem: Problem; again?: () =
     <div className="problem" role="alert">
       <span aria-hidden="true">▲</span>
       <div>
-        <strong>{problem.title}</strong> {problem.detail}
+        <strong>{problem.title}:</strong> {problem.detail}
         {problem.expected != null && <span className="quiet"> Expected {problem.expected}.</span>}
       </div>
       {again !== undefined && (
