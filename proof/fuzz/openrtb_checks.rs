@@ -4,7 +4,7 @@
 use door_http::Refusal;
 use door_openrtb::{
     Ad, AdSpec, Answer, BadNotice, Bid, BidId, BidRequest, Door, Event, Gate, Mtype, NoBidReason,
-    Notice, NoticeStatus, Noticed, Outcome, PRICE_MICROS_END, PriceText, Settings,
+    Notice, NoticeIds, NoticeStatus, Noticed, Outcome, PRICE_MICROS_END, PriceText, Settings,
 };
 use door_transport::ConnId;
 use money::CurrencyCode;
@@ -91,7 +91,7 @@ impl Careless {
             cid: "camp",
             width: 300,
             height: 250,
-            notice_id: b"hold",
+            notice_ids: NoticeIds { start: b"", ends: [b"hold"; 3] },
             expires_s: None,
             slot_in_pod: None,
         }

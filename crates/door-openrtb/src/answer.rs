@@ -2,14 +2,12 @@
 
 use std::ops::Range;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use money::CurrencyCode;
 
 use crate::ad::{Ad, Piece};
 use crate::check::{Rules, Violation, check};
 use crate::no_bid::NoBidReason;
-use crate::notice::{Addresses, NOTICE_ID_BYTES_MAX, NoticeKind};
+use crate::notice::{Addresses, IdRoom, NoticeIds, NoticeKind};
 use crate::price::{write_int, write_micros};
 use crate::request::{BidRequest, Deal, Imp};
 use crate::text::push_escaped;
@@ -50,8 +48,8 @@ pub struct Bid<'a> {
     pub width: u32,
     /// Height of a banner; 0 = not said.
     pub height: u32,
-    /// What the notices bring back: 1 to [`NOTICE_ID_BYTES_MAX`] bytes.
-    pub notice_id: &'a [u8],
+    /// What the notices bring back.
+    pub notice_ids: NoticeIds<'a>,
     /// Seconds that may pass between auction and impression.
     pub expires_s: Option<u32>,
     /// Where in the pod it may run, as the specification numbers it.
@@ -151,7 +149,7 @@ impl<'a> Answer<'a> {
         if self.currency.is_some_and(|currency| currency != bid.currency) {
             return Err(Violation::CurrencyMixed);
         }
-        if bid.notice_id.is_empty() || bid.notice_id.len() > NOTICE_ID_BYTES_MAX {
+        if !bid.notice_ids.are_sound() {
             return Err(Violation::NoticeId);
         }
         let rules = Rules {
@@ -189,11 +187,10 @@ impl<'a> Answer<'a> {
     }
 
     fn write_bid(&mut self, bid: &Bid<'_>, imp: &Imp<'_>, deal: Option<&Deal<'_>>) {
-        let mut encoded = [0; NOTICE_ID_BYTES_MAX.div_ceil(3) * 4];
-        let len = URL_SAFE_NO_PAD.encode_slice(bid.notice_id, &mut encoded);
-        let notice_id = &encoded[..len.expect("the length was checked")];
+        let mut room = IdRoom::default();
+        let ids = room.encode(&bid.notice_ids);
         let (frame, out) = (self.frame, &mut self.room.bids);
-        let notice = |out: &mut Vec<u8>, kind| frame.addresses.write(out, kind, notice_id);
+        let notice = |out: &mut Vec<u8>, kind| frame.addresses.write(out, kind, &ids);
         let ad = bid.ad;
         out.extend_from_slice(b"{\"id\":\"");
         push_id(out, bid.id);

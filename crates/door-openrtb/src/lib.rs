@@ -33,7 +33,7 @@ pub use lists::{
 };
 pub use no_bid::NoBidReason;
 pub use notice::{
-    BadNotice, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice, NoticeId, NoticeKind, PriceText,
+    BadNotice, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice, NoticeId, NoticeIds, NoticeKind, PriceText,
 };
 pub use price::{PRICE_MICROS_END, UNREACHABLE_MICROS};
 pub use read::{BadRequest, ReadLimits, Reader};

@@ -5,7 +5,8 @@
 //! {base}/n/bill/{id}/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}     burl
 //! {base}/n/loss/{id}/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}/l-${AUCTION_LOSS}      lurl
 //! ```
-//! The id is ours, opaque, base64url. All is path, because `&` would need escapes in XML and HTML. The letter
+//! The id is ours, opaque, base64url; each kind has one of its own, so that nobody can say by the address of one what only
+//! another may say. All is path, because `&` would need escapes in XML and HTML. The letter
 //! before each macro keeps the segments apart when a macro becomes nothing, and `//` is never sent, which some
 //! on the way would shorten. A price may hold slashes (base64), so the end of one segment is the next tag.
 
@@ -195,6 +196,63 @@ fn number_in_base64(text: &str) -> Option<PriceText<'static>> {
     })
 }
 
+/// What the notices of one bid bring back: an id a kind, 1 to [`NOTICE_ID_BYTES_MAX`] bytes each. What the ids have in
+/// common stands once, so that it is encoded once.
+#[derive(Clone, Copy, Debug)]
+pub struct NoticeIds<'a> {
+    /// What all of them begin with; a multiple of three bytes, which base64 ends with.
+    pub start: &'a [u8],
+    /// What follows, by kind as in [`NoticeKind::ALL`].
+    pub ends: [&'a [u8]; 3],
+}
+
+impl NoticeIds<'_> {
+    /// Can they be sent?
+    pub(crate) fn are_sound(&self) -> bool {
+        let fits =
+            |end: &&[u8]| (1..=NOTICE_ID_BYTES_MAX).contains(&(self.start.len() + end.len()));
+        self.start.len().is_multiple_of(3) && self.ends.iter().all(fits)
+    }
+}
+
+/// Letters of an id's base64, at most.
+const ID_LETTERS_MAX: usize = NOTICE_ID_BYTES_MAX.div_ceil(3) * 4;
+
+/// Room for [`NoticeIds`] as text.
+pub(crate) struct IdRoom {
+    start: [u8; ID_LETTERS_MAX],
+    ends: [[u8; ID_LETTERS_MAX]; 3],
+}
+
+impl Default for IdRoom {
+    fn default() -> IdRoom {
+        IdRoom { start: [0; ID_LETTERS_MAX], ends: [[0; ID_LETTERS_MAX]; 3] }
+    }
+}
+
+/// [`NoticeIds`] as text.
+pub(crate) struct IdText<'a> {
+    start: &'a [u8],
+    ends: [&'a [u8]; 3],
+}
+
+impl IdRoom {
+    /// Encodes ids that are sound.
+    pub(crate) fn encode(&mut self, ids: &NoticeIds<'_>) -> IdText<'_> {
+        let encode = |bytes: &[u8], room: &mut [u8; ID_LETTERS_MAX]| {
+            URL_SAFE_NO_PAD.encode_slice(bytes, room).expect("the length was checked")
+        };
+        let start = encode(ids.start, &mut self.start);
+        let mut lens = [0; 3];
+        for ((end, room), len) in ids.ends.iter().zip(&mut self.ends).zip(&mut lens) {
+            *len = encode(end, room);
+        }
+        let [win, bill, loss] = &self.ends;
+        let ends = [&win[..lens[0]], &bill[..lens[1]], &loss[..lens[2]]];
+        IdText { start: &self.start[..start], ends }
+    }
+}
+
 /// The addresses of our notices, as far as they are always the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses([String; 3]);
@@ -204,10 +262,11 @@ impl Addresses {
         Addresses(NoticeKind::ALL.map(|kind| format!("{base_url}{NOTICE_PATH}{}/", kind.name())))
     }
 
-    /// Writes a notice's address; no byte of it needs an escape in JSON, XML or HTML.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: NoticeKind, id: &[u8]) {
+    /// Writes a notice's address, with its id in two parts; no byte of it needs an escape in JSON, XML or HTML.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: NoticeKind, id: &IdText<'_>) {
         out.extend_from_slice(self.0[kind as usize].as_bytes());
-        out.extend_from_slice(id);
+        out.extend_from_slice(id.start);
+        out.extend_from_slice(id.ends[kind as usize]);
         out.extend_from_slice(b"/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}");
         if kind == NoticeKind::Loss {
             out.extend_from_slice(b"/l-${AUCTION_LOSS}");
@@ -317,12 +376,14 @@ mod tests {
         #[test]
         fn an_address_comes_back(
             id in proptest::collection::vec(any::<u8>(), 1..=NOTICE_ID_BYTES_MAX),
-            micros in 0_u64..999_999_999_999,
+            micros in 0_u64..999_999_999_999, shared in 0_usize..=NOTICE_ID_BYTES_MAX,
         ) {
+            let shared = shared.min(id.len());
+            let ids = NoticeIds { start: &id[..shared / 3 * 3], ends: [&id[shared / 3 * 3..]; 3] };
             for kind in NoticeKind::ALL {
                 let (mut address, mut price) = (Vec::new(), Vec::new());
-                let encoded = URL_SAFE_NO_PAD.encode(&id);
-                Addresses::new("https://rtb.example").write(&mut address, kind, encoded.as_bytes());
+                let mut room = IdRoom::default();
+                Addresses::new("https://rtb.example").write(&mut address, kind, &room.encode(&ids));
                 crate::price::write_micros(&mut price, micros);
                 let address = String::from_utf8(address).unwrap();
                 let path = address.strip_prefix("https://rtb.example").unwrap();

@@ -333,6 +333,7 @@ config! {
         gzip_bytes_min: usize = 1_024, " Answers of at least so many bytes are compressed where the client takes it.";
         body_bytes_max: usize = 1_048_576, " Bytes of a request's body, also once unpacked, 1,024 to 16,777,216.";
         notices_waiting_max: usize = 16_384, " Billing, win and loss notices of one worker that may wait to be sealed; more are answered 429, to be sent again.";
+        loss_notices: bool = true, " Bids carry an address for loss notices (lurl). false where exchanges send none, or hand it to strangers: then none is carried, and loss notices of earlier bids are taken and release nothing.";
         price_factor_max: u64 = 2, " A billing price above so many times the price we sent is taken for a mistake: the price we sent is booked.";
         survey_every: u64 = 1_024, " One auction in so many also counts for every campaign why it did not bid; 0: none.";
     }

@@ -3,7 +3,7 @@
 use door_http::Refusal;
 use door_openrtb::{
     Ad, AdSpec, Answer, Bid, BidId, BidRequest, Door, Event, Gate, Imp, Mtype, NoBidReason, Notice,
-    NoticeStatus, Noticed, Outcome, Settings, Violation,
+    NoticeIds, NoticeStatus, Noticed, Outcome, Settings, Violation,
 };
 use door_transport::ConnId;
 use money::CurrencyCode;
@@ -50,7 +50,7 @@ pub(crate) fn bid(ad: &Ad) -> Bid<'_> {
         cid: "camp-1",
         width: 300,
         height: 250,
-        notice_id: b"hold",
+        notice_ids: NoticeIds { start: b"", ends: [b"hold"; 3] },
         expires_s: Some(300),
         slot_in_pod: None,
     }

@@ -1,6 +1,6 @@
 //! Each rule of the check: what breaks it, and what just does not.
 
-use door_openrtb::{Ad, AdSpec, Bid, Mtype, Outcome, Violation};
+use door_openrtb::{Ad, AdSpec, Bid, Mtype, NoticeIds, Outcome, Violation};
 use money::CurrencyCode;
 
 use crate::answers::ask;
@@ -197,7 +197,12 @@ fn nothing_blocked_is_shown() {
 
 #[test]
 fn notice_ids_fit_their_place() {
-    assert_eq!(banner("", PLAIN, |bid| bid.notice_id = b""), Err(Violation::NoticeId));
-    assert_eq!(banner("", PLAIN, |bid| bid.notice_id = &[7; 129]), Err(Violation::NoticeId));
-    assert_eq!(banner("", PLAIN, |bid| bid.notice_id = &[7; 128]), Ok(()));
+    let mut one = |start: &'static [u8], end: &'static [u8]| {
+        banner("", PLAIN, |bid| bid.notice_ids = NoticeIds { start, ends: [b"win", b"bill", end] })
+    };
+    assert_eq!(one(b"", b""), Err(Violation::NoticeId));
+    assert_eq!(one(b"four", b"loss"), Err(Violation::NoticeId), "base64 of it has no end");
+    assert_eq!(one(&[7; 126], &[7; 3]), Err(Violation::NoticeId));
+    assert_eq!(one(&[7; 120], &[7; 8]), Ok(()));
+    assert_eq!(one(b"", &[7; 128]), Ok(()));
 }

@@ -4,7 +4,7 @@ use wire::{Action, Verdict};
 
 use super::{Bank, Out};
 use crate::grant::{Grant, Mark};
-use crate::{Amount, Hold, Origin, Record};
+use crate::{Amount, Door, Hold, Origin, Record};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -101,7 +101,7 @@ fn is_kept(grant: &Grant, mark: Mark, hold: &Hold) -> bool {
 
 /// The whole table of (what the hold is, what is asked, is it in time).
 fn judge(grant: &Grant, request: &Request) -> Judgement {
-    let Request { action, hold, amount, at_ms, .. } = *request;
+    let Request { action, hold, amount, at_ms, origin } = *request;
     let mark = grant.mark(hold.seq);
     // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
     // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
@@ -117,6 +117,10 @@ fn judge(grant: &Grant, request: &Request) -> Judgement {
             Judgement::Book(Verdict::Confirmed, Amount::ZERO)
         }
         (Mark::Confirmed, Action::Confirm) => Judgement::Repeat(Verdict::Confirmed),
+        // Notices pass through strangers: none of them takes back what was won, so it stays confirmed.
+        (Mark::Confirmed, Action::Release) if origin.door == Door::Openrtb => {
+            Judgement::Refuse(Verdict::Confirmed)
+        }
         (Mark::Open | Mark::Confirmed, Action::Release) if alive => {
             Judgement::Book(Verdict::Released, Amount::ZERO)
         }

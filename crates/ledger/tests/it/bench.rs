@@ -210,12 +210,21 @@ impl Bench {
         amount: i64,
         at_ms: u64,
     ) -> (Verdict, bool) {
+        self.resolve_from(ORIGIN, worker, action, hold, amount, at_ms)
+    }
+
+    pub(crate) fn resolve_from(
+        &mut self,
+        origin: Origin,
+        worker: usize,
+        action: Action,
+        hold: Hold,
+        amount: i64,
+        at_ms: u64,
+    ) -> (Verdict, bool) {
         let amount = Amount::new(amount);
         self.answer = None;
-        self.step(
-            worker,
-            ToBank::Resolve { action, hold, amount, at_ms, origin: ORIGIN, reply: 7 },
-        );
+        self.step(worker, ToBank::Resolve { action, hold, amount, at_ms, origin, reply: 7 });
         self.answer.take().expect("every resolve is answered")
     }
 

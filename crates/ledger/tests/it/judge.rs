@@ -1,6 +1,6 @@
 //! The whole table of (what a hold is, what is asked, when): the verdict and the books.
 
-use ledger::{Action, Hold, Verdict};
+use ledger::{Action, Door, Hold, Origin, Verdict};
 
 use crate::bench::{BILLING_OVER_MS, Bench, Lines, NOON, child, spec};
 
@@ -132,6 +132,47 @@ fn every_cell_of_the_table() {
             for when in [Early, Between, Late] {
                 cell(was, ask, when, false);
                 cell(was, ask, when, true);
+            }
+        }
+    }
+}
+
+/// Notices pass through strangers, so theirs is the same table but for one cell: they take back nothing that was won.
+#[test]
+fn a_notice_releases_what_is_unconfirmed_only() {
+    use {Ask::*, Was::*, When::*};
+    let origin = Origin { door: Door::Openrtb, request_id: 1 };
+    for was in [Open, Confirmed, Settled, SettledOver, SettledLate, Released] {
+        for (when, swept) in
+            [Early, Between, Late].into_iter().flat_map(|w| [(w, false), (w, true)])
+        {
+            let mut bench = Bench::new(1, &[spec(1, 2_000_000), child(2, 1_000_000, 1)]);
+            let hold = bring(&mut bench, was);
+            let at_ms = match when {
+                Early => hold.deadline_ms - 1,
+                Between => hold.deadline_ms,
+                Late => NOON + BILLING_OVER_MS,
+            };
+            if swept {
+                bench.advance(at_ms - NOON);
+            }
+            let before = bench.lines(2);
+            let (verdict, repeat) = bench.resolve_from(origin, 0, Action::Release, hold, 0, at_ms);
+            let (want, want_repeat, change) = match was {
+                Confirmed => (Verdict::Confirmed, false, NOTHING),
+                _ => expected(was, Release, when),
+            };
+            let name = format!("{was:?} {when:?}, swept {swept}");
+            assert_eq!((verdict, repeat), (want, want_repeat), "{name}");
+            let changed: Vec<i64> = bench.lines(2).iter().zip(before).map(|(a, b)| a - b).collect();
+            assert_eq!(changed, change, "{name}");
+            bench.check();
+            // What was won can still be billed.
+            if (was, when) == (Confirmed, Between) {
+                assert_eq!(
+                    bench.resolve_at(0, Action::Settle, hold, 70, at_ms),
+                    (Verdict::Settled, false)
+                );
             }
         }
     }

@@ -25,6 +25,7 @@ mod openrtb_disk;
 mod openrtb_files;
 mod openrtb_http;
 mod openrtb_money;
+mod openrtb_notices;
 mod reconciling;
 mod reloads;
 mod requests;

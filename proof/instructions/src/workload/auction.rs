@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Door, Event, Gate, Imp, NoBidReason, Notice, NoticeStatus,
-    Noticed, Outcome, Settings,
+    Answer, Bid, BidId, BidRequest, Door, Event, Gate, Imp, NoBidReason, Notice, NoticeIds,
+    NoticeStatus, Noticed, Outcome, Settings,
 };
 use door_transport::ConnId;
 use gate_auction::{
@@ -16,7 +16,7 @@ use gate_auction::{
     Reason, Request, Rules, Scratch, Space, UNKNOWN,
 };
 use gate_pacing::Pace;
-use ledger::note::NOTE_LEN;
+use ledger::note::{NOTE_END_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold, KeyRing, Purses};
 
 use super::Workload;
@@ -115,9 +115,12 @@ impl Bidding {
     fn push(&self, place: usize, request: &BidRequest<'_>, answer: &mut Answer<'_>) {
         let (choice, hold) = &self.held[place];
         let offer = &self.market.offers[choice.slot as usize];
-        let mut note = [0; NOTE_LEN];
+        let mut note = [0; NOTE_START_LEN];
         note[..8].copy_from_slice(&choice.campaign.to_le_bytes());
         note[8..16].copy_from_slice(&choice.price.micros().to_le_bytes());
+        let ends = [1_u8, 2, 3].map(|kind| [kind; NOTE_END_LEN]);
+        let sealed = self.keys.seal_notes(hold, &note, &ends);
+        let [win, bill, loss] = &sealed.ends;
         let pushed = answer.push(&Bid {
             id: BidId::Number(u128::from(hold.grant) << 24 | u128::from(hold.seq)),
             imp: choice.impression,
@@ -131,7 +134,7 @@ impl Bidding {
             cid: &offer.cid,
             width: choice.placement.width.into(),
             height: choice.placement.height.into(),
-            notice_id: &self.keys.seal_note(hold, &note),
+            notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
             expires_s: request.imps[choice.impression].expires_s,
             slot_in_pod: None,
         });

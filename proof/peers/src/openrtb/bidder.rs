@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Gate, NoBidReason, Notice, NoticeStatus, Noticed,
-    Outcome, Settings,
+    Answer, Bid, BidId, BidRequest, Event, Gate, NoBidReason, Notice, NoticeIds, NoticeStatus,
+    Noticed, Outcome, Settings,
 };
 use door_transport::ConnId;
 use gate_auction::{Choice, Counters, Scratch};
@@ -242,12 +242,15 @@ impl<'a> Bidder<'a> {
                 capped: !shown.caps.is_empty(),
                 test: false,
                 creative: shown.item as u32,
+                kind: None,
             };
-            let notice_id = self.keys.seal_note(&hold, &note.to_bytes());
+            let (start, ends) = note.for_each_kind();
+            let sealed = self.keys.seal_notes(&hold, &start, &ends);
             if self.until < Stage::Write {
-                std::hint::black_box(notice_id);
+                std::hint::black_box(&sealed);
                 continue;
             }
+            let [win, bill, loss] = &sealed.ends;
             let id = u128::from(hold_id(&hold)) << 16 | choice.impression as u128;
             let pushed = answer.push(&Bid {
                 id: BidId::Number(id),
@@ -262,7 +265,7 @@ impl<'a> Bidder<'a> {
                 cid: &offer.cid,
                 width: choice.placement.width.into(),
                 height: choice.placement.height.into(),
-                notice_id: &notice_id,
+                notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
                 expires_s: imp.expires_s,
                 slot_in_pod: None,
             });

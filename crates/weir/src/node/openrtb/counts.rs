@@ -43,6 +43,9 @@ happenings! {
     Late = "late_notices", "Billing notices that came after their hold was gone; booked as late.";
     Expired = "expired_notices", "Win and loss notices that came after their hold was gone.";
     Forged = "forged_notices", "Notices with an id that this node did not make.";
+    WrongKind = "wrong_kind_notices", "Notices with the id of another kind of notice; answered 404.";
+    LossAfterWin = "loss_after_win", "Loss notices of bids that were won; nothing was released.";
+    LossIgnored = "loss_ignored", "Loss notices that release nothing: `openrtb.loss_notices` is off, or the bid is of an earlier version.";
     Foreign = "foreign_notices", "Notices of another node's bids.";
     TooOld = "too_old_notices", "Notices of bids that nothing is known of any more.";
     Busy = "busy_notices", "Notices answered 429: too many wait, or nothing can be sealed.";

@@ -6,7 +6,7 @@
 //!                                                 ▼
 //!   Auction::fill ◀── BidDesk: plan, caps, purse ─▶ a hold a bid
 //!                                                 ▼
-//!   note + hold ── KeyRing::seal_note ──▶ Bid ── Answer::push: checked ──▶ JSON
+//!   note + hold ── KeyRing::seal_notes ──▶ Bid ── Answer::push: checked ──▶ JSON
 //!
 //!   notice ── KeyRing::open_note ── the profiles' log (billed, capped) ── bank ── 204
 //! ```
@@ -24,8 +24,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeKind,
-    NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+    Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
+    NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
 };
 use door_transport::{ConnId, Out, Outbox, Step};
 use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
@@ -87,6 +87,7 @@ impl Door {
             notice_base_url: url,
             margin_ms: small(o.margin_ms),
             tmax_default_ms: small(o.tmax_ms),
+            loss_notices: o.loss_notices,
             no_bid: if o.no_bid_body { NoBidForm::Reason } else { NoBidForm::Empty },
             ..door_openrtb::Settings::default()
         };
@@ -235,14 +236,17 @@ impl Worker {
         if repeat {
             counts.add(Happening::Repeat, 1);
         }
+        // Told to a loss notice, it is what became of the hold before.
+        let is_news = (waiting.action, verdict) != (Action::Release, Verdict::Confirmed);
         match verdict {
+            Verdict::Confirmed if !is_news => counts.add(Happening::LossAfterWin, 1),
             Verdict::SettledLate if !repeat => counts.add(Happening::Late, 1),
             Verdict::Expired => counts.add(Happening::Expired, 1),
             Verdict::TooOld => counts.add(Happening::TooOld, 1),
             Verdict::Busy | Verdict::Journal => counts.add(Happening::Busy, 1),
             _ => {}
         }
-        if !repeat && waiting.note.capped {
+        if !repeat && is_news && waiting.note.capped {
             self.tell_profile(waiting, verdict);
         }
         match verdict {
@@ -352,6 +356,10 @@ impl Worker {
                 return Noticed::Now(NoticeStatus::Unknown);
             }
         };
+        if note.kind.is_some_and(|kind| kind != notice.kind) {
+            counts.add(Happening::WrongKind, 1);
+            return Noticed::Now(NoticeStatus::Unknown);
+        }
         let (action, happening) = match notice.kind {
             NoticeKind::Win => (Action::Confirm, Happening::Win),
             NoticeKind::Bill => (Action::Settle, Happening::Bill),
@@ -365,6 +373,11 @@ impl Worker {
         }
         if note.test {
             counts.add(Happening::TestNotice, 1);
+            return Noticed::Now(NoticeStatus::Taken);
+        }
+        let loses = openrtb.facts.settings.loss_notices && note.kind.is_some();
+        if action == Action::Release && !loses {
+            counts.add(Happening::LossIgnored, 1);
             return Noticed::Now(NoticeStatus::Taken);
         }
         if action == Action::Settle && notice.price == PriceText::Audit {
@@ -485,8 +498,11 @@ impl Worker {
             capped: !shown.caps.is_empty(),
             test: held.hold.is_none(),
             creative: creative_number(shown.item),
+            kind: None,
         };
-        let notice_id = keys.seal_note(&hold, &note.to_bytes());
+        let (start, ends) = note.for_each_kind();
+        let sealed = keys.seal_notes(&hold, &start, &ends);
+        let [win, bill, loss] = &sealed.ends;
         probes.lap(WorkerStage::SealNote, 1);
         let pushed = answer.push(&Bid {
             id: BidId::Number(bid_id(&hold, position)),
@@ -501,7 +517,7 @@ impl Worker {
             cid: &offer.cid,
             width: choice.placement.width.into(),
             height: choice.placement.height.into(),
-            notice_id: &notice_id,
+            notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
             expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
             slot_in_pod: slot_in_pod(imp),
         });

@@ -5,9 +5,14 @@
 //!  +----------+--------+---------+------------+-------+------+-----------+
 //!  | campaign |  user  |  price  | multiplier | flags | rate | creative  |   little-endian
 //!  +----------+--------+---------+------------+-------+------+-----------+
+//!                                                 | bit 0 capped, 1 test, 2 and 3 kind
 //! ```
+//!
+//! A bid has a note, and so an id, for each kind of notice (1 win, 2 billing, 3 loss). Earlier versions had one for all of
+//! them (0): such an id still confirms and settles, as long as its hold is judged at all, but takes nothing back.
 
-use ledger::note::NOTE_LEN;
+use door_openrtb::NoticeKind;
+use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold};
 
 use super::cost::cost;
@@ -15,6 +20,9 @@ use crate::market::PinnedRate;
 
 const CAPPED: u8 = 1;
 const TEST: u8 = 2;
+/// Where the kind's two bits are: 0 for none, else its place in [`NoticeKind::ALL`] and 1.
+const KIND_SHIFT: u8 = 2;
+const FLAGS: usize = 31;
 /// Seven bytes: more people than there are.
 const MULTIPLIER_MASK: u64 = (1 << 56) - 1;
 
@@ -37,6 +45,8 @@ pub(crate) struct Note {
     pub(crate) test: bool,
     /// Position of the creative in its campaign.
     pub(crate) creative: u32,
+    /// The kind of notice that the id is good for. `None`: it was made before each kind had an id of its own.
+    pub(crate) kind: Option<NoticeKind>,
 }
 
 impl Note {
@@ -49,11 +59,12 @@ impl Note {
     pub(crate) fn to_bytes(self) -> [u8; NOTE_LEN] {
         let mut bytes = [0; NOTE_LEN];
         let flags = (u8::from(self.capped) * CAPPED) | (u8::from(self.test) * TEST);
+        let flags = flags | self.kind.map_or(0, kind_bits);
         bytes[0..8].copy_from_slice(&self.campaign.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.user.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.price_micros.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.multiplier_micros.to_le_bytes());
-        bytes[31] = flags;
+        bytes[FLAGS] = flags;
         bytes[32..36].copy_from_slice(&self.rate.micros().to_le_bytes());
         bytes[36..40].copy_from_slice(&self.creative.to_le_bytes());
         bytes
@@ -77,11 +88,34 @@ impl Note {
             price_micros: i64::from_le_bytes(word(16)),
             multiplier_micros: multiplier.cast_signed(),
             rate: PinnedRate::from_micros(half(32)).unwrap_or(PinnedRate::ONE),
-            capped: bytes[31] & CAPPED != 0,
-            test: bytes[31] & TEST != 0,
+            capped: bytes[FLAGS] & CAPPED != 0,
+            test: bytes[FLAGS] & TEST != 0,
             creative: half(36),
+            kind: NoticeKind::ALL
+                .into_iter()
+                .find(|kind| kind_bits(*kind) == bytes[FLAGS] & KIND_MASK),
         }
     }
+
+    /// The notes for all kinds, in the order of [`NoticeKind::ALL`]: what they begin with, and how each of them ends.
+    pub(crate) fn for_each_kind(self) -> ([u8; NOTE_START_LEN], [[u8; NOTE_END_LEN]; 3]) {
+        let bytes = Note { kind: None, ..self }.to_bytes();
+        let (mut start, mut end) = ([0; NOTE_START_LEN], [0; NOTE_END_LEN]);
+        start.copy_from_slice(&bytes[..NOTE_START_LEN]);
+        end.copy_from_slice(&bytes[NOTE_START_LEN..]);
+        let of = |kind| {
+            let mut end = end;
+            end[FLAGS - NOTE_START_LEN] |= kind_bits(kind);
+            end
+        };
+        (start, NoticeKind::ALL.map(of))
+    }
+}
+
+const KIND_MASK: u8 = 3 << KIND_SHIFT;
+
+fn kind_bits(kind: NoticeKind) -> u8 {
+    (kind as u8 + 1) << KIND_SHIFT
 }
 
 #[cfg(test)]
@@ -93,13 +127,19 @@ mod tests {
         #[test]
         fn comes_back_as_it_went(
             campaign: u64, user: u64, price_micros: i64, multiplier_micros in 0_i64..1 << 55,
-            rate in 1_u32.., capped: bool, test: bool, creative: u32,
+            rate in 1_u32.., capped: bool, test: bool, creative: u32, kind in 0_usize..4,
         ) {
+            let kind = NoticeKind::ALL.get(kind).copied();
             let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
-                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative,
+                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative, kind,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
+            let (start, ends) = note.for_each_kind();
+            for (kind, end) in NoticeKind::ALL.into_iter().zip(ends) {
+                let bytes = [&start[..], &end].concat().try_into().unwrap();
+                prop_assert_eq!(Note::from_bytes(&bytes), Note { kind: Some(kind), ..note });
+            }
         }
     }
 }

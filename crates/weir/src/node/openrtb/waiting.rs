@@ -107,6 +107,7 @@ mod tests {
             capped: true,
             test: false,
             creative: 0,
+            kind: None,
         };
         let amount = Amount::new(1);
         let hold = Hold { grant: 1, seq: 1, node: 1, deadline_ms: 0, amount };

@@ -1,0 +1,186 @@
+//! Who may say what by a notice: each id is good for its own kind, and no notice takes money back that was won.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ledger::KeyRing;
+use ledger_journal::{Disk, Durability};
+use serde_json::json;
+
+use crate::openrtb::{
+    Bid, Http, campaign, check_no_violation, counts_at_rest, get, patient, request, wait_count,
+};
+use crate::support::{Node, Setup, over_transports};
+
+/// Money for ten bids of 0.002.
+fn ten() -> Setup {
+    patient(&[campaign(1, json!({"limit": "0.02"}))]).with("workers.cores", "0")
+}
+
+fn ten_bids(node: &Node, http: &mut Http) -> Vec<Bid> {
+    let bids = (0..10).map(|n| http.bid_soon(&request(n, json!({})))).collect();
+    node.wait_budget(1, "all of it held", |books| books.held == 20_000);
+    bids
+}
+
+/// The path of a notice of one kind with the id of another.
+fn turned(bid: &Bid, from: &str, to: &str) -> String {
+    let (field, word) = match from {
+        "win" => ("nurl", "/n/win/"),
+        "bill" => ("burl", "/n/bill/"),
+        _ => ("lurl", "/n/loss/"),
+    };
+    let path = bid.path(field, Some("2"), Some("USD"));
+    assert!(path.contains(word), "{path}");
+    path.replace(word, &format!("/n/{to}/"))
+}
+
+/// A billing notice's address stands in markup, where everybody reads it. Whoever turns it into a loss notice would have
+/// the money bid again, and then all of it billed.
+#[test]
+fn the_id_of_a_billing_notice_loses_no_bid() {
+    over_transports(ten, |node| {
+        let mut http = Http::to(node);
+        let bids = ten_bids(node, &mut http);
+        for bid in &bids {
+            assert_eq!(http.notice(&turned(bid, "bill", "loss")), 404);
+        }
+        assert_eq!(node.budget(1).held, 20_000);
+        assert!(http.bid(&request("more", json!({}))).is_none(), "nothing is free");
+        for bid in &bids {
+            assert_eq!(http.bill(bid), 204);
+        }
+        let books = node.wait_budget(1, "all of it spent", |books| books.held == 0);
+        assert_eq!((books.settled, books.over_settled, books.late), (20_000, 0, 0));
+        wait_count(node, "wrong_kind_notices", 10);
+        assert_eq!(counts_at_rest(node)["forged_notices"], 0);
+        check_no_violation(node);
+    });
+}
+
+#[test]
+fn the_id_of_one_kind_is_none_of_another() {
+    let node = patient(&[campaign(1, json!({}))]).start();
+    let mut http = Http::to(&node);
+    let bid = http.bid_soon(&request("r", json!({})));
+    node.wait_budget(1, "the hold", |books| books.held == 2_000);
+    let kinds = ["win", "bill", "loss"];
+    for from in kinds {
+        for to in kinds.into_iter().filter(|to| *to != from) {
+            assert_eq!(http.notice(&turned(&bid, from, to)), 404, "{from} as {to}");
+        }
+    }
+    wait_count(&node, "wrong_kind_notices", 6);
+    for name in ["win_notices", "billing_notices", "loss_notices", "forged_notices"] {
+        wait_count(&node, name, 0);
+    }
+    let books = node.budget(1);
+    assert_eq!((books.held, books.settled), (2_000, 0));
+    assert_eq!([http.win(&bid), http.bill(&bid)], [204; 2]);
+    assert_eq!(node.budget(1).settled, 2_000);
+    let longest = ["nurl", "burl", "lurl"].map(|field| bid.text(field).len());
+    assert!(longest.iter().all(|len| *len < 255), "{longest:?}");
+}
+
+/// Whatever order win, loss and bill come in, over whichever workers.
+#[test]
+fn a_loss_notice_frees_no_money_that_was_won() {
+    // Two workers where there are two cores.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let list = if cores > 1 { "0,1" } else { "0" };
+    let setup = || patient(&[campaign(1, json!({}))]).with("workers.cores", list);
+    over_transports(setup, |node| {
+        let mut conns: Vec<Http> = (0..6).map(|_| Http::to(node)).collect();
+        let bid = conns[0].bid_soon(&request("won", json!({})));
+        assert_eq!(conns[0].win(&bid), 204);
+        // Answered as any other, so that no exchange repeats it for ever.
+        conns.iter_mut().for_each(|http| assert_eq!(http.lose(&bid), 204));
+        wait_count(node, "loss_after_win", 6);
+        assert_eq!(node.budget(1).held, 2_000);
+        assert_eq!([conns[1].bill(&bid), conns[2].lose(&bid), conns[1].win(&bid)], [204; 3]);
+        let books = node.wait_budget(1, "no hold", |books| books.held == 0);
+        assert_eq!((books.settled, books.late), (2_000, 0), "{books:?}");
+        // Lost before it was won: the money is free once, and the win takes nothing.
+        let bid = conns[0].bid_soon(&request("lost", json!({})));
+        node.wait_budget(1, "the hold", |books| books.held == 2_000);
+        assert_eq!([conns[1].lose(&bid), conns[2].lose(&bid), conns[2].win(&bid)], [204; 3]);
+        let books = node.wait_budget(1, "no hold", |books| books.held == 0);
+        assert_eq!((books.settled, books.unspent()), (2_000, 999_998_000));
+        // All at once: either it was lost, or it was won and is held until it is billed.
+        for n in 1..=6 {
+            let bid = conns[0].bid_soon(&request(format!("race-{n}"), json!({})));
+            for (at, http) in conns.iter_mut().enumerate() {
+                let kind = if at % 2 == 0 { "lurl" } else { "nurl" };
+                http.send(&get(&bid.path(kind, Some("2"), Some("USD"))));
+            }
+            conns.iter_mut().for_each(|http| assert_eq!(http.receive().status, 204));
+            assert_eq!(conns[0].bill(&bid), 204);
+            let books = node.wait_budget(1, "no hold", |books| books.held == 0);
+            assert_eq!(books.settled + books.late, 2_000 + n * 2_000, "{books:?}");
+        }
+    });
+}
+
+#[test]
+fn without_loss_notices_bids_have_no_address_for_them_and_old_ones_free_nothing() {
+    let setup = patient(&[campaign(1, json!({}))]);
+    let node = setup.clone().start();
+    let mut http = Http::to(&node);
+    let before = http.bid_soon(&request("r", json!({})));
+    node.wait_budget(1, "the hold", |books| books.held == 2_000);
+    drop((http, node));
+    let node = setup.with("openrtb.loss_notices", "false").start();
+    let mut http = Http::to(&node);
+    let bid = http.bid_soon(&request("s", json!({})));
+    assert!(bid.json.get("lurl").is_none(), "{}", bid.json);
+    assert_eq!((http.lose(&before), http.lose(&before)), (204, 204));
+    wait_count(&node, "loss_ignored", 2);
+    assert_eq!([http.win(&before), http.bill(&before)], [204; 2]);
+    let books = node.budget(1);
+    assert_eq!((books.settled, books.late), (2_000, 0), "{books:?}");
+}
+
+/// The keys of a node that does not run.
+fn keys(setup: &Setup) -> KeyRing {
+    let disk = Disk::open(&setup.data().join("journal"), Durability::Os).unwrap();
+    let options = ledger::Options::default();
+    let recovered = ledger_journal::recover(&disk, &options, 1, &mut |_| {}).unwrap();
+    let key = *recovered.bank.keys().last().unwrap();
+    KeyRing::new(1, key.id, key.key.0)
+}
+
+/// The id of a bid as earlier versions made it: one for all kinds.
+fn of_earlier_version(keys: &KeyRing, bid: &Bid) -> String {
+    let path = bid.bill_path();
+    let id = URL_SAFE_NO_PAD.decode(path.split('/').nth(3).unwrap()).unwrap();
+    let (hold, mut note) = keys.open_note(&id).unwrap();
+    assert_eq!(note[31] & 0b1100, 0b1000, "an id of a billing notice");
+    note[31] &= !0b1100;
+    URL_SAFE_NO_PAD.encode(keys.seal_note(&hold, &note))
+}
+
+/// Bids that are out while a node is replaced by its next version.
+#[test]
+fn an_id_of_an_earlier_version_confirms_and_settles_and_takes_nothing_back() {
+    let setup = patient(&[campaign(1, json!({}))]);
+    let node = setup.clone().start();
+    let mut http = Http::to(&node);
+    let bids: Vec<Bid> = (0..2).map(|n| http.bid_soon(&request(n, json!({})))).collect();
+    node.wait_budget(1, "the holds", |books| books.held == 4_000);
+    drop((http, node));
+    let ring = keys(&setup);
+    let old: Vec<String> = bids.iter().map(|bid| of_earlier_version(&ring, bid)).collect();
+    let node = setup.start();
+    let mut http = Http::to(&node);
+    assert_eq!(http.notice(&format!("/n/win/{}/p-2/c-USD", old[0])), 204);
+    for id in &old {
+        assert_eq!(http.notice(&format!("/n/loss/{id}/p-2/c-USD/l-102")), 204);
+    }
+    wait_count(&node, "loss_ignored", 2);
+    for id in old.iter().chain(&old) {
+        assert_eq!(http.notice(&format!("/n/bill/{id}/p-2/c-USD")), 204);
+    }
+    let books = node.budget(1);
+    assert_eq!((books.settled, books.over_settled, books.late), (4_000, 0, 0), "{books:?}");
+    wait_count(&node, "repeated_notices", 2);
+    wait_count(&node, "wrong_kind_notices", 0);
+}
