@@ -31,6 +31,12 @@ pub trait Gate {
     /// Decides a batch: writes one answer an ask, in order.
     fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]);
 
+    /// A batch that may wait, as `frame`, before it is judged: true if the gate keeps a copy and answers later, with
+    /// [`decide_frame`]; false if it is to be judged now.
+    fn postpone(&mut self, _: ConnId, _client: u64, _: &Decide<'_>, _frame: &[u8]) -> bool {
+        false
+    }
+
     /// Takes a batch of resolves; the answer follows when everything in it is sealed.
     ///
     /// # Errors
@@ -142,6 +148,9 @@ impl Session {
             Message::Decide(batch) if self.greeted => {
                 check_batch(batch.asks().len(), limits)?;
                 gate.passed(Passed::Decoded);
+                if batch.flags().wait() && gate.postpone(id, self.client, &batch, frame) {
+                    return Ok(());
+                }
                 decide(self.client, &batch, out, gate);
                 gate.passed(Passed::Encoded);
                 Ok(())
@@ -205,6 +214,14 @@ impl Session {
         write(out, welcome::encoded_len(), |buf| Ok(welcome::encode(buf, &block)?.finish()));
         Ok(())
     }
+}
+
+/// Judges a frame that the gate kept when it was asked to [`Gate::postpone`] it, and writes the answer.
+pub fn decide_frame<G: Gate>(client: u64, frame: &[u8], out: &mut Out<'_>, gate: &mut G) {
+    let Ok(Message::Decide(batch)) = Message::decode(frame) else {
+        unreachable!("only frames that were read are kept")
+    };
+    decide(client, &batch, out, gate);
 }
 
 #[inline]

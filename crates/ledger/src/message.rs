@@ -17,6 +17,8 @@ pub enum ToBank {
         asked: Amount,
         /// The largest ask it had to refuse since then; zero if none.
         short: Amount,
+        /// What asks that wait for the answer need together; zero if none wait.
+        called: Amount,
         /// Holds made from its grant so far.
         seq: u32,
     },
@@ -66,6 +68,12 @@ pub enum ToBank {
         /// Whatever the worker needs to find the asker again; comes back unchanged.
         reply: u64,
     },
+    /// To be sent back: whoever reads it knows that everything the worker said before has been answered, as far as it is answered
+    /// at all, and that the answers are sealed.
+    Echo {
+        /// Comes back unchanged.
+        reply: u64,
+    },
     /// All later messages of this worker carry stamps from this instant on.
     Tick {
         /// The worker's clock.
@@ -111,6 +119,11 @@ pub enum ToWorker {
         slot: u32,
         /// The reason to give.
         why: Verdict,
+    },
+    /// Everything that the worker said before its `Echo` is answered.
+    Echo {
+        /// From the request.
+        reply: u64,
     },
     /// The answer to `Resolve`, to be sent once its record is sealed.
     Resolved {

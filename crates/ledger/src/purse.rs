@@ -89,6 +89,8 @@ impl Purse {
 struct Appetite {
     /// The largest ask that was refused since the last `Want`.
     short: Amount,
+    /// What was called for since the last `Want`.
+    called: Amount,
     /// It does not want anything before this, by the steady clock.
     again_ms: u64,
     /// Holds made from earlier grants, less those that were undone.
@@ -232,6 +234,25 @@ impl Purses {
         if purse.covers(amount, at) { Ok(()) } else { Err(purse.refusal(amount)) }
     }
 
+    /// Before asks of together `amount` are judged: is the purse short of it, and may the bank have the money? Then the bank is
+    /// asked for as much in the next [`Purses::turn`], whatever pause there is between wants. Calls before that turn add up.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn call(&mut self, slot: u32, amount: Amount, at: At) -> bool {
+        let purse = &mut self.purses[slot as usize];
+        if purse.covers(amount, at) || purse.refusal(amount) != Verdict::PurseEmpty {
+            return false;
+        }
+        let called = &mut self.appetites[slot as usize].called;
+        *called = Amount::new(called.get().saturating_add(amount.get()));
+        if !purse.listed {
+            purse.listed = true;
+            self.wanted.push(slot);
+        }
+        true
+    }
+
     /// Asks for the memory that [`Purses::reserve`] will touch for a slot: a frame's purses can be fetched all at
     /// once, before the first of them is needed.
     #[inline]
@@ -272,7 +293,7 @@ impl Purses {
         }
     }
 
-    /// Takes a message of the bank. `Resolved` is not for purses; it is ignored here.
+    /// Takes a message of the bank. `Resolved` and `Echo` are not for purses; they are ignored here.
     pub fn take(&mut self, message: ToWorker, now_ms: u64) {
         match message {
             ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms } => {
@@ -293,7 +314,7 @@ impl Purses {
                 self.deny(slot, why, now_ms);
             }
             ToWorker::Deny { slot, why } => self.deny(slot, why, now_ms),
-            ToWorker::Resolved { .. } => {}
+            ToWorker::Resolved { .. } | ToWorker::Echo { .. } => {}
         }
     }
 
@@ -354,12 +375,14 @@ impl Purses {
             purse.listed = false;
             let appetite = &mut self.appetites[slot as usize];
             let short = std::mem::take(&mut appetite.short);
+            let called = std::mem::take(&mut appetite.called);
             appetite.again_ms = now_ms + WANT_PAUSE_MS;
             let want = ToBank::Want {
                 slot,
                 free: purse.free,
                 asked: purse.asked,
                 short,
+                called,
                 seq: purse.next_seq,
             };
             purse.asked = Amount::ZERO;

@@ -400,7 +400,8 @@ impl Engine {
         let (free, seq) = (purses.free(slot), seqs[slot as usize]);
         // Nothing was asked for before, so the purse gets what it is short of and no more.
         let asked = Amount::ZERO;
-        self.step(worker, ToBank::Want { slot, free, asked, short: amount, seq });
+        let (short, called) = (amount, Amount::ZERO);
+        self.step(worker, ToBank::Want { slot, free, asked, short, called, seq });
         self.records_are_sealed();
         for (to, message) in self.out.messages.drain(..) {
             self.workers[usize::from(to)].purses.take(message, self.now_ms);

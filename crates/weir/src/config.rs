@@ -314,6 +314,7 @@ config! {
         batch_max: u16 = 1024, " Entries a frame may hold, 1 to 1024.";
         frame_bytes_max: u32 = 65_536, " Bytes a frame may have, 4,096 to 1,048,576.";
         resolves_waiting_max: usize = 4_096, " Frames of confirms, settles and releases of one worker that may wait for the bank; more are refused as busy.";
+        wait_ms: u64 = 10, " A frame with the flag wait waits at most so long for the bank before it is judged, milliseconds, 0 to 10,000; 0: it does not wait.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the door. Beyond loopback a path_token is required.";
@@ -566,6 +567,7 @@ impl Config {
                 0,
                 100,
             ),
+            range("batch.wait_ms", self.batch.wait_ms, 0, 10_000),
             range("ledger.hold_ms", self.ledger.hold_ms, 80, 600_000),
             range("ledger.billing_ms", self.ledger.billing_ms, 1_000, 31 * 86_400_000),
             range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),

@@ -317,7 +317,8 @@ impl Bank {
     /// Takes one message of a worker.
     pub fn step(&mut self, worker: u16, message: ToBank, out: &mut Out) {
         match message {
-            ToBank::Want { slot, free, asked, short, seq } => {
+            ToBank::Want { slot, free, asked, short, called, seq } => {
+                let short = short.max(called);
                 self.want(worker, slot, fill::Need { free, asked, short, seq }, out);
             }
             ToBank::Lapse { grant, deadline_ms, amount, holds, .. } => {
@@ -335,6 +336,7 @@ impl Bank {
                 let (verdict, repeat) = self.resolve(request, out);
                 out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
             }
+            ToBank::Echo { reply } => out.send(worker, ToWorker::Echo { reply }),
             ToBank::Tick { now_ms } => {
                 self.stamp(worker, now_ms);
                 self.run_timeline(out);

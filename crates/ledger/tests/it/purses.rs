@@ -165,3 +165,48 @@ fn money_on_its_way_to_a_retired_grant_returns() {
     assert!(bench.insist(1, 1, 900).is_ok());
     bench.check();
 }
+
+/// A fresh purse has a 64th. What is called for before it is judged is there at the first ask, as far as the budget has it.
+#[test]
+fn what_is_called_for_is_granted_at_the_first_ask() {
+    for workers in [1, 2] {
+        for (limit, amount) in
+            [(10_000_000, 250_000), (100_000_000, 20_000_000), (100_000_000, 90_000_000)]
+        {
+            let mut bench = Bench::new(workers, &[spec(1, limit)]);
+            let slot = bench.bank.slot(1).unwrap();
+            let at = bench.purses[0].at(bench.now_ms);
+            assert!(bench.purses[0].call(slot, ledger::Amount::new(amount), at));
+            bench.pump();
+            assert!(bench.reserve(0, 1, amount).is_ok(), "{amount} of {limit}");
+            assert!(!bench.purses[0].call(slot, ledger::Amount::new(1), at), "there is more");
+            bench.check();
+        }
+    }
+}
+
+#[test]
+fn calls_of_a_turn_add_up_and_know_no_pause() {
+    let mut bench = Bench::new(1, &[spec(1, 100_000_000)]);
+    let slot = bench.bank.slot(1).unwrap();
+    let at = bench.purses[0].at(bench.now_ms);
+    for _ in 0..3 {
+        // In the same millisecond as the want before.
+        for _ in 0..3 {
+            assert!(bench.purses[0].call(slot, ledger::Amount::new(10_000_000), at));
+        }
+        bench.pump();
+        for _ in 0..3 {
+            assert!(bench.reserve(0, 1, 10_000_000).is_ok());
+        }
+    }
+    // What the bank denied is not called for again.
+    assert!(bench.purses[0].call(slot, ledger::Amount::new(20_000_000), at));
+    bench.pump();
+    assert!(bench.reserve(0, 1, 20_000_000).is_err());
+    while bench.reserve(0, 1, 1_000_000).is_ok() {}
+    bench.pump();
+    assert_eq!(bench.reserve(0, 1, 10_000_000), Err(Verdict::Exhausted));
+    assert!(!bench.purses[0].call(slot, ledger::Amount::new(10_000_000), at));
+    bench.check();
+}

@@ -8,6 +8,7 @@ mod keys;
 pub(crate) mod known;
 mod memory;
 pub(crate) mod openrtb;
+mod parking;
 mod pending;
 mod questions;
 mod reconcile;
@@ -609,6 +610,7 @@ fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
         batch_max: config.batch.batch_max,
         frame_bytes_max: config.batch.frame_bytes_max,
         waiting_max: config.batch.resolves_waiting_max,
+        wait_ms: config.batch.wait_ms,
         secret: u128::from_le_bytes(keys::random()?),
         remember_max: config.ledger.remember_max,
     })

@@ -23,6 +23,7 @@ use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 use super::answers::write_answer;
 use super::openrtb::OpenRtb;
 use super::openrtb::waiting::Waitings;
+use super::parking::Parking;
 use super::pending::{Place, Waiting};
 use super::questions::Questions;
 use super::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
@@ -66,6 +67,8 @@ pub(crate) struct Worker {
     bank: Thread,
     waiting: Waiting,
     questions: Questions,
+    /// Frames that wait for the bank before they are judged.
+    parking: Parking,
     frame: Frame,
     verdicts: [u64; 256],
     next_tick_ms: u64,
@@ -129,6 +132,7 @@ impl Worker {
             bank: lines.bank,
             waiting: Waiting::new(facts.waiting_max),
             questions: Questions::default(),
+            parking: Parking::default(),
             frame: Frame::default(),
             verdicts: [0; 256],
             next_tick_ms: 0,
@@ -349,6 +353,7 @@ impl Worker {
                 Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
                     self.waiting.answer(Place::from_bits(reply), verdict, repeat);
                 }
+                Down::Ledger(ToWorker::Echo { reply }) => self.parking.echoed(reply),
                 Down::Ledger(message) => self.purses.take(message, self.at.now_ms),
                 Down::Snapshot(snapshot, paces) => {
                     self.apply(snapshot);
@@ -434,10 +439,48 @@ impl Worker {
     fn run_timers(&mut self) {
         let (now_ms, steady_ms) = (self.at.now_ms, self.clock.steady_ms());
         self.purses.turn(now_ms);
+        // Behind the wants.
+        if let Some(reply) = self.parking.next_echo() {
+            self.purses.send(ToBank::Echo { reply });
+        }
         if steady_ms >= self.next_tick_ms {
             self.purses.tick(now_ms);
             self.next_tick_ms = steady_ms + TICK_MS;
         }
+    }
+
+    /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten.
+    fn answer_parked(&mut self, outbox: &mut Outbox<'_, Session>) {
+        let steady_ms = self.clock.steady_ms();
+        while let Some(parked) = self.parking.next_due(steady_ms) {
+            outbox.with(ConnId::from_bits(parked.conn), |_, out| {
+                door_batch::decide_frame(parked.client, &parked.frame, out, self);
+            });
+            self.parking.recycle(parked);
+        }
+    }
+
+    /// Asks the bank for what the purses are short of for this batch; true if it was asked for anything.
+    fn call_for(&mut self, batch: &Decide<'_>) -> bool {
+        let mut asked = std::mem::take(&mut self.parking.asked);
+        asked.clear();
+        for ask in batch.asks().iter() {
+            let Some(slot) = self.snapshot.slots.get(ask.budget_id()) else { continue };
+            let unit = ask.unit();
+            let same_unit = unit == [0; 4] || unit == self.snapshot.units[slot as usize];
+            if same_unit && Amount::new(ask.amount()).is_ask() {
+                asked.push((slot, ask.amount()));
+            }
+        }
+        asked.sort_unstable();
+        let mut called = false;
+        for of_slot in asked.chunk_by(|(a, _), (b, _)| a == b) {
+            // At most 1,024 asks of at most 10^15.
+            let amount = of_slot.iter().map(|(_, amount)| amount).sum();
+            called |= self.purses.call(of_slot[0].0, Amount::new(amount), self.at);
+        }
+        self.parking.asked = asked;
+        called
     }
 
     fn write_resolved(&mut self, outbox: &mut Outbox<'_, Session>) {
@@ -576,6 +619,16 @@ impl Gate for Worker {
         self.seal(answers);
     }
 
+    fn postpone(&mut self, conn: ConnId, client: u64, batch: &Decide<'_>, frame: &[u8]) -> bool {
+        let may_wait = self.facts.wait_ms > 0 && !self.journal_fails;
+        if !may_wait || !self.parking.has_room(frame.len()) || !self.call_for(batch) {
+            return false;
+        }
+        let until_ms = self.clock.steady_ms() + self.facts.wait_ms;
+        self.parking.park(conn.to_bits(), client, frame, until_ms);
+        true
+    }
+
     fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
         if self.journal_fails {
             return Err(Reason::Journal);
@@ -657,6 +710,7 @@ impl Service for Worker {
     fn turn(&mut self, outbox: &mut Outbox<'_, Session>) -> Turn {
         self.probes.lap(WorkerStage::Receive, 0);
         let taken = self.take_down(outbox);
+        self.answer_parked(outbox);
         self.send_logged();
         self.probes.lap(WorkerStage::FromBank, taken);
         self.run_timers();
@@ -667,8 +721,11 @@ impl Service for Worker {
         self.probes.lap(WorkerStage::FromBank, 0);
         self.publish();
         self.probes.lap(WorkerStage::Gauges, 1);
-        let drained = self.waiting.is_empty() && self.openrtb.waiting.is_empty();
-        Turn { wait_ms_max: IDLE_MS, spin: false, drained }
+        let drained =
+            self.waiting.is_empty() && self.openrtb.waiting.is_empty() && self.parking.is_empty();
+        let waits_ms = self.parking.wait_ms(self.clock.steady_ms());
+        let wait_ms_max = waits_ms.map_or(IDLE_MS, |waits_ms| waits_ms.clamp(1, IDLE_MS));
+        Turn { wait_ms_max, spin: false, drained }
     }
 }
 
@@ -736,6 +793,7 @@ mod tests {
             batch_max: 1_024,
             frame_bytes_max: 65_536,
             waiting_max: 16,
+            wait_ms: 10,
             earliest_ms: 0,
             secret: 9,
             remember_max: 1_024,
@@ -851,6 +909,80 @@ mod tests {
             assert!(said.iter().any(|message| matches!(message, ToBank::Want { .. })), "{said:?}");
             assert_eq!(worker.counters.verdict(Verdict::PurseEmpty), round, "published");
         }
+    }
+
+    /// A frame with the flag `wait` that asks `amount` of the second budget; true if it waits.
+    fn postpone(worker: &mut Worker, amount: i64) -> bool {
+        let asks = [decide::Ask::new(1, 2, amount, 7, [0; 4], 0, 0)];
+        let mut frame = vec![0; decide::encoded_len(asks.len())];
+        let block = decide::Block::new(1, DecideFlags::WAIT);
+        decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
+        let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+        worker.postpone(ConnId::from_bits(5), 7, &batch, &frame)
+    }
+
+    fn said(worker: &mut Worker) -> Vec<ToBank> {
+        worker.run_timers();
+        std::iter::from_fn(|| worker.purses.next_message()).collect()
+    }
+
+    #[test]
+    fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
+        let (_folder, profiles) = profiles();
+        let mut worker = worker(&profiles, probes(0, 0));
+        let hand = probe::HandClock::new(NOW_MS);
+        worker.clock = NodeClock::by_hand(Arc::clone(&hand));
+        worker.woke();
+        assert!(!postpone(&mut worker, FILLED), "the purse has it");
+        assert!(postpone(&mut worker, 5 * FILLED));
+        let said_now = said(&mut worker);
+        let called = Amount::new(5 * FILLED);
+        let wants =
+            |of: &ToBank| matches!(of, ToBank::Want { slot: 1, called: c, .. } if *c == called);
+        let want = said_now.iter().position(wants).expect("a want");
+        let echo =
+            said_now.iter().position(|of| *of == ToBank::Echo { reply: 1 }).expect("an echo");
+        assert!(want < echo, "{said_now:?}");
+        let due = |worker: &mut Worker| worker.parking.next_due(worker.clock.steady_ms()).is_some();
+        assert!(!due(&mut worker));
+        // The bank says no: the frame is judged at once, and the next one does not wait.
+        worker.purses.take(ToWorker::Deny { slot: 1, why: Verdict::Exhausted }, NOW_MS);
+        worker.parking.echoed(1);
+        assert!(due(&mut worker));
+        assert!(!postpone(&mut worker, 5 * FILLED));
+        // The bank is silent: its time is up.
+        let fill = ToWorker::Fill {
+            slot: 1,
+            grant: 2,
+            amount: Amount::new(1),
+            valid_from_ms: 0,
+            valid_until_ms: u64::MAX,
+        };
+        worker.purses.take(fill, NOW_MS);
+        assert!(postpone(&mut worker, 5 * FILLED));
+        hand.pass(worker.facts.wait_ms - 1);
+        worker.woke();
+        assert!(!due(&mut worker) && worker.parking.wait_ms(worker.clock.steady_ms()) == Some(1));
+        hand.pass(1);
+        worker.woke();
+        assert!(due(&mut worker) && worker.parking.is_empty());
+    }
+
+    #[test]
+    fn a_frame_does_not_wait_for_what_no_bank_can_give() {
+        let (_folder, profiles) = profiles();
+        let mut worker = worker(&profiles, probes(0, 0));
+        assert!(!postpone(&mut worker, 0), "no amount");
+        assert!(!postpone(&mut worker, i64::MAX), "no amount that may be asked");
+        worker.journal_fails = true;
+        assert!(!postpone(&mut worker, 5 * FILLED), "nothing can be sealed");
+        worker.journal_fails = false;
+        let places = (0..10_000).take_while(|_| postpone(&mut worker, 5 * FILLED)).count();
+        assert!((1..10_000).contains(&places), "bounded: {places}");
+        let facts = Facts { wait_ms: 0, ..facts() };
+        worker.facts = Arc::new(facts);
+        worker.parking = Parking::default();
+        assert!(!postpone(&mut worker, 5 * FILLED), "switched off");
     }
 
     #[test]

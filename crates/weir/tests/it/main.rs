@@ -33,4 +33,5 @@ mod rollback;
 mod saves;
 mod support;
 mod tokens;
+mod waiting;
 mod watching;

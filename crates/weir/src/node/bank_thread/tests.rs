@@ -246,7 +246,8 @@ fn purses_are_filled_while_the_clock_stands_and_the_node_says_that_it_does() {
     for round in 0..20 {
         hand.pass(300);
         let (free, asked, short) = (Amount::ZERO, Amount::ZERO, Amount::new(1_000_000));
-        let want = ToBank::Want { slot: 0, free, asked, short, seq: round };
+        let called = Amount::ZERO;
+        let want = ToBank::Want { slot: 0, free, asked, short, called, seq: round };
         bench.up.try_send(Up::Ledger(want)).unwrap();
         let filled = bench.until(|bench| {
             let fill = |down| matches!(down, Down::Ledger(ToWorker::Fill { slot: 0, amount, .. }) if amount >= short);

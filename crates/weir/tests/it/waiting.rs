@@ -1,0 +1,94 @@
+//! The flag `wait`: the first ask of a budget gets what the budget has, not what the worker's purse happened to have.
+
+use wire::{DecideFlags, Verdict};
+
+use crate::client::{Client, Reply, ask, decide_frame, fresh_id, pod_ask};
+use crate::support::{Setup, line, over_transports};
+
+/// A frame waits for as long as the bank needs, and holds outlive the test.
+fn patient(budgets: &str) -> Setup {
+    Setup::new(budgets).with("batch.wait_ms", "10000").with("ledger.hold_ms", "600000")
+}
+
+fn first(client: &mut Client, budget: u64, amount: i64) -> Verdict {
+    client.decide_with(DecideFlags::WAIT, &[ask(fresh_id(), budget, amount)])[0].0
+}
+
+#[test]
+fn the_first_ask_of_a_fresh_budget_is_granted_where_the_money_is_there() {
+    let budgets = || {
+        patient(
+            &[line(1, "10", ""), line(2, "100", ""), line(3, "100", ""), line(4, "100", "")]
+                .concat(),
+        )
+    };
+    over_transports(budgets, |node| {
+        let mut client = node.client();
+        assert_eq!(first(&mut client, 1, 250_000), Verdict::Granted, "0.25 of 10");
+        assert_eq!(first(&mut client, 2, 20_000_000), Verdict::Granted, "20 of 100");
+        assert_eq!(first(&mut client, 3, 90_000_000), Verdict::Granted, "90 of 100");
+        // Without the flag the purse of the start is all there is.
+        assert_eq!(client.verdict(4, 90_000_000), Verdict::PurseEmpty);
+        node.wait_budget(3, "held", |books| books.held == 90_000_000);
+    });
+}
+
+#[test]
+fn asks_of_a_frame_add_up() {
+    let budgets = || patient(&[line(1, "10", ""), line(2, "10", ""), line(3, "10", "")].concat());
+    over_transports(budgets, |node| {
+        let mut client = node.client();
+        let asks: Vec<_> = (0..10).map(|_| ask(fresh_id(), 1, 990_000)).collect();
+        let answers = client.decide_with(DecideFlags::WAIT, &asks);
+        assert!(answers.iter().all(|(verdict, _)| *verdict == Verdict::Granted), "{answers:?}");
+        // A pod over two fresh budgets.
+        let pod = [pod_ask(2, 9_000_000, 1), pod_ask(3, 9_000_000, 1)];
+        let answers = client.decide_with(DecideFlags::WAIT, &pod);
+        assert!(answers.iter().all(|(verdict, _)| *verdict == Verdict::Granted), "{answers:?}");
+        // All or none: of one member there is not enough any more.
+        let pod = [pod_ask(2, 500_000, 1), pod_ask(3, 2_000_000, 1)];
+        let answers = client.decide_with(DecideFlags::WAIT, &pod);
+        assert_eq!(answers[0].0, Verdict::PodRefused, "{answers:?}");
+        assert_ne!(answers[1].0, Verdict::Granted, "{answers:?}");
+        node.wait_budget(2, "nothing more held", |books| books.held == 9_000_000);
+    });
+}
+
+#[test]
+fn where_there_is_no_money_the_answer_is_no() {
+    let child = line(2, "100", r#","parent":1"#);
+    let budgets = || patient(&[line(1, "10", ""), child.clone(), line(3, "5", "")].concat());
+    over_transports(budgets, |node| {
+        let mut client = node.client();
+        let short = [Verdict::PurseEmpty, Verdict::Exhausted];
+        assert!(short.contains(&first(&mut client, 3, 6_000_000)));
+        assert!(short.contains(&first(&mut client, 2, 20_000_000)), "the parent has 10");
+        assert_eq!(first(&mut client, 2, 8_000_000), Verdict::Granted);
+        assert_eq!(first(&mut client, 99, 1), Verdict::UnknownBudget);
+        assert_eq!(first(&mut client, 3, 0), Verdict::BadAmount);
+    });
+}
+
+#[test]
+fn a_remembered_answer_is_the_first_one() {
+    over_transports(
+        || patient(&line(1, "100", "")),
+        |node| {
+            let mut client = node.client();
+            let asks = [ask(fresh_id(), 1, 50_000_000)];
+            let flags = DecideFlags::WAIT.with(DecideFlags::REMEMBER);
+            // Both are under way before the first is judged.
+            let frames = [decide_frame(1, flags, &asks), decide_frame(2, flags, &asks)].concat();
+            client.send(&frames);
+            let answers: Vec<_> = (0..2)
+                .map(|_| match client.receive() {
+                    Reply::Decided { answers, .. } => answers[0],
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(answers[0].0, Verdict::Granted);
+            assert_eq!(answers[0], answers[1], "one hold");
+            node.wait_budget(1, "held once", |books| books.held == 50_000_000);
+        },
+    );
+}
