@@ -49,6 +49,8 @@ pub(crate) struct Ask<'b> {
     pub(crate) query: &'b str,
     pub(crate) coding: Coding,
     pub(crate) json: bool,
+    pub(crate) host: Option<&'b [u8]>,
+    pub(crate) from_page: bool,
 }
 
 /// Places for the headers of a request.
@@ -116,8 +118,10 @@ fn has_bare_newline(head: &[u8]) -> bool {
 
 /// What the header lines that the door heeds say, all of them taken together.
 #[derive(Default)]
-struct Fields {
+struct Fields<'b> {
     hosts: usize,
+    host: Option<&'b [u8]>,
+    from_page: bool,
     content_length: Option<usize>,
     transfer_encodings: usize,
     chunked: bool,
@@ -131,8 +135,8 @@ struct Fields {
     accepts: Accepts,
 }
 
-impl Fields {
-    fn read(headers: &[Header<'_>]) -> Result<Self, Refusal> {
+impl<'b> Fields<'b> {
+    fn read(headers: &[Header<'b>]) -> Result<Self, Refusal> {
         let mut fields = Self::default();
         for header in headers {
             fields.add(header.name, header.value)?;
@@ -140,15 +144,21 @@ impl Fields {
         Ok(fields)
     }
 
-    fn add(&mut self, name: &str, value: &[u8]) -> Result<(), Refusal> {
+    fn add(&mut self, name: &str, value: &'b [u8]) -> Result<(), Refusal> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         // The length first: it tells most names apart.
         match name.len() {
-            4 if is("host") => self.hosts += 1,
+            4 if is("host") => {
+                self.hosts += 1;
+                self.host = Some(value);
+            }
             6 if is("expect") => self.expect(value),
+            6 if is("origin") => self.from_page = true,
             10 if is("connection") => self.connection(value),
             12 if is("content-type") => self.other_than_json |= !is_json(value),
             14 if is("content-length") => self.length(value)?,
+            // What somebody typed, or opened from outside of any page, is `none`.
+            14 if is("sec-fetch-site") => self.from_page |= !value.eq_ignore_ascii_case(b"none"),
             15 if is("accept-encoding") => self.accepts.add(value),
             16 if is("content-encoding") => self.content_encoding(value),
             17 if is("transfer-encoding") => {
@@ -223,13 +233,16 @@ impl Fields {
         }
     }
 
-    fn ask<'b>(&self, method: &str, target: &'b str) -> Result<Ask<'b>, Refusal> {
+    fn ask(&self, method: &str, target: &'b str) -> Result<Ask<'b>, Refusal> {
         let method = Method::parse(method).ok_or(Refusal::UnknownMethod)?;
         let (path, query) = split_target(target).ok_or(Refusal::BadTarget)?;
         if self.unknown_coding {
             return Err(Refusal::UnknownContentEncoding);
         }
-        Ok(Ask { method, path, query, coding: self.coding, json: !self.other_than_json })
+        // The authority of an absolute target counts, whatever `Host` says (RFC 9112, section 3.2.2).
+        let host = authority(target).map(str::as_bytes).or(self.host);
+        let (coding, json) = (self.coding, !self.other_than_json);
+        Ok(Ask { method, path, query, coding, json, host, from_page: self.from_page })
     }
 }
 
@@ -261,6 +274,15 @@ fn split_target(target: &str) -> Option<(&str, &str)> {
     let local = if target.starts_with('/') { target } else { local_part(target)? };
     let (path, query) = local.split_once('?').unwrap_or((local, ""));
     Some((if path.is_empty() { "/" } else { path }, query))
+}
+
+/// Whom an absolute target names.
+fn authority(target: &str) -> Option<&str> {
+    if target.starts_with('/') {
+        return None;
+    }
+    let (_, rest) = target.split_once("://")?;
+    rest.split(['/', '?']).next()
 }
 
 /// What follows the authority of an absolute target; empty, or from its `/` or `?` on.

@@ -37,6 +37,11 @@ pub struct Request<'a> {
     pub body: &'a mut [u8],
     /// The body is JSON by its `Content-Type`, or has none.
     pub json: bool,
+    /// Whom the client means: the authority of an absolute target, else the value of `Host`, as sent. `None`: HTTP/1.0 that
+    /// says neither.
+    pub host: Option<&'a [u8]>,
+    /// A browser sends it for a page: it has an `Origin`, or a `Sec-Fetch-Site` other than `none`.
+    pub from_page: bool,
     /// The client takes gzip; what [`Reply::send`](crate::Reply::send) heeds by itself.
     pub accepts_gzip: bool,
     pub(crate) headers: &'a [httparse::Header<'a>],

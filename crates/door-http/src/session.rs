@@ -189,6 +189,8 @@ impl<A: App> Context<'_, '_, A> {
             query: ask.query,
             body,
             json: ask.json,
+            host: ask.host,
+            from_page: ask.from_page,
             accepts_gzip: head.accepts_gzip,
             headers: head.headers,
         };

@@ -25,19 +25,21 @@ enum Format {
 }
 
 impl Format {
-    /// No `Content-Type` means JSON, and so does any that is not one of Protocol Buffers.
+    /// No `Content-Type` means JSON. One that is not JSON's is no bid request: it is all that a page may send without asking.
     fn of(request: &Request<'_>) -> Option<Format> {
-        let binary = [&b"application/octet-stream"[..], b"protobuf"];
-        let is_binary = |value: &[u8]| {
-            let holds =
-                |word: &&[u8]| value.windows(word.len()).any(|at| at.eq_ignore_ascii_case(word));
-            binary.iter().any(holds)
-        };
-        match request.header("content-type") {
-            Some(value) if is_binary(value) => None,
-            _ => Some(Format::Json),
-        }
+        request.json.then_some(Format::Json)
     }
+}
+
+/// Why a request is refused that is not one of an exchange.
+const WRONG_HOST: &[u8] = b"this door has another name: expected as Host localhost, 127.0.0.1, [::1], the address that it listens on, \
+    the host of openrtb.public_url, or one of openrtb.hosts\n";
+const FROM_PAGE: &[u8] = b"a browser sends this for a page: found Origin or Sec-Fetch-Site, expected neither in a bid request\n";
+const NOT_JSON: &[u8] = b"expected Content-Type: application/json\n";
+
+/// A refusal with its reason.
+fn refusal(status: u16, reason: &'static [u8]) -> Response<'static> {
+    Response { status, content_type: Some("text/plain"), headers: b"", body: reason }
 }
 
 /// The door of one worker: its settings and its work space.
@@ -160,11 +162,15 @@ pub struct Front<'a, G> {
 
 impl<G: Gate> Front<'_, G> {
     fn bid(&mut self, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+        if request.from_page {
+            self.gate.count(Event::FromPage);
+            return reply.send(&refusal(403, FROM_PAGE));
+        }
         match Format::of(&request) {
             Some(Format::Json) => reply.send(&self.door.bid(request.body, self.gate)),
             None => {
                 self.gate.count(Event::UnknownFormat);
-                reply.status(415)
+                reply.send(&refusal(415, NOT_JSON))
             }
         }
     }
@@ -191,6 +197,10 @@ impl<G: Gate> Front<'_, G> {
     /// Answers by path and method.
     fn route(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
         let (path, method) = (request.path, request.method);
+        if !self.door.settings.hosts.allow(request.host) {
+            self.gate.count(Event::WrongHost);
+            return reply.send(&refusal(421, WRONG_HOST));
+        }
         if self.door.settings.bid_paths.iter().any(|known| known == path) {
             return match method {
                 Method::Post => self.bid(request, reply),

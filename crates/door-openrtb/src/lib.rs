@@ -41,7 +41,7 @@ pub use request::{
     Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
     Stream, Top, User,
 };
-pub use settings::{NoBidForm, Settings, SettingsError};
+pub use settings::{Hosts, NoBidForm, Settings, SettingsError, without_port};
 
 use door_transport::ConnId;
 
@@ -122,6 +122,10 @@ pub enum Event {
     ImpsLeftOut(u32),
     /// A body in a format that is not read.
     UnknownFormat,
+    /// A request that calls the door by a name that is none of its own.
+    WrongHost,
+    /// A bid request that a browser sent for a page.
+    FromPage,
     /// A path that is none of the door's.
     UnknownPath,
     /// A path of the door's with a method that it does not take.

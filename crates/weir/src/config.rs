@@ -320,6 +320,7 @@ config! {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the door. Beyond loopback a path_token is required.";
         path_token: String = String::new() => secret, " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
         public_url: String = String::new(), " What notice addresses begin with, as \"https\" and a host; empty: \"http\" and the door's address.";
+        hosts: String = String::new(), " Names by which the door may be called (the Host of requests), separated by commas, beside those of this machine and of public_url. Empty: on loopback those alone, beyond it any.";
         currency: CurrencyCode = usd(), " All campaigns bid in this currency.";
         rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
         fee_bp: u16 = 0, " Floors are net of the exchange's fee, which takes so many basis points of a bid, 0 to 9,000; 0: floors are gross.";
@@ -632,6 +633,8 @@ impl Config {
             url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
             format!("openrtb.public_url: found \"{url}\", expected http://... or https://..."),
         );
+        let hosts = crate::node::openrtb::check_hosts(&self.openrtb.hosts);
+        must(hosts.is_ok(), format!("openrtb.{}", hosts.err().unwrap_or_default()));
         must(
             ["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()),
             format!(

@@ -196,7 +196,10 @@ fn bids_no_bids_and_what_is_wrong() {
     for kind in ["application/octet-stream", "application/x-protobuf", "application/Protobuf"] {
         let headers = format!("Content-Type: {kind}\r\n");
         let got = client.ask("POST", "/openrtb2/bid", &headers, bodies::usual().as_bytes());
-        assert_eq!((got.status, got.body.as_str()), (415, ""));
+        assert_eq!(
+            (got.status, got.body.as_str()),
+            (415, "expected Content-Type: application/json\n")
+        );
     }
     let gate = server.gate.0.lock().unwrap();
     let count = |wanted: &Event| gate.events.iter().filter(|event| *event == wanted).count();

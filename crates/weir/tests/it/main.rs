@@ -23,6 +23,7 @@ mod openrtb_auction;
 mod openrtb_caps;
 mod openrtb_disk;
 mod openrtb_files;
+mod openrtb_guard;
 mod openrtb_http;
 mod openrtb_money;
 mod openrtb_notices;

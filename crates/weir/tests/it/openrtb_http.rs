@@ -48,7 +48,8 @@ fn every_answer_has_the_status_that_it_should() {
         for (what, bytes, status) in [
             ("a bid", bid("", body), 200),
             ("compressed", bid(gz, &packed), 200),
-            ("another type", bid("Content-Type: text/plain\r\n", body), 200),
+            ("another name of JSON", bid("Content-Type: text/json\r\n", body), 200),
+            ("no JSON", bid("Content-Type: text/plain\r\n", body), 415),
             ("its version", bid("x-openrtb-version: 2.5\r\n", body), 200),
             ("health", get("/health"), 200),
             ("no campaign", bid("", br#"{"id":"1","imp":[{"id":"1","native":{}}]}"#), 204),
@@ -80,7 +81,8 @@ fn every_answer_has_the_status_that_it_should() {
             let _ = http.try_send(&bytes);
             let answer = http.receive();
             assert_eq!(answer.status, status, "{what}: {answer:?}");
-            assert_eq!(answer.body.is_empty(), status != 200, "{what}");
+            let says_why = matches!(what, "no JSON" | "protobuf");
+            assert_eq!(answer.body.is_empty(), status != 200 && !says_why, "{what}");
             if matches!(status, 200 | 204) && what != "health" {
                 assert_eq!(answer.header("x-openrtb-version"), Some("2.6"), "{what}");
             }
@@ -92,7 +94,7 @@ fn every_answer_has_the_status_that_it_should() {
                 assert_eq!(answer.header("allow"), Some("post"));
             }
         }
-        wait_count(node, "unknown_format", 1);
+        wait_count(node, "unknown_format", 2);
         wait_count(node, "refused_http/body_too_large", 1);
         wait_count(node, "refused_http/inflated_too_large", 1);
         check_no_violation(node);

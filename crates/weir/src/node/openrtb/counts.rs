@@ -29,7 +29,9 @@ happenings! {
     Tests = "test_requests", "Requests that said `test`.";
     Surveys = "surveys", "Requests that were surveyed for why-not.";
     ImpsLeftOut = "imps_left_out", "Impressions beyond the limit, not read.";
-    UnknownFormat = "unknown_format", "Bodies in a format that is not read.";
+    UnknownFormat = "unknown_format", "Bid requests whose `Content-Type` is not JSON; answered 415.";
+    WrongHost = "wrong_host", "Requests that call the door by a name that is none of its own; answered 421.";
+    FromPage = "from_page", "Bid requests that a browser sent for a page; answered 403.";
     UnknownPath = "unknown_path", "Paths that are none of the door's.";
     WrongMethod = "wrong_method", "Methods that a path does not take.";
     NoUser = "no_user", "Requests without a user that may be told from others.";

@@ -20,12 +20,13 @@ mod user;
 pub(crate) mod waiting;
 
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
-    NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+    Answer, Bid, BidId, BidRequest, Event, Front, Gate, Hosts, NoBidForm, NoBidReason, Notice,
+    NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, SettingsError,
+    Violation, without_port,
 };
 use door_transport::{ConnId, Out, Outbox, Step};
 use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
@@ -82,6 +83,7 @@ impl Door {
         };
         let settings = door_openrtb::Settings {
             http: http_limits(config),
+            hosts: hosts(&o.hosts, &url, address).map_err(|error| error.to_string())?,
             bid_paths: vec![path],
             default_currency: o.currency,
             notice_base_url: url,
@@ -103,6 +105,40 @@ impl Door {
             expires_s: small(config.ledger.billing_ms / 1_000),
         })
     }
+}
+
+/// The names by which the door may be called. Where none are configured, a door on loopback has those of this machine and of
+/// its public address; beyond loopback it does not know what it is called, and the token in the path keeps strangers out.
+fn hosts(listed: &str, url: &str, address: SocketAddr) -> Result<Hosts, SettingsError> {
+    let listed: Vec<&str> = names(listed).collect();
+    if listed.is_empty() && !address.ip().is_loopback() {
+        return Ok(Hosts::Any);
+    }
+    let own = match address.ip() {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    let public = authority.and_then(|host| without_port(host.as_bytes()));
+    let public = public.and_then(|host| std::str::from_utf8(host).ok());
+    let public = public.filter(|host| Hosts::only([*host]).is_ok());
+    let mut all = vec!["localhost", "127.0.0.1", "[::1]", own.as_str()];
+    all.extend(listed);
+    all.extend(public);
+    Hosts::only(all)
+}
+
+/// The names in a list with commas.
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Are these names that a door can have?
+///
+/// # Errors
+/// The first that is none.
+pub(crate) fn check_hosts(list: &str) -> Result<(), String> {
+    Hosts::only(names(list)).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn http_limits(config: &Config) -> door_http::Limits {
@@ -337,6 +373,8 @@ impl Gate for Worker {
             Event::BadRequest(why) => counts.bad_request(why),
             Event::ImpsLeftOut(imps) => counts.add(Happening::ImpsLeftOut, imps),
             Event::UnknownFormat => counts.add(Happening::UnknownFormat, 1),
+            Event::WrongHost => counts.add(Happening::WrongHost, 1),
+            Event::FromPage => counts.add(Happening::FromPage, 1),
             Event::UnknownPath => counts.add(Happening::UnknownPath, 1),
             Event::WrongMethod => counts.add(Happening::WrongMethod, 1),
             Event::BadNotice(_) => counts.add(Happening::Forged, 1),
@@ -641,5 +679,34 @@ fn no_bid_reason(refusal: Option<Reason>) -> NoBidReason {
         Some(Reason::Paced) => NoBidReason::Paced,
         Some(Reason::Purse) => NoBidReason::PurseEmpty,
         Some(_) => NoBidReason::BudgetSpent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_door_may_be_called() {
+        let of = |listed: &str, url: &str, address: &str| {
+            hosts(listed, url, address.parse().unwrap()).unwrap()
+        };
+        let allows = |hosts: &Hosts, host: &str| hosts.allow(Some(host.as_bytes()));
+        let local = of("", "http://127.0.0.9:7701", "127.0.0.9:7701");
+        for host in ["localhost", "127.0.0.1:80", "[::1]", "127.0.0.9:7701"] {
+            assert!(allows(&local, host), "{host}");
+        }
+        assert!(!allows(&local, "bid.example") && !allows(&local, "127.0.0.8"));
+        let public = of("", "https://win.example:8443/rtb", "127.0.0.1:7701");
+        assert!(allows(&public, "win.example") && !allows(&public, "bid.example"));
+        // Beyond loopback nothing is known of names until some are named; then those count, and its own.
+        assert_eq!(of("", "https://win.example", "10.0.0.7:7701"), Hosts::Any);
+        let named = of("bid.example", "https://win.example", "[2001:db8::7]:7701");
+        for host in ["bid.example", "win.example", "[2001:db8::7]:7701", "localhost"] {
+            assert!(allows(&named, host), "{host}");
+        }
+        assert!(!allows(&named, "evil.example"));
+        assert!(check_hosts("a.example, [::1]").is_ok() && check_hosts("").is_ok());
+        assert!(check_hosts("a.example,http://b").is_err());
     }
 }
