@@ -27,7 +27,11 @@ const PAGES = [
   ["/ui/", (page) => ready(page)],
   [
     `/ui/campaign/${GROUP.first}`,
-    (page) => page.getByRole("region", { name: "Why not spending" }).first().waitFor(),
+    (page) =>
+      page
+        .getByRole("region", { name: /^Why (not spending|it spends)/ })
+        .first()
+        .waitFor(),
   ],
   ["/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
   ["/ui/costs", heading("Costs")],

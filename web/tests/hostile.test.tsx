@@ -8,7 +8,9 @@ import { Configuration } from "../src/campaign/FileLine";
 import { parsed, visible } from "../src/campaign/text";
 import { sentence } from "../src/live/codes";
 import { statusOf } from "../src/ui/status";
+import { csvChunks } from "../src/campaigns/csv";
 import * as answers from "./answers";
+import { tableOf } from "./made";
 
 const MARKUP = `<script>globalThis.owned = 1</script><img src=x onerror="globalThis.owned = 1">"'&lt;</details></pre>`;
 
@@ -118,6 +120,17 @@ describe("the line of the budgets file", () => {
 });
 
 describe("words of strangers", () => {
+  it("codes of a newer node, in a frame that an old page understands otherwise, break nothing", () => {
+    const table = tableOf([{ name: "<img onerror=alert(1)>", status: 99 }]);
+    table.reason[0] = 200;
+    table.topRefusal[0] = 250;
+    const text = Array.from(csvChunks(table, Uint32Array.of(0), ["name", "status"]), (chunk) =>
+      new TextDecoder().decode(chunk),
+    ).join("");
+    expect(text).toContain("<img onerror=alert(1)>");
+    expect(text.split("\r\n")).toHaveLength(3);
+  });
+
   it("numbers keep their digits where the browser tells them", () => {
     const read = parsed('{"id":1}') as { id: { text: string } };
     expect(read.id.text).toBe("1");

@@ -215,6 +215,24 @@ describe("campaign", () => {
     expect(text()).not.toContain("others bid more");
   });
 
+  it("asap has no pace, and says why it is so fast", async () => {
+    const asap = {
+      pacing: "asap",
+      status: "active",
+      reason: null,
+      index_ppm: null,
+      window_planned: null,
+      window_budget: null,
+    };
+    node["GET /budgets/117"] = () => ({ ...answers.budget, ...asap });
+    await show("/ui/campaign/117");
+    expectWords(
+      "asap follows no plan",
+      "Why so fast: it follows no plan: asap lets everything through",
+      "up to its daily limit",
+    );
+  });
+
   it("holds: open and expired beside the others, and whose latency it is", async () => {
     await show("/ui/campaign/117");
     const holds = [...document.querySelectorAll("dl.quantiles dt")].map(

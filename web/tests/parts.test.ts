@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
-import { byVerdict, noneOf, sampleOf } from "../src/campaign/refusals";
+import { byVerdict, noneOf, sampleOf, whyFast } from "../src/campaign/refusals";
 import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf, freeId, parentsFor } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
@@ -26,6 +26,7 @@ import { REASONS, STATUSES, VERDICTS, sentence } from "../src/live/codes";
 import { bandOf, paceText } from "../src/ui/status";
 import { span } from "../src/ui/time";
 import { parseView, viewText } from "../src/url/view";
+import * as answers from "./answers";
 import { numbers, tableOf } from "./made";
 
 const written = (chunks: Iterable<Uint8Array>): string =>
@@ -433,4 +434,15 @@ describe("the engine room", () => {
       "frame too large",
       "frame unknown message",
     ]));
+});
+
+describe("why so fast", () => {
+  const told = (more: object) => whyFast({ ...answers.budget, status: "active", reason: null, ...more });
+  it("asap follows no plan; ahead of a plan is told; who is on plan, behind or still is not", () => {
+    expect(told({ pacing: "asap", index_ppm: null })).toContain("follows no plan");
+    expect(told({ index_ppm: 1_060_000 })).toContain("ahead of its plan");
+    expect(told({ index_ppm: 1_000_000 })).toBeNull();
+    expect(told({ pacing: "asap", spend_minute: "0" })).toBeNull();
+    expect(told({ pacing: "asap", status: "paused" })).toBeNull();
+  });
 });

@@ -9,7 +9,7 @@ import { count } from "../ui/numbers";
 import { statusOf } from "../ui/status";
 import { exactTime, isoTime } from "../ui/time";
 import { addressOf, follow } from "../url/router";
-import { SAMPLE_MIN, byVerdict, noneOf, sampleOf } from "./refusals";
+import { SAMPLE_MIN, byVerdict, noneOf, sampleOf, whyFast } from "./refusals";
 
 const REFRESH_MS = 10_000;
 
@@ -25,9 +25,10 @@ export function WhyNot({ id, budget }: { id: string; budget: Budget }) {
     REFRESH_MS,
   );
   const [recent, setRecent] = useState(false);
+  const fast = whyFast(budget);
   return (
     <Card
-      title="Why not spending"
+      title={fast === null ? "Why not spending" : "Why it spends as it does"}
       actions={
         <button
           type="button"
@@ -42,6 +43,7 @@ export function WhyNot({ id, budget }: { id: string; budget: Budget }) {
       <p className="answer">
         <Chip status={statusOf(budget.status)} /> {verdict(budget)}
       </p>
+      {fast !== null && <p className="quiet">Why so fast: {fast}.</p>}
       {problem !== null && <ProblemNote problem={problem} again={again} />}
       {value !== null &&
         (recent ? (

@@ -1,6 +1,7 @@
 // The refused asks of a budget and the sample of its impressions, as people read them.
-import type { RecentRefusal, Refusals } from "../api/types";
+import type { Budget, RecentRefusal, Refusals } from "../api/types";
 import { count } from "../ui/numbers";
+import { OVER } from "../ui/status";
 
 /** The reason of impressions that a campaign does not look for: no refusal. */
 const UNWANTED = "targeting";
@@ -40,4 +41,14 @@ export function noneOf(known: number, campaign: boolean): string {
   return campaign
     ? `${none} Bids that it does not make are no asks: what kept it from bidding is counted, not listed.`
     : none;
+}
+
+/** Of one that is free to spend: what lets it go faster than its owner may think. Null where nothing does. */
+export function whyFast(budget: Budget): string | null {
+  if (budget.status !== "active" || Number(budget.spend_minute) <= 0) return null;
+  if (budget.pacing === "asap")
+    return `it follows no plan: asap lets everything through as it is asked for, up to its ${budget.daily === null ? "limit" : "daily limit"}`;
+  if (budget.index_ppm !== null && budget.index_ppm > OVER * 1e6)
+    return "it is ahead of its plan, which lets less through until the plan has caught up";
+  return null;
 }

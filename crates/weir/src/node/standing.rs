@@ -1,6 +1,7 @@
 //! Is a budget on its plan, and if it is under it, why?
 
 use gate_auction::{Fates, Reason};
+use gate_pacing::{Progress, Strategy};
 use serde_json::{Value, json};
 use weir_pace::pacer::Standing;
 
@@ -43,10 +44,16 @@ impl Under {
     }
 }
 
+/// Where a budget is on its plan; `None` where it has none: `asap` follows no time, so there is nothing to be ahead of or
+/// behind.
+pub(crate) fn on_plan(standing: &Standing) -> Option<&Progress> {
+    (standing.strategy != Strategy::Asap).then_some(&standing.progress)
+}
+
 /// Why a budget is under its plan; `None` where it is not. `held_ppm` is what of its budget waits in holds, `fates` what its
 /// bids met by worker, if it bids in auctions and somebody looked.
 pub(crate) fn under(standing: &Standing, held_ppm: u64, fates: &[Fates]) -> Option<Under> {
-    let progress = &standing.progress;
+    let progress = on_plan(standing)?;
     progress.index_ppm.filter(|index| *index < UNDER_PPM && progress.open)?;
     let few = standing.expected.is_some_and(|expected| {
         u128::from(standing.seen) * 100 < u128::from(expected) * u128::from(FEW_PERCENT)
@@ -106,9 +113,9 @@ pub(crate) fn to_json(standing: &Standing, under: Option<Under>) -> Value {
         "window": { "start_ms": progress.window.start.ms(), "end_ms": progress.window.end.ms() },
         "open": progress.open,
         "budget": progress.budget.get(),
-        "planned": progress.planned.get(),
+        "planned": on_plan(standing).map(|progress| progress.planned.get()),
         "spent": progress.spent.get(),
-        "index_ppm": progress.index_ppm,
+        "index_ppm": on_plan(standing).and_then(|progress| progress.index_ppm),
         "multiplier_ppm": ppm(standing.multiplier_q32),
         "coin_ppm": ppm(standing.coin_q32),
         "requests": standing.seen,
@@ -119,7 +126,6 @@ pub(crate) fn to_json(standing: &Standing, under: Option<Under>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use gate_pacing::{Progress, Strategy};
     use ledger::Amount;
     use money::Window;
 
@@ -153,6 +159,15 @@ mod tests {
             ..standing(1, ONE)
         };
         assert_eq!(under(&closed, 0, &[]), None);
+    }
+
+    #[test]
+    fn who_follows_no_plan_is_neither_behind_nor_ahead() {
+        let asap = Standing { strategy: Strategy::Asap, ..standing(1, ONE) };
+        assert_eq!((under(&asap, 0, &[]), on_plan(&asap)), (None, None));
+        let told = to_json(&asap, None);
+        assert!(told["index_ppm"].is_null() && told["planned"].is_null(), "{told}");
+        assert_eq!(told["spent"], 10);
     }
 
     #[test]

@@ -296,3 +296,23 @@ fn a_campaign_is_shown_as_it_stands_in_the_file() {
     node.reload(&lines(&[two, one]));
     wait_for("the line where it is now", || file(1)["line"] == 2 && file(1)["problem"].is_null());
 }
+
+/// `asap` follows no plan, so nothing is ahead of it or behind.
+#[test]
+fn what_follows_no_plan_has_no_pace() {
+    let daily = r#","daily":"2""#;
+    let budgets = [line(1, "5", daily), line(2, "5", &format!(r#"{daily},"pacing":"schedule""#))];
+    let node = setup(&budgets.concat()).start();
+    let mut client = node.client();
+    let token = client.grant(1, 1_000_000);
+    assert_eq!(client.settle(token, 1_000_000), (Verdict::Settled, false));
+    wait_for("the survey", || budget(&node, 1)["spent"] == "1000000");
+    let (asap, schedule) = (budget(&node, 1), budget(&node, 2));
+    for field in ["index_ppm", "window_planned", "window_budget"] {
+        assert_eq!(asap[field], Value::Null, "{field}: {asap:#}");
+    }
+    assert_eq!(asap["window_spent"], "1000000");
+    assert_ne!(schedule["window_planned"], Value::Null, "{schedule:#}");
+    let ahead = json(&node, "/v1/budgets?filter=pace:..9000");
+    assert!(ahead["budgets"].as_array().unwrap().iter().all(|row| row["id"] != "1"), "{ahead:#}");
+}

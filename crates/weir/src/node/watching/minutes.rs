@@ -2,6 +2,7 @@
 
 use super::rows::SurveyRow;
 use super::tallies::{Counts, Tallies};
+use crate::node::standing::on_plan;
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -90,7 +91,7 @@ impl MinuteRow {
         MinuteRow {
             budget: row.line.id,
             spent: progress.map_or(row.spent(), |progress| progress.spent).get(),
-            planned: progress.map(|progress| progress.planned.get()),
+            planned: row.standing.as_ref().and_then(on_plan).map(|progress| progress.planned.get()),
             counts,
             wins,
         }

@@ -21,6 +21,7 @@ use super::tallies::{Counts, Tallies, Top};
 use crate::market::Market;
 use crate::node::admin;
 use crate::node::bank_thread::{Command, ask};
+use crate::node::standing;
 
 /// Budgets that the bank tells of in one go: some ten microseconds of its time.
 const SLICE: u32 = 256;
@@ -425,8 +426,9 @@ fn pacing(strategy: gate_pacing::Strategy) -> Pacing {
 fn of_row(row: &SurveyRow, edited: bool) -> State {
     let progress = row.standing.map(|standing| standing.progress);
     let window = progress.map_or(row.day, |progress| progress.window);
-    // A flight without an end has no plan: nothing says how much of it is due by now.
-    let planned = progress.filter(|progress| progress.window.end < Instant::MAX);
+    // A flight without an end has no plan either: nothing says how much of it is due by now.
+    let planned = row.standing.as_ref().and_then(standing::on_plan);
+    let planned = planned.filter(|progress| progress.window.end < Instant::MAX);
     let lowered = row.excess() > i128::from(row.tolerated.get());
     let flags = Flags::default()
         .with(Flags::DEBT, row.debt() > Amount::ZERO)
