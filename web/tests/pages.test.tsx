@@ -333,6 +333,21 @@ describe("other pages", () => {
     expect(text()).not.toContain("None.");
   });
 
+  it("costs: no balance is said with its reason, fixed costs a second", async () => {
+    const why = "NO BALANCE of bank: its rows come to 1229 us, the kernel counts 282 us";
+    const row = {
+      ...answers.costs.groups[0]!.rows[0]!,
+      name: "slow loop of pacing",
+      per: { unit: "second", count: 60 },
+    };
+    const groups = [{ ...answers.costs.groups[0]!, rows: [row] }];
+    const totals = { ...answers.costs.totals, unaccounted_share: -3.35 };
+    node["GET /costs"] = () => ({ ...answers.costs, groups, totals, notes: [why] });
+    await show("/ui/costs");
+    expectWords(why, "no balance", "A second, whatever comes", "20.0 ns /s", "fixed");
+    expect(text()).not.toContain("335");
+  });
+
   it("engine room: a violation is loud", async () => {
     node["GET /node"] = () => ({ ...answers.node, proof: { ...answers.node.proof, violations: 1 } });
     await show("/ui/engine");

@@ -7,7 +7,7 @@ import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
 import { csvCell, csvChunks } from "../src/campaigns/csv";
 import { effectWords } from "../src/campaigns/effect";
 import { COMMON, parseViews, withView } from "../src/campaigns/views";
-import { nanos, ratioWords, reading } from "../src/costs/nanos";
+import { fixedNanos, nanos, noBalance, ratioWords, reading } from "../src/costs/nanos";
 import { lastChangePpm, sparkOf } from "../src/costs/spark";
 import {
   HEAT_US,
@@ -444,5 +444,30 @@ describe("why so fast", () => {
     expect(told({ index_ppm: 1_000_000 })).toBeNull();
     expect(told({ pacing: "asap", spend_minute: "0" })).toBeNull();
     expect(told({ pacing: "asap", status: "paused" })).toBeNull();
+  });
+});
+
+describe("the cost sheet's balance", () => {
+  const row = answers.costs.groups[0]!.rows[0]!;
+  const fixed = {
+    ...row,
+    name: "slow loop of pacing",
+    per: { unit: "second", count: 60 },
+    per_request: { ns: 367_200_000, error_ns: 1 },
+  };
+  const sheet = (share: number | null, notes: string[] = []) => ({
+    ...answers.costs,
+    notes,
+    totals: { ...answers.costs.totals, unaccounted_share: share },
+  });
+  it("is not told where rows and processor time are far apart, whatever the node says", () => {
+    for (const share of [-3.35, -0.489, 0.11, -131, null])
+      expect(noBalance(sheet(share)).share, `${share}`).toBeNull();
+    for (const share of [-0.1, 0, 0.08]) expect(noBalance(sheet(share)).share).toBe(share);
+    expect(noBalance(sheet(null, ["a", "NO BALANCE of bank: b"])).why).toEqual(["NO BALANCE of bank: b"]);
+  });
+  it("counts what passes whatever comes a second", () => {
+    const groups = [{ ...answers.costs.groups[0]!, rows: [row, fixed, { ...fixed, depth: 1 }] }];
+    expect(fixedNanos(groups)).toBe(367_200_000);
   });
 });

@@ -1,12 +1,12 @@
 // The cost sheet of the last minute: what each abstraction takes of a request, what another way would, and why it may stay.
 import { api } from "../api/client";
-import type { CostRow, CostTotals, Costs, Nanos } from "../api/types";
+import type { CostRow, Costs, Nanos } from "../api/types";
 import { useLoaded } from "../api/use";
 import { words } from "../live/codes";
 import { Bar, Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
 import { CostHistory } from "./CostHistory";
-import { middle, nanos, ratioWords, reading } from "./nanos";
+import { fixedNanos, isFixed, middle, nanos, noBalance, otherNotes, ratioWords, reading } from "./nanos";
 
 const REFRESH_MS = 60_000;
 /** The flag of rows without an alternative: their dash says it. */
@@ -50,13 +50,13 @@ function Sheet({ sheet }: { sheet: Costs }) {
     );
   return (
     <>
-      <Totals totals={sheet.totals} unit={sheet.requests.unit} />
+      <Totals sheet={sheet} />
       {shown.map((group) => (
         <GroupCard key={group.name} name={group.name} rows={group.rows} unit={sheet.requests.unit} />
       ))}
-      {sheet.notes.length > 0 && (
+      {otherNotes(sheet).length > 0 && (
         <ul className="notes quiet">
-          {sheet.notes.map((note) => (
+          {otherNotes(sheet).map((note) => (
             <li key={note}>{note}</li>
           ))}
         </ul>
@@ -65,31 +65,49 @@ function Sheet({ sheet }: { sheet: Costs }) {
   );
 }
 
-function Totals({ totals, unit }: { totals: CostTotals; unit: string }) {
-  const share = totals.unaccounted_share;
+function Totals({ sheet }: { sheet: Costs }) {
+  const { totals, requests, seconds } = sheet;
+  const unit = requests.unit;
+  const fixed = fixedNanos(sheet.groups);
+  const recorded = totals.recorded_ns_per_request;
+  // What a request takes for itself: the rest would pass without it, too.
+  const own =
+    recorded === null || requests.count === 0 ? null : recorded - (fixed * seconds) / requests.count;
+  const { share, why } = noBalance(sheet);
   return (
-    <dl className="figures-row">
-      <Figure
-        name={`Processor time a ${unit}`}
-        value={nanos(totals.cpu_ns_per_request)}
-        note="all threads, as the kernel counts it"
-      />
-      <Figure
-        name="In the rows below"
-        value={nanos(totals.recorded_ns_per_request)}
-        note="what the probes saw"
-      />
-      <Figure
-        name="Not accounted for"
-        value={share === null ? "–" : `${(share * 100).toFixed(1).replace("-", "−")} %`}
-        note="of the processor time"
-      />
-    </dl>
+    <>
+      <dl className="figures-row">
+        <Figure
+          name={`Processor time a ${unit}`}
+          value={nanos(totals.cpu_ns_per_request)}
+          note="all threads, as the kernel counts it"
+        />
+        <Figure name={`A ${unit}, in the rows below`} value={nanos(own)} note="what the probes saw of it" />
+        <Figure
+          name="A second, whatever comes"
+          value={nanos(fixed)}
+          note="slow loop of pacing, gauges, upkeep"
+        />
+        <Figure
+          name="Not accounted for"
+          value={share === null ? "–" : `${(share * 100).toFixed(1).replace("-", "−")} %`}
+          note={
+            share === null ? "no balance: rows and processor time are too far apart" : "of the processor time"
+          }
+        />
+      </dl>
+      {why.map((note) => (
+        <p key={note} className="quiet" role="note">
+          {note}
+        </p>
+      ))}
+    </>
   );
 }
 
 function GroupCard({ name, rows, unit }: { name: string; rows: CostRow[]; unit: string }) {
-  const most = Math.max(1e-9, ...rows.map((row) => middle(row.per_request) ?? 0));
+  const ofRequests = rows.filter((row) => !isFixed(row));
+  const most = Math.max(1e-9, ...ofRequests.map((row) => middle(row.per_request) ?? 0));
   return (
     <Card title={name} note={`${count(rows.length)} rows, dearest a ${unit} longest`} wide>
       <div className="scroll-wide" tabIndex={0} role="region" aria-label={`Costs of ${name}`}>
@@ -131,9 +149,16 @@ function Row({ row, most }: { row: CostRow; most: number }) {
       <th scope="row" title={row.place}>
         <span className={row.depth > 0 ? "indent quiet" : undefined}>{row.name}</span>
       </th>
-      <td className="end strong">{reading(row.per_request)}</td>
+      <td className="end strong">
+        {reading(row.per_request)}
+        {isFixed(row) && " /s"}
+      </td>
       <td className="bar-cell">
-        <Bar part={middle(row.per_request) ?? 0} whole={most} label={`${row.name}, beside the dearest`} />
+        {isFixed(row) ? (
+          <span className="quiet">fixed</span>
+        ) : (
+          <Bar part={middle(row.per_request) ?? 0} whole={most} label={`${row.name}, beside the dearest`} />
+        )}
       </td>
       <td className="end" title={once(row.mean, row.per.unit)}>
         {reading(row.mean)}

@@ -1,5 +1,5 @@
 // Times of the cost sheet as people read them.
-import type { CostRow, Nanos } from "../api/types";
+import type { CostRow, Costs, Nanos } from "../api/types";
 
 /** Three digits that mean something. */
 export function nanos(ns: number | null): string {
@@ -25,3 +25,27 @@ export function ratioWords({ ratio, ratio_low, ratio_high }: NonNullable<CostRow
   if (ratio_low > 1) return `${text} ours`;
   return ratio_high < 1 ? `${text} ours, cheaper` : `${text}, no difference`;
 }
+
+/** What passes whatever comes is counted a second, not a request. */
+export const isFixed = (row: CostRow): boolean => row.per.unit === "second";
+
+/** Of all groups, ns a second: without rows that are parts of others. */
+export const fixedNanos = (groups: Costs["groups"]): number =>
+  groups
+    .flatMap(({ rows }) => rows)
+    .filter((row) => isFixed(row) && row.depth === 0)
+    .reduce((sum, row) => sum + (middle(row.per_request) ?? 0), 0);
+
+/** Farther apart nobody can balance them; a node of this release says so itself. */
+const BALANCE_MAX = 0.1;
+const NO_BALANCE = "NO BALANCE";
+
+/** The share that is not accounted for, or why there is none. */
+export function noBalance({ totals, notes }: Costs): { share: number | null; why: string[] } {
+  const share = totals.unaccounted_share;
+  const why = notes.filter((note) => note.startsWith(NO_BALANCE));
+  return { share: share !== null && Math.abs(share) <= BALANCE_MAX ? share : null, why };
+}
+
+export const otherNotes = ({ notes }: Costs): string[] =>
+  notes.filter((note) => !note.startsWith(NO_BALANCE));

@@ -69,7 +69,7 @@ pub(crate) fn last_minute(metrics: &metrics::Metrics) -> serde_json::Value {
         notes: Vec::new(),
     };
     let sheet = sheet::sheet(&metrics.last_minute(), &with, heading);
-    serde_json::from_str(&sheet.json()).unwrap_or_default()
+    sheet::json(&sheet)
 }
 
 fn title() -> String {
@@ -79,11 +79,11 @@ fn title() -> String {
 /// A sheet in one of its forms.
 pub(crate) fn write(sheet: &Sheet, format: Format) -> String {
     match format {
-        Format::Json => sheet.json() + "\n",
-        Format::Markdown => sheet.markdown(),
-        Format::Openmetrics => sheet.open_metrics("weir_") + "# EOF\n",
-        Format::Text => sheet.table(false),
-        Format::Wide => sheet.table(true),
+        Format::Json => sheet::json_text(sheet) + "\n",
+        Format::Markdown => sheet::shown(sheet).markdown(),
+        Format::Openmetrics => sheet::shown(sheet).open_metrics("weir_") + "# EOF\n",
+        Format::Text => sheet::shown(sheet).table(false),
+        Format::Wide => sheet::shown(sheet).table(true),
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) enum Per {
     Message,
     /// A write of the journal.
     Group,
+    /// Of time: it is done so many times a second, whatever comes.
+    Second,
 }
 
 impl Per {
@@ -59,10 +61,11 @@ impl Per {
             Per::Request => "request",
             Per::Message => "message",
             Per::Group => "group",
+            Per::Second => "second",
         }
     }
 
-    /// The stages whose items are such requests: of a worker, but for the last two.
+    /// The stages whose items are such requests: of a worker, but for the last two; none of a second, which no request makes.
     pub(crate) fn counted_by(self) -> &'static [&'static str] {
         match self {
             Per::Ask => &["lookup"],
@@ -71,6 +74,7 @@ impl Per {
             Per::Request => &["lookup", "json_read", "resolve", "notice"],
             Per::Message => &["booking"],
             Per::Group => &["tell"],
+            Per::Second => &[],
         }
     }
 }
@@ -142,7 +146,7 @@ impl Row {
     }
 }
 
-use Per::{Ask, BidRequest, Group, Message, Request, Resolve};
+use Per::{Ask, BidRequest, Group, Message, Request, Resolve, Second};
 use Probes::{Bank, Judge, Worker, Writer};
 
 /// All rows, in the order of the sheet: the way of an ask, that of a bid request, what both share, the bank, the disk.
@@ -310,7 +314,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(
         "gauges",
         "crates/weir/src/node/shared.rs",
-        (Worker, "gauges", Request),
+        (Worker, "gauges", Second),
         "Statements are read from counters that the worker writes once a millisecond, so nobody ever asks it to stop.",
     ),
     Row::new(
@@ -328,19 +332,19 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(
         "slow loop of pacing",
         "crates/weir-pace/src/pacer.rs",
-        (Bank, "pacing", Message),
+        (Bank, "pacing", Second),
         "Plans are computed a few times a second, off the workers, so that an ask only compares two numbers.",
     ),
     Row::new(
         "upkeep",
         "crates/weir/src/node/keys.rs",
-        (Bank, "upkeep", Message),
+        (Bank, "upkeep", Second),
         "Token keys rotate and what pacing learned is kept, a few times a second and never for an ask.",
     ),
     Row::new(
         "commands",
         "crates/weir/src/node/bank_thread.rs",
-        (Bank, "commands", Message),
+        (Bank, "commands", Second),
         "Configuration and questions take turns with bookings on the one thread that may answer them truly.",
     ),
     Row::new(
@@ -456,7 +460,8 @@ mod tests {
         for row in ROWS {
             let counting = row.per.counted_by();
             let counted = |stage: &&str| ROWS.iter().any(|row| row.stage == *stage);
-            assert!(!counting.is_empty() && counting.iter().all(counted), "{}", row.name);
+            assert_eq!(counting.is_empty(), row.per == Per::Second, "{}", row.name);
+            assert!(counting.iter().all(counted), "{}", row.name);
         }
     }
 

@@ -6,7 +6,7 @@
     reason = "counts and times of a measurement, below 2^52, for people"
 )]
 
-use probe::sheet::{Alternative, Group, Requests, Row as SheetRow, Sheet};
+use probe::sheet::{Alternative, Group, Requests, Row as SheetRow, Sheet, Totals};
 use probe::{Cycles, Nanos, StageFigures, TimerCost};
 
 use super::known::{self, Alternatives, Baseline};
@@ -54,8 +54,78 @@ impl Instruments<'static> {
     }
 }
 
-/// The sheet of what was measured over a while.
+/// Rows and the kernel's processor time of threads that differ by more than this part of it are no balance.
+const BALANCE_MAX: f64 = 0.10;
+
+/// The sheet of what was measured over a while. Where the rows of a group do not come to its processor time, a note says so
+/// and why: [`shown`] and [`json`] tell no balance then.
 pub(crate) fn sheet(measured: &Measured, with: &Instruments<'_>, heading: Heading) -> Sheet {
+    let mut sheet = recorded(measured, with, heading);
+    for (group, (kind, _)) in sheet.groups.iter().zip(THREADS) {
+        if is_off(&group.totals()) {
+            sheet.notes.push(no_balance(group, &Kind::of(kind, measured, with)));
+        }
+    }
+    sheet
+}
+
+fn is_off(totals: &Totals) -> bool {
+    totals.unaccounted_share().is_some_and(|share| share.abs() > BALANCE_MAX)
+}
+
+/// A sheet for a table: a group without a balance has no processor time in it, and so the sum has none.
+pub(crate) fn shown(sheet: &Sheet) -> Sheet {
+    let mut shown = sheet.clone();
+    for group in shown.groups.iter_mut().filter(|group| is_off(&group.totals())) {
+        group.cpu_ns = None;
+    }
+    shown
+}
+
+/// [`json`] as text; as the sheet writes it where all is in balance.
+pub(crate) fn json_text(sheet: &Sheet) -> String {
+    let off = sheet.groups.iter().any(|group| is_off(&group.totals())) || is_off(&sheet.totals());
+    if off { json(sheet).to_string() } else { sheet.json() }
+}
+
+/// A sheet as JSON: of a group, or of the sum, that has no balance, what is not accounted for is null.
+pub(crate) fn json(sheet: &Sheet) -> serde_json::Value {
+    let mut json: serde_json::Value = serde_json::from_str(&sheet.json()).unwrap_or_default();
+    let groups = sheet
+        .groups
+        .iter()
+        .enumerate()
+        .map(|(at, group)| (format!("/groups/{at}/totals"), group.totals()));
+    for (path, _) in groups.chain([("/totals".into(), sheet.totals())]).filter(|(_, of)| is_off(of))
+    {
+        let totals = json.pointer_mut(&path).and_then(serde_json::Value::as_object_mut);
+        let told = totals.into_iter().flatten().filter(|(name, _)| name.starts_with("unaccounted"));
+        told.for_each(|(_, value)| *value = serde_json::Value::Null);
+    }
+    json
+}
+
+/// Why a group has no balance. A row is the time between two boundaries, by the clock of the wall: what passes while another
+/// thread has the core is in it.
+fn no_balance(group: &Group, kind: &Kind<'_>) -> String {
+    let micros = |ns: f64| ns / 1_000.0;
+    let (recorded, cpu) = (group.totals().recorded.middle_ns(), group.cpu_ns.unwrap_or(0.0));
+    let [sampled, turns, lost] = [
+        kind.sum(|thread| thread.sampled),
+        kind.sum(|thread| thread.turns),
+        kind.sum(|thread| thread.preempted),
+    ];
+    format!(
+        "NO BALANCE of {}: its rows come to {:.0} us, the kernel counts {:.0} us of processor time. Rows are times by the \
+         clock, so waiting for a core is in them (it was lost {lost} times), and {sampled} measured turns stand for {turns}; \
+         more traffic, a quieter machine or more measured turns (probes.every) bring them together",
+        group.name,
+        micros(recorded),
+        micros(cpu)
+    )
+}
+
+fn recorded(measured: &Measured, with: &Instruments<'_>, heading: Heading) -> Sheet {
     let Heading { title, machine, date, notes } = heading;
     let count = measured.asks + measured.bid_requests + measured.resolves;
     let groups = THREADS.into_iter().map(|(kind, name)| Kind::of(kind, measured, with).group(name));
@@ -92,13 +162,15 @@ fn laps(thread: &MeasuredThread) -> u64 {
 struct Kind<'a> {
     kind: Probes,
     threads: Vec<&'a MeasuredThread>,
+    seconds: f64,
     with: &'a Instruments<'a>,
 }
 
 impl<'a> Kind<'a> {
     fn of(kind: Probes, measured: &'a Measured, with: &'a Instruments<'a>) -> Kind<'a> {
         let is_of = |thread: &&MeasuredThread| Probes::of_thread(&thread.name) == Some(kind);
-        Kind { kind, threads: measured.threads.iter().filter(is_of).collect(), with }
+        let threads = measured.threads.iter().filter(is_of).collect();
+        Kind { kind, threads, seconds: measured.seconds, with }
     }
 
     fn group(&self, name: &str) -> Group {
@@ -124,7 +196,10 @@ impl<'a> Kind<'a> {
         let of = |thread: &'a MeasuredThread| find(&thread.stages, row.stage);
         let recorded = merged(self.threads.iter().filter_map(|thread| of(thread)))?;
         let count = self.scaled(|thread| of(thread).map_or(0, |recorded| recorded.items));
-        let requests = self.scaled(|thread| requests(row.per, &thread.stages));
+        let requests = match row.per {
+            Per::Second => self.seconds,
+            per => self.scaled(|thread| requests(per, &thread.stages)),
+        };
         let depth = u8::from(row.waits);
         Some(self.row(row, depth, &recorded, (count, requests)))
     }
@@ -259,7 +334,7 @@ mod tests {
     /// Ticks so many that the timer's error is far below them.
     const MANY: u64 = 1_000_000_000;
 
-    fn recorded(ticks: u64, laps: u64, items: u64) -> StageFigures {
+    fn recorded_of(ticks: u64, laps: u64, items: u64) -> StageFigures {
         let mut an_item = Histogram::new();
         an_item.record_many((ticks * 16).checked_div(items).unwrap_or(0), items);
         StageFigures { ticks, laps, items, an_item }
@@ -289,7 +364,7 @@ mod tests {
         let text = String::new;
         let heading = Heading { title: text(), machine: text(), date: text(), notes: vec![] };
         let measured = Measured { seconds: 2.0, asks: 640, bid_requests: 20, resolves: 4, threads };
-        sheet(&measured, with, heading)
+        recorded(&measured, with, heading)
     }
 
     fn find_row<'a>(sheet: &'a Sheet, group: &str, name: &str) -> &'a SheetRow {
@@ -312,9 +387,9 @@ mod tests {
     fn a_stage_is_scaled_up_from_its_sampled_turns() {
         let with = Instruments::get();
         let stages = vec![
-            ("frame_decode", recorded(MANY, 10, 10)),
-            ("lookup", recorded(2 * MANY, 10, 100)),
-            ("token", recorded(MANY, 10, 40)),
+            ("frame_decode", recorded_of(MANY, 10, 10)),
+            ("lookup", recorded_of(2 * MANY, 10, 100)),
+            ("token", recorded_of(MANY, 10, 40)),
         ];
         let sheet = sheet_of(vec![thread("worker 0", (640, 10), stages)], &with);
         assert_eq!((sheet.requests.count, sheet.seconds), (664, 2.0));
@@ -335,11 +410,11 @@ mod tests {
     #[test]
     fn workers_are_added_each_by_its_own_share_of_turns() {
         let with = Instruments::get();
-        let lookup = |items| vec![("lookup", recorded(MANY, 1, items))];
+        let lookup = |items| vec![("lookup", recorded_of(MANY, 1, items))];
         let threads = vec![
             thread("worker 0", (100, 10), lookup(30)),
             thread("worker 1", (100, 50), lookup(70)),
-            thread("worker 2", (0, 0), vec![("lookup", recorded(0, 0, 0))]),
+            thread("worker 2", (0, 0), vec![("lookup", recorded_of(0, 0, 0))]),
         ];
         let sheet = sheet_of(threads, &with);
         let row = find_row(&sheet, "worker", "table of budgets");
@@ -351,8 +426,8 @@ mod tests {
     #[test]
     fn parts_stand_below_their_stage_and_are_not_added_to_it() {
         let with = Instruments::get();
-        let mut worker = thread("worker 0", (64, 1), vec![("judge", recorded(MANY, 1, 10))]);
-        let part = |items| recorded(MANY, 10, items);
+        let mut worker = thread("worker 0", (64, 1), vec![("judge", recorded_of(MANY, 1, 10))]);
+        let part = |items| recorded_of(MANY, 10, items);
         worker.parts = Some(MeasuredParts {
             of: "judge",
             turns: 63,
@@ -378,7 +453,7 @@ mod tests {
     #[test]
     fn probes_and_the_kernel_have_rows_of_their_own() {
         let with = Instruments::get();
-        let mut worker = thread("worker 0", (100, 10), vec![("send", recorded(MANY, 40, 40))]);
+        let mut worker = thread("worker 0", (100, 10), vec![("send", recorded_of(MANY, 40, 40))]);
         worker.own_ticks = 1_000;
         let sheet = sheet_of(vec![worker], &with);
         let probes = find_row(&sheet, "worker", "probes");
@@ -392,11 +467,73 @@ mod tests {
         near(kernel.total().high_ns() - kernel.total().low_ns(), 2.0 * KERNEL_STEP_NS);
     }
 
+    /// What takes the same time whatever comes is told a second, not divided by the traffic of the moment.
+    #[test]
+    fn the_slow_loop_is_counted_a_second() {
+        let with = Instruments::get();
+        let of = |messages| {
+            let stages = vec![
+                ("booking", recorded_of(MANY, 4, messages)),
+                ("pacing", recorded_of(MANY, 4, 4)),
+            ];
+            sheet_of(vec![thread("bank", (4, 4), stages)], &with)
+        };
+        for messages in [4, 4_000_000] {
+            let sheet = of(messages);
+            let pacing = find_row(&sheet, "bank", "slow loop of pacing");
+            assert_eq!((pacing.per.unit.as_str(), pacing.per.count), ("second", 2));
+            near(pacing.ns_per_request().unwrap().middle_ns(), ns(MANY, 4, &with) / 2.0);
+            assert_eq!(find_row(&sheet, "bank", "booking").per.unit, "message");
+        }
+    }
+
+    /// Threads of which the rows come to so many times the processor time that the kernel counts.
+    fn balance(times: f64) -> Sheet {
+        let with = Instruments::get();
+        let ticks = (2e9 * times / with.ns_per_tick) as u64;
+        let mut bank = thread("bank", (40, 40), vec![("booking", recorded_of(ticks, 40, 40))]);
+        (bank.system_ns, bank.preempted) = (0, 7);
+        let text = String::new;
+        let heading = Heading { title: text(), machine: text(), date: text(), notes: vec![] };
+        let threads = vec![bank];
+        let measured = Measured { seconds: 2.0, asks: 640, bid_requests: 20, resolves: 4, threads };
+        sheet(&measured, &with, heading)
+    }
+
+    #[test]
+    fn no_balance_is_told_where_rows_and_processor_time_are_far_apart() {
+        for times in [0.95, 1.0, 1.05] {
+            let sheet = balance(times);
+            let bank = &sheet.groups[1];
+            assert!(
+                bank.totals().unaccounted_share().is_some_and(|share| share.abs() < 0.1),
+                "{times}"
+            );
+            assert_eq!(sheet.notes, Vec::<String>::new());
+        }
+        for times in [0.0, 0.5, 0.88, 1.12, 4.35, 131.0] {
+            let sheet = balance(times);
+            let table = shown(&sheet);
+            assert_eq!(table.groups[1].totals().unaccounted_share(), None, "{times}");
+            assert_eq!(table.totals().unaccounted_share(), None, "{times}");
+            let json = json(&sheet);
+            for totals in [&json["groups"][1]["totals"], &json["totals"]] {
+                for name in ["unaccounted_ns", "unaccounted_ns_per_request", "unaccounted_share"] {
+                    assert_eq!(totals.get(name), Some(&serde_json::Value::Null), "{times}: {name}");
+                }
+                assert!(totals["cpu_ns_per_request"].is_number(), "{times}: {totals}");
+            }
+            let [note] = &sheet.notes[..] else { panic!("{times}: {:?}", sheet.notes) };
+            assert!(note.contains("NO BALANCE of bank") && note.contains("lost 7 times"), "{note}");
+        }
+    }
+
     /// The writer waits for the disk: that is no processor time, and none of the sum.
     #[test]
     fn what_waits_is_told_but_not_added() {
         let with = Instruments::get();
-        let stages = vec![("seal_wait", recorded(MANY, 5, 5)), ("tell", recorded(MANY, 5, 5))];
+        let stages =
+            vec![("seal_wait", recorded_of(MANY, 5, 5)), ("tell", recorded_of(MANY, 5, 5))];
         let sheet = sheet_of(vec![thread("journal-writer", (5, 5), stages)], &with);
         let sealed = find_row(&sheet, "journal writer", "sealed write");
         assert_eq!(sealed.depth, 1);
@@ -412,7 +549,7 @@ mod tests {
         let with = Instruments::get();
         let sheet = sheet_of(vec![thread("worker 0", (0, 0), vec![])], &with);
         assert!(sheet.groups.iter().all(|group| group.rows.is_empty()));
-        let unknown = thread("admin", (1, 1), vec![("lookup", recorded(MANY, 1, 1))]);
+        let unknown = thread("admin", (1, 1), vec![("lookup", recorded_of(MANY, 1, 1))]);
         assert!(sheet_of(vec![unknown], &with).groups.iter().all(|group| group.rows.is_empty()));
         assert_eq!(sheet_of(vec![], &with).groups.len(), THREADS.len());
     }
@@ -430,7 +567,8 @@ mod tests {
                 .unwrap();
         let with =
             Instruments { alternatives: &alternatives, baseline: &baseline, ..Instruments::get() };
-        let stages = vec![("encode", recorded(MANY, 10, 100)), ("lookup", recorded(MANY, 10, 100))];
+        let stages =
+            vec![("encode", recorded_of(MANY, 10, 100)), ("lookup", recorded_of(MANY, 10, 100))];
         let sheet = sheet_of(vec![thread("worker 0", (1, 1), stages)], &with);
         let answer = find_row(&sheet, "worker", "answer's frame");
         assert_eq!(answer.instructions, None);
