@@ -53,7 +53,7 @@ pub use money::Amount;
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
 pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, OPERATOR_TEXT_MAX, Origin, Record};
-pub use remembered::{Answer, Recall, Remembered};
+pub use remembered::{Answer, Recall, Remembered, Request};
 pub use spec::{BUDGETS_MAX, BudgetSpec, OnExpiry, Period, PeriodCap, SpecError, Status};
 pub use token::{Hold, KeyRing, Token, TokenError};
 pub use wire::{Action, Verdict};

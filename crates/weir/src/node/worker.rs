@@ -13,7 +13,7 @@ use door_transport::{Boundary, CloseReason, ConnId, Out, Outbox, Peer, Service, 
 use gate_pacing::{Decision, Pace};
 use ledger::{
     Amount, Answer as Remembrance, At, Door, Hold, KeyRing, Origin, Purses, Recall, Remembered,
-    ToBank, ToWorker, TokenError,
+    Request, ToBank, ToWorker, TokenError,
 };
 use probe::NodeClock;
 use table::ring::{Receiver, SendError, Sender};
@@ -304,13 +304,14 @@ impl Worker {
     ) {
         let (secret, max, lifetime) =
             (self.facts.secret, self.facts.remember_max, self.facts.hold_ms);
-        let mut table = self.remembered.take().unwrap_or_else(|| {
-            Remembered::new(max, u64::from(lifetime), u64::try_from(secret >> 64).unwrap_or(0))
-        });
+        let mut table = self
+            .remembered
+            .take()
+            .unwrap_or_else(|| Remembered::new(max, u64::from(lifetime), secret));
         let now_ms = self.at.now_ms;
         for (i, ask) in batch.asks().iter().enumerate() {
-            let (key, content) = identity(client, ask);
-            let judged = match table.recall(key, content, now_ms) {
+            let request = request_of(client, ask);
+            let judged = match table.recall(&request, now_ms) {
                 Recall::Answered(first) => {
                     let seen = &self.counters.remembered;
                     seen.store(seen.load(Relaxed) + 1, Relaxed);
@@ -324,7 +325,7 @@ impl Worker {
                     let judged = self.judge::<false>(ask, self.frame.slots[i]);
                     let verdict = judged.err().unwrap_or(Verdict::Granted);
                     let answer = Remembrance { verdict, hold: judged.ok() };
-                    table.store(place, key, content, answer, now_ms);
+                    table.store(place, &request, answer, now_ms);
                     judged
                 }
             };
@@ -541,13 +542,11 @@ impl Worker {
     }
 }
 
-/// What names a request (client and id), and a digest of the rest of it.
-fn identity(client: u64, ask: &Ask) -> (u64, u64) {
-    let mix = |a: u64, b: u64| (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let key = mix(ask.request_id(), client);
+/// What names a request, and the rest of it.
+fn request_of(client: u64, ask: &Ask) -> Request {
     let unit = u64::from(u32::from_le_bytes(ask.unit())) << 16 | u64::from(ask.pod());
-    let content = mix(mix(ask.budget_id(), ask.amount().cast_unsigned()), mix(ask.user_id(), unit));
-    (key, content)
+    let content = [ask.budget_id(), ask.amount().cast_unsigned(), ask.user_id(), unit];
+    Request { client, id: ask.request_id(), content }
 }
 
 impl Gate for Worker {
@@ -909,6 +908,28 @@ mod tests {
             assert!(said.iter().any(|message| matches!(message, ToBank::Want { .. })), "{said:?}");
             assert_eq!(worker.counters.verdict(Verdict::PurseEmpty), round, "published");
         }
+    }
+
+    /// Two requests whose ids lie so that they were once taken for one: two holds, of which each settles.
+    #[test]
+    fn requests_of_different_clients_have_holds_of_their_own() {
+        let (_folder, profiles) = profiles();
+        let mut worker = worker(&profiles, probes(0, 0));
+        let mut token = |client, id| {
+            let asks = [decide::Ask::new(id, 2, 10, 7, [0; 4], 0, 0)];
+            let mut frame = vec![0; decide::encoded_len(1)];
+            let block = decide::Block::new(1, DecideFlags::REMEMBER);
+            decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
+            let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+            let mut answers = [decided::Answer::new([0; 32], Verdict::Busy)];
+            worker.decide(client, &batch, &mut answers);
+            assert_eq!(answers[0].verdict(), Some(Verdict::Granted));
+            *answers[0].token()
+        };
+        let first = token(1, 1_000);
+        assert_ne!(token(2, 1_000 ^ 0x6000_0000), first);
+        assert_ne!(token(2, 1_000), first);
+        assert_eq!(token(1, 1_000), first, "the same request");
     }
 
     /// A frame with the flag `wait` that asks `amount` of the second budget; true if it waits.
