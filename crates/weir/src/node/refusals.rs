@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use wire::Verdict;
 
+use super::shared::{are_asks_below, verdict_codes};
+
 /// Refusals that a worker remembers, of all budgets together. A power of two.
 pub(crate) const LAST_MAX: usize = 1 << 14;
 
@@ -13,7 +15,7 @@ const SLOT_BITS: u32 = 24;
 const MS_SHIFT: u32 = SLOT_BITS + VERDICT_BITS;
 
 const _: () = assert!(ledger::BUDGETS_MAX <= 1 << SLOT_BITS && LAST_MAX.is_power_of_two());
-const _: () = assert!(Verdict::Journal.as_raw() < 1 << VERDICT_BITS, "the last one of an ask");
+const _: () = assert!(are_asks_below(&verdict_codes(), 1 << VERDICT_BITS));
 
 /// The last refusals of one worker, in a ring. The worker alone writes: one word a refusal and how many there were, no locked
 /// instruction. Anybody reads. A word is a whole refusal, so a reader that is overtaken meets a newer one, never a half.

@@ -228,8 +228,36 @@ impl Pulse {
     }
 }
 
-/// Verdicts that refuse an ask of a known budget have codes below this.
+/// Verdicts that refuse an ask have codes below this: none is lost, or the crate does not compile.
 pub(crate) const TALLIES: usize = 16;
+
+const _: () = assert!(
+    are_asks_below(&verdict_codes(), TALLIES),
+    "a verdict on an ask has no place in the tallies and in the last refusals: give these more room"
+);
+
+/// Have all verdicts on asks codes below this? Those on resolves begin at `Confirmed`.
+pub(crate) const fn are_asks_below(codes: &[u8], end: usize) -> bool {
+    let mut i = 0;
+    while i < codes.len() {
+        if codes[i] as usize >= end && codes[i] < Verdict::Confirmed.as_raw() {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The codes of all verdicts of the schema.
+pub(crate) const fn verdict_codes() -> [u8; Verdict::ALL.len()] {
+    let mut codes = [0; Verdict::ALL.len()];
+    let mut i = 0;
+    while i < codes.len() {
+        codes[i] = Verdict::ALL[i].as_raw();
+        i += 1;
+    }
+    codes
+}
 
 /// How often one worker refused asks of one budget, by verdict. A cache line, written by the worker alone, at each refused ask;
 /// grants cost nothing here, for the purse numbers its holds ([`SlotGauge::made`]). Counts wrap: readers take differences.
@@ -364,4 +392,33 @@ pub(crate) struct Facts {
     pub(crate) secret: u128,
     /// Answers remembered.
     pub(crate) remember_max: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_on_an_ask_that_would_not_be_counted_is_found() {
+        let mut codes = verdict_codes().to_vec();
+        assert!(are_asks_below(&codes, TALLIES));
+        for code in 16..Verdict::Confirmed.as_raw() {
+            codes.push(code);
+            assert!(!are_asks_below(&codes, TALLIES), "{code}");
+            codes.pop();
+        }
+        codes.push(15);
+        assert!(are_asks_below(&codes, TALLIES));
+    }
+
+    /// Every one of them, with the code that the schema gives it.
+    #[test]
+    fn every_refused_ask_is_counted() {
+        let tally = SlotTally::default();
+        let refusals = Verdict::ALL.iter().filter(|v| (1..32).contains(&v.as_raw()));
+        for (number, verdict) in (1..).zip(refusals) {
+            (0..number).for_each(|_| tally.refused(*verdict));
+            assert_eq!(tally.count(verdict.as_raw().into()), number, "{verdict:?}");
+        }
+    }
 }
