@@ -1,5 +1,6 @@
 //! Figures as text. Amounts are whole numbers all the way; floats are only rates.
 
+pub use admin_client::harmless;
 use money::{Amount, Unit};
 use ratatui::text::Span;
 
@@ -147,14 +148,6 @@ pub fn clock(ms: u64) -> String {
 pub fn date(ms: u64) -> String {
     let text = money::Instant::from_ms(ms / 1_000 * 1_000).to_string();
     text.replace('T', " ").replace('Z', " UTC")
-}
-
-/// A text of a stranger without what would disturb a terminal: control characters and those that turn the direction of
-/// writing.
-#[must_use]
-pub fn harmless(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().filter(|c| !c.is_control() && !turns(*c)).collect()
 }
 
 /// Columns of a terminal that a text takes.

@@ -1,13 +1,12 @@
 //! `weir top`: the essentials of a running node in a terminal.
 //!
-//! A thread ([`poll`]) asks the node's admin API ([`http`], [`answers`]) every now and then. What it answers and the keys
+//! A thread ([`poll`]) asks the node's admin API ([`answers`]) every now and then. What it answers and the keys
 //! that are pressed change an [`app::App`], a state machine without a clock; [`view::draw`] draws it. So everything but
 //! the terminal itself is tested without one.
 
 pub mod answers;
 pub mod app;
 pub mod format;
-pub mod http;
 pub mod palette;
 pub mod poll;
 pub mod query;
@@ -17,17 +16,19 @@ pub mod view;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use admin_client::{Client, FetchError};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::app::App;
-use crate::http::Client;
 use crate::palette::Palette;
 use crate::poll::{Poller, Update};
 pub use crate::query::{Sort, SortError};
 
 /// Least time between two rounds of questions.
 pub const EVERY_MIN: Duration = Duration::from_millis(200);
+/// How long an answer may take: a screen is not held up for longer.
+const WAIT: Duration = Duration::from_secs(5);
 /// Lines of a screen that is printed.
 const ONCE_HEIGHT: u16 = 40;
 /// Columns of a screen that is printed where nobody says how many there are.
@@ -36,10 +37,8 @@ const ONCE_WIDTH: u16 = 120;
 /// What to show.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The node's admin door: `HOST:PORT` or `http://HOST:PORT`.
-    pub address: String,
-    /// The bearer token, where the node wants one.
-    pub token: Option<String>,
+    /// The node to show.
+    pub client: Client,
     /// How often the node is asked; less than [`EVERY_MIN`] is that.
     pub every: Duration,
     /// The first order of the table.
@@ -51,12 +50,9 @@ pub struct Options {
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
-    /// The address or the token cannot be used.
-    #[error(transparent)]
-    Address(#[from] http::AddressError),
     /// The first question was not answered.
     #[error(transparent)]
-    Fetch(#[from] http::FetchError),
+    Fetch(#[from] FetchError),
     /// The terminal cannot be drawn on, or standard output not be written to.
     #[error("the terminal: {0}")]
     Terminal(io::Error),
@@ -74,7 +70,7 @@ pub enum TopError {
 /// [`TopError`]; before anything is drawn if the node does not answer at all. Once it did, a lost connection is shown and
 /// made again.
 pub fn run(options: &Options) -> Result<(), TopError> {
-    let client = Client::new(&options.address, options.token.as_deref())?;
+    let client = options.client.clone().with_wait(WAIT);
     let every = options.every.max(EVERY_MIN);
     let started = Instant::now();
     let mut app = App::new(client.address(), every, options.sort);

@@ -4,8 +4,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvErro
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use admin_client::{Client, FetchError, encode};
+
 use crate::answers::{Audit, Detail, Node, Page, Refusals};
-use crate::http::{Client, FetchError, encode};
 use crate::query::Wants;
 
 /// Rows of the table that are asked for.

@@ -1,6 +1,6 @@
 //! What is asked of the node: an order, a filter, perhaps one budget.
 
-use crate::http::encode;
+use admin_client::encode;
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use admin_client::Options;
 use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
+use serde_json::Value;
 use weir::config::{Config, ConfigError};
 use weir::node::{Node, Permits};
 use weir::{campaigns, config, costs, journal, market, profiles, sample, stat, why};
@@ -129,15 +131,8 @@ struct CheckArgs {
 
 #[derive(Args)]
 struct TopArgs {
-    /// The node's admin door, HOST:PORT; otherwise it is read from the data folder
-    #[arg(long, value_name = "HOST:PORT")]
-    target: Option<String>,
-    /// The node's data folder
-    #[arg(long, value_name = "DIR", default_value = "weir-data")]
-    data: PathBuf,
-    /// A file that holds the bearer token, and nothing else
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    node: Options,
     /// Milliseconds between two looks, at least 200
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     every_ms: u64,
@@ -151,12 +146,8 @@ struct TopArgs {
 
 #[derive(Args)]
 struct StatArgs {
-    /// The node's admin address; otherwise it is read from the data folder.
-    #[arg(long, value_name = "HOST:PORT")]
-    target: Option<SocketAddr>,
-    /// The node's data folder.
-    #[arg(long, value_name = "DIR", default_value = "weir-data")]
-    data: PathBuf,
+    #[command(flatten)]
+    node: Options,
     /// Also the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late.
     #[arg(long, value_name = "ID")]
     budget: Option<u64>,
@@ -171,19 +162,15 @@ struct WhyArgs {
     #[arg(value_name = "CAMPAIGN", required_unless_present = "request")]
     campaign: Option<u64>,
     /// Explain this bid request (JSON) against the campaigns of the file, without a node.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "data", "token_file", "ca"])]
     request: Option<PathBuf>,
     /// With --request: a line for every campaign.
     #[arg(long, requires = "request")]
     all: bool,
     #[command(flatten)]
     files: Files,
-    /// The node's admin address; otherwise it is read from the data folder.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "request")]
-    target: Option<SocketAddr>,
-    /// The node's data folder.
-    #[arg(long, value_name = "DIR", default_value = "weir-data", conflicts_with = "request")]
-    data: PathBuf,
+    #[command(flatten)]
+    node: Options,
     /// As one JSON object.
     #[arg(long, conflicts_with = "request")]
     json: bool,
@@ -385,9 +372,8 @@ fn hammer(args: &hammer::Args) -> Result<ExitCode, String> {
 }
 
 fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
-    let address = args.target.map_or_else(|| stat::address_of(&args.data), Ok);
-    let figures =
-        address.and_then(|address| stat::fetch(address, args.budget)).map_err(|e| e.to_string())?;
+    let client = args.node.open().map_err(|error| error.to_string())?;
+    let figures = stat::fetch(&client, args.budget).map_err(|error| error.to_string())?;
     let mut out = io::stdout().lock();
     let written =
         if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, &mut out) };
@@ -397,19 +383,9 @@ fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
 }
 
 fn top(args: &TopArgs) -> Result<ExitCode, String> {
-    let address = match &args.target {
-        Some(target) => target.clone(),
-        None => stat::address_of(&args.data).map_err(|error| error.to_string())?.to_string(),
-    };
-    let token = match &args.token_file {
-        Some(file) => {
-            let read = std::fs::read_to_string(file);
-            Some(read.map_err(|error| format!("{}: {error}", file.display()))?.trim().to_string())
-        }
-        None => std::env::var("WEIR_TOKEN").ok(),
-    };
+    let client = args.node.open().map_err(|error| error.to_string())?;
     let every = Duration::from_millis(args.every_ms);
-    let options = watch_top::Options { address, token, every, sort: args.sort, once: args.once };
+    let options = watch_top::Options { client, every, sort: args.sort, once: args.once };
     watch_top::run(&options).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
 }
 
@@ -436,10 +412,9 @@ fn why(args: &WhyArgs) -> Result<ExitCode, String> {
         why::explain(&question, &config, now(), &mut out).map_err(|error| error.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let address = args.target.map_or_else(|| stat::address_of(&args.data), Ok);
+    let client = args.node.open().map_err(|error| error.to_string())?;
     let path = format!("/why?campaign={}", args.campaign.unwrap_or(0));
-    let answer =
-        address.and_then(|address| stat::get(address, &path)).map_err(|error| error.to_string())?;
+    let answer: Value = client.get(&path).map_err(|error| error.to_string())?;
     // A reader that went away (`| head`) is no failure.
     let _ = match args.json {
         true => writeln!(out, "{answer}"),

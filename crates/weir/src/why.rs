@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use admin_client::harmless;
 use door_openrtb::{BadRequest, BidRequest, ReadLimits, Reader};
 use gate_auction::{Explanation, Fates, Outcome, Reason, Request, Scratch, Step};
 use gate_profile::Profile;
@@ -62,7 +63,7 @@ pub fn fates_json(fates: &[Fates]) -> Value {
 /// # Errors
 /// `out` cannot be written.
 pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
-    let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or("");
+    let text = |key: &str| harmless(answer.get(key).and_then(Value::as_str).unwrap_or(""));
     let number = |key: &str| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
     let (campaign, surveyed) = (number("campaign"), number("surveyed"));
     writeln!(out, "campaign {campaign} {}", text("name"))?;
@@ -88,7 +89,7 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     }
     for (name, count) in rows {
         let share = if wanted < SAMPLE_MIN { "-".into() } else { share(count, surveyed) };
-        writeln!(out, "{name:<10} {count:>12} {share:>10}  {}", sentence(name))?;
+        writeln!(out, "{:<10} {count:>12} {share:>10}  {}", harmless(name), sentence(name))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use admin_client::{Client, FetchError};
 use clap::Parser;
 use hammer::HammerError;
 use serde_json::Value;
@@ -13,8 +14,7 @@ use serde_json::Value;
 use super::cli::{self, Format};
 use crate::config::Config;
 use crate::node::{Node, StartError};
-use crate::stat::{self, StatError};
-use crate::{campaigns, sample};
+use crate::{campaigns, sample, stat};
 
 /// Budgets of the batch door's node.
 const BUDGETS: u64 = 1_000;
@@ -56,7 +56,7 @@ pub enum BenchError {
     },
     /// The node does not tell.
     #[error(transparent)]
-    Sheet(#[from] StatError),
+    Sheet(#[from] FetchError),
     /// The node failed while it stopped.
     #[error("the node of the {door} door did not end well; see the log above")]
     Ended {
@@ -130,6 +130,10 @@ impl Door {
         config.batch.listen = any_port;
         config.openrtb.listen = any_port;
         config.admin.listen = any_port;
+        // On the loopback and for some seconds: no token is wanted, and no certificate would name it.
+        config.admin.tokens_file.clear();
+        config.admin.tls_cert.clear();
+        config.admin.tls_key.clear();
         Ok(Node::start(&config)?)
     }
 
@@ -169,9 +173,9 @@ impl Door {
             Door::Batch => "/doors/batch/decisions",
             Door::OpenRtb => "/doors/openrtb/requests",
         };
-        let began = Instant::now();
+        let (began, client) = (Instant::now(), client_of(node));
         while began.elapsed() < BEGIN_MAX && pause(LOOK, wanted) {
-            let figures = stat::fetch(node.admin_address(), None).unwrap_or_default();
+            let figures = stat::fetch(&client, None).unwrap_or_default();
             if figures.pointer(counter).and_then(Value::as_u64) > Some(0) {
                 return true;
             }
@@ -228,9 +232,9 @@ fn fetched(
     wanted: impl Fn() -> bool,
 ) -> Result<Option<String>, BenchError> {
     let (send, answer) = channel();
-    let address = node.admin_address();
+    let client = client_of(node);
     // It ends with the node's admin door at the latest.
-    std::thread::spawn(move || send.send(cli::fetch(address, seconds, format)));
+    std::thread::spawn(move || send.send(cli::fetch(client, seconds, format)));
     while wanted() {
         match answer.recv_timeout(LOOK) {
             Ok(sheet) => return Ok(Some(sheet?)),
@@ -239,6 +243,10 @@ fn fetched(
         }
     }
     Ok(None)
+}
+
+fn client_of(node: &Node) -> Client {
+    Client::new(node.admin_address().into(), None, None)
 }
 
 /// Sleeps; false as soon as nobody wants it any more.

@@ -1,29 +1,24 @@
 //! `weir costs`: the cost sheet of a running node, or of one that is started and loaded for it.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use admin_client::{Client, FetchError, OpenError, Options, harmless};
 use clap::ValueEnum;
 
 use super::bench::{self, BenchError};
 use super::{SECONDS_MAX, SECONDS_MIN, openmetrics};
 use crate::config::Config;
-use crate::stat::{self, StatError};
 
 /// What is to be shown, of which node.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The node's admin address; otherwise it is read from the data folder.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "bench")]
-    target: Option<SocketAddr>,
-    /// The node's data folder.
-    #[arg(long, value_name = "DIR", default_value = "weir-data", conflicts_with = "bench")]
-    data: PathBuf,
+    #[command(flatten)]
+    node: Options,
     /// Start a node in a temporary folder, load its batch door and its OpenRTB door, and show the sheet of each.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["target", "data", "token_file", "ca"])]
     bench: bool,
     /// How long to measure, 0.1 to 60.
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
@@ -76,9 +71,12 @@ impl Format {
 /// Why there is no sheet.
 #[derive(Debug, thiserror::Error)]
 pub enum CostsError {
+    /// Nobody says where the node is, or who asks.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The node does not tell.
     #[error(transparent)]
-    Node(#[from] StatError),
+    Node(#[from] FetchError),
     /// The benchmark did not run.
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -109,8 +107,8 @@ pub fn main(
         };
         text
     } else {
-        let address = args.target.map_or_else(|| stat::address_of(&args.data), Ok)?;
-        fetch(address, args.seconds, args.format())?
+        let text = fetch(args.node.open()?, args.seconds, args.format())?;
+        text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
     };
     if let Some(path) = &args.save {
         let failed = |source| CostsError::Save { path: path.clone(), source };
@@ -122,16 +120,12 @@ pub fn main(
 }
 
 /// A sheet of a running node.
-pub(crate) fn fetch(
-    address: SocketAddr,
-    seconds: f64,
-    format: Format,
-) -> Result<String, StatError> {
+pub(crate) fn fetch(client: Client, seconds: f64, format: Format) -> Result<String, FetchError> {
     /// On top of the measurement.
     const PATIENCE: Duration = Duration::from_secs(15);
     let name = format.to_possible_value().expect("no format is hidden");
     let path = format!("/costs?seconds={seconds}&format={}", name.get_name());
-    stat::get_text(address, &path, Duration::from_secs_f64(seconds) + PATIENCE)
+    client.with_wait(Duration::from_secs_f64(seconds) + PATIENCE).get_text(&path)
 }
 
 impl Args {

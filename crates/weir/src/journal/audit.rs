@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use admin_client::{Access, Client};
 use ledger::{Bank, Line};
 use ledger_journal::Fault;
 use serde_json::{Value, json};
@@ -14,17 +14,16 @@ use super::live::{self, Spends};
 use super::text;
 use super::trail::Folder;
 use super::{JournalError, Outcome, Progress, Where};
-use crate::stat;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     place: Where,
-    /// Compare with the running node, too: its admin address.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "live")]
-    target: Option<SocketAddr>,
+    /// With --target: compare with the running node, too.
+    #[command(flatten)]
+    access: Access,
     /// The same, with the address from the data folder.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "target")]
     live: bool,
     /// As one JSON object, every budget; amounts in base units.
     #[arg(long)]
@@ -37,21 +36,18 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
     let folder = args.place.folder()?;
-    let target = match (args.target, args.live) {
-        (None, true) => {
-            let found = stat::address_of(&folder.data);
-            Some(found.map_err(|error| JournalError::Live(error.to_string()))?)
-        }
-        (target, _) => target,
-    };
-    let mut audit = Audit::read(&folder, target)?;
+    let client = (args.live || args.access.target.is_some())
+        .then(|| args.access.open(&folder.data))
+        .transpose()
+        .map_err(|error| JournalError::Live(error.to_string()))?;
+    let mut audit = Audit::read(&folder, client.as_ref())?;
     for _ in 1..TRIES {
         // Settles that came in meanwhile: the next look may find the node quiet.
         if audit.live.as_ref().is_none_or(|live| live.equal) {
             break;
         }
         std::thread::sleep(PAUSE);
-        audit = Audit::read(&folder, target)?;
+        audit = Audit::read(&folder, client.as_ref())?;
     }
     // A reader that went away (`| head`) is no failure; the exit code still tells.
     let _ = if args.json { audit.print_json(out) } else { audit.print(out) };
@@ -73,7 +69,8 @@ struct Audit {
 
 /// How the node's books compare.
 struct Live {
-    address: SocketAddr,
+    /// `HOST:PORT` of its admin door.
+    address: String,
     /// The node said the same before and after the reading, and the records say it too.
     equal: bool,
     /// Budgets whose spend moved meanwhile and lies between what was said before and after.
@@ -83,8 +80,8 @@ struct Live {
 }
 
 impl Audit {
-    fn read(folder: &Folder, target: Option<SocketAddr>) -> Result<Audit, JournalError> {
-        let before = target.map(live::spends).transpose()?;
+    fn read(folder: &Folder, client: Option<&Client>) -> Result<Audit, JournalError> {
+        let before = client.map(live::spends).transpose()?;
         let base = folder.base()?;
         let (mut bank, snapshot) = (base.bank, base.snapshot);
         let (mut balances, mut progress) = (Balances::of(&bank), Progress::new());
@@ -96,10 +93,10 @@ impl Audit {
             bank.replay(&record).map_err(|error| Fault::Replay(error.to_string()))
         })?;
         drop(progress);
-        let after = target.map(live::spends).transpose()?;
-        let live = match (target, before, after) {
-            (Some(address), Some(before), Some(after)) => {
-                Some(Live::compare(address, &balances, &before, &after))
+        let after = client.map(live::spends).transpose()?;
+        let live = match (client, before, after) {
+            (Some(client), Some(before), Some(after)) => {
+                Some(Live::compare(client.address(), &balances, &before, &after))
             }
             _ => None,
         };
@@ -200,7 +197,7 @@ impl Audit {
         let balances = &self.balances;
         let live = self.live.as_ref().map(|live| {
             let ids: Vec<u64> = live.differing.keys().copied().collect();
-            let address = live.address.to_string();
+            let address = &live.address;
             json!({ "target": address, "equal": live.equal, "between": live.between, "differing": ids })
         });
         let answer = json!({
@@ -258,7 +255,8 @@ fn compare(balances: &Balances, bank: &Bank) -> BTreeMap<u64, Vec<(String, i128,
 }
 
 impl Live {
-    fn compare(address: SocketAddr, balances: &Balances, before: &Spends, after: &Spends) -> Live {
+    fn compare(address: &str, balances: &Balances, before: &Spends, after: &Spends) -> Live {
+        let address = address.to_owned();
         let mut live = Live { address, equal: true, between: 0, differing: BTreeMap::new() };
         for account in &balances.accounts {
             let here =
@@ -289,7 +287,7 @@ impl Live {
                  the reading and {after:?} after it"
             )?;
         }
-        let address = self.address;
+        let address = &self.address;
         if self.equal {
             return writeln!(
                 out,

@@ -294,7 +294,7 @@ impl Node {
             profiles,
             _lock: lock,
         };
-        node.write_addresses(&config.node.data_dir);
+        node.write_addresses(&config.node.data_dir, config.admin_scheme() == "https");
         Ok(node)
     }
 
@@ -353,10 +353,11 @@ impl Node {
     }
 
     /// For `weir stat --data`: where this node is reached.
-    fn write_addresses(&self, folder: &std::path::Path) {
+    fn write_addresses(&self, folder: &std::path::Path, admin_tls: bool) {
         let Node { batch, openrtb, admin, .. } = self;
-        let text =
-            format!("{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\"}}\n");
+        let text = format!(
+            "{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\",\"admin_tls\":{admin_tls}}}\n"
+        );
         if let Err(error) = std::fs::write(folder.join(known::ADDRESSES), text) {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // reason: a failed set-up is a failed test
 #![allow(clippy::print_stdout)] // reason: what was skipped, and why, is a result
 
+mod admin_tools;
 mod architecture;
 mod campaign_files;
 mod cli;

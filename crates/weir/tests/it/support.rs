@@ -211,7 +211,8 @@ impl Setup {
             line.unwrap_or_else(|| panic!("no {prefix}: {said:?}")).parse().unwrap()
         };
         let batch = address("batch ");
-        let admin = said.iter().find_map(|line| line.strip_prefix("admin http://")).unwrap();
+        let admin = said.iter().find_map(|line| line.strip_prefix("admin http")).unwrap();
+        let admin = admin.trim_start_matches('s').trim_start_matches("://");
         let admin = admin.trim_end_matches('/').parse().unwrap();
         Ok(Node { child, batch, admin, said, log, setup: self })
     }

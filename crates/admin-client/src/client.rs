@@ -1,0 +1,272 @@
+//! One request to the admin door, and what its answer or its failure means.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::CertificateError;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{Response, StatusCode, header};
+use ureq::tls::{TlsConfig, TlsProvider};
+use ureq::{Agent, Body, Error};
+
+use crate::text::shown;
+use crate::{FetchError, Target, Token, Trust};
+
+/// How long a whole exchange may take, from the name's look-up to the last byte.
+pub const WAIT: Duration = Duration::from_secs(15);
+/// Bytes of an answer's head.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Bytes of an answer's body.
+const BODY_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of a refusal's body that are looked at.
+const PROBLEM_BYTES_MAX: u64 = 64 << 10;
+/// How long the look may take whether a port speaks TLS.
+const LOOK_WAIT: Duration = Duration::from_secs(2);
+/// First byte of a TLS alert: the answer of a door with TLS to a request without.
+const TLS_ALERT: u8 = 0x15;
+
+/// Whom to ask, and as whom. Its requests are independent of each other; a clone asks the same node.
+#[derive(Clone)]
+pub struct Client {
+    target: Target,
+    token: Option<Token>,
+    wait: Duration,
+    agent: Agent,
+}
+
+/// A problem as of RFC 9457.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Problem {
+    title: Option<String>,
+    detail: Option<String>,
+}
+
+impl Client {
+    /// A client of a door. `trust` counts for `https://` only; without one nobody is trusted.
+    #[must_use]
+    pub fn new(target: Target, token: Option<Token>, trust: Option<Trust>) -> Client {
+        let roots = trust.map_or_else(|| ureq::tls::RootCerts::new_with_certs(&[]), Trust::roots);
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .root_certs(roots)
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            // The environment's proxy would be another host that sees the token.
+            .proxy(None)
+            .max_response_header_size(HEAD_BYTES_MAX)
+            // The node closes connections that are idle, at a moment that cannot be known here: none is kept.
+            .max_idle_connections(0)
+            .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Client { target, token, wait: WAIT, agent: config.new_agent() }
+    }
+
+    /// The same with another limit of time for an exchange.
+    #[must_use]
+    pub fn with_wait(self, wait: Duration) -> Client {
+        Client { wait, ..self }
+    }
+
+    /// `HOST:PORT`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.target.address()
+    }
+
+    /// Asks for a path (with its query, encoded) and reads the JSON of the answer.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, FetchError> {
+        let body = self.body(path, "application/json")?;
+        serde_json::from_slice(&body).map_err(|error| FetchError::OtherForm {
+            address: self.address().to_owned(),
+            path: bare(path),
+            text: error.to_string(),
+        })
+    }
+
+    /// Asks for a path (with its query, encoded) and reads the text of the answer. What is not UTF-8 is replaced.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn get_text(&self, path: &str) -> Result<String, FetchError> {
+        let body = self.body(path, "*/*")?;
+        Ok(String::from_utf8(body)
+            .unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned()))
+    }
+
+    fn body(&self, path: &str, accept: &str) -> Result<Vec<u8>, FetchError> {
+        let mut request = self
+            .agent
+            .get(self.target.url(path))
+            .config()
+            .timeout_global(Some(self.wait))
+            .build()
+            .header(header::ACCEPT, accept)
+            .header(header::CONNECTION, "close");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, token.bearer());
+        }
+        let mut answer = request.call().map_err(|error| self.failure(path, error))?;
+        if answer.status() != StatusCode::OK {
+            return Err(self.refusal(path, answer));
+        }
+        let length = answer.body().content_length();
+        if length.is_some_and(|length| length > BODY_BYTES_MAX) {
+            return Err(self.failure(path, Error::BodyExceedsLimit(BODY_BYTES_MAX)));
+        }
+        let limited = answer.body_mut().with_config().limit(BODY_BYTES_MAX);
+        limited.read_to_vec().map_err(|error| self.failure(path, error))
+    }
+
+    /// What a status other than 200 means.
+    fn refusal(&self, path: &str, mut answer: Response<Body>) -> FetchError {
+        let (address, path) = (self.address().to_owned(), bare(path));
+        let status = answer.status();
+        if status.is_redirection() {
+            let to = answer.headers().get(header::LOCATION).map(header::HeaderValue::as_bytes);
+            let to = shown(&String::from_utf8_lossy(to.unwrap_or_default()));
+            return FetchError::Redirect { address, path, to };
+        }
+        // A refusal counts even where its words do not come.
+        let body = answer.body_mut().with_config().limit(PROBLEM_BYTES_MAX).read_to_vec();
+        let problem: Problem =
+            serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
+        let text = problem.detail.or(problem.title).unwrap_or_else(|| "no reason given".to_owned());
+        let text = shown(&text);
+        match status.as_u16() {
+            401 => FetchError::Unauthorised { address },
+            403 => FetchError::Forbidden { address, path, text },
+            404 => FetchError::Unknown { address, path, text },
+            status => FetchError::Refused { address, path, status, text },
+        }
+    }
+
+    /// What a request without an answer means.
+    fn failure(&self, path: &str, error: Error) -> FetchError {
+        let (address, path) = (self.address().to_owned(), bare(path));
+        let error = match error {
+            // A handshake's error comes wrapped in that of its socket.
+            Error::Io(error) => match error.downcast::<rustls::Error>() {
+                Ok(error) => Error::Rustls(error),
+                Err(error) => Error::Io(error),
+            },
+            error => error,
+        };
+        match error {
+            Error::Timeout(_) | Error::BodyStalled => {
+                FetchError::Slow { address, path, wait: self.wait }
+            }
+            Error::HostNotFound => FetchError::Unreachable {
+                address,
+                text: "no host of this name is known".to_owned(),
+            },
+            Error::ConnectionFailed => {
+                FetchError::Unreachable { address, text: "no connection".to_owned() }
+            }
+            Error::BodyExceedsLimit(bytes_max) => FetchError::TooLong { address, path, bytes_max },
+            Error::LargeResponseHeader(..) => {
+                FetchError::TooLong { address, path, bytes_max: HEAD_BYTES_MAX as u64 }
+            }
+            Error::Rustls(error) => self.tls_failure(&error),
+            Error::Tls(text) => FetchError::Tls { address, text: text.to_owned() },
+            Error::Io(error) if is_broken(&error) => self.cut_off(path, &error.to_string()),
+            Error::Io(error) => FetchError::Unreachable { address, text: error.to_string() },
+            _ if self.speaks_tls() => FetchError::SpeaksTls { address },
+            error => FetchError::NotHttp {
+                address,
+                text: format!("no HTTP answer ({})", shown(&error.to_string())),
+            },
+        }
+    }
+
+    /// The connection ended early: mostly a node that was stopped, but also how a port of the other kind ends it.
+    fn cut_off(&self, path: String, text: &str) -> FetchError {
+        let address = self.address().to_owned();
+        if !self.target.is_tls() && self.speaks_tls() {
+            return FetchError::SpeaksTls { address };
+        }
+        FetchError::Broken { address, path, text: shown(text) }
+    }
+
+    fn tls_failure(&self, error: &rustls::Error) -> FetchError {
+        let address = self.address().to_owned();
+        let host = self.target.host().to_owned();
+        let rustls::Error::InvalidCertificate(error) = error else {
+            return match error {
+                rustls::Error::InvalidMessage(_) => FetchError::SpeaksNoTls { address },
+                error => FetchError::Tls { address, text: shown(&error.to_string()) },
+            };
+        };
+        match error {
+            // A bad signature: another CA of the same name, such as one that was made anew.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                FetchError::UnknownCa { address }
+            }
+            CertificateError::NotValidForName => {
+                FetchError::WrongName { address, host, names: String::new() }
+            }
+            CertificateError::NotValidForNameContext { presented, .. } => {
+                let names = shown(&format!(", but for {}", presented.join(", ")));
+                FetchError::WrongName { address, host, names }
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                FetchError::Expired { address, text: "has expired".to_owned() }
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                FetchError::Expired { address, text: "is not valid yet".to_owned() }
+            }
+            error => FetchError::Tls {
+                address,
+                text: shown(&format!("its certificate is refused: {error}")),
+            },
+        }
+    }
+
+    /// Asks a port that gave no HTTP answer once more, without the token: does a TLS alert come back?
+    fn speaks_tls(&self) -> bool {
+        let look = || -> std::io::Result<bool> {
+            let address = self.target.address().to_socket_addrs()?.next();
+            let mut stream = TcpStream::connect_timeout(
+                &address.ok_or(std::io::ErrorKind::NotFound)?,
+                LOOK_WAIT,
+            )?;
+            stream.set_read_timeout(Some(LOOK_WAIT))?;
+            stream.set_write_timeout(Some(LOOK_WAIT))?;
+            stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+            let mut first = [0];
+            Ok(stream.read(&mut first)? == 1 && first[0] == TLS_ALERT)
+        };
+        !self.target.is_tls() && look().unwrap_or(false)
+    }
+}
+
+/// Hides the token.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("target", &self.target)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A path without its query.
+fn bare(path: &str) -> String {
+    path.split('?').next().unwrap_or(path).to_owned()
+}
+
+/// The other side ended a connection that was there.
+fn is_broken(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
