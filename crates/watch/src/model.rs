@@ -52,7 +52,7 @@ codes! {
         Paused = 2, "paused", "Its owner paused it.";
         Exhausted = 3, "exhausted", "Its limit is spent.";
         Ended = 4, "ended", "Its flight is over, or it was removed.";
-        NoLease = 5, "no_lease", "No worker has money of it, although there is some.";
+        NoPurse = 5, "no_purse", "Funds remain, but no worker of this node currently holds a share.";
         Error = 6, "error", "The node cannot spend for it.";
         Waiting = 7, "waiting", "Its flight has not begun.";
     }
@@ -80,7 +80,7 @@ codes! {
         DayParts = 15, "day_parts", "It does not run at this hour.";
         Owner = 16, "owner", "Its owner paused it.";
         Removed = 17, "removed", "It was removed from the configuration.";
-        Lease = 18, "lease", "The bank gives out no money of it.";
+        PurseDenied = 18, "purse_denied", "Funds remain, but the bank gave this node's workers no share of them.";
         Journal = 19, "journal", "The journal cannot seal.";
         Busy = 20, "busy", "A bounded queue is full.";
         Lost = 21, "lost", "It bids all it may, and too few of its bids win.";

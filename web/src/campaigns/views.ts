@@ -11,7 +11,7 @@ export const COMMON: readonly NamedView[] = [
   { name: "All, by spend", text: "" },
   { name: "Behind plan", text: "f=pace%3A..0.95%3Bstatus%3Aactive%2Climited&sort=pace" },
   { name: "Ahead of plan", text: "f=pace%3A1.05..%3Bstatus%3Aactive%2Climited&sort=-pace" },
-  { name: "Cannot spend", text: "f=status%3Ano_lease%2Cerror&sort=-since" },
+  { name: "Cannot spend", text: "f=status%3Ano_purse%2Cerror&sort=-since" },
   { name: "Limited, by reason", text: "f=status%3Alimited&sort=reason%2C-spent" },
   {
     name: "With debt",

@@ -76,10 +76,10 @@ export const ROWS_ENTRY = {
 } as const;
 
 /** How a budget stands; the index is the code. */
-export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "no_lease", "error", "waiting"] as const;
+export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "no_purse", "error", "waiting"] as const;
 
 /** Why a budget stands as it does; the index is the code. */
-export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "lease", "journal", "busy", "lost"] as const;
+export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "purse_denied", "journal", "busy", "lost"] as const;
 
 /** The verdicts of the batch protocol that refuse an ask, with the same numbers; the index is the code. */
 export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal"] as const;
@@ -114,7 +114,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   day_parts: "it does not run at this hour",
   owner: "its owner paused it",
   removed: "it is no longer among the budgets",
-  lease: "the bank gives out no money of it",
+  purse_denied: "funds remain, but this node's workers hold none",
   journal: "the journal cannot seal",
   busy: "a bounded queue is full",
   bid: "it bids",

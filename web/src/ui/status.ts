@@ -10,7 +10,7 @@ export const STATUS_SHAPE: Record<Status, string> = {
   paused: "‖",
   exhausted: "■",
   ended: "□",
-  no_lease: "◇",
+  no_purse: "◇",
   error: "▲",
   waiting: "○",
 };

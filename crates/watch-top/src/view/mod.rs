@@ -157,7 +157,7 @@ fn status_sign(status: &str, palette: &Palette) -> (&'static str, Style) {
         "paused" => ("‖", palette.dim),
         "ended" => ("□", palette.dim),
         "waiting" => ("○", palette.dim),
-        "error" | "no_lease" => ("×", palette.bad),
+        "error" | "no_purse" => ("×", palette.bad),
         _ => ("?", palette.dim),
     }
 }

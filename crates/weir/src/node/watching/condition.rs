@@ -71,7 +71,7 @@ const RULES: [Rule; 22] = [
     (|f| f.is_shut_by_day_parts(), Status::Limited, Reason::DayParts),
     (|f| f.journal_fails || f.met(Verdict::Journal), Status::Error, Reason::Journal),
     (|f| f.met(Verdict::Busy), Status::Error, Reason::Busy),
-    (|f| f.met(Verdict::PurseEmpty) && f.has_no_purse(), Status::NoLease, Reason::Lease),
+    (|f| f.met(Verdict::PurseEmpty) && f.has_no_purse(), Status::NoPurse, Reason::PurseDenied),
     (|f| f.under == Some(Under::NoTraffic), Status::Limited, Reason::NoTraffic),
     (|f| f.under == Some(Under::Held), Status::Limited, Reason::Held),
     (|f| f.under == Some(Under::Floor), Status::Limited, Reason::Floor),
@@ -213,7 +213,7 @@ mod tests {
             (|_| {}, &|facts| facts.journal_fails = true, Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Journal), Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Busy), Status::Error, Reason::Busy),
-            (|_| {}, &met(Verdict::PurseEmpty), Status::NoLease, Reason::Lease),
+            (|_| {}, &met(Verdict::PurseEmpty), Status::NoPurse, Reason::PurseDenied),
             (
                 |r| (r.line.purses, r.line.free) = (amount(60), amount(40)),
                 &met(Verdict::PurseEmpty),
