@@ -5,7 +5,8 @@ import { deed, find, ready, rowOf, selection } from "./lib/grid.mjs";
 import { Node } from "./lib/node.mjs";
 import { same, sure } from "./lib/wait.mjs";
 
-export const title = "with tokens: a wrong one is told, a reader sees and cannot change, an operator can";
+export const title =
+  "with tokens: a wrong one is told, a reader sees and cannot change, an operator can, one is taken back";
 export const needsProcess = true;
 
 const READER = "reader-token-of-the-journeys";
@@ -65,6 +66,19 @@ async function operator(stage, node) {
   sure(/olga/.test(await record.innerText()), "the audit log names the token's owner");
 }
 
+/** A token that is taken back while its page is open: no figure stays as if it were live, and nothing can be done. */
+async function takenBack(stage, node) {
+  const page = await stage.open(`${node.url}/ui/`);
+  await signIn(page, READER);
+  await ready(page);
+  await node.kill();
+  const tokens = join(node.folder, "tokens");
+  writeFileSync(tokens, `olga operate ${OPERATOR}\n`, { mode: 0o600 });
+  await node.start();
+  await page.getByText(/knows it no longer/).waitFor();
+  same(await page.getByRole("grid").count(), 0, "grids after the token was taken back");
+}
+
 export default async function journey(stage) {
   const node = new Node(stage.weir, budgetLines(stage.weir), config);
   try {
@@ -72,6 +86,7 @@ export default async function journey(stage) {
     same((await fetch(`${node.url}/v1/budgets`)).status, 401, "answer without a token");
     await reader(stage, node);
     await operator(stage, node);
+    await takenBack(stage, node);
   } finally {
     await node.stop();
   }

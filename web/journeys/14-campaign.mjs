@@ -83,7 +83,7 @@ export default async function journey(stage) {
   const list = await stage.open();
   await ready(list);
   await find(list, `${GROUP.name} 001`, 1);
-  await (await rowOf(list, ID)).getByRole("gridcell").nth(1).dblclick();
+  await (await rowOf(list, ID)).getByRole("link").click();
   await list.getByRole("heading", { level: 1, name: `${GROUP.name} 001` }).waitFor();
   await books(list, await api.budget(ID));
   await refusals(stage);

@@ -1,7 +1,8 @@
-import { type ReactNode, Suspense, lazy, useEffect } from "react";
-import { api } from "./api/client";
+import { type ReactNode, Suspense, lazy, useEffect, useState, useSyncExternalStore } from "react";
+import { SIGNED_OUT, api } from "./api/client";
 import { useLoaded } from "./api/use";
 import { CampaignsPage } from "./campaigns/CampaignsPage";
+import { Neighbours } from "./campaigns/Neighbours";
 import type { Feed } from "./live/feed";
 import { SignIn } from "./ui/SignIn";
 import { FreshnessBadge } from "./ui/FreshnessBadge";
@@ -59,18 +60,42 @@ function Header({ page, feed }: { page: Page; feed: Feed }) {
   );
 }
 
+/**
+ * The token may be taken back while a page is open. Any call tells; a live stream that was refused does not say why, so it is asked
+ * who is there each time that one is lost.
+ */
+function useSignedOut(feed: Feed, askWho: () => void): boolean {
+  const [isOut, setOut] = useState(false);
+  const attempt = useSyncExternalStore(feed.subscribe, () => feed.state.attempt);
+  useEffect(() => {
+    const out = () => setOut(true);
+    window.addEventListener(SIGNED_OUT, out);
+    return () => window.removeEventListener(SIGNED_OUT, out);
+  }, []);
+  useEffect(() => {
+    if (attempt > 0) askWho();
+  }, [attempt, askWho]);
+  return isOut;
+}
+
 export function App({ feed }: { feed: Feed }) {
   const place = usePlace();
   const me = useLoaded("me", api.me);
+  const isSignedOut = useSignedOut(feed, me.again);
   const spoken = useAnnounced();
   const title = LINKS.find(([page]) => page === place.page)?.[1];
   useEffect(() => {
     if (title !== undefined) document.title = `${title} · Weir`;
   }, [title]);
-  if (me.problem?.status === 401) return <SignIn />;
+  if (isSignedOut || me.problem?.status === 401) return <SignIn />;
   const pages: Record<Page, () => ReactNode> = {
     campaigns: () => <CampaignsPage feed={feed} me={me.value} search={place.search} />,
-    campaign: () => <CampaignPage key={place.id} feed={feed} me={me.value} id={place.id} />,
+    campaign: () => (
+      <>
+        <Neighbours feed={feed} id={place.id} />
+        <CampaignPage key={place.id} feed={feed} me={me.value} id={place.id} />
+      </>
+    ),
     engine: () => <EnginePage />,
     costs: () => <CostsPage />,
     audit: () => <AuditPage me={me.value} />,
@@ -78,8 +103,11 @@ export function App({ feed }: { feed: Feed }) {
       <main className="page">
         <h1 className="hidden-text">Not found</h1>
         <Empty title="There is no such page">
-          <a href={addressOf("campaigns")} onClick={follow}>
-            Campaigns
+          <p>
+            Nothing of this dashboard is at <code>{location.pathname}</code>.
+          </p>
+          <a className="button" href={addressOf("campaigns")} onClick={follow}>
+            All campaigns
           </a>
         </Empty>
       </main>

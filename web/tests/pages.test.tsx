@@ -4,6 +4,7 @@
 import { act } from "react";
 import { type Root, createRoot } from "react-dom/client";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { api, setToken } from "../src/api/client";
 import type { Bulk } from "../src/api/types";
 import { App } from "../src/app";
 import { Feed } from "../src/live/feed";
@@ -145,6 +146,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  sessionStorage.clear();
   act(() => root.unmount());
   vi.unstubAllGlobals();
 });
@@ -404,9 +406,78 @@ describe("other pages", () => {
     expectWords("This node wants a token");
   });
 
+  it("asks for a token again when the one it has is taken back", async () => {
+    setToken("a-token-of-the-tests");
+    await show("/ui/engine");
+    expectWords("Overspend proof");
+    node["GET /node"] = () => Response.json({ title: "unauthorised" }, { status: 401 });
+    await act(async () => void (await api.node().catch(() => undefined)));
+    expectWords("knows it no longer");
+    expect(text()).not.toContain("Overspend proof");
+  });
+
   it("says when there is no such page", async () => {
     await show("/ui/nowhere");
     expectWords("There is no such page");
+  });
+});
+
+describe("from the list and back", () => {
+  const cell = (row: number) =>
+    document.querySelector<HTMLElement>(`[aria-rowindex="${row}"] [data-column="name"]`)!;
+  const press = async (key: string) => {
+    act(() => void document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
+    await settle();
+  };
+  beforeEach(() => {
+    for (const id of [397, 398, 399]) {
+      node[`GET /budgets/${id}`] = () => ({ ...answers.budget, id: String(id), name: `row ${id - 100}` });
+      node[`GET /budgets/${id}/history`] = () => answers.history;
+      node[`GET /budgets/${id}/refusals`] = () => answers.refusals;
+    }
+  });
+
+  it("a name is a link; a plain click stays in the page, any other is the browser's", async () => {
+    await show("/ui/?sort=-spent");
+    const link = cell(2).querySelector("a")!;
+    expect([link.getAttribute("href"), link.textContent]).toEqual(["/ui/campaign/399", "row 299"]);
+    // After the page's own listeners; what is left to the browser, this one would follow in its only window.
+    let taken: boolean | null = null;
+    const after = (event: Event) => {
+      taken = event.defaultPrevented;
+      event.preventDefault();
+    };
+    document.addEventListener("click", after, { once: true });
+    act(
+      () =>
+        void link.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey: true })),
+    );
+    expect([taken, location.pathname]).toEqual([false, "/ui/"]);
+    await click(link);
+    expect(location.pathname).toBe("/ui/campaign/399");
+  });
+
+  it("j and k lead through the list, and Back out of it in one step", async () => {
+    await show("/ui/?sort=-spent");
+    await click(cell(3).querySelector("a")!);
+    await settle();
+    expectWords("row 298", "2 of 300");
+    const entries = history.length;
+    await press("j");
+    expect(location.pathname).toBe("/ui/campaign/397");
+    await press("k");
+    await press("k");
+    expect(location.pathname).toBe("/ui/campaign/399");
+    await press("k");
+    expect([location.pathname, history.length]).toEqual(["/ui/campaign/399", entries]);
+    expectWords("1 of 300");
+  });
+
+  it("a campaign that was opened from no list has no neighbours", async () => {
+    await show("/ui/campaign/399");
+    expect(document.querySelector('[aria-label="In the list"]')).toBeNull();
+    await press("j");
+    expect(location.pathname).toBe("/ui/campaign/399");
   });
 });
 

@@ -113,6 +113,8 @@ describe("addresses", () => {
     ["/ui/engine", "engine", ""],
     ["/ui/campaign/x", "unknown", ""],
     ["/ui/engine/1", "unknown", ""],
+    ["/ui/campaign/17/1", "unknown", ""],
+    ["/ui/audit/", "audit", ""],
   ])("%s", (path, page, id) => {
     expect(placeOf(path, "")).toEqual({ page, id, search: "" });
   });

@@ -72,7 +72,9 @@ export const loaded = (page) =>
 /** Says how many rows are selected, and does things to them. */
 export const selection = (page) => page.getByRole("region", { name: "Selection" });
 export const selected = (page, count) =>
-  selection(page).getByText(`${count} selected`, { exact: true }).waitFor();
+  selection(page)
+    .getByText(new RegExp(`^${written(String(count)).source} selected$`, "u"))
+    .waitFor();
 /** Says what the last bulk change did. */
 export const deed = (page) => page.getByRole("region", { name: "What was done" });
 

@@ -17,6 +17,9 @@ import type {
 
 const TOKEN = "weir.token";
 
+/** Told by any call that the node does not know the token, or knows it no longer. */
+export const SIGNED_OUT = "weir:signed-out";
+
 /** Kept for this tab only. */
 export const token = (): string | null => sessionStorage.getItem(TOKEN);
 export const setToken = (text: string): void => sessionStorage.setItem(TOKEN, text);
@@ -73,6 +76,7 @@ async function call(path: string, { method = "GET", body, headers = {}, signal }
       detail: "the node does not answer",
     });
   });
+  if (response.status === 401) window.dispatchEvent(new Event(SIGNED_OUT));
   if (!response.ok) throw new ApiError(await answeredProblem(response));
   return response;
 }

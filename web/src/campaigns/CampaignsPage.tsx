@@ -7,8 +7,10 @@ import type { Feed } from "../live/feed";
 import { announce } from "../ui/announce";
 import { Choice, Chip, Empty } from "../ui/parts";
 import { count } from "../ui/numbers";
+import { useKeys } from "../ui/keys";
 import { browserZone, exactTime } from "../ui/time";
-import { addressOf, go } from "../url/router";
+import { keepList, seenOf } from "../url/list";
+import { type Place, addressOf, go, kept } from "../url/router";
 import { DEFAULT_VIEW, type View, changedView, parseView, viewText } from "../url/view";
 import { BulkDialog } from "./BulkDialog";
 import { ColumnMenu } from "./ColumnMenu";
@@ -102,28 +104,6 @@ function SearchField({
   );
 }
 
-const typing = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && target.closest("input, select, textarea, dialog") !== null;
-
-/** Single keys, wherever the focus is but in a field. */
-function useKeys(keys: Record<string, () => void>) {
-  const latest = useRef(keys);
-  latest.current = keys;
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const act =
-        event.ctrlKey || event.metaKey || event.altKey || typing(event.target)
-          ? undefined
-          : latest.current[event.key];
-      if (act === undefined) return;
-      event.preventDefault();
-      act();
-    };
-    document.addEventListener("keydown", onKey);
-    return () => document.removeEventListener("keydown", onKey);
-  }, []);
-}
-
 /** From the search straight to what it found, past all buttons in between. */
 function toRows(event: React.KeyboardEvent): void {
   event.preventDefault();
@@ -137,6 +117,15 @@ export function CampaignsPage({ feed, me, search }: Props) {
   const [view, setView] = useView(model, search);
   const [open, setOpen] = useState<Open>(null);
   const [deed, setDeed] = useState<Deed | null>(null);
+  const [place] = useState(() => placeOf(view));
+  const openCampaign = useCallback(
+    (id: string) => {
+      const text = viewText(model.view);
+      if (model.table !== null) keepList({ text, ids: model.table.ids, order: model.order.slice() }, id);
+      go(addressOf("campaign", id), false, { list: text });
+    },
+    [model],
+  );
   const searchField = useRef<HTMLInputElement>(null);
   const may = me?.role === "operate";
   const close = () => setOpen(null);
@@ -222,7 +211,7 @@ export function CampaignsPage({ feed, me, search }: Props) {
         may={may}
         choose={(intent) => setOpen({ kind: "bulk", intent })}
       />
-      <Grid model={model} view={view} setView={setView} open={openCampaign} />
+      <Grid model={model} view={view} setView={setView} open={openCampaign} place={place} />
       <Nothing model={model} feed={feed} setView={setView} />
       <Totals model={model} />
       {open?.kind === "bulk" && (
@@ -254,7 +243,12 @@ export function CampaignsPage({ feed, me, search }: Props) {
   );
 }
 
-const openCampaign = (id: string) => go(addressOf("campaign", id));
+/** Where the reader of this view was, on the row of the campaign that was looked at last. */
+function placeOf(view: View): Place | null {
+  const { place } = kept();
+  const seen = seenOf(viewText(view));
+  return place === undefined ? null : { ...place, id: seen ?? place.id };
+}
 
 interface BarProps {
   model: Model;

@@ -11,6 +11,7 @@ const KEYS: readonly [string, string][] = [
   ["Alt ← →  on a header", "move the column; with Shift, resize it"],
   ["Space", "select; with Shift, up to here"],
   ["Escape", "clear the selection"],
+  ["j, k", "on a campaign's page: the next, the previous of the list"],
   ["f", "freeze, and go on"],
   ["?", "this list"],
 ];

@@ -2,6 +2,7 @@
 import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { onTheme, token } from "../ui/theme";
 import { browserZone } from "../ui/time";
+import { type Place, cameFromWithin, isPlain, keep, onLeave } from "../url/router";
 import { type ShownColumn, type View, boundedWidth, columnsText } from "../url/view";
 import { LiveGrid, TICK_WIDTH, type Layout, layoutOf } from "./LiveGrid";
 import { type Spot, move } from "./keyboard";
@@ -20,6 +21,8 @@ interface Props {
   view: View;
   setView: (changes: Partial<View>) => void;
   open: (id: string) => void;
+  /** Where its reader was when it was left; null: at the top. */
+  place: Place | null;
 }
 
 /** What the grid's figures are drawn with, outside React. */
@@ -139,7 +142,34 @@ function useLiveGrid(
   return grid;
 }
 
-export const Grid = memo(function Grid({ model, view, setView, open }: Props) {
+/** Brings the reader back once there are rows, and keeps where the reader is whenever the page is left or was scrolled. */
+function usePlaceKept(
+  model: Model,
+  grid: React.RefObject<LiveGrid | null>,
+  place: Place | null,
+  focus: (position: number, column: number) => void,
+) {
+  const wanted = useRef(place);
+  useEffect(() => {
+    const restore = () => {
+      if (wanted.current === null || model.order.length === 0 || grid.current === null) return;
+      const { column } = wanted.current;
+      const position = grid.current.restore(wanted.current);
+      wanted.current = null;
+      if (position >= 0 && cameFromWithin() && document.activeElement === document.body)
+        focus(position, column);
+    };
+    const save = () => {
+      const found = grid.current?.place() ?? null;
+      if (wanted.current === null && found !== null) keep({ place: found });
+    };
+    restore();
+    const stops = [model.onDraw(restore), onLeave(save)];
+    return () => stops.forEach((stop) => stop());
+  }, [model, grid, focus]);
+}
+
+export const Grid = memo(function Grid({ model, view, setView, open, place }: Props) {
   const viewRef = useRef<HTMLDivElement>(null);
   const bodyRef = useRef<HTMLDivElement>(null);
   const grid = useLiveGrid(model, viewRef, bodyRef);
@@ -166,6 +196,9 @@ export const Grid = memo(function Grid({ model, view, setView, open }: Props) {
     },
     [grid],
   );
+
+  const back = useCallback((position: number, column: number) => focus({ position, column }), [focus]);
+  usePlaceKept(model, grid, place, back);
 
   const lastToggled = useRef(-1);
   const toggle = (row: number, range: boolean) =>
@@ -197,6 +230,11 @@ export const Grid = memo(function Grid({ model, view, setView, open }: Props) {
     const at = grid.current?.spotOf(event.target) ?? null;
     if (at === null) return;
     focus({ position: at.position, column: at.column });
+    const isLink = event.target instanceof Element && event.target.closest("a") !== null;
+    if (isLink && isPlain(event) && model.table !== null) {
+      event.preventDefault();
+      open(model.table.ids[at.row]!);
+    }
     if (at.column === 0) toggle(at.row, event.shiftKey);
   };
 

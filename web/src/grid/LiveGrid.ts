@@ -2,6 +2,7 @@
 import type { Spark } from "../live/codec";
 import type { Table } from "../live/table";
 import { type Cell, type Surroundings, cellOf, isOfParts, roomOf } from "./cells";
+import type { Place } from "../url/router";
 import { type Column, columnOf } from "./columns";
 import type { Selection } from "./selection";
 import { drawSpark } from "./sparkline";
@@ -288,6 +289,29 @@ export class LiveGrid {
     const cell = this.pool.get(position)?.at(column);
     cell?.focus({ preventScroll: true });
     cell?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  /** Where the reader is; null while there are no rows. */
+  place(): Place | null {
+    const position = this.kept();
+    const row = this.order[position];
+    if (this.table === null || row === undefined) return null;
+    const { top } = this.viewed;
+    const below = position * this.layout.rowHeight - top;
+    return { id: this.table.ids[row]!, column: this.stop.column, below, top, left: this.view.scrollLeft };
+  }
+
+  /** Brings the reader back there, wherever the budget stands by now; answers its position, -1 if it is not among the rows. */
+  restore(place: Place): number {
+    const { table, layout, viewed } = this;
+    const position = table === null ? -1 : this.order.findIndex((row) => table.ids[row] === place.id);
+    const wasSeen = place.below >= 0 && place.below < viewed.height;
+    this.view.scrollTop = position >= 0 && wasSeen ? position * layout.rowHeight - place.below : place.top;
+    this.view.scrollLeft = place.left;
+    if (position >= 0) this.tabStop(position, place.column);
+    this.measure();
+    this.draw();
+    return position;
   }
 
   private reveal(position: number): void {

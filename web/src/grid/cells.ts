@@ -5,6 +5,7 @@ import { cellText, exactText, shortText } from "../money/money";
 import { count, perSecond } from "../ui/numbers";
 import { STATUS_SHAPE, bandOf, paceText } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
+import { addressOf } from "../url/router";
 import { type Column, NONE } from "./columns";
 
 export interface Surroundings {
@@ -258,7 +259,30 @@ function time(element: HTMLElement, column: Column, { digits }: Room): Cell {
   };
 }
 
+/** A name is no duty; a row that says nothing cannot be found again. */
 const nameOf = (table: Table, row: number): string => table.names[row]! || `#${table.ids[row]!}`;
+
+/** The name leads to its campaign: a link of the browser's own, to be copied or opened elsewhere. The keys stop at its cell. */
+function link(element: HTMLElement): Cell {
+  const anchor = document.createElement("a");
+  anchor.className = "cell-link";
+  anchor.tabIndex = -1;
+  element.append(anchor);
+  // What ends in three dots is always clipped.
+  element.dataset.clip = "yes";
+  const shown = new Words(anchor);
+  let last = "";
+  return {
+    paint(table, row) {
+      shown.set(nameOf(table, row));
+      const id = table.ids[row]!;
+      if (id === last) return;
+      last = id;
+      anchor.setAttribute("href", addressOf("campaign", id));
+    },
+    about: nameOf,
+  };
+}
 
 const flags = (table: Table, row: number): string =>
   FLAG_NAMES.filter((name, bit) => name !== "open" && ((table.flags[row]! >> bit) & 1) === 1).join(", ");
@@ -274,8 +298,7 @@ const SPECIAL: Record<string, (element: HTMLElement, column: Column, room: Room)
   since: (element, _, { letters }) =>
     plain(element, letters, (table, row, around) => span(around.nowMs - table.since[row]!)),
   id: (element, _, { digits }) => plain(element, digits, (table, row) => table.ids[row]!),
-  // A name is no duty; a row that says nothing cannot be found again. What ends in three dots is always clipped.
-  name: (element) => plain(element, 0, nameOf, nameOf),
+  name: link,
 };
 
 /** Does its cell hold more than one text? */

@@ -24,7 +24,7 @@ export function SignIn() {
         <p>
           {token() === null
             ? "This node wants a token. It stays in this tab only."
-            : "The node does not know that token."}
+            : "The node does not know that token, or knows it no longer."}
         </p>
         <label className="field">
           Token

@@ -3,18 +3,23 @@ import { useSyncExternalStore } from "react";
 
 const BASE = "/ui/";
 const MOVED = "weir:moved";
+const LEAVING = "weir:leaving";
 
 export type Page = "campaigns" | "campaign" | "engine" | "costs" | "audit" | "unknown";
 
-export interface Place {
+export interface Address {
   page: Page;
   /** The budget of a campaign's page. */
   id: string;
   search: string;
 }
 
-export function placeOf(path: string, search: string): Place {
-  const [page = "", id = ""] = path.replace(/^\/ui\/?/, "").split("/");
+export function placeOf(path: string, search: string): Address {
+  const [page = "", id = "", ...more] = path
+    .replace(/^\/ui\/?/, "")
+    .replace(/\/+$/, "")
+    .split("/");
+  if (more.length > 0) return { page: "unknown", id: "", search };
   if (page === "") return { page: "campaigns", id: "", search };
   if (page === "campaign" && /^\d{1,20}$/.test(id)) return { page, id, search };
   if ((page === "engine" || page === "costs" || page === "audit") && id === "")
@@ -25,9 +30,49 @@ export function placeOf(path: string, search: string): Place {
 export const addressOf = (page: Page, id = ""): string =>
   page === "campaigns" ? BASE : `${BASE}${page}${id === "" ? "" : `/${id}`}`;
 
-export function go(address: string, replace = false): void {
+/** What an entry of the browser's history keeps, besides its address. */
+export interface Kept {
+  /** Of a list: where its reader was. */
+  place?: Place;
+  /** Of a campaign's page: the view that it was opened from, as text. */
+  list?: string;
+}
+
+/** Where the reader of a list was. */
+export interface Place {
+  /** The budget of the tab stop, and its column. */
+  id: string;
+  column: number;
+  /** Pixels from the upper edge of the view to that budget's row. */
+  below: number;
+  top: number;
+  left: number;
+}
+
+export const kept = (): Kept => (history.state ?? {}) as Kept;
+
+let hasMoved = false;
+/** Did the reader come from another page of this dashboard? Then the focus was lost on the way, and may be given back. */
+export const cameFromWithin = (): boolean => hasMoved;
+
+/** Keeps something with the present entry. */
+export const keep = (more: Kept): void => history.replaceState({ ...kept(), ...more }, "");
+
+/** Runs before another address comes, or another document. */
+export function onLeave(leaving: () => void): () => void {
+  window.addEventListener(LEAVING, leaving);
+  window.addEventListener("pagehide", leaving);
+  return () => {
+    window.removeEventListener(LEAVING, leaving);
+    window.removeEventListener("pagehide", leaving);
+  };
+}
+
+export function go(address: string, replace = false, more: Kept | null = null): void {
+  hasMoved = true;
+  if (!replace) window.dispatchEvent(new Event(LEAVING));
   if (replace) history.replaceState(history.state, "", address);
-  else history.pushState(null, "", address);
+  else history.pushState(more, "", address);
   window.dispatchEvent(new Event(MOVED));
 }
 
@@ -41,23 +86,23 @@ function subscribe(changed: () => void): () => void {
 }
 
 /** The address as text: React compares it by value. */
-export function usePlace(): Place {
+export function usePlace(): Address {
   const address = useSyncExternalStore(subscribe, () => location.pathname + location.search);
   const [path = "", search = ""] = address.split("?");
   return placeOf(path, search);
 }
 
 /** A plain click on a link stays in the page; all others are the browser's. */
+export const isPlain = (event: React.MouseEvent): boolean =>
+  !event.defaultPrevented &&
+  event.button === 0 &&
+  !event.metaKey &&
+  !event.ctrlKey &&
+  !event.shiftKey &&
+  !event.altKey;
+
 export function follow(event: React.MouseEvent<HTMLAnchorElement>): void {
-  if (
-    event.defaultPrevented ||
-    event.button !== 0 ||
-    event.metaKey ||
-    event.ctrlKey ||
-    event.shiftKey ||
-    event.altKey
-  )
-    return;
+  if (!isPlain(event)) return;
   event.preventDefault();
   go(event.currentTarget.getAttribute("href") ?? BASE);
 }
