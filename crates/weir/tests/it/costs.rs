@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::support::{Node, Setup, http_get, line, output, stderr, stdout, text, wait_value, weir};
+use crate::support::{
+    Node, Setup, cores, http_get, line, output, stderr, stdout, text, wait_value, weir,
+};
 
 fn setup() -> Setup {
     let budgets: String = (1..=20).map(|id| line(id, "1000", "")).collect();
@@ -158,12 +160,21 @@ fn a_wrong_question_is_told_what_was_expected() {
 fn too_many_askers_are_sent_away() {
     let node = setup().start();
     let admin = node.admin;
-    let ask = || std::thread::spawn(move || http_get(admin, "/costs?seconds=4").0);
-    let askers: Vec<_> = (0..12).map(|_| ask()).collect();
-    let statuses: Vec<u16> = askers.into_iter().map(|asker| asker.join().unwrap()).collect();
-    let count = |status| statuses.iter().filter(|found| **found == status).count();
-    assert!(count(200) >= 4 && count(429) >= 1, "{statuses:?}");
-    assert_eq!(count(200) + count(429), 12, "{statuses:?}");
+    // All at once, unless the machine stands still for as long as a place is taken: then for longer.
+    let is_sent_away = |seconds: u32| {
+        let path = format!("/costs?seconds={seconds}");
+        let ask = |_| {
+            let path = path.clone();
+            std::thread::spawn(move || http_get(admin, &path).0)
+        };
+        let askers: Vec<_> = (0..12).map(ask).collect();
+        let statuses: Vec<u16> = askers.into_iter().map(|asker| asker.join().unwrap()).collect();
+        let count = |status| statuses.iter().filter(|found| **found == status).count();
+        assert!(count(200) >= 4, "{statuses:?}");
+        assert_eq!(count(200) + count(429), 12, "{statuses:?}");
+        count(429) >= 1
+    };
+    assert!([4, 10, 25].into_iter().any(is_sent_away), "twelve measure at once");
     assert_eq!(node.get("/costs?seconds=0.1").0, 200, "places are given back");
 }
 
@@ -269,6 +280,7 @@ fn a_benchmark_shows_both_doors_and_leaves_nothing() {
     let mut command = weir();
     command.args(["costs", "--bench", "--seconds", "0.5", "--json"]).env("TMPDIR", folder.path());
     command.env("WEIR_WORKERS__PIN", "false").env("WEIR_JOURNAL__SEGMENT_BYTES", "4194304");
+    command.env("WEIR_WORKERS__CORES", cores(1));
     // A busy machine wakes a worker some 60 times in half a second: of one in 64 nothing might be recorded.
     command.env("WEIR_PROBES__EVERY", "2");
     let output = output(&mut command);
@@ -286,6 +298,7 @@ fn a_benchmark_stops_when_it_is_told_to() {
     let mut command = weir();
     command.args(["costs", "--bench", "--seconds", "60"]).env("TMPDIR", folder.path());
     command.env("WEIR_WORKERS__PIN", "false").env("WEIR_JOURNAL__SEGMENT_BYTES", "4194304");
+    command.env("WEIR_WORKERS__CORES", cores(1));
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut said = std::io::BufReader::new(child.stderr.take().unwrap());

@@ -14,7 +14,7 @@ use weir::node::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply, ask, fresh_id};
-use crate::support::{line, output, stderr, stdout, text, wait_for, weir};
+use crate::support::{cores, line, output, stderr, stdout, text, wait_for, weir};
 
 /// Set for the process that is killed: its folder.
 const CHILD_FOLDER: &str = "WEIR_TEST_EDITS_FOLDER";
@@ -30,6 +30,7 @@ fn config(folder: &Path) -> Config {
     (config.batch.listen, config.openrtb.listen, config.admin.listen) =
         (any_port, any_port, any_port);
     config.workers.pin = false;
+    config.workers.cores = cores(1).parse().unwrap();
     config.journal.segment_bytes = 4 << 20;
     config
 }

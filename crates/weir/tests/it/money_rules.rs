@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::{Action, DecideFlags, Verdict};
 
 use crate::client::{ask, fresh_id, pod_ask};
-use crate::support::{Node, Setup, line, over_transports, wait_for};
+use crate::support::{Node, Setup, cores, line, over_transports, wait_for};
 
 /// Asks until the budget has nothing more to give; returns what was granted.
 fn drain(node: &Node, budget: u64, amount: i64) -> (i64, Verdict) {
@@ -227,11 +227,9 @@ fn lost_holds_come_back_by_themselves_and_every_micro_is_always_somewhere() {
 #[test]
 fn several_clients_never_get_more_than_there_is() {
     // Two workers where there are two cores: their purses compete, too.
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let list = if cores > 1 { "0,1" } else { "0" };
     let setup = || {
         let budgets = line(1, "0.01", "") + &line(2, "10", r#","parent":1"#);
-        Setup::new(&budgets).with("ledger.hold_ms", "600000").with("workers.cores", list)
+        Setup::new(&budgets).with("ledger.hold_ms", "600000").with("workers.cores", &cores(2))
     };
     over_transports(setup, |node| {
         let granted = AtomicI64::new(0);

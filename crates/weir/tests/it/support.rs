@@ -20,9 +20,18 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 /// Both event loops.
 pub(crate) const TRANSPORTS: [&str; 2] = ["epoll", "io_uring"];
 
+/// Workers of a node, unless a test says otherwise.
+const WORKERS: usize = 1;
+
 /// The program under test.
 pub(crate) fn weir() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weir"))
+}
+
+/// The first `count` of the cores that this process may use, as `workers.cores` wants them; fewer where there are fewer.
+pub(crate) fn cores(count: usize) -> String {
+    let allowed = door_transport::cores::allowed().unwrap();
+    allowed.iter().take(count).map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Runs a command that ends by itself.
@@ -106,6 +115,9 @@ impl Setup {
         let folder = Arc::new(folder);
         Setup { folder, transport: "auto", environment: Vec::new(), prelude: None }
             .with("workers.pin", "false")
+            // Connections, purses, limits and probes are each worker's own, and which one a connection meets is chance: one
+            // worker, however many cores the machine has.
+            .with("workers.cores", &cores(WORKERS))
             // Small files: many nodes start at once.
             .with("journal.segment_bytes", "4194304")
             .with("budgets.check_ms", "20")

@@ -202,8 +202,7 @@ fn the_proof_looks_at_every_budget_at_every_survey() {
 
 #[test]
 fn the_node_says_how_it_stands() {
-    let node =
-        setup(&line(1, "5", "")).with("probes.every", "1").with("workers.cores", "0").start();
+    let node = setup(&line(1, "5", "")).with("probes.every", "1").start();
     let mut client = node.client();
     client.grant(1, 1);
     wait_for("the traffic", || {
@@ -250,8 +249,8 @@ fn a_minute_goes_into_the_history() {
     let mut client = node.client();
     let token = client.grant(1, 100);
     assert_eq!(client.settle(token, 70), (Verdict::Settled, false));
-    // At most a minute until it is over.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(75);
+    // At most a minute until it is over, and what a busy machine takes.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60) + PATIENCE;
     loop {
         let found = json(&node, "/v1/budgets/1/history?step_ms=60000");
         let spent = found["spent"].as_array().unwrap();
