@@ -44,7 +44,7 @@ impl ThreadMeter {
 
     /// Processor time, ns.
     pub(crate) fn cpu_ns(&self) -> u64 {
-        cpu_ns(&self.read("schedstat"))
+        cpu_ns(&self.read("schedstat"), || self.read("stat"))
     }
 
     /// Processor time, and time in which it could have run and another one had its core, ns.
@@ -89,8 +89,16 @@ impl Usage {
     }
 }
 
-fn cpu_ns(schedstat: &str) -> u64 {
-    schedstat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+/// As the scheduler counts it. A kernel without its statistics has no `schedstat`, or only zeros in it: then the coarse sum of
+/// user and system time.
+fn cpu_ns(schedstat: &str, stat: impl FnOnce() -> String) -> u64 {
+    match schedstat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0) {
+        0 => {
+            let (user_ns, system_ns) = user_and_system_ns(&stat());
+            user_ns.saturating_add(system_ns)
+        }
+        ns => ns,
+    }
 }
 
 /// Fields 14 and 15 of `stat`, counted behind the name, which may hold anything.
@@ -113,16 +121,22 @@ mod tests {
 
     #[test]
     fn the_kernels_texts_are_read() {
-        assert_eq!(cpu_ns("123456789 42 7\n"), 123_456_789);
         let stat = "77 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 31 0 0 20 0";
         assert_eq!(user_and_system_ns(stat), (2_500_000_000, 310_000_000));
+        assert_eq!(cpu_ns("123456789 42 7\n", || stat.into()), 123_456_789);
+        for none in ["0 0 0\n", ""] {
+            assert_eq!(cpu_ns(none, || stat.into()), 2_810_000_000, "a kernel without statistics");
+        }
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
         assert_eq!(preempted(status), 6);
     }
 
     #[test]
     fn what_is_not_there_is_zero() {
-        assert_eq!((cpu_ns(""), user_and_system_ns("1 (x"), preempted("")), (0, (0, 0), 0));
+        assert_eq!(
+            (cpu_ns("", String::new), user_and_system_ns("1 (x"), preempted("")),
+            (0, (0, 0), 0)
+        );
         assert_eq!(ThreadMeter::default().usage(), Usage::default());
     }
 
