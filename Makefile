@@ -7,7 +7,7 @@ DEMO  := target/demo
 CARGO_FLAGS := --locked
 
 .PHONY: help run demo test test-prebid go-bidder bench bench-pacing bench-web smoke fmt clippy unit sim crash interop docs \
-  check-tools clean valgrind costs-check costs-accept costs-docs ab web web-unit browser chromium journeys api-contract promtool
+  check-tools clean valgrind costs-check costs-accept costs-docs ab web web-unit browser chromium journeys api-contract promtool machine
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
@@ -78,8 +78,12 @@ run: $(DEMO)/campaigns.jsonl
 demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
 
-test: check-tools fmt web clippy valgrind unit web-unit sim costs-check interop go-bidder test-prebid journeys api-contract promtool docs
+test: machine check-tools fmt web clippy valgrind unit web-unit sim costs-check interop go-bidder test-prebid journeys api-contract promtool docs
 	@echo "== all tests passed"
+
+# What tests may depend on, so that a failure elsewhere can be placed.
+machine:
+	@proof/machine
 
 fmt:
 	@echo "== formatting"
