@@ -36,4 +36,5 @@ mod saves;
 mod support;
 mod tokens;
 mod waiting;
+mod walk;
 mod watching;
