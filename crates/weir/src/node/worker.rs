@@ -477,7 +477,7 @@ impl Worker {
         let mut called = false;
         for of_slot in asked.chunk_by(|(a, _), (b, _)| a == b) {
             // At most 1,024 asks of at most 10^15.
-            let amount = of_slot.iter().map(|(_, amount)| amount).sum();
+            let amount: i64 = of_slot.iter().map(|(_, amount)| amount).sum();
             called |= self.purses.call(of_slot[0].0, Amount::new(amount), self.at);
         }
         self.parking.asked = asked;
