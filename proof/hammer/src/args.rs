@@ -100,9 +100,13 @@ pub struct Args {
     /// No other client moves these budgets: sums must be equal, not only large enough.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "true|false")]
     pub exclusive: bool,
-    /// Time between two audits while the load runs; 0s audits only before and after.
-    #[arg(long, default_value = "1s", value_parser = parse_duration)]
-    pub audit_every: Duration,
+    /// Time between two audits while the load runs; 0s audits only before and after. Without it: 1s in closed loop, 0s
+    /// with --rate, where latency is measured; there an audit is followed by a pause of 20 times its length at least.
+    #[arg(long, value_parser = parse_duration)]
+    pub audit_every: Option<Duration>,
+    /// How long the last audit tries again where the node is busy, gone or silent, before it says that it could not look.
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub audit_patience: Duration,
     /// How long outstanding answers may take after the last ask.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub drain: Duration,

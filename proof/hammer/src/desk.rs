@@ -1,8 +1,9 @@
 //! The audit's place in a run: the control connection, the auditor, and what was found.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::HammerError;
+use crate::args::Args;
 use crate::audit::{Auditor, Reading, Row};
 use crate::control::{Caller, Control, Totals};
 use crate::progress::Books;
@@ -11,13 +12,76 @@ use std::sync::atomic::Ordering;
 
 /// Fault texts kept.
 const FAULTS_KEPT_MAX: usize = 10;
+/// How long a look that fails is made again while the load runs: the next audit comes soon.
+const PATIENCE_LOADED: Duration = Duration::from_millis(500);
+/// The pause after the first look that failed; it doubles with each further one...
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+/// ...up to this.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Open loop: how many times longer than an audit the pause after it is. Audits then cost the node a twentieth of the
+/// time at most, however long its list of budgets is.
+const PAUSE_AUDITS: u32 = 20;
+
+/// What an audit came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The books were read, and every rule held.
+    Held,
+    /// The books were read, and they or an answer broke a rule.
+    Broken,
+    /// The last audit could not read the books: nothing is known to be wrong.
+    CouldNotLook,
+    /// Nobody was asked to look.
+    NotAudited,
+}
+
+/// When the next audit is due.
+#[derive(Debug)]
+pub(crate) struct Times {
+    every: Duration,
+    /// Latency is measured: audits keep out of the way.
+    is_measured: bool,
+    next: Duration,
+}
+
+impl Times {
+    /// As the flags say; by default each second of a closed loop, and at the end only of an open one, which measures
+    /// latency.
+    #[must_use]
+    pub(crate) fn new(args: &Args) -> Self {
+        let is_measured = args.rate.is_some();
+        let usual = if is_measured { Duration::ZERO } else { Duration::from_secs(1) };
+        let every = args.audit_every.unwrap_or(usual);
+        Self { every, is_measured, next: every }
+    }
+
+    /// Whether an audit is due, `elapsed` after the start.
+    #[must_use]
+    pub(crate) fn is_due(&self, elapsed: Duration) -> bool {
+        !self.every.is_zero() && elapsed >= self.next
+    }
+
+    /// An audit took `length` and ended `elapsed` after the start.
+    pub(crate) fn made(&mut self, elapsed: Duration, length: Duration) {
+        let pause = if self.is_measured { length * PAUSE_AUDITS } else { Duration::ZERO };
+        // On the grid, so that progress shows the books of its own second; what was missed is not made up.
+        while self.next <= elapsed || self.next < elapsed.saturating_sub(length) + pause {
+            self.next += self.every;
+        }
+    }
+}
 
 /// Reads the node's books beside the hammer's own and lets the auditor compare them.
 pub(crate) struct Desk<'a> {
     caller: Caller<'a>,
     control: Control,
-    /// The control connection broke and could not be opened again: said once.
-    control_lost: bool,
+    /// How long the last audit looks again.
+    patience: Duration,
+    /// Looks that failed and were made again.
+    pub looks_failed: u64,
+    /// Why the last audit could not look.
+    pub could_not_look: Option<String>,
     /// Slowest answer of the interval before this one, in ns.
     latency_ns_before: u64,
     tallies: &'a [Tally],
@@ -37,6 +101,7 @@ impl<'a> Desk<'a> {
     pub(crate) fn new(
         caller: Caller<'a>,
         control: Control,
+        patience: Duration,
         auditor: Auditor,
         base: &[Row],
         tallies: &'a [Tally],
@@ -46,7 +111,9 @@ impl<'a> Desk<'a> {
         Self {
             caller,
             control,
-            control_lost: false,
+            patience,
+            looks_failed: 0,
+            could_not_look: None,
             latency_ns_before: 0,
             tallies,
             budgets,
@@ -58,10 +125,11 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// One audit; `last` says that everything is drained.
+    /// One audit; `last` says that everything is drained. One that cannot look is no finding: another one follows, and of
+    /// the last it is told.
     pub(crate) fn audit(&mut self, last: bool) {
         let low = self.reading();
-        let Some(rows) = self.rows() else { return };
+        let Some(rows) = self.look("books", last, Control::books) else { return };
         let high = self.reading();
         let slowest = |tally: &Tally| tally.latency_ns_max.swap(0, Ordering::AcqRel);
         let latest_ns = self.tallies.iter().map(slowest).max().unwrap_or(0);
@@ -76,15 +144,19 @@ impl<'a> Desk<'a> {
         };
     }
 
-    /// The node's counters; `None`, and a fault said once, where they cannot be read.
-    pub(crate) fn totals(&mut self) -> Option<Totals> {
-        match self.control.totals() {
-            Ok(totals) => Some(totals),
-            Err(_) if self.control_lost => None,
-            Err(e) => {
-                self.fault(format!("the totals could not be read: {e}"));
-                None
-            }
+    /// The node's counters; `None` where they cannot be read. `last` says that everything is drained.
+    pub(crate) fn totals(&mut self, last: bool) -> Option<Totals> {
+        self.look("totals", last, Control::totals)
+    }
+
+    /// What the whole of the run's audits came to. `is_broken` says that something beyond the books is wrong.
+    #[must_use]
+    pub(crate) fn outcome(&self, is_broken: bool) -> Outcome {
+        let found = self.auditor.findings_count > 0 || self.auditor.over_micros() > 0;
+        match (is_broken || found || !self.faults.is_empty(), &self.could_not_look) {
+            (true, _) => Outcome::Broken,
+            (false, Some(_)) => Outcome::CouldNotLook,
+            (false, None) => Outcome::Held,
         }
     }
 
@@ -105,26 +177,77 @@ impl<'a> Desk<'a> {
         Reading { sums, begin_ns, end_ns: self.now_ns() }
     }
 
-    /// The node's books. A control connection that broke is opened once more: the node may only have closed this one.
-    fn rows(&mut self) -> Option<Vec<Row>> {
-        let first = match self.control.books() {
-            Ok(rows) => return Some(rows),
-            Err(e) => e,
-        };
-        let rows = self.reopened();
-        if rows.is_err() && !self.control_lost {
-            self.control_lost = true;
-            self.fault(format!("the books could not be read: {first}"));
+    /// Asks the node for something, and again for a while where it could not be asked: it was busy, the connection was
+    /// closed (a node closes one that is idle), or no answer came in time. What is no answer at all is a fault of the
+    /// node. `None` says that there is nothing to compare.
+    fn look<T>(
+        &mut self,
+        what: &str,
+        last: bool,
+        ask: impl Fn(&mut Control) -> Result<T, HammerError>,
+    ) -> Option<T> {
+        let (began, mut pause) = (Instant::now(), PAUSE_FIRST);
+        let patience = if last { self.patience } else { PATIENCE_LOADED };
+        let mut looked = ask(&mut self.control);
+        loop {
+            let error = match looked {
+                Ok(found) => return Some(found),
+                Err(error) => error,
+            };
+            if !error.is_passing() {
+                self.fault(format!("the {what} could not be read: {error}"));
+                return None;
+            }
+            self.looks_failed += 1;
+            if began.elapsed() >= patience {
+                if last {
+                    self.could_not_look.get_or_insert_with(|| {
+                        format!(
+                            "could not look: the {what} could not be read for {:.1} s: {error}; this does not say that money \
+                             is wrong: run the hammer again when the node answers",
+                            began.elapsed().as_secs_f64()
+                        )
+                    });
+                }
+                return None;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+            // A connection that a question was refused on is as good as before; any other is opened anew.
+            looked = match error {
+                HammerError::HandshakeRefused { .. } => ask(&mut self.control),
+                _ => Control::connect(self.caller).and_then(|control| {
+                    self.control = control;
+                    ask(&mut self.control)
+                }),
+            };
         }
-        rows.ok()
-    }
-
-    fn reopened(&mut self) -> Result<Vec<Row>, HammerError> {
-        self.control = Control::connect(self.caller)?;
-        self.control.books()
     }
 }
 
 fn spent(rows: &[Row]) -> i128 {
     rows.iter().map(|r| i128::from(r.settled) + i128::from(r.over) + i128::from(r.late)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(every_ms: u64, is_measured: bool) -> Times {
+        let every = Duration::from_millis(every_ms);
+        Times { every, is_measured, next: every }
+    }
+
+    #[test]
+    fn audits_of_a_run_that_measures_latency_keep_out_of_the_way() {
+        let ms = Duration::from_millis;
+        for (is_measured, next) in [(false, ms(1_300)), (true, ms(5_000))] {
+            let mut times = times(100, is_measured);
+            assert!(!times.is_due(ms(99)) && times.is_due(ms(1_000)));
+            // It began at 1 s and took 200 ms.
+            times.made(ms(1_200), ms(200));
+            assert_eq!(times.next, next);
+        }
+        assert!(!times(0, false).is_due(Duration::MAX));
+    }
 }

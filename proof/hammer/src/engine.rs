@@ -6,19 +6,20 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use mio::{Events, Interest, Poll, Token as PollToken};
 use wire::{Decided, Split, decided};
 
 use crate::conn::{Conn, Flight, OPEN_IN_FLIGHT_MAX, is_notice_frame};
-use crate::cpu::thread_cpu_ns;
+use crate::cpu::ThreadTimes;
 use crate::latency::histogram;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::schedule::Schedule;
 use crate::tally::{REASONS, Tally, VERDICTS};
+use crate::timetable::{Lateness, Timetable, sleep_for_answers};
 
 /// Longest frame a node may send us, in bytes.
 const FRAME_LEN_MAX: u32 = 16 << 20;
@@ -26,8 +27,6 @@ const FRAME_LEN_MAX: u32 = 16 << 20;
 const PUBLISH_NS: u64 = 10_000_000;
 /// Between two hand-overs of the latency histogram, in ns.
 const HAND_OVER_NS: u64 = 200_000_000;
-/// A frame this late was sent behind schedule, in ns.
-const BEHIND_NS: u64 = 1_000_000;
 /// Fault texts kept a thread.
 const ERRORS_KEPT_MAX: usize = 10;
 
@@ -44,12 +43,8 @@ pub(crate) struct Outcome {
     pub decisions_loaded: u64,
     /// CPU time of the thread within that time.
     pub cpu_ns: Option<u64>,
-    /// Open loop: how long after its time a frame was encoded.
-    pub lag: Histogram<u64>,
-    /// Open loop: frames sent more than 1 ms behind schedule.
-    pub frames_behind: u64,
-    /// Open loop: frames that were due but never sent.
-    pub frames_skipped: u64,
+    /// Open loop: how late the thread was itself.
+    pub lateness: Lateness,
     /// From writing a frame of notices to its answer.
     pub notice_latency: Histogram<u64>,
     /// Frames of asks without an answer on connections that stayed up.
@@ -102,7 +97,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) waiting: usize,
     pub(crate) draining: bool,
     thread: u64,
-    schedule: Option<Schedule>,
+    /// Open loop; made by `run`, when there is something to wait with.
+    timetable: Option<Timetable>,
     next_conn: usize,
     /// Connections that got frames and want to be flushed; kept for its memory.
     touched: Vec<usize>,
@@ -130,8 +126,6 @@ impl<'a> Engine<'a> {
         start: Instant,
     ) -> Self {
         let depth = if plan.rate.is_some() { OPEN_IN_FLIGHT_MAX } else { plan.depth };
-        let schedule =
-            plan.rate.map(|rate| Schedule::new(rate, plan.batch as u64, thread, plan.threads));
         Self {
             plan,
             tally,
@@ -140,7 +134,7 @@ impl<'a> Engine<'a> {
             waiting: 0,
             draining: false,
             thread,
-            schedule,
+            timetable: None,
             next_conn: 0,
             touched: Vec::new(),
             cursor: 0,
@@ -169,8 +163,13 @@ impl<'a> Engine<'a> {
             let interest = Interest::READABLE | Interest::WRITABLE;
             poll.registry().register(&mut conn.stream, PollToken(at), interest)?;
         }
-        let cpu_begin = thread_cpu_ns();
-        if self.schedule.is_none() {
+        if let Some(rate) = self.plan.rate {
+            let schedule =
+                Schedule::new(rate, self.plan.batch as u64, self.thread, self.plan.threads);
+            self.timetable = Some(Timetable::new(schedule, &poll, PollToken(self.conns.len()))?);
+        }
+        let times_begin = ThreadTimes::now();
+        if self.timetable.is_none() {
             let now = self.now_ns();
             (0..self.conns.len()).for_each(|at| self.serve(at, now));
         }
@@ -179,7 +178,7 @@ impl<'a> Engine<'a> {
         loop {
             let now = self.now_ns();
             if !self.draining && self.is_load_over(now, stop) {
-                self.end_load(now, cpu_begin);
+                self.end_load(now, times_begin);
                 loaded.store(true, Ordering::Release);
                 end_ns = now.saturating_add(self.plan.drain_ns);
             }
@@ -189,12 +188,15 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.send_due(now);
-            match poll.poll(&mut events, Some(self.patience(now))) {
+            match self.sleep(&mut poll, &mut events) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             for event in &events {
-                self.wake(event.token().0, event.is_readable(), event.is_read_closed());
+                // The one behind the connections is the timetable's.
+                if event.token().0 < self.conns.len() {
+                    self.wake(event.token().0, event.is_readable(), event.is_read_closed());
+                }
             }
             let now = self.now_ns();
             if now >= swept_ns {
@@ -216,23 +218,27 @@ impl<'a> Engine<'a> {
             || self.conns.iter().all(|conn| !conn.alive)
     }
 
-    fn end_load(&mut self, now: u64, cpu_begin: Option<u64>) {
+    fn end_load(&mut self, now: u64, begin: Option<ThreadTimes>) {
         self.draining = true;
         self.outcome.load_ns = now;
         self.outcome.decisions_loaded = self.decisions();
-        self.outcome.cpu_ns = thread_cpu_ns().zip(cpu_begin).map(|(end, begin)| end - begin);
-        self.outcome.frames_skipped = self.schedule.as_ref().map_or(0, |s| s.overdue(now));
+        let times = ThreadTimes::now().zip(begin).map(|(end, begin)| end.since(begin));
+        self.outcome.cpu_ns = times.map(|times| times.cpu_ns);
+        if let Some(timetable) = &mut self.timetable {
+            timetable.end(now, times);
+        }
     }
 
     fn decisions(&self) -> u64 {
         self.verdicts.iter().flatten().sum()
     }
 
-    /// How long the loop may sleep. Near the next frame of the timetable it must not.
-    fn patience(&self, now: u64) -> Duration {
-        let near =
-            self.schedule.as_ref().is_some_and(|s| s.due_ns() < now.saturating_add(2_000_000));
-        if near && !self.draining { Duration::ZERO } else { Duration::from_millis(1) }
+    fn sleep(&mut self, poll: &mut Poll, events: &mut Events) -> io::Result<()> {
+        let now = self.now_ns();
+        match &mut self.timetable {
+            Some(timetable) if !self.draining => timetable.sleep(poll, events, now),
+            _ => sleep_for_answers(poll, events),
+        }
     }
 
     /// A connection is ready.
@@ -349,7 +355,7 @@ impl<'a> Engine<'a> {
         if !self.conns[at].alive {
             return;
         }
-        if self.schedule.is_none() && !self.draining {
+        if self.timetable.is_none() && !self.draining {
             while self.conns[at].has_room(self.plan.depth) {
                 self.ask(at, now, now);
             }
@@ -368,14 +374,14 @@ impl<'a> Engine<'a> {
     /// Open loop: sends every frame whose time has come, over the connections in turn; one write a connection, however
     /// many frames it got.
     fn send_due(&mut self, now: u64) {
-        let Some(mut schedule) = self.schedule.take() else { return };
+        let Some(mut timetable) = self.timetable.take() else { return };
         let mut touched = std::mem::take(&mut self.touched);
-        while !self.draining && schedule.due_ns() <= now {
-            let Some(at) = self.next_with_room() else { break };
-            let Some(due_ns) = schedule.take(now) else { break };
-            let lag_ns = now - due_ns;
-            self.outcome.lag.saturating_record(lag_ns);
-            self.outcome.frames_behind += u64::from(lag_ns > BEHIND_NS);
+        while !self.draining && timetable.is_due(now) {
+            let Some(at) = self.next_with_room() else {
+                timetable.full();
+                break;
+            };
+            let Some(due_ns) = timetable.take(now) else { break };
             // What the socket did not take before goes out when it is writable again.
             if self.conns[at].is_flushed() {
                 touched.push(at);
@@ -386,7 +392,7 @@ impl<'a> Engine<'a> {
             self.flush(at);
         }
         self.touched = touched;
-        self.schedule = Some(schedule);
+        self.timetable = Some(timetable);
     }
 
     fn next_with_room(&mut self) -> Option<usize> {
@@ -490,6 +496,9 @@ impl<'a> Engine<'a> {
             }
             self.outcome.notices.unsent += conn.waiting.len() as u64;
         }
+        if let Some(timetable) = self.timetable.take() {
+            self.outcome.lateness = timetable.figures();
+        }
         (self.published_ns, self.handed_over_ns) = (0, 0);
         // The last hand-over may meet the reader at the door; it is gone in a moment.
         while !self.latency.is_empty() {
@@ -540,9 +549,7 @@ impl Outcome {
             load_ns: 0,
             decisions_loaded: 0,
             cpu_ns: None,
-            lag: histogram(),
-            frames_behind: 0,
-            frames_skipped: 0,
+            lateness: Lateness::new(),
             notice_latency: histogram(),
             lost_answers: 0,
             notices: NoticeCounts::default(),

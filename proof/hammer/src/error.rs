@@ -84,6 +84,20 @@ pub enum HammerError {
 }
 
 impl HammerError {
+    /// Whether another try may succeed: nothing is known to be wrong with what the node keeps, it only could not be asked.
+    #[must_use]
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Io { .. } => true,
+            Self::HandshakeRefused { reason, .. } => {
+                [wire::Reason::Busy, wire::Reason::ShuttingDown]
+                    .iter()
+                    .any(|passing| passing.name() == *reason)
+            }
+            _ => false,
+        }
+    }
+
     /// The process exit code this error calls for: 2 for wrong usage, 1 for everything else.
     #[must_use]
     pub fn exit_code(&self) -> u8 {

@@ -30,6 +30,7 @@ mod resolve;
 mod run;
 mod schedule;
 mod tally;
+mod timetable;
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
@@ -38,6 +39,7 @@ pub use args::{
     AMOUNT_MICROS_MAX, AmountRange, Args, BATCH_MAX, BODIES_MAX, CONNECTIONS_MAX, DEPTH_MAX,
     NOTICE_CONNECTIONS_MAX,
 };
+pub use desk::Outcome as AuditOutcome;
 pub use engine::NoticeCounts;
 pub use error::HammerError;
 pub use exchange::{BodiesReport, ExchangeReport, KindCounts, run_exchange};
@@ -52,23 +54,31 @@ pub use run::run;
 /// `out` cannot be written.
 pub fn main(args: &Args, stop: &AtomicBool, out: &mut dyn Write) -> io::Result<u8> {
     if let Some(count) = args.generate_openrtb {
-        for line in openrtb::generate(args.seed, count) {
-            writeln!(out, "{line}")?;
-        }
-        return Ok(0);
+        let written =
+            openrtb::generate(args.seed, count).try_for_each(|line| writeln!(out, "{line}"));
+        return unless_gone(written).map(|()| 0);
     }
     if args.openrtb {
         return match run_exchange(args, stop) {
-            Ok(report) if args.json => report.print_json(out).map(|()| report.exit_code()),
-            Ok(report) => report.print_table(out).map(|()| report.exit_code()),
+            Ok(report) if args.json => {
+                unless_gone(report.print_json(out)).map(|()| report.exit_code())
+            }
+            Ok(report) => unless_gone(report.print_table(out)).map(|()| report.exit_code()),
             Err(e) => complain(&e),
         };
     }
     match run(args, stop) {
-        Ok(report) if args.json => report.print_json(out).map(|()| report.exit_code()),
-        Ok(report) => report.print_table(out).map(|()| report.exit_code()),
+        Ok(report) if args.json => unless_gone(report.print_json(out)).map(|()| report.exit_code()),
+        Ok(report) => unless_gone(report.print_table(out)).map(|()| report.exit_code()),
         Err(e) => complain(&e),
     }
+}
+
+/// A reader that went away (`| head`) is no failure, and the exit code still tells what the audit found.
+fn unless_gone(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(
+        |error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) },
+    )
 }
 
 fn complain(e: &HammerError) -> io::Result<u8> {

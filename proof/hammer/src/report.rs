@@ -5,8 +5,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::desk::Outcome;
 use crate::engine::NoticeCounts;
 use crate::latency::Quantiles;
+use crate::timetable::Lateness;
 
 /// The result of a run. Amounts are micros of the budgets' units (items, for counts).
 #[derive(Debug, Clone, Serialize)]
@@ -80,7 +82,11 @@ pub struct Report {
     pub audits: u64,
     /// Of them, with a check of the promises.
     pub promise_checks: u64,
-    /// `ok`, or what is wrong.
+    /// Looks at the books or the totals that failed (busy, a closed connection, no answer in time) and were made again.
+    pub looks_failed: u64,
+    /// What the last audit came to: the books held, are wrong, or could not be looked at.
+    pub audit_outcome: Outcome,
+    /// `ok`, or what is wrong, or why nobody could look.
     pub audit: String,
     /// Faults of the node or the connections, in words; the first few.
     pub errors: Vec<String>,
@@ -96,14 +102,94 @@ pub struct Report {
 pub struct ScheduleReport {
     /// Decisions a second asked for with `--rate`.
     pub asked_per_s: u64,
-    /// Frames that left more than 1 ms after their time.
+    /// Frames (with `--openrtb`: requests) that left more than 1 ms after their time.
     pub frames_behind: u64,
     /// Frames that were due but never left.
     pub frames_skipped: u64,
-    /// From due to sent.
+    /// Frames that were late because no connection had room: the node's lateness, not the sender's.
+    pub frames_without_room: u64,
+    /// How late the sender was itself: from due to taken up.
     pub lag_us: Quantiles,
+    /// How long the sending threads could have run and waited for a core, in ms; `null` where the kernel does not tell.
+    pub waited_for_core_ms: Option<f64>,
     /// The sender did not keep up: one frame in a hundred left over 1 ms late, or never.
     pub behind: bool,
+    /// Why the latency is not to be trusted, each in words; empty where it is.
+    pub doubts: Vec<String>,
+}
+
+/// A part of the latency's p99 that the sender's own lateness may be, and of the time that its threads may wait for a
+/// core, before the figures are doubted.
+const OWN_SHARE_MAX: f64 = 0.1;
+const WAITED_SHARE_MAX: f64 = 0.01;
+
+impl ScheduleReport {
+    /// Judges a run of `threads` threads over `load_ns` with this `latency`.
+    pub(crate) fn new(
+        asked_per_s: u64,
+        lateness: &Lateness,
+        latency: &Quantiles,
+        load_ns: u64,
+        threads: u16,
+    ) -> Self {
+        let lag_us = Quantiles::of(&lateness.lag);
+        let behind = lag_us.p99 > 1_000.0 || lateness.skipped > lateness.lag.len() / 100;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds with one decimal")]
+        let ms = |ns: u64| (ns as f64 / 100_000.0).round() / 10.0;
+        let waited_for_core_ms = lateness.waited_ns.map(ms);
+        let waited_share =
+            waited_for_core_ms.unwrap_or(0.0) / (ms(load_ns) * f64::from(threads)).max(1.0);
+        let doubts = [
+            behind.then(|| {
+                "the hammer fell behind its schedule: one send in a hundred was over 1 ms late, or never left".to_owned()
+            }),
+            (!behind && lag_us.p99 > latency.p99 * OWN_SHARE_MAX).then(|| {
+                format!(
+                    "the hammer's own lateness (p99 {:.1} us) is more than a tenth of the latency (p99 {:.1} us)",
+                    lag_us.p99, latency.p99
+                )
+            }),
+            (waited_share > WAITED_SHARE_MAX).then(|| {
+                format!("the hammer waited for a core {:.1} % of the time: give it one of its own (--core)", waited_share * 100.0)
+            }),
+        ];
+        ScheduleReport {
+            asked_per_s,
+            frames_behind: lateness.behind,
+            frames_skipped: lateness.skipped,
+            frames_without_room: lateness.without_room,
+            lag_us,
+            waited_for_core_ms,
+            behind,
+            doubts: doubts.into_iter().flatten().collect(),
+        }
+    }
+
+    /// What a reader of the figures should know of it.
+    pub(crate) fn note(&self) -> Option<String> {
+        (!self.doubts.is_empty())
+            .then(|| format!("do not trust the latency: {}", self.doubts.join("; ")))
+    }
+
+    /// Prints it for people.
+    pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        quantiles(out, "send lag us", &self.lag_us)?;
+        let waited =
+            self.waited_for_core_ms.map_or("unknown".to_owned(), |ms| format!("{ms:.1} ms"));
+        writeln!(
+            out,
+            "{:<22}waited for a core {waited}; {} sends without room, {} over 1 ms late, {} never left",
+            "sender", self.frames_without_room, self.frames_behind, self.frames_skipped
+        )?;
+        if self.behind {
+            writeln!(
+                out,
+                "{:<22}THE HAMMER FELL BEHIND: {} frames left over 1 ms late, {} never left",
+                "schedule", self.frames_behind, self.frames_skipped
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// What the OpenRTB file held.
@@ -155,8 +241,10 @@ impl Report {
         let ns = |value: Option<f64>| value.map_or("unknown".into(), |v| format!("{v:.1}"));
         let (server, own) = (ns(self.server_ns_per_request), ns(self.hammer_ns_per_request));
         line(out, "ns a request", format!("node {server}, hammer {own} (CPU time)"))?;
-        let checks =
-            format!("{} audits, {} with a check of promises", self.audits, self.promise_checks);
+        let checks = format!(
+            "{} audits, {} with a check of promises; {} looks failed",
+            self.audits, self.promise_checks, self.looks_failed
+        );
         line(out, "audited", checks)?;
         line(out, "over", format!("{} micros", self.over_micros))?;
         line(out, "duplicates booked", self.duplicates_booked.to_string())?;
@@ -205,14 +293,7 @@ impl Report {
         quantiles(out, "latency us", &self.latency_us)?;
         quantiles(out, "notice latency us", &self.notice_latency_us)?;
         if let Some(s) = &self.schedule {
-            quantiles(out, "send lag us", &s.lag_us)?;
-            if s.behind {
-                writeln!(
-                    out,
-                    "{:<22}THE HAMMER FELL BEHIND: {} frames left over 1 ms late, {} never left",
-                    "schedule", s.frames_behind, s.frames_skipped
-                )?;
-            }
+            s.print(out)?;
         }
         Ok(())
     }
@@ -331,6 +412,8 @@ mod tests {
             hammer_ns_per_request: None,
             audits: 2,
             promise_checks: 0,
+            looks_failed: 0,
+            audit_outcome: Outcome::Held,
             audit: "ok".into(),
             errors: Vec::new(),
             notes: Vec::new(),
@@ -360,6 +443,7 @@ mod tests {
         assert!(json["hammer_ns_per_request"].is_null());
         assert_eq!(json["refused"]["paced"], 200_000);
         assert_eq!(json["audit"], "ok");
+        assert_eq!(json["audit_outcome"], "held");
         for quantile in ["p50", "p99", "p999", "max"] {
             assert!(json["latency_us"][quantile].is_number(), "{quantile}");
         }
@@ -389,5 +473,33 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn a_latency_that_may_be_our_own_is_doubted() {
+        let judge = |lag_ns: u64, skipped: u64, waited_ns: Option<u64>, p99: f64| {
+            let mut lateness = Lateness { skipped, waited_ns, ..Lateness::new() };
+            (0..100).for_each(|_| lateness.lag.saturating_record(lag_ns));
+            let latency = Quantiles { p99, ..Quantiles::default() };
+            ScheduleReport::new(1_000, &lateness, &latency, 1_000_000_000, 1)
+        };
+        for waited_ns in [Some(1_000_000), None] {
+            let trusted = judge(10_000, 0, waited_ns, 500.0);
+            assert_eq!((&trusted.doubts[..], trusted.note()), (&[][..], None), "{trusted:?}");
+            assert_eq!(trusted.waited_for_core_ms, waited_ns.map(|_| 1.0));
+        }
+        for (doubted, expected) in [
+            (judge(60_000, 0, Some(0), 500.0), "own lateness (p99 60"),
+            (judge(2_000_000, 0, Some(0), 50_000.0), "fell behind"),
+            (judge(10_000, 5, Some(0), 500.0), "fell behind"),
+            (judge(10_000, 0, Some(50_000_000), 500.0), "waited for a core 5.0 % of the time"),
+        ] {
+            assert_eq!(doubted.doubts.len(), 1, "{doubted:?}");
+            let note = doubted.note().unwrap();
+            assert!(
+                note.starts_with("do not trust the latency: ") && note.contains(expected),
+                "{note}"
+            );
+        }
     }
 }

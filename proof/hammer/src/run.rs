@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::asks::{AskTable, Draw, Shares};
 use crate::audit::{Auditor, Row};
 use crate::control::{Caller, Control, Totals, Welcome};
-use crate::desk::Desk;
+use crate::desk::{Desk, Times};
 use crate::engine::{Engine, NoticeCounts, Outcome};
 use crate::latency::{Quantiles, histogram};
 use crate::openrtb;
@@ -20,6 +20,7 @@ use crate::plan::Plan;
 use crate::progress::{Moment, Progress};
 use crate::report::{OpenRtbReport, Report, ScheduleReport};
 use crate::tally::{Tally, snapshot};
+use crate::timetable::Lateness;
 
 /// Between two looks at the threads.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -55,7 +56,16 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
     let auditor = Auditor::new(&base, &ids, plan.hold_sure_ns, args.exclusive);
     let start = Instant::now();
     let supervisor = Supervisor {
-        desk: Desk::new(caller(args, 0)?, control, auditor, &base, &tallies, ids.len(), start),
+        desk: Desk::new(
+            caller(args, 0)?,
+            control,
+            args.audit_patience,
+            auditor,
+            &base,
+            &tallies,
+            ids.len(),
+            start,
+        ),
         tallies: &tallies,
         start,
         latency: histogram(),
@@ -162,15 +172,15 @@ fn connect_all(args: &Args) -> Result<Vec<Vec<mio::net::TcpStream>>, HammerError
 }
 
 /// Runs the threads to their end, with the supervisor beside them.
-fn load(
+fn load<'a>(
     args: &Args,
     plan: &Plan,
     tallies: &[Tally],
     streams: Vec<Vec<mio::net::TcpStream>>,
     stop: &AtomicBool,
     start: Instant,
-    mut supervisor: Supervisor<'_>,
-) -> Result<(Vec<Outcome>, Done), HammerError> {
+    mut supervisor: Supervisor<'a>,
+) -> Result<(Vec<Outcome>, Done<'a>), HammerError> {
     let loaded: Vec<AtomicBool> = tallies.iter().map(|_| AtomicBool::new(false)).collect();
     let system = |source| HammerError::System { what: "a sending thread", source };
     let outcomes = std::thread::scope(|scope| {
@@ -215,17 +225,16 @@ struct Supervisor<'a> {
 }
 
 /// What the supervisor leaves behind.
-struct Done {
-    auditor: Auditor,
+struct Done<'a> {
+    desk: Desk<'a>,
     latency: Histogram<u64>,
-    faults: Vec<String>,
     server_ns_per_request: Option<f64>,
 }
 
-impl Supervisor<'_> {
+impl<'a> Supervisor<'a> {
     /// Audits and shows progress until `is_done`.
     fn watch(&mut self, args: &Args, loaded: &[AtomicBool], is_done: impl Fn() -> bool) {
-        let mut audit_at = args.audit_every;
+        let mut audits = Times::new(args);
         let mut show_at = PROGRESS_EVERY;
         while !is_done() {
             std::thread::sleep(TICK);
@@ -233,12 +242,10 @@ impl Supervisor<'_> {
             if self.totals_loaded.is_none() && loaded.iter().all(|l| l.load(Ordering::Acquire)) {
                 self.read_loaded_totals();
             }
-            if !args.audit_every.is_zero() && elapsed >= audit_at {
+            if audits.is_due(elapsed) {
                 self.desk.audit(false);
-                // On the grid, so that progress shows the books of its own second; what was missed is not made up.
-                while audit_at <= elapsed {
-                    audit_at += args.audit_every;
-                }
+                let ended = self.start.elapsed();
+                audits.made(ended, ended.saturating_sub(elapsed));
             }
             if elapsed >= show_at {
                 self.show();
@@ -262,11 +269,11 @@ impl Supervisor<'_> {
 
     /// The node's CPU time while the load ran, without the drain.
     fn read_loaded_totals(&mut self) {
-        let totals = self.desk.totals();
+        let totals = self.desk.totals(false);
         self.totals_loaded = Some(totals.unwrap_or(self.totals_before));
     }
 
-    fn finish(mut self, outcomes: &[Outcome], exclusive: bool) -> Done {
+    fn finish(mut self, outcomes: &[Outcome], exclusive: bool) -> Done<'a> {
         self.desk.audit(true);
         if exclusive {
             self.check_totals(outcomes);
@@ -278,8 +285,8 @@ impl Supervisor<'_> {
             let cpu_ns = totals.worker_cpu_ns.checked_sub(before.worker_cpu_ns)?;
             per(cpu_ns, totals.decisions.checked_sub(before.decisions)?)
         });
-        let Self { desk: Desk { auditor, faults, .. }, latency, .. } = self;
-        Done { auditor, latency, faults, server_ns_per_request }
+        let Self { desk, latency, .. } = self;
+        Done { desk, latency, server_ns_per_request }
     }
 
     /// The node's own counters must have moved by what we saw. Its workers publish them now and then: give them time.
@@ -292,7 +299,7 @@ impl Supervisor<'_> {
             [("decisions", moment.decisions), ("granted", moment.granted), ("repeats", flagged)];
         let until = Instant::now() + TOTALS_SETTLE;
         loop {
-            let Some(totals) = self.desk.totals() else { return };
+            let Some(totals) = self.desk.totals(true) else { return };
             let before = self.totals_before;
             let theirs = [
                 totals.decisions.wrapping_sub(before.decisions),
@@ -332,7 +339,7 @@ fn report(
     openrtb: Option<OpenRtbReport>,
     tallies: &[Tally],
     outcomes: &[Outcome],
-    done: Done,
+    done: Done<'_>,
 ) -> Report {
     let moment = Moment::read(tallies, 0.0);
     let sum = |get: &dyn Fn(&Tally) -> u64| tallies.iter().map(get).sum::<u64>();
@@ -341,14 +348,21 @@ fn report(
     let loaded: u64 = outcomes.iter().map(|o| o.decisions_loaded).sum();
     let notices = add_notices(outcomes);
     let money = Money::of(&snapshot(tallies, budgets));
-    let duplicates_booked = notices.duplicates.max(done.auditor.unexplained_budgets());
-    let lost_acks = notices.lost + done.auditor.missing_budgets();
+    let auditor = &done.desk.auditor;
+    let duplicates_booked = notices.duplicates.max(auditor.unexplained_budgets());
+    let lost_acks = notices.lost + auditor.missing_budgets();
     let lost_answers: u64 = outcomes.iter().map(|o| o.lost_answers).sum();
     let errors: Vec<String> = outcomes.iter().flat_map(|o| o.errors.clone()).take(20).collect();
-    let over_micros = done.auditor.over_micros();
-    let wrongs = wrongs(over_micros, duplicates_booked, lost_acks, lost_answers, &done, &errors);
+    let over_micros = auditor.over_micros();
+    let wrongs =
+        wrongs(over_micros, duplicates_booked, lost_acks, lost_answers, &done.desk, &errors);
     let cpu_ns: Option<u64> = outcomes.iter().map(|o| o.cpu_ns).sum();
-    let schedule = args.rate.map(|rate| schedule_report(rate, outcomes));
+    let latency_us = Quantiles::of(&done.latency);
+    let schedule = args.rate.map(|rate| {
+        let mut lateness = Lateness { waited_ns: Some(0), ..Lateness::new() };
+        outcomes.iter().for_each(|outcome| lateness.add(&outcome.lateness));
+        ScheduleReport::new(rate, &lateness, &latency_us, load_ns, args.threads)
+    });
     let notes = notes(args, &moment, &notices, schedule.as_ref());
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let decisions_per_s = if duration_s > 0.0 { loaded as f64 / duration_s } else { 0.0 };
@@ -380,13 +394,15 @@ fn report(
         duplicates_booked,
         lost_acks,
         lost_answers,
-        latency_us: Quantiles::of(&done.latency),
+        latency_us,
         notice_latency_us: notice_latency(outcomes),
         schedule,
         server_ns_per_request: done.server_ns_per_request,
         hammer_ns_per_request: cpu_ns.and_then(|ns| per(ns, loaded)),
-        audits: done.auditor.audits,
-        promise_checks: done.auditor.promise_checks,
+        audits: auditor.audits,
+        promise_checks: auditor.promise_checks,
+        looks_failed: done.desk.looks_failed,
+        audit_outcome: done.desk.outcome(duplicates_booked + lost_acks + lost_answers > 0),
         audit: if wrongs.is_empty() { "ok".into() } else { wrongs.join("; ") },
         errors,
         notes,
@@ -400,7 +416,7 @@ fn wrongs(
     duplicates_booked: u64,
     lost_acks: u64,
     lost_answers: u64,
-    done: &Done,
+    desk: &Desk<'_>,
     errors: &[String],
 ) -> Vec<String> {
     let counted = [
@@ -409,14 +425,15 @@ fn wrongs(
         (lost_acks > 0).then(|| format!("{lost_acks} lost acknowledgements")),
         (lost_answers > 0).then(|| format!("{lost_answers} frames of asks never answered")),
     ];
-    let unsaid = done.auditor.findings_count - done.auditor.findings.len() as u64;
+    let unsaid = desk.auditor.findings_count - desk.auditor.findings.len() as u64;
     let more = (unsaid > 0).then(|| format!("{unsaid} more findings like these"));
     counted
         .into_iter()
         .flatten()
-        .chain(done.faults.iter().cloned())
-        .chain(done.auditor.findings.iter().cloned())
+        .chain(desk.faults.iter().cloned())
+        .chain(desk.auditor.findings.iter().cloned())
         .chain(more)
+        .chain(desk.could_not_look.clone())
         .chain(errors.iter().cloned())
         .collect()
 }
@@ -471,34 +488,18 @@ fn frames_refused(tallies: &[Tally]) -> BTreeMap<&'static str, u64> {
     refused
 }
 
-fn schedule_report(rate: u64, outcomes: &[Outcome]) -> ScheduleReport {
-    let mut lag = histogram();
-    for outcome in outcomes {
-        let _ = lag.add(&outcome.lag);
-    }
-    let frames_behind = outcomes.iter().map(|o| o.frames_behind).sum();
-    let frames_skipped = outcomes.iter().map(|o| o.frames_skipped).sum();
-    let lag_us = Quantiles::of(&lag);
-    let behind = lag_us.p99 > 1_000.0 || frames_skipped > lag.len() / 100;
-    ScheduleReport { asked_per_s: rate, frames_behind, frames_skipped, lag_us, behind }
-}
-
 fn notes(
     args: &Args,
     moment: &Moment,
     notices: &NoticeCounts,
     schedule: Option<&ScheduleReport>,
 ) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = schedule.and_then(ScheduleReport::note).into_iter().collect();
     let mut note = |when: bool, text: String| {
         if when {
             notes.push(text);
         }
     };
-    note(
-        schedule.is_some_and(|s| s.behind),
-        "the hammer fell behind its schedule: a part of the latency is its own lateness (see the send lag)".into(),
-    );
     note(
         notices.unsent > 0,
         format!("{} notices were not sent before the drain ended", notices.unsent),

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::cpu::thread_cpu_ns;
+use crate::cpu::ThreadTimes;
 use crate::latency::histogram;
 use crate::random::Random;
 use crate::schedule::Schedule;
 use crate::tally::count;
+use crate::timetable::{Lateness, Timetable, sleep_for_answers};
 
 use super::auction::{Billing, Cleared, Offer, Said, Shares, clear, is_beaten, judge};
 use super::bids::{Answer, Bid, Seat};
@@ -29,8 +30,8 @@ const READ_LEN: usize = 128 << 10;
 const OPEN_IN_FLIGHT_MAX: usize = 4_096;
 /// Between two hand-overs of the latency histogram, in ns.
 const HAND_OVER_NS: u64 = 200_000_000;
-/// A request this late was sent behind schedule, in ns.
-const BEHIND_NS: u64 = 1_000_000;
+/// Under which the timetable wakes; connections and notices count from 0.
+const ALARM: Token = Token(usize::MAX);
 /// Fault texts kept.
 const ERRORS_KEPT_MAX: usize = 10;
 /// What a slip of the unit makes of a price.
@@ -75,12 +76,8 @@ pub(crate) struct Outcome<'a> {
     pub answered_loaded: u64,
     /// CPU time of the thread within that time.
     pub cpu_ns: Option<u64>,
-    /// Open loop: from due to sent.
-    pub lag: Histogram<u64>,
-    /// Open loop: requests sent over 1 ms late.
-    pub behind: u64,
-    /// Open loop: requests that were due and never left.
-    pub skipped: u64,
+    /// Open loop: how late the thread was itself.
+    pub lateness: Lateness,
     /// Requests without an answer on connections that stayed up.
     pub lost_answers: u64,
     /// Requests sent.
@@ -136,7 +133,8 @@ pub(crate) struct Engine<'a> {
     books: &'a Books,
     conns: Vec<Conn>,
     next_conn: usize,
-    schedule: Option<Schedule>,
+    /// Open loop; made by `run`, when there is something to wait with.
+    timetable: Option<Timetable>,
     draining: bool,
     start: Instant,
     serial: u64,
@@ -168,7 +166,7 @@ impl<'a> Engine<'a> {
             books,
             conns: streams.into_iter().map(conn).collect(),
             next_conn: 0,
-            schedule: plan.rate.map(|rate| Schedule::new(rate, 1, 0, 1)),
+            timetable: None,
             draining: false,
             start,
             serial: 0,
@@ -193,14 +191,18 @@ impl<'a> Engine<'a> {
             let interest = Interest::READABLE | Interest::WRITABLE;
             poll.registry().register(&mut conn.pipe.stream, Token(at), interest)?;
         }
-        let cpu_begin = thread_cpu_ns();
+        if let Some(rate) = self.plan.rate {
+            let schedule = Schedule::new(rate, 1, 0, 1);
+            self.timetable = Some(Timetable::new(schedule, &poll, ALARM)?);
+        }
+        let times_begin = ThreadTimes::now();
         (0..self.conns.len()).for_each(|at| self.serve(at));
         let mut end_ns = u64::MAX;
         let mut swept_ns = 0;
         loop {
             let now = self.now_ns();
             if !self.draining && self.is_load_over(now, stop) {
-                self.end_load(now, cpu_begin);
+                self.end_load(now, times_begin);
                 loaded.store(true, Ordering::Release);
                 end_ns = now.saturating_add(self.plan.drain_ns);
             }
@@ -209,12 +211,14 @@ impl<'a> Engine<'a> {
             }
             self.send_due(now);
             self.out.notifier.send_due(now, poll.registry());
-            match poll.poll(&mut events, Some(self.patience(now))) {
+            match self.sleep(&mut poll, &mut events) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             for event in &events {
-                self.wake(event.token().0, event.is_read_closed());
+                if event.token() != ALARM {
+                    self.wake(event.token().0, event.is_read_closed());
+                }
             }
             let now = self.now_ns();
             if now >= swept_ns {
@@ -242,19 +246,23 @@ impl<'a> Engine<'a> {
             && self.conns.iter().all(|conn| !conn.alive || conn.flights.is_empty())
     }
 
-    fn end_load(&mut self, now: u64, cpu_begin: Option<u64>) {
+    fn end_load(&mut self, now: u64, begin: Option<ThreadTimes>) {
         self.draining = true;
         self.out.load_ns = now;
         self.out.answered_loaded = self.answered;
-        self.out.cpu_ns = thread_cpu_ns().zip(cpu_begin).map(|(end, begin)| end - begin);
-        self.out.skipped = self.schedule.as_ref().map_or(0, |s| s.overdue(now));
+        let times = ThreadTimes::now().zip(begin).map(|(end, begin)| end.since(begin));
+        self.out.cpu_ns = times.map(|times| times.cpu_ns);
+        if let Some(timetable) = &mut self.timetable {
+            timetable.end(now, times);
+        }
     }
 
-    /// How long the loop may sleep. Near the next request of the timetable it must not.
-    fn patience(&self, now: u64) -> Duration {
-        let near =
-            self.schedule.as_ref().is_some_and(|s| s.due_ns() < now.saturating_add(2_000_000));
-        if near && !self.draining { Duration::ZERO } else { Duration::from_millis(1) }
+    fn sleep(&mut self, poll: &mut Poll, events: &mut Events) -> io::Result<()> {
+        let now = self.now_ns();
+        match &mut self.timetable {
+            Some(timetable) if !self.draining => timetable.sleep(poll, events, now),
+            _ => sleep_for_answers(poll, events),
+        }
     }
 
     fn wake(&mut self, token: usize, closed: bool) {
@@ -484,7 +492,7 @@ impl<'a> Engine<'a> {
         if !self.conns[at].alive {
             return;
         }
-        if self.schedule.is_none() && !self.draining {
+        if self.timetable.is_none() && !self.draining {
             let now = self.now_ns();
             while self.has_room(at, self.plan.depth) {
                 self.ask(at, now, now);
@@ -518,13 +526,13 @@ impl<'a> Engine<'a> {
 
     /// Open loop: sends every request whose time has come, over the connections in turn.
     fn send_due(&mut self, now: u64) {
-        let Some(mut schedule) = self.schedule.take() else { return };
-        while !self.draining && schedule.due_ns() <= now {
-            let Some(at) = self.next_with_room() else { break };
-            let Some(due_ns) = schedule.take(now) else { break };
-            let lag_ns = now - due_ns;
-            self.out.lag.saturating_record(lag_ns);
-            self.out.behind += u64::from(lag_ns > BEHIND_NS);
+        let Some(mut timetable) = self.timetable.take() else { return };
+        while !self.draining && timetable.is_due(now) {
+            let Some(at) = self.next_with_room() else {
+                timetable.full();
+                break;
+            };
+            let Some(due_ns) = timetable.take(now) else { break };
             if self.conns[at].pipe.unsent() == 0 {
                 self.touched.push(at);
             }
@@ -533,7 +541,7 @@ impl<'a> Engine<'a> {
         while let Some(at) = self.touched.pop() {
             self.flush(at);
         }
-        self.schedule = Some(schedule);
+        self.timetable = Some(timetable);
     }
 
     fn next_with_room(&mut self) -> Option<usize> {
@@ -571,6 +579,9 @@ impl<'a> Engine<'a> {
 
     fn finish(mut self) -> Outcome<'a> {
         self.out.sent = self.serial;
+        if let Some(timetable) = self.timetable.take() {
+            self.out.lateness = timetable.figures();
+        }
         let open = self.conns.iter().filter(|conn| conn.alive);
         self.out.lost_answers = open.map(|conn| conn.flights.len() as u64).sum();
         self.out.notifier.finish();
@@ -591,9 +602,7 @@ impl<'a> Outcome<'a> {
             load_ns: 0,
             answered_loaded: 0,
             cpu_ns: None,
-            lag: histogram(),
-            behind: 0,
-            skipped: 0,
+            lateness: Lateness::new(),
             lost_answers: 0,
             sent: 0,
             statuses: BTreeMap::new(),

@@ -25,7 +25,7 @@ use crate::HammerError;
 use crate::args::Args;
 use crate::audit::{Auditor, Row};
 use crate::control::{Caller, Control, Totals, dial};
-use crate::desk::Desk;
+use crate::desk::{self, Desk, Times};
 use crate::latency::{Quantiles, histogram};
 use crate::plan::{LATE_MARGIN_NS, ns};
 use crate::progress::Screen;
@@ -78,7 +78,8 @@ pub fn run_exchange(args: &Args, stop: &AtomicBool) -> Result<ExchangeReport, Ha
     let desk = bank.take().zip(args.books.as_deref()).map(|(bank, door)| {
         let ids: Vec<u64> = bank.base.iter().map(|row| row.id).collect();
         let auditor = Auditor::untold(&bank.base, &ids, args.exclusive);
-        Desk::new(caller(args, door), bank.control, auditor, &bank.base, tallies, ids.len(), start)
+        let (caller, patience) = (caller(args, door), args.audit_patience);
+        Desk::new(caller, bank.control, patience, auditor, &bank.base, tallies, ids.len(), start)
     });
     let (screen, last) = (Screen::new(args), Moment::default());
     let latency = histogram();
@@ -203,7 +204,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Audits and shows progress until `is_done`.
     fn until(&mut self, args: &Args, loaded: &AtomicBool, is_done: impl Fn() -> bool) {
-        let mut audit_at = args.audit_every;
+        let mut audits = Times::new(args);
         let mut show_at = PROGRESS_EVERY;
         let mut is_loading = true;
         while !is_done() {
@@ -213,11 +214,10 @@ impl Watch<'_> {
                 is_loading = false;
                 self.read_cpu();
             }
-            if !args.audit_every.is_zero() && elapsed >= audit_at {
+            if audits.is_due(elapsed) {
                 self.audit(false);
-                while audit_at <= elapsed {
-                    audit_at += args.audit_every;
-                }
+                let ended = self.start.elapsed();
+                audits.made(ended, ended.saturating_sub(elapsed));
             }
             if elapsed >= show_at {
                 self.show();
@@ -237,7 +237,7 @@ impl Watch<'_> {
     }
 
     fn read_cpu(&mut self) {
-        let totals = self.desk.as_mut().and_then(Desk::totals);
+        let totals = self.desk.as_mut().and_then(|desk| desk.totals(false));
         self.server_ns = totals
             .zip(self.totals_before)
             .and_then(|(now, before)| now.worker_cpu_ns.checked_sub(before.worker_cpu_ns));
@@ -277,6 +277,7 @@ fn report(
     let sums = snapshot(std::slice::from_ref(&books.tally), budgets);
     let auditor = watch.desk.as_ref().map(|desk| &desk.auditor);
     let duration_s = Duration::from_nanos(out.load_ns).as_secs_f64();
+    let latency_us = Quantiles::of(&watch.latency);
     let mut report = ExchangeReport {
         target: plan.host.clone(),
         mode: if args.rate.is_some() { "open" } else { "closed" },
@@ -308,9 +309,11 @@ fn report(
         bad_macros: out.bad_macros,
         absurd: out.absurd,
         notices: notifier.counts.iter().map(|(kind, n)| (kind.name(), n.clone())).collect(),
-        latency_us: Quantiles::of(&watch.latency),
+        latency_us,
         notice_latency_us: Quantiles::of(&notifier.latency),
-        schedule: args.rate.map(|rate| schedule(rate, &out)),
+        schedule: args
+            .rate
+            .map(|rate| ScheduleReport::new(rate, &out.lateness, &latency_us, out.load_ns, 1)),
         server_ns_per_request: watch.server_ns.and_then(|ns| per(ns, out.answered_loaded)),
         hammer_ns_per_request: out.cpu_ns.and_then(|ns| per(ns, out.answered_loaded)),
         audits: auditor.map_or(0, |a| a.audits),
@@ -319,6 +322,8 @@ fn report(
         duplicates_booked: auditor.map_or(0, Auditor::unexplained_budgets),
         lost_acks: lost_notices + auditor.map_or(0, Auditor::missing_budgets),
         lost_answers: out.lost_answers,
+        looks_failed: watch.desk.as_ref().map_or(0, |desk| desk.looks_failed),
+        audit_outcome: desk::Outcome::NotAudited,
         audit: String::new(),
         errors: out.errors.iter().chain(&notifier.refusals).cloned().collect(),
         notes: Vec::new(),
@@ -327,6 +332,10 @@ fn report(
         bids_dropped: out.dropped,
     };
     report.notes = notes(args, &report, out.let_go, notifier.broken);
+    let is_broken = report.duplicates_booked + report.lost_acks + report.lost_answers > 0;
+    if let Some(desk) = &watch.desk {
+        report.audit_outcome = desk.outcome(is_broken);
+    }
     report.wrongs = wrongs(&report, watch.desk.as_ref());
     report.audit = match (report.wrongs.is_empty(), &watch.desk) {
         (true, Some(_)) => "ok".into(),
@@ -351,20 +360,18 @@ fn wrongs(report: &ExchangeReport, desk: Option<&Desk<'_>>) -> Vec<String> {
         let more = (unsaid > 0).then(|| format!("{unsaid} more findings like these"));
         desk.faults.iter().chain(&desk.auditor.findings).cloned().chain(more)
     });
-    let found = found.into_iter().flatten();
+    let found =
+        found.into_iter().flatten().chain(desk.and_then(|desk| desk.could_not_look.clone()));
     counted.into_iter().flatten().chain(found).chain(report.errors.iter().cloned()).collect()
 }
 
 fn notes(args: &Args, report: &ExchangeReport, let_go: u64, broken: u64) -> Vec<String> {
     let unsent: u64 = report.notices.values().map(|counts| counts.unsent).sum();
-    let behind = report.schedule.as_ref().is_some_and(|s| s.behind);
     [
         (args.books.is_none()).then(|| "no --books HOST:PORT: nothing was audited".into()),
         (!args.exclusive)
             .then(|| "other clients may be active: only lower bounds were audited".into()),
-        behind.then(|| {
-            "the hammer fell behind its schedule: a part of the latency is its own lateness".into()
-        }),
+        report.schedule.as_ref().and_then(ScheduleReport::note),
         (unsent > 0).then(|| format!("{unsent} notices were not called before the drain ended")),
         (let_go > 0).then(|| format!("{let_go} wins were let go: too many notices waited")),
         (broken > 0)
@@ -374,18 +381,6 @@ fn notes(args: &Args, report: &ExchangeReport, let_go: u64, broken: u64) -> Vec<
     .into_iter()
     .flatten()
     .collect()
-}
-
-fn schedule(rate: u64, out: &Outcome<'_>) -> ScheduleReport {
-    let lag_us = Quantiles::of(&out.lag);
-    let behind = lag_us.p99 > 1_000.0 || out.skipped > out.lag.len() / 100;
-    ScheduleReport {
-        asked_per_s: rate,
-        frames_behind: out.behind,
-        frames_skipped: out.skipped,
-        lag_us,
-        behind,
-    }
 }
 
 fn mean(sum: i128, count: u64) -> i64 {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
+use crate::desk::Outcome;
 use crate::latency::Quantiles;
 use crate::progress::{Books as Audited, money};
 use crate::report::{ScheduleReport, grouped, percent, quantiles};
@@ -104,7 +105,11 @@ pub struct ExchangeReport {
     pub lost_acks: u64,
     /// Requests never answered. Must be 0.
     pub lost_answers: u64,
-    /// `ok`, `not audited`, or what is wrong.
+    /// Looks at the books or the totals that failed (busy, a closed connection, no answer in time) and were made again.
+    pub looks_failed: u64,
+    /// What the last audit came to; `not_audited` without `--books`.
+    pub audit_outcome: Outcome,
+    /// `ok`, `not audited`, or what is wrong, or why nobody could look.
     pub audit: String,
     /// Faults of the node or the connections, in words; the first few.
     pub errors: Vec<String>,
@@ -142,7 +147,14 @@ impl ExchangeReport {
         let ns = |value: Option<f64>| value.map_or("unknown".into(), |v| format!("{v:.0}"));
         let (server, own) = (ns(self.server_ns_per_request), ns(self.hammer_ns_per_request));
         row(out, "ns a request", &format!("node {server}, hammer {own} (CPU time)"))?;
-        row(out, "audited", &format!("{} audits of {} budgets", self.audits, self.budgets))?;
+        row(
+            out,
+            "audited",
+            &format!(
+                "{} audits of {} budgets; {} looks failed",
+                self.audits, self.budgets, self.looks_failed
+            ),
+        )?;
         row(out, "over", &format!("{} micros", self.over_micros))?;
         row(out, "duplicates booked", &self.duplicates_booked.to_string())?;
         row(out, "lost acks", &self.lost_acks.to_string())?;
@@ -177,14 +189,7 @@ impl ExchangeReport {
         quantiles(out, "latency us", &self.latency_us)?;
         quantiles(out, "notice latency us", &self.notice_latency_us)?;
         let Some(s) = &self.schedule else { return Ok(()) };
-        quantiles(out, "send lag us", &s.lag_us)?;
-        if s.behind {
-            let (late, never) = (s.frames_behind, s.frames_skipped);
-            let text =
-                format!("THE HAMMER FELL BEHIND: {late} left over 1 ms late, {never} never left");
-            row(out, "schedule", &text)?;
-        }
-        Ok(())
+        s.print(out)
     }
 
     fn print_money(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -49,6 +49,12 @@ pub(crate) enum Sin {
     CallLate,
     /// Puts off the first settle of a hold with BUSY, frames and single ones in turn: rude but right.
     PutOff,
+    /// Closes a connection on which nothing is asked for a while.
+    CloseIdle,
+    /// Is busy whenever its books are asked for while it is asked, but for some times at the end.
+    BusyBooks,
+    /// Is busy whenever its books are asked for, but for the first time.
+    BusyForEver,
     /// Refuses Hello.
     RefuseHello,
     /// Answers Hello with something that is no frame.
@@ -96,6 +102,7 @@ struct Node {
     resolves: u64,
     repeats: u64,
     seen: Seen,
+    closed_idle: bool,
 }
 
 /// Frames of asks, frames of notices, readings of the books.
@@ -141,6 +148,7 @@ pub(crate) fn start_with(sin: Sin, count: usize, limit: i64, hold_ms: u64) -> Fa
         resolves: 0,
         repeats: 0,
         seen: Seen::default(),
+        closed_idle: false,
     }));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -196,6 +204,12 @@ pub(crate) fn hammer(fake: &Fake, more: &str) -> hammer::Report {
     run_until(|| fake.has_seen_enough(before), |stop| hammer::run(&args(fake, more), stop).unwrap())
 }
 
+/// Runs the hammer against the node until that has closed an idle connection.
+pub(crate) fn hammer_until_closed(fake: &Fake, more: &str) -> hammer::Report {
+    let is_enough = || fake.node.lock().unwrap().closed_idle;
+    run_until(is_enough, |stop| hammer::run(&args(fake, more), stop).unwrap())
+}
+
 /// Stops a run once `is_enough`, however long that takes on a busy machine.
 pub(crate) fn run_until<R: Send>(
     is_enough: impl Fn() -> bool,
@@ -214,14 +228,18 @@ pub(crate) fn run_until<R: Send>(
 
 fn serve(node: &Mutex<Node>, mut stream: TcpStream) {
     stream.set_nodelay(true).unwrap();
+    if node.lock().unwrap().sin == Sin::CloseIdle {
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    }
     let (mut input, mut filled) = (vec![0; 1 << 16], 0);
-    let mut served = 0_u64;
+    let (mut served, mut asked) = (0_u64, false);
     loop {
         let mut used = 0;
         let mut out = Vec::new();
         while let Ok(Split::Frame(frame)) = wire::frame::split(&input[used..filled], 1 << 20) {
             used += frame.len();
             served += 1;
+            asked |= wire::frame::template_id(frame) == Some(wire::decide::TEMPLATE_ID);
             let mut node = node.lock().unwrap();
             if node.sin == Sin::Close && served > 5 {
                 return;
@@ -239,6 +257,14 @@ fn serve(node: &Mutex<Node>, mut stream: TcpStream) {
             return;
         }
         match stream.read(&mut input[filled..]) {
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                let mut node = node.lock().unwrap();
+                // By then every connection of the load has asked.
+                if !asked && node.seen.asked >= 200 {
+                    node.closed_idle = true;
+                    return;
+                }
+            }
             Ok(0) | Err(_) => return,
             Ok(n) => filled += n,
         }
@@ -464,6 +490,16 @@ impl Node {
 
     fn books(&mut self, request: &wire::BooksRequest<'_>, out: &mut Vec<u8>) {
         self.seen.audits += u64::from(request.from_budget_id() <= 1);
+        let is_first = self.seen.audits <= 1;
+        let is_busy = match self.sin {
+            // Three times of four, and never for the pages of one reading only.
+            Sin::BusyBooks => request.from_budget_id() <= 1 && !self.seen.audits.is_multiple_of(4),
+            Sin::BusyForEver => true,
+            _ => false,
+        };
+        if is_busy && !is_first {
+            return refuse(out, request.frame(), wire::Reason::Busy);
+        }
         // Pages of three, so that paging is tried.
         let max = usize::from(request.max()).min(3);
         let from = request.from_budget_id().max(1);

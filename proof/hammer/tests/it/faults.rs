@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hammer::HammerError;
+use hammer::{AuditOutcome, HammerError};
 
-use crate::fake::{Sin, args, hammer, start, start_with};
+use crate::fake::{Sin, args, hammer, hammer_until_closed, start, start_with};
 
 const RICH: i64 = 1_000_000_000_000;
 
@@ -21,11 +21,12 @@ fn a_closed_connection_is_an_error_of_the_run() {
 
 #[test]
 fn every_connection_of_a_node_that_vanishes_is_noticed() {
-    let report = hammer(&start(Sin::Vanish, 2, RICH), "--duration 1h");
+    let report = hammer(&start(Sin::Vanish, 2, RICH), "--duration 1h --audit-patience 100ms");
     assert_eq!(report.errors.len(), 4, "one for each connection: {report:#?}");
     assert!(report.duration_s < 60.0, "nobody is left to ask");
     assert!(report.audit.contains("the books could not be read"), "{}", report.audit);
     assert_eq!((report.lost_acks, report.exit_code()), (0, 1), "unknown is not lost");
+    assert_eq!(report.audit_outcome, AuditOutcome::CouldNotLook);
 }
 
 #[test]
@@ -88,4 +89,40 @@ fn a_file_of_nonsense_is_an_error() {
         "{e}"
     );
     assert!(matches!(error(&node, "--asks-from /nonexistent/x"), HammerError::File { .. }));
+}
+
+#[test]
+fn a_connection_that_idles_out_is_opened_again() {
+    // The connection for the books asks nothing from before the load until after it.
+    let node = start(Sin::CloseIdle, 2, RICH);
+    let report = hammer_until_closed(&node, "--audit-every 0s");
+    assert_eq!((report.audit.as_str(), report.exit_code()), ("ok", 0), "{report:#?}");
+    assert!(report.looks_failed > 0, "it was never closed: {report:#?}");
+    assert_eq!(report.audit_outcome, AuditOutcome::Held);
+}
+
+#[test]
+fn a_busy_node_is_asked_again_and_it_is_told_how_often() {
+    let report = hammer(&start(Sin::BusyBooks, 2, RICH), "");
+    assert_eq!((report.audit.as_str(), report.exit_code()), ("ok", 0), "{report:#?}");
+    assert!(report.looks_failed > 0, "{report:#?}");
+}
+
+#[test]
+fn an_audit_that_could_not_look_does_not_say_that_money_is_wrong() {
+    let report = hammer(&start(Sin::BusyForEver, 2, RICH), "--audit-patience 100ms");
+    assert_eq!(
+        (report.audit_outcome, report.exit_code()),
+        (AuditOutcome::CouldNotLook, 1),
+        "{report:#?}"
+    );
+    assert!(
+        report.audit.starts_with("could not look: the books could not be read for"),
+        "{}",
+        report.audit
+    );
+    assert!(
+        report.audit.contains("busy") && report.audit.contains("does not say that money is wrong")
+    );
+    assert_eq!((report.over_micros, report.duplicates_booked, report.lost_acks), (0, 0, 0));
 }

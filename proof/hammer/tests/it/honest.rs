@@ -49,6 +49,9 @@ fn an_open_loop_keeps_its_schedule_in_number() {
     let due = report.frames + schedule.frames_skipped;
     assert!(due.abs_diff(expected) <= 1, "{due} frames: {report:#?}");
     assert_eq!(report.decisions, report.frames * 10);
+    assert!(schedule.lag_us.max > 0.0 && schedule.waited_for_core_ms.is_some(), "{schedule:?}");
+    let doubted = report.notes.iter().any(|note| note.starts_with("do not trust the latency"));
+    assert_eq!(doubted, !schedule.doubts.is_empty(), "{report:#?}");
 }
 
 #[test]
