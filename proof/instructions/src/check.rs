@@ -58,12 +58,18 @@ pub enum Outcome {
 pub fn check(files: &Files) -> Result<Outcome, CheckError> {
     let here = Toolchain::here()?;
     let Some(baseline) = files.read()? else { return Ok(Outcome::NoBaseline) };
-    let now = figures(&this_program()?)?;
-    if baseline.toolchain != here {
+    Ok(Outcome::of(here, baseline, figures(&this_program()?)?))
+}
+
+impl Outcome {
+    /// Figures of other tools, or of another kind of processor, are not compared.
+    fn of(here: Toolchain, baseline: Baseline, now: BTreeMap<String, Figures>) -> Outcome {
+        if baseline.toolchain == here {
+            return Outcome::Compared(Comparison::of(&baseline, &now));
+        }
         let (here, baseline) = (Box::new(here), Box::new(baseline.toolchain));
-        return Ok(Outcome::OtherTools { here, baseline, now });
+        Outcome::OtherTools { here, baseline, now }
     }
-    Ok(Outcome::Compared(Comparison::of(&baseline, &now)))
 }
 
 /// Counts, and writes the figures down as the ones to compare with from now on.
@@ -162,5 +168,46 @@ fn advice(comparison: &Comparison) -> &'static str {
         "A workload is new: make costs-accept REASON=\"...\" takes its figure."
     } else {
         "No workload became more than 2 % dearer."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(instructions: f64) -> BTreeMap<String, Figures> {
+        let figures = Figures {
+            instructions,
+            unit: "ask".into(),
+            functions: BTreeMap::new(),
+            files: BTreeMap::new(),
+        };
+        [("decide".to_string(), figures)].into()
+    }
+
+    fn tools() -> Toolchain {
+        Toolchain {
+            rustc: "1.95.0".into(),
+            profile: "release".into(),
+            target: "x86_64 avx2".into(),
+            valgrind: "valgrind-3.19.0".into(),
+            libc: "glibc 2.36".into(),
+        }
+    }
+
+    /// Whatever it is that differs: half as much again is no reason to stop, for nobody knows what it comes from.
+    #[test]
+    fn with_other_tools_or_on_another_kind_of_processor_nothing_is_compared_and_it_passes() {
+        let passes = |here: Toolchain| {
+            let baseline = Baseline { toolchain: tools(), workloads: figures(100.0) };
+            report(&Outcome::of(here, baseline, figures(150.0)))
+        };
+        assert!(!passes(tools()), "the same tools");
+        let other = || "another".to_string();
+        assert!(passes(Toolchain { rustc: other(), ..tools() }));
+        assert!(passes(Toolchain { valgrind: other(), ..tools() }));
+        assert!(passes(Toolchain { libc: other(), ..tools() }));
+        assert!(passes(Toolchain { target: "x86_64 avx2 without rdrand".into(), ..tools() }));
+        assert!(report(&Outcome::NoBaseline));
     }
 }

@@ -31,7 +31,7 @@ impl Toolchain {
         Ok(Toolchain {
             rustc: env!("INSTRUCTIONS_RUSTC").to_string(),
             profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_string(),
-            target: format!("{} {}", std::env::consts::ARCH, instruction_set()),
+            target: format!("{} {}{}", std::env::consts::ARCH, instruction_set(), lacking()),
             valgrind: callgrind::version()?,
             libc: said(Command::new("getconf").arg("GNU_LIBC_VERSION")),
         })
@@ -64,7 +64,24 @@ fn instruction_set() -> &'static str {
     }
 }
 
+/// What valgrind passes on of the real processor besides, where that lacks it: a library may then take another way.
+#[cfg(target_arch = "x86_64")]
+fn lacking() -> String {
+    let passed_on = [
+        ("f16c", std::arch::is_x86_feature_detected!("f16c")),
+        ("rdrand", std::arch::is_x86_feature_detected!("rdrand")),
+        ("rdseed", std::arch::is_x86_feature_detected!("rdseed")),
+    ];
+    let lacks = passed_on.into_iter().filter(|(_, has)| !has);
+    lacks.map(|(name, _)| format!(" without {name}")).collect()
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 fn instruction_set() -> &'static str {
     "base"
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn lacking() -> String {
+    String::new()
 }
