@@ -326,6 +326,16 @@ impl Engine {
         self.pacer.won_value(slot(campaign), Amount::new(value));
     }
 
+    /// The campaigns, in their order.
+    pub fn campaigns(&self) -> &[EngineCampaign] {
+        &self.campaigns
+    }
+
+    /// Is it the campaign's flight now?
+    pub fn is_in_flight(&self, campaign: usize) -> bool {
+        self.campaigns[campaign].day.contains(Instant::from_ms(self.now_ms))
+    }
+
     /// The hash that breaks ties between campaigns, to be mixed with the request's.
     #[inline]
     pub fn tie(&self, campaign: usize) -> u64 {

@@ -276,7 +276,11 @@ fn converse(args: &PaceArgs) -> Result<ExitCode, PaceError> {
         gain: args.gain,
         tolerance_ppm: args.tolerance_ppm,
     };
-    stdio::run(io::stdin().lock(), BufWriter::new(io::stdout().lock()), &options)?;
+    let said = stdio::run(io::stdin().lock(), BufWriter::new(io::stdout().lock()), &options)?;
+    if let Some(silence) = said.silence {
+        // Who closed standard error does not want to know.
+        let _ = writeln!(io::stderr(), "weir: not one request could be bid on: {silence}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

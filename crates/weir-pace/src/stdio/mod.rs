@@ -26,12 +26,15 @@
 //! - Answers are written at the end of each batch, and flushed.
 //! - A second is counted from the beginning of day 0. Where the first batch is more than a day before the first flight,
 //!   seconds are counted from the beginning of that flight instead: `first_day` is then a date.
+//! - Where not one request could be bid on (every flight begins after the last batch, and the like), a line on standard error
+//!   says why, at the end. The exit code is 0: everything was answered as it was asked.
 //! - Bad input ends it with exit code 2 and the number of the line; an input that ends before `END` with 1.
 
 mod error;
 mod lines;
 mod session;
 mod setup;
+mod silence;
 
 use std::io::{BufRead, Write};
 
@@ -40,6 +43,7 @@ use gate_pacing::Strategy;
 pub use error::{Fault, StdioError};
 use lines::Lines;
 use session::Session;
+pub use silence::Silence;
 
 /// How campaigns are paced that an outside simulator brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +79,8 @@ pub struct Summary {
     pub unknown: u64,
     /// Wins that cost more than the bid, or came after the bid had been released: booked in full as debts.
     pub debts: u64,
+    /// Why not one of the requests could be bid on.
+    pub silence: Option<Silence>,
 }
 
 /// Answers `input` on `output` until `END`. Both should be buffered: an answer is written in one piece a batch.

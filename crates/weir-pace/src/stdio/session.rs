@@ -10,7 +10,7 @@ use table::{Map, Secret};
 use super::error::{Fault, StdioError};
 use super::lines::{Lines, Words, number};
 use super::setup::{BASE_MS, DAY_MS, Setup};
-use super::{StdioOptions, Summary};
+use super::{Silence, StdioOptions, Summary};
 use crate::engine::{Engine, EngineOptions, mix};
 
 /// Longest request id, bytes.
@@ -64,6 +64,11 @@ pub(super) struct Session {
     last: Option<u64>,
     zero_ms: u64,
     summary: Summary,
+    /// The second of the first batch.
+    first: Option<u64>,
+    /// Offers above 0, and those of them in their flight.
+    offers: u64,
+    timely: u64,
 }
 
 impl Session {
@@ -89,7 +94,34 @@ impl Session {
             last: None,
             zero_ms: BASE_MS,
             summary: Summary::default(),
+            first: None,
+            offers: 0,
+            timely: 0,
         })
+    }
+
+    /// Why nothing could be bid on, if so.
+    fn silence(&self) -> Option<Silence> {
+        let (first, last) = self.first.zip(self.last).filter(|_| self.summary.requests > 0)?;
+        let campaigns = self.engine.campaigns();
+        let second = |ms: u64| (i128::from(ms) - i128::from(self.zero_ms)) / 1_000;
+        let begins = campaigns.iter().map(|one| second(one.day.start.ms())).min();
+        let ends = campaigns.iter().map(|one| second(one.day.end.ms())).max();
+        let Some((begins, ends)) = begins.zip(ends) else { return Some(Silence::NoCampaigns) };
+        if campaigns.iter().all(|one| one.limit == Amount::ZERO) {
+            return Some(Silence::NoMoney);
+        }
+        if begins > i128::from(last) {
+            return Some(Silence::Ahead { begins, last });
+        }
+        if ends <= i128::from(first) {
+            return Some(Silence::Over { ends, first });
+        }
+        match (self.offers, self.timely) {
+            (0, _) => Some(Silence::NoOffers),
+            (_, 0) => Some(Silence::Missed),
+            _ => None,
+        }
     }
 
     pub(super) fn run<R: BufRead>(
@@ -109,7 +141,7 @@ impl Session {
                 }
                 b"END" => {
                     words.end()?;
-                    return Ok(self.summary);
+                    return Ok(Summary { silence: self.silence(), ..self.summary });
                 }
                 word => return Err(words.wrong(word, EXPECTED)),
             }
@@ -125,7 +157,10 @@ impl Session {
         match self.last.replace(found) {
             Some(last) if found < last => return Err(words.input(Fault::Back { found, last })),
             Some(_) => {}
-            None => self.zero_ms = zero_ms(found, self.first_day),
+            None => {
+                self.zero_ms = zero_ms(found, self.first_day);
+                self.first = Some(found);
+            }
         }
         self.engine.advance(self.zero_ms + found * 1_000);
         Ok((requests, notices))
@@ -231,6 +266,8 @@ impl Session {
             let (id, value) = pair(word).ok_or_else(|| words.wrong(word, EXPECTED))?;
             let campaign = self.places.get(id).ok_or_else(|| words.input(Fault::Unknown { id }))?;
             let place = campaign as usize;
+            self.offers += u64::from(value > 0);
+            self.timely += u64::from(value > 0 && self.engine.is_in_flight(place));
             let Some(price) = self.engine.bid(worker, place, request, value) else { continue };
             let offer = Offer { price, tie: mix(request ^ self.engine.tie(place)), campaign };
             // Who cannot reserve is out before anybody is compared.

@@ -59,8 +59,46 @@ h -
 ";
     // Campaign 7 settles 250, so 750 are left: too little for e.
     assert_eq!(output, expected);
-    let expected = Summary { requests: 9, bids: 4, notices: 2, repeats: 1, unknown: 2, debts: 0 };
+    let expected = Summary {
+        requests: 9,
+        bids: 4,
+        notices: 2,
+        repeats: 1,
+        unknown: 2,
+        debts: 0,
+        silence: None,
+    };
     assert_eq!(summary, expected);
+}
+
+#[test]
+fn a_conversation_in_which_nothing_can_be_bid_on_says_why() {
+    let told = |setup: &str, batches: &str| {
+        let (output, summary) = say(&format!("{setup}GO\n{batches}END\n")).unwrap();
+        assert!(summary.bids == 0 && !output.contains(':'), "{output}");
+        summary.silence.map(|silence| silence.to_string()).unwrap_or_default()
+    };
+    let (one, ask) = ("C 1 1000 0\n", "T 5 1 0\nR a 1:10\n");
+    let ahead = told("C 1 1000 1\nC 2 1000 3\n", ask);
+    assert!(
+        ahead.contains("the first at second 86400 (day 1), the last batch is of second 5 (day 0)"),
+        "{ahead}"
+    );
+    let over = told(one, "T 200000 1 0\nR a 1:10\n");
+    assert!(
+        over.contains(
+            "the last ends at second 86400 (day 1), the first batch is of second 200000 (day 2)"
+        ),
+        "{over}"
+    );
+    assert!(told("", "T 5 1 0\nR a\n").contains("no campaign stands before GO"));
+    assert!(told("C 1 0 0\n", ask).contains("the budget of every campaign is 0"));
+    assert!(told(one, "T 5 2 0\nR a 1:0\nR b\n").contains("no request says who may bid"));
+    let missed = told("C 1 1000 0\nC 2 1000 1\n", "T 5 1 0\nR a 2:10\nT 90000 1 0\nR b 1:10\n");
+    assert!(missed.contains("during the day of its flight"), "{missed}");
+    // Nothing was asked; or all that could be bid on was too dear.
+    assert_eq!(told(one, ""), "");
+    assert_eq!(told(one, "T 5 1 0\nR a 1:2000\n"), "");
 }
 
 #[test]
