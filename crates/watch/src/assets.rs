@@ -1,7 +1,7 @@
 //! The dashboard's files, and the pages of the documentation that errors lead to; packed when the crate was compiled.
 
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -38,7 +38,12 @@ pub(crate) fn routes() -> Router {
         .route("/ui/", get(|headers: HeaderMap| async move { answer("", &headers) }))
         .route(
             "/ui/{*path}",
-            get(|Path(path): Path<String>, headers: HeaderMap| async move { answer(&path, &headers) }),
+            get(|Path(path): Path<String>, RawQuery(query): RawQuery, headers: HeaderMap| async move {
+                match better(&path) {
+                    Some(address) => lead(address, query),
+                    None => answer(&path, &headers),
+                }
+            }),
         )
         .route(
             "/docs/{name}",
@@ -54,19 +59,63 @@ fn doc(name: &str, headers: &HeaderMap) -> Response {
     }
 }
 
+/// Where an address leads that people guess: a list has the plural, a campaign's page the singular.
+fn better(path: &str) -> Option<String> {
+    match path.trim_end_matches('/').split_once('/') {
+        None if matches!(path.trim_end_matches('/'), "campaign" | "campaigns") => {
+            Some("/ui/".into())
+        }
+        Some(("campaigns", id)) if is_id(id) => Some(format!("/ui/campaign/{id}")),
+        _ => None,
+    }
+}
+
+/// The view of a list stands in the query; it goes along.
+fn lead(mut address: String, query: Option<String>) -> Response {
+    if let Some(query) = query.filter(|query| !query.is_empty()) {
+        address.push('?');
+        address.push_str(&query);
+    }
+    Redirect::temporary(&address).into_response()
+}
+
+fn is_id(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Does the dashboard have a page there? The same as `placeOf` in `web/src/url/router.ts`.
+fn is_page(path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    matches!(path, "" | "engine" | "costs" | "audit")
+        || path.strip_prefix("campaign/").is_some_and(is_id)
+}
+
 fn answer(path: &str, headers: &HeaderMap) -> Response {
     match find(ASSETS, path) {
-        Some(asset) => asset.answer(headers),
+        Some(Found::There(asset)) => asset.answer(headers),
+        Some(Found::Nowhere(page)) => page.answer_nowhere(headers),
         None if ASSETS.is_empty() => (StatusCode::OK, Html(ABSENT)).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
+/// What is sent for an address.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    There(&'a Asset),
+    /// The dashboard, which says itself that it has no such page.
+    Nowhere(&'a Asset),
+}
+
 /// The file, or the page for every address that is not a file's: the dashboard reads its own address.
-fn find<'a>(assets: &'a [Asset], path: &str) -> Option<&'a Asset> {
+fn find<'a>(assets: &'a [Asset], path: &str) -> Option<Found<'a>> {
     let exact = |wanted: &str| assets.iter().find(|asset| asset.path == wanted);
-    let is_page = !path.rsplit('/').next().unwrap_or_default().contains('.');
-    exact(path).or_else(|| exact("index.html").filter(|_| is_page))
+    let is_file = path.rsplit('/').next().unwrap_or_default().contains('.');
+    if let Some(asset) = exact(path) {
+        return Some(Found::There(asset));
+    }
+    let page = exact("index.html").filter(|_| !is_file)?;
+    Some(if is_page(path) { Found::There(page) } else { Found::Nowhere(page) })
 }
 
 impl Asset {
@@ -80,9 +129,23 @@ impl Asset {
         if is_known(headers, self.etag) {
             return (StatusCode::NOT_MODIFIED, common).into_response();
         }
+        (common, self.body(headers)).into_response()
+    }
+
+    /// For an address where nothing is. It is not kept: that something is unchanged there would be no answer.
+    fn answer_nowhere(&self, headers: &HeaderMap) -> Response {
+        let common = [
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+            (header::VARY, HeaderValue::from_static("Accept-Encoding")),
+        ];
+        (StatusCode::NOT_FOUND, common, self.body(headers)).into_response()
+    }
+
+    /// Its bytes, in the form that the client takes.
+    fn body(&self, headers: &HeaderMap) -> Response {
         let (encoding, bytes) = self.encoded(headers);
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(content_type(self.path)))];
-        let mut response = (common, kind, bytes).into_response();
+        let mut response = (kind, bytes).into_response();
         if let Some(encoding) = encoding {
             response
                 .headers_mut()
@@ -165,10 +228,18 @@ mod tests {
     #[test]
     fn addresses_without_a_file_are_the_page() {
         let assets = assets();
-        let found = |path| find(&assets, path).map(|asset| asset.path);
-        assert_eq!(found("assets/app-1234.js"), Some("assets/app-1234.js"));
-        for page in ["", "campaigns", "campaign/17"] {
-            assert_eq!(found(page), Some("index.html"), "{page}");
+        let found = |path| match find(&assets, path)? {
+            Found::There(asset) => Some((asset.path, true)),
+            Found::Nowhere(asset) => Some((asset.path, false)),
+        };
+        assert_eq!(found("assets/app-1234.js"), Some(("assets/app-1234.js", true)));
+        for page in ["", "campaign/17", "engine", "costs", "audit/"] {
+            assert_eq!(found(page), Some(("index.html", true)), "{page}");
+        }
+        for nowhere in
+            ["nowhere", "campaign/x", "campaign/17/1", "engine/1", "campaign/123456789012345678901"]
+        {
+            assert_eq!(found(nowhere), Some(("index.html", false)), "{nowhere}");
         }
         assert_eq!(found("assets/app-9999.js"), None, "an old page must not get HTML for a script");
     }
@@ -181,6 +252,32 @@ mod tests {
         assert_eq!(form("gzip, br;q=0"), (Some("gzip"), &b"gz"[..]));
         assert_eq!(form("identity"), (None, &b"plain"[..]));
         assert_eq!(assets[1].encoded(&with(header::ACCEPT_ENCODING, "br")).0, None);
+    }
+
+    #[test]
+    fn addresses_that_people_guess_lead_on() {
+        for (guess, right) in [
+            ("campaigns/17", Some("/ui/campaign/17")),
+            ("campaigns/17/", Some("/ui/campaign/17")),
+            ("campaigns", Some("/ui/")),
+            ("campaign", Some("/ui/")),
+            ("campaigns/../v1", None),
+            ("campaigns//evil.example", None),
+            ("campaign/17", None),
+        ] {
+            assert_eq!(better(guess).as_deref(), right, "{guess}");
+        }
+        let led = lead("/ui/".into(), Some("f=unit%3AUSD".into()));
+        assert_eq!(led.status(), StatusCode::TEMPORARY_REDIRECT);
+        assert_eq!(led.headers()[header::LOCATION], "/ui/?f=unit%3AUSD");
+    }
+
+    #[test]
+    fn nowhere_is_never_unchanged() {
+        let assets = assets();
+        let answer = assets[0].answer_nowhere(&with(header::IF_NONE_MATCH, "*"));
+        assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+        assert!(!answer.headers().contains_key(header::ETAG));
     }
 
     #[test]

@@ -257,14 +257,14 @@ impl From<EditError> for Problem {
     }
 }
 
-/// Turns every error that has another form, whoever made it, into a [`Problem`]; its headers stay.
+/// Turns every error that has another form, whoever made it, into a [`Problem`]; its headers stay. So does a page: people read it.
 pub(crate) async fn mend(request: Request, next: Next) -> Response {
     let path = shorten(request.uri().path());
     let call = Call { method: shorten(request.method().as_str()), path };
     let response = next.run(request).await;
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    if !is_error || is_problem(&response) {
+    if !is_error || is_kind(&response, PROBLEM_JSON) || is_kind(&response, "text/html") {
         return response;
     }
     let (mut old, body) = response.into_parts();
@@ -285,9 +285,9 @@ async fn said(headers: &HeaderMap, body: Body) -> Option<String> {
     String::from_utf8(bytes.into()).ok().filter(|text| !text.is_empty())
 }
 
-fn is_problem(response: &Response) -> bool {
+fn is_kind(response: &Response, wanted: &str) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(PROBLEM_JSON.as_bytes()))
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(wanted.as_bytes()))
 }
 
 #[cfg(test)]

@@ -22,6 +22,13 @@ fn the_dashboard_or_how_to_build_it() {
     // An address of the app is the same page.
     assert_eq!(get("/ui/campaign/17?q=sale").send(door.to).expect(200).header("etag"), Some(&*tag));
     get("/ui/assets/missing.js").send(door.to).problem(404, "unknown");
+    // Where it has none it says so itself, and that is never "unchanged".
+    for nowhere in ["/ui/nowhere", "/ui/campaign/x"] {
+        let answer = get(nowhere).with("If-None-Match", "*").send(door.to).expect(404);
+        assert_eq!((answer.text(), answer.header("etag")), (page.text(), None), "{nowhere}");
+    }
+    let guessed = get("/ui/campaigns/17?q=sale").send(door.to).expect(307);
+    assert_eq!(guessed.header("location"), Some("/ui/campaign/17?q=sale"));
     let script = page.text().split("src=\"").nth(1).unwrap().split('"').next().unwrap().to_string();
     let plain = get(&*script).send(door.to).expect(200);
     assert!(plain.header("cache-control").unwrap().contains("immutable"));
