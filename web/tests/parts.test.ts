@@ -17,6 +17,7 @@ import {
   heatColumn,
   ink,
   quantile,
+  unmeasured,
 } from "../src/engine/heat";
 import { roomOf } from "../src/grid/cells";
 import { columnOf } from "../src/grid/columns";
@@ -427,6 +428,10 @@ describe("the engine room", () => {
   it("has no latency of a door that answered nothing", () => {
     const { latency } = door("batch", "granted", 0);
     expect([answeredLately(latency), quantile(latency, 0)]).toEqual([false, "–"]);
+    expect(unmeasured(door("batch", "granted", 0))).toContain("Nothing was answered");
+    expect(unmeasured(door("openrtb", "bid", 116)), "one turn in many is measured").toContain(
+      "None of its answers",
+    );
     expect(quantile({ ...latency, buckets: [{ le_us: 5, count: 1 }] }, 0)).toBe("0 µs");
   });
   it("says frame once", () =>

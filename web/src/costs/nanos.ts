@@ -4,6 +4,7 @@ import type { CostRow, Costs, Nanos } from "../api/types";
 /** Three digits that mean something. */
 export function nanos(ns: number | null): string {
   if (ns === null || !Number.isFinite(ns)) return "–";
+  if (Math.abs(ns) >= 10_000_000) return `${(ns / 1e6).toFixed(1)} ms`;
   if (Math.abs(ns) >= 10_000) return `${(ns / 1000).toFixed(1)} µs`;
   return `${ns.toFixed(Math.abs(ns) >= 100 ? 0 : 1)} ns`;
 }

@@ -7,7 +7,15 @@ import { words } from "../live/codes";
 import { Bar, Card, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, percentOfPpm, short } from "../ui/numbers";
 import { exactTime, span } from "../ui/time";
-import { HEAT_COLUMNS, answeredLately, errorWords, grantedPerS, heatColumn, quantile } from "./heat";
+import {
+  HEAT_COLUMNS,
+  answeredLately,
+  errorWords,
+  grantedPerS,
+  heatColumn,
+  quantile,
+  unmeasured,
+} from "./heat";
 import { Heatmap } from "./Heatmap";
 
 const POLL_MS = 2_000;
@@ -167,13 +175,11 @@ function DoorCard({ door, heat, sinceMs }: { door: Door; heat: readonly number[]
             label={
               answered
                 ? `latency of door ${door.door}: median ${micros(latency.p50_us)}, 99 in 100 within ${micros(latency.p99_us)}`
-                : `latency of door ${door.door}: nothing was answered in the last seconds`
+                : `latency of door ${door.door}: nothing was measured in the last seconds`
             }
           />
           <p className="quiet">
-            {answered
-              ? "Door to verdict; stronger is more."
-              : "Nothing was answered in the last 10 s, so there is no latency."}{" "}
+            {answered ? "Door to verdict; stronger is more." : unmeasured(door)}{" "}
             {Number.isNaN(sinceMs)
               ? ""
               : `This page watches since ${exactTime(sinceMs, "UTC").replace(/\.\d+/, "")}, and keeps five minutes.`}

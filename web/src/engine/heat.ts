@@ -13,10 +13,16 @@ export const grantedPerS = (doors: readonly Door[]): number =>
     .filter(({ verdict }) => GRANTS.includes(verdict))
     .reduce((sum, { per_s }) => sum + per_s, 0);
 
-/** Did the door answer anything in the seconds that its latency is of? */
+/** Was anything of the door measured in the last seconds? One turn of a worker in many is. */
 export const answeredLately = ({ buckets }: Latency): boolean => buckets.some(({ count }) => count > 0);
 
-/** Of a door that answered nothing there is no latency, which is not one of nothing. */
+/** Why a door has no latency. */
+export const unmeasured = ({ verdicts }: Door): string =>
+  verdicts.some(({ per_s }) => per_s > 0)
+    ? "None of its answers of the last 10 s was among the measured ones, so there is no latency."
+    : "Nothing was answered in the last 10 s, so there is no latency.";
+
+/** Of a door of which nothing was measured there is no latency, which is not one of nothing. */
 export const quantile = (latency: Latency, us: number): string =>
   answeredLately(latency) ? micros(us) : "–";
 
