@@ -377,7 +377,7 @@ fn damages(segments: &[String], snapshots: &[String], foreign: &Path) -> Vec<Dam
     add("all segments gone", Box::new(move |data| remove(data, &names)));
     let names = snapshots.to_vec();
     add("all snapshots gone", Box::new(move |data| remove(data, &names)));
-    let names = [&[oldest.clone()], snapshots].concat();
+    let names = [std::slice::from_ref(&oldest), snapshots].concat();
     add("the first segment and all snapshots gone", Box::new(move |data| remove(data, &names)));
     let names = segments[2..].to_vec();
     add("the newest two segments gone", Box::new(move |data| remove(data, &names)));

@@ -221,3 +221,51 @@ fn a_first_start_that_failed_is_no_earlier_life() {
     std::fs::create_dir_all(setup.data().join("journal")).unwrap();
     setup.start();
 }
+
+/// File by file, beside a node at work, in the order that docs/operations.md gives: what was acknowledged before the copy
+/// began is in it.
+#[test]
+fn a_backup_made_beside_a_running_node_starts() {
+    let setup = setup();
+    let node = setup.clone().start();
+    settle(&node, 50);
+    let copy = self::setup();
+    let (from, to) = (setup.data().join("journal"), copy.data().join("journal"));
+    std::fs::create_dir_all(&to).unwrap();
+    let busy = std::sync::atomic::AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while busy.load(std::sync::atomic::Ordering::Relaxed) {
+                settle(&node, 10);
+            }
+        });
+        for kind in ["snapshot-", "segment-"] {
+            for name in names(&from).iter().filter(|name| name.starts_with(kind)) {
+                std::fs::copy(from.join(name), to.join(name)).unwrap();
+            }
+        }
+        busy.store(false, std::sync::atomic::Ordering::Relaxed);
+    });
+    let verify = output(weir().args(["journal", "verify", "--data"]).arg(copy.data()));
+    assert!(verify.status.success(), "{}", stdout(&verify));
+    let (restored, now) = (copy.start().budget(1).settled, node.budget(1).settled);
+    assert!((50_000..=now).contains(&restored), "{restored} of {now}");
+}
+
+/// A process that stands still for a while, as in a debugger or a frozen machine: nobody takes its folder meanwhile, and
+/// it goes on.
+#[test]
+fn a_process_that_stood_still_keeps_its_folder_and_goes_on() {
+    let setup = setup();
+    let node = setup.clone().start();
+    let mut client = node.client();
+    let tokens: Vec<_> = (0..5).map(|_| client.grant(1, 1_000)).collect();
+    node.signal("STOP");
+    assert!(refused(setup).contains("in use by another node"));
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    node.signal("CONT");
+    for token in tokens {
+        assert_eq!(client.settle(token, 1_000), (wire::Verdict::Settled, false));
+    }
+    assert_eq!(node.budget(1).settled, 5_000);
+}

@@ -403,7 +403,8 @@ impl Node {
         self.signal("TERM");
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends it a signal, by its name without SIG.
+    pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
