@@ -7,6 +7,9 @@ use std::mem;
 const BUFFER_BYTES_MIN: usize = 1024;
 /// A larger buffer goes back to the allocator instead of the pool.
 const POOL_BUFFER_BYTES_MAX: usize = 256 * 1024;
+/// Above this a buffer grows by a quarter of itself and not to the double: it is of a peer that does not take its answers,
+/// and what is allocated counts towards the bound.
+const DOUBLED_BYTES_MAX: usize = 64 * 1024;
 /// What the pool keeps in all.
 const POOL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -52,10 +55,22 @@ impl Buffer {
             self.end -= self.start;
             self.start = 0;
         }
-        let wanted = self.end + count;
-        if wanted > self.bytes.len() {
-            self.bytes.resize(wanted.max(BUFFER_BYTES_MIN).next_power_of_two(), 0);
+        let (wanted, has) = (self.end + count, self.bytes.len());
+        if wanted > has {
+            let size = if wanted > DOUBLED_BYTES_MAX {
+                wanted.max(has + has / 4).next_multiple_of(BUFFER_BYTES_MIN)
+            } else {
+                wanted.max(BUFFER_BYTES_MIN).next_power_of_two()
+            };
+            // Exactly: `resize` alone would double what is allocated.
+            self.bytes.reserve_exact(size - has);
+            self.bytes.resize(size, 0);
         }
+    }
+
+    /// Bytes of memory that it holds, whatever is in it.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Takes the first `count` reserved bytes into the buffer; never more than are there.
@@ -130,6 +145,11 @@ impl Output {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.flying.is_empty()
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn memory(&self) -> usize {
+        self.pending.memory() + self.flying.memory()
     }
 
     /// What to send next: the rest of the last send, or everything that was written since.
@@ -252,6 +272,17 @@ mod tests {
             pool.recycle(&mut some);
         }
         assert!(pool.bytes <= POOL_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_large_buffer_has_little_more_memory_than_bytes() {
+        let mut buffer = Buffer::default();
+        for _ in 0..1_000 {
+            buffer.append(&[1; 4_001]);
+            let (bytes, memory) = (buffer.len(), buffer.memory());
+            let most = if bytes <= DOUBLED_BYTES_MAX { 2 * bytes } else { bytes + bytes / 4 };
+            assert!(memory <= most + 2 * BUFFER_BYTES_MIN, "{memory} for {bytes}");
+        }
     }
 
     #[test]

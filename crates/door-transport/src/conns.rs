@@ -33,9 +33,11 @@ pub(crate) struct Connection<C> {
     /// The size of the message that begins the input, 0 if not known.
     pub(crate) need: usize,
     pub(crate) output: Output,
-    /// The part of `output.len()` and `input.len()` that the totals count.
+    /// The part of `output.len()` and `input.len()`, and of the memory of both, that the totals count.
     pub(crate) output_counted: usize,
     pub(crate) input_counted: usize,
+    pub(crate) output_memory_counted: usize,
+    pub(crate) input_memory_counted: usize,
     /// Not read, because answers wait.
     pub(crate) paused: bool,
     /// Paused by the service, which will say when to read on.
@@ -72,6 +74,8 @@ impl<C> Connection<C> {
             output: Output::default(),
             output_counted: 0,
             input_counted: 0,
+            output_memory_counted: 0,
+            input_memory_counted: 0,
             paused: false,
             waiting: false,
             ended: false,

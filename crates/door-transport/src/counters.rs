@@ -55,6 +55,8 @@ pub struct Counters {
     pub output_bytes: Counter,
     /// Bytes of unfinished messages now (a level).
     pub input_bytes: Counter,
+    /// Memory of both, in bytes: what is allocated for them, spare buffers not counted (a level).
+    pub memory_bytes: Counter,
     /// Connections open now (a level).
     pub connections: Counter,
     closed: [Counter; CloseReason::ALL.len()],

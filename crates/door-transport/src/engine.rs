@@ -22,15 +22,23 @@ use crate::wake::Waker;
 /// A whole scan of all connections for time-outs takes so long, in this many parts.
 const SWEEP_MS: u64 = 250;
 const SWEEP_PARTS: u32 = 5;
+/// Memory of answers above which the allocator is asked to give back what is free again, once three quarters are. It would
+/// keep it otherwise: it sees buffers of these sizes come and go.
+const GIVE_BACK_BYTES: usize = 32 * 1024 * 1024;
 /// How long a connection that we ended waits for the peer's end of stream.
 const LINGER_MS_MAX: u64 = 1_000;
 /// What peers get for taking their last answers when draining used up the whole grace.
 const LAST_FLUSH_MS: u64 = 100;
 
-/// Bytes held for all connections together.
+/// Bytes held for all connections together. Limits are on the memory, which is more than the bytes that are in it.
+#[derive(Default)]
 struct Totals {
     output: usize,
     input: usize,
+    output_memory: usize,
+    input_memory: usize,
+    /// The most memory of both since what was freed was last given back to the system.
+    memory_peak: usize,
     /// Nobody is read until the output fell.
     choked: bool,
 }
@@ -47,9 +55,29 @@ impl Totals {
         let input = conn.input.len();
         self.input = self.input - conn.input_counted + input;
         conn.input_counted = input;
-        if self.output > output_total_bytes_max {
+        let memory = conn.output.memory();
+        self.output_memory = self.output_memory - conn.output_memory_counted + memory;
+        conn.output_memory_counted = memory;
+        let memory = conn.input.memory();
+        self.input_memory = self.input_memory - conn.input_memory_counted + memory;
+        conn.input_memory_counted = memory;
+        if self.output_memory > output_total_bytes_max {
             self.choked = true;
         }
+    }
+
+    fn memory(&self) -> usize {
+        self.output_memory + self.input_memory
+    }
+
+    /// Did so much go that the system should have it back?
+    fn fell(&mut self) -> bool {
+        self.memory_peak = self.memory_peak.max(self.memory());
+        let fell = self.memory_peak > GIVE_BACK_BYTES && self.memory() < self.memory_peak / 4;
+        if fell {
+            self.memory_peak = self.memory();
+        }
+        fell
     }
 }
 
@@ -112,7 +140,7 @@ impl<'o, C> Engine<'o, C> {
             pool: Pool::default(),
             dirty: Vec::new(),
             resumable: Vec::new(),
-            totals: Totals { output: 0, input: 0, choked: false },
+            totals: Totals::default(),
             started: now,
             now,
             active: now,
@@ -190,6 +218,7 @@ impl<'o, C> Engine<'o, C> {
         }
         self.counters.output_bytes.set(self.totals.output);
         self.counters.input_bytes.set(self.totals.input);
+        self.counters.memory_bytes.set(self.totals.memory());
     }
 
     /// Bytes arrived from the peer in `slot`.
@@ -294,6 +323,10 @@ impl<'o, C> Engine<'o, C> {
         if conn.phase != Phase::Open || conn.input.is_empty() {
             self.pool.recycle(&mut conn.input);
         }
+        if conn.output.is_empty() {
+            // What was reserved and not written in counts, too.
+            conn.output.release(&mut self.pool);
+        }
         if progress {
             conn.message_ms = self.now_ms;
         }
@@ -303,7 +336,7 @@ impl<'o, C> Engine<'o, C> {
             conn.partial_ms = self.now_ms;
         }
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
-        if self.totals.input > self.options.input_total_bytes_max && !conn.input.is_empty() {
+        if self.totals.input_memory > self.options.input_total_bytes_max && !conn.input.is_empty() {
             conn.phase = Phase::Finishing(CloseReason::Overload);
             self.pool.recycle(&mut conn.input);
             self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
@@ -343,6 +376,9 @@ impl<'o, C> Engine<'o, C> {
         self.counters.bytes_out.add(count);
         let Some(conn) = self.conns.at(slot) else { return };
         conn.output.sent(count, &mut self.pool);
+        if conn.output.is_empty() {
+            conn.output.release(&mut self.pool);
+        }
         conn.progress_ms = self.now_ms;
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
         let half = self.options.output_bytes_max / 2;
@@ -383,7 +419,9 @@ impl<'o, C> Engine<'o, C> {
 
     /// Ends the worker-wide pause once half of the allowed output is left.
     fn relieve(&mut self) {
-        if !self.totals.choked || self.totals.output > self.options.output_total_bytes_max / 2 {
+        if !self.totals.choked
+            || self.totals.output_memory > self.options.output_total_bytes_max / 2
+        {
             return;
         }
         self.totals.choked = false;
@@ -410,11 +448,14 @@ impl<'o, C> Engine<'o, C> {
     pub(crate) fn advance(&mut self, slot: u32) {
         let now_ms = self.now_ms;
         let Some(conn) = self.conns.at(slot) else { return };
+        let empty = conn.output.is_empty();
+        if empty {
+            conn.output.release(&mut self.pool);
+        }
         self.totals.count(conn, now_ms, self.options.output_total_bytes_max);
-        if !conn.output.is_empty() {
+        if !empty {
             return;
         }
-        conn.output.release(&mut self.pool);
         if let Phase::Finishing(why) = conn.phase {
             if why == CloseReason::PeerClosed {
                 conn.phase = Phase::Dead(why);
@@ -447,10 +488,13 @@ impl<'o, C> Engine<'o, C> {
         self.counters.connections.set(self.conns.len());
     }
 
-    /// Looks for time-outs in a part of the connections, when due.
+    /// Looks for time-outs in a part of the connections, when due, and for memory to give back.
     pub(crate) fn sweep(&mut self) {
         if self.now_ms < self.sweep_due_ms {
             return;
+        }
+        if self.totals.fell() {
+            sys::give_back_memory();
         }
         self.sweep_due_ms = self.now_ms + SWEEP_MS / u64::from(SWEEP_PARTS);
         let slots = self.conns.slots();
@@ -531,7 +575,8 @@ impl<'o, C> Engine<'o, C> {
             return 0;
         }
         let idle = self.conns.len() == 0;
-        let sweep_ms = if idle { NEVER } else { self.sweep_due_ms.saturating_sub(self.now_ms) };
+        let settled = idle && self.totals.memory_peak <= GIVE_BACK_BYTES;
+        let sweep_ms = if settled { NEVER } else { self.sweep_due_ms.saturating_sub(self.now_ms) };
         let stop_ms = match self.stop {
             Stop::No => NEVER,
             Stop::Closing { .. } if idle => 0,
@@ -604,4 +649,24 @@ fn overdue<C>(conn: &Connection<C>, now_ms: u64, options: &Options) -> Option<Cl
         return Some(CloseReason::SlowMessage);
     }
     over(conn.message_ms, options.idle_ms_max).then_some(CloseReason::Idle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_back_once_most_of_much_is_free() {
+        let mut totals = Totals { output_memory: 2 * GIVE_BACK_BYTES, ..Totals::default() };
+        assert!(!totals.fell());
+        totals.output_memory = GIVE_BACK_BYTES;
+        assert!(!totals.fell(), "half of it is in use");
+        totals.output_memory = 0;
+        assert!(totals.fell());
+        assert!(!totals.fell(), "once");
+        totals.output_memory = GIVE_BACK_BYTES;
+        assert!(!totals.fell());
+        totals.output_memory = 0;
+        assert!(!totals.fell(), "so little is kept");
+    }
 }

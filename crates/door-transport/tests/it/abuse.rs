@@ -77,6 +77,35 @@ pub fn the_total_of_waiting_answers_is_bounded(options: Options) {
     server.stop();
 }
 
+/// What is allocated counts, not what is in it; and nothing is left once they are gone.
+pub fn the_memory_of_waiting_answers_is_bounded(options: Options) {
+    const CLIENTS: usize = 12;
+    // The answer that passes the bound of each needs a buffer of more than the next power of two.
+    let (each, total) = (1 << 20, 8 << 20);
+    let server = Server::start(Options {
+        output_bytes_max: each,
+        output_total_bytes_max: total,
+        stalled_ms_max: 5000,
+        receive_buffer_bytes: 4096,
+        ..options
+    });
+    let mut deaf: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+    let counters = server.handle.counters();
+    let mut most = 0;
+    for client in &mut deaf {
+        ask_until_blocked(client);
+        most = counters.memory_bytes.get().max(most);
+    }
+    assert!(counters.paused_reads.get() > 0 && most > 1 << 20, "{most}: {counters:?}");
+    // One hand-over may add all that one connection may wait with, and a quarter more is allocated; what had arrived when
+    // reading stopped is held, too, at most twice what the kernel has buffers for.
+    let most_of_all = total + each + each / 4 + 2 * 256 * 4096;
+    assert!(most <= most_of_all as u64, "{most} bytes, {total} allowed");
+    server.wait_closed(CloseReason::Stalled, CLIENTS as u64);
+    wait_for(|| counters.memory_bytes.get() == 0, "freed memory");
+    server.stop();
+}
+
 pub fn silence_is_closed(options: Options) {
     let server = Server::start(Options { idle_ms_max: 200, ..options });
     let mut client = server.client();

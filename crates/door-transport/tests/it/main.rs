@@ -36,6 +36,7 @@ over_backends!(
     abuse::a_slow_message_is_closed,
     abuse::garbage_hurts_only_its_sender,
     abuse::silence_is_closed,
+    abuse::the_memory_of_waiting_answers_is_bounded,
     abuse::the_total_of_waiting_answers_is_bounded,
     basics::a_client_that_finished_sending_gets_its_answers,
     basics::a_large_message_arrives_whole,
