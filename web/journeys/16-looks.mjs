@@ -19,9 +19,25 @@ const PAGES = [
   ["audit", "/ui/audit", (page) => page.getByRole("heading", { name: "Audit log" }).waitFor()],
 ];
 
+/** A sample campaign: ids of those begin above all budgets. */
+const CAMPAIGN = 10_001;
+const REASONS = [
+  "targeting",
+  "outbid",
+  "currency",
+  "seat",
+  "deal",
+  "budget",
+  "insecure",
+  "exclusive",
+  "group",
+];
+
 const LOOKS = [
   ["light-1280", { width: 1280, height: 1000, colorScheme: "light" }],
   ["dark-1280", { width: 1280, height: 1000, colorScheme: "dark" }],
+  ["light-1440", { width: 1440, height: 1000, colorScheme: "light" }],
+  ["dark-1440", { width: 1440, height: 1000, colorScheme: "dark" }],
   ["light-800", { width: 800, height: 1000, colorScheme: "light" }],
   ["dark-800", { width: 800, height: 1000, colorScheme: "dark" }],
   ["forced-1280", { width: 1280, height: 1000, forcedColors: "active" }],
@@ -48,12 +64,34 @@ const COMMONEST_MOST = 0.995;
 const overflow = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
+/** Words of a table that reach over the edge of their cell: they lie under what is in the next one. */
+const spilled = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll("main .table :is(th, td)")]
+      .filter((cell) => cell.scrollWidth > cell.clientWidth + 1 && !cell.closest(".hidden-text"))
+      .map((cell) => cell.textContent),
+  );
+
+/** Why bids were kept back, with every reason at once: a sample of the real traffic would take minutes to meet them. */
+async function withReasons(page) {
+  await page.route("**/v1/budgets/*/refusals", async (route) => {
+    const answer = await (await route.fetch()).json();
+    const why = REASONS.map((reason, i) => ({ reason, count: 20 - i, estimate: (20 - i) * 1_024 }));
+    await route.fulfill({ json: { ...answer, surveyed: 4_096, why } });
+  });
+}
+
 export default async function journey(stage) {
+  const pages = [
+    ...PAGES,
+    ["bidder", `/ui/campaign/${CAMPAIGN}`, (page) => page.getByText(/What kept it from bidding/).waitFor()],
+  ];
   const reader = await stage.open("/ui/icon.svg");
   if (stage.shots !== undefined) mkdirSync(stage.shots, { recursive: true });
   for (const [look, options] of LOOKS) {
     const page = await stage.open("/ui/", { ...options, reducedMotion: "reduce" });
-    for (const [name, at, there] of PAGES) {
+    await withReasons(page);
+    for (const [name, at, there] of pages) {
       await page.goto(stage.node.url + at);
       await there(page);
       await loaded(page);
@@ -68,6 +106,8 @@ export default async function journey(stage) {
         (await overflow(page)) <= 0,
         `${name} ${look} is ${await overflow(page)} pixels wider than its window`,
       );
+      const words = await spilled(page);
+      sure(words.length === 0, `${name} ${look}: words that reach over their cell: ${words.join(" | ")}`);
     }
     await page.context().close();
   }
