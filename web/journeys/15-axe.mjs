@@ -67,6 +67,10 @@ async function dialogs(page, theme) {
   await page.getByRole("button", { name: /^Undo/ }).first().click();
   await page.getByText(/will be put back|were changed since/).waitFor();
   found.push(...(await violations(page, `${theme}, dialog of an undo`)));
+  await page.goto(new URL("/ui/?f=foo:bar&sort=nope", page.url()).href);
+  await ready(page);
+  await page.getByText(/not understood/).click();
+  found.push(...(await violations(page, `${theme}, a link that is not understood`)));
   return found;
 }
 
