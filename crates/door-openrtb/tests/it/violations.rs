@@ -197,7 +197,7 @@ fn nothing_blocked_is_shown() {
 
 #[test]
 fn notice_ids_fit_their_place() {
-    let mut one = |start: &'static [u8], end: &'static [u8]| {
+    let one = |start: &'static [u8], end: &'static [u8]| {
         banner("", PLAIN, |bid| bid.notice_ids = NoticeIds { start, ends: [b"win", b"bill", end] })
     };
     assert_eq!(one(b"", b""), Err(Violation::NoticeId));

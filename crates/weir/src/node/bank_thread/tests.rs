@@ -2,7 +2,7 @@ use std::sync::mpsc;
 use std::time::Instant as Clock;
 
 use door_transport::Handle;
-use ledger::{Door, Hold, Origin};
+use ledger::{Amount, Door, Hold, Origin};
 use probe::HandClock;
 use table::ring;
 use wire::Action;
@@ -10,6 +10,7 @@ use wire::Action;
 use super::*;
 use crate::config::Config;
 use crate::costs::measured::Sources;
+use crate::node::Permits;
 
 const BUDGETS: u64 = 5_000;
 /// A bound where something of the system is waited for.
@@ -31,7 +32,7 @@ impl Bench {
         let mut config = Config::default();
         config.node.data_dir = data.path().to_path_buf();
         let purses = ledger::PurseOptions { node: 1, hold_ms: config.ledger.hold_ms };
-        let start = crate::node::recover(&config, 1, purses).unwrap();
+        let start = crate::node::recover(&config, Permits::default(), 1, purses).unwrap();
         let handle = Handle::new().unwrap();
         let (up, from_worker) = ring::channel(1_024);
         let (to_worker, down) = ring::channel(65_536);
