@@ -482,6 +482,13 @@ fn written(value: &toml::de::DeValue<'_>) -> Written {
     }
 }
 
+/// The environment as text. What is no text is no sound value of a key either, and is told as one; elsewhere it does not
+/// matter.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    let text = |raw: std::ffi::OsString| raw.to_string_lossy().into_owned();
+    std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
+}
+
 /// `WEIR_SECTION__KEY` overrides the file.
 fn read_environment(
     config: &mut Config,

@@ -218,14 +218,10 @@ fn main() -> ExitCode {
             journal::main(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }
         Command::SampleBudgets(args) => {
-            sample::write(args.count, args.seed, &mut io::stdout().lock())
-                .map(|()| ExitCode::SUCCESS)
-                .map_err(|error| error.to_string())
+            unless_gone(sample::write(args.count, args.seed, &mut io::stdout().lock()))
         }
         Command::SampleCampaigns(args) => {
-            campaigns::sample::write(args.count, args.seed, &mut io::stdout().lock())
-                .map(|()| ExitCode::SUCCESS)
-                .map_err(|error| error.to_string())
+            unless_gone(campaigns::sample::write(args.count, args.seed, &mut io::stdout().lock()))
         }
     };
     result.unwrap_or_else(|error| {
@@ -243,8 +239,16 @@ fn pace(args: &weir_pace::sim::cli::PaceArgs) -> ExitCode {
     })
 }
 
+/// A reader that went away (`| head`) is no failure.
+fn unless_gone(written: io::Result<()>) -> Result<ExitCode, String> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
 fn load(files: &Files) -> Result<Config, String> {
-    let loaded = config::load(files.config.as_deref(), std::env::vars());
+    let loaded = config::load(files.config.as_deref(), config::environment());
     let mut config = loaded.map_err(|errors| lines(&errors))?;
     if let Some(file) = &files.budgets {
         config.budgets.file.clone_from(file);
@@ -335,7 +339,7 @@ impl Signals {
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode, String> {
-    let loaded = config::load(args.files.config.as_deref(), std::env::vars());
+    let loaded = config::load(args.files.config.as_deref(), config::environment());
     let mut errors: Vec<String> =
         loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
     let config = loaded.unwrap_or_default();
@@ -391,9 +395,11 @@ fn top(args: &TopArgs) -> Result<ExitCode, String> {
 
 fn show_costs(args: &costs::Args) -> Result<ExitCode, String> {
     // A node of --bench can be configured by the environment; only what it complains of is told.
-    let config = config::load(None, std::env::vars()).map_err(|errors| lines(&errors))?;
+    let config = config::load(None, config::environment()).map_err(|errors| lines(&errors))?;
     log_to_stderr("warn");
-    let signals = Signals::catch()?;
+    // Only a benchmark has something to put away; a sheet that is waited for ends with the process.
+    let signals =
+        if args.is_bench() { Signals::catch()? } else { Signals { stop: Arc::default() } };
     costs::main(args, config, &signals.stop, &mut io::stdout().lock())
         .map(|()| ExitCode::SUCCESS)
         .map_err(|error| error.to_string())
@@ -409,8 +415,10 @@ fn why(args: &WhyArgs) -> Result<ExitCode, String> {
             campaign: args.campaign,
             all: args.all,
         };
-        why::explain(&question, &config, now(), &mut out).map_err(|error| error.to_string())?;
-        return Ok(ExitCode::SUCCESS);
+        return match why::explain(&question, &config, now(), &mut out) {
+            Err(why::WhyError::Write(error)) => unless_gone(Err(error)),
+            explained => explained.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string()),
+        };
     }
     let client = args.node.open().map_err(|error| error.to_string())?;
     let path = format!("/why?campaign={}", args.campaign.unwrap_or(0));

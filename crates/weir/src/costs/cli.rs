@@ -129,6 +129,12 @@ pub(crate) fn fetch(client: Client, seconds: f64, format: Format) -> Result<Stri
 }
 
 impl Args {
+    /// Whether a node is started, and loaded, for the sheet.
+    #[must_use]
+    pub fn is_bench(&self) -> bool {
+        self.bench
+    }
+
     fn format(&self) -> Format {
         match (self.json, self.markdown, self.openmetrics, self.wide) {
             (true, ..) => Format::Json,

@@ -185,7 +185,7 @@ impl Where {
         let data = match &self.data {
             Some(data) if self.config.is_none() => data.clone(),
             data => {
-                let loaded = config::load(self.config.as_deref(), std::env::vars());
+                let loaded = config::load(self.config.as_deref(), config::environment());
                 let config = loaded.map_err(|errors| {
                     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
                     JournalError::Config(lines.join("\n"))

@@ -35,6 +35,7 @@ mod rollback;
 mod saves;
 mod support;
 mod tokens;
+mod tools;
 mod top;
 mod waiting;
 mod walk;

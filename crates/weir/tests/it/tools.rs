@@ -1,0 +1,150 @@
+//! All commands, used as nobody should: readers that go away, closed streams, signals, arguments and an environment that
+//! are no text, and a node that never answers.
+
+use std::ffi::OsStr;
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+
+use crate::support::{Setup, line, output, stderr, stdout, text, wait_value, weir};
+
+/// Runs a command whose output nobody reads, and says how it ended and what it complained of.
+fn unread(command: &mut Command) -> (ExitStatus, String) {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let found = child.wait_with_output().unwrap();
+    (found.status, stderr(&found))
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let node = Setup::new(&line(1, "5", "")).start();
+    let (data, admin, batch) = (node.data(), node.admin.to_string(), node.batch.to_string());
+    let budgets = node.budgets_file();
+    let request = data.join("request.json");
+    let made = output(weir().args(["hammer", "--generate-openrtb", "1"]));
+    std::fs::write(&request, &made.stdout).unwrap();
+    for arguments in [
+        &["check", "--print"][..],
+        &["sample-budgets", "--count", "20000"],
+        &["sample-campaigns", "--count", "2000"],
+        &["hammer", "--generate-openrtb", "5000"],
+        &["hammer", "--target", &batch, "--duration", "100ms", "--quiet"],
+        &["hammer", "--target", &batch, "--duration", "100ms", "--quiet", "--json"],
+        &["stat", "--target", &admin],
+        &["stat", "--target", &admin, "--json"],
+        &["costs", "--target", &admin, "--seconds", "0.1"],
+        &["top", "--target", &admin],
+        &["why", "--request", text(&request), "--budgets", text(&budgets)],
+        &["journal", "verify", "--data", text(&data)],
+        &["journal", "inspect", "--data", text(&data)],
+    ] {
+        let (status, said) = unread(weir().args(arguments));
+        assert_eq!(status.code(), Some(0), "{arguments:?}: {status}: {said}");
+        assert!(!said.contains("pipe") && !said.contains("panicked"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn closed_streams_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, code) in [
+        ("check", 0),
+        ("sample-budgets --count 10", 0),
+        ("stat --data nowhere", 1),
+        ("top --data nowhere", 1),
+        ("fly", 2),
+    ] {
+        let script = format!("exec {} {arguments} <&- >&- 2>&-", env!("CARGO_BIN_EXE_weir"));
+        let status =
+            Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments}: {status}");
+    }
+}
+
+#[test]
+fn what_is_no_text_is_refused_and_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let wild = OsStr::from_bytes(b"\xff\xfe");
+    for (arguments, code) in [
+        (&["stat", "--target"][..], 2),
+        (&["why", "--target"], 2),
+        (&["costs", "--target"], 2),
+        (&["top", "--target"], 2),
+        (&["hammer", "--target"], 2),
+        (&["journal", "verify", "--data"], 1),
+        (&["stat", "--data"], 1),
+        (&["stat", "--target", "127.0.0.1:1", "--token-file"], 1),
+        (&["check", "--config"], 1),
+        (&["check", "--budgets"], 1),
+        (&["profiles", "--data"], 2),
+        (&["pace", "--seeds"], 2),
+        (&["sample-budgets", "--count"], 2),
+        (&[], 2),
+    ] {
+        let found = output(weir().args(arguments).arg(wild).current_dir(folder.path()));
+        assert_eq!(found.status.code(), Some(code), "{arguments:?}: {}", stderr(&found));
+        assert!(
+            !stderr(&found).contains("panicked") && !stderr(&found).is_empty(),
+            "{}",
+            stderr(&found)
+        );
+    }
+}
+
+#[test]
+fn an_environment_that_is_no_text_is_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let wild = OsStr::from_bytes(b"\xff");
+    let check =
+        |name: &OsStr| output(weir().arg("check").env(name, wild).current_dir(folder.path()));
+    for foreign in [
+        OsStr::new("FOREIGN"),
+        OsStr::from_bytes(b"FOREIGN\xff"),
+        OsStr::from_bytes(b"WEIR_\xff__ID"),
+    ] {
+        let found = check(foreign);
+        assert!(!stderr(&found).contains("panicked"), "{foreign:?}: {}", stderr(&found));
+    }
+    assert_eq!(check(OsStr::new("FOREIGN")).status.code(), Some(0));
+    let found = check(OsStr::new("WEIR_NODE__ID"));
+    assert_eq!(found.status.code(), Some(1), "{}", stderr(&found));
+    assert!(stderr(&found).contains("WEIR_NODE__ID: found"), "{}", stderr(&found));
+}
+
+#[test]
+fn a_signal_ends_a_tool_that_waits_for_a_node() {
+    // The kernel takes the connections; nobody answers.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = hung.local_addr().unwrap().to_string();
+    for arguments in [&["stat"][..], &["why", "1"], &["costs", "--seconds", "60"], &["top"]] {
+        for signal in ["TERM", "INT"] {
+            let mut command = weir();
+            command.args(arguments).args(["--target", &target]).stdin(Stdio::null());
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            // Connected, and held: what is done at the start is done.
+            let held = hung.accept().unwrap();
+            let kill = format!("kill -{signal} {}", child.id());
+            let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status().unwrap();
+            let status = wait_value("the tool ends", || child.try_wait().unwrap());
+            assert!(status.signal().is_some(), "{arguments:?}: {status}");
+            drop(held);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_never_answers_is_given_up() {
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = hung.local_addr().unwrap().to_string();
+    let found = output(weir().args(["top", "--once", "--target", &target]));
+    assert_eq!(found.status.code(), Some(1));
+    assert!(
+        stderr(&found).contains("no whole answer to /v1/node within 5000 ms"),
+        "{}",
+        stderr(&found)
+    );
+    assert!(stdout(&found).is_empty());
+}
