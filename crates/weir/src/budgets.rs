@@ -166,6 +166,8 @@ pub(crate) fn lines_of(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, Vec<LineE
         let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         whole(path, line, "not UTF-8; save the file as UTF-8".into())
     })?;
+    // Some editors put a byte-order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file = path.display().to_string();
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("jsonl" | "ndjson") => parse(&file, json_lines(text)),
@@ -201,6 +203,15 @@ fn csv_lines(text: &str) -> Vec<Row> {
             return vec![(1, None, Err(format!("the first line names the columns: {error}")))];
         }
     };
+    let alone = names.iter().next().filter(|_| names.len() == 1);
+    if let Some(other) =
+        [';', '\t'].into_iter().find(|other| alone.is_some_and(|name| name.contains(*other)))
+    {
+        let text = format!(
+            "columns are separated by {other:?} here, expected ','; save the file with commas between columns and points in amounts"
+        );
+        return vec![(1, Err(text))];
+    }
     let campaign = names.iter().find(|name| CAMPAIGN_FIELDS.contains(name));
     if let Some(name) = campaign {
         return vec![(1, None, Err(format!("{name}: campaigns are read from .jsonl files only")))];
@@ -309,8 +320,8 @@ fn read_budget(
         text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
     });
     let unit = unit.unwrap_or_else(|| Unit::parse("USD").expect("a currency"));
-    let limit = object.required("limit", |value| amount(value, unit));
-    let daily = object.optional("daily", |value| amount(value, unit));
+    let limit = object.required("limit", |value| bound(value, unit));
+    let daily = object.optional("daily", |value| bound(value, unit));
     let start = object.optional("start", instant).unwrap_or(Window::ALWAYS.start);
     let end = object.optional("end", instant).unwrap_or(Window::ALWAYS.end);
     let zone = object.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
@@ -476,6 +487,16 @@ fn day_flex(value: &Value) -> Result<DayFlex, String> {
         let sound = micros % 10_000 == 0 && (PERCENT..=2 * PERCENT).contains(&percent);
         sound.then_some(DayFlex { percent, period })
     })
+}
+
+/// An amount that a limit may be, told in the unit as it was written.
+fn bound(value: &Value, unit: Unit) -> Result<Amount, String> {
+    let found = amount(value, unit)?;
+    if (Amount::ZERO..=money::LIMIT_MAX).contains(&found) {
+        return Ok(found);
+    }
+    let most = unit.format(money::LIMIT_MAX);
+    Err(format!("found {}, expected 0 to {most} {unit}", shown(value)))
 }
 
 fn instant(value: &Value) -> Result<Instant, String> {
@@ -677,6 +698,60 @@ mod tests {
         let csv = "id,limit,daily,pacing,parent\n1,1000.00,100.00,schedule,\n2,10,,asap,1\n";
         let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"pacing\":\"schedule\"}\n{\"id\":2,\"limit\":\"10\",\"pacing\":\"asap\",\"parent\":1}\n";
         assert_eq!(read_text("csv", csv), read_text("jsonl", json));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        let json = "{\"id\":1,\"limit\":\"10\"}\n";
+        let csv = "id,limit\n1,10\n";
+        for (ending, text) in [("jsonl", json), ("csv", csv)] {
+            assert_eq!(read_text(ending, &format!("\u{feff}{text}")), read_text(ending, text));
+            assert!(read_text(ending, &format!("{text}\u{feff}{text}")).is_err(), "only in front");
+        }
+    }
+
+    #[test]
+    fn other_separators_are_told_with_what_to_do() {
+        for other in [';', '\t'] {
+            let text = format!("id{other}limit\n1{other}10,00\n");
+            let errors = read_text("csv", &text).unwrap_err();
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            let expected = format!("1: columns are separated by {other:?} here, expected ','");
+            assert!(errors[0].starts_with(&expected), "{errors:?}");
+        }
+        assert_eq!(read_text("csv", "id,limit\n").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn limits_out_of_range_are_told_in_their_unit() {
+        for (line, expected) in [
+            (
+                r#"{"id":1,"limit":"-5.00"}"#,
+                r#"1: limit: found "-5.00", expected 0 to 1000000000000.00 USD"#,
+            ),
+            (
+                r#"{"id":1,"limit":"5","daily":-1}"#,
+                "1: daily: found -1, expected 0 to 1000000000000.00 USD",
+            ),
+            (
+                r#"{"id":1,"unit":"count","limit":-5}"#,
+                "1: limit: found -5, expected 0 to 1000000000000000000 count",
+            ),
+        ] {
+            assert_eq!(read_text("jsonl", line).unwrap_err(), [expected]);
+        }
+    }
+
+    #[test]
+    fn an_id_may_be_written_as_text() {
+        let ids = |text: &str| read_text("jsonl", text).map(|budgets| budgets[0].spec.id);
+        assert_eq!(ids(r#"{"id":"7","limit":"1"}"#), Ok(7));
+        let twice = "{\"id\":\"7\",\"limit\":\"1\"}\n{\"id\":7,\"limit\":\"1\"}\n";
+        assert!(ids(twice).unwrap_err()[0].contains("used twice"), "it is the same id");
+        assert!(
+            ids(r#"{"id":"seven","limit":"1"}"#).unwrap_err()[0]
+                .starts_with("1: id: found \"seven\"")
+        );
     }
 
     #[test]

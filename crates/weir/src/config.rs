@@ -98,7 +98,7 @@ macro_rules! text_value {
 }
 text_value!(
     String = "text in quotes",
-    SocketAddr = "an address as \"127.0.0.1:7700\"; port 0 picks a free one",
+    SocketAddr = "an address as \"127.0.0.1:7700\", in numbers (for localhost write 127.0.0.1 or [::1]); port 0 picks a free one",
     Transport = "\"auto\", \"io_uring\" or \"epoll\"",
     CoreList = "\"auto\" or a list of cores as \"0,2-5\""
 );
@@ -421,6 +421,14 @@ fn sections() -> String {
     format!("the sections {}", sections.join(", "))
 }
 
+/// Reads an address of a command line flag.
+///
+/// # Errors
+/// What was expected.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("expected {}", <SocketAddr as Value>::EXPECTED))
+}
+
 /// Reads the configuration: defaults, then the file, then the environment. Returns every error at once.
 pub fn load(
     file: Option<&Path>,
@@ -442,14 +450,35 @@ pub fn load(
     if errors.is_empty() { Ok(config) } else { Err(errors) }
 }
 
+/// What a line sets to a text without quotes: how it would be written. `None`: the line is not of this kind.
+fn unquoted(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let value = value.split('#').next().unwrap_or_default().trim();
+    let is_bare = !value.starts_with(['"', '\'', '[', '{']) && !value.contains('"');
+    let is_text = value.chars().any(|c| c.is_alphabetic() || ":/".contains(c));
+    let sound = format!("x = {value}").parse::<toml::Table>().is_ok();
+    (is_bare && is_text && !sound)
+        .then(|| format!("found {value} without quotes, expected {} = \"{value}\"", key.trim()))
+}
+
 fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<ConfigError>) {
+    // Some editors put a byte-order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
     let mut push = |offset: usize, text: String| {
         errors.push(ConfigError { place: format!("{name}:{}", line_of(offset)), text });
     };
     let (table, faults) = toml::de::DeTable::parse_recoverable(text);
+    let mut bare = std::collections::BTreeSet::new();
     for fault in faults {
-        push(fault.span().map_or(0, |span| span.start), fault.message().to_string());
+        let at = fault.span().map_or(0, |span| span.start);
+        let line = line_of(at);
+        match unquoted(text.lines().nth(line - 1).unwrap_or_default()) {
+            // One mistake: the parser finds several things wrong with it, and so does the key.
+            Some(_) if !bare.insert(line) => {}
+            Some(hint) => push(at, hint),
+            None => push(at, fault.message().to_string()),
+        }
     }
     for (section, value) in table.get_ref() {
         let (section, at) = (section.get_ref().as_ref(), section.span().start);
@@ -458,6 +487,9 @@ fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<Confi
             continue;
         };
         for (key, value) in keys {
+            if bare.contains(&line_of(key.span().start)) {
+                continue;
+            }
             let written = written(value.get_ref());
             if let Err(text) = config.set(section, key.get_ref(), &written) {
                 push(key.span().start, format!("{section}.{}: {text}", key.get_ref()));
@@ -730,6 +762,42 @@ mod tests {
             &[],
         );
         assert_eq!(out.unwrap_err().len(), 4);
+    }
+
+    #[test]
+    fn a_text_without_quotes_is_told_with_how_to_write_it() {
+        for (key, value) in
+            [("listen", "127.0.0.1:7700"), ("listen", "localhost:7700"), ("auth_token", "sesame")]
+        {
+            let errors = read(&format!("[batch]\n{key} = {value} # a remark\n"), &[]).unwrap_err();
+            let texts: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
+            assert_eq!(
+                texts,
+                [format!("found {value} without quotes, expected {key} = \"{value}\"")]
+            );
+            assert!(errors[0].place.ends_with(":2"), "{errors:?}");
+        }
+        // What is no text has its own words.
+        let errors = read("[batch]\nbatch_max = 1_\n", &[]).unwrap_err();
+        assert!(errors.iter().all(|error| !error.text.contains("without quotes")), "{errors:?}");
+    }
+
+    #[test]
+    fn a_name_of_a_machine_is_refused_with_what_to_write() {
+        let errors = read("[batch]\nlisten = \"localhost:7700\"\n", &[]).unwrap_err();
+        let text = &errors[0].text;
+        assert!(
+            text.contains("found \"localhost:7700\"")
+                && text.contains("for localhost write 127.0.0.1"),
+            "{text}"
+        );
+        assert!(address("localhost:1").unwrap_err().contains("for localhost write 127.0.0.1"));
+        assert_eq!(address("127.0.0.1:0").map(|address| address.port()), Ok(0));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        assert_eq!(read("\u{feff}[node]\nid = 3\n", &[]).unwrap().node.id, 3);
     }
 
     #[test]

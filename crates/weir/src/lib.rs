@@ -2,6 +2,7 @@
 
 pub mod budgets;
 pub mod campaigns;
+pub mod check;
 pub mod config;
 pub mod costs;
 pub mod edits;

@@ -89,13 +89,13 @@ struct RunArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Address of the batch door; port 0 picks a free one.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = config::address)]
     batch: Option<SocketAddr>,
     /// Address of the OpenRTB door; port 0 picks a free one.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = config::address)]
     openrtb: Option<SocketAddr>,
     /// Address of the admin door; port 0 picks a free one.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = config::address)]
     admin: Option<SocketAddr>,
     /// auto, io_uring or epoll.
     #[arg(long)]
@@ -124,6 +124,10 @@ struct Files {
 struct CheckArgs {
     #[command(flatten)]
     files: Files,
+    /// Judge the budgets as the node on this folder would, by its journal and its edits; only reads, also while it runs.
+    /// Without it: by the configured folder, if it is there.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Print the configuration in force, every key with its meaning.
     #[arg(long)]
     print: bool,
@@ -342,7 +346,16 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     let loaded = config::load(args.files.config.as_deref(), config::environment());
     let mut errors: Vec<String> =
         loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
-    let config = loaded.unwrap_or_default();
+    let mut config = loaded.unwrap_or_default();
+    if let Some(data) = &args.data {
+        if !data.join("journal").is_dir() {
+            errors.push(format!(
+                "--data {}: there is no journal in it; expected a node's data folder",
+                data.display()
+            ));
+        }
+        config.node.data_dir.clone_from(data);
+    }
     errors.extend(weir::node::door_options(&config).err().into_iter().flatten());
     if args.print {
         let _ = write!(io::stdout(), "{}", config.print());
@@ -355,10 +368,25 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
+    let mut by = "by itself";
+    if read.is_ok() && (file.exists() || args.files.budgets.is_some()) {
+        match weir::check::against_journal(&config, file) {
+            Ok(None) => {}
+            Ok(Some(told)) => {
+                by = "with the journal and the edits of its data folder";
+                errors.extend(told);
+            }
+            Err(error) => {
+                errors.push(format!("the budgets cannot be judged as the node would: {error}"))
+            }
+        }
+    }
     match (errors.is_empty(), read) {
         (true, Ok((budgets, bidding))) => {
             // On standard error, so that what --print says can become a file.
-            eprintln!("the configuration and {budgets} budgets are sound; {bidding} of them bid");
+            eprintln!(
+                "the configuration and {budgets} budgets are sound; {bidding} of them bid; each was judged {by}"
+            );
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::entry::Entry;
+use crate::node::private;
 
 /// Version of the format that is written; earlier ones are read.
 pub(super) const FORMAT: u32 = 2;
@@ -77,8 +78,8 @@ impl Log {
     pub(super) fn open(folder: &Path) -> Result<(Log, Vec<Written>), LogError> {
         let path = folder.join("log");
         let failed = |source| LogError::Io { path: path.clone(), source };
-        fs::create_dir_all(folder).map_err(failed)?;
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        private::make_folder(folder).map_err(failed)?;
+        let file = private::options().open(&path);
         let file = file.map_err(failed)?;
         sync_folder(folder).map_err(failed)?;
         let bytes = fs::read(&path).map_err(failed)?;
@@ -93,6 +94,16 @@ impl Log {
             file.set_len(len).and_then(|()| file.sync_all()).map_err(failed)?;
         }
         Ok((Log { path: path.clone(), file, len, failed: false }, entries))
+    }
+
+    /// What a log in a folder says, without touching it: a half-written end is left out. Nothing, where there is none.
+    pub(super) fn look(folder: &Path) -> Result<Vec<Written>, LogError> {
+        let path = folder.join("log");
+        match fs::read(&path) {
+            Ok(bytes) => Ok(read(&path, &bytes)?.0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(LogError::Io { path, source }),
+        }
     }
 
     /// Bytes of the file.
@@ -148,7 +159,7 @@ impl Log {
     pub(super) fn rewrite(&mut self, lines: &[&str]) -> io::Result<()> {
         let new = self.path.with_extension("new");
         let bytes = framed(lines);
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&new)?;
+        let file = private::create(&new)?;
         file.write_all_at(&bytes, 0)?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;

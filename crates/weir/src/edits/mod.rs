@@ -199,26 +199,66 @@ impl Opened {
     }
 
     fn replay(&mut self, entry: Entry, line: Box<str>) {
+        replay(&mut self.overlays, &entry);
         match entry {
             Entry::Head { next_record, .. } => self.next_record = next_record,
             Entry::Edit(edit) => {
-                let changed = edit.rows.iter().filter(|row| row.outcome.is_changed());
-                changed.for_each(|row| overlay::apply(&mut self.overlays, row));
                 self.next_record = self.next_record.max(edit.record.saturating_add(1));
                 self.audit.push(&edit, line);
             }
-            Entry::Ended { ended, .. } => {
-                ended.iter().for_each(|ended| overlay::end(&mut self.overlays, ended));
-            }
-            Entry::Away { at_ms, ids } => {
-                ids.into_iter().for_each(|id| overlay::leave(&mut self.overlays, id, at_ms));
-            }
-            Entry::Back { ids } => {
-                ids.into_iter().for_each(|id| overlay::come_back(&mut self.overlays, id));
-            }
-            Entry::Overlays(overlays) => self.overlays = overlays,
+            _ => {}
         }
     }
+}
+
+/// What an entry of the log leaves on top of the file.
+fn replay(overlays: &mut Overlays, entry: &Entry) {
+    match entry {
+        Entry::Head { .. } => {}
+        Entry::Edit(edit) => {
+            let changed = edit.rows.iter().filter(|row| row.outcome.is_changed());
+            changed.for_each(|row| overlay::apply(overlays, row));
+        }
+        Entry::Ended { ended, .. } => {
+            ended.iter().for_each(|ended| overlay::end(overlays, ended));
+        }
+        Entry::Away { at_ms, ids } => {
+            ids.iter().for_each(|id| overlay::leave(overlays, *id, *at_ms));
+        }
+        Entry::Back { ids } => ids.iter().for_each(|id| overlay::come_back(overlays, *id)),
+        Entry::Overlays(all) => *overlays = all.clone(),
+    }
+}
+
+/// What a node with this bank, and with the log of edits in this folder, would say of a file's lines: nothing, if it would take
+/// them. Nothing is written.
+///
+/// # Errors
+/// What is wrong with the log.
+pub(crate) fn judge_as_node(
+    folder: &Path,
+    lines: Vec<Line>,
+    bank: &ledger::Bank,
+    end_share_max_percent: u8,
+    now: money::Instant,
+) -> Result<Vec<(u64, String)>, LogError> {
+    let mut overlays = Overlays::new();
+    Log::look(folder)?.iter().for_each(|(entry, _)| replay(&mut overlays, entry));
+    let is_empty = lines.is_empty();
+    let merged = overlay::merge(lines, &overlays, now.ms());
+    let live = (0..).zip(0..bank.slots()).map(|(slot, _)| bank.spec(slot));
+    let live: Vec<u64> = live.filter(|spec| is_live(spec, now)).map(|spec| spec.id).collect();
+    let ending = Ending::of(&live, &merged.lines, is_empty).beyond(end_share_max_percent);
+    if let Some(ending) = ending {
+        return Ok(vec![(0, ending.to_string())]);
+    }
+    let specs: Vec<BudgetSpec> = merged.lines.into_iter().map(|line| line.budget.spec).collect();
+    Ok(bank.check(&specs).iter().map(|error| (error.id(), error.to_string())).collect())
+}
+
+/// Would a budget end that a file does not name? Not if it has ended, or its flight is over.
+pub(crate) fn is_live(spec: &BudgetSpec, now: money::Instant) -> bool {
+    spec.status != ledger::Status::Ended && now < spec.end
 }
 
 /// A file that cannot be written anew stays as it is.

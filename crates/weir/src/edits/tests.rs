@@ -388,7 +388,7 @@ fn rows_are_judged_as_lines_of_the_file_are() {
     for (fields, expected) in [
         (json!({"limit": "1.0000001"}), "limit: found \"1.0000001\""),
         (json!({"limit": null}), "limit: missing"),
-        (json!({"limit": "-1"}), "budget 1: limit is -1000000, expected 0 to"),
+        (json!({"limit": "-1"}), "limit: found \"-1\", expected 0 to 1000000000000.00 USD"),
         (json!({"pacing": "fast"}), "pacing: found \"fast\", expected one of"),
         (json!({"pacing": "schedule"}), "schedule"),
         (json!({"unit": "EUR"}), "unit: it cannot be changed here; what can is name, limit"),

@@ -180,6 +180,19 @@ pub fn main(args: &Args, out: &mut dyn Write) -> Result<ExitCode, JournalError> 
     }
 }
 
+/// The bank as the journal of a data folder has it, read only, also beside a running node; `None`: there is no journal.
+pub(crate) fn bank_of(data: &std::path::Path) -> Result<Option<ledger::Bank>, JournalError> {
+    if !data.join("journal").is_dir() {
+        return Ok(None);
+    }
+    let folder = Folder::open(data.to_path_buf())?;
+    let trail::Base { mut bank, start, .. } = folder.latest()?;
+    folder.walk(start, &mut |_, record| {
+        bank.replay(&record).map_err(|error| ledger_journal::Fault::Replay(error.to_string()))
+    })?;
+    Ok(Some(bank))
+}
+
 impl Where {
     fn folder(&self) -> Result<Folder, JournalError> {
         let data = match &self.data {

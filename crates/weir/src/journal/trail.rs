@@ -151,6 +151,21 @@ impl Folder {
         Err(JournalError::NoBase { path: self.path.clone(), last })
     }
 
+    /// The latest state that needs few records behind it: the newest sound snapshot, or the [base](Self::base).
+    pub(super) fn latest(&self) -> Result<Base, JournalError> {
+        let first = self.segments()?.first().copied();
+        for sequence in self.snapshots()?.into_iter().rev() {
+            if let Ok(Loaded { bank, head }) = load(&self.disk, sequence, &Options::default())
+                && first.is_none_or(|first| head.number >= first)
+            {
+                let start =
+                    Start { segment: head.number, position: Some(head.position), until: None };
+                return Ok(Base { bank, start, snapshot: Some(sequence) });
+            }
+        }
+        self.base()
+    }
+
     /// The walk over records that are kept from before the base; `None` if there are none.
     pub(super) fn early(&self, base: &Base) -> Result<Option<Start>, JournalError> {
         let first = self.segments()?.first().copied().unwrap_or(base.start.segment);

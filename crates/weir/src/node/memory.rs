@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -16,6 +15,8 @@ use gate_pacing::{Bin, History, Hour, LandscapeLearner, Rebase};
 use ledger::Amount;
 use money::Instant;
 use weir_pace::pacer::{Known, Learned, Pacer};
+
+use super::private;
 
 use super::{StartError, system};
 
@@ -129,7 +130,7 @@ impl Keeper {
 /// Whole, or not at all.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("bin.new");
-    let mut file = File::create(&new)?;
+    let mut file = private::create(&new)?;
     file.write_all(bytes)?;
     file.write_all(&crc32c::crc32c(bytes).to_le_bytes())?;
     file.sync_all()?;

@@ -10,6 +10,7 @@ mod memory;
 pub(crate) mod openrtb;
 mod parking;
 mod pending;
+pub(crate) mod private;
 mod questions;
 mod reconcile;
 mod refusals;
@@ -75,10 +76,17 @@ pub enum StartError {
         path: PathBuf,
     },
     /// A door's address.
-    #[error(transparent)]
-    Bind(#[from] BindError),
+    #[error("the {door} door ({door}.listen, --{door}): {source}")]
+    Bind {
+        /// Its section in `weir.toml`, and its flag.
+        door: &'static str,
+        /// What the system said.
+        source: BindError,
+    },
     /// The admin door's address.
-    #[error("admin door {address}: {source}; give another with --admin or admin.listen")]
+    #[error(
+        "the admin door (admin.listen, --admin): cannot listen on {address}: {source}; choose a free address of this machine, or port 0"
+    )]
     Admin {
         /// The address.
         address: SocketAddr,
@@ -182,8 +190,9 @@ impl Node {
         let cores = place(config)?;
         let transport = transport_options(config);
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
-        let (batch, batch_listeners) = bind(config.batch.listen, cores.workers.len())?;
-        let (openrtb, openrtb_listeners) = bind(config.openrtb.listen, cores.workers.len())?;
+        let (batch, batch_listeners) = bind("batch", config.batch.listen, cores.workers.len())?;
+        let (openrtb, openrtb_listeners) =
+            bind("openrtb", config.openrtb.listen, cores.workers.len())?;
         let door_options = door_options(config).map_err(StartError::AdminFiles)?;
         let admin_listener = admin::bind(config.admin.listen)?;
 
@@ -368,14 +377,18 @@ impl Node {
 ///
 /// After a kill the kernel takes a ring's operations apart behind the process's end, and until then its sockets listen
 /// on: an address that is taken is tried again for a while.
-fn bind(listen: SocketAddr, workers: usize) -> Result<(SocketAddr, Vec<Listener>), StartError> {
+fn bind(
+    door: &'static str,
+    listen: SocketAddr,
+    workers: usize,
+) -> Result<(SocketAddr, Vec<Listener>), StartError> {
     let began = std::time::Instant::now();
     let listeners = loop {
         match Listeners::bind(listen, workers) {
             Err(error) if error.is_in_use() && began.elapsed() < BIND_WAIT => {
                 std::thread::sleep(BIND_PAUSE);
             }
-            bound => break bound?,
+            bound => break bound.map_err(|source| StartError::Bind { door, source })?,
         }
     };
     let bound = listeners.first().and_then(Listener::local_addr);
@@ -404,7 +417,10 @@ pub(crate) fn lock_data(folder: &std::path::Path) -> Result<std::fs::File, Start
     std::fs::create_dir_all(folder).map_err(failed)?;
     let file = std::fs::File::create(folder.join("lock")).map_err(failed)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            private::tighten(folder).map_err(failed)?;
+            Ok(file)
+        }
         Err(std::fs::TryLockError::WouldBlock) => {
             Err(StartError::Locked { path: folder.to_path_buf() })
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic, SystemTime};
 
-use ledger::{BudgetSpec, SpecError, Status as BudgetStatus};
+use ledger::{BudgetSpec, SpecError};
 use money::Instant;
 use probe::NodeClock;
 
@@ -21,7 +21,7 @@ use super::bank_thread::{Command, Refusal};
 use super::{StartError, spawn};
 use crate::budgets::{self, Budget, Line, LineError};
 use crate::config::Config;
-use crate::edits::{Bank, Edits, Note, Opened, Trouble};
+use crate::edits::{Bank, Edits, Note, Opened, Trouble, is_live};
 use crate::market::{Currencies, Market, of_file};
 
 /// How long the bank's answer is waited for. It comes within milliseconds; a disk may need longer.
@@ -117,7 +117,7 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
     let pause = Duration::from_millis(config.budgets.check_ms).min(FIRST_LOOK_MAX);
     for _ in 0..FIRST_LOOKS_MAX {
         let Some(before) = stamp(path) else {
-            tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears");
+            tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears; write one (`weir sample-budgets` prints lines to try with), or name another with --budgets or budgets.file");
             return Ok(FirstRead::default());
         };
         if !is_old(&before) {
@@ -371,8 +371,7 @@ impl Bank for BankLink {
         let (now, mut live) = (now(), Vec::new());
         for from_slot in (0..).step_by(PAGE as usize) {
             let page = self.ask(|reply| Command::Specs { from_slot, max: PAGE, reply })?;
-            let lives = |spec: &BudgetSpec| spec.status != BudgetStatus::Ended && now < spec.end;
-            live.extend(page.iter().filter(|one| lives(&one.spec)).map(|one| one.spec.id));
+            live.extend(page.iter().filter(|one| is_live(&one.spec, now)).map(|one| one.spec.id));
             if page.len() < PAGE as usize {
                 break;
             }

@@ -1,0 +1,30 @@
+//! `weir check`: a budgets file judged as a node on a data folder would judge it.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::config::Config;
+use crate::{budgets, edits, journal};
+
+/// What a node on `node.data_dir` would say against a file whose lines are sound, line by line: changes of `unit` and `parent`,
+/// and more budgets that end than may. `None`: there is no journal to judge it by. Only reads, also beside a running node.
+///
+/// # Errors
+/// Why the journal or the log of edits cannot be read.
+pub fn against_journal(config: &Config, file: &Path) -> Result<Option<Vec<String>>, String> {
+    let data = &config.node.data_dir;
+    let bank = journal::bank_of(data).map_err(|error| error.to_string())?;
+    let Some(bank) = bank else { return Ok(None) };
+    let Ok(lines) = budgets::read_lines(file) else { return Ok(Some(Vec::new())) };
+    let places: HashMap<u64, usize> =
+        lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
+    let now = money::Instant::from_ms(probe::NodeClock::new().now_ms());
+    let share = config.budgets.end_share_max_percent;
+    let told = edits::judge_as_node(&data.join("edits"), lines, &bank, share, now);
+    let told = told.map_err(|error| format!("edits: {error}"))?;
+    let text = |(id, text): (u64, String)| match places.get(&id) {
+        Some(line) => format!("{}:{line}: {text}", file.display()),
+        None => format!("{}: {text}", file.display()),
+    };
+    Ok(Some(told.into_iter().map(text).collect()))
+}

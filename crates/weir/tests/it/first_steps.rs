@@ -1,0 +1,149 @@
+//! The first mistakes of an operator, and what the node lets others see.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::support::{Setup, line, output, stderr, text, weir};
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// What of a data folder others may look into: none of it but where the node is reached.
+fn open_to_others(data: &Path) -> Vec<String> {
+    let mut open = Vec::new();
+    for entry in std::fs::read_dir(data).unwrap() {
+        let entry = entry.unwrap();
+        if mode(&entry.path()) & 0o077 != 0 {
+            open.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    open.sort();
+    open
+}
+
+#[test]
+fn what_a_node_keeps_is_its_users_alone() {
+    let setup = Setup::new(&line(1, "10", r#","daily":"5","pacing":"curve""#));
+    let data = setup.data();
+    // An earlier version left it open.
+    std::fs::create_dir_all(data.join("edits")).unwrap();
+    std::fs::write(data.join("edits/log"), "").unwrap();
+    for (path, bits) in [("edits", 0o755), ("edits/log", 0o644)] {
+        std::fs::set_permissions(data.join(path), PermissionsExt::from_mode(bits)).unwrap();
+    }
+    let mut node = setup.start();
+    let mut client = node.client();
+    client.wait_verdict(1, 1, wire::Verdict::Granted);
+    node.interrupt();
+    assert!(node.wait_end().success());
+    assert_eq!(open_to_others(&data), ["addresses.json", "lock"]);
+    assert_eq!((mode(&data.join("edits")), mode(&data.join("edits/log"))), (0o700, 0o600));
+    for name in ["history", "journal", "profiles"] {
+        assert_eq!(mode(&data.join(name)), 0o700, "{name}");
+    }
+    assert_eq!(mode(&data.join("pacing.bin")), 0o600);
+}
+
+/// `weir check` on the data folder of a node, running and stopped: as the node judges, and nothing is written.
+#[test]
+fn check_judges_as_the_node_does() {
+    let five: Vec<String> = (1..=5).map(|id| line(id, "10", "")).collect();
+    let setup = Setup::new(&five.concat());
+    let (data, file) = (setup.data(), setup.budgets_file());
+    let mut node = setup.start();
+    node.client().grant(1, 1);
+    let new = file.with_file_name("new.jsonl");
+    let check = |budgets: &str| {
+        std::fs::write(&new, budgets).unwrap();
+        let args = ["check", "--budgets", text(&new), "--data", text(&data)];
+        let checked = output(weir().args(args));
+        (checked.status.code(), stderr(&checked))
+    };
+    let cases = [
+        (five.concat(), ""),
+        (five[1..].concat() + &line(1, "10", r#","unit":"EUR""#), "new.jsonl:5: budget 1: unit"),
+        (five[1..].concat() + &line(1, "10", r#","parent":2"#), "new.jsonl:5: budget 1: parent"),
+        (five[..2].concat(), "new.jsonl: it would end 3 of 5 budgets (ids 3, 4, 5)"),
+        (String::new(), "it would end 5 of 5 budgets"),
+        (five[1..].concat(), ""),
+    ];
+    for stopped in [false, true] {
+        if stopped {
+            node.interrupt();
+            assert!(node.wait_end().success());
+        }
+        for (budgets, expected) in &cases {
+            let (code, told) = check(budgets);
+            assert!(told.contains(expected), "{expected} not in {told}");
+            assert_eq!(code, Some(i32::from(!expected.is_empty())), "{told}");
+            let by = told.contains("with the journal and the edits of its data folder");
+            assert_eq!(by, expected.is_empty(), "{told}");
+        }
+    }
+    // A folder without a journal is none.
+    let args = ["check", "--budgets", text(&new), "--data", text(new.parent().unwrap())];
+    let checked = output(weir().args(args));
+    assert!(stderr(&checked).contains("there is no journal in it"), "{}", stderr(&checked));
+    assert_eq!(checked.status.code(), Some(1));
+}
+
+#[test]
+fn an_address_in_use_names_its_door_key_and_flag() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for door in ["batch", "openrtb", "admin"] {
+        let setup = Setup::new(&line(1, "10", ""));
+        let mut command = weir();
+        command.args([
+            "run",
+            "--budgets",
+            text(&setup.budgets_file()),
+            "--data",
+            text(&setup.data()),
+        ]);
+        for each in ["batch", "openrtb", "admin"] {
+            let address = if each == door { address.as_str() } else { "127.0.0.1:0" };
+            command.args([&format!("--{each}"), address]);
+        }
+        let told = output(command.env("WEIR_WORKERS__CORES", "0"));
+        let expected =
+            format!("the {door} door ({door}.listen, --{door}): cannot listen on {address}");
+        assert!(stderr(&told).contains(&expected), "{expected} not in {}", stderr(&told));
+        assert_eq!(told.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_start_without_budgets_says_what_to_do() {
+    let setup = Setup::new("");
+    let file = setup.budgets_file();
+    std::fs::remove_file(&file).unwrap();
+    let told = output(&mut setup.command());
+    assert!(stderr(&told).contains("is not there"), "{}", stderr(&told));
+    // Unnamed it may be missing.
+    let data = setup.data();
+    let mut command = weir();
+    command.args([
+        "run",
+        "--data",
+        text(&data),
+        "--batch",
+        "127.0.0.1:0",
+        "--openrtb",
+        "localhost:1",
+    ]);
+    let told = output(&mut command);
+    assert!(stderr(&told).contains("for localhost write 127.0.0.1"), "{}", stderr(&told));
+    assert_eq!(told.status.code(), Some(2));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_with_their_line() {
+    let setup = Setup::new("");
+    let file = setup.budgets_file();
+    std::fs::write(&file, b"{\"id\":1,\"limit\":\"1\"}\n{\"id\":2,\"limit\":\"\xff\"}\n").unwrap();
+    let told = output(weir().args(["check", "--budgets", text(&file)]));
+    assert!(stderr(&told).contains("budgets.jsonl:2: not UTF-8"), "{}", stderr(&told));
+    assert_eq!(told.status.code(), Some(1));
+}
