@@ -170,7 +170,7 @@ pub(crate) fn lines_of(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, Vec<LineE
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file = path.display().to_string();
     match path.extension().and_then(|ending| ending.to_str()) {
-        Some("jsonl" | "ndjson") => parse(&file, json_lines(text)),
+        Some("jsonl" | "ndjson") => parse(&file, json_lines(text, bytes.len() - text.len())),
         Some("csv") => parse(&file, csv_lines(text)),
         _ => Err(whole(path, 1, "a budgets file is called *.jsonl or *.csv".into())),
     }
@@ -182,7 +182,8 @@ fn whole(path: &Path, line: usize, text: String) -> Vec<LineError> {
 
 type Row = (usize, Option<Place>, Result<Map<String, Value>, String>);
 
-fn json_lines(text: &str) -> impl Iterator<Item = Row> {
+/// `offset`: bytes of the file before the text.
+fn json_lines(text: &str, offset: usize) -> impl Iterator<Item = Row> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let object = |line: &str| match json::parse(line) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -190,7 +191,7 @@ fn json_lines(text: &str) -> impl Iterator<Item = Row> {
         Err(error) if error.is_data() => Err(error.to_string()),
         Err(error) => Err(format!("not JSON: {error}")),
     };
-    let from = |line: &str| line.as_ptr().addr() - text.as_ptr().addr();
+    let from = move |line: &str| offset + line.as_ptr().addr() - text.as_ptr().addr();
     lines.map(move |(i, line)| (i + 1, Some(Place::of(i + 1, from(line), line)), object(line)))
 }
 
@@ -210,7 +211,7 @@ fn csv_lines(text: &str) -> Vec<Row> {
         let text = format!(
             "columns are separated by {other:?} here, expected ','; save the file with commas between columns and points in amounts"
         );
-        return vec![(1, Err(text))];
+        return vec![(1, None, Err(text))];
     }
     let campaign = names.iter().find(|name| CAMPAIGN_FIELDS.contains(name));
     if let Some(name) = campaign {
@@ -611,6 +612,10 @@ mod tests {
         let places: Vec<Place> = lines.iter().filter_map(|line| line.place).collect();
         let Some(place) = places.first() else { panic!("no line has a place") };
         assert_eq!(place.read(&path).unwrap(), r#"{"id":1,"limit":"5"}"#);
+        std::fs::write(&path, format!("\u{feff}{text}")).unwrap();
+        let marked = read_lines(&path).unwrap_or_default();
+        let behind_the_mark = marked.first().and_then(|line| line.place);
+        assert_eq!(behind_the_mark.unwrap().read(&path).unwrap(), r#"{"id":1,"limit":"5"}"#);
         if let Some(huge) = places.get(1) {
             let told = huge.read(&path).unwrap_err();
             assert!(told.contains("line 2 has") && told.contains("at most 65536"), "{told}");
