@@ -84,12 +84,14 @@ impl Remembered {
         let free = Entry { expires_ms: 0, client: 0, id: 0, content: 0, answer: nothing };
         #[allow(clippy::cast_possible_truncation, reason = "the two halves are wanted")]
         let (low, high) = (secret as u64, (secret >> 64) as u64);
+        // Spread first: a weak secret can be guessed, but does no harm.
+        let blind = spread(low ^ 0x9e37_79b9_7f4a_7c15);
         Remembered {
             tags: vec![Tags([0; WAYS]); sets],
             entries: vec![[free; WAYS]; sets],
             lifetime_ms,
-            blind: low ^ 0x9e37_79b9_7f4a_7c15,
-            factor: high | 1,
+            blind,
+            factor: spread(high ^ blind.rotate_left(32)) | 1,
         }
     }
 
@@ -137,13 +139,15 @@ impl Remembered {
     }
 
     fn set(&self, tag: u64) -> usize {
-        // The finaliser of splitmix64 (Steele, Lea, Flood, 2014).
-        let mut x = tag;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
-        usize::try_from(x % self.tags.len() as u64).expect("below a length")
+        usize::try_from(spread(tag) % self.tags.len() as u64).expect("below a length")
     }
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood, 2014), a bijection.
+fn spread(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 #[cfg(test)]
