@@ -101,7 +101,6 @@ impl<'a> Desk<'a> {
     pub(crate) fn new(
         caller: Caller<'a>,
         control: Control,
-        patience: Duration,
         auditor: Auditor,
         base: &[Row],
         tallies: &'a [Tally],
@@ -111,7 +110,7 @@ impl<'a> Desk<'a> {
         Self {
             caller,
             control,
-            patience,
+            patience: PATIENCE_LOADED,
             looks_failed: 0,
             could_not_look: None,
             latency_ns_before: 0,
@@ -123,6 +122,12 @@ impl<'a> Desk<'a> {
             books: Books::default(),
             faults: Vec::new(),
         }
+    }
+
+    /// The same with a last audit that looks again for this long.
+    #[must_use]
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// One audit; `last` says that everything is drained. One that cannot look is no finding: another one follows, and of

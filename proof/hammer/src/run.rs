@@ -56,16 +56,8 @@ pub fn run(args: &Args, stop: &AtomicBool) -> Result<Report, HammerError> {
     let auditor = Auditor::new(&base, &ids, plan.hold_sure_ns, args.exclusive);
     let start = Instant::now();
     let supervisor = Supervisor {
-        desk: Desk::new(
-            caller(args, 0)?,
-            control,
-            args.audit_patience,
-            auditor,
-            &base,
-            &tallies,
-            ids.len(),
-            start,
-        ),
+        desk: Desk::new(caller(args, 0)?, control, auditor, &base, &tallies, ids.len(), start)
+            .with_patience(args.audit_patience),
         tallies: &tallies,
         start,
         latency: histogram(),

@@ -78,8 +78,9 @@ pub fn run_exchange(args: &Args, stop: &AtomicBool) -> Result<ExchangeReport, Ha
     let desk = bank.take().zip(args.books.as_deref()).map(|(bank, door)| {
         let ids: Vec<u64> = bank.base.iter().map(|row| row.id).collect();
         let auditor = Auditor::untold(&bank.base, &ids, args.exclusive);
-        let (caller, patience) = (caller(args, door), args.audit_patience);
-        Desk::new(caller, bank.control, patience, auditor, &bank.base, tallies, ids.len(), start)
+        let caller = caller(args, door);
+        Desk::new(caller, bank.control, auditor, &bank.base, tallies, ids.len(), start)
+            .with_patience(args.audit_patience)
     });
     let (screen, last) = (Screen::new(args), Moment::default());
     let latency = histogram();
