@@ -89,7 +89,12 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     }
     for (name, count) in rows {
         let share = if wanted < SAMPLE_MIN { "-".into() } else { share(count, surveyed) };
-        writeln!(out, "{:<10} {count:>12} {share:>10}  {}", harmless(name), sentence(name))?;
+        writeln!(
+            out,
+            "{:<10} {count:>12} {share:>10}  {}",
+            harmless(name),
+            harmless(sentence(name))
+        )?;
     }
     Ok(())
 }

@@ -21,8 +21,9 @@ impl ThreadTimes {
     fn read(text: &str) -> Option<ThreadTimes> {
         let mut figures = text.split_ascii_whitespace().map(|figure| figure.parse().ok());
         let times = ThreadTimes { cpu_ns: figures.next()??, waited_ns: figures.next()?? };
-        // A thread that asks has run: zeros are a kernel without the account.
-        Some(times).filter(|times| times.cpu_ns > 0)
+        let turns: u64 = figures.next()??;
+        // A thread that asks has had a turn: without one this is a kernel without the account. Its times lag, and may be zero.
+        (turns > 0).then_some(times)
     }
 
     /// What passed since `before`.
@@ -41,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_the_account_is_told_from_one_with_it() {
-        let ran = |text| ThreadTimes::read(text).map(|times| times.cpu_ns);
+        let ran = |text: &str| ThreadTimes::read(text).map(|times| times.cpu_ns);
         assert_eq!(
             [
                 ran("12345 6 7

@@ -73,7 +73,8 @@ fn what_is_not_there() {
             continue;
         }
         if path.starts_with("/ui/") {
-            answer.expect(200);
+            let page = answer.expect(404);
+            assert!(page.text().contains("<!doctype html>"), "a page for people, with a way back");
             continue;
         }
         answer.problem(404, "unknown");

@@ -12,7 +12,9 @@ const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
 /// Parts of the data folder that are nobody else's: folders, and files beside them or in them.
-const FOLDERS: [&str; 4] = ["edits", "history", "journal", "profiles"];
+const FOLDERS: [&str; 3] = ["edits", "history", "profiles"];
+/// Never made here: a journal that is gone is to be found gone. It makes its folder itself, as closed as this.
+const JOURNAL: &str = "journal";
 const FILES: [&str; 4] = ["edits/log", "edits/log.new", "pacing.bin", "pacing.bin.new"];
 
 /// Makes a folder that only this user may look into; one that is there stays as it is.
@@ -38,6 +40,9 @@ pub(crate) fn tighten(data: &Path) -> io::Result<()> {
     for name in FOLDERS {
         make_folder(&data.join(name))?;
         close(&data.join(name), FOLDER);
+    }
+    if data.join(JOURNAL).exists() {
+        close(&data.join(JOURNAL), FOLDER);
     }
     for name in FILES.map(|name| data.join(name)).iter().filter(|path| path.exists()) {
         close(name, FILE);
