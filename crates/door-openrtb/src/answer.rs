@@ -59,6 +59,8 @@ pub struct Bid<'a> {
 /// What a worker keeps for its answers.
 #[derive(Default)]
 pub(crate) struct AnswerRoom {
+    /// Kept, so that it need not be cleared for every bid.
+    ids: IdRoom,
     /// The pushed bids as JSON objects, one after the other.
     bids: Vec<u8>,
     /// Seats and ids of bids, escaped.
@@ -187,9 +189,8 @@ impl<'a> Answer<'a> {
     }
 
     fn write_bid(&mut self, bid: &Bid<'_>, imp: &Imp<'_>, deal: Option<&Deal<'_>>) {
-        let mut room = IdRoom::default();
-        let ids = room.encode(&bid.notice_ids);
-        let (frame, out) = (self.frame, &mut self.room.bids);
+        let AnswerRoom { ids, bids: out, .. } = &mut *self.room;
+        let (frame, ids) = (self.frame, ids.encode(&bid.notice_ids));
         let notice = |out: &mut Vec<u8>, kind| frame.addresses.write(out, kind, &ids);
         let ad = bid.ad;
         out.extend_from_slice(b"{\"id\":\"");

@@ -218,15 +218,18 @@ impl NoticeIds<'_> {
 /// Letters of an id's base64, at most.
 const ID_LETTERS_MAX: usize = NOTICE_ID_BYTES_MAX.div_ceil(3) * 4;
 
-/// Room for [`NoticeIds`] as text.
+/// Bytes of a part of the ids with what fills its last group of three.
+const PART_BYTES_MAX: usize = NOTICE_ID_BYTES_MAX.next_multiple_of(3);
+
+/// Room for [`NoticeIds`] as text: their parts one behind the other, each in whole groups of letters.
 pub(crate) struct IdRoom {
-    start: [u8; ID_LETTERS_MAX],
-    ends: [[u8; ID_LETTERS_MAX]; 3],
+    bytes: [u8; 4 * PART_BYTES_MAX],
+    letters: [u8; 4 * ID_LETTERS_MAX],
 }
 
 impl Default for IdRoom {
     fn default() -> IdRoom {
-        IdRoom { start: [0; ID_LETTERS_MAX], ends: [[0; ID_LETTERS_MAX]; 3] }
+        IdRoom { bytes: [0; 4 * PART_BYTES_MAX], letters: [0; 4 * ID_LETTERS_MAX] }
     }
 }
 
@@ -237,19 +240,26 @@ pub(crate) struct IdText<'a> {
 }
 
 impl IdRoom {
-    /// Encodes ids that are sound.
+    /// Encodes ids that are sound: all parts in one call, as a short text takes the encoder hardly less than a long one.
+    /// What is behind the end of a part is zero, so its letters are those that it would have alone.
     pub(crate) fn encode(&mut self, ids: &NoticeIds<'_>) -> IdText<'_> {
-        let encode = |bytes: &[u8], room: &mut [u8; ID_LETTERS_MAX]| {
-            URL_SAFE_NO_PAD.encode_slice(bytes, room).expect("the length was checked")
-        };
-        let start = encode(ids.start, &mut self.start);
-        let mut lens = [0; 3];
-        for ((end, room), len) in ids.ends.iter().zip(&mut self.ends).zip(&mut lens) {
-            *len = encode(end, room);
+        let [win, bill, loss] = ids.ends;
+        let parts = [ids.start, win, bill, loss];
+        let mut len = 0;
+        for part in parts {
+            let end = len + part.len();
+            self.bytes[len..end].copy_from_slice(part);
+            len = end.next_multiple_of(3);
+            self.bytes[end..len].fill(0);
         }
-        let [win, bill, loss] = &self.ends;
-        let ends = [&win[..lens[0]], &bill[..lens[1]], &loss[..lens[2]]];
-        IdText { start: &self.start[..start], ends }
+        let all = URL_SAFE_NO_PAD.encode_slice(&self.bytes[..len], &mut self.letters);
+        let mut rest = &self.letters[..all.expect("the length was checked")];
+        let [start, win, bill, loss] = parts.map(|part| {
+            let (groups, behind) = rest.split_at(part.len().div_ceil(3) * 4);
+            rest = behind;
+            &groups[..(part.len() * 4).div_ceil(3)]
+        });
+        IdText { start, ends: [win, bill, loss] }
     }
 }
 
