@@ -202,6 +202,7 @@ mod tests {
         let settings = Settings { bid_paths: Vec::new(), ..Settings::default() };
         assert_eq!(settings.check(), Err(SettingsError::NoBidPath));
     }
+
     #[test]
     fn a_door_is_called_by_its_names_only() {
         let hosts = Hosts::only(["localhost", "[::1]", "Bid.Example"]).unwrap();

@@ -179,12 +179,13 @@ impl<F: Folder> Watermarks<F> {
     /// # Errors
     /// What the system says, or that the newest segment cannot be read; what was noted before stays.
     pub fn note(&mut self, sealed: u64, at_ms: u64) -> Result<(), ReadError> {
-        let Some(segment) = segments(&self.journal)?.last().copied() else { return Ok(()) };
+        let all = segments(&self.journal)?;
+        let Some(segment) = all.last().copied() else { return Ok(()) };
         if self.noted == Some((sealed, segment)) {
             return Ok(());
         }
         let begins = segment_head(&self.journal, segment)?.position;
-        self.sync_journal(segment)?;
+        self.sync_journal(&all)?;
         let [before, this] = self.runs;
         let run = if sealed > self.first { this } else { before };
         let mark = Watermark { node: self.node, run, segment, begins, sealed, at_ms };
@@ -195,9 +196,11 @@ impl<F: Folder> Watermarks<F> {
 
     /// A journal that lets the system write when it likes (`journal.durability` `os`) has sealed what no disk has yet,
     /// and the segment may have got its name this moment.
-    fn sync_journal(&self, newest: u64) -> Result<(), ReadError> {
-        let from = self.noted.map_or(newest, |(_, segment)| segment);
-        for number in from..=newest {
+    fn sync_journal(&self, all: &[u64]) -> Result<(), ReadError> {
+        // At first all: nobody knows what an earlier run left to the system.
+        let from = self.noted.map_or(0, |(_, segment)| segment);
+        let newest = all.last().copied().unwrap_or(0);
+        for number in all.iter().copied().filter(|number| *number >= from) {
             let name = names::segment(number);
             match self.journal.open(&name, Access::Write).and_then(|file| file.sync()) {
                 // The retention was faster.

@@ -72,9 +72,7 @@ impl Pacing {
     pub fn of(plan: Plan) -> Pacing {
         Pacing { plan, learned: false, day_target: None }
     }
-}
 
-impl Pacing {
     /// Is the same traffic expected in the same window as of another?
     fn expects_as(&self, other: &Pacing) -> bool {
         let (a, b) = (self.plan.spec(), other.plan.spec());

@@ -272,6 +272,7 @@ mod tests {
         let many = format!("id,billed\n{}", "x,true\n".repeat(1_000));
         assert_eq!(parse(&many).unwrap_err().len(), ERRORS_MAX);
     }
+
     #[test]
     fn a_file_ends_with_the_end_of_a_line_and_names_each_column_once() {
         let good = token(1);

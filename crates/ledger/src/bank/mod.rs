@@ -303,6 +303,19 @@ impl Bank {
         self.book(Record::Operator { at_ms: self.now_ms, who, why }, out);
     }
 
+    /// Passes over so many numbers of grants: books each as an empty grant that is closed. For a start that goes on from
+    /// records before those that were sealed: tokens of holds of the lost grants are then [`Verdict::TooOld`], and never
+    /// taken for holds of new ones. Nothing happens where there is no budget, as then no grant was ever made.
+    pub fn pass_over(&mut self, numbers: u64, out: &mut Out) {
+        let Some(budget) = self.budgets.first().map(|state| state.spec.id) else { return };
+        let (amount, at_ms) = (Amount::ZERO, self.now_ms);
+        for _ in 0..numbers {
+            let grant = self.grants.next_number();
+            self.book(Record::Granted { grant, budget, worker: 0, amount, at_ms }, out);
+            self.book(Record::GrantClosed { grant }, out);
+        }
+    }
+
     /// Notes what somebody edits of a budget: after [`Bank::note_operator`] and before the step that does it. Texts are
     /// cut to [`crate::EDIT_TEXT_MAX`] bytes.
     pub fn note_edit(&mut self, edit: &Edit<'_>, out: &mut Out) {

@@ -49,7 +49,8 @@ impl Ending {
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ending { first, count, of, .. } = self;
-        let (budgets, ids) = if *count == 1 { ("budget", "id") } else { ("budgets", "ids") };
+        let budgets = if *of == 1 { "budget" } else { "budgets" };
+        let ids = if *count == 1 { "id" } else { "ids" };
         let told: Vec<String> = first.iter().map(ToString::to_string).collect();
         let more = if *count > first.len() { ", ..." } else { "" };
         write!(

@@ -411,7 +411,13 @@ impl Edits {
         let now_ms = (desk.clock)();
         let is_empty = lines.is_empty();
         let merged = overlay::merge(lines, &self.seen().overlays, now_ms);
-        let ending = Ending::of(&desk.bank.live()?, &merged.lines, is_empty);
+        let live = desk.bank.live().inspect_err(|trouble| {
+            // Nothing was handed over yet: it is tried again.
+            if matches!(trouble, Trouble::Silent) {
+                self.0.unsure.store(true, Ordering::Release);
+            }
+        })?;
+        let ending = Ending::of(&live, &merged.lines, is_empty);
         let ending = ending.beyond(desk.end_share_max_percent);
         if let Some(ending) = ending {
             return Err(Trouble::Ends(ending));

@@ -262,7 +262,7 @@ impl BankThread {
         let begun = Box::new(move || probes.thread.sign());
         let probes = WriterProbes { laps: probes.laps, begun };
         let Start {
-            bank,
+            mut bank,
             out,
             keys,
             disk,
@@ -277,7 +277,6 @@ impl BankThread {
         let wake = std::thread::current();
         let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
         let clock = NodeClock::not_before(bank.now_ms());
-        let mut bank = bank;
         bank.steady(clock.steady_ms());
         Ok(BankThread {
             clock,

@@ -593,8 +593,23 @@ fn note_accepted(
     );
     let why = format!("goes on from record {first}; run {run} had sealed all before {sealed}");
     bank.note_operator("weir run --accept-rollback", &why, out);
+    // Each lost grant was a record, and some may have been sealed since the last note.
+    let lost = before.sealed.saturating_sub(first).saturating_add(NUMBERS_SPARED);
+    if lost > NUMBERS_MAX {
+        tracing::warn!(
+            lost,
+            "more is lost than numbers of grants can be passed over: a late notice of a forgotten bid may be booked on \
+             another one; let none of that time come any more"
+        );
+    }
+    bank.pass_over(lost.min(NUMBERS_MAX), out);
     Ok(())
 }
+
+/// Numbers of grants that are passed over beyond those that the watermark tells of, which lags behind the journal.
+const NUMBERS_SPARED: u64 = 1 << 14;
+/// Numbers of grants that are passed over at most: two records each, all in the first group of the run.
+const NUMBERS_MAX: u64 = 1 << 17;
 
 /// What keeps the watermark, which says from now on that the segment of this run has begun. Where it cannot be
 /// written the node runs all the same, and it is tried again.

@@ -68,7 +68,7 @@ fn judge_row(row: &Row, ring: &KeyRing, bank: &Bank) -> Result<Booking, Fault> {
         expected: format!("the id of a bid of this node that can still be judged: {error}"),
     })?;
     let action = if row.billed { Action::Settle } else { Action::Release };
-    // Of a grant that is closed nothing is known, its unit neither; its holds are all resolved, and it frees nothing.
+    // Of a grant that is closed nothing is known, its unit neither: nothing can be booked or freed in it, and the verdict says so.
     let unit = bank.slot_of(&hold).map(|slot| bank.spec(slot).unit);
     let (amount, rounded) = match (&row.amount, unit) {
         (Some(text), Some(unit)) => amount_of(text, unit).map_err(|expected| {

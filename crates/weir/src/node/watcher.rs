@@ -164,9 +164,12 @@ impl Watcher {
         let every = Duration::from_millis(config.budgets.check_ms);
         let stop = Arc::new(AtomicBool::new(false));
         let markets = Arc::new(Mutex::new(Markets::default()));
-        let link = BankLink { commands, markets: Arc::clone(&markets) };
+        let clock = Clock::default();
+        let link = BankLink { commands, markets: Arc::clone(&markets), clock: clock.clone() };
+        let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
-        let edits = Edits::new(opened, run, share, Box::new(link), Box::new(|| now().ms()));
+        let edits =
+            Edits::new(opened, run, share, Box::new(link), Box::new(move || seen.now().ms()));
         let mut watch = Watch {
             path: config.budgets.file.clone(),
             looks: first.looks,
@@ -175,6 +178,7 @@ impl Watcher {
             markets,
             edits: edits.clone(),
             status,
+            clock,
         };
         if let Some((lines, market)) = first.read {
             watch.hand_over(lines, market);
@@ -212,11 +216,12 @@ struct Watch {
     markets: Arc<Mutex<Markets>>,
     edits: Edits,
     status: Status,
+    clock: Clock,
 }
 
 impl Watch {
     fn look(&mut self) {
-        if now() >= self.markets().free_unused() {
+        if self.clock.now() >= self.markets().free_unused() {
             tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
             self.looks.forget();
         }
@@ -339,15 +344,16 @@ impl Markets {
     }
 }
 
-fn lock(markets: &Mutex<Markets>) -> MutexGuard<'_, Markets> {
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     // Replaced whole: a thread that died while it held this left nothing half done.
-    markets.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The way to the bank.
 struct BankLink {
     commands: Commands<Command>,
     markets: Arc<Mutex<Markets>>,
+    clock: Clock,
 }
 
 impl BankLink {
@@ -368,7 +374,7 @@ impl Bank for BankLink {
     }
 
     fn live(&self) -> Result<Vec<u64>, Trouble> {
-        let (now, mut live) = (now(), Vec::new());
+        let (now, mut live) = (self.clock.now(), Vec::new());
         for from_slot in (0..).step_by(PAGE as usize) {
             let page = self.ask(|reply| Command::Specs { from_slot, max: PAGE, reply })?;
             live.extend(page.iter().filter(|one| is_live(&one.spec, now)).map(|one| one.spec.id));
@@ -410,7 +416,17 @@ fn trouble(refusal: Refusal) -> Trouble {
     }
 }
 
-/// The system's time of day; the watcher needs no better one.
+/// The time of day, by one clock for all looks: a wrong second ends no edit that waits, and no flight.
+#[derive(Clone, Default)]
+struct Clock(Arc<Mutex<NodeClock>>);
+
+impl Clock {
+    fn now(&self) -> Instant {
+        Instant::from_ms(lock(&self.0).now_ms())
+    }
+}
+
+/// The system's time of day, for a start.
 fn now() -> Instant {
     Instant::from_ms(NodeClock::new().now_ms())
 }

@@ -106,14 +106,13 @@ impl Worker {
         number: u16,
         facts: Arc<Facts>,
         counters: Arc<WorkerCounters>,
-        purses: Purses,
+        mut purses: Purses,
         lines: Lines,
         openrtb: OpenRtb,
         probes: WorkerProbes,
     ) -> Worker {
         let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
-        let mut purses = purses;
         purses.steady(clock.steady_ms());
         let secret = table::Secret::new(facts.secret);
         Worker {

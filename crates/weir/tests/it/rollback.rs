@@ -216,9 +216,9 @@ fn a_note_that_cannot_be_written_is_told_and_costs_nothing() {
 #[test]
 fn a_first_start_that_failed_is_no_earlier_life() {
     let setup = setup();
-    refused(setup.clone().with("admin.tokens_file", "/nowhere/tokens"));
-    assert!(setup.data().join("edits").exists(), "it had begun");
-    std::fs::create_dir_all(setup.data().join("journal")).unwrap();
+    refused(setup.clone().with("openrtb.public_url", "http://a b"));
+    assert!(setup.data().join("watermark.weir").exists(), "its journal had begun");
+    assert!(!setup.data().join("addresses.json").exists());
     setup.start();
 }
 
