@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use wire::Verdict;
+
 use crate::support::{Node, Setup, line, output, stderr, stdout, text, weir};
 
 fn setup() -> Setup {
@@ -114,6 +116,7 @@ fn a_journal_that_lost_its_newest_part_is_refused_until_that_is_accepted() {
     copy_folder(&journal, &backup);
     let node = setup.clone().start();
     settle(&node, 4);
+    let forgotten = node.client().grant(1, 1_000);
     stop(node);
     let newer = data.join("newer");
     copy_folder(&journal, &newer);
@@ -142,7 +145,10 @@ fn a_journal_that_lost_its_newest_part_is_refused_until_that_is_accepted() {
     copy_folder(&backup, &journal);
     let node = with_flag(&setup, &format!("--accept-rollback {ends}")).start();
     assert_eq!(node.budget(1).settled, 3_000);
-    settle(&node, 1);
+    // A hold of the part that is forgotten is none of the grants that are made now.
+    let fresh = node.client().grant(1, 1_000);
+    assert_eq!(node.client().settle(forgotten, 1_000), (Verdict::TooOld, false));
+    assert_eq!(node.client().settle(fresh, 1_000), (Verdict::Settled, false));
     stop(node);
     let inspect = ["journal", "inspect", "--type", "operator", "--data"];
     let trail = stdout(&output(weir().args(inspect).arg(&data)));
