@@ -148,7 +148,7 @@ impl Session {
             Message::Decide(batch) if self.greeted => {
                 check_batch(batch.asks().len(), limits)?;
                 gate.passed(Passed::Decoded);
-                if batch.flags().wait() && gate.postpone(id, self.client, &batch, frame) {
+                if batch.flags().await_fill() && gate.postpone(id, self.client, &batch, frame) {
                     return Ok(());
                 }
                 decide(self.client, &batch, out, gate);

@@ -1,4 +1,4 @@
-//! Frames with the flag `wait` that wait for the bank before they are judged: a purse is short of their asks.
+//! Frames with the flag `awaitFill` that wait for the bank before they are judged: a purse is short of their asks.
 //!
 //! Wants go to the bank in the order in which frames came, and an echo behind them comes back in that order, so frames leave in
 //! order as well: a frame is due once its echo or a later one is back, or its time is up.

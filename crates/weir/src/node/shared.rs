@@ -384,7 +384,7 @@ pub(crate) struct Facts {
     pub(crate) frame_bytes_max: u32,
     /// Frames of resolves that may wait on one worker.
     pub(crate) waiting_max: usize,
-    /// How long a frame with the flag `wait` waits for the bank.
+    /// How long a frame with the flag `awaitFill` waits for the bank.
     pub(crate) wait_ms: u64,
     /// No clock of this run shows an earlier instant: an earlier run has acted on it.
     pub(crate) earliest_ms: u64,

@@ -931,11 +931,11 @@ mod tests {
         assert_eq!(token(1, 1_000), first, "the same request");
     }
 
-    /// A frame with the flag `wait` that asks `amount` of the second budget; true if it waits.
+    /// A frame with the flag `awaitFill` that asks `amount` of the second budget; true if it waits.
     fn postpone(worker: &mut Worker, amount: i64) -> bool {
         let asks = [decide::Ask::new(1, 2, amount, 7, [0; 4], 0, 0)];
         let mut frame = vec![0; decide::encoded_len(asks.len())];
-        let block = decide::Block::new(1, DecideFlags::WAIT);
+        let block = decide::Block::new(1, DecideFlags::AWAIT_FILL);
         decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
         let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
         worker.postpone(ConnId::from_bits(5), 7, &batch, &frame)

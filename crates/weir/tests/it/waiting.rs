@@ -11,7 +11,7 @@ fn patient(budgets: &str) -> Setup {
 }
 
 fn first(client: &mut Client, budget: u64, amount: i64) -> Verdict {
-    client.decide_with(DecideFlags::WAIT, &[ask(fresh_id(), budget, amount)])[0].0
+    client.decide_with(DecideFlags::AWAIT_FILL, &[ask(fresh_id(), budget, amount)])[0].0
 }
 
 #[test]
@@ -39,15 +39,15 @@ fn asks_of_a_frame_add_up() {
     over_transports(budgets, |node| {
         let mut client = node.client();
         let asks: Vec<_> = (0..10).map(|_| ask(fresh_id(), 1, 990_000)).collect();
-        let answers = client.decide_with(DecideFlags::WAIT, &asks);
+        let answers = client.decide_with(DecideFlags::AWAIT_FILL, &asks);
         assert!(answers.iter().all(|(verdict, _)| *verdict == Verdict::Granted), "{answers:?}");
         // A pod over two fresh budgets.
         let pod = [pod_ask(2, 9_000_000, 1), pod_ask(3, 9_000_000, 1)];
-        let answers = client.decide_with(DecideFlags::WAIT, &pod);
+        let answers = client.decide_with(DecideFlags::AWAIT_FILL, &pod);
         assert!(answers.iter().all(|(verdict, _)| *verdict == Verdict::Granted), "{answers:?}");
         // All or none: of one member there is not enough any more.
         let pod = [pod_ask(2, 500_000, 1), pod_ask(3, 2_000_000, 1)];
-        let answers = client.decide_with(DecideFlags::WAIT, &pod);
+        let answers = client.decide_with(DecideFlags::AWAIT_FILL, &pod);
         assert_eq!(answers[0].0, Verdict::PodRefused, "{answers:?}");
         assert_ne!(answers[1].0, Verdict::Granted, "{answers:?}");
         node.wait_budget(2, "nothing more held", |books| books.held == 9_000_000);
@@ -76,7 +76,7 @@ fn a_remembered_answer_is_the_first_one() {
         |node| {
             let mut client = node.client();
             let asks = [ask(fresh_id(), 1, 50_000_000)];
-            let flags = DecideFlags::WAIT.with(DecideFlags::REMEMBER);
+            let flags = DecideFlags::AWAIT_FILL.with(DecideFlags::REMEMBER);
             // Both are under way before the first is judged.
             let frames = [decide_frame(1, flags, &asks), decide_frame(2, flags, &asks)].concat();
             client.send(&frames);

@@ -73,7 +73,7 @@ fn write_decide(buf: &mut [u8]) -> Written {
         decide::Ask::new(u64::MAX, 1_002, i64::MAX, u64::MAX, *b"COUN", u16::MAX, 0),
         decide::Ask::new(3, 0, -1, 0, [0; 4], 1, 0),
     ];
-    let flags = DecideFlags::REMEMBER.with(DecideFlags::WAIT);
+    let flags = DecideFlags::REMEMBER.with(DecideFlags::AWAIT_FILL);
     let block = decide::Block::new(0x0102_0304_0506_0708, flags);
     Ok(decide::encode(buf, &block)?.asks(&asks)?.finish())
 }

@@ -313,6 +313,7 @@ final class Writer
     {
         out.clear();
         out.remember((bits & (1L << 0)) != 0);
+        out.awaitFill((bits & (1L << 1)) != 0);
     }
 
     private static void resolvedFlags(final ResolvedFlagsEncoder out, final long bits)
