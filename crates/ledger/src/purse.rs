@@ -240,12 +240,19 @@ impl Purses {
     /// # Panics
     /// If there is no such slot.
     pub fn call(&mut self, slot: u32, amount: Amount, at: At) -> bool {
-        let purse = &mut self.purses[slot as usize];
-        if purse.covers(amount, at) || purse.refusal(amount) != Verdict::PurseEmpty {
+        let steady_ms = self.steady_ms.unwrap_or(at.now_ms);
+        let (purse, appetite) =
+            (&mut self.purses[slot as usize], &mut self.appetites[slot as usize]);
+        let may_have = match purse.refusal(amount) {
+            Verdict::PurseEmpty => true,
+            // What the bank said last. It may be old: a limit was changed, or money came back.
+            Verdict::Exhausted | Verdict::DayExhausted => steady_ms >= appetite.again_ms,
+            _ => false,
+        };
+        if purse.covers(amount, at) || !may_have {
             return false;
         }
-        let called = &mut self.appetites[slot as usize].called;
-        *called = Amount::new(called.get().saturating_add(amount.get()));
+        appetite.called = Amount::new(appetite.called.get().saturating_add(amount.get()));
         if !purse.listed {
             purse.listed = true;
             self.wanted.push(slot);

@@ -414,11 +414,13 @@ impl Row {
         options: PacerOptions,
         (now, tick_ms, workers): (Instant, u64, u32),
     ) -> Pace {
-        let Some(plan) = &self.plan else { return Pace::CLOSED };
-        if far_from_flight(bank.spec(slot), now, tick_ms) {
-            // The purses are empty and know why: that is a better answer than "the plan says not now".
+        let spec = bank.spec(slot);
+        if far_from_flight(spec, now, tick_ms) || spec.status == Status::Ended {
+            // The purses are empty and know why: that is a better answer than "the plan says not now". A budget that left
+            // the file before this run has no plan, either.
             return Pace::OPEN;
         }
+        let Some(plan) = &self.plan else { return Pace::CLOSED };
         let mut counters = self.counters((bank, slot, held), options);
         let window = window(plan, counters.day);
         if self.window.replace(window) != Some(window) {
@@ -586,7 +588,7 @@ mod tests {
         assert!(during[0].multiplier_q32() < 1 << 32);
         assert_eq!(during[1], Pace::CLOSED);
         let after = paces(&mut pacer, &bank, flight().end);
-        assert_eq!(after[0], Pace::OPEN, "the ledger knows that it has ended");
+        assert_eq!(after[..2], [Pace::OPEN; 2], "the ledger knows that it has ended");
     }
 
     #[test]

@@ -140,3 +140,17 @@ fn budgets_are_in_force_when_the_node_says_ready() {
         assert_eq!(node.client().verdict(1, 1), Verdict::Granted);
     }
 }
+
+/// It has no plan in that run, and "the plan says not now" would make clients ask for ever.
+#[test]
+fn a_budget_that_left_the_file_is_ended_in_the_next_run_too() {
+    let three = [1, 2, 3].map(|id| line(id, "10", "")).concat();
+    let setup = Setup::new(&three);
+    let node = setup.clone().start();
+    node.reload(&[1, 3].map(|id| line(id, "10", "")).concat());
+    node.client().wait_verdict(2, 1, Verdict::Ended);
+    drop(node);
+    let node = setup.start();
+    node.client().wait_verdict(1, 1, Verdict::Granted);
+    node.client().wait_verdict(2, 1, Verdict::Ended);
+}

@@ -1,4 +1,4 @@
-//! The flag `wait`: the first ask of a budget gets what the budget has, not what the worker's purse happened to have.
+//! The flag `awaitFill`: the first ask of a budget gets what the budget has, not what the worker's purse happened to have.
 
 use wire::{DecideFlags, Verdict};
 
@@ -89,6 +89,21 @@ fn a_remembered_answer_is_the_first_one() {
             assert_eq!(answers[0].0, Verdict::Granted);
             assert_eq!(answers[0], answers[1], "one hold");
             node.wait_budget(1, "held once", |books| books.held == 50_000_000);
+        },
+    );
+}
+
+/// The reason that the purse noted when its money was called in is old by then.
+#[test]
+fn a_limit_that_was_lowered_below_the_purse_is_there_at_the_first_ask() {
+    over_transports(
+        || patient(&line(1, "1000", "")),
+        |node| {
+            node.reload(&line(1, "5", ""));
+            node.wait_budget(1, "an empty purse", |books| books.purses == 0);
+            // As long as the bank is left alone after its last word.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            assert_eq!(first(&mut node.client(), 1, 4_000_000), Verdict::Granted);
         },
     );
 }
