@@ -249,7 +249,21 @@ impl<'o, C> Engine<'o, C> {
         self.pool.equip(&mut conn.input);
         conn.input.append(chunk);
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
+        self.bound_input(slot);
         self.mark(slot);
+    }
+
+    /// Closes the connection whose unread bytes came last, if those of all connections are too many; true if so.
+    fn bound_input(&mut self, slot: u32) -> bool {
+        if self.totals.input_memory <= self.options.input_total_bytes_max {
+            return false;
+        }
+        let last = self.conns.at(slot).filter(|conn| !conn.input.is_empty());
+        let Some(conn) = last else { return false };
+        conn.phase = Phase::Finishing(CloseReason::Overload);
+        self.pool.recycle(&mut conn.input);
+        self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
+        true
     }
 
     /// Gives the service what is unread, in place as far as possible.
@@ -335,13 +349,9 @@ impl<'o, C> Engine<'o, C> {
         } else if progress || conn.partial_ms == NEVER {
             conn.partial_ms = self.now_ms;
         }
+        let waits = !conn.output.is_empty() || conn.paused || conn.phase != Phase::Open;
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
-        if self.totals.input_memory > self.options.input_total_bytes_max && !conn.input.is_empty() {
-            conn.phase = Phase::Finishing(CloseReason::Overload);
-            self.pool.recycle(&mut conn.input);
-            self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
-        }
-        if !conn.output.is_empty() || conn.paused || conn.phase != Phase::Open {
+        if self.bound_input(slot) || waits {
             self.mark(slot);
         }
     }

@@ -45,10 +45,11 @@ export const matched = async (page) => Number(await grid(page).getAttribute("ari
 
 /** The drawn row of a budget. */
 export async function rowOf(page, id) {
-  const found = await until(`the row of budget ${id}`, async () =>
-    (await rows(page)).find(({ cells }) => cells.Id === String(id)),
-  );
-  return grid(page).locator(`[role="row"][aria-rowindex="${found.index}"]`);
+  const row = grid(page)
+    .getByRole("row")
+    .filter({ has: page.locator(`a[href$="/campaign/${id}"]`) });
+  await row.waitFor();
+  return row;
 }
 
 /** The grid is there and has counted its rows, this many if given, and its figures are fresh. */

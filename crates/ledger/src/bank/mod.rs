@@ -304,7 +304,7 @@ impl Bank {
     }
 
     /// Passes over so many numbers of grants: books each as an empty grant that is closed. For a start that goes on from
-    /// records before those that were sealed: tokens of holds of the lost grants are then [`Verdict::TooOld`], and never
+    /// records before those that were sealed: tokens of holds of the lost grants are then [`wire::Verdict::TooOld`], and never
     /// taken for holds of new ones. Nothing happens where there is no budget, as then no grant was ever made.
     pub fn pass_over(&mut self, numbers: u64, out: &mut Out) {
         let Some(budget) = self.budgets.first().map(|state| state.spec.id) else { return };
