@@ -1,4 +1,4 @@
-//! `weir check`: a budgets file judged as a node on a data folder would judge it.
+//! `weir check`: a data folder and a budgets file judged as a start of a node on them would judge them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,15 +6,20 @@ use std::path::Path;
 use crate::config::Config;
 use crate::{budgets, edits, journal};
 
-/// What a node on `node.data_dir` would say against a file whose lines are sound, line by line: changes of `unit` and `parent`,
-/// and more budgets that end than may. `None`: there is no journal to judge it by. Only reads, also beside a running node.
+/// What a node on `node.data_dir` would say at its start, against its journal and against a file whose lines are sound, line by
+/// line: changes of `unit` and `parent`, and more budgets that end than may. `None`: there is no journal to judge by. Only reads,
+/// also beside a running node.
 ///
 /// # Errors
-/// Why the journal or the log of edits cannot be read.
-pub fn against_journal(config: &Config, file: &Path) -> Result<Option<Vec<String>>, String> {
+/// Why a start would refuse the journal, or why the log of edits cannot be read.
+pub fn against_journal(
+    config: &Config,
+    file: Option<&Path>,
+) -> Result<Option<Vec<String>>, String> {
     let data = &config.node.data_dir;
-    let bank = journal::bank_of(data).map_err(|error| error.to_string())?;
+    let bank = journal::bank_of_start(data, config.node.id)?;
     let Some(bank) = bank else { return Ok(None) };
+    let Some(file) = file else { return Ok(Some(Vec::new())) };
     let Ok(lines) = budgets::read_lines(file) else { return Ok(Some(Vec::new())) };
     let places: HashMap<u64, usize> =
         lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -346,14 +346,9 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     let loaded = config::load(args.files.config.as_deref(), config::environment());
     let mut errors: Vec<String> =
         loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
+    let is_sound = loaded.is_ok();
     let mut config = loaded.unwrap_or_default();
     if let Some(data) = &args.data {
-        if !data.join("journal").is_dir() {
-            errors.push(format!(
-                "--data {}: there is no journal in it; expected a node's data folder",
-                data.display()
-            ));
-        }
         config.node.data_dir.clone_from(data);
     }
     errors.extend(weir::node::door_options(&config).err().into_iter().flatten());
@@ -362,35 +357,70 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     }
     let file = args.files.budgets.as_ref().unwrap_or(&config.budgets.file);
     // The default file may be missing; one that was named may not.
-    let read = match file.exists() || args.files.budgets.is_some() {
+    let is_there = file.exists() || args.files.budgets.is_some();
+    let read = match is_there {
         true => market::read(file, &market::Currencies::of(&config), now())
             .map(|(budgets, market)| (budgets.len(), market.len())),
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
-    let mut by = "by itself";
-    if read.is_ok() && (file.exists() || args.files.budgets.is_some()) {
-        match weir::check::against_journal(&config, file) {
-            Ok(None) => {}
-            Ok(Some(told)) => {
-                by = "with the journal and the edits of its data folder";
-                errors.extend(told);
-            }
-            Err(error) => {
-                errors.push(format!("the budgets cannot be judged as the node would: {error}"))
-            }
-        }
+    // With another configuration than the node's nothing can be said of its folder.
+    let judged = (is_there && read.is_ok()).then_some(file.as_path());
+    let told = match is_sound {
+        true => weir::check::against_journal(&config, judged),
+        false => Ok(Some(Vec::new())),
+    };
+    let has_journal = matches!(told, Ok(Some(_)));
+    if let (Some(data), Ok(None)) = (&args.data, &told) {
+        errors.push(format!(
+            "--data {}: there is no journal in it; expected a node's data folder",
+            data.display()
+        ));
+    }
+    match told {
+        Ok(told) => errors.extend(told.into_iter().flatten()),
+        Err(error) => errors.push(error),
     }
     match (errors.is_empty(), read) {
-        (true, Ok((budgets, bidding))) => {
+        (true, Ok(found)) => {
+            let files = sound_files(args.files.config.as_deref(), file, is_there.then_some(found));
             // On standard error, so that what --print says can become a file.
-            eprintln!(
-                "the configuration and {budgets} budgets are sound; {bidding} of them bid; each was judged {by}"
-            );
+            eprintln!("{files} {}", compared(is_there, has_journal, &config.node.data_dir));
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),
     }
+}
+
+/// Which files are sound; `found`: how many budgets the file has, and how many of them bid, if it is there.
+fn sound_files(config: Option<&Path>, file: &Path, found: Option<(usize, usize)>) -> String {
+    let config = config.map_or("the configuration".into(), |path| path.display().to_string());
+    let file = file.display();
+    let Some((budgets, campaigns)) = found else {
+        return format!("{config} is sound; there is no budgets file {file}.");
+    };
+    let budget = if budgets == 1 { "budget" } else { "budgets" };
+    let campaigns = match campaigns {
+        0 => "none of them a campaign".into(),
+        1 => "1 of them a campaign".into(),
+        _ => format!("{campaigns} of them campaigns"),
+    };
+    format!("{config} and {file} are sound: {budgets} {budget}, {campaigns}.")
+}
+
+/// What the files were compared with.
+fn compared(is_there: bool, has_journal: bool, data: &Path) -> String {
+    let (they, folder) = (if is_there { "They were" } else { "It was" }, data.display());
+    let why = match (has_journal, data.is_dir()) {
+        (true, _) if is_there => {
+            return "Each budget was judged with the journal and the edits of its data folder."
+                .into();
+        }
+        (true, _) => return format!("A start takes the journal of the data folder {folder}."),
+        (false, true) => format!("the data folder {folder} has no journal"),
+        (false, false) => format!("there is no data folder {folder}"),
+    };
+    format!("{they} not compared with a ledger, because {why}; give --data to do that.")
 }
 
 fn now() -> money::Instant {

@@ -24,10 +24,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use ledger_journal::ReadError;
+use ledger_journal::{Disk, ReadError};
 
 use crate::config;
-use trail::Folder;
+use crate::node::known;
+use trail::{Folder, Refusal};
 
 /// Look into the journal of a node, prove it, export it, repair it.
 #[derive(clap::Args)]
@@ -180,17 +181,31 @@ pub fn main(args: &Args, out: &mut dyn Write) -> Result<ExitCode, JournalError> 
     }
 }
 
-/// The bank as the journal of a data folder has it, read only, also beside a running node; `None`: there is no journal.
-pub(crate) fn bank_of(data: &std::path::Path) -> Result<Option<ledger::Bank>, JournalError> {
-    if !data.join("journal").is_dir() {
+/// The bank that a start of this node on a data folder would go on from, read only, also beside a running node; `None`: there is
+/// no journal, and none is missing.
+///
+/// # Errors
+/// Why the start would refuse, in its own words.
+pub(crate) fn bank_of_start(
+    data: &std::path::Path,
+    node: u16,
+) -> Result<Option<ledger::Bank>, String> {
+    let path = data.join("journal");
+    let folder = Folder { data: data.to_path_buf(), disk: Disk::read(&path), path };
+    let is_lost = known::lost(data).map_err(|error| folder.failed(error).to_string())?;
+    if let Some(why) = is_lost {
+        return Err(why);
+    }
+    let told = |refusal: Refusal| match refusal {
+        Refusal::Lost(why) => why,
+        Refusal::Recover(error) => format!("journal {}: {error}", folder.path.display()),
+    };
+    if !folder.path.is_dir() || folder.is_empty().map_err(|error| error.to_string())? {
         return Ok(None);
     }
-    let folder = Folder::open(data.to_path_buf())?;
-    let trail::Base { mut bank, start, .. } = folder.latest()?;
-    folder.walk(start, &mut |_, record| {
-        bank.replay(&record).map_err(|error| ledger_journal::Fault::Replay(error.to_string()))
-    })?;
-    Ok(Some(bank))
+    folder.is_of(node).map_err(told)?;
+    let found = folder.read_back().map_err(|error| error.to_string())?;
+    found.map(Some).map_err(told)
 }
 
 impl Where {

@@ -51,6 +51,11 @@ impl Folder {
         snapshots(&self.disk).map_err(|error| self.failed(error))
     }
 
+    /// Is there neither a segment nor a snapshot?
+    pub(super) fn is_empty(&self) -> Result<bool, JournalError> {
+        Ok(self.segments()?.is_empty() && self.snapshots()?.is_empty())
+    }
+
     /// Does a node run on the folder? Asked only where it matters: for a moment it holds the lock itself.
     pub(super) fn is_running(&self) -> bool {
         let Ok(lock) = File::open(self.data.join("lock")) else { return false };
@@ -105,8 +110,24 @@ impl Folder {
     /// Why a start would refuse the journal, in the start's own judgement; `None` if it would not. A node that writes
     /// at the same time may be seen in the middle of it: then it is asked again.
     pub(super) fn refusal(&self) -> Result<Option<Refusal>, JournalError> {
+        Ok(self.read_back()?.err())
+    }
+
+    /// Whether a journal that is there was written by this node; the start asks the same first.
+    pub(super) fn is_of(&self, node: u16) -> Result<(), Refusal> {
+        let segments = segments(&self.disk).unwrap_or_default();
+        // What cannot be read is told by who reads all of it.
+        let head = segments.last().and_then(|last| segment_head(&self.disk, *last).ok());
+        match head.map(|head| head.node).filter(|found| *found != node) {
+            Some(found) => Err(Refusal::Recover(RecoverError::OtherNode { found, expected: node })),
+            None => Ok(()),
+        }
+    }
+
+    /// The bank that a start would go on from, or why it would refuse.
+    pub(super) fn read_back(&self) -> Result<Result<Bank, Refusal>, JournalError> {
         if let Some(why) = known::lost(&self.data).map_err(|error| self.failed(error))? {
-            return Ok(Some(Refusal::Lost(why)));
+            return Ok(Err(Refusal::Lost(why)));
         }
         let mut tries = 0;
         loop {
@@ -114,7 +135,7 @@ impl Folder {
             let watermark = known::watermark(&self.data).unwrap_or_default();
             let known = Noted { watermark, accepted: None };
             let error = match read_back(&self.disk, &Options::default(), &known, &mut |_| {}) {
-                Ok(_) => return Ok(None),
+                Ok(found) => return Ok(Ok(found.bank)),
                 Err(RecoverError::Read(error @ ReadError::Io { .. })) => {
                     return Err(self.failed(error));
                 }
@@ -122,7 +143,7 @@ impl Folder {
             };
             tries += 1;
             if tries == TRIES || !self.is_running() {
-                return Ok(Some(error));
+                return Ok(Err(error));
             }
             std::thread::sleep(PAUSE);
         }
@@ -149,21 +170,6 @@ impl Folder {
             }
         }
         Err(JournalError::NoBase { path: self.path.clone(), last })
-    }
-
-    /// The latest state that needs few records behind it: the newest sound snapshot, or the [base](Self::base).
-    pub(super) fn latest(&self) -> Result<Base, JournalError> {
-        let first = self.segments()?.first().copied();
-        for sequence in self.snapshots()?.into_iter().rev() {
-            if let Ok(Loaded { bank, head }) = load(&self.disk, sequence, &Options::default())
-                && first.is_none_or(|first| head.number >= first)
-            {
-                let start =
-                    Start { segment: head.number, position: Some(head.position), until: None };
-                return Ok(Base { bank, start, snapshot: Some(sequence) });
-            }
-        }
-        self.base()
     }
 
     /// The walk over records that are kept from before the base; `None` if there are none.

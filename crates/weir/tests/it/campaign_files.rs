@@ -28,7 +28,7 @@ fn made_up_campaigns_are_sound_and_repeat() {
     std::fs::write(&file, &made.stdout).unwrap();
     let checked = check(&file);
     assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
-    assert!(stderr(&checked).contains("200 budgets are sound"), "{}", stderr(&checked));
+    assert!(stderr(&checked).contains("are sound: 200 budgets"), "{}", stderr(&checked));
     let help = output(weir().args(["sample-campaigns", "--help"]));
     assert!(stdout(&help).contains("Example: weir sample-campaigns"), "{}", stdout(&help));
 }

@@ -98,7 +98,7 @@ fn check_prints_every_error_at_once() {
     std::fs::write(&budgets, line(1, "1", "") + &line(2, "1", "")).unwrap();
     let output = run(&both);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains("2 budgets are sound"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("are sound: 2 budgets"), "{}", stderr(&output));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn sample_budgets_are_sound() {
     let file = folder.path().join("b.jsonl");
     std::fs::write(&file, &made.stdout).unwrap();
     let checked = run(&["check", "--budgets", text(&file)]);
-    assert!(stderr(&checked).contains("300 budgets are sound"), "{}", stderr(&checked));
+    assert!(stderr(&checked).contains("are sound: 300 budgets"), "{}", stderr(&checked));
     assert_eq!(run(&["sample-budgets", "--count", "300", "--seed", "9"]).stdout, made.stdout);
 }
 

@@ -88,6 +88,92 @@ fn check_judges_as_the_node_does() {
     assert_eq!(checked.status.code(), Some(1));
 }
 
+/// Another node's journal, none where there was one, and an older copy: `weir check` says what the start says, and changes nothing.
+#[test]
+fn check_refuses_what_a_start_refuses() {
+    let setup = Setup::new(&line(1, "10", ""));
+    let (data, file) = (setup.data(), setup.budgets_file());
+    let journal = data.join("journal");
+    let run_once = || {
+        let mut node = setup.clone().start();
+        node.client().grant(1, 1);
+        node.interrupt();
+        assert!(node.wait_end().success(), "{}", node.log());
+    };
+    run_once();
+    // By --data and as the configured folder; both say the same as the start.
+    let refused = |id: &str, what: &str| {
+        let started = setup.clone().with("node.id", id).try_start().map(drop);
+        let started = started.expect_err("it must not start");
+        for by_flag in [true, false] {
+            let mut check = weir();
+            check.args(["check", "--budgets", text(&file)]).env("WEIR_NODE__ID", id);
+            match by_flag {
+                true => check.args(["--data", text(&data)]),
+                false => check.env("WEIR_NODE__DATA_DIR", &data),
+            };
+            let checked = output(&mut check);
+            let told = stderr(&checked);
+            let line = told.lines().find(|line| line.contains(what));
+            let line = line.unwrap_or_else(|| panic!("{what} not in {told}"));
+            assert!(started.contains(line), "{line} not in {started}");
+            assert!(told.contains("1 error(s)") && !told.contains("sound:"), "{told}");
+            assert_eq!(checked.status.code(), Some(1), "{told}");
+        }
+    };
+    refused("9", "the journal was written by node 1, this is node 9");
+
+    let aside = data.join("aside");
+    std::fs::rename(&journal, &aside).unwrap();
+    refused("1", "was used by a node before (watermark.weir is there)");
+    assert!(!journal.exists());
+    std::fs::create_dir(&journal).unwrap();
+    refused("1", "missing or empty");
+    std::fs::remove_dir(&journal).unwrap();
+
+    // Yesterday's copy.
+    std::fs::create_dir(&journal).unwrap();
+    for entry in std::fs::read_dir(&aside).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), journal.join(entry.file_name())).unwrap();
+    }
+    run_once();
+    std::fs::remove_dir_all(&journal).unwrap();
+    std::fs::rename(&aside, &journal).unwrap();
+    refused("1", "the journal ends before record");
+}
+
+#[test]
+fn check_names_the_files_and_what_they_were_compared_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |arguments: &[&str]| {
+        let checked = output(weir().arg("check").args(arguments).current_dir(folder.path()));
+        assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+        stderr(&checked)
+    };
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    file("weir.toml", "[node]\nid = 3\n");
+    file("run.jsonl", &(line(1, "1", "") + &line(2, "1", "")));
+    let both = ["--config", "weir.toml", "--budgets", "run.jsonl"];
+    assert_eq!(
+        told(&both),
+        "weir.toml and run.jsonl are sound: 2 budgets, none of them a campaign. They were not compared with a ledger, because there \
+         is no data folder weir-data; give --data to do that.\n"
+    );
+    assert_eq!(
+        told(&[]),
+        "the configuration is sound; there is no budgets file budgets.jsonl. It was not compared with a ledger, because there is no \
+         data folder weir-data; give --data to do that.\n"
+    );
+    std::fs::create_dir_all(folder.path().join("weir-data/journal")).unwrap();
+    let creative = r#","bid":"2","creatives":[{"id":"c","format":"banner","sizes":["300x250"],"adomain":["a.example"],"markup":"x"}]"#;
+    file("run.jsonl", &line(1, "1", creative));
+    assert_eq!(
+        told(&both[2..]),
+        "the configuration and run.jsonl are sound: 1 budget, 1 of them a campaign. They were not compared with a ledger, because the \
+         data folder weir-data has no journal; give --data to do that.\n"
+    );
+}
+
 #[test]
 fn an_address_in_use_names_its_door_key_and_flag() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
