@@ -44,20 +44,35 @@ impl Ending {
         let allowed = (!all).then_some(percent);
         (all || beyond).then_some(Ending { allowed, ..self })
     }
+
+    /// For the log, once it is done; `None` if it ends nobody.
+    pub(super) fn done(&self) -> Option<String> {
+        let ids = self.ids();
+        match self.count {
+            0 => None,
+            1 => Some(format!("leaves out 1 that was live, which has ended: {ids}")),
+            count => Some(format!("leaves out {count} that were live, which have ended: {ids}")),
+        }
+    }
+
+    /// The first ids of those that end.
+    fn ids(&self) -> String {
+        let ids = if self.count == 1 { "id" } else { "ids" };
+        let told: Vec<String> = self.first.iter().map(ToString::to_string).collect();
+        let more = if self.count > self.first.len() { ", ..." } else { "" };
+        format!("{ids} {}{more}", told.join(", "))
+    }
 }
 
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ending { first, count, of, .. } = self;
+        let Ending { count, of, .. } = self;
         let budgets = if *of == 1 { "budget" } else { "budgets" };
-        let ids = if *count == 1 { "id" } else { "ids" };
-        let told: Vec<String> = first.iter().map(ToString::to_string).collect();
-        let more = if *count > first.len() { ", ..." } else { "" };
         write!(
             f,
-            "it would end {count} of {of} {budgets} ({ids} {}{more}), which it does not name; is it cut, empty or another file? To \
+            "it would end {count} of {of} {budgets} ({}), which it does not name; is it cut, empty or another file? To \
              end budgets on purpose keep their lines and say \"status\":\"ended\" (in CSV: ended in the column status)",
-            told.join(", ")
+            self.ids()
         )?;
         match self.allowed {
             Some(percent) => write!(

@@ -418,8 +418,8 @@ impl Edits {
             }
         })?;
         let ending = Ending::of(&live, &merged.lines, is_empty);
-        let ending = ending.beyond(desk.end_share_max_percent);
-        if let Some(ending) = ending {
+        let done = ending.done();
+        if let Some(ending) = ending.beyond(desk.end_share_max_percent) {
             return Err(Trouble::Ends(ending));
         }
         let budgets = merged.lines.iter().map(|line| plain(&line.budget)).collect();
@@ -429,6 +429,9 @@ impl Edits {
             Ok(()) => {}
             Err(Trouble::Silent) => self.0.unsure.store(true, Ordering::Release),
             Err(trouble) => return Err(trouble),
+        }
+        if let Some(done) = done {
+            tracing::warn!("{why} and {done}");
         }
         let Merged { lines, overlays, ended, away, back } = merged;
         tell(&ended, &away, &back);

@@ -70,6 +70,8 @@ struct BudgetsStatus {
     reloads: u64,
     refused: u64,
     errors: Vec<String>,
+    /// Why no budget is in force: the file was refused at the start, and none was taken since.
+    none_in_force: Option<String>,
 }
 
 impl Status {
@@ -101,6 +103,7 @@ impl Status {
         budgets.names = names;
         budgets.reloads += 1;
         budgets.errors.clear();
+        budgets.none_in_force = None;
     }
 
     /// A set of budgets was refused.
@@ -108,6 +111,19 @@ impl Status {
         let mut budgets = self.budgets();
         budgets.refused += 1;
         budgets.errors = errors;
+    }
+
+    /// The file was refused at the start, so that there are no budgets to go on with.
+    pub(crate) fn refused_at_start(&self, why: String) {
+        self.budgets().none_in_force = Some(why);
+    }
+
+    /// Are budgets in force, as far as a file was there at the start?
+    ///
+    /// # Errors
+    /// The file was refused at the start, and none was taken since; for people.
+    pub(crate) fn check_budgets(&self) -> Result<(), String> {
+        self.budgets().none_in_force.clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn counters(&self) -> &[Arc<WorkerCounters>] {

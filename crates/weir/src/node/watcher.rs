@@ -35,6 +35,8 @@ const FIRST_LOOKS_MAX: u32 = 20;
 const FIRST_LOOK_MAX: Duration = Duration::from_millis(500);
 /// After so many looks at a file that goes on changing it is told, and again after as many.
 const RESTLESS_LOOKS: u32 = 20;
+/// A file that so many looks miss is gone, and told so; one that is being replaced may be missing for a moment.
+const GONE_LOOKS: u32 = 2;
 /// Budgets that the bank is asked for at once.
 const PAGE: u32 = 4_096;
 
@@ -179,10 +181,13 @@ impl Watcher {
             edits: edits.clone(),
             status,
             clock,
+            starting: true,
+            gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
         };
         if let Some((lines, market)) = first.read {
             watch.hand_over(lines, market);
         }
+        watch.starting = false;
         let stopped = Arc::clone(&stop);
         let thread = spawn("watcher", move || {
             while !stopped.load(Ordering::Acquire) {
@@ -217,6 +222,10 @@ struct Watch {
     edits: Edits,
     status: Status,
     clock: Clock,
+    /// The file of the start is being handed over.
+    starting: bool,
+    /// Looks since the file is gone.
+    gone: u32,
 }
 
 impl Watch {
@@ -230,6 +239,7 @@ impl Watch {
             self.looks.forget();
         }
         let stamp = stamp(&self.path);
+        self.miss(stamp.is_none());
         if self.looks.is_still(stamp) {
             stamp.into_iter().for_each(|stamp| self.take(stamp));
         } else if self.looks.restless == 0 {
@@ -237,6 +247,20 @@ impl Watch {
         } else if self.looks.restless.is_multiple_of(RESTLESS_LOOKS) {
             let file = self.path.display();
             tracing::warn!(%file, "the budgets file goes on changing: it is taken once it stands still between two looks");
+        }
+    }
+
+    /// Says once that the file is gone.
+    fn miss(&mut self, is_gone: bool) {
+        self.gone = if is_gone { self.gone.saturating_add(1) } else { 0 };
+        if self.gone != GONE_LOOKS {
+            return;
+        }
+        let file = self.path.display();
+        match self.edits.statics().budgets.len() {
+            _ if !self.has_budgets() => tracing::warn!("{file} is gone; no budget is in force"),
+            1 => tracing::warn!("{file} is gone; the 1 budget in force stays"),
+            count => tracing::warn!("{file} is gone; the {count} budgets in force stay"),
         }
     }
 
@@ -302,18 +326,34 @@ impl Watch {
         statics.budgets.iter().map(|budget| (budget.id, budget.name.to_string())).collect()
     }
 
-    /// The running budgets stay as they are.
+    /// The running budgets stay as they are, if there are any.
     fn refuse(&self, errors: Vec<String>) {
         for error in errors.iter().take(20) {
             tracing::error!("{error}");
         }
         let more = errors.len().saturating_sub(20);
-        tracing::error!(
-            errors = errors.len(),
-            unprinted = more,
-            "budgets refused whole; the running ones stay"
-        );
+        let what = match self.has_budgets() {
+            true => "budgets refused whole; the running ones stay".into(),
+            false => self.none_in_force(),
+        };
+        tracing::error!(errors = errors.len(), unprinted = more, "{what}");
+        if self.starting {
+            self.status.refused_at_start(what);
+        }
         self.status.refused(errors);
+    }
+
+    /// Was a set of budgets taken in this run?
+    fn has_budgets(&self) -> bool {
+        self.edits.generation() > 0
+    }
+
+    fn none_in_force(&self) -> String {
+        let when = if self.starting { " at this start" } else { "" };
+        format!(
+            "{} was refused{when}, so no budget is in force: every ask is answered with unknown_budget until the file is right",
+            self.path.display()
+        )
     }
 }
 

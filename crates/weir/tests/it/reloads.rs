@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use wire::Verdict;
 
-use crate::support::{Setup, line, output, over_transports, stderr};
+use crate::support::{Setup, line, output, over_transports, stderr, wait_for};
 
 #[test]
 fn changes_take_effect_without_a_restart() {
@@ -88,13 +88,77 @@ fn a_bad_file_changes_nothing_and_is_told() {
 }
 
 #[test]
-fn a_file_that_is_gone_ends_nothing() {
-    let node = Setup::new(&line(1, "1", "")).start();
+fn a_file_that_is_gone_ends_nothing_and_is_told_once() {
+    let node = Setup::new(&(line(1, "1", "") + &line(2, "1", ""))).start();
+    let file = node.budgets_file();
+    for round in 1..=2 {
+        std::fs::remove_file(&file).unwrap();
+        let told = format!("{} is gone; the 2 budgets in force stay", file.display());
+        wait_for("the word of it", || node.log().matches(&told).count() == round);
+        // Some looks later it is still the same file that is gone.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(node.log().matches(&told).count(), round, "{}", node.log());
+        node.client().grant(1, 1);
+        node.reload(&(line(1, "2", "") + &line(2, "2", "")));
+        assert_eq!(node.budget(1).limit, 2_000_000);
+    }
+}
+
+#[test]
+fn budgets_that_a_file_leaves_out_are_told_when_they_end() {
+    let lines = |ids: std::ops::RangeInclusive<u64>| -> String {
+        ids.map(|id| line(id, "1", "")).collect()
+    };
+    let node = Setup::new(&lines(1..=40)).start();
+    assert!(!node.log().contains("leaves out"), "{}", node.log());
+    node.reload(&lines(2..=40));
+    let file = node.budgets_file().display().to_string();
+    let one =
+        format!("{file} has 39 budgets and leaves out 1 that was live, which has ended: id 1");
+    wait_for("the word of one", || node.log().contains(&one));
+    node.reload(&lines(9..=40));
+    let more = format!(
+        "{file} has 32 budgets and leaves out 7 that were live, which have ended: ids 2, 3, 4, 5, 6, ..."
+    );
+    wait_for("the word of seven", || node.log().contains(&more));
+    // A file that ends nobody says nothing.
+    node.reload(&lines(9..=41));
+    assert_eq!(node.log().matches("leaves out").count(), 2, "{}", node.log());
+}
+
+/// Refused at the start, no budget runs: the log and `/readyz` say that, until a file is right.
+#[test]
+fn a_file_that_is_refused_at_the_start_leaves_no_budget_in_force_and_says_so() {
+    let five: Vec<String> = (1..=5).map(|id| line(id, "10", "")).collect();
+    let node = Setup::new(&five.concat()).start();
+    node.replace_budgets(&five[..2].concat());
+    node.wait_stat("the refusal", |stat| stat["budgets_file"]["refused"] == 1);
+    wait_for("the log", || node.log().contains("budgets refused whole; the running ones stay"));
+    assert_eq!(node.get("/readyz").0, 200, "the running ones stay");
+
+    let node = node.restart();
+    let sentence = format!(
+        "{} was refused at this start, so no budget is in force: every ask is answered with unknown_budget until the file is right",
+        node.budgets_file().display()
+    );
+    wait_for("the log", || node.log().contains(&sentence));
+    let is_told = || {
+        let (status, why) = node.get("/readyz");
+        assert!(status == 503 && why.contains(&sentence), "{status} {why}");
+        assert_eq!(node.client().verdict(1, 1), Verdict::UnknownBudget);
+    };
+    is_told();
+    // Another bad one changes nothing about it; nor does one that is gone.
+    node.replace_budgets("nonsense\n");
+    node.wait_stat("the refusal", |stat| stat["budgets_file"]["refused"] == 2);
+    is_told();
     std::fs::remove_file(node.budgets_file()).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    wait_for("the log", || node.log().contains("is gone; no budget is in force"));
+    is_told();
+    node.reload(&five.concat());
+    assert_eq!(node.get("/readyz").0, 200);
     node.client().grant(1, 1);
-    node.reload(&line(1, "2", ""));
-    assert_eq!(node.budget(1).limit, 2_000_000);
+    assert!(!node.log().contains("the running ones stay"), "{}", node.log());
 }
 
 #[test]

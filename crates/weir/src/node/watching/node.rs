@@ -137,7 +137,7 @@ impl watch::Node for Watched {
         let report = report.ok_or("the bank does not answer")?;
         match report.journal.failure {
             Some(failure) => Err(format!("the journal cannot seal: {failure}")),
-            None => Ok(()),
+            None => self.status.check_budgets(),
         }
     }
 }
