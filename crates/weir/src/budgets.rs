@@ -213,6 +213,10 @@ fn csv_lines(text: &str) -> Vec<Row> {
         );
         return vec![(1, None, Err(text))];
     }
+    let twice = columns_twice(&names);
+    if !twice.is_empty() {
+        return twice.into_iter().map(|text| (1, None, Err(text))).collect();
+    }
     let campaign = names.iter().find(|name| CAMPAIGN_FIELDS.contains(name));
     if let Some(name) = campaign {
         return vec![(1, None, Err(format!("{name}: campaigns are read from .jsonl files only")))];
@@ -228,6 +232,19 @@ fn csv_lines(text: &str) -> Vec<Row> {
         Err(error) => (to_usize(csv_line(&error)), None, Err(format!("not CSV: {error}"))),
     };
     reader.into_records().map(object).collect()
+}
+
+/// Columns that a line could fill twice, in the order of the second ones, counted from 1. Those without a name are none.
+fn columns_twice(names: &csv::StringRecord) -> Vec<String> {
+    let first = |name: &str| names.iter().position(|other| other == name);
+    let named = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+    let again =
+        named.filter_map(|(at, name)| Some((name, first(name).filter(|first| *first < at)?, at)));
+    again
+        .map(|(name, first, at)| {
+            format!("{name}: the column is there twice ({} and {})", first + 1, at + 1)
+        })
+        .collect()
 }
 
 fn csv_line(error: &csv::Error) -> u64 {
@@ -725,6 +742,20 @@ mod tests {
             assert!(errors[0].starts_with(&expected), "{errors:?}");
         }
         assert_eq!(read_text("csv", "id,limit\n").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_column_that_is_there_twice_is_refused() {
+        let twice = "id,name,limit,limit,name\n1,a,5,7,b\n";
+        assert_eq!(
+            read_text("csv", twice).unwrap_err(),
+            [
+                "1: limit: the column is there twice (3 and 4)",
+                "1: name: the column is there twice (2 and 5)"
+            ]
+        );
+        // Spreadsheets leave columns without a name, and without anything in them.
+        assert_eq!(read_text("csv", "id,limit,,\n1,5,,\n").unwrap().len(), 1);
     }
 
     #[test]
