@@ -544,10 +544,10 @@ impl Config {
         if self.admin.tls_cert.is_empty() { "http" } else { "https" }
     }
 
-    /// Whom the doors let in: beyond this machine only those who authenticate.
+    /// Whom the doors let in: beyond this machine only those who authenticate. And whether each has an address of its own.
     ///
     /// # Errors
-    /// What is open that must not be.
+    /// What is open that must not be, and which doors have one address.
     pub fn check_doors(&self) -> Result<(), Vec<ConfigError>> {
         let mut errors = Vec::new();
         let mut must = |holds: bool, text: String| {
@@ -576,6 +576,18 @@ impl Config {
                 "admin.listen is {listen}, beyond loopback: set admin.tokens_file, or listen on 127.0.0.1"
             ),
         );
+        // Each worker listens by itself on the two of its doors: the kernel would give one address to both.
+        let doors = [
+            ("batch", self.batch.listen),
+            ("openrtb", self.openrtb.listen),
+            ("admin", self.admin.listen),
+        ];
+        for (at, (door, listen)) in doors.iter().enumerate() {
+            let same = |other: &&(&str, SocketAddr)| other.1 == *listen && listen.port() != 0;
+            if let Some((other, _)) = doors.iter().take(at).find(same) {
+                must(false, format!("{door}.listen is {listen}, which is {other}.listen, too"));
+            }
+        }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 

@@ -175,6 +175,39 @@ fn check_names_the_files_and_what_they_were_compared_with() {
 }
 
 #[test]
+fn two_doors_with_one_address_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("weir.toml");
+    let address = "127.0.0.1:28710";
+    for (one, other) in [("batch", "openrtb"), ("batch", "admin"), ("openrtb", "admin")] {
+        let written =
+            format!("[{one}]\nlisten = \"{address}\"\n[{other}]\nlisten = \"{address}\"\n");
+        std::fs::write(&config, written).unwrap();
+        let expected = format!("{other}.listen is {address}, which is {one}.listen, too");
+        let by_flags = [format!("--{one}"), address.into(), format!("--{other}"), address.into()];
+        let mut flags = vec!["run".to_string()];
+        flags.extend(by_flags);
+        for arguments in [
+            vec!["check".to_string(), "--config".into(), text(&config).into()],
+            vec!["run".to_string(), "--config".into(), text(&config).into()],
+            flags,
+        ] {
+            let told = output(weir().args(&arguments).current_dir(folder.path()));
+            assert!(stderr(&told).contains(&expected), "{expected} not in {}", stderr(&told));
+            assert_eq!(told.status.code(), Some(1));
+        }
+    }
+    // Port 0 is another port each time.
+    std::fs::write(
+        &config,
+        "[batch]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n",
+    )
+    .unwrap();
+    let told = output(weir().args(["check", "--config", text(&config)]).current_dir(folder.path()));
+    assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
+}
+
+#[test]
 fn an_address_in_use_names_its_door_key_and_flag() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
