@@ -51,6 +51,8 @@ impl fmt::Display for Written {
 trait Value: Sized {
     /// What to write, for errors.
     const EXPECTED: &'static str;
+    /// Is it written without quotes, as a number or a boolean?
+    const IS_BARE: bool = false;
     fn read(written: &Written) -> Option<Self>;
     fn print(&self) -> String;
 }
@@ -59,6 +61,7 @@ macro_rules! integer_value {
     ($($type:ty = $expected:literal),*) => {$(
         impl Value for $type {
             const EXPECTED: &'static str = $expected;
+            const IS_BARE: bool = true;
             fn read(written: &Written) -> Option<Self> {
                 match written {
                     Written::Integer(number) => <$type>::try_from(*number).ok(),
@@ -209,6 +212,7 @@ word_value!(
 
 impl Value for bool {
     const EXPECTED: &'static str = "true or false";
+    const IS_BARE: bool = true;
     fn read(written: &Written) -> Option<Self> {
         match written {
             Written::Boolean(yes) => Some(*yes),
@@ -247,6 +251,17 @@ macro_rules! config {
 
         /// Every key: section, name.
         const KEYS: &[(&str, &str)] = &[$($((stringify!($section), stringify!($key)),)*)*];
+
+        /// What a key expects that is written without quotes, and its default; `None` of others, and of what is no key.
+        fn bare(section: &str, key: &str) -> Option<(&'static str, String)> {
+            match (section, key) {
+                $($((stringify!($section), stringify!($key)) => {
+                    let default: $type = $default;
+                    <$type as Value>::IS_BARE.then(|| (<$type as Value>::EXPECTED, default.print()))
+                })*)*
+                _ => None,
+            }
+        }
 
         impl Config {
             fn set(&mut self, section: &str, key: &str, written: &Written) -> Result<(), String> {
@@ -450,15 +465,33 @@ pub fn load(
     if errors.is_empty() { Ok(config) } else { Err(errors) }
 }
 
-/// What a line sets to a text without quotes: how it would be written. `None`: the line is not of this kind.
-fn unquoted(line: &str) -> Option<String> {
+/// What a line of a section sets to a text without quotes: what the key expects, and how a text would be written. `None`: the
+/// line is not of this kind.
+fn unquoted(section: &str, line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let value = value.split('#').next().unwrap_or_default().trim();
     let is_bare = !value.starts_with(['"', '\'', '[', '{']) && !value.contains('"');
     let is_text = value.chars().any(|c| c.is_alphabetic() || ":/".contains(c));
     let sound = format!("x = {value}").parse::<toml::Table>().is_ok();
-    (is_bare && is_text && !sound)
-        .then(|| format!("found {value} without quotes, expected {} = \"{value}\"", key.trim()))
+    if !is_bare || !is_text || sound {
+        return None;
+    }
+    let key = key.trim();
+    let (section, name) = key.split_once('.').unwrap_or((section, key));
+    Some(match bare(section, name) {
+        Some((expected, default)) if default.parse::<u64>().is_ok() => {
+            let expected = expected.trim_end_matches(", 0 or more");
+            format!("found {value}, expected {expected}, such as {default}")
+        }
+        Some((expected, _)) => format!("found {value}, expected {expected}"),
+        None => format!("found {value} without quotes, expected {key} = \"{value}\""),
+    })
+}
+
+/// The section that a line (from 1) stands in, as far as lines tell; empty before the first.
+fn section_at(text: &str, line: usize) -> &str {
+    let headers = text.lines().take(line).filter_map(|line| line.trim().strip_prefix('['));
+    headers.filter_map(|rest| rest.split(']').next()).last().map_or("", str::trim)
 }
 
 fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<ConfigError>) {
@@ -473,7 +506,8 @@ fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<Confi
     for fault in faults {
         let at = fault.span().map_or(0, |span| span.start);
         let line = line_of(at);
-        match unquoted(text.lines().nth(line - 1).unwrap_or_default()) {
+        let written = text.lines().nth(line - 1).unwrap_or_default();
+        match unquoted(section_at(text, line), written) {
             // One mistake: the parser finds several things wrong with it, and so does the key.
             Some(_) if !bare.insert(line) => {}
             Some(hint) => push(at, hint),
@@ -792,6 +826,39 @@ mod tests {
         // What is no text has its own words.
         let errors = read("[batch]\nbatch_max = 1_\n", &[]).unwrap_err();
         assert!(errors.iter().all(|error| !error.text.contains("without quotes")), "{errors:?}");
+    }
+
+    #[test]
+    fn a_word_where_none_belongs_is_told_with_what_the_key_expects() {
+        for (section, line, expected) in [
+            ("ledger", "win_notices = no", "found no, expected true or false"),
+            ("workers", "pin = True", "found True, expected true or false"),
+            ("ledger", "hold_ms = 2s", "found 2s, expected a whole number, such as 2000"),
+            ("ledger", "late_ms = 3 h", "found 3 h, expected a whole number, such as 3600000"),
+            (
+                "batch",
+                "batch_max = many",
+                "found many, expected a whole number from 0 to 65535, such as 1024",
+            ),
+            (
+                "journal",
+                "snapshot_bytes = 2s",
+                "found 2s, expected a whole number, such as 268435456",
+            ),
+            (
+                "node",
+                "data_dir = /var/weir",
+                "found /var/weir without quotes, expected data_dir = \"/var/weir\"",
+            ),
+        ] {
+            let errors =
+                read(&format!("[log]\n[{section}]\n{line} # a remark\n"), &[]).unwrap_err();
+            let texts: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
+            assert_eq!(texts, [expected]);
+            assert!(errors[0].place.ends_with(":3"), "{errors:?}");
+        }
+        let errors = read("workers.pin = no\n", &[]).unwrap_err();
+        assert_eq!(errors[0].text, "found no, expected true or false");
     }
 
     #[test]
