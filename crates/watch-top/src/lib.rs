@@ -53,7 +53,10 @@ pub enum TopError {
     /// The first question was not answered.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The terminal cannot be drawn on, or standard output not be written to.
+    /// The one screen as text cannot be written.
+    #[error("standard output: {0}")]
+    Output(io::Error),
+    /// The terminal cannot be drawn on.
     #[error("the terminal: {0}")]
     Terminal(io::Error),
     /// The system gives no thread.
@@ -77,7 +80,7 @@ pub fn run(options: &Options) -> Result<(), TopError> {
     let first = poll::round(&client, &app.wants)?;
     app.update(Update::Round(Box::new(first)), started.elapsed());
     if options.once || !io::stdout().is_terminal() {
-        return print(&app, started.elapsed()).map_err(TopError::Terminal);
+        return print(&app, started.elapsed()).map_err(TopError::Output);
     }
     let poller = Poller::start(client, every, app.wants.clone()).map_err(TopError::Thread)?;
     terminal::show(&mut app, &poller, started)

@@ -206,33 +206,76 @@ struct SampleArgs {
     seed: u64,
 }
 
+/// Standard output, which remembers what went wrong with it: what was cut must not look whole.
+struct Out {
+    failed: Option<io::Error>,
+}
+
+impl Out {
+    fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &done
+            && error.kind() != io::ErrorKind::Interrupted
+            && self.failed.is_none()
+        {
+            let system = error.raw_os_error().map(io::Error::from_raw_os_error);
+            self.failed = Some(system.unwrap_or_else(|| io::Error::from(error.kind())));
+        }
+        done
+    }
+
+    /// What is still to be written is written. A reader that went away (`| head`) is no failure.
+    fn end(&mut self) -> Result<(), String> {
+        let _ = self.flush();
+        match self.failed.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(format!("standard output: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = io::stdout().write(bytes);
+        self.note(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = io::stdout().flush();
+        self.note(flushed)
+    }
+}
+
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    let result = match command {
-        Command::Run(args) => run(&args),
-        Command::Check(args) => check(&args),
-        Command::Hammer(args) => hammer(&args),
-        Command::Stat(args) => show_stat(&args),
-        Command::Costs(args) => show_costs(&args),
-        Command::Top(args) => top(&args),
-        Command::Why(args) => why(&args),
-        Command::Profiles(args) => load_profiles(&args),
-        Command::Pace(args) => return pace(&args),
-        Command::Journal(args) => {
-            journal::main(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
-        }
-        Command::SampleBudgets(args) => {
-            unless_gone(sample::write(args.count, args.seed, &mut io::stdout().lock()))
-        }
-        Command::SampleCampaigns(args) => {
-            unless_gone(campaigns::sample::write(args.count, args.seed, &mut io::stdout().lock()))
-        }
-    };
-    result.unwrap_or_else(|error| {
+    let mut out = Out { failed: None };
+    let result = done(command, &mut out);
+    // A disk that is full says more than what a command makes of it.
+    out.end().and(result).unwrap_or_else(|error| {
         // A reader that went away (`| head`) is no failure of ours.
         let _ = writeln!(io::stderr(), "weir: {error}");
         ExitCode::FAILURE
     })
+}
+
+fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
+    match command {
+        Command::Run(args) => run(&args),
+        Command::Check(args) => check(&args, out),
+        Command::Hammer(args) => hammer(&args, out),
+        Command::Stat(args) => show_stat(&args, out),
+        Command::Costs(args) => show_costs(&args, out),
+        Command::Top(args) => top(&args),
+        Command::Why(args) => why(&args, out),
+        Command::Profiles(args) => load_profiles(&args, out),
+        Command::Pace(args) => Ok(pace(&args)),
+        Command::Journal(args) => journal::main(&args, out).map_err(|error| error.to_string()),
+        Command::SampleBudgets(args) => unless_gone(sample::write(args.count, args.seed, out)),
+        Command::SampleCampaigns(args) => {
+            unless_gone(campaigns::sample::write(args.count, args.seed, out))
+        }
+    }
 }
 
 /// Wrong input has an exit code of its own.
@@ -342,7 +385,7 @@ impl Signals {
     }
 }
 
-fn check(args: &CheckArgs) -> Result<ExitCode, String> {
+fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let loaded = config::load(args.files.config.as_deref(), config::environment());
     let mut errors: Vec<String> =
         loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
@@ -353,7 +396,7 @@ fn check(args: &CheckArgs) -> Result<ExitCode, String> {
     }
     errors.extend(weir::node::door_options(&config).err().into_iter().flatten());
     if args.print {
-        let _ = write!(io::stdout(), "{}", config.print());
+        let _ = write!(out, "{}", config.print());
     }
     let file = args.files.budgets.as_ref().unwrap_or(&config.budgets.file);
     // The default file may be missing; one that was named may not.
@@ -427,19 +470,17 @@ fn now() -> money::Instant {
     money::Instant::from_ms(probe::NodeClock::new().now_ms())
 }
 
-fn hammer(args: &hammer::Args) -> Result<ExitCode, String> {
+fn hammer(args: &hammer::Args, out: &mut Out) -> Result<ExitCode, String> {
     let signals = Signals::catch()?;
-    let code = hammer::main(args, &signals.stop, &mut io::stdout().lock());
+    let code = hammer::main(args, &signals.stop, out);
     code.map(ExitCode::from).map_err(|error| error.to_string())
 }
 
-fn show_stat(args: &StatArgs) -> Result<ExitCode, String> {
+fn show_stat(args: &StatArgs, out: &mut Out) -> Result<ExitCode, String> {
     let client = args.node.open().map_err(|error| error.to_string())?;
     let figures = stat::fetch(&client, args.budget).map_err(|error| error.to_string())?;
-    let mut out = io::stdout().lock();
-    let written =
-        if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, &mut out) };
-    // A reader that went away (`| head`) is no failure.
+    let written = if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, out) };
+    // `Out` knows of it.
     let _ = written;
     Ok(ExitCode::SUCCESS)
 }
@@ -451,20 +492,19 @@ fn top(args: &TopArgs) -> Result<ExitCode, String> {
     watch_top::run(&options).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
 }
 
-fn show_costs(args: &costs::Args) -> Result<ExitCode, String> {
+fn show_costs(args: &costs::Args, out: &mut Out) -> Result<ExitCode, String> {
     // A node of --bench can be configured by the environment; only what it complains of is told.
     let config = config::load(None, config::environment()).map_err(|errors| lines(&errors))?;
     log_to_stderr("warn");
     // Only a benchmark has something to put away; a sheet that is waited for ends with the process.
     let signals =
         if args.is_bench() { Signals::catch()? } else { Signals { stop: Arc::default() } };
-    costs::main(args, config, &signals.stop, &mut io::stdout().lock())
+    costs::main(args, config, &signals.stop, out)
         .map(|()| ExitCode::SUCCESS)
         .map_err(|error| error.to_string())
 }
 
-fn why(args: &WhyArgs) -> Result<ExitCode, String> {
-    let mut out = io::stdout().lock();
+fn why(args: &WhyArgs, out: &mut Out) -> Result<ExitCode, String> {
     if let Some(request) = &args.request {
         let config = load(&args.files)?;
         let question = why::Question {
@@ -473,7 +513,7 @@ fn why(args: &WhyArgs) -> Result<ExitCode, String> {
             campaign: args.campaign,
             all: args.all,
         };
-        return match why::explain(&question, &config, now(), &mut out) {
+        return match why::explain(&question, &config, now(), out) {
             Err(why::WhyError::Write(error)) => unless_gone(Err(error)),
             explained => explained.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string()),
         };
@@ -481,21 +521,21 @@ fn why(args: &WhyArgs) -> Result<ExitCode, String> {
     let client = args.node.open().map_err(|error| error.to_string())?;
     let path = format!("/why?campaign={}", args.campaign.unwrap_or(0));
     let answer: Value = client.get(&path).map_err(|error| error.to_string())?;
-    // A reader that went away (`| head`) is no failure.
+    // `Out` knows of it.
     let _ = match args.json {
         true => writeln!(out, "{answer}"),
-        false => why::print_counts(&answer, &mut out),
+        false => why::print_counts(&answer, out),
     };
     Ok(ExitCode::SUCCESS)
 }
 
-fn load_profiles(args: &ProfilesArgs) -> Result<ExitCode, String> {
+fn load_profiles(args: &ProfilesArgs, out: &mut Out) -> Result<ExitCode, String> {
     let files = Files { config: args.config.clone(), budgets: None };
     let mut config = load(&files)?;
     if let Some(data) = &args.data {
         config.node.data_dir.clone_from(data);
     }
     let summary = profiles::load(&config, &args.file, args.add, &mut io::stderr())?;
-    let _ = profiles::print(&summary, &mut io::stdout().lock());
+    let _ = profiles::print(&summary, out);
     Ok(ExitCode::SUCCESS)
 }

@@ -47,6 +47,35 @@ fn a_reader_that_goes_away_is_no_failure() {
     }
 }
 
+/// What was cut must not look whole.
+#[test]
+fn a_full_disk_behind_standard_output_is_a_failure() {
+    let node = Setup::new(&line(1, "5", "")).start();
+    let (data, admin, batch) = (node.data(), node.admin.to_string(), node.batch.to_string());
+    for arguments in [
+        &["check", "--print"][..],
+        &["sample-budgets", "--count", "20"],
+        &["sample-campaigns", "--count", "2"],
+        &["hammer", "--target", &batch, "--duration", "100ms", "--quiet"],
+        &["stat", "--target", &admin],
+        &["stat", "--target", &admin, "--json"],
+        &["costs", "--target", &admin, "--seconds", "0.1"],
+        &["top", "--target", &admin, "--once"],
+        &["journal", "verify", "--data", text(&data)],
+        &["journal", "inspect", "--data", text(&data)],
+        &["journal", "audit", "--data", text(&data), "--json"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let found = weir().args(arguments).stdout(full).output().unwrap();
+        let said = stderr(&found);
+        assert_eq!(found.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(
+            said.contains("weir: standard output: No space left on device"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
 #[test]
 fn closed_streams_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
