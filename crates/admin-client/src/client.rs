@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,14 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Error};
 
+use crate::target::is_of_data;
 use crate::text::shown;
 use crate::{FetchError, Target, Token, Trust};
 
 /// How long a whole exchange may take, from the name's look-up to the last byte.
 pub const WAIT: Duration = Duration::from_secs(15);
+/// The header in which a node says which run of which node it is.
+const RUN_ID: &str = "weir-run-id";
 /// Bytes of an answer's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Bytes of an answer's body.
@@ -34,6 +38,8 @@ pub struct Client {
     target: Target,
     token: Option<Token>,
     wait: Duration,
+    /// The data folder whose node must be the one that answers.
+    data: Option<PathBuf>,
     agent: Agent,
 }
 
@@ -66,13 +72,19 @@ impl Client {
             .max_idle_connections(0)
             .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
             .build();
-        Client { target, token, wait: WAIT, agent: config.new_agent() }
+        Client { target, token, wait: WAIT, data: None, agent: config.new_agent() }
     }
 
     /// The same with another limit of time for an exchange.
     #[must_use]
     pub fn with_wait(self, wait: Duration) -> Client {
         Client { wait, ..self }
+    }
+
+    /// The same, for the node that runs on this data folder only: what another one answers there is not taken.
+    #[must_use]
+    pub fn of_data(self, data: &Path) -> Client {
+        Client { data: Some(data.to_owned()), ..self }
     }
 
     /// `HOST:PORT`.
@@ -117,6 +129,13 @@ impl Client {
             request = request.header(header::AUTHORIZATION, token.bearer());
         }
         let mut answer = request.call().map_err(|error| self.failure(path, error))?;
+        if let Some(data) = &self.data {
+            let run_id = answer.headers().get(RUN_ID).map(header::HeaderValue::as_bytes);
+            if !is_of_data(data, run_id) {
+                let address = self.address().to_owned();
+                return Err(FetchError::OtherNode { address, data: data.clone() });
+            }
+        }
         if answer.status() != StatusCode::OK {
             return Err(self.refusal(path, answer));
         }

@@ -58,6 +58,18 @@ pub enum FetchError {
         /// What the system said.
         text: String,
     },
+    /// Who answers is not the node of the data folder.
+    #[error(
+        "the node at {address} does not run on {}: it is another node, or another run; the node of {} is not running. \
+         Start it, or give --target {address} if the other one is meant",
+        data.display(), data.display()
+    )]
+    OtherNode {
+        /// Where it answers.
+        address: String,
+        /// The data folder.
+        data: PathBuf,
+    },
     /// The answer was not complete in time.
     #[error(
         "node at {address}: no whole answer to {path} within {} ms; it hangs or is overloaded, or this is not its admin \

@@ -106,7 +106,8 @@ impl Access {
             (None, true) => Some(Trust::system()),
             (None, false) => None,
         };
-        Ok((Client::new(target, token, trust), warnings))
+        let client = Client::new(target, token, trust);
+        Ok((if self.target.is_some() { client } else { client.of_data(data) }, warnings))
     }
 }
 

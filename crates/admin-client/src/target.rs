@@ -46,6 +46,29 @@ struct Addresses {
     /// Nodes of earlier releases do not write it; they are asked over plain HTTP.
     #[serde(default)]
     admin_tls: bool,
+    /// Nodes of earlier releases do not write it; their answers are believed.
+    #[serde(default)]
+    run_id: Option<String>,
+}
+
+impl Addresses {
+    fn read(data: &Path) -> Result<Addresses, OpenError> {
+        let path = data.join(ADDRESSES);
+        let wrong = |text: String| OpenError::NoAddress { path: path.clone(), text };
+        let mut text = String::new();
+        let file = File::open(&path).map_err(|error| wrong(error.to_string()))?;
+        let read = file.take(ADDRESSES_BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_str(&text)
+            .map_err(|error| wrong(format!("no address of an admin door in it ({error})")))
+    }
+}
+
+/// Whether an answer whose header says `run_id` is of the node that runs on a data folder. The folder is read anew, as the
+/// node may have been started again meanwhile. One without a run, of an earlier release, says nothing against it.
+pub(crate) fn is_of_data(data: &Path, run_id: Option<&[u8]>) -> bool {
+    let Ok(addresses) = Addresses::read(data) else { return false };
+    addresses.run_id.is_none_or(|id| Some(id.as_bytes()) == run_id)
 }
 
 impl FromStr for Target {
@@ -106,14 +129,7 @@ impl Target {
     /// # Errors
     /// [`OpenError::NoAddress`]: no node has written that file, or it cannot be read.
     pub fn of_data(data: &Path) -> Result<Target, OpenError> {
-        let path = data.join(ADDRESSES);
-        let wrong = |text: String| OpenError::NoAddress { path: path.clone(), text };
-        let mut text = String::new();
-        let file = File::open(&path).map_err(|error| wrong(error.to_string()))?;
-        let read = file.take(ADDRESSES_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|error| wrong(error.to_string()))?;
-        let addresses: Addresses = serde_json::from_str(&text)
-            .map_err(|error| wrong(format!("no address of an admin door in it ({error})")))?;
+        let addresses = Addresses::read(data)?;
         let mut admin = addresses.admin;
         // A door that listens on all addresses is reached on the loopback; a request needs one that is an address.
         if admin.ip().is_unspecified() {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
+use axum::response::Response;
 use axum::{Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -43,6 +45,9 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 /// How long the door waits where the system has no connection for it.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
+/// The header that tells which run of which node answers.
+const RUN_ID: &str = "weir-run-id";
+
 /// How a door is made.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -61,6 +66,8 @@ pub struct Options {
     pub history: PathBuf,
     /// Days that the history is kept.
     pub keep_days: u32,
+    /// Which run of which node this is, told with every answer in the header `weir-run-id`: visible ASCII; empty: not told.
+    pub run_id: String,
     /// Version of the node, for the API's description.
     pub version: String,
 }
@@ -124,7 +131,8 @@ impl Server {
         let routes = api::routes(app, &options.version, options.tokens.is_some())
             .merge(live.routes())
             .merge(extra);
-        let routes = dress(routes.merge(assets::routes()), gate);
+        let run_id = HeaderValue::from_str(&options.run_id).ok().filter(|id| !id.is_empty());
+        let routes = dress(routes.merge(assets::routes()), gate, run_id);
         let door = Door {
             routes,
             tls: options.tls.map(|tls| tls.acceptor()),
@@ -204,11 +212,19 @@ fn runtime() -> std::io::Result<Runtime> {
 }
 
 /// All checks around all calls, from the inside to the outside.
-fn dress(routes: Router, gate: Gate) -> Router {
+fn dress(routes: Router, gate: Gate, run_id: Option<HeaderValue>) -> Router {
+    let told = move |mut answer: Response| {
+        if let Some(id) = &run_id {
+            answer.headers_mut().insert(RUN_ID, id.clone());
+        }
+        std::future::ready(answer)
+    };
+
     routes
         .layer(middleware::from_fn_with_state(gate, guard))
         .layer(middleware::from_fn(problem::mend))
         .layer(middleware::from_fn(harden))
+        .layer(middleware::map_response(told))
 }
 
 struct Door {

@@ -56,6 +56,7 @@ impl Bench {
             origins,
             history: history.path().to_path_buf(),
             keep_days: 1,
+            run_id: String::new(),
             version: env!("CARGO_PKG_VERSION").into(),
         };
         let server = Server::start(listener, options, Arc::new(node::MadeUp), axum::Router::new())?;

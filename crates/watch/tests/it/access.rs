@@ -95,6 +95,7 @@ fn a_door_to_the_network_wants_tokens() {
             origins,
             history: folder.path().join("history"),
             keep_days: 1,
+            run_id: String::new(),
             version: String::new(),
         };
         let node: Arc<dyn Node> = Arc::new(Fake::default());

@@ -346,6 +346,7 @@ impl Door {
             origins: Vec::new(),
             history: folder.path().join("history"),
             keep_days: 7,
+            run_id: String::new(),
             version: "0.0.0".into(),
         };
         change(&mut options);

@@ -271,6 +271,7 @@ pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
         origins: origins.map(String::from).collect(),
         history: config.node.data_dir.join("history"),
         keep_days: config.history.keep_days,
+        run_id: String::new(),
         version: env!("CARGO_PKG_VERSION").to_string(),
     })
 }

@@ -8,7 +8,7 @@ use ledger_journal::{Disk, Known, ReadError, WATERMARK, Watermark, WatermarkErro
 
 use super::StartError;
 
-/// Where a running node says its addresses: the last thing that a start writes.
+/// Where a running node says its addresses: the last thing that a start writes. A clean stop takes it away.
 pub(crate) const ADDRESSES: &str = "addresses.json";
 
 /// What an operator lets a start do once. With neither, a journal that is gone or rolled back is refused.
@@ -43,6 +43,17 @@ pub(crate) fn lost(data: &Path) -> Result<Option<String>, ReadError> {
             journal.display()
         )
     }))
+}
+
+/// Takes the addresses of a node that has stopped away, so that nobody asks there for it. They stay where nothing else
+/// tells that the folder was used, see [`lost`]: tools then find that who answers there is not this node.
+pub(super) fn forget_addresses(data: &Path) {
+    if matches!(watermark(data), Ok(Some(_)))
+        && let Err(error) = std::fs::remove_file(data.join(ADDRESSES))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, "{ADDRESSES} was not removed");
+    }
 }
 
 /// Is there any segment or snapshot?

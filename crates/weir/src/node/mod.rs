@@ -162,6 +162,8 @@ pub struct Node {
     door: watch::Server,
     watching: watching::Watching,
     profiles: Profiles,
+    data: std::path::PathBuf,
+    run_id: String,
     /// Held while the node runs.
     _lock: std::fs::File,
 }
@@ -193,12 +195,16 @@ impl Node {
         let (batch, batch_listeners) = bind("batch", config.batch.listen, cores.workers.len())?;
         let (openrtb, openrtb_listeners) =
             bind("openrtb", config.openrtb.listen, cores.workers.len())?;
-        let door_options = door_options(config).map_err(StartError::AdminFiles)?;
+        let mut door_options = door_options(config).map_err(StartError::AdminFiles)?;
         let admin_listener = admin::bind(config.admin.listen)?;
 
         let purse_options = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         let start = recover(config, permits, cores.workers.len(), purse_options)?;
         let facts = Arc::new(facts(config, &start.bank)?);
+        // The run alone does not tell: two nodes, or a restored folder, can have the same.
+        let random = u128::from_le_bytes(keys::random()?);
+        let run_id = format!("{}-{}-{random:032x}", facts.node, facts.run);
+        door_options.run_id.clone_from(&run_id);
         let profiles = open_profiles(config)?;
         let door = openrtb::Door::new(config, openrtb).map_err(StartError::OpenRtb)?;
         let door = Arc::new(door);
@@ -301,9 +307,11 @@ impl Node {
             door,
             watching,
             profiles,
+            data: config.node.data_dir.clone(),
+            run_id,
             _lock: lock,
         };
-        node.write_addresses(&config.node.data_dir, config.admin_scheme() == "https");
+        node.write_addresses(config.admin_scheme() == "https");
         Ok(node)
     }
 
@@ -358,16 +366,20 @@ impl Node {
             tracing::error!(%error, "the profiles were not closed well");
             well = false;
         }
+        if well {
+            known::forget_addresses(&self.data);
+        }
         well
     }
 
-    /// For `weir stat --data`: where this node is reached.
-    fn write_addresses(&self, folder: &std::path::Path, admin_tls: bool) {
-        let Node { batch, openrtb, admin, .. } = self;
+    /// For `weir stat --data`: where this node is reached, and what every answer of its admin door says of the run.
+    fn write_addresses(&self, admin_tls: bool) {
+        let Node { batch, openrtb, admin, run_id, .. } = self;
         let text = format!(
-            "{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\",\"admin_tls\":{admin_tls}}}\n"
+            "{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\",\"admin_tls\":{admin_tls},\
+             \"run_id\":\"{run_id}\"}}\n"
         );
-        if let Err(error) = std::fs::write(folder.join(known::ADDRESSES), text) {
+        if let Err(error) = std::fs::write(self.data.join(known::ADDRESSES), text) {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }
     }

@@ -221,6 +221,50 @@ fn what_a_hostile_node_answers_cannot_harm_the_terminal() {
     }
 }
 
+/// The folder's node was killed, and another one took its address.
+#[test]
+fn another_node_at_the_address_of_a_data_folder_is_told() {
+    let campaigns = stdout(&output(weir().args(["sample-campaigns", "--count", "1"])));
+    let before = Setup::new(&campaigns);
+    let gone = before.clone().start();
+    let setup = Setup::new(&campaigns);
+    let (data, file) = (gone.data(), gone.data().join("addresses.json"));
+    let was = gone.admin.to_string();
+    all_answer(&["--data", text(&data)]);
+    drop(gone);
+    let other = setup.start();
+    let left = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, left.replace(&was, &other.admin.to_string())).unwrap();
+    let expected = format!("node at {} does not run on {}", other.admin, data.display());
+    all_fail(&["--data", text(&data)], 1, &expected);
+    let audit = run(&["journal", "audit", "--live", "--data", text(&data)], &[]);
+    assert_eq!(audit.status.code(), Some(1), "{}", stderr(&audit));
+    assert!(stderr(&audit).contains(&expected), "{}", stderr(&audit));
+    // Who names the address means who is there.
+    all_answer(&["--target", &other.admin.to_string(), "--data", text(&data)]);
+    // A file of an earlier release says nothing of a run.
+    std::fs::write(&file, format!("{{\"admin\":\"{}\"}}", other.admin)).unwrap();
+    all_answer(&["--data", text(&data)]);
+}
+
+/// A kill leaves the address, a stop does not; one whose run was never noted elsewhere is kept as a trace of it.
+#[test]
+fn a_clean_stop_takes_the_addresses_away() {
+    let setup = Setup::new("");
+    let file = setup.data().join("addresses.json");
+    for noted in [true, false] {
+        if !noted {
+            std::fs::remove_file(setup.data().join("watermark.weir")).unwrap();
+            std::fs::create_dir(setup.data().join("watermark.tmp")).unwrap();
+        }
+        let mut node = setup.clone().start();
+        assert!(file.exists());
+        node.terminate();
+        assert_eq!(node.wait_end().code(), Some(0), "{}", node.log());
+        assert_eq!(file.exists(), !noted);
+    }
+}
+
 #[test]
 fn the_benchmark_of_costs_needs_no_token_of_the_environment() {
     let (locked, folder) = (Locked::new(), tempfile::tempdir().unwrap());
