@@ -40,6 +40,8 @@ pub struct Client {
     wait: Duration,
     /// The data folder whose node must be the one that answers.
     data: Option<PathBuf>,
+    /// The file of the CA certificates that are trusted in place of the system's.
+    ca: Option<PathBuf>,
     agent: Agent,
 }
 
@@ -55,7 +57,8 @@ impl Client {
     /// A client of a door. `trust` counts for `https://` only; without one nobody is trusted.
     #[must_use]
     pub fn new(target: Target, token: Option<Token>, trust: Option<Trust>) -> Client {
-        let roots = trust.map_or_else(|| ureq::tls::RootCerts::new_with_certs(&[]), Trust::roots);
+        let nobody = || (ureq::tls::RootCerts::new_with_certs(&[]), None);
+        let (roots, ca) = trust.map_or_else(nobody, Trust::parts);
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -72,7 +75,7 @@ impl Client {
             .max_idle_connections(0)
             .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
             .build();
-        Client { target, token, wait: WAIT, data: None, agent: config.new_agent() }
+        Client { target, token, wait: WAIT, data: None, ca, agent: config.new_agent() }
     }
 
     /// The same with another limit of time for an exchange.
@@ -163,7 +166,12 @@ impl Client {
         let text = problem.detail.or(problem.title).unwrap_or_else(|| "no reason given".to_owned());
         let text = shown(&text);
         match status.as_u16() {
-            401 => FetchError::Unauthorised { address },
+            401 => match &self.token {
+                Some(token) => {
+                    FetchError::UnknownToken { address, place: token.place().to_owned() }
+                }
+                None => FetchError::Unauthorised { address },
+            },
             403 => FetchError::Forbidden { address, path, text },
             404 => FetchError::Unknown { address, path, text },
             status => FetchError::Refused { address, path, status, text },
@@ -229,7 +237,10 @@ impl Client {
         match error {
             // A bad signature: another CA of the same name, such as one that was made anew.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                FetchError::UnknownCa { address }
+                match self.ca.clone() {
+                    Some(ca) => FetchError::OtherCa { address, ca },
+                    None => FetchError::UnknownCa { address },
+                }
             }
             CertificateError::NotValidForName => {
                 FetchError::WrongName { address, host, names: String::new() }

@@ -119,6 +119,18 @@ pub enum FetchError {
         /// Where that is.
         address: String,
     },
+    /// The certificate is signed by another CA than those of the file that was given.
+    #[error(
+        "{address}: its certificate is not signed by a CA in {}; give the certificate of the CA that signed it (PEM) as --ca, \
+         or leave --ca out if the system's store has it",
+        ca.display()
+    )]
+    OtherCa {
+        /// Where that is.
+        address: String,
+        /// The file that was given.
+        ca: PathBuf,
+    },
     /// The certificate is for another host.
     #[error(
         "{address}: its certificate is not for {host}{names}; give --target https://NAME:PORT with a name in it"
@@ -181,7 +193,18 @@ pub enum FetchError {
         /// The other place.
         to: String,
     },
-    /// No token, or an unknown one.
+    /// The token is none of the node's.
+    #[error(
+        "node at {address} does not know the token in {place} and wants a token that it knows: its admin.tokens_file has the \
+         lines `name role token`"
+    )]
+    UnknownToken {
+        /// Where it is.
+        address: String,
+        /// The file or the variable that the token came from.
+        place: String,
+    },
+    /// No token.
     #[error(
         "node at {address} wants a token that it knows: give --token-file FILE or set WEIR_TOKEN; its admin.tokens_file \
          has the lines `name role token`"

@@ -19,7 +19,11 @@ const OTHERS_READ: u32 = 0o044;
 
 /// A bearer token. Neither `Debug` nor any error shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct Token {
+    text: String,
+    /// The file or the variable that it came from.
+    place: String,
+}
 
 impl Token {
     /// A token out of its text; white space around it does not count.
@@ -44,7 +48,7 @@ impl Token {
                 "a character that is not visible ASCII; expected the token alone, as plain text",
             );
         }
-        Ok(Token(text.to_owned()))
+        Ok(Token { text: text.to_owned(), place: place.to_owned() })
     }
 
     /// The token in a file, and what is wrong with the file without being an error.
@@ -82,7 +86,12 @@ impl Token {
 
     /// The value of the header `Authorization`.
     pub(crate) fn bearer(&self) -> String {
-        format!("Bearer {}", self.0)
+        format!("Bearer {}", self.text)
+    }
+
+    /// The file or the variable that it came from.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -16,7 +16,11 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// Whose certificates are trusted.
 #[derive(Clone)]
-pub struct Trust(RootCerts);
+pub struct Trust {
+    roots: RootCerts,
+    /// The file that they are from; `None` for the system's.
+    file: Option<PathBuf>,
+}
 
 impl std::fmt::Debug for Trust {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -28,7 +32,7 @@ impl Trust {
     /// What the system trusts. A store that is empty or cannot be read trusts nobody, which the first connection says.
     #[must_use]
     pub fn system() -> Trust {
-        Trust::of(&rustls_native_certs::load_native_certs().certs)
+        Trust::of(&rustls_native_certs::load_native_certs().certs, None)
     }
 
     /// Only the certificates of a PEM file.
@@ -52,16 +56,18 @@ impl Trust {
         for certificate in &certificates {
             store.add(certificate.clone()).map_err(|error| wrong(error.to_string()))?;
         }
-        Ok(Trust::of(&certificates))
+        Ok(Trust::of(&certificates, Some(path.to_owned())))
     }
 
-    fn of(certificates: &[CertificateDer<'_>]) -> Trust {
+    fn of(certificates: &[CertificateDer<'_>], file: Option<PathBuf>) -> Trust {
         let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
-        Trust(RootCerts::new_with_certs(&certificates.collect::<Vec<_>>()))
+        let roots = RootCerts::new_with_certs(&certificates.collect::<Vec<_>>());
+        Trust { roots, file }
     }
 
-    pub(crate) fn roots(self) -> RootCerts {
-        self.0
+    /// What is trusted, and the file that it is from.
+    pub(crate) fn parts(self) -> (RootCerts, Option<PathBuf>) {
+        (self.roots, self.file)
     }
 }
 

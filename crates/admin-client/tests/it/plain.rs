@@ -76,7 +76,7 @@ fn a_plain_question_to_a_door_with_tls_is_recognised() {
 fn refusals_say_what_to_do() {
     let problem = b"HTTP/1.1 400 Bad Request\r\n\r\n{\"title\":\"malformed\",\"detail\":\"no \x1b[2Jcolumn x\"}";
     let table: [(&'static [u8], &str); 6] = [
-        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "--token-file"),
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "does not know the token in the test"),
         (b"HTTP/1.1 403 Forbidden\r\n\r\n{}", "the role read or operate"),
         (b"HTTP/1.1 404 Not Found\r\n\r\nnot here", "has no /v1/node"),
         (problem, "400: no reason given"),

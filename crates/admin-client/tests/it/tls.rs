@@ -97,7 +97,7 @@ fn a_certificate_that_does_not_hold_is_told_and_gets_no_token() {
     };
     let future: fn(&mut CertificateParams) = |params| params.not_before = date_time_ymd(3000, 1, 1);
     for (name, change, trust, expected) in [
-        ("localhost", fresh, trust(&other), "give --ca FILE"),
+        ("localhost", fresh, trust(&other), "its certificate is not signed by a CA in "),
         ("localhost", fresh, Trust::system(), "give --ca FILE"),
         ("weir.example", fresh, trust(&authority), "its certificate is not for localhost, but for"),
         ("localhost", expired, trust(&authority), "has expired; renew it"),
