@@ -324,7 +324,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
         return Err(format!("budgets file {} is not there", file.display()));
     }
     log_to_stderr(&config.log.level);
-    let signals = Signals::catch()?;
+    let signals = Signals::catch()?.and_hang_up()?;
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let node = Node::start_permitted(&config, permits).map_err(|error| error.to_string())?;
     say(&format!("batch {}", node.batch_address()));
@@ -358,12 +358,14 @@ fn log_to_stderr(level: &str) {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
+        // A word that cannot be written would be told on standard error, where it could not be written either: a panic.
+        .log_internal_errors(false)
         .with_target(false);
     // Fails only where a test has set a log up before.
     let _ = log.try_init();
 }
 
-/// Ctrl-C and SIGTERM: the first asks to stop, the second ends the process.
+/// Ctrl-C, SIGTERM and SIGQUIT: the first asks to stop, the second ends the process.
 struct Signals {
     stop: Arc<AtomicBool>,
 }
@@ -371,18 +373,40 @@ struct Signals {
 impl Signals {
     fn catch() -> Result<Signals, String> {
         let stop = Arc::new(AtomicBool::new(false));
+        let signals = Signals { stop };
         for signal in signal_hook::consts::TERM_SIGNALS {
-            let failed = |error: io::Error| format!("signals cannot be caught: {error}");
-            signal_hook::flag::register_conditional_shutdown(*signal, 1, Arc::clone(&stop))
-                .map_err(failed)?;
-            signal_hook::flag::register(*signal, Arc::clone(&stop)).map_err(failed)?;
+            signals.stop_at(*signal)?;
         }
         // A file that may not grow is an error of its write, like a full disk; the default is to end the process.
         let ignored = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored)
             .map_err(|error| format!("signals cannot be caught: {error}"))?;
-        Ok(Signals { stop })
+        Ok(signals)
     }
+
+    /// A terminal that is closed asks to stop, too; but where SIGHUP was ignored from the start, as by `nohup`, the process is
+    /// to outlive it.
+    fn and_hang_up(self) -> Result<Signals, String> {
+        if !is_ignored(signal_hook::consts::SIGHUP) {
+            self.stop_at(signal_hook::consts::SIGHUP)?;
+        }
+        Ok(self)
+    }
+
+    fn stop_at(&self, signal: i32) -> Result<(), String> {
+        let failed = |error: io::Error| format!("signals cannot be caught: {error}");
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&self.stop))
+            .map_err(failed)?;
+        signal_hook::flag::register(signal, Arc::clone(&self.stop)).map(drop).map_err(failed)
+    }
+}
+
+/// Does this process ignore a signal? False where the system does not say.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0) & (1 << (signal - 1)) != 0
 }
 
 fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {

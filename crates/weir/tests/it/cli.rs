@@ -1,6 +1,7 @@
 //! The command line as people and scripts use it.
 
-use std::process::Command;
+use std::io::BufRead;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use wire::{Action, Verdict, resolve};
@@ -239,6 +240,42 @@ fn ctrl_c_answers_what_is_in_flight_and_ends_well() {
         }
         client.expect_end();
     });
+}
+
+/// Its log goes nowhere from then on.
+#[test]
+fn a_terminal_that_is_closed_stops_a_node_well() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    if u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 != 0 {
+        println!("skipped: SIGHUP is ignored here, and so it is in what this starts");
+        return;
+    }
+    over_stop(|node, client| {
+        let token = client.grant(1, 10);
+        client.settle(token, 10);
+        node.signal("HUP");
+        client.expect_end();
+    });
+    let setup = Setup::new(&line(1, "1", ""));
+    let mut command = setup.command();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "ready"));
+    drop((lines, child.stderr.take()));
+    let hang_up = format!("kill -HUP {}", child.id());
+    assert!(Command::new("sh").args(["-c", &hang_up]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// As `nohup` starts it.
+#[test]
+fn a_node_that_is_to_outlive_its_terminal_does() {
+    let node = Setup::new(&line(1, "1", "")).after("trap '' HUP").start();
+    node.signal("HUP");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    node.client().grant(1, 1);
+    assert!(!node.log().contains("stopping"), "{}", node.log());
 }
 
 #[test]
