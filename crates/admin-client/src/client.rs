@@ -163,7 +163,11 @@ impl Client {
         let body = answer.body_mut().with_config().limit(PROBLEM_BYTES_MAX).read_to_vec();
         let problem: Problem =
             serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
-        let text = problem.detail.or(problem.title).unwrap_or_else(|| "no reason given".to_owned());
+        let text = problem.detail.or(problem.title);
+        if status == StatusCode::NOT_FOUND && text.is_none() {
+            return FetchError::NotAdmin { address, path };
+        }
+        let text = text.unwrap_or_else(|| "no reason given".to_owned());
         let text = shown(&text);
         match status.as_u16() {
             401 => match &self.token {

@@ -86,7 +86,8 @@ pub enum FetchError {
     },
     /// The connection ended in the middle.
     #[error(
-        "node at {address}: the connection ended before the answer to {path} did ({text}); was the node stopped? Try again"
+        "node at {address}: the connection ended before the answer to {path} did ({text}); was the node stopped, or is this another door, such as \
+         the batch door? Try again"
     )]
     Broken {
         /// Where it is.
@@ -225,8 +226,8 @@ pub enum FetchError {
         /// Its words.
         text: String,
     },
-    /// No such path, or no such thing.
-    #[error("node at {address} has no {path}: {text}")]
+    /// No such thing, in the node's own words.
+    #[error("{text} at {address}")]
     Unknown {
         /// Where it is.
         address: String,
@@ -234,6 +235,17 @@ pub enum FetchError {
         path: String,
         /// Its words.
         text: String,
+    },
+    /// Something that speaks HTTP has no such path, and no words for it as an admin door has.
+    #[error(
+        "{address} has no {path}: it is not the admin door; is it the OpenRTB door? `weir run` prints the address of the admin \
+         door as `admin`"
+    )]
+    NotAdmin {
+        /// Where that is.
+        address: String,
+        /// What was asked for.
+        path: String,
     },
     /// It understood, and does not answer.
     #[error("node at {address} answers {path} with {status}: {text}")]
