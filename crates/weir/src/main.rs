@@ -561,5 +561,6 @@ fn load_profiles(args: &ProfilesArgs, out: &mut Out) -> Result<ExitCode, String>
     }
     let summary = profiles::load(&config, &args.file, args.add, &mut io::stderr())?;
     let _ = profiles::print(&summary, out);
+    profiles::judge(&summary, &args.file)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -22,6 +22,13 @@ pub fn load(
     add: bool,
     err: &mut dyn Write,
 ) -> Result<Summary, String> {
+    let data = &config.node.data_dir;
+    if !data.join("journal").is_dir() {
+        return Err(format!(
+            "{} is not the data folder of a node; start a node on it once, or correct --data",
+            data.display()
+        ));
+    }
     let _lock = node::lock_data(&config.node.data_dir).map_err(|error| error.to_string())?;
     let profiles = node::open_profiles(config).map_err(|error| error.to_string())?;
     let mode = if add { Mode::Add } else { Mode::Replace };
@@ -55,7 +62,24 @@ pub fn print(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     for (why, lines) in rejected {
         let first: Vec<String> = lines.first.iter().map(u64::to_string).collect();
         let more = if lines.lines > lines.first.len() as u64 { ", ..." } else { "" };
-        writeln!(out, "{} refused: {why:?}, lines {}{more}", lines.lines, first.join(", "))?;
+        writeln!(out, "{} refused: {why}, lines {}{more}", lines.lines, first.join(", "))?;
     }
     Ok(())
+}
+
+/// What is wrong with a load that refused lines, or that loaded nothing.
+///
+/// # Errors
+/// One sentence that names the first line that was refused.
+pub fn judge(summary: &Summary, file: &Path) -> Result<(), String> {
+    let firsts = summary.rejected.iter();
+    let first = firsts.filter_map(|(why, lines)| Some((*lines.first.first()?, why))).min();
+    let expected = "expected user,segment[,segment...]";
+    match first {
+        Some((line, why)) => Err(format!("{}:{line}: found {why}, {expected}", file.display())),
+        None if summary.accepted == 0 => {
+            Err(format!("{}: nothing was loaded: found no line, {expected}", file.display()))
+        }
+        None => Ok(()),
+    }
 }

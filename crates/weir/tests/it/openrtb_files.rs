@@ -251,16 +251,26 @@ fn load_profiles(setup: &Setup, more: &[&str], lines: &[u8]) -> Output {
 fn segments_from_a_file_are_there_when_the_node_starts() {
     let wants = json!({"bid": "9.00", "targeting": {"segments": {"any": ["gold"]}}});
     let setup = patient(&[campaign(1, wants), campaign(2, json!({}))]);
+    let nowhere = load_profiles(&setup, &[], b"ann,gold\n");
+    check_code(&nowhere, 1);
+    assert!(stderr(&nowhere).contains("is not the data folder of a node; start a node on it once"));
+    assert!(!setup.data().exists(), "a typing error makes no folder");
+    drop(setup.clone().start());
+    let empty = load_profiles(&setup, &[], b"\n");
+    check_code(&empty, 1);
+    assert!(stderr(&empty).contains("nothing was loaded"), "{}", stderr(&empty));
     let loaded =
         load_profiles(&setup, &[], b"ann,gold,x\nbob,y\n\n,gold\ncid\n\xff,z\nann,,gold\n");
-    check_code(&loaded, 0);
+    check_code(&loaded, 1);
+    let told = ":4: found no user before the first comma, expected user,segment[,segment...]";
+    assert!(stderr(&loaded).contains(told), "{}", stderr(&loaded));
     let said = stdout(&loaded);
     for what in [
         "7 lines: 2 loaded, 1 empty",
-        "NoUser, lines 4",
-        "NoSegments, lines 5",
-        "NotUtf8, lines 6",
-        "EmptySegment, lines 7",
+        "no user before the first comma, lines 4",
+        "no segment after the user, lines 5",
+        "not UTF-8, lines 6",
+        "a segment without a name, lines 7",
     ] {
         assert!(said.contains(what), "{what} in {said}");
     }
@@ -288,7 +298,9 @@ fn segments_from_a_file_are_there_when_the_node_starts() {
         let ann = http.bid(&of("ann")).map(|bid| bid.campaign);
         (bob, ann) == (Some(1), Some(2))
     });
-    let told = run(&["profiles", "nowhere.csv", "--data", text(node.data().parent().unwrap())]);
+    let data = node.data().parent().unwrap().to_path_buf();
+    std::fs::create_dir(data.join("journal")).unwrap();
+    let told = run(&["profiles", "nowhere.csv", "--data", text(&data)]);
     check_code(&told, 1);
     assert!(stderr(&told).contains("nowhere.csv"), "{}", stderr(&told));
 }
