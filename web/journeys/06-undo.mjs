@@ -1,4 +1,4 @@
-import { deed, find, ready, rowOf, rows, selected, selection } from "./lib/grid.mjs";
+import { deed, find, ready, rows, selection, tick } from "./lib/grid.mjs";
 import { SINGLES } from "./lib/budgets.mjs";
 import { same, sure, until } from "./lib/wait.mjs";
 
@@ -9,8 +9,7 @@ const WHY = "journey: paused by mistake";
 const WHY_BACK = "journey: it was right all along";
 
 async function pauseThree(page, ids) {
-  for (const id of ids) await (await rowOf(page, id)).getByRole("gridcell").first().click();
-  await selected(page, 3);
+  await tick(page, ids);
   await selection(page)
     .getByRole("button", { name: /^Pause/ })
     .click();

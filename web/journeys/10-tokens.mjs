@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SINGLES, budgetLines } from "./lib/budgets.mjs";
-import { deed, find, ready, rowOf, selection } from "./lib/grid.mjs";
+import { deed, find, ready, selection, tick } from "./lib/grid.mjs";
 import { Node } from "./lib/node.mjs";
 import { same, sure } from "./lib/wait.mjs";
 
@@ -28,7 +28,7 @@ async function signIn(page, token) {
 async function selectOne(page) {
   await ready(page);
   await find(page, SINGLES.name, SINGLES.count);
-  await (await rowOf(page, SINGLES.first)).getByRole("gridcell").first().click();
+  await tick(page, [SINGLES.first]);
   return selection(page).getByRole("button", { name: /^Pause/ });
 }
 

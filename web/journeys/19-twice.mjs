@@ -1,4 +1,4 @@
-import { deed, find, ready, rowOf, selected, selection } from "./lib/grid.mjs";
+import { deed, find, ready, selection, tick } from "./lib/grid.mjs";
 import { SINGLES } from "./lib/budgets.mjs";
 import { becomes, same, until } from "./lib/wait.mjs";
 
@@ -8,8 +8,7 @@ export const title = "double clicks, a cut answer, two people at once, undo twic
 const IDS = [SINGLES.first + 16, SINGLES.first + 17, SINGLES.first + 18];
 
 async function choose(page, action, ids) {
-  for (const id of ids) await (await rowOf(page, id)).getByRole("gridcell").first().click();
-  await selected(page, ids.length);
+  await tick(page, ids);
   await selection(page)
     .getByRole("button", { name: new RegExp(`^${action}`) })
     .click();

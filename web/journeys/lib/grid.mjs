@@ -76,6 +76,13 @@ export const selected = (page, count) =>
   selection(page)
     .getByText(new RegExp(`^${written(String(count)).source} selected$`, "u"))
     .waitFor();
+/** Ticks rows, in an order that stands still meanwhile: else they may move under a click. */
+export async function tick(page, ids) {
+  const order = page.getByRole("group", { name: "Order of rows" });
+  await order.getByRole("button", { name: "Hold", exact: true }).click();
+  for (const id of ids) await (await rowOf(page, id)).getByRole("gridcell").first().click();
+  await selected(page, ids.length);
+}
 /** Says what the last bulk change did. */
 export const deed = (page) => page.getByRole("region", { name: "What was done" });
 
