@@ -65,6 +65,8 @@ async function endsWhatWasMade(page, api) {
     body: { budget, why: "journey: made by mistake" },
     headers: { "Idempotency-Key": crypto.randomUUID() },
   });
+  const known = async () => (await api.budgets("q=Rowan")).length === 1;
+  await until("figures of the new budget", known);
   await page.reload();
   const row = page.getByRole("row").filter({ hasText: "journey: made by mistake" });
   await row.getByRole("button", { name: /^Undo/ }).click();

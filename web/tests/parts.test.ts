@@ -5,7 +5,7 @@ import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf, freeId, parentsFor } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
 import { csvCell, csvChunks } from "../src/campaigns/csv";
-import { effectWords } from "../src/campaigns/effect";
+import { effectWords, undoUnknownWords } from "../src/campaigns/effect";
 import { COMMON, parseViews, withView } from "../src/campaigns/views";
 import { fixedNanos, nanos, noBalance, ratioWords, reading } from "../src/costs/nanos";
 import { lastChangePpm, sparkOf } from "../src/costs/spark";
@@ -474,5 +474,12 @@ describe("the cost sheet's balance", () => {
   it("counts what passes whatever comes a second", () => {
     const groups = [{ ...answers.costs.groups[0]!, rows: [row, fixed, { ...fixed, depth: 1 }] }];
     expect(fixedNanos(groups)).toBe(367_200_000);
+  });
+});
+
+describe("an undo of what is too new to have figures", () => {
+  it("says that a budget ends all the same", () => {
+    expect(undoUnknownWords(["end"])).toMatch(/^Ends what the record made.*not known/);
+    expect(undoUnknownWords(["pause"])).toMatch(/^What it comes to in money is not known/);
   });
 });

@@ -5,7 +5,7 @@ import type { BulkAnswer, Problem } from "../api/types";
 import { EffectLines, TOLD_MOST, UNKNOWN } from "../campaigns/BulkDialog";
 import { TYPED_ABOVE, missing } from "../campaigns/bulk";
 import { useDryRun } from "../campaigns/dryRun";
-import { undoKinds, undoPacingWords, undoWords } from "../campaigns/effect";
+import { undoKinds, undoPacingWords, undoUnknownWords, undoWords } from "../campaigns/effect";
 import { Dialog, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
 import { pair } from "./pair";
@@ -94,6 +94,7 @@ function UndoEffect({ answer: { changed, refused, unchanged, effect, rows } }: {
       ) : (
         <EffectLines effect={effect} limits={kinds.includes("limit")} />
       )}
+      {effect.length === 0 && changed > 0 && <p>{undoUnknownWords(kinds)}</p>}
       {pacing.map((words) => (
         <p key={words} className="quiet">
           {words}

@@ -45,6 +45,10 @@ export const undoKinds = (rows: readonly BulkRow[]): UndoKind[] => [
   ...new Set(rows.filter(({ result }) => result === "changed").flatMap(kindOf)),
 ];
 
+/** Of budgets that are so new that nothing is known of their money yet. */
+export const undoUnknownWords = (kinds: readonly UndoKind[]): string =>
+  `${kinds.includes("end") ? "Ends what the record made: nothing more is granted. " : ""}What it comes to in money is not known: there are no figures yet. They come within seconds.`;
+
 /** In money, for budgets of one unit. */
 export function undoWords(kind: UndoKind, line: Effect): string {
   const money = (text: string) => moneyText(BigInt(text), line.unit);
