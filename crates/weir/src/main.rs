@@ -250,9 +250,12 @@ impl Write for Out {
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     let mut out = Out { failed: None };
+    // It draws by itself, and a terminal that is gone is no failure: what is left for it may stay unwritten.
+    let draws = matches!(command, Command::Top(_));
     let result = done(command, &mut out);
     // A disk that is full says more than what a command makes of it.
-    out.end().and(result).unwrap_or_else(|error| {
+    let ended = if draws { Ok(()) } else { out.end() };
+    ended.and(result).unwrap_or_else(|error| {
         // A reader that went away (`| head`) is no failure of ours.
         let _ = writeln!(io::stderr(), "weir: {error}");
         ExitCode::FAILURE
