@@ -154,15 +154,13 @@ impl<'a> Desk<'a> {
         self.look("totals", last, Control::totals)
     }
 
-    /// What the whole of the run's audits came to. `is_broken` says that something beyond the books is wrong.
+    /// What the whole of the run's audits came to. `is_broken` says that something beyond the books is wrong; `unanswered`
+    /// that answers did not come. A node that does not answer an audit either says nothing about money by that.
     #[must_use]
-    pub(crate) fn outcome(&self, is_broken: bool) -> Outcome {
+    pub(crate) fn outcome(&self, is_broken: bool, unanswered: bool) -> Outcome {
         let found = self.auditor.findings_count > 0 || self.auditor.over_micros() > 0;
-        match (is_broken || found || !self.faults.is_empty(), &self.could_not_look) {
-            (true, _) => Outcome::Broken,
-            (false, Some(_)) => Outcome::CouldNotLook,
-            (false, None) => Outcome::Held,
-        }
+        let is_wrong = is_broken || found || !self.faults.is_empty();
+        Outcome::of(is_wrong, unanswered, self.could_not_look.is_none())
     }
 
     /// Notes a fault, once.
@@ -234,9 +232,33 @@ fn spent(rows: &[Row]) -> i128 {
     rows.iter().map(|r| i128::from(r.settled) + i128::from(r.over) + i128::from(r.late)).sum()
 }
 
+impl Outcome {
+    fn of(is_wrong: bool, unanswered: bool, looked: bool) -> Outcome {
+        match (is_wrong, looked) {
+            (true, _) => Outcome::Broken,
+            (false, false) => Outcome::CouldNotLook,
+            (false, true) if unanswered => Outcome::Broken,
+            (false, true) => Outcome::Held,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_answers_nobody_is_not_called_wrong() {
+        for (is_wrong, unanswered, looked, outcome) in [
+            (false, false, true, Outcome::Held),
+            (false, true, true, Outcome::Broken),
+            (false, true, false, Outcome::CouldNotLook),
+            (false, false, false, Outcome::CouldNotLook),
+            (true, true, false, Outcome::Broken),
+        ] {
+            assert_eq!(Outcome::of(is_wrong, unanswered, looked), outcome);
+        }
+    }
 
     fn times(every_ms: u64, is_measured: bool) -> Times {
         let every = Duration::from_millis(every_ms);

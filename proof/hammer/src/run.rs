@@ -394,7 +394,7 @@ fn report(
         audits: auditor.audits,
         promise_checks: auditor.promise_checks,
         looks_failed: done.desk.looks_failed,
-        audit_outcome: done.desk.outcome(duplicates_booked + lost_acks + lost_answers > 0),
+        audit_outcome: done.desk.outcome(duplicates_booked > 0, lost_acks + lost_answers > 0),
         audit: if wrongs.is_empty() { "ok".into() } else { wrongs.join("; ") },
         errors,
         notes,

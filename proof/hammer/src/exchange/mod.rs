@@ -333,9 +333,9 @@ fn report(
         bids_dropped: out.dropped,
     };
     report.notes = notes(args, &report, out.let_go, notifier.broken);
-    let is_broken = report.duplicates_booked + report.lost_acks + report.lost_answers > 0;
+    let unanswered = report.lost_acks + report.lost_answers > 0;
     if let Some(desk) = &watch.desk {
-        report.audit_outcome = desk.outcome(is_broken);
+        report.audit_outcome = desk.outcome(report.duplicates_booked > 0, unanswered);
     }
     report.wrongs = wrongs(&report, watch.desk.as_ref());
     report.audit = match (report.wrongs.is_empty(), &watch.desk) {
