@@ -20,14 +20,14 @@ pub const VERSION_HEADER: &[u8] = b"x-openrtb-version: 2.6\r\n";
 const JSON: &str = "application/json;charset=utf-8";
 
 /// The encodings of a bid request: the place where another one gets its reader.
-enum Format {
+enum BodyEncoding {
     Json,
 }
 
-impl Format {
+impl BodyEncoding {
     /// No `Content-Type` means JSON. One that is not JSON's is no bid request: it is all that a page may send without asking.
-    fn of(request: &Request<'_>) -> Option<Format> {
-        request.json.then_some(Format::Json)
+    fn of(request: &Request<'_>) -> Option<BodyEncoding> {
+        request.json.then_some(BodyEncoding::Json)
     }
 }
 
@@ -166,8 +166,8 @@ impl<G: Gate> Front<'_, G> {
             self.gate.count(Event::FromPage);
             return reply.send(&refusal(403, FROM_PAGE));
         }
-        match Format::of(&request) {
-            Some(Format::Json) => reply.send(&self.door.bid(request.body, self.gate)),
+        match BodyEncoding::of(&request) {
+            Some(BodyEncoding::Json) => reply.send(&self.door.bid(request.body, self.gate)),
             None => {
                 self.gate.count(Event::UnknownFormat);
                 reply.send(&refusal(415, NOT_JSON))

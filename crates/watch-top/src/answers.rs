@@ -205,7 +205,7 @@ pub struct Detail {
     #[serde(flatten)]
     pub budget: Budget,
     #[serde(deserialize_with = "or_default")]
-    pub lines: Lines,
+    pub lines: BookLines,
     #[serde(deserialize_with = "or_default")]
     pub holds: Holds,
     #[serde(deserialize_with = "or_default")]
@@ -215,7 +215,7 @@ pub struct Detail {
 /// The lines of a budget's books.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Lines {
+pub struct BookLines {
     #[serde(deserialize_with = "amount")]
     pub free: Option<Amount>,
     #[serde(deserialize_with = "amount")]

@@ -57,7 +57,7 @@ fn until_quit(
     input: &Input,
 ) -> Result<(), TopError> {
     // Also sets a panic hook that restores the terminal before the panic is printed.
-    let mut screen = Screen(Some(ratatui::try_init().map_err(TopError::Terminal)?));
+    let mut screen = TerminalGuard(Some(ratatui::try_init().map_err(TopError::Terminal)?));
     let palette = Palette::of_environment();
     let mut drawn: Option<Instant> = None;
     while !signals.came() {
@@ -184,9 +184,9 @@ impl Drop for Backstop {
 }
 
 /// The terminal while it is ours; `None` only while it is dropped.
-struct Screen(Option<DefaultTerminal>);
+struct TerminalGuard(Option<DefaultTerminal>);
 
-impl Screen {
+impl TerminalGuard {
     fn draw(&mut self, app: &mut App, palette: &Palette, now: Duration) -> Result<(), TopError> {
         let mut rows = app.rows;
         let draw = |frame: &mut ratatui::Frame<'_>| {
@@ -201,7 +201,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         // A terminal that is gone cannot be restored, and need not be; and its value must not try to show the cursor again
         // when it is dropped, which complains on standard error, which is gone as well.

@@ -22,7 +22,7 @@ pub use sparks::{SPARK_STEPS, STEP_MS, Spark};
 pub(crate) use follow::{Batch, Following};
 
 use crate::{Budget, State};
-use changes::Changes;
+use changes::ChangedRows;
 use follow::Stage;
 use sparks::Sparks;
 
@@ -73,7 +73,7 @@ pub struct Board {
     stage: Mutex<Stage>,
     sparks: Mutex<Sparks>,
     /// Whoever holds it publishes.
-    changes: Mutex<Changes>,
+    changes: Mutex<ChangedRows>,
     versions: watch::Sender<u64>,
 }
 

@@ -24,7 +24,7 @@ use crate::api::{self, App};
 use crate::auth::Tokens;
 use crate::guard::{Gate, guard, harden};
 use crate::history::{History, HistoryError};
-use crate::live::{Limits, Live};
+use crate::live::{Live, StreamLimits};
 use crate::tls::Tls;
 use crate::{Board, Node, assets, problem};
 
@@ -121,7 +121,8 @@ impl Server {
         let board = Arc::new(Board::new(options.live_rows));
         let (stop, stopped) = watch::channel(false);
         let app = App::new(node, Arc::clone(&board), Arc::clone(&history));
-        let live = Live::new(Arc::clone(&board), Limits::new(options.live_max), stopped.clone());
+        let live =
+            Live::new(Arc::clone(&board), StreamLimits::new(options.live_max), stopped.clone());
         let gate = Gate::new(
             options.tokens.clone(),
             options.origins,

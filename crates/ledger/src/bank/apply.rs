@@ -2,7 +2,7 @@
 
 use wire::Verdict;
 
-use super::{Bank, Budget, Desk, Run, Search, Timeline};
+use super::{Bank, Budget, PurseNote, Run, Search, Timeline};
 use crate::books::{LINES, minus, plus};
 use crate::grant::{Expired, Grant, Mark, Sum, Sums};
 use crate::part::{Keeps, Stage};
@@ -142,25 +142,10 @@ impl Bank {
                 Ok(())
             }
             Record::DayRolled { id, start_ms, end_ms } => {
-                check_ms([*start_ms, *end_ms])?;
-                let slot = self.known(*id)?;
-                let budget = &mut self.budgets[slot as usize];
-                // A changed time zone can make the new day overlap the old one: then what was used carries over,
-                // or the same instants would have two daily limits.
-                if *start_ms >= budget.day.end.ms() {
-                    budget.day_lines = [Amount::ZERO; LINES];
-                }
-                budget.day = Bank::window(*start_ms, *end_ms);
-                self.timeline.day(slot, *end_ms);
-                Ok(())
+                self.apply_day_rolled(*id, *start_ms, *end_ms)
             }
             Record::PeriodRolled { id, start_ms, end_ms } => {
-                check_ms([*start_ms, *end_ms])?;
-                let slot = self.known(*id)?;
-                let budget = &mut self.budgets[slot as usize];
-                budget.period = Bank::window(*start_ms, *end_ms);
-                budget.period_used = budget.day_used();
-                Ok(())
+                self.apply_period_rolled(*id, *start_ms, *end_ms)
             }
             Record::Granted { grant, budget, worker, amount, at_ms } => {
                 check_ms([*at_ms])?;
@@ -185,14 +170,7 @@ impl Bank {
                 check_ms([*until_ms])?;
                 self.apply_reconciled(*grant, *until_ms, *amount)
             }
-            Record::Retired { grant, deadline_ms } => {
-                check_ms([*deadline_ms])?;
-                let stage = self.grants.get(*grant).map(|grant| grant.stage);
-                match stage.ok_or(ReplayError::NoGrant(*grant))? {
-                    Stage::Open => self.apply_retired(*grant, *deadline_ms),
-                    _ => Err(ReplayError::NotOpen(*grant)),
-                }
-            }
+            Record::Retired { grant, deadline_ms } => self.apply_open_retired(*grant, *deadline_ms),
             Record::Resumed { grant, amount } => self.apply_resumed(*grant, *amount),
             Record::GrantClosed { grant } => self.apply_closed(*grant),
             Record::Suspended { grant, until_ms, amount } => {
@@ -213,6 +191,34 @@ impl Bank {
         }
     }
 
+    fn apply_day_rolled(&mut self, id: u64, start_ms: u64, end_ms: u64) -> Result<(), ReplayError> {
+        check_ms([start_ms, end_ms])?;
+        let slot = self.known(id)?;
+        let budget = &mut self.budgets[slot as usize];
+        // A changed time zone can make the new day overlap the old one: then what was used carries over, or the same
+        // instants would have two daily limits.
+        if start_ms >= budget.day.end.ms() {
+            budget.day_lines = [Amount::ZERO; LINES];
+        }
+        budget.day = Bank::window(start_ms, end_ms);
+        self.timeline.day(slot, end_ms);
+        Ok(())
+    }
+
+    fn apply_period_rolled(
+        &mut self,
+        id: u64,
+        start_ms: u64,
+        end_ms: u64,
+    ) -> Result<(), ReplayError> {
+        check_ms([start_ms, end_ms])?;
+        let slot = self.known(id)?;
+        let budget = &mut self.budgets[slot as usize];
+        budget.period = Bank::window(start_ms, end_ms);
+        budget.period_used = budget.day_used();
+        Ok(())
+    }
+
     fn apply_run(&mut self, run: Run, at_ms: u64, until_ms: u64) -> Result<(), ReplayError> {
         let expected = self.run.number + 1;
         if run.number != expected {
@@ -221,7 +227,7 @@ impl Bank {
         self.run = run;
         self.now_ms = self.now_ms.max(at_ms);
         self.safe_ms.fill(self.now_ms);
-        self.desks.fill(Desk::default());
+        self.purse_notes.fill(PurseNote::default());
         let numbers: Vec<u64> = self.not_yet_suspended().collect();
         for number in numbers {
             self.suspend(number, until_ms);
@@ -342,7 +348,8 @@ impl Bank {
             search: Search::default(),
             expired_holds: 0,
         });
-        self.desks.resize(self.budgets.len() * usize::from(self.options.workers), Desk::default());
+        self.purse_notes
+            .resize(self.budgets.len() * usize::from(self.options.workers), PurseNote::default());
         slot
     }
 
@@ -555,6 +562,16 @@ impl Bank {
         }
     }
 
+    /// A record retires open grants only; [`Bank::apply_resumed`] retires a suspended one.
+    fn apply_open_retired(&mut self, number: u64, deadline_ms: u64) -> Result<(), ReplayError> {
+        check_ms([deadline_ms])?;
+        let stage = self.grants.get(number).map(|grant| grant.stage);
+        match stage.ok_or(ReplayError::NoGrant(number))? {
+            Stage::Open => self.apply_retired(number, deadline_ms),
+            _ => Err(ReplayError::NotOpen(number)),
+        }
+    }
+
     fn apply_retired(&mut self, number: u64, deadline_ms: u64) -> Result<(), ReplayError> {
         let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let again = matches!(grant.stage, Stage::Retired { .. });
@@ -567,9 +584,9 @@ impl Bank {
         let close_ms = self.close_ms(self.grants.get(number).expect("found above"), deadline_ms);
         self.timeline.grant(number, close_ms);
         if worker < self.options.workers {
-            let desk = self.desk_mut(slot, worker);
-            if desk.grant == number {
-                desk.grant = 0;
+            let note = self.purse_note_mut(slot, worker);
+            if note.grant == number {
+                note.grant = 0;
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ impl Bank {
     /// # Errors
     /// What does not hold.
     pub fn audit(&self) -> Result<(), String> {
-        let mut lives = vec![Sum::default(); self.budgets.len()];
+        let mut lives = vec![GrantTotals::default(); self.budgets.len()];
         let mut days = lives.clone();
         let mut periods = vec![0; self.budgets.len()];
         let mut resolved = periods.clone();
@@ -63,7 +63,7 @@ impl Bank {
                     days[slot as usize].add(grant);
                 }
                 if budget.period.contains(money::Instant::from_ms(day)) {
-                    periods[slot as usize] += Sum::of(grant).total();
+                    periods[slot as usize] += GrantTotals::of(grant).total();
                 }
             }
         }
@@ -87,16 +87,16 @@ impl Bank {
 
 /// What grants say is on the lines that grants are about.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+struct GrantTotals {
     purses: i128,
     held: i128,
     suspended: i128,
     expired: i128,
 }
 
-impl Sum {
-    fn of(grant: &Grant) -> Sum {
-        let mut sum = Sum::default();
+impl GrantTotals {
+    fn of(grant: &Grant) -> GrantTotals {
+        let mut sum = GrantTotals::default();
         sum.add(grant);
         sum
     }
@@ -127,7 +127,7 @@ impl Sum {
 }
 
 impl Budget {
-    fn audit(&self, life: &Sum, today: &Sum) -> Result<(), String> {
+    fn audit(&self, life: &GrantTotals, today: &GrantTotals) -> Result<(), String> {
         let (id, books) = (self.spec.id, &self.books);
         let agrees = |(line, sum): (Line, i128)| i128::from(books.line(line).get()) == sum;
         if !life.lines().into_iter().all(agrees) {

@@ -43,7 +43,7 @@ impl Bank {
     pub(super) fn want(&mut self, worker: u16, slot: u32, need: Need, out: &mut Out) {
         self.roll_days(slot, out);
         if let Some(why) = self.closed(slot) {
-            if self.desk_mut(slot, worker).grant == 0 {
+            if self.purse_note_mut(slot, worker).grant == 0 {
                 out.send(worker, ToWorker::Deny { slot, why });
             } else {
                 self.recall(worker, slot, why, out);
@@ -70,9 +70,9 @@ impl Bank {
     /// What the purse would use in `refresh_ms` at the rate of its asks since it last wanted something.
     fn wanted(&mut self, worker: u16, slot: u32, need: Need) -> Amount {
         let (now_ms, refresh_ms) = (self.steady_ms(), self.options.refresh_ms);
-        let desk = self.desk_mut(slot, worker);
-        let since_ms = now_ms.saturating_sub(desk.asked_ms).max(1);
-        desk.asked_ms = now_ms;
+        let note = self.purse_note_mut(slot, worker);
+        let since_ms = now_ms.saturating_sub(note.asked_ms).max(1);
+        note.asked_ms = now_ms;
         let asked = i128::from(need.asked.get()) * i128::from(refresh_ms) / i128::from(since_ms);
         const LIMIT_MAX: i64 = money::LIMIT_MAX.get();
         let asked = Amount::new(i64::try_from(asked).unwrap_or(LIMIT_MAX).min(LIMIT_MAX));
@@ -87,7 +87,7 @@ impl Bank {
 
     /// Puts money into a purse, with a new grant where the present one is used up, old or of another day.
     fn fill(&mut self, worker: u16, slot: u32, amount: Amount, seq: u32, out: &mut Out) {
-        let present = self.desk_mut(slot, worker).grant;
+        let present = self.purse_note_mut(slot, worker).grant;
         let usable = present != 0 && seq <= SEQ_MAX / 2 && self.of_today(present);
         let grant = if usable { present } else { self.grants.next_number() };
         let full = self.grants.len() >= self.options.grants_max
@@ -101,7 +101,7 @@ impl Bank {
         let (budget, at_ms) = (self.budget(slot).spec.id, self.now_ms);
         self.book(Record::Granted { grant, budget, worker, amount, at_ms }, out);
         if !usable {
-            self.desk_mut(slot, worker).grant = grant;
+            self.purse_note_mut(slot, worker).grant = grant;
             self.timeline.old(grant, at_ms + self.options.grant_ms_max);
         }
         self.counts.fills += 1;
@@ -139,7 +139,7 @@ impl Bank {
         let closed = self.closed(slot);
         let available = self.available(slot);
         for worker in 0..self.options.workers {
-            let has_grant = self.desk_mut(slot, worker).grant != 0;
+            let has_grant = self.purse_note_mut(slot, worker).grant != 0;
             match closed {
                 Some(why) => self.recall(worker, slot, why, out),
                 None if available < Amount::ZERO => {
@@ -169,7 +169,7 @@ impl Bank {
     pub(super) fn renew(&mut self, number: u64, out: &mut Out) {
         let Some(grant) = self.grants.get(number) else { return };
         let (slot, worker, before) = (grant.slot, grant.worker, grant.out);
-        if grant.stage != Stage::Open || self.desk_mut(slot, worker).grant != number {
+        if grant.stage != Stage::Open || self.purse_note_mut(slot, worker).grant != number {
             return;
         }
         self.roll_days(slot, out);
@@ -181,7 +181,7 @@ impl Bank {
         let amount = before.min(Amount::new(share));
         if amount > Amount::ZERO {
             self.fill(worker, slot, amount, SEQ_MAX, out);
-            if self.desk_mut(slot, worker).grant == number {
+            if self.purse_note_mut(slot, worker).grant == number {
                 // No place for another grant: it stays in use for now.
                 self.timeline.old(number, self.now_ms + self.options.grant_ms_max);
             }
@@ -205,9 +205,9 @@ impl Bank {
         // All its holds are reported by now. Without any, there is no token to wait for.
         let deadline_ms = self.grants.get(grant).map_or(0, |grant| grant.reported_ms);
         self.book(Record::Retired { grant, deadline_ms }, out);
-        let desk = self.desk_mut(slot, worker);
-        if desk.grant == grant {
-            desk.grant = 0;
+        let note = self.purse_note_mut(slot, worker);
+        if note.grant == grant {
+            note.grant = 0;
         }
     }
 
@@ -258,7 +258,7 @@ impl Bank {
         self.descendants(slot, &mut pool);
         for slot in pool {
             for worker in 0..self.options.workers {
-                if self.desk_mut(slot, worker).grant != 0 {
+                if self.purse_note_mut(slot, worker).grant != 0 {
                     self.recall(worker, slot, Verdict::PurseEmpty, out);
                 }
             }
@@ -268,9 +268,9 @@ impl Bank {
     fn recall_slot(&mut self, slot: u32, except: (u16, u32), out: &mut Out) -> bool {
         let (now_ms, mut asked) = (self.steady_ms(), false);
         for worker in 0..self.options.workers {
-            let desk = self.desk_mut(slot, worker);
-            let rested = now_ms >= desk.recalled_ms + RECALL_PAUSE_MS;
-            if desk.grant == 0 || !rested || (worker, slot) == except {
+            let note = self.purse_note_mut(slot, worker);
+            let rested = now_ms >= note.recalled_ms + RECALL_PAUSE_MS;
+            if note.grant == 0 || !rested || (worker, slot) == except {
                 continue;
             }
             asked = true;
@@ -283,8 +283,8 @@ impl Bank {
     /// retirement on its way would give the same hold numbers twice.
     pub(super) fn recall(&mut self, worker: u16, slot: u32, why: Verdict, out: &mut Out) {
         let now_ms = self.steady_ms();
-        let desk = self.desk_mut(slot, worker);
-        (desk.grant, desk.recalled_ms) = (0, now_ms);
+        let note = self.purse_note_mut(slot, worker);
+        (note.grant, note.recalled_ms) = (0, now_ms);
         self.counts.recalls += 1;
         out.send(worker, ToWorker::Recall { slot, why });
     }

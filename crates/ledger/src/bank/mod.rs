@@ -189,7 +189,7 @@ struct Search {
 
 /// What the bank knows of one purse.
 #[derive(Clone, Copy, Debug, Default)]
-struct Desk {
+struct PurseNote {
     /// The open grant; 0 means none.
     grant: u64,
     /// When the worker asked last.
@@ -211,7 +211,7 @@ pub struct Bank {
     budgets: Vec<Budget>,
     slots: BTreeMap<u64, u32>,
     /// Slot by worker.
-    desks: Vec<Desk>,
+    purse_notes: Vec<PurseNote>,
     grants: Grants,
     pages: usize,
     keys: TokenKeys,
@@ -231,7 +231,7 @@ impl Bank {
             safe_ms: vec![0; usize::from(options.workers)],
             budgets: Vec::new(),
             slots: BTreeMap::new(),
-            desks: Vec::new(),
+            purse_notes: Vec::new(),
             grants: Grants::default(),
             pages: 0,
             keys: TokenKeys::default(),
@@ -345,7 +345,7 @@ impl Bank {
             ToBank::Return { grant, amount } => self.give_back(grant, amount, out),
             ToBank::Resolve { action, hold, amount, at_ms, origin, reply } => {
                 let at_ms = self.stamp(worker, at_ms);
-                let request = resolve::Request { action, hold, amount, at_ms, origin };
+                let request = resolve::ResolveRequest { action, hold, amount, at_ms, origin };
                 let (verdict, repeat) = self.resolve(request, out);
                 out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
             }
@@ -509,9 +509,9 @@ impl Bank {
         budget.chain.into_iter().take(budget.levels)
     }
 
-    fn desk_mut(&mut self, slot: u32, worker: u16) -> &mut Desk {
+    fn purse_note_mut(&mut self, slot: u32, worker: u16) -> &mut PurseNote {
         let workers = usize::from(self.options.workers);
-        &mut self.desks[slot as usize * workers + usize::from(worker)]
+        &mut self.purse_notes[slot as usize * workers + usize::from(worker)]
     }
 
     fn book(&mut self, record: Record, out: &mut Out) {

@@ -7,7 +7,7 @@ use crate::grant::{Grant, Mark};
 use crate::{Amount, Door, Hold, Origin, Record};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct ResolveRequest {
     pub(super) action: Action,
     pub(super) hold: Hold,
     pub(super) amount: Amount,
@@ -37,13 +37,13 @@ impl Bank {
         out: &mut Out,
     ) -> (Verdict, bool) {
         let at_ms = self.now_ms;
-        self.resolve(Request { action, hold, amount, at_ms, origin }, out)
+        self.resolve(ResolveRequest { action, hold, amount, at_ms, origin }, out)
     }
 
     /// Returns the verdict and whether it is a first answer given again.
-    pub(super) fn resolve(&mut self, request: Request, out: &mut Out) -> (Verdict, bool) {
+    pub(super) fn resolve(&mut self, request: ResolveRequest, out: &mut Out) -> (Verdict, bool) {
         self.counts.resolves += 1;
-        let Request { action, hold, amount, at_ms, origin } = request;
+        let ResolveRequest { action, hold, amount, at_ms, origin } = request;
         let Some(grant) = self.grants.get(hold.grant) else { return (Verdict::TooOld, false) };
         if action == Action::Settle && !(Amount::ZERO..=money::ASK_MAX).contains(&amount) {
             return (Verdict::BadAmount, false);
@@ -100,8 +100,8 @@ fn is_kept(grant: &Grant, mark: Mark, hold: &Hold) -> bool {
 }
 
 /// The whole table of (what the hold is, what is asked, is it in time).
-fn judge(grant: &Grant, request: &Request) -> Judgement {
-    let Request { action, hold, amount, at_ms, origin } = *request;
+fn judge(grant: &Grant, request: &ResolveRequest) -> Judgement {
+    let ResolveRequest { action, hold, amount, at_ms, origin } = *request;
     let mark = grant.mark(hold.seq);
     // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
     // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.

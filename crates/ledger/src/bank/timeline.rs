@@ -214,7 +214,8 @@ impl Bank {
     fn end_if_full(&mut self, number: u64, out: &mut Out) {
         let Some(grant) = self.grants.get(number) else { return };
         let (slot, worker, full) = (grant.slot, grant.worker, grant.expired.is_full());
-        let is_open = worker < self.options.workers && self.desk_mut(slot, worker).grant == number;
+        let is_open =
+            worker < self.options.workers && self.purse_note_mut(slot, worker).grant == number;
         if full && is_open {
             self.recall(worker, slot, Verdict::PurseEmpty, out);
         }
@@ -251,7 +252,7 @@ impl Bank {
         }
         self.roll_days(slot, out);
         for worker in 0..self.options.workers {
-            let grant = self.desk_mut(slot, worker).grant;
+            let grant = self.purse_note_mut(slot, worker).grant;
             if grant != 0 {
                 self.renew(grant, out);
             }

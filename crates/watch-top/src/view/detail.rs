@@ -27,10 +27,10 @@ const KEYS: [(&str, &str); 5] =
 /// Counts of holds in a line.
 const HOLDS_A_LINE: usize = 3;
 
-type Lines = Vec<Line<'static>>;
+type DrawnLines = Vec<Line<'static>>;
 
 impl Canvas<'_> {
-    pub(super) fn detail_screen(&self, height: usize) -> Lines {
+    pub(super) fn detail_screen(&self, height: usize) -> DrawnLines {
         let mut lines = vec![self.header()];
         let body = match &self.app.closer {
             Some(Ok(closer)) => self.closer(closer),
@@ -46,14 +46,14 @@ impl Canvas<'_> {
     }
 
     /// Until the answer comes, what the table knew.
-    fn opening(&self) -> Lines {
+    fn opening(&self) -> DrawnLines {
         let title = self.app.opened().map(|budget| self.name(budget));
-        let mut lines: Lines = title.into_iter().collect();
+        let mut lines: DrawnLines = title.into_iter().collect();
         lines.push(Line::styled(" asking…", self.palette.dim));
         lines
     }
 
-    fn closer(&self, closer: &Closer) -> Lines {
+    fn closer(&self, closer: &Closer) -> DrawnLines {
         let budget = &closer.detail.budget;
         let mut lines = vec![self.name(budget), self.standing(budget), Line::default()];
         let money = self.money(closer);
@@ -95,7 +95,7 @@ impl Canvas<'_> {
     }
 
     /// The left column: exact amounts.
-    fn money(&self, closer: &Closer) -> Lines {
+    fn money(&self, closer: &Closer) -> DrawnLines {
         let (budget, books) = (&closer.detail.budget, &closer.detail.lines);
         let unit = budget.unit();
         let mut lines = vec![self.part("MONEY")];
@@ -131,7 +131,7 @@ impl Canvas<'_> {
     }
 
     /// The right column: plan, rates, holds, caps, refusals.
-    fn course(&self, closer: &Closer) -> Lines {
+    fn course(&self, closer: &Closer) -> DrawnLines {
         let budget = &closer.detail.budget;
         let mut lines = vec![self.part("PACE"), self.pace_line(budget)];
         lines.extend(self.amounts(
@@ -162,7 +162,7 @@ impl Canvas<'_> {
         lines
     }
 
-    fn holds(&self, closer: &Closer) -> Lines {
+    fn holds(&self, closer: &Closer) -> DrawnLines {
         let holds = closer.detail.holds;
         let counts = [
             ("made", holds.made),
@@ -222,7 +222,7 @@ impl Canvas<'_> {
     }
 
     /// What people changed, newest first.
-    fn changes(&self, budget: &Budget, records: &[Record]) -> Lines {
+    fn changes(&self, budget: &Budget, records: &[Record]) -> DrawnLines {
         let mut lines = vec![self.part("LAST CHANGES")];
         for record in records {
             let at = record
@@ -256,7 +256,7 @@ impl Canvas<'_> {
     }
 
     /// Amounts below each other, by their decimal points.
-    fn amounts(&self, unit: Option<Unit>, amounts: &[(&str, Option<Amount>)]) -> Lines {
+    fn amounts(&self, unit: Option<Unit>, amounts: &[(&str, Option<Amount>)]) -> DrawnLines {
         let texts: Vec<String> = amounts
             .iter()
             .map(|(_, amount)| amount.map_or_else(|| NONE.to_owned(), |amount| exact(unit, amount)))
@@ -318,7 +318,7 @@ fn changed(budget: &Budget, record: &Record) -> String {
 }
 
 /// Two columns side by side.
-fn beside(left: Lines, right: Lines, columns: usize) -> Lines {
+fn beside(left: DrawnLines, right: DrawnLines, columns: usize) -> DrawnLines {
     let height = left.len().max(right.len());
     let mut right = right.into_iter();
     let mut left = left.into_iter();

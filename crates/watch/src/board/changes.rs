@@ -18,7 +18,7 @@ const PLANS_PART: usize = 8;
 /// nothing else changed is told for its plan only when it is its turn, a few rows a view, and then only where the
 /// plan moved by a [`PLAN_STEP`]th since it was told.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct ChangedRows {
     /// The rows that changed.
     pub(super) rows: RowSet,
     /// What was planned by row, when it was told.
@@ -27,7 +27,7 @@ pub(super) struct Changes {
     turn: usize,
 }
 
-impl Changes {
+impl ChangedRows {
     /// Another table: nothing of it is older than anything.
     pub(super) fn begin(&mut self, states: &[State]) {
         self.rows.clear(states.len());
@@ -94,13 +94,13 @@ mod tests {
         State { window_planned: Some(Amount::new(amount)), ..State::default() }
     }
 
-    fn found(changes: &mut Changes) -> Vec<u32> {
+    fn found(changes: &mut ChangedRows) -> Vec<u32> {
         changes.rows.take(0..usize::MAX, usize::MAX)
     }
 
     #[test]
     fn a_row_differs_by_anything_but_its_plan() {
-        let mut changes = Changes::default();
+        let mut changes = ChangedRows::default();
         let before = vec![planned(100_000); 300];
         changes.begin(&before);
         let mut now = before.clone();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn plans_are_told_in_turns_when_they_moved_by_their_200th() {
-        let (max, mut changes) = (24, Changes::default());
+        let (max, mut changes) = (24, ChangedRows::default());
         let rows = max;
         let mut before = vec![planned(1_000); rows];
         changes.begin(&before);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_told_anyway_tells_its_plan_too() {
-        let mut changes = Changes::default();
+        let mut changes = ChangedRows::default();
         let before = [planned(1_000)];
         changes.begin(&before);
         let now = [State { asks: 1, ..planned(2_000) }];

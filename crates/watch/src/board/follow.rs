@@ -347,7 +347,7 @@ mod tests {
     fn nothing_is_missed_by_who_begins_while_a_view_is_made() {
         let (board, list) = (Arc::new(Board::default()), all(3));
         board.publish(spent(&list, |_| 0));
-        let mut changes = super::super::changes::Changes::default();
+        let mut changes = super::super::changes::ChangedRows::default();
         // Nobody followed when the rows were compared.
         changes.suspect_all(3);
         let page = board.follow();

@@ -39,7 +39,7 @@ const READ_BYTES: usize = 4 << 10;
 
 /// What a stream keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StreamLimits {
     /// Connections at once; more are refused with 503.
     pub connections: usize,
     /// How often a connection is pinged.
@@ -50,11 +50,11 @@ pub struct Limits {
     pub snapshot_every: Duration,
 }
 
-impl Limits {
+impl StreamLimits {
     /// The documented times.
     #[must_use]
-    pub const fn new(connections: usize) -> Limits {
-        Limits {
+    pub const fn new(connections: usize) -> StreamLimits {
+        StreamLimits {
             connections,
             ping_every: Duration::from_secs(5),
             silence_max: Duration::from_secs(20),
@@ -70,7 +70,7 @@ pub struct Live(Arc<Streams>);
 #[derive(Debug)]
 struct Streams {
     board: Arc<Board>,
-    limits: Limits,
+    limits: StreamLimits,
     places: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
@@ -78,8 +78,9 @@ struct Streams {
 impl Live {
     /// Streams of what `board` shows; all end when `stop` turns true, and none begins from then on.
     #[must_use]
-    pub fn new(board: Arc<Board>, limits: Limits, stop: watch::Receiver<bool>) -> Live {
-        let limits = Limits { connections: limits.connections.min(CONNECTIONS_MAX), ..limits };
+    pub fn new(board: Arc<Board>, limits: StreamLimits, stop: watch::Receiver<bool>) -> Live {
+        let limits =
+            StreamLimits { connections: limits.connections.min(CONNECTIONS_MAX), ..limits };
         let places = Arc::new(Semaphore::new(limits.connections));
         Live(Arc::new(Streams { board, limits, places, stop }))
     }
@@ -106,13 +107,13 @@ impl Live {
 /// Options in the address.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Params {
+struct StreamParams {
     fmt: Option<String>,
 }
 
 async fn open(
     State(Live(streams)): State<Live>,
-    Query(params): Query<Params>,
+    Query(params): Query<StreamParams>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let opened = match upgrade {
@@ -123,7 +124,7 @@ async fn open(
 }
 
 impl Streams {
-    fn open(&self, params: &Params, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
+    fn open(&self, params: &StreamParams, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
         let form = match params.fmt.as_deref() {
             None => Form::Binary,
             Some("json") => Form::Json,

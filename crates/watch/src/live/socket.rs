@@ -6,7 +6,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout};
 
-use super::Limits;
+use super::StreamLimits;
 use super::debug;
 use super::request::{Fault, Request};
 use super::session::Session;
@@ -46,7 +46,7 @@ enum Event {
 pub(super) struct Socket {
     session: Session,
     form: Form,
-    limits: Limits,
+    limits: StreamLimits,
     versions: watch::Receiver<u64>,
     stop: watch::Receiver<bool>,
     /// When the page said something last.
@@ -57,7 +57,7 @@ impl Socket {
     pub(super) fn new(
         session: Session,
         form: Form,
-        limits: Limits,
+        limits: StreamLimits,
         versions: watch::Receiver<u64>,
         stop: watch::Receiver<bool>,
     ) -> Socket {

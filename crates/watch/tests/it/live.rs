@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, Response};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use watch::board::View;
-use watch::live::{Limits, Live, SUBPROTOCOL};
+use watch::live::{Live, SUBPROTOCOL, StreamLimits};
 use watch::{Board, Budget, Pacing, State};
 use wire::live as messages;
 
@@ -33,11 +33,11 @@ struct Node {
 }
 
 impl Node {
-    async fn start(limits: Limits) -> Node {
+    async fn start(limits: StreamLimits) -> Node {
         Node::showing(Board::default(), limits).await
     }
 
-    async fn showing(board: Board, limits: Limits) -> Node {
+    async fn showing(board: Board, limits: StreamLimits) -> Node {
         let board = Arc::new(board);
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let live = Live::new(Arc::clone(&board), limits, stopped);
@@ -99,9 +99,9 @@ impl Node {
 }
 
 /// A page may be silent for as long as a busy machine may keep a thread off its core, and longer.
-fn limits() -> Limits {
+fn limits() -> StreamLimits {
     let snapshot_every = Duration::from_millis(50);
-    Limits { snapshot_every, silence_max: PATIENCE, ..Limits::new(10) }
+    StreamLimits { snapshot_every, silence_max: PATIENCE, ..StreamLimits::new(10) }
 }
 
 /// What tests look at.
@@ -298,7 +298,7 @@ async fn a_hidden_page_stays_and_a_silent_one_is_closed() {
 
 async fn hidden_stays_silent_is_closed(moment: Duration) -> bool {
     let silence_max = moment * 2;
-    let node = Node::start(Limits { ping_every: moment / 4, silence_max, ..limits() }).await;
+    let node = Node::start(StreamLimits { ping_every: moment / 4, silence_max, ..limits() }).await;
     node.publish(1, &[0]);
     let (mut hidden, mut silent) = (node.connect().await, node.connect().await);
     frame(&mut hidden).await;
@@ -335,7 +335,7 @@ fn is_end(message: Option<Result<Message, Error>>) -> bool {
 
 #[tokio::test]
 async fn no_more_connections_than_allowed() {
-    let node = Node::start(Limits { connections: 2, ..limits() }).await;
+    let node = Node::start(StreamLimits { connections: 2, ..limits() }).await;
     let (first, second) = (node.connect().await, node.connect().await);
     assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOL)).await, 503);
     drop(first);

@@ -59,7 +59,7 @@ pub struct Hindsight {
 impl Hindsight {
     /// Of a day whose impressions are sold like this.
     pub fn of(day: &Day, auction: Auction) -> Hindsight {
-        let market = Market::of(day);
+        let market = PackedMarket::of(day);
         Hindsight { bound: Bound::of(day, &market), multipliers: best_fixed(&market, auction) }
     }
 
@@ -72,7 +72,7 @@ impl Hindsight {
 
 /// The best fixed multipliers of [`Hindsight`] alone.
 pub(crate) fn best_fixed_of(day: &Day, auction: Auction) -> Vec<f64> {
-    best_fixed(&Market::of(day), auction)
+    best_fixed(&PackedMarket::of(day), auction)
 }
 
 /// An upper bound of the value that all campaigns together could win on a day.
@@ -87,7 +87,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    fn of(day: &Day, market: &Market) -> Bound {
+    fn of(day: &Day, market: &PackedMarket) -> Bound {
         let mut best = (f64::INFINITY, vec![0.0; market.budgets.len()]);
         market.search(RATE_MIN, |market, rates, stride, spent| {
             let rates: Vec<f64> =
@@ -110,7 +110,7 @@ impl Bound {
     }
 }
 
-fn best_fixed(market: &Market, auction: Auction) -> Vec<f64> {
+fn best_fixed(market: &PackedMarket, auction: Auction) -> Vec<f64> {
     let campaigns = market.budgets.len().max(1) as f64;
     let mut best = (f64::INFINITY, vec![1.0; market.budgets.len()]);
     market.search(1.0, |market, rates, stride, spent| {
@@ -196,7 +196,7 @@ struct Pair {
 /// The pairs of a day that could be won, packed for many sweeps. Single precision is for the search; what is reported
 /// is computed from the day itself.
 #[derive(Default)]
-struct Market {
+struct PackedMarket {
     prices: Vec<f32>,
     /// The pairs of request `r` are `first[r]..first[r + 1]`.
     first: Vec<usize>,
@@ -204,9 +204,9 @@ struct Market {
     budgets: Vec<f64>,
 }
 
-impl Market {
-    fn of(day: &Day) -> Market {
-        let mut market = Market {
+impl PackedMarket {
+    fn of(day: &Day) -> PackedMarket {
+        let mut market = PackedMarket {
             prices: Vec::with_capacity(day.requests.len()),
             first: Vec::with_capacity(day.requests.len() + 1),
             pairs: Vec::with_capacity(day.eligible.len()),
@@ -234,7 +234,7 @@ impl Market {
     fn search(
         &self,
         rate_min: f64,
-        mut sweep: impl FnMut(&Market, &[f64], usize, &mut [f64]) -> f64,
+        mut sweep: impl FnMut(&PackedMarket, &[f64], usize, &mut [f64]) -> f64,
     ) {
         let mut search = Search::new(self.budgets.len(), rate_min);
         search.run(&self.budgets, COARSE_ROUNDS, |rates, spent| {
@@ -246,9 +246,12 @@ impl Market {
     }
 
     /// Without the pairs that would not be taken even if a rate fell to 1 / [`REACH`].
-    fn narrowed(&self, rates: &[f64]) -> Market {
-        let mut market =
-            Market { first: vec![0], budgets: self.budgets.clone(), ..Market::default() };
+    fn narrowed(&self, rates: &[f64]) -> PackedMarket {
+        let mut market = PackedMarket {
+            first: vec![0],
+            budgets: self.budgets.clone(),
+            ..PackedMarket::default()
+        };
         let least = singles(rates.iter().map(|rate| rate / REACH));
         for (price, pairs) in self.requests(1) {
             let near = |pair: &&Pair| pair.value >= least[pair.campaign as usize] * price;

@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use super::day::{Auction, Notices};
 use super::make::{Size, SizeError};
-use super::plot::{self, Line, Panel};
 use super::report::{self, Cell};
 use super::run_cells::{self, Case, Entrants, Source};
 use super::run_engine::{RunError, Settings};
@@ -33,7 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir pace                                       every strategy on one day, second price
   weir pace --auction both --seeds 3 --scenario all --json > pacing.json
-  weir pace --strategy curve,steer --scenario outage --plot outage.svg
+  weir pace --strategy curve,steer --scenario outage --course outage.csv
   weir pace --strategy curve --notices wins --reconcile 15m
   weir pace --trace yesterday.jsonl --strategy curve    what would this plan have done?
   weir pace --stdio --strategy curve < simulator.txt
@@ -102,15 +101,16 @@ pub struct PaceArgs {
     /// CSV, one line a run.
     #[arg(long)]
     csv: bool,
-    /// Draw spend against plan into this file, means over seeds.
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
+    /// Also write the course of the day into this CSV file, one row per strategy and minute: spent and planned, as shares of the
+    /// budget, and the mean deviation from the plan; means over seeds and campaigns.
+    #[arg(long, value_name = "FILE.csv")]
+    course: Option<PathBuf>,
     /// Your own traffic and campaigns, one JSON object a line, instead of made-up days.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "seeds", "seed", "requests", "campaigns"])]
     trace: Option<PathBuf>,
     /// Be driven by an outside simulator: text lines on standard input and output. Needs one strategy, `curve` by default.
     #[arg(long, conflicts_with_all = ["trace", "scenario", "auction", "seeds", "seed", "requests", "campaigns",
-          "reconcile", "notices", "on_expiry", "json", "csv", "plot"])]
+          "reconcile", "notices", "on_expiry", "json", "csv", "course"])]
     stdio: bool,
 }
 
@@ -291,9 +291,9 @@ fn simulate(args: &PaceArgs, out: &mut dyn Write) -> Result<ExitCode, PaceError>
     let progress = progress(cases.len() * run_cells::runs(&entrants));
     let cells = run_cells::run_all(&cases, &entrants, THREADS_MAX, &|| progress.inc(1))?;
     progress.finish_and_clear();
-    if let Some(path) = &args.plot {
-        let source = fs::write(path, plot::svg(&panels(&cells)));
-        source.map_err(|source| PaceError::Write { path: path.clone(), source })?;
+    if let Some(path) = &args.course {
+        let written = fs::File::create(path).and_then(|mut file| report::course(&cells, &mut file));
+        written.map_err(|source| PaceError::Write { path: path.clone(), source })?;
     }
     // A reader that went away (`| head`) is no failure.
     let _ = match (args.json, args.csv) {
@@ -355,20 +355,6 @@ fn progress(runs: usize) -> ProgressBar {
 }
 
 /// A panel a scenario and auction, means over seeds.
-fn panels(cells: &[Cell]) -> Vec<Panel> {
-    let means = report::means(cells);
-    let groups = means.chunk_by(|a, b| (&a.scenario, a.auction) == (&b.scenario, b.auction));
-    let panel = |group: &[Cell]| Panel {
-        title: format!("{}, {} price", group[0].scenario, group[0].auction.name()),
-        about: group[0].about.clone(),
-        lines: group
-            .iter()
-            .map(|cell| Line { name: cell.strategy, course: cell.measures.course.clone() })
-            .collect(),
-    };
-    groups.map(panel).collect()
-}
-
 fn scenario_names() -> Vec<&'static str> {
     Scenario::ALL.iter().map(|scenario| scenario.name).chain(["all"]).collect()
 }

@@ -41,7 +41,7 @@ pub struct Measures {
     pub return_on_spend: f64,
     /// How long after the event of the day the campaigns were back on their plans.
     pub recovery: Recovery,
-    /// The day by minutes, for plots.
+    /// The day by minutes.
     pub course: Course,
 }
 

@@ -12,7 +12,6 @@ pub mod make;
 mod make_market;
 mod make_rng;
 pub mod measure;
-pub mod plot;
 pub mod report;
 pub mod run;
 pub mod run_cells;

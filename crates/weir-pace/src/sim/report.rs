@@ -245,6 +245,33 @@ pub fn csv(cells: &[Cell], out: &mut dyn io::Write) -> io::Result<()> {
     lines.flush()
 }
 
+/// One minute of one strategy's day.
+#[derive(Serialize)]
+struct Minute<'a> {
+    scenario: &'a str,
+    auction: &'static str,
+    strategy: &'static str,
+    minute: usize,
+    spent: f64,
+    planned: f64,
+    deviation: f64,
+}
+
+/// The courses as CSV with a line of names: one row per scenario, auction, strategy and end of a minute, means over seeds.
+pub fn course(cells: &[Cell], out: &mut dyn io::Write) -> io::Result<()> {
+    let mut rows = csv::Writer::from_writer(out);
+    for Cell { scenario, auction, strategy, measures, .. } in &means(cells) {
+        let course = &measures.course;
+        let points = course.spent.iter().zip(&course.planned).zip(&course.deviation);
+        for (minute, ((&spent, &planned), &deviation)) in points.enumerate() {
+            let (auction, strategy) = (auction.name(), *strategy);
+            let row = Minute { scenario, auction, strategy, minute, spent, planned, deviation };
+            rows.serialize(row).map_err(io::Error::other)?;
+        }
+    }
+    rows.flush()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -156,7 +156,7 @@ pub fn run<B: Bidder>(
     workers: u16,
     bidder: &mut B,
 ) -> Run {
-    let mut market = Market::new(day, auction, *notices, workers.max(1), bidder);
+    let mut market = AuctionRun::new(day, auction, *notices, workers.max(1), bidder);
     let mut requests = day.requests.iter().peekable();
     let mut restarts = day.restarts.iter().peekable();
     for second in 0..=market.last_second() {
@@ -190,7 +190,7 @@ struct Sent<H> {
     second: u32,
 }
 
-struct Market<'a, B: Bidder> {
+struct AuctionRun<'a, B: Bidder> {
     day: &'a Day,
     rules: Auction,
     notices: Notices,
@@ -204,16 +204,16 @@ struct Market<'a, B: Bidder> {
     run: Run,
 }
 
-impl<'a, B: Bidder> Market<'a, B> {
+impl<'a, B: Bidder> AuctionRun<'a, B> {
     fn new(
         day: &'a Day,
         rules: Auction,
         notices: Notices,
         workers: u16,
         bidder: &'a mut B,
-    ) -> Market<'a, B> {
+    ) -> AuctionRun<'a, B> {
         let row = CampaignRun { spent: vec![0; MINUTES + 1], ..CampaignRun::default() };
-        Market {
+        AuctionRun {
             day,
             rules,
             notices,

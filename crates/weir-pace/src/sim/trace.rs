@@ -40,7 +40,7 @@ use money::Instant;
 
 use super::day::{ARRIVALS_ONE, Auction, Day, DayCampaign, DayRequest, MINUTES, PLAN_ONE};
 use super::day_landscape::{Replay, replay_among_rivals};
-use super::trace_read::{self, CampaignLine, Lines, PlanLine, RequestLine};
+use super::trace_read::{self, CampaignLine, PlanLine, RequestLine, TraceLines};
 pub use super::trace_read::{CAMPAIGNS_MAX, ERRORS_MAX, LINE_BYTES_MAX, REQUESTS_MAX, TraceError};
 
 const DAY_MS: u64 = 86_400_000;
@@ -50,7 +50,7 @@ const COVERED_MS_MIN: u64 = 20 * 3_600_000;
 /// A user's traffic and campaigns, read.
 #[derive(Debug)]
 pub struct Trace {
-    lines: Lines,
+    lines: TraceLines,
     /// The day that is simulated.
     today: Vec<DayRequest>,
     /// The day before, if there is one.
@@ -122,7 +122,7 @@ impl Trace {
     }
 
     /// Splits requests in order of time, all within two days, at midnight.
-    fn split(mut lines: Lines, start_ms: u64) -> Trace {
+    fn split(mut lines: TraceLines, start_ms: u64) -> Trace {
         let requests = std::mem::take(&mut lines.requests);
         let second = requests.partition_point(|request| request.at_ms - start_ms < DAY_MS);
         let (first, second) = requests.split_at(second);

@@ -64,7 +64,7 @@ pub enum TraceError {
 
 /// The lines of a trace.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct TraceLines {
     pub(crate) campaigns: Vec<CampaignLine>,
     pub(crate) requests: Vec<RequestLine>,
     /// The runs of the requests.
@@ -113,7 +113,7 @@ pub(crate) enum PlanLine {
 /// A line of a `.jsonl` file: exactly one of its three kinds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct TraceLine {
     campaign: Option<CampaignLine>,
     start: Option<Millis>,
     t: Option<Millis>,
@@ -133,7 +133,7 @@ impl CampaignLine {
 ///
 /// # Errors
 /// All that is wrong with it, at most [`ERRORS_MAX`] of them.
-pub(crate) fn read(path: &Path) -> Result<Lines, Vec<TraceError>> {
+pub(crate) fn read(path: &Path) -> Result<TraceLines, Vec<TraceError>> {
     let mut reader = Reader { file: path.display().to_string(), ..Reader::default() };
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("jsonl" | "ndjson") => {
@@ -156,7 +156,7 @@ pub(crate) fn read(path: &Path) -> Result<Lines, Vec<TraceError>> {
 struct Reader {
     /// The file being read.
     file: String,
-    lines: Lines,
+    lines: TraceLines,
     errors: Vec<TraceError>,
 }
 
@@ -214,7 +214,7 @@ impl Reader {
             return Ok(());
         }
         match serde_json::from_slice(text).map_err(|error| json_error(&error))? {
-            Line {
+            TraceLine {
                 campaign: Some(campaign),
                 start: None,
                 t: None,
@@ -222,7 +222,7 @@ impl Reader {
                 price: None,
                 eligible: None,
             } => self.campaign(campaign),
-            Line {
+            TraceLine {
                 campaign: None,
                 start: Some(start),
                 t: None,
@@ -230,7 +230,7 @@ impl Reader {
                 price: None,
                 eligible: None,
             } => self.start(start.0),
-            Line {
+            TraceLine {
                 campaign: None,
                 start: None,
                 t: Some(at),
@@ -376,7 +376,7 @@ impl Reader {
     }
 }
 
-impl Line {
+impl TraceLine {
     /// What is wrong with a line that is of no kind, or of two.
     fn confused(&self) -> String {
         let fields = [

@@ -1,4 +1,4 @@
-//! Lines and words of the input, with their numbers for errors. Nothing is allocated a line.
+//! InputLines and words of the input, with their numbers for errors. Nothing is allocated a line.
 
 use std::io::{BufRead, Read};
 
@@ -10,15 +10,15 @@ pub(super) const LINE_BYTES_MAX: u64 = 1 << 20;
 const SHOWN_MAX: usize = 40;
 
 /// The lines of an input.
-pub(super) struct Lines<R> {
+pub(super) struct InputLines<R> {
     input: R,
     buffer: Vec<u8>,
     number: u64,
 }
 
-impl<R: BufRead> Lines<R> {
-    pub(super) fn new(input: R) -> Lines<R> {
-        Lines { input, buffer: Vec::new(), number: 0 }
+impl<R: BufRead> InputLines<R> {
+    pub(super) fn new(input: R) -> InputLines<R> {
+        InputLines { input, buffer: Vec::new(), number: 0 }
     }
 
     /// The next line.
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn lines_carry_their_number_and_end_with_or_without_cr() {
-        let mut lines = Lines::new(&b"GO\r\nEND"[..]);
+        let mut lines = InputLines::new(&b"GO\r\nEND"[..]);
         for (line, word) in [(1, b"GO".as_slice()), (2, b"END")] {
             let mut words = lines.next("more").unwrap();
             assert_eq!((words.line, words.next()), (line, Some(word)));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_refused_in_bounded_memory() {
-        let mut lines = Lines::new(std::io::BufReader::new(std::io::repeat(b'x')));
+        let mut lines = InputLines::new(std::io::BufReader::new(std::io::repeat(b'x')));
         let error = lines.next("GO").map(|_| ()).unwrap_err().to_string();
         assert_eq!(error, "line 1: more than 1048576 bytes in a line");
     }

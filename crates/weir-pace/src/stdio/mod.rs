@@ -41,7 +41,7 @@ use std::io::{BufRead, Write};
 use gate_pacing::Strategy;
 
 pub use error::{Fault, StdioError};
-use lines::Lines;
+use lines::InputLines;
 use session::Session;
 pub use silence::Silence;
 
@@ -92,7 +92,7 @@ pub fn run(
     output: impl Write,
     options: &StdioOptions,
 ) -> Result<Summary, StdioError> {
-    let mut lines = Lines::new(input);
+    let mut lines = InputLines::new(input);
     match setup::read(&mut lines, options)? {
         Some(setup) => Session::new(setup, options)?.run(&mut lines, output),
         None => Ok(Summary::default()),

@@ -8,7 +8,7 @@ use money::ASK_MAX;
 use table::{Map, Secret};
 
 use super::error::{Fault, StdioError};
-use super::lines::{Lines, Words, number};
+use super::lines::{InputLines, Words, number};
 use super::setup::{BASE_MS, DAY_MS, Setup};
 use super::{Silence, StdioOptions, Summary};
 use crate::engine::{Engine, EngineOptions, mix};
@@ -17,7 +17,7 @@ use crate::engine::{Engine, EngineOptions, mix};
 const RID_BYTES_MAX: usize = 64;
 /// The last second of a batch: with the last day of a flight before it, still a time that the ledger knows.
 const SEC_MAX: u64 = 100_000_000_000;
-/// Lines of one kind in a batch.
+/// InputLines of one kind in a batch.
 const BATCH_MAX: u64 = 1 << 32;
 /// Tables of ours are not attacked: who brings the ids also suffers.
 const SECRET: Secret = Secret::new(0x7765_6972_2070_6163_652f_7374_6469_6f31);
@@ -126,7 +126,7 @@ impl Session {
 
     pub(super) fn run<R: BufRead>(
         mut self,
-        lines: &mut Lines<R>,
+        lines: &mut InputLines<R>,
         mut output: impl Write,
     ) -> Result<Summary, StdioError> {
         const EXPECTED: &str = "T or END";
@@ -168,7 +168,7 @@ impl Session {
 
     fn batch<R: BufRead>(
         &mut self,
-        lines: &mut Lines<R>,
+        lines: &mut InputLines<R>,
         requests: u64,
         notices: u64,
     ) -> Result<(), StdioError> {

@@ -9,7 +9,7 @@ use money::{Instant, Window, Zone};
 
 use super::StdioOptions;
 use super::error::{Fault, StdioError};
-use super::lines::{Lines, Words, decimal};
+use super::lines::{InputLines, Words, decimal};
 use crate::engine::EngineCampaign;
 
 /// Values of a table by minute: one at each end of a minute of the day.
@@ -42,7 +42,7 @@ struct Declared {
 
 /// Reads up to `GO`; `None` if `END` comes first.
 pub(super) fn read<R: BufRead>(
-    lines: &mut Lines<R>,
+    lines: &mut InputLines<R>,
     options: &StdioOptions,
 ) -> Result<Option<Setup>, StdioError> {
     const EXPECTED: &str = "C, P, F, L, GO or END";
@@ -234,7 +234,7 @@ mod tests {
         let (shares, counts) = (noon("0", "1.0"), noon("0", "1234.6"));
         let text = format!("L 7 0.5:2.5 1:4\nP 7 {shares}\nC 7 99 3\nF 7 {counts}\nC 5 1 2\nGO\n");
         let options = StdioOptions { strategy, gain: 128, ..StdioOptions::default() };
-        read(&mut Lines::new(text.as_bytes()), &options).unwrap().unwrap()
+        read(&mut InputLines::new(text.as_bytes()), &options).unwrap().unwrap()
     }
 
     #[test]
