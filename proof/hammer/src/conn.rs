@@ -1,19 +1,13 @@
 //! One connection of the readiness loop: its buffers and its frames in flight.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
 
 use mio::net::TcpStream;
 use wire::{Action, DecideFlags, decide, resolve};
 
 use crate::notices::{Kind, Notice, Waiting};
+use crate::pipe::Pipe;
 
-/// First size of a read buffer: all answers of a wake-up, usually, in one read.
-const READ_LEN: usize = 128 << 10;
-/// Unsent bytes beyond which no further frame of asks is encoded: the node does not read.
-pub(crate) const UNSENT_LEN_MAX: usize = 1 << 20;
-/// Frames of asks in flight on one connection in open loop; beyond it frames wait, and their waiting counts.
-pub(crate) const OPEN_IN_FLIGHT_MAX: u64 = 4_096;
 /// Frames of notices in flight on one connection.
 pub(crate) const NOTICE_FRAMES_MAX: usize = 16;
 
@@ -46,18 +40,8 @@ pub(crate) struct NoticeFlight {
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    /// The socket, non-blocking.
-    pub stream: TcpStream,
-    /// Still usable.
-    pub alive: bool,
-    /// Bytes to send, from `out_sent` on.
-    out: Vec<u8>,
-    out_len: usize,
-    out_sent: usize,
-    /// Bytes read but not yet understood: `input[..filled]`.
-    pub input: Vec<u8>,
-    /// See `input`.
-    pub filled: usize,
+    /// The socket with its buffers.
+    pub pipe: Pipe,
     ring: Vec<Flight>,
     sequence: u64,
     /// Frames of asks in flight.
@@ -76,16 +60,10 @@ pub(crate) const fn is_notice_frame(frame: u64) -> bool {
 
 impl Conn {
     /// A connection that may have `in_flight_max` frames of asks in flight.
-    pub(crate) fn new(stream: TcpStream, in_flight_max: u64) -> Self {
-        let places = usize::try_from(in_flight_max.next_power_of_two()).unwrap_or(1 << 16);
+    pub(crate) fn new(stream: TcpStream, in_flight_max: usize) -> Self {
+        let places = in_flight_max.next_power_of_two();
         Self {
-            stream,
-            alive: true,
-            out: Vec::new(),
-            out_len: 0,
-            out_sent: 0,
-            input: vec![0; READ_LEN],
-            filled: 0,
+            pipe: Pipe::new(stream),
             ring: vec![Flight::default(); places],
             sequence: 0,
             in_flight: 0,
@@ -97,12 +75,11 @@ impl Conn {
 
     /// Whether another frame of asks may be encoded: fewer than `depth` in flight, its place is free, the node reads.
     #[inline]
-    pub(crate) fn has_room(&self, depth: u64) -> bool {
+    pub(crate) fn has_room(&self, depth: usize) -> bool {
         let next = self.sequence + 1;
-        self.alive
-            && self.in_flight < depth
+        self.in_flight < depth as u64
             && self.ring[self.place(next << 1)].frame == 0
-            && self.out_len - self.out_sent < UNSENT_LEN_MAX
+            && self.pipe.has_room()
     }
 
     /// Encodes a frame of asks from consecutive rows, with their request ids changed by `id_xor`.
@@ -116,14 +93,15 @@ impl Conn {
     ) -> Result<(), wire::EncodeError> {
         self.sequence += 1;
         let frame = self.sequence << 1;
-        let buf = self.room(decide::encoded_len(rows.len()));
-        let (asks, encoder) =
-            decide::encode(buf, &decide::Block::new(frame, flags))?.asks_mut(rows.len())?;
-        asks.copy_from_slice(rows);
-        for ask in asks {
-            ask.set_request_id(ask.request_id() ^ id_xor);
-        }
-        self.out_len += encoder.finish();
+        self.pipe.append(decide::encoded_len(rows.len()), |buf| {
+            let (asks, encoder) =
+                decide::encode(buf, &decide::Block::new(frame, flags))?.asks_mut(rows.len())?;
+            asks.copy_from_slice(rows);
+            for ask in asks {
+                ask.set_request_id(ask.request_id() ^ id_xor);
+            }
+            Ok::<_, wire::EncodeError>(encoder.finish())
+        })?;
         flight.frame = frame;
         flight.id_xor = id_xor;
         let place = self.place(frame);
@@ -153,18 +131,19 @@ impl Conn {
     ) -> Result<(), wire::EncodeError> {
         self.sequence += 1;
         let frame = self.sequence << 1 | 1;
-        let buf = self.room(resolve::encoded_len(notices.len()));
-        let (entries, encoder) =
-            resolve::encode(buf, &resolve::Block::new(frame))?.resolves_mut(notices.len())?;
-        for (entry, notice) in entries.iter_mut().zip(&notices) {
-            let (action, amount) = match notice.kind {
-                Kind::Confirm => (Action::Confirm, 0),
-                Kind::Settle | Kind::Again { .. } => (Action::Settle, notice.price),
-                Kind::Release => (Action::Release, 0),
-            };
-            *entry = resolve::Item::new(notice.token, amount, action, notice.request_id);
-        }
-        self.out_len += encoder.finish();
+        self.pipe.append(resolve::encoded_len(notices.len()), |buf| {
+            let (entries, encoder) =
+                resolve::encode(buf, &resolve::Block::new(frame))?.resolves_mut(notices.len())?;
+            for (entry, notice) in entries.iter_mut().zip(&notices) {
+                let (action, amount) = match notice.kind {
+                    Kind::Confirm => (Action::Confirm, 0),
+                    Kind::Settle | Kind::Again { .. } => (Action::Settle, notice.price),
+                    Kind::Release => (Action::Release, 0),
+                };
+                *entry = resolve::Item::new(notice.token, amount, action, notice.request_id);
+            }
+            Ok::<_, wire::EncodeError>(encoder.finish())
+        })?;
         self.notice_flights.push_back(NoticeFlight { frame, sent_ns, notices });
         Ok(())
     }
@@ -191,62 +170,9 @@ impl Conn {
         self.in_flight == 0 && self.notice_flights.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether the socket took everything.
-    #[inline]
-    pub(crate) fn is_flushed(&self) -> bool {
-        self.out_len == 0
-    }
-
-    /// Writes what it can, in one system call where the socket takes it; returns the bytes written.
-    #[inline]
-    pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        let begin = self.out_sent;
-        while self.out_sent < self.out_len {
-            match self.stream.write(&self.out[self.out_sent..self.out_len]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => self.out_sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        let written = self.out_sent - begin;
-        if self.out_sent == self.out_len {
-            (self.out_sent, self.out_len) = (0, 0);
-        } else if self.out_sent > UNSENT_LEN_MAX {
-            // A socket that always takes a part must not make the buffer grow.
-            self.out.copy_within(self.out_sent..self.out_len, 0);
-            (self.out_sent, self.out_len) = (0, self.out_len - self.out_sent);
-        }
-        Ok(written)
-    }
-
-    /// Reads once; `None` where nothing is there. The flag says that more may be waiting.
-    #[inline]
-    pub(crate) fn read(&mut self) -> io::Result<Option<(usize, bool)>> {
-        loop {
-            match self.stream.read(&mut self.input[self.filled..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => {
-                    self.filled += n;
-                    // A short read of a stream means that it is drained; the next byte wakes us again (epoll(7)).
-                    return Ok(Some((n, self.filled == self.input.len())));
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// `len` bytes behind what is already to be sent.
-    #[inline]
-    fn room(&mut self, len: usize) -> &mut [u8] {
-        let end = self.out_len + len;
-        if self.out.len() < end {
-            self.out.resize(end.next_power_of_two(), 0);
-        }
-        &mut self.out[self.out_len..end]
+    /// Notices in flight.
+    pub(crate) fn notices_in_flight(&self) -> usize {
+        self.notice_flights.iter().map(|flight| flight.notices.len()).sum()
     }
 
     #[inline]
@@ -262,7 +188,7 @@ mod tests {
     use crate::asks::Repeat;
     use wire::{Message, Split};
 
-    fn conn(in_flight_max: u64) -> (Conn, std::net::TcpListener) {
+    fn conn(in_flight_max: usize) -> (Conn, std::net::TcpListener) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();
@@ -279,14 +205,15 @@ mod tests {
         let rows = [row(1), row(2)];
         conn.ask(&rows, DecideFlags::REMEMBER, 0xff00, Flight::default()).unwrap();
         conn.ask(&rows, DecideFlags::REMEMBER, 0xee00, Flight::default()).unwrap();
-        let Ok(Split::Frame(first)) = wire::frame::split(&conn.out[..conn.out_len], 1 << 20) else {
+        let sent = conn.pipe.out().clone();
+        let Ok(Split::Frame(first)) = wire::frame::split(&sent, 1 << 20) else {
             panic!("no frame");
         };
         let Ok(Message::Decide(decide)) = Message::decode(first) else { panic!("no Decide") };
         let ids: Vec<u64> = decide.asks().iter().map(wire::decide::Ask::request_id).collect();
         assert_eq!(ids, [0xff01, 0xff02]);
         assert!(decide.asks().iter().all(|a| a.budget_id() == 7 && a.amount() == 1_000));
-        assert_eq!(conn.out_len, first.len() * 2, "the second follows without a gap");
+        assert_eq!(sent.len(), first.len() * 2, "the second follows without a gap");
     }
 
     #[test]
@@ -325,7 +252,8 @@ mod tests {
         let again = Kind::Again { first: None };
         let kinds = [Kind::Confirm, Kind::Settle, again, Kind::Release];
         conn.notify(kinds.map(notice).to_vec(), 0).unwrap();
-        let Ok(Message::Resolve(resolve)) = Message::decode(&conn.out[..conn.out_len]) else {
+        let sent = conn.pipe.out().clone();
+        let Ok(Message::Resolve(resolve)) = Message::decode(&sent) else {
             panic!("no Resolve");
         };
         let sent: Vec<_> = resolve.resolves().iter().map(|r| (r.action(), r.amount())).collect();

@@ -6,7 +6,7 @@ use crate::HammerError;
 use crate::args::Args;
 use crate::audit::{Auditor, Reading, Row};
 use crate::control::{Caller, Control, Totals};
-use crate::progress::Books;
+use crate::progress::AuditedSums;
 use crate::tally::{Tally, snapshot};
 use std::sync::atomic::Ordering;
 
@@ -91,7 +91,7 @@ pub(crate) struct Desk<'a> {
     /// The comparison and its findings.
     pub auditor: Auditor,
     /// What the last audit saw.
-    pub books: Books,
+    pub books: AuditedSums,
     /// Reasons why the audit cannot be believed, or found something beyond the books.
     pub faults: Vec<String>,
 }
@@ -119,7 +119,7 @@ impl<'a> Desk<'a> {
             start,
             base_spent: spent(base),
             auditor,
-            books: Books::default(),
+            books: AuditedSums::default(),
             faults: Vec::new(),
         }
     }
@@ -142,7 +142,7 @@ impl<'a> Desk<'a> {
         let latency_ns_max =
             latest_ns.max(std::mem::replace(&mut self.latency_ns_before, latest_ns));
         self.auditor.check(&rows, &low, &high, latency_ns_max, last);
-        self.books = Books {
+        self.books = AuditedSums {
             spent: spent(&rows) - self.base_spent,
             held: rows.iter().map(|row| i128::from(row.held)).sum(),
             over: self.auditor.over_micros(),

@@ -57,11 +57,11 @@ struct Shelves {
 
 /// Where a sending thread leaves a full histogram and takes an empty one: it never copies nor waits.
 #[derive(Debug, Default)]
-pub(crate) struct Exchange {
+pub(crate) struct HandOver {
     inner: Mutex<Shelves>,
 }
 
-impl Exchange {
+impl HandOver {
     /// Hands over `current` and puts an empty one in its place. Does nothing while the other side is here.
     pub(crate) fn offer(&self, current: &mut Histogram<u64>) {
         if let Ok(mut both) = self.inner.try_lock() {
@@ -109,18 +109,18 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_in_the_exchange() {
-        let exchange = Exchange::default();
+        let hand_over = HandOver::default();
         let (mut total, mut current) = (histogram(), histogram());
         for round in 1..=3_u64 {
             for ns in 0..round * 10 {
                 current.saturating_record(1_000 + ns);
             }
-            exchange.offer(&mut current);
+            hand_over.offer(&mut current);
             assert!(current.is_empty());
-            assert_eq!(exchange.collect(&mut total).len(), round * 10);
+            assert_eq!(hand_over.collect(&mut total).len(), round * 10);
         }
         assert_eq!(total.len(), 60);
-        assert!(exchange.collect(&mut total).is_empty());
+        assert!(hand_over.collect(&mut total).is_empty());
     }
 
     #[test]

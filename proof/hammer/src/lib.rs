@@ -16,12 +16,14 @@ mod conn;
 mod control;
 mod cpu;
 mod desk;
-mod engine;
+mod drive;
 mod error;
 mod exchange;
+mod frames;
 mod latency;
 mod notices;
 pub mod openrtb;
+mod pipe;
 mod plan;
 mod progress;
 mod random;
@@ -40,9 +42,9 @@ pub use args::{
     NOTICE_CONNECTIONS_MAX,
 };
 pub use desk::Outcome as AuditOutcome;
-pub use engine::NoticeCounts;
 pub use error::HammerError;
 pub use exchange::{BodiesReport, ExchangeReport, KindCounts, run_exchange};
+pub use frames::NoticeCounts;
 pub use latency::Quantiles;
 pub use report::{OpenRtbReport, Report, ScheduleReport};
 pub use run::run;

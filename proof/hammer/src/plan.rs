@@ -28,8 +28,8 @@ pub(crate) struct Plan {
     pub batch: usize,
     /// Flags of every frame of asks.
     pub flags: DecideFlags,
-    /// Frames in flight a connection (closed loop).
-    pub depth: u64,
+    /// Frames in flight per connection (closed loop).
+    pub depth: usize,
     /// Decisions a second (open loop).
     pub rate: Option<u64>,
     /// Sending threads.
@@ -84,7 +84,7 @@ impl Plan {
             table,
             batch: usize::from(args.batch),
             flags: if args.remember { DecideFlags::REMEMBER } else { DecideFlags::NONE },
-            depth: u64::from(args.depth),
+            depth: usize::try_from(args.depth).unwrap_or(usize::MAX),
             rate: args.rate,
             threads: u64::from(args.threads),
             seed: args.seed,

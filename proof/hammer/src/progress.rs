@@ -28,7 +28,7 @@ pub(crate) struct Moment {
 
 /// What the last audit saw, over all budgets, in micros.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Books {
+pub(crate) struct AuditedSums {
     /// Settled, over and late since the start of the run.
     pub spent: i128,
     /// In holds now.
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     /// Shows a moment.
-    pub(crate) fn show(&mut self, now: Moment, latency: &Quantiles, books: &Books) {
+    pub(crate) fn show(&mut self, now: Moment, latency: &Quantiles, books: &AuditedSums) {
         let last = &self.last;
         self.screen.show(|| line(last, &now, latency, books), || block(last, &now, latency, books));
         self.last = now;
@@ -176,7 +176,7 @@ fn refusals(last: &Moment, now: &Moment) -> String {
     if shown.is_empty() { "none".into() } else { shown.join(", ") }
 }
 
-fn line(last: &Moment, now: &Moment, latency: &Quantiles, books: &Books) -> String {
+fn line(last: &Moment, now: &Moment, latency: &Quantiles, books: &AuditedSums) -> String {
     format!(
         "{:6.1} s  {:>12}/s  p99 {:>8.1} us  granted {}  refused {}  settles {}  over {}",
         now.at_s,
@@ -196,7 +196,7 @@ pub(crate) fn money(micros: i128) -> String {
     format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-fn block(last: &Moment, now: &Moment, latency: &Quantiles, books: &Books) -> String {
+fn block(last: &Moment, now: &Moment, latency: &Quantiles, books: &AuditedSums) -> String {
     let lines = [
         format!(
             "{:6.1} s   {} decisions/s   ({} so far)",
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_line_shows_the_interval_not_the_whole_run() {
         let (last, now) = moments();
-        let text = line(&last, &now, &Quantiles::default(), &Books::default());
+        let text = line(&last, &now, &Quantiles::default(), &AuditedSums::default());
         assert!(text.contains("200/s"), "{text}");
         assert!(text.contains("granted 70.0 %"), "{text}");
         assert!(text.contains("exhausted 20.0 %, paced 10.0 %"), "{text}");
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn the_block_shows_money_in_whole_units() {
         let (last, now) = moments();
-        let books = Books { spent: 1_500_000, held: 2, over: 0 };
+        let books = AuditedSums { spent: 1_500_000, held: 2, over: 0 };
         let text = block(&last, &now, &Quantiles::default(), &books);
         assert_eq!(text.lines().count(), 5);
         assert!(text.contains("1.500000") && text.contains("0.000002"), "{text}");

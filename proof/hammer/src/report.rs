@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::desk::Outcome;
-use crate::engine::NoticeCounts;
+use crate::frames::NoticeCounts;
 use crate::latency::Quantiles;
 use crate::timetable::Lateness;
 

@@ -4,7 +4,7 @@ use wire::{Message, Reason, Refused, Resolved, Verdict, resolved};
 
 use crate::asks::{Fate, Fated, Repeat};
 use crate::conn::{Flight, NOTICE_FRAMES_MAX};
-use crate::engine::Engine;
+use crate::frames::Frames;
 use crate::notices::{Kind, Notice, Token};
 use crate::plan::LATE_MARGIN_NS;
 use crate::tally::{REASONS, add, count};
@@ -20,7 +20,7 @@ const ATTEMPTS_MAX: u8 = 100;
 /// How long after it was put off, in ns.
 const RETRY_NS: u64 = 10_000_000;
 
-impl Engine<'_> {
+impl Frames<'_> {
     /// A hold of a fated row was granted.
     pub(crate) fn begin_fate(
         &mut self,
@@ -31,7 +31,7 @@ impl Engine<'_> {
         now: u64,
     ) {
         if self.waiting >= WAITING_MAX {
-            self.outcome.notices.dropped += 1;
+            self.notices.dropped += 1;
             return;
         }
         let target = self.plan.targets[fated.row as usize];
@@ -74,7 +74,7 @@ impl Engine<'_> {
 
     /// Sends the notices of a connection that are due, as few frames as possible.
     pub(crate) fn send_notices(&mut self, at: usize, now: u64) {
-        let linger_ns = if self.draining { 0 } else { LINGER_NS };
+        let linger_ns = if self.run.draining { 0 } else { LINGER_NS };
         let group = GROUP.min(self.plan.notices_max);
         while self.conns[at].notice_flights.len() < NOTICE_FRAMES_MAX
             && self.conns[at].waiting.is_ripe(now, group, linger_ns)
@@ -85,7 +85,7 @@ impl Engine<'_> {
             }
             if let Err(e) = self.conns[at].notify(notices, now) {
                 self.fault(format!("a frame of notices cannot be encoded: {e}"));
-                self.conns[at].alive = false;
+                self.conns[at].pipe.alive = false;
                 return;
             }
         }
@@ -116,12 +116,12 @@ impl Engine<'_> {
         let cell = &self.tally.cells[notice.budget as usize];
         match notice.kind {
             Kind::Settle if notice.attempts == 0 => {
-                self.outcome.notices.settles_sent += 1;
+                self.notices.settles_sent += 1;
                 add(&cell.ended, notice.hold);
                 add(&cell.sent, notice.price);
             }
             Kind::Release if notice.attempts == 0 => add(&cell.ended, notice.hold),
-            Kind::Again { .. } => self.outcome.notices.repeats_sent += 1,
+            Kind::Again { .. } => self.notices.repeats_sent += 1,
             _ => {}
         }
     }
@@ -152,7 +152,7 @@ impl Engine<'_> {
             return Err(format!("{} answers to a frame of {sent} notices", answers.len()));
         }
         let waited_ns = now.saturating_sub(flight.sent_ns);
-        self.outcome.notice_latency.saturating_record(waited_ns);
+        self.notice_latency.saturating_record(waited_ns);
         let mut previous = 0;
         for (notice, answer) in flight.notices.iter().zip(answers) {
             let seen = Seen { at, previous, sent_ns: flight.sent_ns, now };
@@ -165,7 +165,7 @@ impl Engine<'_> {
 
     fn take_answer(&mut self, notice: &Notice, answer: &resolved::Answer, seen: Seen) {
         let flagged = answer.flags().contains(wire::ResolvedFlags::REPEAT);
-        self.outcome.notices.flagged += u64::from(flagged);
+        self.notices.flagged += u64::from(flagged);
         let Some(verdict) = answer.verdict() else {
             self.wrong(notice, &format!("unknown verdict code {}", answer.verdict_raw()));
             return;
@@ -182,7 +182,7 @@ impl Engine<'_> {
 
     /// A confirm or a release.
     fn take_ended(&mut self, notice: &Notice, verdict: Verdict, good: Verdict, seen: Seen) {
-        let counts = &mut self.outcome.notices;
+        let counts = &mut self.notices;
         match verdict {
             _ if verdict == good && good == Verdict::Confirmed => counts.confirmed += 1,
             _ if verdict == good => counts.released += 1,
@@ -227,13 +227,13 @@ impl Engine<'_> {
                 early.then_some("settled_late, though the hold was alive")
             }
             other => {
-                self.outcome.notices.settles_refused += 1;
+                self.notices.settles_refused += 1;
                 Some(other.name())
             }
         };
         // After the lines above: whoever reads `answered` first finds the money in them.
         add(&cell.answered, notice.price);
-        self.outcome.notices.settles_answered += 1;
+        self.notices.settles_answered += 1;
         count(&self.tally.settles, 1);
         if let Some(fault) = fault {
             self.wrong(notice, fault);
@@ -250,15 +250,15 @@ impl Engine<'_> {
         let is_put_off = |raw| raw == Verdict::Busy.as_raw() || raw == Verdict::Journal.as_raw();
         if is_put_off(first) || is_put_off(verdict.as_raw()) {
             // There was no first answer, or there is none now: nothing to compare.
-            self.outcome.notices.put_off += 1;
+            self.notices.put_off += 1;
             return;
         }
         let booked =
             matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate);
         if verdict.as_raw() == first && flagged {
-            self.outcome.notices.repeats_ok += 1;
+            self.notices.repeats_ok += 1;
         } else if booked && !flagged {
-            self.outcome.notices.duplicates += 1;
+            self.notices.duplicates += 1;
         } else {
             let before = Verdict::from_raw(first).map_or("an unknown verdict", Verdict::name);
             let mark = if flagged { "" } else { " without the repeat flag" };
@@ -267,7 +267,7 @@ impl Engine<'_> {
     }
 
     fn put_off(&mut self, notice: Notice, at: usize, now: u64) {
-        self.outcome.notices.put_off += 1;
+        self.notices.put_off += 1;
         if notice.attempts >= ATTEMPTS_MAX {
             self.give_up(&notice);
             return;
@@ -283,8 +283,8 @@ impl Engine<'_> {
 
     fn give_up(&mut self, notice: &Notice) {
         add(&self.tally.cells[notice.budget as usize].answered, notice.price);
-        self.outcome.notices.settles_refused += 1;
-        self.outcome.notices.settles_answered += 1;
+        self.notices.settles_refused += 1;
+        self.notices.settles_answered += 1;
     }
 
     /// A whole frame was refused: nothing in it took effect.
@@ -314,7 +314,7 @@ impl Engine<'_> {
                 Kind::Settle if is_for_now(reason) => self.put_off(*notice, at, now),
                 Kind::Settle => self.give_up(notice),
                 // A notice can get lost; the hold then expires, or is settled without it.
-                _ => self.outcome.notices.put_off += 1,
+                _ => self.notices.put_off += 1,
             }
         }
         self.conns[at].give_back(flight.notices);
@@ -322,7 +322,7 @@ impl Engine<'_> {
     }
 
     fn wrong(&mut self, notice: &Notice, what: &str) {
-        self.outcome.notices.wrong += 1;
+        self.notices.wrong += 1;
         let kind = match notice.kind {
             Kind::Confirm => "confirm",
             Kind::Settle => "settle",

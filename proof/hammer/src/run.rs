@@ -13,7 +13,8 @@ use crate::asks::{AskTable, Draw, Shares};
 use crate::audit::{Auditor, Row};
 use crate::control::{Caller, Control, Totals, Welcome};
 use crate::desk::{Desk, Times};
-use crate::engine::{Engine, NoticeCounts, Outcome};
+use crate::drive::drive;
+use crate::frames::{Frames, NoticeCounts, Sent};
 use crate::latency::{Quantiles, histogram};
 use crate::openrtb;
 use crate::plan::Plan;
@@ -172,7 +173,7 @@ fn load<'a>(
     stop: &AtomicBool,
     start: Instant,
     mut supervisor: Supervisor<'a>,
-) -> Result<(Vec<Outcome>, Done<'a>), HammerError> {
+) -> Result<(Vec<Sent>, Done<'a>), HammerError> {
     let loaded: Vec<AtomicBool> = tallies.iter().map(|_| AtomicBool::new(false)).collect();
     let system = |source| HammerError::System { what: "a sending thread", source };
     let outcomes = std::thread::scope(|scope| {
@@ -185,7 +186,8 @@ fn load<'a>(
                 if let Some(id) = core {
                     core_affinity::set_for_current(core_affinity::CoreId { id });
                 }
-                let result = Engine::new(plan, tally, own, thread as u64, start).run(stop, loaded);
+                let frames = Frames::new(plan, tally, own, thread as u64, start);
+                let result = drive(frames, stop, loaded).map(Frames::finish);
                 loaded.store(true, Ordering::Release);
                 result
             });
@@ -265,7 +267,7 @@ impl<'a> Supervisor<'a> {
         self.totals_loaded = Some(totals.unwrap_or(self.totals_before));
     }
 
-    fn finish(mut self, outcomes: &[Outcome], exclusive: bool) -> Done<'a> {
+    fn finish(mut self, outcomes: &[Sent], exclusive: bool) -> Done<'a> {
         self.desk.audit(true);
         if exclusive {
             self.check_totals(outcomes);
@@ -282,10 +284,10 @@ impl<'a> Supervisor<'a> {
     }
 
     /// The node's own counters must have moved by what we saw. Its workers publish them now and then: give them time.
-    fn check_totals(&mut self, outcomes: &[Outcome]) {
+    fn check_totals(&mut self, outcomes: &[Sent]) {
         let moment = Moment::read(self.tallies, 0.0);
         // Answers that a lost connection swallowed are in the node's count but not in ours.
-        let swallowed = outcomes.iter().any(|o| o.lost_answers > 0 || o.errors_count > 0);
+        let swallowed = outcomes.iter().any(|o| o.lost_answers > 0 || !o.run.errors.is_empty());
         let flagged = outcomes.iter().map(|o| o.notices.flagged).sum::<u64>();
         let ours =
             [("decisions", moment.decisions), ("granted", moment.granted), ("repeats", flagged)];
@@ -330,29 +332,29 @@ fn report(
     budgets: usize,
     openrtb: Option<OpenRtbReport>,
     tallies: &[Tally],
-    outcomes: &[Outcome],
+    outcomes: &[Sent],
     done: Done<'_>,
 ) -> Report {
     let moment = Moment::read(tallies, 0.0);
     let sum = |get: &dyn Fn(&Tally) -> u64| tallies.iter().map(get).sum::<u64>();
-    let load_ns = outcomes.iter().map(|o| o.load_ns).max().unwrap_or(0);
+    let load_ns = outcomes.iter().map(|o| o.run.load_ns).max().unwrap_or(0);
     let duration_s = Duration::from_nanos(load_ns).as_secs_f64();
-    let loaded: u64 = outcomes.iter().map(|o| o.decisions_loaded).sum();
+    let loaded: u64 = outcomes.iter().map(|o| o.run.answered_loaded).sum();
     let notices = add_notices(outcomes);
     let money = Money::of(&snapshot(tallies, budgets));
     let auditor = &done.desk.auditor;
     let duplicates_booked = notices.duplicates.max(auditor.unexplained_budgets());
     let lost_acks = notices.lost + auditor.missing_budgets();
     let lost_answers: u64 = outcomes.iter().map(|o| o.lost_answers).sum();
-    let errors: Vec<String> = outcomes.iter().flat_map(|o| o.errors.clone()).take(20).collect();
+    let errors: Vec<String> = outcomes.iter().flat_map(|o| o.run.errors.clone()).take(20).collect();
     let over_micros = auditor.over_micros();
     let wrongs =
         wrongs(over_micros, duplicates_booked, lost_acks, lost_answers, &done.desk, &errors);
-    let cpu_ns: Option<u64> = outcomes.iter().map(|o| o.cpu_ns).sum();
+    let cpu_ns: Option<u64> = outcomes.iter().map(|o| o.run.cpu_ns).sum();
     let latency_us = Quantiles::of(&done.latency);
     let schedule = args.rate.map(|rate| {
         let mut lateness = Lateness { waited_ns: Some(0), ..Lateness::new() };
-        outcomes.iter().for_each(|outcome| lateness.add(&outcome.lateness));
+        outcomes.iter().for_each(|outcome| lateness.add(&outcome.run.lateness));
         ScheduleReport::new(rate, &lateness, &latency_us, load_ns, args.threads)
     });
     let notes = notes(args, &moment, &notices, schedule.as_ref());
@@ -454,11 +456,11 @@ impl Money {
     }
 }
 
-fn add_notices(outcomes: &[Outcome]) -> NoticeCounts {
+fn add_notices(outcomes: &[Sent]) -> NoticeCounts {
     outcomes.iter().map(|o| o.notices).fold(NoticeCounts::default(), NoticeCounts::plus)
 }
 
-fn notice_latency(outcomes: &[Outcome]) -> Quantiles {
+fn notice_latency(outcomes: &[Sent]) -> Quantiles {
     let mut all = histogram();
     for outcome in outcomes {
         let _ = all.add(&outcome.notice_latency);

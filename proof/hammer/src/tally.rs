@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use crate::latency::Exchange;
+use crate::latency::HandOver;
 
 /// Verdict codes are below this; a larger one on the wire counts at the last place.
 pub(crate) const VERDICTS: usize = 64;
@@ -73,7 +73,7 @@ pub(crate) struct Tally {
     /// write: a store that crosses the taking counts in the next interval, which the audit allows for.
     pub latency_ns_max: AtomicU64,
     /// Latency histograms of frames of asks on their way to the reader.
-    pub latency: Exchange,
+    pub latency: HandOver,
 }
 
 impl Tally {
@@ -92,7 +92,7 @@ impl Tally {
             bytes_received: AtomicU64::default(),
             settles: AtomicU64::default(),
             latency_ns_max: AtomicU64::default(),
-            latency: Exchange::default(),
+            latency: HandOver::default(),
         }
     }
 }

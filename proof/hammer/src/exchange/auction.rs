@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::random::Random;
 
 use super::bids::{Answer, Bid};
-use super::bodies::{Body, Floor, Rule};
+use super::bodies::{Body, Rule, ThousandFloor};
 
 /// Spread of the best rival's price around ours, as the standard deviation of its logarithm.
 const RIVAL_SPREAD: f64 = 0.5;
@@ -59,7 +59,7 @@ pub(crate) fn judge(
 }
 
 /// A floor in another currency than the bids cannot be compared: this exchange knows no rates.
-fn floor_in(floor: &Floor, currency: &str) -> i64 {
+fn floor_in(floor: &ThousandFloor, currency: &str) -> i64 {
     if floor.currency == currency { floor.micros } else { 0 }
 }
 
@@ -162,7 +162,7 @@ impl Said {
 
 /// The shares that fates are drawn by; all 0.0..=1.0.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shares {
+pub(crate) struct MarketShares {
     /// Of bids that win.
     pub win: f64,
     loss_notice_lost: f64,
@@ -173,7 +173,7 @@ pub(crate) struct Shares {
     absurd: f64,
 }
 
-impl Shares {
+impl MarketShares {
     /// As the flags say.
     pub(crate) fn new(args: &Args) -> Self {
         Self {
@@ -311,7 +311,7 @@ mod tests {
             (650_000..750_000).contains(&mean),
             "half a log-normal law of spread 0.5 has mean 0.70: {mean}"
         );
-        let shares = Shares {
+        let shares = MarketShares {
             win: 0.5,
             loss_notice_lost: 1.0,
             win_notice_lost: 0.1,

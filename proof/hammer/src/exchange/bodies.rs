@@ -36,7 +36,7 @@ pub(crate) enum Rule {
 
 /// A floor of a thousand impressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Floor {
+pub(crate) struct ThousandFloor {
     /// Micros.
     pub micros: i64,
     /// Its currency.
@@ -49,7 +49,7 @@ pub(crate) struct Deal {
     /// Its id.
     pub id: String,
     /// Its floor, in its own currency.
-    pub floor: Floor,
+    pub floor: ThousandFloor,
     /// Its own auction type.
     pub rule: Rule,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Imp {
     /// Its id.
     pub id: String,
     /// Its floor.
-    pub floor: Floor,
+    pub floor: ThousandFloor,
     /// Its deals.
     pub deals: Vec<Deal>,
     /// Only bids under a deal are wanted.
@@ -279,10 +279,10 @@ fn imp(value: &Value, is_app: bool) -> Imp {
     }
 }
 
-fn floor(value: &Value) -> Floor {
+fn floor(value: &Value) -> ThousandFloor {
     let micros = text(&value["bidfloor"]).and_then(|cpm| price::read(&cpm)).unwrap_or(0);
     let currency = text(&value["bidfloorcur"]).unwrap_or_else(|| "USD".into());
-    Floor { micros, currency: currency.to_ascii_uppercase() }
+    ThousandFloor { micros, currency: currency.to_ascii_uppercase() }
 }
 
 fn rule(at: &Value) -> Option<Rule> {
@@ -357,7 +357,7 @@ mod tests {
         let body = &bodies.list[0];
         assert_eq!((body.rule, body.tmax_ns, body.is_test), (Rule::First, 120_000_000, false));
         let imp = &body.imps[0];
-        assert_eq!(imp.floor, Floor { micros: 1_500_000, currency: "EUR".into() });
+        assert_eq!(imp.floor, ThousandFloor { micros: 1_500_000, currency: "EUR".into() });
         assert_eq!(
             (imp.multiplier_micros, imp.delay_minutes, imp.is_private),
             (2_500_000, 30, true)

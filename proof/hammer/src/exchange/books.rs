@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use crate::tally::{Tally, add, count};
 
-use super::notices::{Kind, Notice};
+use super::notices::{HttpNotice, NoticeKind};
 
 /// Counters that are read while the run goes on.
 #[derive(Debug)]
@@ -32,15 +32,15 @@ impl Books {
     }
 
     /// A notice is about to be called for the first time: from now on the node may book it.
-    pub(crate) fn sending(&self, notice: &Notice) {
-        if let (Kind::Bill, Some(index)) = (notice.kind, notice.budget) {
+    pub(crate) fn sending(&self, notice: &HttpNotice) {
+        if let (NoticeKind::Bill, Some(index)) = (notice.kind, notice.budget) {
             add(&self.tally.cells[index].sent, notice.amount);
         }
     }
 
     /// A notice was answered for good: from now on the node must have booked it.
-    pub(crate) fn acknowledged(&self, notice: &Notice) {
-        if notice.kind != Kind::Bill {
+    pub(crate) fn acknowledged(&self, notice: &HttpNotice) {
+        if notice.kind != NoticeKind::Bill {
             return;
         }
         count(&self.tally.settles, 1);
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
     use crate::tally::snapshot;
 
-    fn notice(kind: Kind, budget: Option<usize>, late: bool) -> Notice {
+    fn notice(kind: NoticeKind, budget: Option<usize>, late: bool) -> HttpNotice {
         let (due_ns, number, attempts) = (0, 0, 1);
-        Notice {
+        HttpNotice {
             due_ns,
             number,
             kind,
@@ -79,12 +79,12 @@ mod tests {
     #[test]
     fn only_billings_are_money_and_repeats_are_none() {
         let books = Books::new(2);
-        for kind in [Kind::Win, Kind::Again, Kind::Loss, Kind::Bill] {
+        for kind in [NoticeKind::Win, NoticeKind::Again, NoticeKind::Loss, NoticeKind::Bill] {
             books.sending(&notice(kind, Some(1), false));
             books.acknowledged(&notice(kind, Some(1), false));
         }
-        books.sending(&notice(Kind::Bill, Some(1), true));
-        books.acknowledged(&notice(Kind::Bill, None, false));
+        books.sending(&notice(NoticeKind::Bill, Some(1), true));
+        books.acknowledged(&notice(NoticeKind::Bill, None, false));
         let sums = snapshot(std::slice::from_ref(&books.tally), 2);
         assert_eq!((sums[1].sent, sums[1].settled, sums[1].answered), (14, 7, 7));
         assert_eq!((sums[0].sent, sums[1].debts_own), (0, 0));
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_billing_late_on_purpose_is_a_debt_of_our_own() {
         let books = Books::new(1);
-        books.acknowledged(&notice(Kind::Bill, Some(0), true));
+        books.acknowledged(&notice(NoticeKind::Bill, Some(0), true));
         assert_eq!(snapshot(std::slice::from_ref(&books.tally), 1)[0].debts_own, 7);
     }
 }

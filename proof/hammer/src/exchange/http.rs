@@ -1,16 +1,12 @@
-//! The client's half of HTTP/1.1: one socket with its buffers, and a reader of responses.
+//! The client's half of HTTP/1.1: a reader of responses.
 
-use std::io::{self, Read, Write};
+use crate::pipe::MESSAGE_LEN_MAX;
 
-use mio::net::TcpStream;
+/// Longest body of a response, in bytes.
+const BODY_LEN_MAX: usize = MESSAGE_LEN_MAX as usize;
 
 /// Header lines of a response at most.
 const HEADERS_MAX: usize = 64;
-/// A response may be this long, in bytes.
-pub(crate) const RESPONSE_LEN_MAX: usize = 16 << 20;
-/// Unsent bytes beyond which the front of the buffer is given back, and no further request is written.
-pub(crate) const UNSENT_LEN_MAX: usize = 1 << 20;
-
 /// A whole response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response<'a> {
@@ -64,7 +60,7 @@ fn framing(status: u16, head: &httparse::Response<'_, '_>) -> Result<(Ends, bool
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
         let value = || std::str::from_utf8(header.value).unwrap_or("").trim();
         if is("content-length") {
-            let len = value().parse().ok().filter(|len| *len <= RESPONSE_LEN_MAX);
+            let len = value().parse().ok().filter(|len| *len <= BODY_LEN_MAX);
             ends = Some(Ends::At(len.ok_or_else(|| format!("Content-Length '{}'", value()))?));
         } else if is("transfer-encoding") {
             ends = Some(Ends::Chunked);
@@ -88,8 +84,8 @@ fn unchunk(input: &[u8], body: &mut Vec<u8>) -> Result<Option<usize>, String> {
         let size = httparse::parse_chunk_size(&input[used..]).map_err(|_| "a bad chunk size")?;
         let httparse::Status::Complete((line, len)) = size else { return Ok(None) };
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        if len > RESPONSE_LEN_MAX - body.len() {
-            return Err(format!("a body of more than {RESPONSE_LEN_MAX} bytes"));
+        if len > BODY_LEN_MAX - body.len() {
+            return Err(format!("a body of more than {BODY_LEN_MAX} bytes"));
         }
         used += line;
         let Some(chunk) = input.get(used..used + len + 2) else { return Ok(None) };
@@ -101,87 +97,6 @@ fn unchunk(input: &[u8], body: &mut Vec<u8>) -> Result<Option<usize>, String> {
         if len == 0 {
             return Ok(Some(used));
         }
-    }
-}
-
-/// A socket with what is to be sent and what has been read.
-#[derive(Debug)]
-pub(crate) struct Pipe {
-    /// The socket, non-blocking.
-    pub stream: TcpStream,
-    out: Vec<u8>,
-    sent: usize,
-    /// Bytes read and not yet understood: `input[..filled]`.
-    pub input: Vec<u8>,
-    /// See `input`.
-    pub filled: usize,
-}
-
-impl Pipe {
-    /// A pipe with room for `input_len` bytes of responses; it grows with a longer one.
-    pub(crate) fn new(stream: TcpStream, input_len: usize) -> Self {
-        Self { stream, out: Vec::new(), sent: 0, input: vec![0; input_len], filled: 0 }
-    }
-
-    /// The buffer to write requests to.
-    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
-    }
-
-    /// Bytes the socket has not taken.
-    pub(crate) fn unsent(&self) -> usize {
-        self.out.len() - self.sent
-    }
-
-    /// Writes what the socket takes; returns the bytes written.
-    pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        let begin = self.sent;
-        while self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => self.sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        let written = self.sent - begin;
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        } else if self.sent > UNSENT_LEN_MAX {
-            self.out.drain(..self.sent);
-            self.sent = 0;
-        }
-        Ok(written)
-    }
-
-    /// Reads once; `None` where nothing is there. The flag says that more may be waiting.
-    pub(crate) fn read(&mut self) -> io::Result<Option<(usize, bool)>> {
-        if self.filled == self.input.len() {
-            if self.filled >= 2 * RESPONSE_LEN_MAX {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an endless response"));
-            }
-            self.input.resize(2 * self.filled, 0);
-        }
-        loop {
-            match self.stream.read(&mut self.input[self.filled..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => {
-                    self.filled += n;
-                    return Ok(Some((n, self.filled == self.input.len())));
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Forgets the first `used` bytes read.
-    pub(crate) fn consume(&mut self, used: usize) {
-        self.input.copy_within(used..self.filled, 0);
-        self.filled -= used;
     }
 }
 

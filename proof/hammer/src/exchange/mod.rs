@@ -1,19 +1,19 @@
 //! Playing an exchange: requests over HTTP to an OpenRTB door, auctions of its own on the bids, notices called back, and
 //! the books audited through the batch door. See `docs/hammer.md`.
 //!
-//! Where to look: `engine` is the sending thread, `auction` the rules of the market, `notices` the calling back,
+//! Where to look: `requests` is what the sending thread sends, `auction` the rules of the market, `notices` the calling back,
 //! `bodies` the requests, `books` what the audit compares.
 
 mod auction;
 mod bids;
 mod bodies;
 mod books;
-mod engine;
 mod http;
 mod macros;
 mod notices;
 mod price;
 mod report;
+mod requests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ use crate::args::Args;
 use crate::audit::{Auditor, Row};
 use crate::control::{Caller, Control, Totals, dial};
 use crate::desk::{self, Desk, Times};
+use crate::drive::drive;
 use crate::latency::{Quantiles, histogram};
 use crate::plan::{LATE_MARGIN_NS, ns};
 use crate::progress::Screen;
@@ -37,12 +38,12 @@ pub use bodies::BodiesReport;
 pub use notices::KindCounts;
 pub use report::ExchangeReport;
 
-use auction::Shares;
+use auction::MarketShares;
 use bodies::Bodies;
 use books::Books;
-use engine::{Engine, Outcome, Plan};
 use notices::Notifier;
-use report::Moment;
+use report::ExchangeMoment;
+use requests::{ExchangePlan, Requests, Traded};
 
 /// Life of an unconfirmed hold where no batch door tells it, in ns: what a node does by default.
 const HOLD_NS_DEFAULT: u64 = 2_000_000_000;
@@ -82,14 +83,22 @@ pub fn run_exchange(args: &Args, stop: &AtomicBool) -> Result<ExchangeReport, Ha
         Desk::new(caller, bank.control, auditor, &bank.base, tallies, ids.len(), start)
             .with_patience(args.audit_patience)
     });
-    let (screen, last) = (Screen::new(args), Moment::default());
+    let (screen, last) = (Screen::new(args), ExchangeMoment::default());
     let latency = histogram();
-    let mut watch =
-        Watch { desk, books: &books, start, latency, screen, last, totals_before, server_ns: None };
-    let engine = Engine::new(&plan, &books, streams, notifier, start);
-    let outcome = load(args, engine, stop, &mut watch)?;
+    let mut watch = ExchangeSupervisor {
+        desk,
+        books: &books,
+        start,
+        latency,
+        screen,
+        last,
+        totals_before,
+        server_ns: None,
+    };
+    let requests = Requests::new(&plan, &books, streams, notifier, start);
+    let traded = load(args, requests, stop, &mut watch)?;
     watch.finish();
-    Ok(report(args, &plan, &books, outcome, watch))
+    Ok(report(args, &plan, &books, traded, watch))
 }
 
 fn caller<'a>(args: &'a Args, target: &'a str) -> Caller<'a> {
@@ -110,7 +119,7 @@ fn bank(args: &Args, door: &str) -> Result<Bank, HammerError> {
     Ok(Bank { control, base, totals })
 }
 
-fn plan(args: &Args, bank: Option<&Bank>) -> Result<Plan, HammerError> {
+fn plan(args: &Args, bank: Option<&Bank>) -> Result<ExchangePlan, HammerError> {
     let hold_ns =
         bank.map_or(HOLD_NS_DEFAULT, |bank| u64::from(bank.control.welcome.hold_ms) * 1_000_000);
     let late_ns = hold_ns + LATE_MARGIN_NS;
@@ -120,7 +129,7 @@ fn plan(args: &Args, bank: Option<&Bank>) -> Result<Plan, HammerError> {
     let index = |bank: &Bank| (0..).zip(&bank.base).map(|(index, row)| (row.id, index)).collect();
     let budgets: Option<HashMap<u64, usize>> = bank.map(index);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Ok(Plan {
+    Ok(ExchangePlan {
         bodies: bodies(args)?,
         host: args.target()?.to_owned(),
         depth: usize::try_from(args.depth).unwrap_or(1),
@@ -131,7 +140,7 @@ fn plan(args: &Args, bank: Option<&Bank>) -> Result<Plan, HammerError> {
         drain_ns: ns(args.drain).saturating_add(longest_ns.max(late_longest_ns)),
         minute_ns,
         late_ns,
-        shares: Shares::new(args),
+        shares: MarketShares::new(args),
         budgets,
     })
 }
@@ -168,10 +177,10 @@ fn connect_all(args: &Args) -> Result<Vec<mio::net::TcpStream>, HammerError> {
 /// Runs the sending thread to its end, and watches it.
 fn load<'a>(
     args: &Args,
-    engine: Engine<'a>,
+    requests: Requests<'a>,
     stop: &AtomicBool,
-    watch: &mut Watch<'_>,
-) -> Result<Outcome<'a>, HammerError> {
+    watch: &mut ExchangeSupervisor<'_>,
+) -> Result<Traded<'a>, HammerError> {
     let loaded = AtomicBool::new(false);
     let failed = |source| system("the sending thread", source);
     std::thread::scope(|scope| {
@@ -180,7 +189,7 @@ fn load<'a>(
             if let Some(id) = args.core.map(usize::from) {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
             }
-            engine.run(stop, &loaded)
+            drive(requests, stop, &loaded).map(Requests::finish)
         });
         let handle = handle.map_err(failed)?;
         watch.until(args, &loaded, || handle.is_finished());
@@ -190,19 +199,19 @@ fn load<'a>(
 }
 
 /// The main thread's part of a run.
-struct Watch<'a> {
+struct ExchangeSupervisor<'a> {
     desk: Option<Desk<'a>>,
     books: &'a Books,
     start: Instant,
     latency: Histogram<u64>,
     screen: Screen,
-    last: Moment,
+    last: ExchangeMoment,
     totals_before: Option<Totals>,
     /// CPU time of the node's workers while requests were sent, in ns.
     server_ns: Option<u64>,
 }
 
-impl Watch<'_> {
+impl ExchangeSupervisor<'_> {
     /// Audits and shows progress until `is_done`.
     fn until(&mut self, args: &Args, loaded: &AtomicBool, is_done: impl Fn() -> bool) {
         let mut audits = Times::new(args);
@@ -247,7 +256,7 @@ impl Watch<'_> {
     fn show(&mut self) {
         let interval = self.books.tally.latency.collect(&mut self.latency);
         let latency = Quantiles::of(&interval);
-        let now = Moment::read(self.books, self.start.elapsed().as_secs_f64());
+        let now = ExchangeMoment::read(self.books, self.start.elapsed().as_secs_f64());
         let audited = self.desk.as_ref().map(|desk| &desk.books);
         let last = &self.last;
         self.screen
@@ -264,20 +273,20 @@ impl Watch<'_> {
 
 fn report(
     args: &Args,
-    plan: &Plan,
+    plan: &ExchangePlan,
     books: &Books,
-    out: Outcome<'_>,
-    watch: Watch<'_>,
+    traded: Traded<'_>,
+    watch: ExchangeSupervisor<'_>,
 ) -> ExchangeReport {
     let billed = books.tally.settles.load(Ordering::Acquire);
     let (bids, wins) = (books.bids.load(Ordering::Acquire), books.wins.load(Ordering::Acquire));
     let spend_micros = books.spend.load(Ordering::Acquire);
-    let notifier = &out.notifier;
+    let Traded { run, counts: out, notifier } = traded;
     let lost_notices: u64 = notifier.counts.values().map(|counts| counts.lost).sum();
     let budgets = books.tally.cells.len();
     let sums = snapshot(std::slice::from_ref(&books.tally), budgets);
     let auditor = watch.desk.as_ref().map(|desk| &desk.auditor);
-    let duration_s = Duration::from_nanos(out.load_ns).as_secs_f64();
+    let duration_s = Duration::from_nanos(run.load_ns).as_secs_f64();
     let latency_us = Quantiles::of(&watch.latency);
     let mut report = ExchangeReport {
         target: plan.host.clone(),
@@ -289,7 +298,7 @@ fn report(
         seed: args.seed,
         bodies: plan.bodies.report(),
         requests: out.sent,
-        requests_per_s: ratio(out.answered_loaded, duration_s),
+        requests_per_s: ratio(run.answered_loaded, duration_s),
         bytes_sent: books.tally.bytes_sent.load(Ordering::Acquire),
         bytes_received: books.tally.bytes_received.load(Ordering::Acquire),
         no_bids: out.no_bids,
@@ -314,9 +323,9 @@ fn report(
         notice_latency_us: Quantiles::of(&notifier.latency),
         schedule: args
             .rate
-            .map(|rate| ScheduleReport::new(rate, &out.lateness, &latency_us, out.load_ns, 1)),
-        server_ns_per_request: watch.server_ns.and_then(|ns| per(ns, out.answered_loaded)),
-        hammer_ns_per_request: out.cpu_ns.and_then(|ns| per(ns, out.answered_loaded)),
+            .map(|rate| ScheduleReport::new(rate, &run.lateness, &latency_us, run.load_ns, 1)),
+        server_ns_per_request: watch.server_ns.and_then(|ns| per(ns, run.answered_loaded)),
+        hammer_ns_per_request: run.cpu_ns.and_then(|ns| per(ns, run.answered_loaded)),
         audits: auditor.map_or(0, |a| a.audits),
         budgets,
         over_micros: auditor.map_or(0, Auditor::over_micros),
@@ -326,7 +335,7 @@ fn report(
         looks_failed: watch.desk.as_ref().map_or(0, |desk| desk.looks_failed),
         audit_outcome: desk::Outcome::NotAudited,
         audit: String::new(),
-        errors: out.errors.iter().chain(&notifier.refusals).cloned().collect(),
+        errors: run.errors.iter().chain(&notifier.refusals).cloned().collect(),
         notes: Vec::new(),
         wrongs: Vec::new(),
         statuses: out.statuses,

@@ -12,10 +12,9 @@ use mio::{Interest, Registry, Token};
 use crate::latency::histogram;
 
 use super::books::Books;
-use super::http::{Pipe, response};
+use super::http::response;
+use crate::pipe::Pipe;
 
-/// First size of a read buffer: answers to notices are short.
-const READ_LEN: usize = 4 << 10;
 /// Calls of one notice at most.
 const ATTEMPTS_MAX: u8 = 7;
 /// Before the second call, in ns; doubled before each further one: 6.3 s in all.
@@ -25,7 +24,7 @@ pub(crate) const WAITING_MAX: usize = 1 << 20;
 
 /// What a notice reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NoticeKind {
     /// Won: `nurl`.
     Win,
     /// Billed: `burl`.
@@ -36,7 +35,7 @@ pub(crate) enum Kind {
     Loss,
 }
 
-impl Kind {
+impl NoticeKind {
     /// Its name in reports.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -50,16 +49,16 @@ impl Kind {
 
 /// One notice. The order is that of `due_ns`, then of `number`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Notice {
+pub(crate) struct HttpNotice {
     /// When to call, ns since the start of the run.
     pub due_ns: u64,
     /// Given by [`Notifier::push`].
     pub number: u64,
     /// What it reports.
-    pub kind: Kind,
+    pub kind: NoticeKind,
     /// The request as it travels.
     pub request: Vec<u8>,
-    /// What the node books for it, in micros; 0 for all but [`Kind::Bill`].
+    /// What the node books for it, in micros; 0 for all but [`NoticeKind::Bill`].
     pub amount: i64,
     /// Whose money, as an index into the books.
     pub budget: Option<usize>,
@@ -91,7 +90,7 @@ pub struct KindCounts {
 #[derive(Debug)]
 struct Line {
     pipe: Option<Pipe>,
-    flight: Option<Notice>,
+    flight: Option<HttpNotice>,
     sent_ns: u64,
 }
 
@@ -104,11 +103,11 @@ pub(crate) struct Notifier<'a> {
     timeout_ns: u64,
     lines: Vec<Line>,
     idle: Vec<usize>,
-    queue: BinaryHeap<Reverse<Notice>>,
+    queue: BinaryHeap<Reverse<HttpNotice>>,
     numbered: u64,
     scratch: Vec<u8>,
     /// What became of them.
-    pub counts: BTreeMap<Kind, KindCounts>,
+    pub counts: BTreeMap<NoticeKind, KindCounts>,
     /// From when a call was due to its answer: what waited for a free connection counts.
     pub latency: Histogram<u64>,
     /// Connections that broke with a notice in flight.
@@ -144,9 +143,9 @@ impl<'a> Notifier<'a> {
     }
 
     /// Adds a notice to the queue.
-    pub(crate) fn push(&mut self, notice: Notice) {
+    pub(crate) fn push(&mut self, notice: HttpNotice) {
         self.numbered += 1;
-        self.queue.push(Reverse(Notice { number: self.numbered, ..notice }));
+        self.queue.push(Reverse(HttpNotice { number: self.numbered, ..notice }));
     }
 
     /// Whether there is room for the notices of another win.
@@ -199,7 +198,7 @@ impl<'a> Notifier<'a> {
         }
     }
 
-    fn call(&mut self, at: usize, mut notice: Notice, now: u64, registry: &Registry) {
+    fn call(&mut self, at: usize, mut notice: HttpNotice, now: u64, registry: &Registry) {
         notice.attempts += 1;
         let counts = self.counts.entry(notice.kind).or_default();
         if notice.attempts == 1 {
@@ -263,9 +262,9 @@ impl<'a> Notifier<'a> {
             counts.acknowledged += 1;
             self.books.acknowledged(&notice);
             if notice.again {
-                let again = Notice {
+                let again = HttpNotice {
                     due_ns: now,
-                    kind: Kind::Again,
+                    kind: NoticeKind::Again,
                     amount: 0,
                     again: false,
                     attempts: 0,
@@ -290,7 +289,7 @@ impl<'a> Notifier<'a> {
         }
     }
 
-    fn put_off(&mut self, mut notice: Notice, now: u64, why: &str) {
+    fn put_off(&mut self, mut notice: HttpNotice, now: u64, why: &str) {
         if notice.attempts < ATTEMPTS_MAX {
             notice.due_ns = now + (BACKOFF_NS << (notice.attempts - 1));
             return self.queue.push(Reverse(notice));
@@ -308,7 +307,7 @@ fn open(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Pi
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-    Ok(Pipe::new(stream, READ_LEN))
+    Ok(Pipe::new(stream))
 }
 
 /// The path of a URL, with its query; `None` where there is none.
@@ -332,9 +331,9 @@ mod tests {
         assert_eq!(path_of("nonsense"), None);
     }
 
-    fn notice(kind: Kind, due_ns: u64) -> Notice {
+    fn notice(kind: NoticeKind, due_ns: u64) -> HttpNotice {
         let request = b"GET / HTTP/1.1\r\n\r\n".to_vec();
-        Notice {
+        HttpNotice {
             due_ns,
             number: 0,
             kind,
@@ -355,13 +354,13 @@ mod tests {
     fn notices_leave_by_their_time_then_in_order() {
         let books = Books::new(1);
         let mut notifier = notifier(&books);
-        for (kind, due) in [(Kind::Bill, 5), (Kind::Win, 1), (Kind::Loss, 5)] {
+        for (kind, due) in [(NoticeKind::Bill, 5), (NoticeKind::Win, 1), (NoticeKind::Loss, 5)] {
             notifier.push(notice(kind, due));
         }
-        let order: Vec<Kind> =
+        let order: Vec<NoticeKind> =
             std::iter::from_fn(|| notifier.queue.pop().map(|Reverse(notice)| notice.kind))
                 .collect();
-        assert_eq!(order, [Kind::Win, Kind::Bill, Kind::Loss]);
+        assert_eq!(order, [NoticeKind::Win, NoticeKind::Bill, NoticeKind::Loss]);
     }
 
     #[test]
@@ -369,15 +368,15 @@ mod tests {
         let books = Books::new(1);
         let mut notifier = notifier(&books);
         let mut waits = Vec::new();
-        let mut current = Notice { attempts: 1, ..notice(Kind::Bill, 0) };
+        let mut current = HttpNotice { attempts: 1, ..notice(NoticeKind::Bill, 0) };
         loop {
             notifier.put_off(current.clone(), 0, "answered 503");
             let Some(Reverse(next)) = notifier.queue.pop() else { break };
             waits.push(next.due_ns / BACKOFF_NS);
-            current = Notice { attempts: next.attempts + 1, ..next };
+            current = HttpNotice { attempts: next.attempts + 1, ..next };
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32]);
-        assert_eq!(notifier.counts[&Kind::Bill].lost, 1);
+        assert_eq!(notifier.counts[&NoticeKind::Bill].lost, 1);
         assert!(notifier.refusals[0].contains("answered 503"), "{:?}", notifier.refusals);
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::desk::Outcome;
 use crate::latency::Quantiles;
-use crate::progress::{Books as Audited, money};
+use crate::progress::{AuditedSums, money};
 use crate::report::{ScheduleReport, grouped, percent, quantiles};
 
 use super::bodies::BodiesReport;
@@ -261,7 +261,7 @@ fn rounded(rate: f64) -> u64 {
 
 /// The counters at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moment {
+pub(crate) struct ExchangeMoment {
     /// Seconds since the start.
     at_s: f64,
     answered: u64,
@@ -271,7 +271,7 @@ pub(crate) struct Moment {
     spend: i64,
 }
 
-impl Moment {
+impl ExchangeMoment {
     /// Reads them.
     pub(crate) fn read(books: &Books, at_s: f64) -> Self {
         Self {
@@ -305,7 +305,7 @@ impl Moment {
         &self,
         last: &Self,
         latency: &Quantiles,
-        audited: Option<&Audited>,
+        audited: Option<&AuditedSums>,
     ) -> String {
         let since = self.since(last);
         let over = audited.map_or("not audited".into(), |a| format!("over {}", a.over));
@@ -325,7 +325,7 @@ impl Moment {
         &self,
         last: &Self,
         latency: &Quantiles,
-        audited: Option<&Audited>,
+        audited: Option<&AuditedSums>,
     ) -> String {
         let since = self.since(last);
         let books = audited.map_or("  books     not audited".into(), |a| {
@@ -367,8 +367,9 @@ mod tests {
 
     #[test]
     fn progress_shows_the_interval_and_the_books() {
-        let last = Moment { at_s: 1.0, answered: 100, bids: 10, wins: 1, billed: 1, spend: 500 };
-        let now = Moment {
+        let last =
+            ExchangeMoment { at_s: 1.0, answered: 100, bids: 10, wins: 1, billed: 1, spend: 500 };
+        let now = ExchangeMoment {
             at_s: 3.0,
             answered: 2_100,
             bids: 510,
@@ -376,7 +377,7 @@ mod tests {
             billed: 20,
             spend: 1_500_000,
         };
-        let audited = Audited { spent: 1_500_000, held: 7, over: 0 };
+        let audited = AuditedSums { spent: 1_500_000, held: 7, over: 0 };
         let line = now.line(&last, &Quantiles::default(), Some(&audited));
         assert!(line.contains("1,000/s") && line.contains("bids 500  wins 50"), "{line}");
         assert!(line.contains("spend 1.500000  over 0"), "{line}");

@@ -18,14 +18,14 @@ const DAY_MS: u64 = 86_400_000;
 
 /// A journal that seals after some milliseconds.
 #[derive(Default)]
-struct Journal {
+struct GrantJournal {
     sealed: Vec<Record>,
     unsealed: VecDeque<(u64, Record)>,
     /// Messages with the number of records that must be sealed before they may go out.
     waiting: VecDeque<(usize, u16, ToWorker)>,
 }
 
-impl Journal {
+impl GrantJournal {
     fn append(&mut self, out: Out, now_ms: u64) {
         let due_ms = now_ms + SEAL_MS;
         self.unsealed.extend(out.records.into_iter().map(|record| (due_ms, record)));
@@ -55,7 +55,7 @@ impl Journal {
     }
 }
 
-struct Worker {
+struct GrantWorker {
     purses: Purses,
     inbox: VecDeque<ToWorker>,
 }
@@ -65,8 +65,8 @@ pub(super) struct Grants {
     options: Options,
     purse_options: PurseOptions,
     bank: Bank,
-    journal: Journal,
-    workers: Vec<Worker>,
+    journal: GrantJournal,
+    workers: Vec<GrantWorker>,
     slots: Vec<u32>,
     ring: KeyRing,
     /// What the world has in its notice addresses, by bid.
@@ -86,7 +86,7 @@ impl Grants {
             bank: Bank::new(options.clone()),
             options,
             purse_options,
-            journal: Journal::default(),
+            journal: GrantJournal::default(),
             workers: Vec::new(),
             slots: Vec::new(),
             ring: KeyRing::new(1, 1, [7; 16]),
@@ -106,7 +106,8 @@ impl Grants {
 
     fn start_workers(&mut self) {
         let (options, slots) = (self.purse_options, self.bank.slots());
-        let worker = |_| Worker { purses: Purses::new(options, slots), inbox: VecDeque::new() };
+        let worker =
+            |_| GrantWorker { purses: Purses::new(options, slots), inbox: VecDeque::new() };
         self.workers = (0..NODES).map(worker).collect();
     }
 

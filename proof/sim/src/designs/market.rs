@@ -28,7 +28,7 @@ const FAULT_EVERY_MS: u64 = 60_000;
 
 /// What a run came to, in micros, as the judge's books have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct MarketOutcome {
     /// All limits together.
     pub limit: i128,
     /// What the world spent: every win, once.
@@ -104,7 +104,7 @@ pub(super) struct Market {
     ends: BTreeMap<(u64, usize), (usize, i64)>,
     spent: Vec<i128>,
     late: Vec<i128>,
-    outcome: Outcome,
+    outcome: MarketOutcome,
     notes: Option<Vec<(usize, usize, String)>>,
     story: Story,
 }
@@ -143,7 +143,7 @@ impl Market {
             ends: BTreeMap::new(),
             spent: vec![0; count],
             late: vec![0; count],
-            outcome: Outcome::default(),
+            outcome: MarketOutcome::default(),
             notes: None,
             story: Story::default(),
             limits,
@@ -158,7 +158,7 @@ impl Market {
         self
     }
 
-    pub(super) fn run(mut self) -> Result<(Outcome, Story), String> {
+    pub(super) fn run(mut self) -> Result<(MarketOutcome, Story), String> {
         let mut bids_end_ms = START_MS + BIDS_MS;
         while self.now_ms < bids_end_ms + REST_MS {
             self.now_ms += STEP_MS;

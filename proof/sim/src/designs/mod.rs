@@ -10,7 +10,7 @@ mod losing;
 mod market;
 mod report;
 
-pub use market::Outcome;
+pub use market::MarketOutcome;
 pub use report::command;
 
 use market::Market;
@@ -70,7 +70,7 @@ impl Kind {
 ///
 /// # Errors
 /// If the design's own books contradict themselves or the judge's, in a way that only ours promises not to.
-pub fn run(kind: Kind, seed: u64, faults: bool) -> Result<Outcome, String> {
+pub fn run(kind: Kind, seed: u64, faults: bool) -> Result<MarketOutcome, String> {
     Market::new(kind, seed, faults).run().map(|(outcome, _)| outcome)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::market::Market;
-use super::{Kind, Outcome, run};
+use super::{Kind, MarketOutcome, run};
 
 const SEEDS: u64 = 40;
 /// Lines of a story before the budget is overspent, and after.
@@ -76,7 +76,7 @@ fn tell(kind: Kind, seed: u64) -> Result<String, String> {
 }
 
 /// The outcomes of some seeds of one design.
-struct Row(Vec<Outcome>);
+struct Row(Vec<MarketOutcome>);
 
 impl Row {
     fn run(kind: Kind, from: u64, seeds: u64, faults: bool) -> Result<Row, String> {
@@ -87,12 +87,12 @@ impl Row {
         row.collect::<Result<_, _>>().map(Row)
     }
 
-    fn count(&self, is: impl Fn(&Outcome) -> bool) -> usize {
+    fn count(&self, is: impl Fn(&MarketOutcome) -> bool) -> usize {
         self.0.iter().filter(|outcome| is(outcome)).count()
     }
 
     /// Millionths of the limits, over all seeds: the worst, and the mean.
-    fn ppm(&self, of: impl Fn(&Outcome) -> i128) -> (i128, i128) {
+    fn ppm(&self, of: impl Fn(&MarketOutcome) -> i128) -> (i128, i128) {
         let each = self.0.iter().map(|outcome| of(outcome) * 1_000_000 / outcome.limit);
         let seeds = i128::try_from(self.0.len()).unwrap_or(i128::MAX).max(1);
         (each.clone().max().unwrap_or(0), each.sum::<i128>() / seeds)

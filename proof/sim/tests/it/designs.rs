@@ -1,12 +1,12 @@
 //! Designs that lose money: the judge must catch each. Ours in the same market: it must not catch it.
 
-use sim::designs::{Kind, Outcome, run};
+use sim::designs::{Kind, MarketOutcome, run};
 
 /// Each losing design overspends within this many seeds. The first two do in every seed with faults; a refund at
 /// lease end loses little at a time, so it takes a few.
 const SEEDS_TO_CATCH: u64 = 8;
 
-fn first_overspent(kind: Kind, faults: bool) -> Option<(u64, Outcome)> {
+fn first_overspent(kind: Kind, faults: bool) -> Option<(u64, MarketOutcome)> {
     let runs = (1..=SEEDS_TO_CATCH).map(|seed| (seed, run(kind, seed, faults).expect("runs")));
     runs.into_iter().find(|(_, outcome)| outcome.overspent > 0)
 }
