@@ -1,0 +1,17 @@
+//! Rules of the house that neither the compiler nor clippy checks.
+//!
+//! Each rule is a function over the files of a [`Tree`] that returns its breaches, sorted. `tests/it` holds the repository against all of
+//! them, and plants one breach of each rule in a small tree to show that it is found. What stands in tests (`#[cfg(test)]`, `tests/`) is
+//! held to the length of functions only: a test may name its fixtures as it likes.
+
+mod functions;
+mod pages;
+mod threads;
+mod tree;
+mod types;
+
+pub use functions::{LINES_MAX, long_functions};
+pub use pages::{doubly_defined, missing_names};
+pub use threads::{Threads, queues_without_a_row, threads_of};
+pub use tree::{Breach, Source, Tree};
+pub use types::doubled_types;

@@ -1,0 +1,96 @@
+//! One breach of each rule, planted in a small tree: each is found, and nothing else is.
+
+use std::fmt::Write as _;
+
+use tempfile::TempDir;
+use tidy::{Breach, Tree};
+
+/// A crate `a` with this text, and a page.
+fn tree(text: &str) -> (TempDir, Tree) {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = folder.path().join("crates/a/src");
+    std::fs::create_dir_all(&sources).unwrap();
+    std::fs::write(folder.path().join("crates/a/Cargo.toml"), "[package]\nname = \"a\"\n").unwrap();
+    std::fs::write(sources.join("lib.rs"), text).unwrap();
+    let tree = Tree::read(folder.path()).unwrap();
+    (folder, tree)
+}
+
+fn lines(breaches: &[Breach]) -> Vec<usize> {
+    breaches.iter().map(|breach| breach.line).collect()
+}
+
+/// A function of so many lines, from `fn` to its brace.
+fn function(name: &str, lines: usize) -> String {
+    let mut text = format!("fn {name}() {{\n");
+    for number in 0..lines - 2 {
+        let _ = writeln!(text, "    let _ = {number};");
+    }
+    text + "}\n"
+}
+
+#[test]
+fn a_function_that_is_too_long_is_found() {
+    let longest = function("fits", tidy::LINES_MAX);
+    let (_folder, small) = tree(&longest);
+    assert_eq!(tidy::long_functions(&small), []);
+    let text =
+        format!("{longest}struct A;\nimpl A {{\n{}}}\n", function("long", tidy::LINES_MAX + 1));
+    let (_folder, large) = tree(&text);
+    let found = tidy::long_functions(&large);
+    assert_eq!(lines(&found), [tidy::LINES_MAX + 3]);
+    assert_eq!(
+        found[0].to_string(),
+        "crates/a/src/lib.rs:73: `long` has 71 lines, 70 is the limit"
+    );
+}
+
+#[test]
+fn two_types_of_one_name_are_found() {
+    let text = "struct Line;\nmod other {\n    enum Line {}\n}\nfn f() {\n    type Line = u8;\n}\n\
+                #[cfg(test)]\nmod tests {\n    struct Line;\n}\n";
+    let (_folder, tree) = tree(text);
+    let found = tidy::doubled_types(&tree);
+    assert_eq!(lines(&found), [3, 6]);
+    assert_eq!(found[0].what, "`Line` is a type of crates/a/src/lib.rs:1 too");
+}
+
+const PAGE: &str = "# A\n\n## Threads\n\n| thread | sleeps in |\n| --- | --- |\n| main | signals |\n| writer | its queue |\n| ghost | - |\n\n\
+                    | queue | bound |\n| --- | --- |\n| groups (`a/src/lib.rs`) | 1 |\n\n## Next\n";
+
+#[test]
+fn a_thread_without_a_row_and_a_row_without_a_thread_are_found() {
+    let text = "fn f() {\n    std::thread::Builder::new().name(\"writer\".into()).spawn(run);\n    spawn(\"hidden\", run);\n}\n\
+                #[cfg(test)]\nmod tests {\n    fn g() {\n        spawn(\"of-a-test\", run);\n    }\n}\n";
+    let (_folder, tree) = tree(text);
+    let found = tidy::threads_of(&tree, PAGE, "## Threads", &["main"]);
+    assert_eq!(lines(&found.unlisted), [3]);
+    assert_eq!(found.gone, ["ghost"]);
+}
+
+#[test]
+fn a_queue_without_a_row_is_found() {
+    let (_folder, tree) = tree("fn f() {\n    let (a, b) = mpsc::channel();\n}\n");
+    assert_eq!(tidy::queues_without_a_row(&tree, PAGE, "## Threads"), []);
+    let other = PAGE.replace("a/src/lib.rs", "a/src/other.rs");
+    assert_eq!(lines(&tidy::queues_without_a_row(&tree, &other, "## Threads")), [2]);
+}
+
+#[test]
+fn a_word_that_is_defined_twice_is_found() {
+    let page = "| word | meaning |\n| --- | --- |\n| **tick** | one |\n| **hold** | two |\n| **Tick** | three |\n";
+    assert_eq!(tidy::doubly_defined(page), ["tick"]);
+}
+
+#[test]
+fn a_name_that_the_code_does_not_have_is_found() {
+    let (_folder, tree) = tree(
+        "pub struct Purses;\nimpl Purses {\n    fn take() {}\n}\nconst RING_LEN: usize = 1;\n",
+    );
+    let page = "`Purses::take`, `Purses::lost`, `take()`, `gone()`, `RING_LEN`, `crates/a/src/lib.rs`, `crates/a/src/{lib,no}.rs`, \
+                `some words`, `rtt`\n```\n`Example::only`\n```\n";
+    assert_eq!(
+        tidy::missing_names(&tree, page),
+        ["Purses::lost", "crates/a/src/{lib,no}.rs", "gone()"]
+    );
+}
