@@ -27,8 +27,7 @@ use ledger::{
     PurseOptions, Purses, Restore, SpecError, Status, ToBank, ToWorker, Verdict,
 };
 use money::{ASK_MAX, Instant, Unit, Window, Zone};
-
-use crate::pacer::{Pacer, PacerOptions, Pacing};
+use weir_pacer::{Pacer, PacerOptions, Pacing};
 
 /// Most workers of an engine.
 pub const WORKERS_MAX: u16 = 16;

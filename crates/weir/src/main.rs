@@ -12,13 +12,15 @@ use admin_client::Options;
 use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
 use serde_json::Value;
-use weir::config::{Config, ConfigError};
-use weir::node::{Node, Permits};
-use weir::{campaigns, config, costs, journal, market, profiles, sample, stat, why};
+use weir_config::config::{self, Config, ConfigError};
+use weir_config::market;
+use weir_node::known::Permits;
+use weir_survey::Node;
+use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, why};
 
 /// Of the binary, and of the dashboard in it.
 static VERSION: LazyLock<String> =
-    LazyLock::new(|| format!("{}\nui: {}", env!("CARGO_PKG_VERSION"), weir::ui_version()));
+    LazyLock::new(|| format!("{}\nui: {}", env!("CARGO_PKG_VERSION"), watch::ui_version()));
 
 /// A real-time spend gate: may I spend this, now?
 #[derive(Parser)]
@@ -276,7 +278,7 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
         Command::Journal(args) => journal::main(&args, out).map_err(|error| error.to_string()),
         Command::SampleBudgets(args) => unless_gone(sample::write(args.count, args.seed, out)),
         Command::SampleCampaigns(args) => {
-            unless_gone(campaigns::sample::write(args.count, args.seed, out))
+            unless_gone(sample_campaigns::write(args.count, args.seed, out))
         }
     }
 }
@@ -421,7 +423,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     if let Some(data) = &args.data {
         config.node.data_dir.clone_from(data);
     }
-    errors.extend(weir::node::door_options(&config).err().into_iter().flatten());
+    errors.extend(weir_survey::door_options(&config).err().into_iter().flatten());
     if args.print {
         let _ = write!(out, "{}", config.print());
     }
@@ -437,7 +439,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
-        true => weir::check::against_journal(&config, judged),
+        true => weir_tools::check::against_journal(&config, judged),
         false => Ok(Some(Vec::new())),
     };
     let has_journal = matches!(told, Ok(Some(_)));

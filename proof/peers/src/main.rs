@@ -31,9 +31,6 @@ mod weir_peer;
 
 use std::process::ExitCode;
 
-// Modules of the node that `openrtb::bidder` includes look for these here.
-use weir::{campaigns, config, market};
-
 /// How much a benchmark does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {

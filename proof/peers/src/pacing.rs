@@ -21,7 +21,7 @@ use ledger::{
 };
 use money::{Amount, Instant, Unit, Window, Zone};
 use probe::compare::{Case, Outcome, Random, compare};
-use weir_pace::pacer::{Learned, Pacer, PacerOptions, Pacing};
+use weir_pacer::{Learned, Pacer, PacerOptions, Pacing};
 
 use crate::Size;
 

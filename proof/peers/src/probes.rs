@@ -81,7 +81,7 @@ impl Bench {
         std::fs::write(&budgets, budgets_text()).map_err(|e| e.to_string())?;
         let mut text = Vec::new();
         let count = size.pick(5_000, 50);
-        weir::campaigns::sample::write(count, CAMPAIGNS_SEED, &mut text)
+        weir_tools::sample_campaigns::write(count, CAMPAIGNS_SEED, &mut text)
             .map_err(|e| e.to_string())?;
         std::fs::write(&campaigns, text).map_err(|e| e.to_string())?;
         Ok(Bench { size, weir, _folder: folder, budgets, campaigns })

@@ -1,5 +1,5 @@
 //! The bank's thread: it takes what workers say, gives the journal what changes, and tells workers what follows from
-//! it once that is sealed. As `crates/weir/src/node/bank_thread.rs`, a turn at a time.
+//! it once that is sealed. As `crates/weir-node/src/bank/mod.rs`, a turn at a time.
 
 use ledger::{KeyBytes, Out, ToBank, ToWorker, Verdict};
 

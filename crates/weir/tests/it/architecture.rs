@@ -12,9 +12,22 @@ const TOOLS: [&str; 1] = ["watch-top"];
 /// Pure: no I/O, no threads, no clock, no randomness.
 const PURE: [&str; 6] = ["money", "wire", "table", "gate-pacing", "gate-auction", "ledger"];
 /// Where `unsafe` may stand.
-const UNSAFE: [&str; 4] = ["door-transport", "probe", "table", "vault"];
-/// The one family that knows all others.
+const UNSAFE: [&str; 3] = ["door-transport", "probe", "table"];
+/// The one family that knows all others...
 const COMPOSER: &str = "weir";
+/// ...and its own order: each depends on those before it, never on one after it.
+const COMPOSED: [&str; 8] = [
+    "weir-pacer",
+    "weir-pace",
+    "weir-config",
+    "weir-edits",
+    "weir-node",
+    "weir-survey",
+    "weir-tools",
+    "weir",
+];
+/// What the node does without: the simulator of pacing is for the command line.
+const NOT_IN_A_NODE: &str = "weir-pace";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -104,6 +117,33 @@ fn families_depend_on_units_only() {
             );
         }
     }
+}
+
+#[test]
+fn the_composer_depends_in_one_direction() {
+    let crates = crates("crates");
+    let own: BTreeSet<String> = crates.keys().cloned().collect();
+    let composed: BTreeSet<&str> =
+        own.iter().map(String::as_str).filter(|name| family(name) == COMPOSER).collect();
+    assert_eq!(composed, COMPOSED.into_iter().collect(), "COMPOSED has the crates of {COMPOSER}");
+    let place = |name: &str| COMPOSED.iter().position(|one| *one == name);
+    for name in COMPOSED {
+        for dependency in own_dependencies(&crates[name], &own) {
+            assert!(
+                place(&dependency).is_none_or(|at| Some(at) < place(name)),
+                "{name} depends on {dependency}: the order is {COMPOSED:?}"
+            );
+            let is_simulator = dependency == NOT_IN_A_NODE;
+            assert!(!is_simulator || name == COMPOSER, "{name} waits for {dependency}");
+        }
+    }
+}
+
+#[test]
+fn the_binary_only_composes() {
+    let lines: usize =
+        sources(&crates("crates")[COMPOSER]).iter().map(|(_, text)| text.lines().count()).sum();
+    assert!(lines < 600, "{lines} lines in {COMPOSER}/src: what does something has a crate below");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use watch::node::{Action, Edit, EditRows, Edited, Fields, RowChange, RowProblem, RowResult};
-use weir::config::Config;
-use weir::edits::Edits;
-use weir::node::Node;
+use weir_config::config::Config;
+use weir_edits::Edits;
+use weir_survey::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply, ask, fresh_id};

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use watch::node::{Action, Edit, EditRows, Edited, Fields, RowChange};
-use weir::config::Config;
-use weir::node::Node;
+use weir_config::config::Config;
+use weir_survey::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply, ask, fresh_id};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use watch::node::{Action, Edit, EditRows, Fields, RowChange};
-use weir::config::Config;
-use weir::node::Node;
+use weir_config::config::Config;
+use weir_survey::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply};

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use door_openrtb::{ReadLimits, Reader};
 use gate_auction::Scratch;
-use weir::budgets::Budget;
-use weir::market::Market;
+use weir_config::budgets::Budget;
+use weir_config::market::Market;
 
 use super::bidder::{Bidder, market};
 use super::{Bodies, median};

@@ -15,25 +15,25 @@ use gate_profile::{Options, Presence, Profile, Profiles};
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToWorker};
 use money::Instant;
 use probe::NodeClock;
-use weir::budgets::Budget;
-use weir::config::Config;
-use weir::market::{Currencies, Market};
+use weir_config::budgets::Budget;
+use weir_config::config::Config;
+use weir_config::market::{Currencies, Market};
 
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 
-#[path = "../../../../crates/weir/src/node/openrtb/cost.rs"]
+#[path = "../../../../crates/weir-node/src/openrtb/cost.rs"]
 mod cost;
 #[allow(dead_code, reason = "the node undoes holds, a benchmark lets them lapse")]
-#[path = "../../../../crates/weir/src/node/openrtb/desk.rs"]
+#[path = "../../../../crates/weir-node/src/openrtb/desk.rs"]
 mod desk;
 #[allow(dead_code, reason = "no notice comes back")]
-#[path = "../../../../crates/weir/src/node/openrtb/note.rs"]
+#[path = "../../../../crates/weir-node/src/openrtb/note.rs"]
 mod note;
-#[path = "../../../../crates/weir/src/node/openrtb/translate.rs"]
+#[path = "../../../../crates/weir-node/src/openrtb/translate.rs"]
 mod translate;
-#[path = "../../../../crates/weir/src/node/openrtb/user.rs"]
+#[path = "../../../../crates/weir-node/src/openrtb/user.rs"]
 mod user;
 
 /// One auction in so many is surveyed, as by default.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weir::budgets::Budget;
+use weir_config::budgets::Budget;
 
 use crate::Size;
 use crate::daemon::folder_on_disk;
@@ -65,7 +65,7 @@ impl Files {
         let path = |name| folder.path().join(name);
         let (sampled, unlimited) = (path("sampled.jsonl"), path("unlimited.jsonl"));
         let mut text = Vec::new();
-        weir::campaigns::sample::write(count, SEED, &mut text).map_err(|e| e.to_string())?;
+        weir_tools::sample_campaigns::write(count, SEED, &mut text).map_err(|e| e.to_string())?;
         std::fs::write(&sampled, &text).map_err(|e| e.to_string())?;
         lift_limits(&text, &unlimited)?;
         Ok(Files { _folder: folder, count, sampled, unlimited })
@@ -73,7 +73,8 @@ impl Files {
 
     /// The unlimited campaigns, read as the node reads them.
     fn budgets(&self) -> Result<Vec<Budget>, String> {
-        weir::budgets::read(&self.unlimited).map_err(|errors| format!("{:?}", errors.first()))
+        weir_config::budgets::read(&self.unlimited)
+            .map_err(|errors| format!("{:?}", errors.first()))
     }
 }
 

@@ -1,0 +1,838 @@
+//! The budgets file: `.jsonl` or `.csv`, one budget a line. A line of a `.jsonl` file may be a campaign too, see
+//! [`crate::campaigns`]. A file with any bad line is refused whole, with every error and its line.
+
+use std::fmt;
+use std::path::Path;
+
+use gate_pacing::{DayParts, Plan, PlanSpec, Shape, Strategy};
+use ledger::{Amount, BudgetSpec, OnExpiry, Period, PeriodCap, Status};
+use money::{Instant, Unit, Window, Zone, ZoneCache};
+use serde_json::{Map, Value};
+use weir_pacer::Pacing;
+
+use crate::campaigns::fields::{Faults, Object, amount, boolean, shown, text, whole_number, word};
+use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
+
+/// A budget as its owner configured it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// What the ledger needs of it.
+    pub spec: BudgetSpec,
+    /// For people.
+    pub name: String,
+    /// How its spend is spread.
+    pub pacing: Pacing,
+    /// The line it stands on, from 1.
+    pub line: usize,
+    /// What it bids for, if it bids through OpenRTB.
+    pub campaign: Option<Campaign>,
+}
+
+/// A line of the file: the budget that it is, and what it says, without a campaign's fields.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The budget that it comes to.
+    pub budget: Budget,
+    /// What it says, by field; without the fields of a campaign.
+    pub said: Map<String, Value>,
+    /// Where it stands, in a file that has it as text; `None` of a table's row, and of what no file says.
+    pub place: Option<Place>,
+}
+
+/// Where a line stands in its file, so that it need not be kept: with its creatives it may be long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    from: u64,
+    bytes: u64,
+    /// A hash of it: whoever reads it again knows whether it still says the same.
+    print: u64,
+}
+
+/// Longest line that is shown, in bytes.
+pub const SHOWN_BYTES_MAX: u64 = 65_536;
+
+impl Place {
+    fn of(line: usize, from: usize, text: &str) -> Place {
+        let (from, bytes) = (from as u64, text.len() as u64);
+        Place { line, from, bytes, print: print(text.as_bytes()) }
+    }
+
+    /// The line, as it stood when it was taken over.
+    ///
+    /// # Errors
+    /// It is too long to be shown, the file cannot be read, or it says something else by now; for people, with what to do.
+    pub fn read(&self, file: &Path) -> Result<String, String> {
+        use std::io::{Read, Seek, SeekFrom};
+        let Place { line, from, bytes, .. } = *self;
+        let name = file.display();
+        if bytes > SHOWN_BYTES_MAX {
+            return Err(format!(
+                "line {line} has {bytes} bytes, and at most {SHOWN_BYTES_MAX} are shown; look into {name}"
+            ));
+        }
+        let unread = |error: &dyn fmt::Display| format!("{name} cannot be read: {error}");
+        // Opening a pipe would wait for its writer.
+        let is_file = std::fs::metadata(file).map_err(|error| unread(&error))?.is_file();
+        if !is_file {
+            return Err(unread(&"it is no file"));
+        }
+        let mut found = Vec::new();
+        std::fs::File::open(file)
+            .and_then(|mut open| {
+                open.seek(SeekFrom::Start(from))?;
+                open.take(bytes).read_to_end(&mut found)
+            })
+            .map_err(|error| unread(&error))?;
+        let is_same = found.len() as u64 == bytes && print(&found) == self.print;
+        String::from_utf8(found).ok().filter(|_| is_same).ok_or_else(|| {
+            format!("{name} has changed since line {line} was taken over; the node goes on with what it took over until the new file is sound")
+        })
+    }
+}
+
+/// A hash for one run: it is never kept.
+fn print(bytes: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// One thing wrong in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What was found and what was expected.
+    pub text: String,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.text)
+    }
+}
+
+/// The fields of every budget.
+pub const FIELDS: [&str; 20] = [
+    "id",
+    "name",
+    "unit",
+    "limit",
+    "daily",
+    "day_flex",
+    "start",
+    "end",
+    "tz",
+    "pacing",
+    "plan",
+    "day_parts",
+    "gain",
+    "roi",
+    "shade",
+    "status",
+    "parent",
+    "on_expiry",
+    "tolerance_ppm",
+    "late_reserve_bp",
+];
+
+const STATUSES: [(&str, Status); 3] =
+    [("active", Status::Active), ("paused", Status::Paused), ("ended", Status::Ended)];
+
+const ON_EXPIRY: [(&str, OnExpiry); 2] = [("hold", OnExpiry::Hold), ("release", OnExpiry::Release)];
+
+/// Reads a file. The ending of its name says which format it has.
+pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
+    Ok(read_lines(path)?.into_iter().map(|line| line.budget).collect())
+}
+
+/// Reads a file, and keeps what its lines say.
+pub fn read_lines(path: &Path) -> Result<Vec<Line>, Vec<LineError>> {
+    lines_of(path, &bytes(path)?)
+}
+
+/// The bytes of a file.
+pub fn bytes(path: &Path) -> Result<Vec<u8>, Vec<LineError>> {
+    let told = |error| whole(path, 1, format!("cannot be read: {error}"));
+    std::fs::read(path).map_err(told)
+}
+
+/// The lines of a file with this name and these bytes.
+pub fn lines_of(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, Vec<LineError>> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        whole(path, line, "not UTF-8; save the file as UTF-8".into())
+    })?;
+    // Some editors put a byte-order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let file = path.display().to_string();
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("jsonl" | "ndjson") => parse(&file, json_lines(text, bytes.len() - text.len())),
+        Some("csv") => parse(&file, csv_lines(text)),
+        _ => Err(whole(path, 1, "a budgets file is called *.jsonl or *.csv".into())),
+    }
+}
+
+fn whole(path: &Path, line: usize, text: String) -> Vec<LineError> {
+    vec![LineError { file: path.display().to_string(), line, text }]
+}
+
+type Row = (usize, Option<Place>, Result<Map<String, Value>, String>);
+
+/// `offset`: bytes of the file before the text.
+fn json_lines(text: &str, offset: usize) -> impl Iterator<Item = Row> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let object = |line: &str| match json::parse(line) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(other) => Err(format!("found {}, expected one object a line", shown(&other))),
+        Err(error) if error.is_data() => Err(error.to_string()),
+        Err(error) => Err(format!("not JSON: {error}")),
+    };
+    let from = move |line: &str| offset + line.as_ptr().addr() - text.as_ptr().addr();
+    lines.map(move |(i, line)| (i + 1, Some(Place::of(i + 1, from(line), line)), object(line)))
+}
+
+fn csv_lines(text: &str) -> Vec<Row> {
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(false).trim(csv::Trim::All).from_reader(text.as_bytes());
+    let names = match reader.headers() {
+        Ok(names) => names.clone(),
+        Err(error) => {
+            return vec![(1, None, Err(format!("the first line names the columns: {error}")))];
+        }
+    };
+    let alone = names.iter().next().filter(|_| names.len() == 1);
+    if let Some(other) =
+        [';', '\t'].into_iter().find(|other| alone.is_some_and(|name| name.contains(*other)))
+    {
+        let text = format!(
+            "columns are separated by {other:?} here, expected ','; save the file with commas between columns and points in amounts"
+        );
+        return vec![(1, None, Err(text))];
+    }
+    let twice = columns_twice(&names);
+    if !twice.is_empty() {
+        return twice.into_iter().map(|text| (1, None, Err(text))).collect();
+    }
+    let campaign = names.iter().find(|name| CAMPAIGN_FIELDS.contains(name));
+    if let Some(name) = campaign {
+        return vec![(1, None, Err(format!("{name}: campaigns are read from .jsonl files only")))];
+    }
+    let to_usize = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
+    let object = |record: csv::Result<csv::StringRecord>| match record {
+        Ok(record) => {
+            let line = record.position().map_or(0, csv::Position::line);
+            let filled = names.iter().zip(&record).filter(|(_, value)| !value.is_empty());
+            let fields = filled.map(|(name, value)| (name.to_string(), Value::from(value)));
+            (to_usize(line), None, Ok(fields.collect()))
+        }
+        Err(error) => (to_usize(csv_line(&error)), None, Err(format!("not CSV: {error}"))),
+    };
+    reader.into_records().map(object).collect()
+}
+
+/// Columns that a line could fill twice, in the order of the second ones, counted from 1. Those without a name are none.
+fn columns_twice(names: &csv::StringRecord) -> Vec<String> {
+    let first = |name: &str| names.iter().position(|other| other == name);
+    let named = names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+    let again =
+        named.filter_map(|(at, name)| Some((name, first(name).filter(|first| *first < at)?, at)));
+    again
+        .map(|(name, first, at)| {
+            format!("{name}: the column is there twice ({} and {})", first + 1, at + 1)
+        })
+        .collect()
+}
+
+fn csv_line(error: &csv::Error) -> u64 {
+    error.position().map_or(0, csv::Position::line)
+}
+
+fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Line>, Vec<LineError>> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut line_of = std::collections::BTreeMap::new();
+    let mut errors = Vec::new();
+    let mut zones = ZoneCache::default();
+    let mut push =
+        |line: usize, text: String| errors.push(LineError { file: file.to_string(), line, text });
+    for (line, place, fields) in rows {
+        match fields.map_err(|error| vec![error]).and_then(|fields| {
+            budget(line, &fields, &mut zones).map(|budget| Line {
+                budget,
+                said: plain(fields),
+                place,
+            })
+        }) {
+            Ok(read) => {
+                line_of.entry(read.budget.spec.id).or_insert(line);
+                lines.push(read);
+            }
+            Err(texts) => texts.into_iter().for_each(|text| push(line, text)),
+        }
+    }
+    let specs: Vec<BudgetSpec> = lines.iter().map(|line| line.budget.spec.clone()).collect();
+    for error in ledger::spec::check(&specs) {
+        push(line_of.get(&error.id()).copied().unwrap_or(1), error.to_string());
+    }
+    if errors.is_empty() { Ok(lines) } else { Err(errors) }
+}
+
+/// Without a campaign's fields: they are large, and nobody asks for them again.
+fn plain(mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.retain(|name, _| FIELDS.contains(&name.as_str()));
+    fields
+}
+
+/// One budget from its fields; every error at once.
+fn budget(
+    line: usize,
+    fields: &Map<String, Value>,
+    zones: &mut ZoneCache,
+) -> Result<Budget, Vec<String>> {
+    let mut faults = Faults::default();
+    let mut object = Object::new(fields, &[&FIELDS, &CAMPAIGN_FIELDS], &mut faults);
+    let budget = read_budget(line, &mut object, zones, Bids::Read);
+    budget.filter(|_| faults.is_empty()).ok_or_else(|| faults.into_texts())
+}
+
+/// One budget from its fields but for a campaign's, by the rules of a line of the file; every error at once. `bids`: it is a
+/// campaign, whose own fields are known to be sound.
+pub fn judge(
+    fields: &Map<String, Value>,
+    bids: bool,
+    zones: &mut ZoneCache,
+) -> Result<Budget, Vec<String>> {
+    let mut faults = Faults::default();
+    let mut object = Object::new(fields, &[&FIELDS], &mut faults);
+    let budget = read_budget(0, &mut object, zones, Bids::Known(bids));
+    let budget = budget.filter(|_| faults.is_empty()).ok_or_else(|| faults.into_texts())?;
+    let errors = ledger::spec::check_one(&budget.spec);
+    if errors.is_empty() {
+        Ok(budget)
+    } else {
+        Err(errors.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Does a budget bid?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bids {
+    /// Its fields say so.
+    Read,
+    /// It was found out before.
+    Known(bool),
+}
+
+/// `None` where a fault was told.
+fn read_budget(
+    line: usize,
+    object: &mut Object<'_, '_>,
+    zones: &mut ZoneCache,
+    bids: Bids,
+) -> Option<Budget> {
+    let id = object.required("id", whole_number);
+    let unit = object.optional("unit", |v| {
+        text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
+    });
+    let unit = unit.unwrap_or_else(|| Unit::parse("USD").expect("a currency"));
+    let limit = object.required("limit", |value| bound(value, unit));
+    let daily = object.optional("daily", |value| bound(value, unit));
+    let start = object.optional("start", instant).unwrap_or(Window::ALWAYS.start);
+    let end = object.optional("end", instant).unwrap_or(Window::ALWAYS.end);
+    let zone = object.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
+    let flex = object.optional("day_flex", day_flex).unwrap_or_default();
+    let said = Said::read(object);
+    let status = object.optional("status", |value| word(value, &STATUSES));
+    let parent = object.optional("parent", whole_number);
+    let on_expiry = object.optional("on_expiry", |value| word(value, &ON_EXPIRY));
+    let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
+    let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
+    let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
+    let number = id.unwrap_or_default();
+    let name = name.unwrap_or_else(|| format!("budget {number}"));
+    let campaign = match bids {
+        Bids::Read => campaigns::campaign(object, number, &name, unit),
+        Bids::Known(_) => None,
+    };
+    let is_campaign = campaign.is_some() || bids == Bids::Known(true);
+    let (Some(id), Some(limit), true) = (id, limit, object.is_sound()) else { return None };
+    let flight = Window { start, end };
+    let base = PlanSpec {
+        daily: daily.is_some(),
+        ..PlanSpec::new(id, Strategy::Asap, flight, zone.clone())
+    };
+    let pacing = said.pacing(base, is_campaign);
+    let mut pacing = pacing.map_err(|error| object.fault_here(error)).ok()?;
+    if flex != DayFlex::default() && daily.is_none() {
+        object.fault(
+            "day_flex",
+            "the budget has no daily limit to be flexible about, expected `daily` beside it",
+        );
+        return None;
+    }
+    pacing.day_target = daily.filter(|_| flex.percent != PERCENT);
+    let spec = BudgetSpec {
+        id,
+        unit,
+        limit,
+        daily: daily.map(|daily| flex.cap(daily)),
+        period: daily.and_then(|daily| flex.period(daily)),
+        start,
+        end,
+        zone,
+        status: status.unwrap_or(Status::Active),
+        parent,
+        on_expiry: on_expiry.unwrap_or_default(),
+        tolerance_ppm: tolerance_ppm.unwrap_or(0),
+        late_reserve_bp: u16::try_from(late_reserve_bp.unwrap_or(0)).unwrap_or(u16::MAX),
+    };
+    Some(Budget { spec, name, pacing, line, campaign })
+}
+
+/// What a line says of pacing.
+struct Said {
+    strategy: Option<Strategy>,
+    plan: Option<Planned>,
+    day_parts: Option<DayParts>,
+    gain: Option<u32>,
+    roi_micros: Option<i64>,
+    shade: bool,
+}
+
+/// The shape of a plan.
+enum Planned {
+    Learned,
+    Given(Shape),
+}
+
+impl Said {
+    fn read(object: &mut Object<'_, '_>) -> Said {
+        Said {
+            strategy: object.optional("pacing", |v| {
+                let names = Strategy::ALL.map(|one| format!("\"{one}\"")).join(", ");
+                text(v, &format!("one of {names}"), |t| Strategy::parse(t).ok())
+            }),
+            plan: object.optional("plan", planned),
+            day_parts: object.optional("day_parts", day_parts),
+            gain: object.optional("gain", gain),
+            roi_micros: object.optional("roi", roi),
+            shade: object.optional("shade", flag).unwrap_or(false),
+        }
+    }
+
+    /// A campaign follows `curve` where it says nothing and there is a time to follow; anything else is `asap`.
+    fn pacing(self, base: PlanSpec, is_campaign: bool) -> Result<Pacing, String> {
+        let timed = base.daily
+            || (base.flight.start != Window::ALWAYS.start && base.flight.end != Window::ALWAYS.end);
+        let strategy = self.strategy.unwrap_or(match is_campaign && timed {
+            true => Strategy::Curve,
+            false => Strategy::Asap,
+        });
+        let learned = strategy.follows_time() && matches!(self.plan, None | Some(Planned::Learned));
+        let shape = match self.plan {
+            Some(Planned::Given(shape)) => shape,
+            // Until there is a history: people browse by day, machines buy around the clock.
+            _ if is_campaign && learned => Shape::default_day(),
+            _ => Shape::linear(),
+        };
+        let spec = PlanSpec {
+            strategy,
+            shape,
+            day_parts: self.day_parts,
+            gain: self.gain.unwrap_or(base.gain),
+            roi_micros: self.roi_micros,
+            shade: self.shade,
+            ..base
+        };
+        let plan = Plan::new(spec).map_err(|error| error.to_string())?;
+        Ok(Pacing { plan, learned, day_target: None })
+    }
+}
+
+/// All of a whole.
+const PERCENT: i128 = 100;
+
+/// How far a day may pass its target, and what bounds several days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DayFlex {
+    percent: i128,
+    period: Option<Period>,
+}
+
+impl Default for DayFlex {
+    fn default() -> DayFlex {
+        DayFlex { percent: PERCENT, period: None }
+    }
+}
+
+impl DayFlex {
+    const EXPECTED: &str = "\"1.00\" to \"2.00\", \"1.75+week\" or \"2.00+month\"";
+
+    /// The cap of a day with this target; rounded down.
+    fn cap(self, target: Amount) -> Amount {
+        part(target, self.percent, PERCENT)
+    }
+
+    /// Seven days' targets a week, 30.4 a month.
+    fn period(self, target: Amount) -> Option<PeriodCap> {
+        let period = self.period?;
+        let tenths = match period {
+            Period::Week => 70,
+            Period::Month => 304,
+        };
+        Some(PeriodCap { period, cap: part(target, tenths, 10) })
+    }
+}
+
+fn part(amount: Amount, times: i128, of: i128) -> Amount {
+    let wide = i128::from(amount.get()) * times / of;
+    Amount::new(i64::try_from(wide).unwrap_or(i64::MAX)).min(money::LIMIT_MAX)
+}
+
+fn day_flex(value: &Value) -> Result<DayFlex, String> {
+    text(value, DayFlex::EXPECTED, |written| {
+        let (factor, period) = match written.split_once('+') {
+            None => (written, None),
+            Some((factor, "week")) => (factor, Some(Period::Week)),
+            Some((factor, "month")) => (factor, Some(Period::Month)),
+            Some(_) => return None,
+        };
+        let micros = Unit::parse("USD").ok()?.parse_amount(factor).ok()?.get();
+        let percent = i128::from(micros / 10_000);
+        let sound = micros % 10_000 == 0 && (PERCENT..=2 * PERCENT).contains(&percent);
+        sound.then_some(DayFlex { percent, period })
+    })
+}
+
+/// An amount that a limit may be, told in the unit as it was written.
+fn bound(value: &Value, unit: Unit) -> Result<Amount, String> {
+    let found = amount(value, unit)?;
+    if (Amount::ZERO..=money::LIMIT_MAX).contains(&found) {
+        return Ok(found);
+    }
+    let most = unit.format(money::LIMIT_MAX);
+    Err(format!("found {}, expected 0 to {most} {unit}", shown(value)))
+}
+
+fn instant(value: &Value) -> Result<Instant, String> {
+    text(value, "an instant as \"2026-01-01T00:00:00Z\"", |t| Instant::parse(t).ok())
+}
+
+/// In CSV it is text.
+fn flag(value: &Value) -> Result<bool, String> {
+    match value.as_str() {
+        Some(_) => word(value, &[("true", true), ("false", false)]),
+        None => boolean(value),
+    }
+}
+
+fn up_to(value: &Value, most: u32) -> Result<u32, String> {
+    let number = whole_number(value).ok().and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| *number <= most);
+    number.ok_or_else(|| format!("found {}, expected 0 to {most}", shown(value)))
+}
+
+fn gain(value: &Value) -> Result<u32, String> {
+    let number = whole_number(value).ok().and_then(|number| u32::try_from(number).ok());
+    let number = number.filter(|number| gate_pacing::GAINS.contains(number));
+    let (least, most) = (gate_pacing::GAINS.start(), gate_pacing::GAINS.end());
+    number.ok_or_else(|| format!("found {}, expected {least} to {most}", shown(value)))
+}
+
+/// Value wanted for each unit spent, as decimal text.
+fn roi(value: &Value) -> Result<i64, String> {
+    let unit = Unit::parse("USD").expect("a currency");
+    let factor = amount(value, unit).map(Amount::get);
+    factor.ok().filter(|micros| (1..=1_000_000_000).contains(micros)).ok_or_else(|| {
+        format!(
+            "found {}, expected the value wanted for each unit spent, as \"1.5\"; at most \"1000\"",
+            shown(value)
+        )
+    })
+}
+
+fn day_parts(value: &Value) -> Result<DayParts, String> {
+    let Some(written) = value.as_str() else {
+        return Err(format!(
+            "found {}, expected text such as \"mon-fri 08:00-20:00\"",
+            shown(value)
+        ));
+    };
+    DayParts::parse(written).map_err(|error| error.to_string())
+}
+
+fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
+    let Some(name) = value.as_str() else {
+        return Err(format!(
+            "found {}, expected a time zone such as \"Europe/Paris\"",
+            shown(value)
+        ));
+    };
+    zones.get(name).map_err(|error| error.to_string())
+}
+
+/// A name, a list of numbers, or numbers with spaces between them as CSV has it.
+fn planned(value: &Value) -> Result<Planned, String> {
+    match value.as_str() {
+        Some("learned") => return Ok(Planned::Learned),
+        Some("linear") => return Ok(Planned::Given(Shape::linear())),
+        Some("day") => return Ok(Planned::Given(Shape::default_day())),
+        _ => {}
+    }
+    let numbers: Option<Vec<u16>> = match value {
+        Value::Array(list) => {
+            list.iter().map(|number| u16::try_from(number.as_u64()?).ok()).collect()
+        }
+        Value::String(text) => text.split_whitespace().map(|number| number.parse().ok()).collect(),
+        _ => None,
+    };
+    let weights = numbers.ok_or_else(|| {
+        let most = gate_pacing::WEIGHT_MAX;
+        format!(
+            "found {}, expected \"learned\", \"linear\", \"day\", or 24 or 168 whole numbers from 0 to {most}",
+            shown(value)
+        )
+    })?;
+    Shape::hourly(&weights).map(Planned::Given).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::Amount;
+
+    use super::*;
+
+    fn read_text(ending: &str, text: &str) -> Result<Vec<Budget>, Vec<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("b.{ending}"));
+        std::fs::write(&path, text).unwrap();
+        read(&path).map_err(|errors| {
+            let place = format!("{}:", path.display());
+            errors.iter().map(|e| e.to_string().replace(&place, "")).collect()
+        })
+    }
+
+    /// The file is being saved, was cut, is gone, became a folder or a pipe, or the line is huge: each is told, and none waits.
+    #[test]
+    fn a_line_that_cannot_be_shown_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.jsonl");
+        let long = "x".repeat(70_000);
+        let text = format!(
+            "{{\"id\":1,\"limit\":\"5\"}}\n{{\"id\":2,\"limit\":\"5\",\"name\":\"{long}\"}}\n"
+        );
+        std::fs::write(&path, &text).unwrap();
+        let lines = read_lines(&path).unwrap_or_default();
+        let places: Vec<Place> = lines.iter().filter_map(|line| line.place).collect();
+        let Some(place) = places.first() else { panic!("no line has a place") };
+        assert_eq!(place.read(&path).unwrap(), r#"{"id":1,"limit":"5"}"#);
+        std::fs::write(&path, format!("\u{feff}{text}")).unwrap();
+        let marked = read_lines(&path).unwrap_or_default();
+        let behind_the_mark = marked.first().and_then(|line| line.place);
+        assert_eq!(behind_the_mark.unwrap().read(&path).unwrap(), r#"{"id":1,"limit":"5"}"#);
+        if let Some(huge) = places.get(1) {
+            let told = huge.read(&path).unwrap_err();
+            assert!(told.contains("line 2 has") && told.contains("at most 65536"), "{told}");
+        }
+        for other in
+            [text.replace('5', "6"), text[..9].to_string(), String::new(), "\u{fffd}".repeat(20)]
+        {
+            std::fs::write(&path, other).unwrap();
+            let told = place.read(&path).unwrap_err();
+            assert!(told.contains("has changed since line 1 was taken over"), "{told}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(place.read(&path).unwrap_err().contains("cannot be read"));
+        std::fs::create_dir(&path).unwrap();
+        assert!(place.read(&path).unwrap_err().contains("it is no file"));
+    }
+
+    #[test]
+    fn a_full_line_and_a_short_one() {
+        let text = r#"{"id":1,"name":"spring","unit":"USD","limit":"1000.00","daily":"100.00","start":"2026-01-01T00:00:00Z","end":"2027-01-01T00:00:00Z","tz":"Europe/Paris","pacing":"schedule","plan":"linear","status":"active","parent":null}
+
+{"id":2,"limit":"5","unit":"count","parent":null}
+"#;
+        let budgets = read_text("jsonl", text).unwrap();
+        assert_eq!(budgets[0].spec.limit, Amount::new(1_000_000_000));
+        assert_eq!(budgets[0].spec.daily, Some(Amount::new(100_000_000)));
+        assert_eq!(budgets[0].name, "spring");
+        assert_eq!(budgets[1].spec.limit, Amount::new(5));
+        assert_eq!(budgets[1].name, "budget 2");
+    }
+
+    #[test]
+    fn a_flexible_day_has_a_target_a_cap_and_perhaps_a_period() {
+        let one = |fields: &str| {
+            let line = format!("{{\"id\":1,\"limit\":\"1000\"{fields}}}\n");
+            read_text("jsonl", &line).map(|mut budgets| budgets.remove(0))
+        };
+        let micros = |units: i64| Some(Amount::new(units * 1_000_000));
+        let hard = one(r#","daily":"100""#).unwrap();
+        assert_eq!(
+            (hard.spec.daily, hard.pacing.day_target, hard.spec.period),
+            (micros(100), None, None)
+        );
+        let flexible = one(r#","daily":"100","day_flex":"1.25""#).unwrap();
+        assert_eq!((flexible.spec.daily, flexible.pacing.day_target), (micros(125), micros(100)));
+        for (flex, period, cap) in
+            [("1.75+week", Period::Week, 700), ("2.00+month", Period::Month, 3_040)]
+        {
+            let budget = one(&format!(r#","daily":"100","day_flex":"{flex}""#)).unwrap();
+            let cap = Amount::new(cap * 1_000_000);
+            assert_eq!(budget.spec.period, Some(PeriodCap { period, cap }), "{flex}");
+            assert_eq!(budget.pacing.day_target, micros(100), "{flex}");
+        }
+        for wrong in ["0.99", "2.01", "1.001", "1.5+year", "much"] {
+            let errors = one(&format!(r#","daily":"100","day_flex":"{wrong}""#)).unwrap_err();
+            assert!(errors[0].starts_with("1: day_flex: found"), "{errors:?}");
+        }
+        let errors = one(r#","day_flex":"1.25""#).unwrap_err();
+        assert!(errors[0].contains("expected `daily` beside it"), "{errors:?}");
+    }
+
+    #[test]
+    fn a_campaign_with_a_day_follows_curve_and_learns_its_plan() {
+        let creative = r#","bid":"2","creatives":[{"id":"c","format":"banner","sizes":["300x250"],"adomain":["a.example"],"markup":"x"}]"#;
+        let one = |fields: String| {
+            let line = format!("{{\"id\":1,\"limit\":\"1000\"{fields}}}\n");
+            read_text("jsonl", &line).unwrap().remove(0).pacing
+        };
+        let campaign = one(format!(r#","daily":"10"{creative}"#));
+        assert_eq!((campaign.plan.spec().strategy, campaign.learned), (Strategy::Curve, true));
+        let endless = one(creative.to_string());
+        assert_eq!((endless.plan.spec().strategy, endless.learned), (Strategy::Asap, false));
+        let plain = one(r#","daily":"10""#.to_string());
+        assert_eq!(plain.plan.spec().strategy, Strategy::Asap);
+        let given =
+            one(r#","daily":"10","pacing":"schedule","plan":"day","gain":128,"roi":"1.5""#
+                .to_string());
+        assert_eq!((given.learned, given.plan.spec().gain), (false, 128));
+        assert_eq!(given.plan.spec().roi_micros, Some(1_500_000));
+        assert_eq!(given.plan.spec().shape, Shape::default_day());
+    }
+
+    #[test]
+    fn csv_says_the_same_as_jsonl() {
+        let csv = "id,limit,daily,pacing,parent\n1,1000.00,100.00,schedule,\n2,10,,asap,1\n";
+        let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"pacing\":\"schedule\"}\n{\"id\":2,\"limit\":\"10\",\"pacing\":\"asap\",\"parent\":1}\n";
+        assert_eq!(read_text("csv", csv), read_text("jsonl", json));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        let json = "{\"id\":1,\"limit\":\"10\"}\n";
+        let csv = "id,limit\n1,10\n";
+        for (ending, text) in [("jsonl", json), ("csv", csv)] {
+            assert_eq!(read_text(ending, &format!("\u{feff}{text}")), read_text(ending, text));
+            assert!(read_text(ending, &format!("{text}\u{feff}{text}")).is_err(), "only in front");
+        }
+    }
+
+    #[test]
+    fn other_separators_are_told_with_what_to_do() {
+        for other in [';', '\t'] {
+            let text = format!("id{other}limit\n1{other}10,00\n");
+            let errors = read_text("csv", &text).unwrap_err();
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            let expected = format!("1: columns are separated by {other:?} here, expected ','");
+            assert!(errors[0].starts_with(&expected), "{errors:?}");
+        }
+        assert_eq!(read_text("csv", "id,limit\n").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_column_that_is_there_twice_is_refused() {
+        let twice = "id,name,limit,limit,name\n1,a,5,7,b\n";
+        assert_eq!(
+            read_text("csv", twice).unwrap_err(),
+            [
+                "1: limit: the column is there twice (3 and 4)",
+                "1: name: the column is there twice (2 and 5)"
+            ]
+        );
+        // Spreadsheets leave columns without a name, and without anything in them.
+        assert_eq!(read_text("csv", "id,limit,,\n1,5,,\n").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn limits_out_of_range_are_told_in_their_unit() {
+        for (line, expected) in [
+            (
+                r#"{"id":1,"limit":"-5.00"}"#,
+                r#"1: limit: found "-5.00", expected 0 to 1000000000000.00 USD"#,
+            ),
+            (
+                r#"{"id":1,"limit":"5","daily":-1}"#,
+                "1: daily: found -1, expected 0 to 1000000000000.00 USD",
+            ),
+            (
+                r#"{"id":1,"unit":"count","limit":-5}"#,
+                "1: limit: found -5, expected 0 to 1000000000000000000 count",
+            ),
+        ] {
+            assert_eq!(read_text("jsonl", line).unwrap_err(), [expected]);
+        }
+    }
+
+    #[test]
+    fn an_id_may_be_written_as_text() {
+        let ids = |text: &str| read_text("jsonl", text).map(|budgets| budgets[0].spec.id);
+        assert_eq!(ids(r#"{"id":"7","limit":"1"}"#), Ok(7));
+        let twice = "{\"id\":\"7\",\"limit\":\"1\"}\n{\"id\":7,\"limit\":\"1\"}\n";
+        assert!(ids(twice).unwrap_err()[0].contains("used twice"), "it is the same id");
+        assert!(
+            ids(r#"{"id":"seven","limit":"1"}"#).unwrap_err()[0]
+                .starts_with("1: id: found \"seven\"")
+        );
+    }
+
+    #[test]
+    fn every_bad_line_is_told() {
+        let text = r#"{"id":1,"limit":"10.0000001"}
+{"id":2}
+nonsense
+{"id":3,"limit":"1","colour":"red","pacing":"fast","tz":"Mars/Base"}
+{"id":4,"limit":1.5}
+{"id":5,"limit":"1","parent":77}
+{"id":5,"limit":"1"}
+[1]
+{"id":6,"limit":"1","limit":"2"}
+"#;
+        let errors = read_text("jsonl", text).unwrap_err();
+        for expected in [
+            "1: limit: found \"10.0000001\"",
+            "2: limit: missing",
+            "3: not JSON",
+            "4: colour: there is no such field",
+            "4: pacing: found \"fast\", expected one of \"asap\"",
+            "4: tz:",
+            "5: limit: found 1.5, expected an amount as text",
+            "6: budget 5: parent 77 is not a budget",
+            "6: budget 5: the id is used twice",
+            "8: found [1], expected one object a line",
+            "9: field \"limit\" is there twice",
+        ] {
+            assert!(
+                errors.iter().any(|e| e.starts_with(expected)),
+                "{expected} not in {errors:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn fifty_thousand_budgets_are_read() {
+        let line = |id| {
+            format!(
+                "{{\"id\":{id},\"limit\":\"1000.00\",\"daily\":\"10\",\"pacing\":\"schedule\"}}\n"
+            )
+        };
+        let text: String = (1..=50_000).map(line).collect();
+        assert_eq!(read_text("jsonl", &text).unwrap().len(), 50_000);
+    }
+}

@@ -1,0 +1,114 @@
+//! What the configuration comes to for the doors: the options of the event loops, the limits of HTTP, and the names by which
+//! the OpenRTB door may be called. The check of a configuration asks the same functions as the start of a node.
+
+use std::net::{IpAddr, SocketAddr};
+
+use door_openrtb::{Hosts, SettingsError, without_port};
+use door_transport::Options as TransportOptions;
+
+use crate::config::Config;
+
+/// Bytes of a request's head; the body comes on top.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// What the event loops are told.
+#[must_use]
+pub fn transport_options(config: &Config) -> TransportOptions {
+    let t = &config.transport;
+    TransportOptions {
+        transport: t.kind,
+        cooperative: t.task_run,
+        connections_max: t.connections_max,
+        input_bytes_max: input_bytes_max(config).max(config.batch.frame_bytes_max as usize),
+        output_bytes_max: t.output_bytes_max,
+        output_total_bytes_max: t.output_total_bytes_max,
+        idle_ms_max: t.idle_ms_max,
+        partial_ms_max: t.partial_ms_max,
+        stalled_ms_max: t.stalled_ms_max,
+        ..TransportOptions::default()
+    }
+}
+
+/// The names by which the door may be called. Where none are configured, a door on loopback has those of this machine and of
+/// its public address; beyond loopback it does not know what it is called, and the token in the path keeps strangers out.
+///
+/// # Errors
+/// The first name that no door can have.
+pub fn hosts(listed: &str, url: &str, address: SocketAddr) -> Result<Hosts, SettingsError> {
+    let listed: Vec<&str> = names(listed).collect();
+    if listed.is_empty() && !address.ip().is_loopback() {
+        return Ok(Hosts::Any);
+    }
+    let own = match address.ip() {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    let public = authority.and_then(|host| without_port(host.as_bytes()));
+    let public = public.and_then(|host| std::str::from_utf8(host).ok());
+    let public = public.filter(|host| Hosts::only([*host]).is_ok());
+    let mut all = vec!["localhost", "127.0.0.1", "[::1]", own.as_str()];
+    all.extend(listed);
+    all.extend(public);
+    Hosts::only(all)
+}
+
+/// The names in a list with commas.
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Are these names that a door can have?
+///
+/// # Errors
+/// The first that is none.
+pub fn check_hosts(list: &str) -> Result<(), String> {
+    Hosts::only(names(list)).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// The bounds of a request at the OpenRTB door.
+#[must_use]
+pub fn http_limits(config: &Config) -> door_http::Limits {
+    let bytes_max = config.openrtb.body_bytes_max;
+    door_http::Limits {
+        head_bytes_max: HEAD_BYTES_MAX,
+        body_bytes_max: bytes_max,
+        inflated_bytes_max: bytes_max,
+        gzip_bytes_min: config.openrtb.gzip_bytes_min,
+        ..door_http::Limits::default()
+    }
+}
+
+/// Bytes of an unfinished request that a connection may hold.
+fn input_bytes_max(config: &Config) -> usize {
+    http_limits(config).request_bytes_max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_door_may_be_called() {
+        let of = |listed: &str, url: &str, address: &str| {
+            hosts(listed, url, address.parse().unwrap()).unwrap()
+        };
+        let allows = |hosts: &Hosts, host: &str| hosts.allow(Some(host.as_bytes()));
+        let local = of("", "http://127.0.0.9:7701", "127.0.0.9:7701");
+        for host in ["localhost", "127.0.0.1:80", "[::1]", "127.0.0.9:7701"] {
+            assert!(allows(&local, host), "{host}");
+        }
+        assert!(!allows(&local, "bid.example") && !allows(&local, "127.0.0.8"));
+        let public = of("", "https://win.example:8443/rtb", "127.0.0.1:7701");
+        assert!(allows(&public, "win.example") && !allows(&public, "bid.example"));
+        // Beyond loopback nothing is known of names until some are named; then those count, and its own.
+        assert_eq!(of("", "https://win.example", "10.0.0.7:7701"), Hosts::Any);
+        let named = of("bid.example", "https://win.example", "[2001:db8::7]:7701");
+        for host in ["bid.example", "win.example", "[2001:db8::7]:7701", "localhost"] {
+            assert!(allows(&named, host), "{host}");
+        }
+        assert!(!allows(&named, "evil.example"));
+        assert!(check_hosts("a.example, [::1]").is_ok() && check_hosts("").is_ok());
+        assert!(check_hosts("a.example,http://b").is_err());
+    }
+}

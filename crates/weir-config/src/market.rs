@@ -1,0 +1,785 @@
+//! The market: all campaigns that bid, as the auction and the OpenRTB door need them. Built from the campaigns of the
+//! budgets file when it changes, then only read.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use door_openrtb::{Ad, AdSpec, Mtype};
+use gate_auction as auction;
+use gate_auction::{
+    CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
+};
+use gate_profile::Cap;
+use ledger::Amount;
+use money::{CurrencyCode, Instant, OffsetSpan, Zone};
+
+use crate::budgets::{self, Budget, LineError};
+use crate::campaigns::{self, CapOf, Hold};
+use crate::config::{Config, Rates};
+
+/// Quarters of an hour in a week: the auction's hours, so that zones like Nepal's (+05:45) come out right.
+const QUARTERS: i64 = 7 * 24 * 4;
+const QUARTER_MS: i64 = 15 * 60 * 1_000;
+/// The first of January 1970 was a Thursday; weeks begin on Monday.
+const EPOCH_QUARTER: i64 = 3 * 24 * 4;
+const DAY_MINUTES: i64 = 24 * 60;
+
+/// Why a campaign cannot take part. The operator's mistake: the file has to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct MarketError {
+    /// Whose.
+    pub campaign: u64,
+    /// What is wrong.
+    pub text: String,
+}
+
+/// The currency of all bids of a node, and what others are worth in it.
+#[derive(Clone, Debug)]
+pub struct Currencies {
+    own: CurrencyCode,
+    rates: Rates,
+}
+
+impl Currencies {
+    /// As configured.
+    #[must_use]
+    pub fn of(config: &Config) -> Currencies {
+        Currencies { own: config.openrtb.currency, rates: config.openrtb.rates.clone() }
+    }
+
+    /// What one unit of a currency is worth; `None` where nobody said.
+    fn rate(&self, of: CurrencyCode) -> Option<PinnedRate> {
+        if of == self.own {
+            return Some(PinnedRate::ONE);
+        }
+        let rate = self.rates.conversions().iter().find(|rate| rate.from == of)?;
+        u32::try_from(rate.micros_per_unit).ok().and_then(PinnedRate::from_micros)
+    }
+}
+
+/// What one unit of a budget's currency is worth in the currency of bids. A bid's notice carries it: the spend is booked
+/// at the rate that its money was set aside with, whatever the configuration says by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PinnedRate(u32);
+
+impl PinnedRate {
+    /// The same currency.
+    pub const ONE: PinnedRate = PinnedRate(1_000_000);
+
+    /// A rate in millionths; `None` for 0.
+    #[must_use]
+    pub const fn from_micros(micros: u32) -> Option<PinnedRate> {
+        if micros == 0 { None } else { Some(PinnedRate(micros)) }
+    }
+
+    /// In millionths.
+    #[must_use]
+    pub const fn micros(self) -> u32 {
+        self.0
+    }
+
+    /// A cost in the currency of bids as one in the budget's, rounded up: never in favour of overspend. `None` beyond
+    /// what may be asked for.
+    #[inline]
+    #[must_use]
+    pub fn to_budget(self, cost: Amount) -> Option<Amount> {
+        if self == PinnedRate::ONE {
+            return Some(cost);
+        }
+        let wide = u128::from(cost.get().unsigned_abs()) * u128::from(PinnedRate::ONE.0);
+        let own = Amount::new(i64::try_from(wide.div_ceil(u128::from(self.0))).ok()?);
+        Some(own).filter(|own| own.is_ask())
+    }
+
+    /// A price in the budget's currency as one in that of bids, rounded down, at most [`Price::MAX`].
+    fn to_bid(self, price: Price) -> Price {
+        let wide = i128::from(price.micros()) * i128::from(self.0) / i128::from(PinnedRate::ONE.0);
+        let micros = i64::try_from(wide).ok();
+        micros.and_then(Price::from_micros).unwrap_or(Price::MAX)
+    }
+}
+
+/// All campaigns that bid.
+#[derive(Debug)]
+pub struct Market {
+    index: Index,
+    dictionary: Dictionary,
+    /// By the campaign's slot in the index.
+    offers: Box<[Offer]>,
+    /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
+    holds: Box<[Hold]>,
+    /// What the campaign's currency is worth, by the same slots.
+    rates: Box<[PinnedRate]>,
+    /// Has a creative of the campaign caps of its own? Apart for the same reason.
+    creative_caps: Box<[bool]>,
+    slots: Keys<u64>,
+    /// The auction's keys of segments by the profiles' keys of them.
+    segments: Keys<u32>,
+    /// Keys of creatives' domains by these domains and by those above them.
+    advertisers: Families,
+    /// Keys of creatives' categories.
+    categories: Box<[u32]>,
+    until: Instant,
+}
+
+/// The taxonomy of campaigns' categories, as OpenRTB's `cattax` numbers it: the first of the IAB.
+pub const CATEGORY_TAXONOMY: u32 = 1;
+
+type Keys<K> = HashMap<K, u32, BuildHasherDefault<Mixed>>;
+type Families = HashMap<Box<str>, Vec<u32>, BuildHasherDefault<Mixed>>;
+
+/// What a campaign offers beside its bid.
+#[derive(Debug)]
+pub struct Offer {
+    /// The buyer's seat; empty where it has none.
+    pub seat: Box<str>,
+    /// The campaign's id as text, OpenRTB's `cid`.
+    pub cid: Box<str>,
+    /// Caps of the whole campaign.
+    pub caps: Box<[Cap]>,
+    /// By the position of the creative.
+    pub creatives: Box<[Shown]>,
+}
+
+/// A creative as it is sent.
+#[derive(Debug)]
+pub struct Shown {
+    /// Ready to be written.
+    pub ad: Ad,
+    /// What its caps count: of the campaign's creatives, this one.
+    pub item: u64,
+    /// All caps that count it: the campaign's and its own.
+    pub caps: Box<[Cap]>,
+    /// How long it plays, seconds; `None` where it does not.
+    pub duration_s: Option<u32>,
+}
+
+impl Market {
+    /// No campaigns.
+    #[must_use]
+    pub fn empty() -> Arc<Market> {
+        let usd = CurrencyCode::new("USD").expect("a currency");
+        let currencies = Currencies { own: usd, rates: Rates::default() };
+        let market = Market::build(&currencies, &[], Instant::from_ms(0));
+        Arc::new(market.expect("no campaigns, no errors"))
+    }
+
+    /// The campaigns among `budgets`, with the hours of the week as clocks stand at `now`.
+    ///
+    /// # Errors
+    /// Everything that is wrong, campaign by campaign.
+    pub fn build(
+        currencies: &Currencies,
+        budgets: &[Budget],
+        now: Instant,
+    ) -> Result<Market, Vec<MarketError>> {
+        Market::build_of(currencies, &budgets.iter().collect::<Vec<_>>(), now)
+    }
+
+    fn build_of(
+        currencies: &Currencies,
+        budgets: &[&Budget],
+        now: Instant,
+    ) -> Result<Market, Vec<MarketError>> {
+        let mut builder = Builder::new(now);
+        let mut errors = Vec::new();
+        let mut compiled = Vec::new();
+        for budget in budgets {
+            let Some(campaign) = &budget.campaign else { continue };
+            let Some(rate) = currencies.rate(campaign.currency) else {
+                errors.push(no_rate(campaign, currencies.own));
+                continue;
+            };
+            match builder.campaign(campaign, rate, &budget.spec.zone) {
+                Ok(one) => compiled.push(one),
+                Err(full) => {
+                    errors.push(MarketError { campaign: campaign.id, text: full.to_string() });
+                }
+            }
+        }
+        let Builder { dictionary, advertisers, categories, until, .. } = builder;
+        let categories = categories.into_iter().collect();
+        // Nobody sends keys of placements to collide: the secret may be known.
+        let index = Index::build(currencies.own, &compiled, 0);
+        let index = match index {
+            Ok(index) if errors.is_empty() => index,
+            Ok(_) => return Err(errors),
+            Err(more) => {
+                errors.extend(more.iter().map(market_error));
+                return Err(errors);
+            }
+        };
+        let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
+        let (offers, holds) = offers(&slots, budgets, now);
+        let rates = rates(&slots, budgets, currencies);
+        let own = |offer: &Offer| offer.creatives.iter().any(|c| c.caps.len() > offer.caps.len());
+        let creative_caps = offers.iter().map(own).collect();
+        let segments = segments(&dictionary, budgets);
+        let market = Market {
+            index,
+            dictionary,
+            offers,
+            holds,
+            rates,
+            creative_caps,
+            slots,
+            segments,
+            advertisers,
+            categories,
+            until,
+        };
+        Ok(market)
+    }
+
+    /// The auction's index.
+    #[must_use]
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The keys of texts.
+    #[must_use]
+    pub fn dictionary(&self) -> &Dictionary {
+        &self.dictionary
+    }
+
+    /// What the campaign of a slot offers.
+    ///
+    /// # Panics
+    /// If there is no such slot: slots come from the same market.
+    #[must_use]
+    pub fn offer(&self, slot: u32) -> &Offer {
+        &self.offers[slot as usize]
+    }
+
+    /// How much of a price the campaign of a slot holds.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    #[must_use]
+    pub fn hold(&self, slot: u32) -> Hold {
+        self.holds[slot as usize]
+    }
+
+    /// What the currency of the campaign of a slot is worth.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    #[must_use]
+    pub fn rate(&self, slot: u32) -> PinnedRate {
+        self.rates[slot as usize]
+    }
+
+    /// Has a creative of the campaign of a slot caps of its own, beside the campaign's?
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    #[must_use]
+    pub fn has_creative_caps(&self, slot: u32) -> bool {
+        self.creative_caps[slot as usize]
+    }
+
+    /// The slot of a campaign, if it is in this market.
+    #[must_use]
+    pub fn slot(&self, campaign: u64) -> Option<u32> {
+        self.slots.get(&campaign).copied()
+    }
+
+    /// The auction's key of a segment that a profile names; [`UNKNOWN`] where no campaign mentions it.
+    #[must_use]
+    pub fn segment(&self, key: u32) -> u32 {
+        self.segments.get(&key).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// The keys of a domain, in its normal form, and of all below it that creatives have.
+    #[must_use]
+    pub fn advertisers(&self, domain: &str) -> &[u32] {
+        self.advertisers.get(domain).map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys of all categories that creatives have.
+    #[must_use]
+    pub fn categories(&self) -> &[u32] {
+        &self.categories
+    }
+
+    /// How many campaigns there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offers.len()
+    }
+
+    /// Are there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offers.is_empty()
+    }
+
+    /// From then on clocks stand differently in some campaign's time zone: build it anew.
+    #[must_use]
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+}
+
+/// Reads a budgets file and builds the market of its campaigns.
+///
+/// # Errors
+/// Everything that is wrong, with the line that it stands on.
+pub fn read(
+    path: &Path,
+    currencies: &Currencies,
+    now: Instant,
+) -> Result<(Vec<Budget>, Market), Vec<LineError>> {
+    let budgets = budgets::read(path)?;
+    let market = of_file(path, currencies, &budgets.iter().collect::<Vec<_>>(), now)?;
+    Ok((budgets, market))
+}
+
+/// The market of a file's campaigns.
+pub fn of_file(
+    path: &Path,
+    currencies: &Currencies,
+    budgets: &[&Budget],
+    now: Instant,
+) -> Result<Market, Vec<LineError>> {
+    Market::build_of(currencies, budgets, now).map_err(|errors| {
+        let lines: HashMap<u64, usize> =
+            budgets.iter().map(|budget| (budget.spec.id, budget.line)).collect();
+        let place = |error: MarketError| LineError {
+            file: path.display().to_string(),
+            line: lines.get(&error.campaign).copied().unwrap_or(1),
+            text: error.text,
+        };
+        errors.into_iter().map(place).collect()
+    })
+}
+
+/// The auction's hour of an instant.
+#[must_use]
+pub fn hour_key(now: Instant) -> u32 {
+    let quarter = i64::try_from(now.ms()).unwrap_or(0) / QUARTER_MS + EPOCH_QUARTER;
+    u32::try_from(quarter.rem_euclid(QUARTERS)).unwrap_or(0)
+}
+
+fn no_rate(campaign: &campaigns::Campaign, own: CurrencyCode) -> MarketError {
+    let (found, own) = (campaign.currency.as_str(), own.as_str());
+    let text = format!(
+        "campaign {} is in {found}, openrtb.currency is {own} and openrtb.rates has no usable rate: add \"{found}=1.0\" with what \
+         1 {found} is worth in {own} (0.000001 to 4294)",
+        campaign.id
+    );
+    MarketError { campaign: campaign.id, text }
+}
+
+fn market_error(error: &CampaignError) -> MarketError {
+    MarketError { campaign: error.campaign().unwrap_or(0), text: error.to_string() }
+}
+
+/// Turns texts into keys.
+struct Builder {
+    dictionary: Dictionary,
+    advertisers: Families,
+    categories: BTreeSet<u32>,
+    until: Instant,
+    now: Instant,
+}
+
+impl Builder {
+    fn new(now: Instant) -> Builder {
+        Builder {
+            dictionary: Dictionary::default(),
+            advertisers: Families::default(),
+            categories: BTreeSet::new(),
+            until: Instant::MAX,
+            now,
+        }
+    }
+
+    fn campaign(
+        &mut self,
+        campaign: &campaigns::Campaign,
+        rate: PinnedRate,
+        zone: &Zone,
+    ) -> Result<auction::Campaign, DictionaryFull> {
+        if !campaign.caps.is_empty() {
+            self.until = self.until.min(zone.offset_at(self.now).end);
+        }
+        let modifier = |builder: &mut Builder, modifier: &campaigns::Modifier| {
+            let segment = builder.key(Space::Segment, &modifier.segment)?;
+            Ok(auction::Modifier { segment, factor: modifier.factor })
+        };
+        Ok(auction::Campaign {
+            id: campaign.id,
+            bid: rate.to_bid(Price::from_micros(campaign.bid_micros).unwrap_or(Price::ZERO)),
+            advertiser: self.key(Space::Domain, &campaign.advertiser)?,
+            seat: match &campaign.seat {
+                Some(seat) => self.key(Space::Seat, seat)?,
+                None => UNKNOWN,
+            },
+            modifiers: campaign
+                .modifiers
+                .iter()
+                .map(|each| modifier(self, each))
+                .collect::<Result<_, _>>()?,
+            targeting: self.targeting(&campaign.targeting, zone)?,
+            creatives: (0..)
+                .zip(&campaign.creatives)
+                .map(|(id, creative)| self.creative(id, creative))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn targeting(
+        &mut self,
+        wants: &campaigns::Targeting,
+        zone: &Zone,
+    ) -> Result<auction::Targeting, DictionaryFull> {
+        let mut targeting = auction::Targeting::default();
+        for (dimension, space, lists) in [
+            (Dimension::Geo, Space::Geo, &wants.geo),
+            (Dimension::Supply, Space::Supply, &wants.supply),
+            (Dimension::Segments, Space::Segment, &wants.segments),
+            (Dimension::Oses, Space::Os, &wants.os),
+            (Dimension::Domains, Space::Domain, &wants.domains),
+            (Dimension::Categories, Space::Category, &wants.categories),
+            (Dimension::Languages, Space::Language, &wants.languages),
+        ] {
+            let keys = targeting.lists_mut(dimension);
+            keys.any = self.keys(space, &lists.any)?;
+            keys.none = self.keys(space, &lists.none)?;
+        }
+        let devices = targeting.lists_mut(Dimension::Devices);
+        devices.any = wants.devices.any.iter().map(|device| u32::from(*device)).collect();
+        devices.none = wants.devices.none.iter().map(|device| u32::from(*device)).collect();
+        if let Some(hours) = &wants.hours {
+            targeting.lists_mut(Dimension::Hours).any = self.quarters(hours, zone);
+        }
+        targeting.segments_all = self.keys(Space::Segment, &wants.segments_all)?;
+        targeting.deals = self.keys(Space::Deal, &wants.deals)?;
+        targeting.deals_only = wants.deals_only;
+        Ok(targeting)
+    }
+
+    /// The quarters of the week of UTC in which it is one of these hours in the zone, as its clocks stand now.
+    fn quarters(&mut self, hours: &campaigns::hours::Hours, zone: &Zone) -> Vec<u32> {
+        let OffsetSpan { end, offset_ms, .. } = zone.offset_at(self.now);
+        self.until = self.until.min(end);
+        let local = hours.iter().flat_map(|hour| (0..4).map(move |n| i64::from(hour) * 4 + n));
+        let utc =
+            local.map(|quarter| (quarter - offset_ms.div_euclid(QUARTER_MS)).rem_euclid(QUARTERS));
+        utc.filter_map(|quarter| u32::try_from(quarter).ok()).collect()
+    }
+
+    fn creative(
+        &mut self,
+        id: u64,
+        creative: &campaigns::Creative,
+    ) -> Result<auction::Creative, DictionaryFull> {
+        let optional = |builder: &mut Builder, space, text: &Option<String>| {
+            text.as_ref().map(|text| builder.key(space, text)).transpose()
+        };
+        let domains = self.keys(Space::Domain, &creative.adomain)?;
+        let categories = self.keys(Space::Category, &creative.cat)?;
+        for (domain, key) in creative.adomain.iter().zip(&domains) {
+            self.add_advertiser(domain, *key);
+        }
+        self.categories.extend(&categories);
+        Ok(auction::Creative {
+            id,
+            format: format(creative.format),
+            sizes: creative.sizes.clone(),
+            domains,
+            categories,
+            attributes: creative.attr.clone(),
+            secure: creative.secure,
+            duration_s: creative.duration_s.unwrap_or(0),
+            bundle: optional(self, Space::Bundle, &creative.bundle)?,
+            language: optional(self, Space::Language, &creative.language)?,
+        })
+    }
+
+    /// Notes a domain under its name and under those above it, up to the last two labels: who blocks all of `com` means
+    /// nobody's campaigns, and would make a long list of one word.
+    fn add_advertiser(&mut self, domain: &str, key: u32) {
+        let mut rest = Some(domain);
+        while let Some(name) = rest.filter(|name| *name == domain || name.contains('.')) {
+            let family = self.advertisers.entry(name.into()).or_default();
+            if let Err(place) = family.binary_search(&key) {
+                family.insert(place, key);
+            }
+            rest = name.split_once('.').map(|(_, above)| above);
+        }
+    }
+
+    fn key(&mut self, space: Space, text: &str) -> Result<u32, DictionaryFull> {
+        self.dictionary.intern(space, text)
+    }
+
+    fn keys(&mut self, space: Space, texts: &[String]) -> Result<Vec<u32>, DictionaryFull> {
+        texts.iter().map(|text| self.key(space, text)).collect()
+    }
+}
+
+fn format(format: campaigns::Format) -> Format {
+    match format {
+        campaigns::Format::Banner => Format::Banner,
+        campaigns::Format::Video => Format::Video,
+        campaigns::Format::Audio => Format::Audio,
+        campaigns::Format::Native => Format::Native,
+    }
+}
+
+fn offers(slots: &Keys<u64>, budgets: &[&Budget], now: Instant) -> (Box<[Offer]>, Box<[Hold]>) {
+    let mut offers: Vec<Option<(Offer, Hold)>> = (0..slots.len()).map(|_| None).collect();
+    for budget in budgets {
+        let Some(campaign) = &budget.campaign else { continue };
+        if let Some(slot) = slots.get(&campaign.id) {
+            let offset_minutes = offset_min(&budget.spec.zone, now);
+            offers[*slot as usize] = Some((offer(campaign, offset_minutes), campaign.hold));
+        }
+    }
+    let offers = offers.into_iter().map(|offer| offer.expect("each slot is a campaign's"));
+    let (offers, holds): (Vec<Offer>, Vec<Hold>) = offers.unzip();
+    (offers.into(), holds.into())
+}
+
+fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box<[PinnedRate]> {
+    let mut rates = vec![PinnedRate::ONE; slots.len()];
+    for campaign in budgets.iter().filter_map(|budget| budget.campaign.as_ref()) {
+        if let Some((slot, rate)) = slots.get(&campaign.id).zip(currencies.rate(campaign.currency))
+        {
+            rates[*slot as usize] = rate;
+        }
+    }
+    rates.into()
+}
+
+fn offer(campaign: &campaigns::Campaign, offset_minutes: i16) -> Offer {
+    let caps = |of: CapOf, item: u64| {
+        let caps = campaign.caps.iter().filter(move |cap| cap.of == of);
+        caps.map(move |cap| profile_cap(cap, item, offset_minutes))
+    };
+    let shown = |creative: &campaigns::Creative| {
+        let item = creative_item(campaign.id, &creative.id);
+        Shown {
+            ad: Ad::new(&AdSpec {
+                crid: &creative.id,
+                mtype: mtype(creative.format),
+                adomain: &texts(&creative.adomain),
+                cat: &texts(&creative.cat),
+                cattax: CATEGORY_TAXONOMY,
+                attr: &creative.attr.iter().copied().map(u32::from).collect::<Vec<_>>(),
+                bundle: creative.bundle.as_deref(),
+                language: creative.language.as_deref(),
+                iurl: None,
+                duration_s: creative.duration_s,
+                secure: creative.secure,
+                markup: &creative.markup,
+            }),
+            item,
+            caps: caps(CapOf::Campaign, campaign.id).chain(caps(CapOf::Creative, item)).collect(),
+            duration_s: creative.duration_s,
+        }
+    };
+    Offer {
+        seat: campaign.seat.as_deref().unwrap_or("").into(),
+        cid: campaign.id.to_string().into(),
+        caps: caps(CapOf::Campaign, campaign.id).collect(),
+        creatives: campaign.creatives.iter().map(shown).collect(),
+    }
+}
+
+fn texts(list: &[String]) -> Vec<&str> {
+    list.iter().map(String::as_str).collect()
+}
+
+/// What is counted of one creative of one campaign. It must stay the same over restarts: it is on disk.
+fn creative_item(campaign: u64, creative: &str) -> u64 {
+    let mut hasher = Mixed(!campaign);
+    hasher.write(creative.as_bytes());
+    hasher.finish()
+}
+
+fn mtype(format: campaigns::Format) -> Mtype {
+    match format {
+        campaigns::Format::Banner => Mtype::Banner,
+        campaigns::Format::Video => Mtype::Video,
+        campaigns::Format::Audio => Mtype::Audio,
+        campaigns::Format::Native => Mtype::Native,
+    }
+}
+
+/// A cap of a campaign whose local time is so far ahead of UTC now.
+fn profile_cap(cap: &campaigns::Cap, item: u64, offset_minutes: i16) -> Cap {
+    Cap { item, window: cap.per, limit: cap.max, offset_minutes }
+}
+
+/// Days and weeks of caps begin with those of the budget's zone as its clocks stand now. When they change, no count is
+/// forgotten: the window that is running keeps its count, and ends at the new boundary.
+fn offset_min(zone: &Zone, now: Instant) -> i16 {
+    let minutes = zone.offset_at(now).offset_ms / 60_000;
+    i16::try_from(minutes.clamp(-DAY_MINUTES, DAY_MINUTES)).unwrap_or(0)
+}
+
+fn segments(dictionary: &Dictionary, budgets: &[&Budget]) -> Keys<u32> {
+    let campaigns = budgets.iter().filter_map(|budget| budget.campaign.as_ref());
+    let texts = campaigns.flat_map(|campaign| {
+        let campaigns::Targeting { segments, segments_all, .. } = &campaign.targeting;
+        let modifiers = campaign.modifiers.iter().map(|modifier| &modifier.segment);
+        segments.any.iter().chain(&segments.none).chain(segments_all).chain(modifiers)
+    });
+    let key =
+        |text: &String| (gate_profile::segment_key(text), dictionary.key(Space::Segment, text));
+    texts.map(key).collect()
+}
+
+/// Mixes numbers and texts of the operator's own, which nobody chose to collide.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+        self.write_u64(bytes.len() as u64);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        // The finaliser of SplitMix64.
+        let mut z = self.0.rotate_left(29) ^ number;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.0 = z ^ (z >> 31);
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_profile::{Profiles, Window};
+    use money::{Window as Span, ZoneCache, day_at};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rate(micros: u32) -> PinnedRate {
+        PinnedRate::from_micros(micros).unwrap()
+    }
+
+    /// Shows all that a daily cap of 3 allows, minute by minute; at which minutes.
+    fn shown(
+        profiles: &Profiles,
+        user: u64,
+        zone: &Zone,
+        days: Span,
+        late_ms: u64,
+    ) -> Vec<Instant> {
+        let cap = campaigns::Cap { per: Window::Day, max: 3, of: CapOf::Campaign };
+        let mut shown = Vec::new();
+        for ms in (days.start.ms()..days.end.ms()).step_by(60_000) {
+            // The market is built anew a little after clocks change.
+            let built = Instant::from_ms(ms - late_ms);
+            let caps = [profile_cap(&cap, 1, offset_min(zone, built))];
+            let holds = (shown.len() as u64..).map(|n| user << 32 | n);
+            let taken = holds.take_while(|&hold| {
+                profiles.reserve(user, hold, &caps, ms + 1, ms).is_ok()
+                    && profiles.count(user, hold, &caps, ms).is_ok()
+            });
+            shown.extend(std::iter::repeat_n(Instant::from_ms(ms), taken.count()));
+        }
+        shown
+    }
+
+    /// Both changes of the clock, also where it goes over midnight: a cap's day is the budget's day, and each has its
+    /// three impressions and no more. A market that is built five minutes late gives no place twice either.
+    #[test]
+    fn days_of_caps_are_civil_days_when_clocks_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let profiles = Profiles::open(folder.path(), &gate_profile::Options::default()).unwrap();
+        while !profiles.figures().warm {
+            std::thread::yield_now();
+        }
+        let mut users = 0..;
+        let mut changes = 0;
+        for name in [
+            "Europe/Berlin",
+            "America/New_York",
+            "Africa/Cairo",
+            "America/Havana",
+            "Atlantic/Azores",
+            "America/Santiago",
+            "Australia/Lord_Howe",
+        ] {
+            let zone = ZoneCache::default().get(name).unwrap();
+            let start = Instant::from_ms(1_767_225_600_000);
+            for change in zone.offsets_from(start)[1..3].iter().map(|span| span.start) {
+                changes += 1;
+                let day = day_at(change, &zone);
+                let eve = day_at(day.start.minus_ms(1).unwrap(), &zone);
+                let next = day_at(day.end, &zone);
+                let days = Span { start: eve.start, end: next.end };
+                let mut shown = |late| shown(&profiles, users.next().unwrap(), &zone, days, late);
+                let expected = [eve, day, next].map(|day| [day.start; 3]);
+                assert_eq!(shown(0), expected.as_flattened(), "{name} {change:?}");
+                assert_eq!(shown(5 * 60_000).len(), 9, "{name} {change:?}");
+            }
+        }
+        assert_eq!(changes, 14);
+    }
+
+    #[test]
+    fn rates_by_table() {
+        // 1 EUR is 1.0834 USD: 100 USD are 92.302012 EUR, rounded up.
+        let eur = rate(1_083_400);
+        assert_eq!(eur.to_budget(Amount::new(100_000_000)), Some(Amount::new(92_302_013)));
+        assert_eq!(eur.to_bid(Price::from_micros(1_000_001).unwrap()).micros(), 1_083_401);
+        assert_eq!(PinnedRate::ONE.to_budget(Amount::new(7)), Some(Amount::new(7)));
+        assert_eq!(rate(1).to_budget(Amount::new(i64::MAX)), None, "more than may be asked for");
+        assert_eq!(PinnedRate::from_micros(0), None);
+    }
+
+    proptest! {
+        /// A price that is not above the one that was sent never books more than was set aside.
+        #[test]
+        fn spend_stays_within_the_reservation(
+            micros in 1_u32.., sent in 1_i64..1_000_000_000_000, paid in 1_i64..1_000_000_000_000,
+        ) {
+            let (low, high) = (Amount::new(sent.min(paid)), Amount::new(sent.max(paid)));
+            let rate = rate(micros);
+            if let Some(held) = rate.to_budget(high) {
+                prop_assert!(rate.to_budget(low).unwrap() <= held);
+                // And what is held is worth at least what is paid.
+                let worth = i128::from(held.get()) * i128::from(micros);
+                prop_assert!(worth >= i128::from(high.get()) * 1_000_000);
+            }
+        }
+
+        /// A converted bid costs its budget at most what its owner bid.
+        #[test]
+        fn a_bid_is_never_raised(micros in 1_u32..4_000_000_000, bid in 0_i64..1_000_000_000) {
+            let rate = rate(micros);
+            let converted = rate.to_bid(Price::from_micros(bid).unwrap());
+            prop_assert!(i128::from(converted.micros()) * 1_000_000 <= i128::from(bid) * i128::from(micros));
+        }
+    }
+}

@@ -1,0 +1,864 @@
+//! Changes of budgets by the API, on top of the budgets file.
+//!
+//! [`Edits`] owns the configuration: what the file says, what people changed over HTTP, and who, when and why. Both ways of
+//! changing it, a newer file and an edit, go through it one at a time. An edit is judged by the parser of the file, written
+//! to a log that is synced, and only then told to the bank; its caller hears of it once the journal has sealed it. So an
+//! edit that was answered is in force whatever happens, and one that was not is in force whole or not at all.
+//!
+//! Where to look: `overlay` has the rule by which file and edits go together, `judge` says what an edit may do, `entry` and
+//! `log` are what is on disk, `audit` is what can be asked for afterwards.
+
+mod audit;
+mod ending;
+mod entry;
+mod judge;
+mod log;
+mod overlay;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use gate_pacing::Strategy;
+use ledger::{BudgetSpec, EditAction, SpecError};
+use money::Window;
+use watch::node::{
+    Action, AuditRecord, Edit, EditError, EditRows, Edited, FieldEdit, Fields, RowProblem,
+};
+use weir_config::budgets::{Budget, Line, Place};
+use weir_config::market::Market;
+use weir_pacer::Pacing;
+
+use audit::Audit;
+pub use ending::Ending;
+use entry::{EditEntry, Entry, Key, Row};
+use judge::{Judge, Judged};
+pub use log::LogError;
+use log::{Log, NotWritten};
+use overlay::{Ended, Merged, Overlay, Overlays};
+
+/// Budgets that the bank changes in one go: well below a millisecond.
+const SLICE: usize = 2_048;
+/// A log that is smaller is not worth being rewritten at a start.
+const REWRITE_BYTES_MIN: u64 = 64 << 10;
+/// A log that grows beyond this, and to twice what it was, is rewritten while the node runs.
+const GROW_BYTES_MAX: u64 = 64 << 20;
+
+/// What edits ask of the bank. Every call waits until what it did is sealed.
+pub trait Bank: Send {
+    /// Does the bank know a budget with this id, and could this one be added?
+    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble>;
+
+    /// The budgets that a set without them would end: those that are not ended, and whose flight is not over.
+    fn live(&self) -> Result<Vec<u64>, Trouble>;
+
+    /// Takes over all budgets, and other campaigns if there are.
+    fn configure(
+        &mut self,
+        budgets: Vec<Budget>,
+        market: Option<Market>,
+        note: Note,
+    ) -> Result<(), Trouble>;
+
+    /// Changes these budgets.
+    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), Trouble>;
+}
+
+/// Why the bank did not do what it was asked for.
+#[derive(Debug)]
+pub enum Trouble {
+    /// It cannot be so. Nothing was done.
+    Specs(Vec<SpecError>),
+    /// A file would end more budgets than it may. Nothing was done.
+    Ends(Ending),
+    /// Nothing can be sealed at present. Nothing was done.
+    Journal(String),
+    /// There is no bank any more. Nothing was done.
+    Gone,
+    /// It does not answer in time: it did it, or will, or the node ends first.
+    Silent,
+}
+
+/// Who changes a configuration, and why: for the journal.
+#[derive(Debug)]
+pub struct Note {
+    /// The name of who changes it.
+    pub who: Box<str>,
+    /// The reason that was given.
+    pub why: Box<str>,
+    /// What was asked for, budget by budget.
+    pub edits: Vec<EditNote>,
+}
+
+/// What somebody asked for of one budget.
+#[derive(Debug)]
+pub struct EditNote {
+    /// Its number in the log of edits.
+    pub record: u64,
+    /// The budget that changed.
+    pub budget: u64,
+    /// What was done.
+    pub action: EditAction,
+    /// The fields that changed as they were, as JSON.
+    pub before: String,
+    /// The same fields as they are now, as JSON.
+    pub after: String,
+}
+
+/// What of the configured budgets changes only when somebody changes it.
+#[derive(Clone, Debug, Default)]
+pub struct Statics {
+    /// Rises with every change of any of it; 0 before the first budgets.
+    pub generation: u64,
+    /// Every configured budget, in the order of ids.
+    pub budgets: Arc<[watch::Budget]>,
+    /// By the same index: is it changed by the API, on top of the budgets file?
+    pub edited: Arc<[bool]>,
+}
+
+/// The configuration, and changes of it by the API. A cheap handle.
+#[derive(Clone)]
+pub struct Edits(Arc<Shared>);
+
+struct Shared {
+    /// Whoever changes something holds this from judging until it is in force.
+    desk: Mutex<Desk>,
+    /// Written for moments only, by who holds the desk.
+    seen: RwLock<Seen>,
+    statics: Mutex<Statics>,
+    /// The bank may have other budgets than this: they are to be handed over again.
+    unsure: AtomicBool,
+}
+
+/// What a change needs.
+struct Desk {
+    bank: Box<dyn Bank>,
+    log: Log,
+    clock: Box<dyn Fn() -> u64 + Send>,
+    next_record: u64,
+    /// What became of edits with a new file, as far as the log does not have it yet.
+    unlogged: Vec<String>,
+    /// The part of all budgets that one file may end, in percent.
+    end_share_max_percent: u8,
+    /// The log is rewritten when it is longer.
+    rewrite_at: u64,
+    stopped: bool,
+}
+
+/// What anybody may look at.
+#[derive(Default)]
+struct Seen {
+    /// A file was loaded.
+    configured: bool,
+    known: BTreeMap<u64, Known>,
+    overlays: Overlays,
+    audit: Audit,
+    generation: u64,
+    /// Of the newest change: the run, and a number within it.
+    revision: u64,
+}
+
+/// A budget that is configured.
+#[derive(Clone, Debug, PartialEq)]
+struct Known {
+    spec: BudgetSpec,
+    name: Box<str>,
+    pacing: Pacing,
+    bids: bool,
+    /// What its own line says, as JSON, but for a campaign's fields.
+    said: Box<str>,
+    /// Where that line stands in the budgets file.
+    place: Option<Place>,
+    revision: u64,
+}
+
+/// The log, read.
+pub struct Opened {
+    log: Log,
+    overlays: Overlays,
+    audit: Audit,
+    next_record: u64,
+}
+
+impl Opened {
+    /// Opens the log in a folder, which is made where it is not there.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to do.
+    pub fn open(folder: &Path) -> Result<Opened, LogError> {
+        let (log, entries) = Log::open(folder)?;
+        let is_new = entries.is_empty();
+        let is_old =
+            |entry: &Entry| matches!(entry, Entry::Head { format, .. } if *format < log::FORMAT);
+        let is_old = entries.first().is_some_and(|(entry, _)| is_old(entry));
+        let (overlays, audit) = (Overlays::new(), Audit::default());
+        let mut opened = Opened { log, overlays, audit, next_record: 1 };
+        entries.into_iter().for_each(|(entry, line)| opened.replay(entry, line));
+        let kept = u64::try_from(opened.audit.bytes()).unwrap_or(u64::MAX);
+        let superseded = opened.log.len() > REWRITE_BYTES_MIN.max(kept.saturating_mul(2));
+        if is_new || is_old || superseded {
+            rewrite(&mut opened.log, opened.next_record, &opened.audit, &opened.overlays);
+        }
+        Ok(opened)
+    }
+
+    fn replay(&mut self, entry: Entry, line: Box<str>) {
+        replay(&mut self.overlays, &entry);
+        match entry {
+            Entry::Head { next_record, .. } => self.next_record = next_record,
+            Entry::Edit(edit) => {
+                self.next_record = self.next_record.max(edit.record.saturating_add(1));
+                self.audit.push(&edit, line);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What an entry of the log leaves on top of the file.
+fn replay(overlays: &mut Overlays, entry: &Entry) {
+    match entry {
+        Entry::Head { .. } => {}
+        Entry::Edit(edit) => {
+            let changed = edit.rows.iter().filter(|row| row.outcome.is_changed());
+            changed.for_each(|row| overlay::apply(overlays, row));
+        }
+        Entry::Ended { ended, .. } => {
+            ended.iter().for_each(|ended| overlay::end(overlays, ended));
+        }
+        Entry::Away { at_ms, ids } => {
+            ids.iter().for_each(|id| overlay::leave(overlays, *id, *at_ms));
+        }
+        Entry::Back { ids } => ids.iter().for_each(|id| overlay::come_back(overlays, *id)),
+        Entry::Overlays(all) => *overlays = all.clone(),
+    }
+}
+
+/// What a node with this bank, and with the log of edits in this folder, would say of a file's lines: nothing, if it would take
+/// them. Nothing is written.
+///
+/// # Errors
+/// What is wrong with the log.
+pub fn judge_as_node(
+    folder: &Path,
+    lines: Vec<Line>,
+    bank: &ledger::Bank,
+    end_share_max_percent: u8,
+    now: money::Instant,
+) -> Result<Vec<(u64, String)>, LogError> {
+    let mut overlays = Overlays::new();
+    Log::look(folder)?.iter().for_each(|(entry, _)| replay(&mut overlays, entry));
+    let is_empty = lines.is_empty();
+    let merged = overlay::merge(lines, &overlays, now.ms());
+    let live = (0..).zip(0..bank.slots()).map(|(slot, _)| bank.spec(slot));
+    let live: Vec<u64> = live.filter(|spec| is_live(spec, now)).map(|spec| spec.id).collect();
+    let ending = Ending::of(&live, &merged.lines, is_empty).beyond(end_share_max_percent);
+    if let Some(ending) = ending {
+        return Ok(vec![(0, ending.to_string())]);
+    }
+    let specs: Vec<BudgetSpec> = merged.lines.into_iter().map(|line| line.budget.spec).collect();
+    Ok(bank.check(&specs).iter().map(|error| (error.id(), error.to_string())).collect())
+}
+
+/// Would a budget end that a file does not name? Not if it has ended, or its flight is over.
+pub fn is_live(spec: &BudgetSpec, now: money::Instant) -> bool {
+    spec.status != ledger::Status::Ended && now < spec.end
+}
+
+/// A file that cannot be written anew stays as it is.
+fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) {
+    let head = log::line(&Entry::Head { format: log::FORMAT, next_record });
+    let last = log::line(&Entry::Overlays(overlays.clone()));
+    let lines: Vec<&str> =
+        std::iter::once(&*head).chain(audit.lines()).chain(std::iter::once(&*last)).collect();
+    if let Err(error) = log.rewrite(&lines) {
+        tracing::warn!(%error, "the log of edits was not written anew; it goes on as it is");
+    }
+}
+
+/// The bank did not take all of an edit.
+struct Stuck {
+    trouble: Trouble,
+    /// Budgets that are changed.
+    done: usize,
+    /// Budgets that were to be changed.
+    of: usize,
+}
+
+/// What becomes of an edit once all its rows are judged.
+struct Planned {
+    rows: Vec<Judged>,
+    undo_of: Option<u64>,
+}
+
+impl Edits {
+    /// Before the first budgets. `run` is the node's run, `end_share_max_percent` the part of all budgets that one file may
+    /// end (0 to 100), `clock` tells ms since 1970 UTC.
+    pub fn new(
+        opened: Opened,
+        run: u32,
+        end_share_max_percent: u8,
+        bank: Box<dyn Bank>,
+        clock: Box<dyn Fn() -> u64 + Send>,
+    ) -> Edits {
+        let Opened { log, overlays, audit, next_record } = opened;
+        let rewrite_at = GROW_BYTES_MAX.max(log.len().saturating_mul(2));
+        let revision = u64::from(run) << 32;
+        Edits(Arc::new(Shared {
+            desk: Mutex::new(Desk {
+                bank,
+                log,
+                clock,
+                next_record,
+                unlogged: Vec::new(),
+                end_share_max_percent,
+                rewrite_at,
+                stopped: false,
+            }),
+            seen: RwLock::new(Seen { overlays, audit, revision, ..Seen::default() }),
+            statics: Mutex::default(),
+            unsure: AtomicBool::new(false),
+        }))
+    }
+
+    /// Judges every row, carries out and seals what can be, and says of each row what became of it.
+    ///
+    /// # Errors
+    /// Nothing was done, or nothing but what the text says: see [`EditError`].
+    pub fn edit(&self, edit: Edit) -> Result<Edited, EditError> {
+        let mut desk = self.desk();
+        if desk.stopped {
+            return Err(EditError::Stopping);
+        }
+        let now_ms = (desk.clock)();
+        let key = edit.key.as_ref().filter(|_| !edit.dry_run);
+        let key = key.map(|(key, digest)| Key::new(key, *digest));
+        if let Some(answer) = key.as_ref().and_then(|key| self.seen().audit.answered(key, now_ms)) {
+            return answer;
+        }
+        let planned = self.plan(&desk, &edit)?;
+        if edit.dry_run {
+            return Ok(answer(planned.rows.into_iter().map(|judged| judged.row), None));
+        }
+        self.carry_out(&mut desk, edit, planned, key, now_ms)
+    }
+
+    /// The first answer to an idempotency key, where it is remembered with the same digest.
+    ///
+    /// # Errors
+    /// [`EditError::KeyReused`]: it came with another.
+    pub fn replay(&self, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
+        let now_ms = (self.desk().clock)();
+        self.seen().audit.answered(&Key::new(key, *digest), now_ms).transpose()
+    }
+
+    /// The fields of a budget's configuration, as in the budgets file but for a campaign's, with what was changed by the API.
+    #[must_use]
+    pub fn fields(&self, id: u64) -> Option<Fields> {
+        let seen = self.seen();
+        let said = seen.known.get(&id)?.said();
+        Some(overlay::effective(id, &said, seen.overlays.get(&id)))
+    }
+
+    /// Where a budget's line stands in the budgets file, if a file has it as text, and what the API changed on top of it.
+    pub fn source(&self, id: u64) -> Option<(Option<Place>, Vec<FieldEdit>)> {
+        let seen = self.seen();
+        let known = seen.known.get(&id)?;
+        Some((known.place, overlay::on_top(&known.said(), seen.overlays.get(&id))))
+    }
+
+    /// What was changed by people, newest first; see [`watch::Node::audit`]. Of records about one budget, its row is shown.
+    #[must_use]
+    pub fn audit(&self, budget: Option<u64>, before: Option<u64>, max: usize) -> Vec<AuditRecord> {
+        self.seen().audit.page(budget, before, max)
+    }
+
+    /// One record with all its rows.
+    #[must_use]
+    pub fn audit_record(&self, record: u64) -> Option<AuditRecord> {
+        self.seen().audit.record(record)
+    }
+
+    /// Revision of a configured budget: rises with each change of its configuration, also over restarts.
+    #[must_use]
+    pub fn revision(&self, id: u64) -> Option<u64> {
+        self.seen().known.get(&id).map(|known| known.revision)
+    }
+
+    /// Rises when anything of [`Edits::statics`] changes; 0 before the first budgets.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.seen().generation
+    }
+
+    /// What of the configured budgets changes only when somebody changes it. Made anew only where it did.
+    #[must_use]
+    pub fn statics(&self) -> Statics {
+        let mut statics = self.0.statics.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen();
+        if statics.generation != seen.generation {
+            *statics = seen.statics();
+        }
+        statics.clone()
+    }
+
+    /// Takes over what a file says, with the edits on top.
+    ///
+    /// # Errors
+    /// The bank's, and [`Trouble::Ends`] for a file that looks cut or emptied; the budgets before stay in force, and so do
+    /// all edits.
+    pub fn load(&self, lines: Vec<Line>, market: Market, why: &str) -> Result<(), Trouble> {
+        let mut desk = self.desk();
+        if desk.stopped {
+            return Err(Trouble::Gone);
+        }
+        let now_ms = (desk.clock)();
+        let is_empty = lines.is_empty();
+        let merged = overlay::merge(lines, &self.seen().overlays, now_ms);
+        let live = desk.bank.live().inspect_err(|trouble| {
+            // Nothing was handed over yet: it is tried again.
+            if matches!(trouble, Trouble::Silent) {
+                self.0.unsure.store(true, Ordering::Release);
+            }
+        })?;
+        let ending = Ending::of(&live, &merged.lines, is_empty);
+        let done = ending.done();
+        if let Some(ending) = ending.beyond(desk.end_share_max_percent) {
+            return Err(Trouble::Ends(ending));
+        }
+        let budgets = merged.lines.iter().map(|line| plain(&line.budget)).collect();
+        let note = Note { who: "budgets file".into(), why: why.into(), edits: Vec::new() };
+        let answer = desk.bank.configure(budgets, Some(market), note);
+        match answer {
+            Ok(()) => {}
+            Err(Trouble::Silent) => self.0.unsure.store(true, Ordering::Release),
+            Err(trouble) => return Err(trouble),
+        }
+        if let Some(done) = done {
+            tracing::warn!("{why} and {done}");
+        }
+        let Merged { lines, overlays, ended, away, back } = merged;
+        tell(&ended, &away, &back);
+        // In this order: what is back may end in part.
+        if !back.is_empty() {
+            desk.note_load(&Entry::Back { ids: back });
+        }
+        if !away.is_empty() {
+            desk.note_load(&Entry::Away { at_ms: now_ms, ids: away });
+        }
+        if !ended.is_empty() {
+            desk.note_load(&Entry::Ended { at_ms: now_ms, ended });
+        }
+        self.seen_mut().configured(lines, overlays);
+        answer
+    }
+
+    /// Are the budgets to be handed over again, because the bank may have others? Whoever asks does it.
+    pub fn take_unsure(&self) -> bool {
+        self.0.unsure.swap(false, Ordering::AcqRel)
+    }
+
+    /// Refuses every change from now on; waits for the one that is under way.
+    pub fn stop(&self) {
+        self.desk().stopped = true;
+    }
+
+    fn plan(&self, desk: &Desk, edit: &Edit) -> Result<Planned, EditError> {
+        let seen = self.seen();
+        let mut judge = Judge::new(&seen, edit.action);
+        let (mut rows, undo_of) = match &edit.rows {
+            EditRows::Change(rows) => (rows.iter().map(|row| judge.change(row)).collect(), None),
+            EditRows::Create(fields) => (vec![judge.create(fields)], None),
+            EditRows::Undo(record) => {
+                let found = seen.audit.record(*record).ok_or(EditError::NoRecord(*record))?;
+                if let Some(by) = found.undone_by {
+                    return Err(EditError::Undone(*record, by));
+                }
+                (judge::undo(&seen, &found), Some(*record))
+            }
+        };
+        for judged in &mut rows {
+            desk.ask(&seen, judged, undo_of.is_some())?;
+        }
+        Ok(Planned { rows, undo_of })
+    }
+
+    fn carry_out(
+        &self,
+        desk: &mut Desk,
+        edit: Edit,
+        planned: Planned,
+        key: Option<Key>,
+        now_ms: u64,
+    ) -> Result<Edited, EditError> {
+        let Planned { mut rows, undo_of } = planned;
+        let record = desk.next_record;
+        let changed = rows.iter().any(|judged| judged.row.outcome.is_changed());
+        if !changed && key.is_none() {
+            return Ok(answer(rows.into_iter().map(|judged| judged.row), None));
+        }
+        let revision = self.seen().revision + 1;
+        let of_change = |judged: &&mut Judged| judged.row.outcome.is_changed();
+        rows.iter_mut().filter(of_change).for_each(|judged| judged.row.revision = revision);
+        let (rows, budgets): (Vec<Row>, Vec<Option<Budget>>) =
+            rows.into_iter().map(|judged| (judged.row, judged.to)).unzip();
+        let Edit { who, why, action, .. } = edit;
+        let (who, why) = (who.into(), why.into());
+        let entry = EditEntry { record, at_ms: now_ms, who, action, why, undo_of, key, rows };
+        let (entry, line) = entry.written();
+        let before = desk.append(&line).map_err(not_written)?;
+        let done = match changed {
+            true => self.put_in_force(desk, &entry, &budgets),
+            false => Ok(()),
+        };
+        let pending = match done {
+            Ok(()) => None,
+            Err(stuck) if stuck.is_undone() => return Err(desk.take_back(before, stuck.trouble)),
+            Err(stuck) => Some(stuck.pending(record)),
+        };
+        desk.next_record = record.saturating_add(1);
+        self.seen_mut().edited(&entry, line.into(), budgets, revision);
+        self.rewrite_if_long(desk);
+        if let Some(pending) = pending {
+            // The next load of the file hands everything over again.
+            self.0.unsure.store(true, Ordering::Release);
+            return Err(pending);
+        }
+        Ok(answer(entry.rows.into_iter(), changed.then_some(record)))
+    }
+
+    /// Tells the bank.
+    fn put_in_force(
+        &self,
+        desk: &mut Desk,
+        entry: &EditEntry,
+        budgets: &[Option<Budget>],
+    ) -> Result<(), Stuck> {
+        let changed: Vec<(&Row, &Option<Budget>)> =
+            entry.rows.iter().zip(budgets).filter(|(row, _)| row.outcome.is_changed()).collect();
+        let comes_or_goes =
+            |(row, _): &(&Row, &Option<Budget>)| row.before.is_empty() || row.after.is_empty();
+        if changed.iter().any(comes_or_goes) {
+            let all = self.seen().all_with(&changed);
+            let answer = desk.bank.configure(all, None, note(entry, &changed));
+            return answer.map_err(|trouble| Stuck { trouble, done: 0, of: changed.len() });
+        }
+        for (number, slice) in changed.chunks(SLICE).enumerate() {
+            let budgets = slice.iter().filter_map(|(_, to)| to.as_ref().map(plain)).collect();
+            let answer = desk.bank.amend(budgets, note(entry, slice));
+            let done = number * SLICE;
+            answer.map_err(|trouble| Stuck { trouble, done, of: changed.len() })?;
+        }
+        Ok(())
+    }
+
+    fn rewrite_if_long(&self, desk: &mut Desk) {
+        if desk.log.len() > desk.rewrite_at {
+            let seen = self.seen();
+            rewrite(&mut desk.log, desk.next_record, &seen.audit, &seen.overlays);
+            desk.rewrite_at = GROW_BYTES_MAX.max(desk.log.len().saturating_mul(2));
+        }
+    }
+
+    // Each of the three holds values that are replaced whole: a thread that died left nothing half done.
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.0.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> RwLockReadGuard<'_, Seen> {
+        self.0.seen.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen_mut(&self) -> RwLockWriteGuard<'_, Seen> {
+        self.0.seen.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Edits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Edits").field("generation", &self.generation()).finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    /// Nothing of the edit is in force: its line must not bring it about at the next start.
+    fn take_back(&mut self, len: u64, trouble: Trouble) -> EditError {
+        match self.log.cut(len) {
+            Ok(()) => nothing_done(trouble),
+            Err(text) => EditError::Unsure(format!("{}. {text}", why(&trouble))),
+        }
+    }
+
+    /// Writes a line to the log; returns how long it was before.
+    fn append(&mut self, line: &str) -> Result<u64, NotWritten> {
+        if !self.unlogged.is_empty() {
+            let earlier: Vec<&str> = self.unlogged.iter().map(String::as_str).collect();
+            self.log.append(&earlier)?;
+            self.unlogged.clear();
+        }
+        let before = self.log.len();
+        self.log.append(&[line])?;
+        Ok(before)
+    }
+
+    /// What became of edits with a new file. A start finds the same again, unless the file changes back before: so it is
+    /// tried again.
+    fn note_load(&mut self, entry: &Entry) {
+        let line = log::line(entry);
+        if let Err(error) = self.append(&line) {
+            tracing::error!(%error, "what became of edits is not in their log yet");
+            self.unlogged.push(line);
+        }
+    }
+
+    /// Asks the bank of a budget that is to be new.
+    fn ask(&self, seen: &Seen, judged: &mut Judged, again: bool) -> Result<(), EditError> {
+        let (Some(budget), true) = (&judged.to, judged.row.before.is_empty()) else {
+            return Ok(());
+        };
+        let id = budget.spec.id;
+        let parent = budget.spec.parent.filter(|parent| !seen.known.contains_key(parent));
+        let (known, error) = match self.bank.judge(budget.spec.clone()) {
+            Ok(judgement) => judgement,
+            Err(trouble) => return Err(nothing_done(trouble)),
+        };
+        let problem = match (known && !again, error, parent) {
+            (true, _, _) => Some(RowProblem::Exists(id)),
+            (_, Some(error), _) => Some(RowProblem::Field(error.to_string())),
+            (_, None, Some(parent)) => {
+                Some(RowProblem::Field(SpecError::NoParent { id, parent }.to_string()))
+            }
+            (false, None, None) => None,
+        };
+        if let Some(problem) = problem {
+            let Row { id, revision, .. } = judged.row;
+            let (before, after, said) = (Fields::new(), Fields::new(), Fields::new());
+            let outcome = problem.into();
+            judged.row = Row { id, outcome, before, after, said, revision };
+            judged.to = None;
+        }
+        Ok(())
+    }
+}
+
+impl Stuck {
+    /// Is nothing at all in force? Of a bank that does not answer nobody knows.
+    fn is_undone(&self) -> bool {
+        self.done == 0 && !matches!(self.trouble, Trouble::Silent)
+    }
+
+    fn pending(&self, record: u64) -> EditError {
+        let Stuck { done, of, trouble } = self;
+        EditError::Pending { record, done: *done, of: *of, why: why(trouble) }
+    }
+}
+
+/// What the bank says.
+fn why(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Journal(text) => format!("the journal cannot seal: {text}"),
+        Trouble::Silent => "the bank does not answer".into(),
+        Trouble::Gone => "the node is stopping".into(),
+        Trouble::Ends(ending) => ending.to_string(),
+        Trouble::Specs(errors) => {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            texts.join("; ")
+        }
+    }
+}
+
+fn nothing_done(trouble: Trouble) -> EditError {
+    match &trouble {
+        Trouble::Journal(_) | Trouble::Silent => {
+            EditError::Journal(format!("{}; try again when GET /readyz answers 200", why(&trouble)))
+        }
+        Trouble::Specs(_) | Trouble::Ends(_) => EditError::Refused(why(&trouble)),
+        Trouble::Gone => EditError::Stopping,
+    }
+}
+
+fn not_written(error: NotWritten) -> EditError {
+    match error {
+        NotWritten::Nothing(text) => EditError::Journal(text),
+        NotWritten::Unsure(text) => EditError::Unsure(text),
+    }
+}
+
+impl Seen {
+    /// A file's lines are in force.
+    fn configured(&mut self, lines: Vec<Line>, overlays: Overlays) {
+        self.revision += 1;
+        self.generation += 1;
+        self.configured = true;
+        let mut before = std::mem::take(&mut self.known);
+        let edited = |overlays: &Overlays, id: u64| overlays.get(&id).cloned();
+        for Line { budget, said, place } in lines {
+            let id = budget.spec.id;
+            let mut known = Known { place, ..Known::new(budget, &said, self.revision) };
+            if let Some(old) = before.remove(&id) {
+                // A line that moved says nothing new.
+                let is_same = Known { revision: old.revision, place: old.place, ..known.clone() }
+                    == old
+                    && edited(&self.overlays, id) == edited(&overlays, id);
+                known.revision = if is_same { old.revision } else { known.revision };
+            }
+            self.known.insert(id, known);
+        }
+        self.overlays = overlays;
+    }
+
+    /// An edit is in force.
+    fn edited(
+        &mut self,
+        entry: &EditEntry,
+        line: Box<str>,
+        budgets: Vec<Option<Budget>>,
+        revision: u64,
+    ) {
+        for (row, to) in entry.rows.iter().zip(budgets) {
+            if !row.outcome.is_changed() {
+                continue;
+            }
+            self.revision = revision;
+            overlay::apply(&mut self.overlays, row);
+            match to {
+                None => drop(self.known.remove(&row.id)),
+                Some(budget) => self.known_now(budget, revision),
+            }
+        }
+        self.generation += 1;
+        self.audit.push(entry, line);
+    }
+
+    fn known_now(&mut self, budget: Budget, revision: u64) {
+        let id = budget.spec.id;
+        let old = self.known.remove(&id);
+        let said = match (self.overlays.get(&id), &old) {
+            (Some(Overlay::Created(fields)), _) => fields.clone(),
+            (_, Some(old)) => old.said(),
+            (_, None) => Fields::new(),
+        };
+        let (bids, place) = old.map_or((false, None), |old| (old.bids, old.place));
+        self.known.insert(id, Known { bids, place, ..Known::new(budget, &said, revision) });
+    }
+
+    /// All budgets, with those that come and without those that go.
+    fn all_with(&self, changed: &[(&Row, &Option<Budget>)]) -> Vec<Budget> {
+        let mut all: BTreeMap<u64, Budget> =
+            self.known.iter().map(|(id, known)| (*id, known.budget())).collect();
+        for (row, to) in changed {
+            match to {
+                Some(budget) => drop(all.insert(row.id, plain(budget))),
+                None => drop(all.remove(&row.id)),
+            }
+        }
+        all.into_values().collect()
+    }
+
+    fn statics(&self) -> Statics {
+        Statics {
+            generation: self.generation,
+            budgets: self.known.values().map(Known::shown).collect(),
+            edited: self.known.keys().map(|id| self.overlays.contains_key(id)).collect(),
+        }
+    }
+}
+
+impl Known {
+    fn new(budget: Budget, said: &Fields, revision: u64) -> Known {
+        let Budget { spec, name, pacing, campaign, .. } = budget;
+        let said = serde_json::to_string(said).expect("a map with text keys");
+        let (name, said, bids) = (name.into(), said.into(), campaign.is_some());
+        Known { spec, name, pacing, bids, said, place: None, revision }
+    }
+
+    fn said(&self) -> Fields {
+        serde_json::from_str(&self.said).expect("written by ourselves")
+    }
+
+    fn budget(&self) -> Budget {
+        let Known { spec, name, pacing, .. } = self.clone();
+        Budget { spec, name: name.into(), pacing, line: 0, campaign: None }
+    }
+
+    fn shown(&self) -> watch::Budget {
+        let spec = &self.spec;
+        watch::Budget {
+            id: spec.id,
+            name: self.name.clone(),
+            unit: spec.unit,
+            parent: spec.parent,
+            campaign: self.bids,
+            start_ms: (spec.start != Window::ALWAYS.start).then(|| spec.start.ms()),
+            end_ms: (spec.end != Window::ALWAYS.end).then(|| spec.end.ms()),
+            zone: spec.zone.name().into(),
+            pacing: pacing(self.pacing.plan.spec().strategy),
+            revision: self.revision,
+        }
+    }
+}
+
+/// How a strategy is shown.
+fn pacing(strategy: Strategy) -> watch::Pacing {
+    match strategy {
+        Strategy::Asap => watch::Pacing::Asap,
+        Strategy::Schedule => watch::Pacing::Schedule,
+        Strategy::Coin => watch::Pacing::Coin,
+        Strategy::Curve => watch::Pacing::Curve,
+        Strategy::Steer => watch::Pacing::Steer,
+    }
+}
+
+/// What the bank needs of a budget.
+fn plain(budget: &Budget) -> Budget {
+    let Budget { spec, name, pacing, line, .. } = budget;
+    let (spec, name, pacing) = (spec.clone(), name.clone(), pacing.clone());
+    Budget { spec, name, pacing, line: *line, campaign: None }
+}
+
+fn note(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> Note {
+    let action = match entry.action {
+        Action::Create => EditAction::Create,
+        Action::Set => EditAction::Set,
+        Action::Pause => EditAction::Pause,
+        Action::Resume => EditAction::Resume,
+        Action::Undo => EditAction::Undo,
+    };
+    let text = |fields: &Fields| serde_json::to_string(fields).expect("a map with text keys");
+    let edit = |(row, _): &(&Row, &Option<Budget>)| EditNote {
+        record: entry.record,
+        budget: row.id,
+        action,
+        before: text(&row.before),
+        after: text(&row.after),
+    };
+    let edits = changed.iter().map(edit).collect();
+    Note { who: entry.who.as_str().into(), why: entry.why.as_str().into(), edits }
+}
+
+fn answer(rows: impl Iterator<Item = Row>, record: Option<u64>) -> Edited {
+    Edited { record, replay: false, rows: rows.map(Into::into).collect() }
+}
+
+fn tell(ended: &[Ended], away: &[u64], back: &[u64]) {
+    for id in away {
+        tracing::warn!(
+            budget = id,
+            "the budgets file names the budget, or its parent, no more: its edits wait for a day"
+        );
+    }
+    for id in back {
+        tracing::info!(
+            budget = id,
+            "the budgets file names the budget again: its edits are in force"
+        );
+    }
+    for Ended { id, fields, why } in ended {
+        let fields = if fields.is_empty() { "all".into() } else { fields.join(", ") };
+        tracing::warn!(budget = id, fields, why, "an edit of the API ended");
+    }
+}

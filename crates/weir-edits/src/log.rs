@@ -1,0 +1,317 @@
+//! The log of edits: an append-only file of lines, each with its checksum; `docs/formats.md` draws them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use weir_config::private;
+
+use super::entry::Entry;
+
+/// Version of the format that is written; earlier ones are read.
+pub(super) const FORMAT: u32 = 2;
+/// Digits of a checksum, and the space behind it.
+const SUM_LEN: usize = 9;
+
+/// Why the log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The disk.
+    #[error("{path}: {source}; is the disk full, read-only or failing?")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line that is not the last.
+    #[error(
+        "{path}:{line}: {text}, and sound lines follow: the log of edits is damaged. Take the file from a backup; or delete \
+         this line to go on without what it says, and look through GET /v1/audit afterwards"
+    )]
+    Damage {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        text: String,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "{path}: format {found}, expected 1 to {FORMAT}; start the version of weir that wrote it"
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        found: u32,
+    },
+}
+
+/// Why lines are not in the log.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotWritten {
+    /// It is as it was before.
+    #[error("{0}")]
+    Nothing(String),
+    /// The disk failed, and did so again when they were to be cut off: they may be in it after a restart.
+    #[error("{0}")]
+    Unsure(String),
+}
+
+/// The log, open at its end.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    /// What stands behind `len` could not be cut off.
+    failed: bool,
+}
+
+/// An entry, and its line without checksum.
+pub(super) type Written = (Entry, Box<str>);
+
+impl Log {
+    /// Opens the log in a folder, makes it where it is not there, and cuts off what a crash left half written.
+    pub(super) fn open(folder: &Path) -> Result<(Log, Vec<Written>), LogError> {
+        let path = folder.join("log");
+        let failed = |source| LogError::Io { path: path.clone(), source };
+        private::make_folder(folder).map_err(failed)?;
+        let file = private::options().open(&path);
+        let file = file.map_err(failed)?;
+        sync_folder(folder).map_err(failed)?;
+        let bytes = fs::read(&path).map_err(failed)?;
+        let (entries, len) = read(&path, &bytes)?;
+        let cut = bytes.len() - len;
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        if cut > 0 {
+            tracing::warn!(
+                file = %path.display(), offset = len, bytes = cut,
+                "cut off what a crash left half written: nobody was told of it"
+            );
+            file.set_len(len).and_then(|()| file.sync_all()).map_err(failed)?;
+        }
+        Ok((Log { path: path.clone(), file, len, failed: false }, entries))
+    }
+
+    /// What a log in a folder says, without touching it: a half-written end is left out. Nothing, where there is none.
+    pub(super) fn look(folder: &Path) -> Result<Vec<Written>, LogError> {
+        let path = folder.join("log");
+        match fs::read(&path) {
+            Ok(bytes) => Ok(read(&path, &bytes)?.0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(LogError::Io { path, source }),
+        }
+    }
+
+    /// Bytes of the file.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Writes lines to the end, all or none, and waits for the disk.
+    ///
+    /// # Errors
+    /// What the system said, and what became of the log.
+    pub(super) fn append(&mut self, lines: &[&str]) -> Result<(), NotWritten> {
+        if self.failed {
+            let text = "the log of edits failed before; restart the node";
+            return Err(NotWritten::Nothing(text.into()));
+        }
+        let bytes = framed(lines);
+        let written = self.file.write_all_at(&bytes, self.len).and_then(|()| self.file.sync_data());
+        match written {
+            Ok(()) => {
+                self.len = self.len.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+                Ok(())
+            }
+            Err(error) => {
+                let text = format!(
+                    "{}: {error}; is the disk full, read-only or failing?",
+                    self.path.display()
+                );
+                Err(match self.cut(self.len) {
+                    Ok(()) => NotWritten::Nothing(text),
+                    Err(again) => NotWritten::Unsure(format!("{text} {again}")),
+                })
+            }
+        }
+    }
+
+    /// Takes back everything from `len` on.
+    ///
+    /// # Errors
+    /// What the system said: it may still be there after a restart, and the log takes nothing until then.
+    pub(super) fn cut(&mut self, len: u64) -> Result<(), String> {
+        let cut = self.file.set_len(len).and_then(|()| self.file.sync_all());
+        self.len = len;
+        cut.map_err(|error| {
+            let file = self.path.display();
+            tracing::error!(%error, %file, "the log of edits cannot be cut; no more edits until a restart");
+            self.failed = true;
+            format!("{file}: what was written cannot be cut off: {error}")
+        })
+    }
+
+    /// Replaces the file by one with these lines.
+    pub(super) fn rewrite(&mut self, lines: &[&str]) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let bytes = framed(lines);
+        let file = private::create(&new)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        (self.file, self.len) = (file, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        self.path.parent().map_or(Ok(()), sync_folder)
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn framed(lines: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.len() + SUM_LEN + 1).sum());
+    for line in lines {
+        bytes.extend_from_slice(format!("{:08x} ", crc32c::crc32c(line.as_bytes())).as_bytes());
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+/// All entries, and how many bytes of the file they are.
+fn read(path: &Path, bytes: &[u8]) -> Result<(Vec<Written>, usize), LogError> {
+    let (mut entries, mut sound) = (Vec::new(), 0);
+    for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        match entry(line) {
+            Ok((Entry::Head { format, .. }, _)) if !(1..=FORMAT).contains(&format) => {
+                return Err(LogError::Format { path: path.into(), found: format });
+            }
+            Ok(read) => {
+                entries.push(read);
+                sound += line.len();
+            }
+            // A crash leaves one line half written, and nothing behind it.
+            Err(_) if sound + line.len() == bytes.len() => break,
+            Err(text) => {
+                return Err(LogError::Damage { path: path.into(), line: number + 1, text });
+            }
+        }
+    }
+    Ok((entries, sound))
+}
+
+fn entry(line: &[u8]) -> Result<Written, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
+    let text = text.strip_suffix('\n').ok_or("no end of the line")?;
+    let (sum, json) = text.split_once(' ').ok_or("no checksum")?;
+    let found = u32::from_str_radix(sum, 16).map_err(|_| format!("checksum {sum:?}"))?;
+    let expected = crc32c::crc32c(json.as_bytes());
+    if found != expected {
+        return Err(format!("checksum {found:08x}, expected {expected:08x}"));
+    }
+    let entry = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    Ok((entry, json.into()))
+}
+
+/// A line of an entry.
+pub(super) fn line(entry: &Entry) -> String {
+    serde_json::to_string(entry).expect("maps with text keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(next_record: u64) -> String {
+        line(&Entry::Head { format: FORMAT, next_record })
+    }
+
+    fn numbers(entries: &[Written]) -> Vec<u64> {
+        let number = |(entry, _): &Written| match entry {
+            Entry::Head { next_record, .. } => *next_record,
+            other => panic!("{other:?}"),
+        };
+        entries.iter().map(number).collect()
+    }
+
+    #[test]
+    fn what_is_appended_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut log, entries) = Log::open(folder.path()).unwrap();
+        assert!(entries.is_empty());
+        log.append(&[&head(1)]).unwrap();
+        log.append(&[&head(2), &head(3)]).unwrap();
+        let (mut log, entries) = Log::open(folder.path()).unwrap();
+        assert_eq!(numbers(&entries), [1, 2, 3]);
+        log.rewrite(&[&head(9)]).unwrap();
+        log.append(&[&head(10)]).unwrap();
+        assert_eq!(numbers(&Log::open(folder.path()).unwrap().1), [9, 10]);
+        assert!(!folder.path().join("log.new").exists());
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_at_every_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut log, _) = Log::open(folder.path()).unwrap();
+        log.append(&[&head(1)]).unwrap();
+        let whole = usize::try_from(log.len()).unwrap();
+        log.append(&[&head(2)]).unwrap();
+        let bytes = fs::read(folder.path().join("log")).unwrap();
+        for len in whole..bytes.len() {
+            fs::write(folder.path().join("log"), &bytes[..len]).unwrap();
+            let (mut log, entries) = Log::open(folder.path()).unwrap();
+            assert_eq!(numbers(&entries), [1], "cut to {len}");
+            log.append(&[&head(3)]).unwrap();
+            assert_eq!(numbers(&Log::open(folder.path()).unwrap().1), [1, 3]);
+        }
+        // Sectors of it that never came are zeros.
+        let mut zeros = bytes.clone();
+        zeros[whole + 4..].fill(0);
+        fs::write(folder.path().join("log"), &zeros).unwrap();
+        assert_eq!(numbers(&Log::open(folder.path()).unwrap().1), [1]);
+    }
+
+    #[test]
+    fn damage_before_the_end_is_refused_at_every_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut log, _) = Log::open(folder.path()).unwrap();
+        log.append(&[&head(1), &head(2), &head(3)]).unwrap();
+        let bytes = fs::read(folder.path().join("log")).unwrap();
+        let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        for at in 0..=2 * first {
+            let mut strange = bytes.clone();
+            strange[at] ^= 1;
+            fs::write(folder.path().join("log"), &strange).unwrap();
+            let error = Log::open(folder.path()).unwrap_err();
+            assert!(matches!(error, LogError::Damage { .. }), "byte {at}: {error}");
+            assert!(error.to_string().contains("Take the file from a backup"), "{error}");
+            assert_eq!(fs::read(folder.path().join("log")).unwrap(), strange, "nothing is changed");
+        }
+    }
+
+    #[test]
+    fn another_format_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut log, _) = Log::open(folder.path()).unwrap();
+        log.append(&[&line(&Entry::Head { format: 3, next_record: 1 })]).unwrap();
+        let error = Log::open(folder.path()).unwrap_err();
+        assert!(matches!(error, LogError::Format { found: 3, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_nothing_more_is_taken() {
+        let file = File::options().read(true).write(true).open("/dev/full").unwrap();
+        let mut log = Log { path: "/dev/full".into(), file, len: 0, failed: false };
+        // A device cannot be cut either.
+        let NotWritten::Unsure(error) = log.append(&[&head(1)]).unwrap_err() else { panic!() };
+        assert!(error.contains("/dev/full: No space left"), "{error}");
+        assert!(error.contains("cannot be cut off"), "{error}");
+        let NotWritten::Nothing(error) = log.append(&[&head(1)]).unwrap_err() else { panic!() };
+        assert!(error.contains("restart"), "{error}");
+    }
+}

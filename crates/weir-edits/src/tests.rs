@@ -1,0 +1,935 @@
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use money::Instant;
+use proptest::prelude::*;
+use proptest::strategy::Strategy;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use watch::node::{RowChange, RowResult};
+use weir_config::budgets;
+use weir_config::config::Config;
+use weir_config::market::Currencies;
+
+use super::*;
+
+/// What the bank of these tests says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mood {
+    #[default]
+    Well,
+    CannotSeal,
+    /// It does what it is told and does not answer.
+    Mute,
+    /// It cannot seal after so many calls.
+    FailsAfter(usize),
+}
+
+/// A bank that only knows what its budgets are.
+#[derive(Default)]
+struct Told {
+    mood: Mood,
+    budgets: BTreeMap<u64, Budget>,
+    /// All ids that it ever had.
+    ids: BTreeMap<u64, ()>,
+    edits: Vec<(u64, u64, EditAction, String, String)>,
+    amended: Vec<usize>,
+}
+
+#[derive(Clone, Default)]
+struct FakeBank(Arc<Mutex<Told>>);
+
+impl FakeBank {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap()
+    }
+
+    fn take(&self, note: Note, change: impl FnOnce(&mut Told)) -> Result<(), Trouble> {
+        let mut told = self.told();
+        match told.mood {
+            Mood::CannotSeal | Mood::FailsAfter(0) => {
+                return Err(Trouble::Journal("the disk is full".into()));
+            }
+            Mood::FailsAfter(calls) => told.mood = Mood::FailsAfter(calls - 1),
+            Mood::Well | Mood::Mute => {}
+        }
+        for EditNote { record, budget, action, before, after } in note.edits {
+            told.edits.push((record, budget, action, before, after));
+        }
+        change(&mut told);
+        if told.mood == Mood::Mute { Err(Trouble::Silent) } else { Ok(()) }
+    }
+}
+
+impl Bank for FakeBank {
+    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble> {
+        Ok((self.told().ids.contains_key(&spec.id), None))
+    }
+
+    fn live(&self) -> Result<Vec<u64>, Trouble> {
+        // What a file may end is tested on a real bank.
+        Ok(Vec::new())
+    }
+
+    fn configure(
+        &mut self,
+        budgets: Vec<Budget>,
+        _: Option<Market>,
+        note: Note,
+    ) -> Result<(), Trouble> {
+        self.take(note, |told| {
+            told.ids.extend(budgets.iter().map(|budget| (budget.spec.id, ())));
+            told.budgets = budgets.into_iter().map(|budget| (budget.spec.id, budget)).collect();
+        })
+    }
+
+    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), Trouble> {
+        self.take(note, |told| {
+            told.amended.push(budgets.len());
+            for budget in budgets {
+                let id = budget.spec.id;
+                assert!(told.budgets.insert(id, budget).is_some(), "budget {id} is not configured");
+            }
+        })
+    }
+}
+
+/// Edits over a fake bank, a file and a folder.
+struct Bench {
+    folder: TempDir,
+    bank: FakeBank,
+    now_ms: Arc<AtomicU64>,
+    run: u32,
+    edits: Edits,
+}
+
+impl Bench {
+    fn new(lines: &str) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let (bank, now_ms) = (FakeBank::default(), Arc::new(AtomicU64::new(1_000)));
+        let edits = open(&folder, &bank, &now_ms, 1);
+        let bench = Bench { folder, bank, now_ms, run: 1, edits };
+        bench.load(lines);
+        bench
+    }
+
+    fn load(&self, lines: &str) {
+        self.try_load(lines).unwrap();
+    }
+
+    fn try_load(&self, lines: &str) -> Result<(), Trouble> {
+        let path = self.folder.path().join("budgets.jsonl");
+        std::fs::write(&path, lines).unwrap();
+        let lines = budgets::read_lines(&path).unwrap();
+        let currencies = Currencies::of(&Config::default());
+        let market = Market::build(&currencies, &[], Instant::from_ms(0)).unwrap();
+        self.edits.load(lines, market, "a test")
+    }
+
+    /// Ends without a word and starts again on the same folder, with another bank that knows the same.
+    fn restart(&mut self, lines: &str) {
+        self.run += 1;
+        self.bank.told().mood = Mood::Well;
+        self.edits = open(&self.folder, &self.bank, &self.now_ms, self.run);
+        self.load(lines);
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.folder.path().join("edits/log")
+    }
+
+    fn act(&self, action: Action, rows: EditRows) -> Result<Edited, EditError> {
+        self.edits.edit(edit(action, rows))
+    }
+
+    fn set(&self, id: u64, fields: Value) -> Edited {
+        self.act(Action::Set, change(id, fields)).unwrap()
+    }
+
+    fn undo(&self, record: u64) -> Edited {
+        self.act(Action::Undo, EditRows::Undo(record)).unwrap()
+    }
+
+    fn create(&self, fields: Value) -> Edited {
+        self.act(Action::Create, EditRows::Create(map(fields))).unwrap()
+    }
+
+    fn field(&self, id: u64, field: &str) -> Value {
+        let fields = self.edits.fields(id).unwrap_or_default();
+        fields.get(field).cloned().unwrap_or_default()
+    }
+
+    fn is_edited(&self, id: u64) -> bool {
+        let statics = self.edits.statics();
+        let row = statics.budgets.iter().position(|budget| budget.id == id).unwrap();
+        statics.edited[row]
+    }
+}
+
+fn open(folder: &TempDir, bank: &FakeBank, now_ms: &Arc<AtomicU64>, run: u32) -> Edits {
+    let opened = Opened::open(&folder.path().join("edits")).unwrap();
+    let clock = Arc::clone(now_ms);
+    Edits::new(opened, run, 20, Box::new(bank.clone()), Box::new(move || clock.load(Relaxed)))
+}
+
+fn edit(action: Action, rows: EditRows) -> Edit {
+    Edit { who: "ada".into(), why: "a reason".into(), action, rows, dry_run: false, key: None }
+}
+
+fn change(id: u64, fields: Value) -> EditRows {
+    EditRows::Change(vec![RowChange { id, fields: map(fields), revision: None }])
+}
+
+fn map(value: Value) -> Fields {
+    value.as_object().unwrap().clone()
+}
+
+fn problem(edited: &Edited) -> String {
+    match &edited.rows[0].result {
+        RowResult::Refused(problem) => problem.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const ONE: &str = r#"{"id":1,"limit":"10"}"#;
+
+/// A file, an edit, a file later on: what is in force then, and is it the edit?
+#[test]
+fn the_newer_word_wins_field_by_field() {
+    let table = [
+        // The file goes on saying the same.
+        (ONE, json!({"limit": "20"}), ONE, "limit", json!("20"), true),
+        // In other words.
+        (ONE, json!({"limit": "20"}), r#"{"id":1,"limit":"10.00"}"#, "limit", json!("20"), true),
+        (ONE, json!({"limit": "20"}), r#"{"id":1,"limit":10}"#, "limit", json!("20"), true),
+        // Something else of another field.
+        (
+            ONE,
+            json!({"limit": "20"}),
+            r#"{"id":1,"limit":"10","daily":"3"}"#,
+            "limit",
+            json!("20"),
+            true,
+        ),
+        // Something else of this field.
+        (ONE, json!({"limit": "20"}), r#"{"id":1,"limit":"11"}"#, "limit", json!("11"), false),
+        // The same as the edit.
+        (ONE, json!({"limit": "20"}), r#"{"id":1,"limit":"20"}"#, "limit", json!("20"), false),
+        // What it did not say is said, and means the same.
+        (
+            ONE,
+            json!({"status": "paused"}),
+            r#"{"id":1,"limit":"10","status":"active"}"#,
+            "status",
+            json!("paused"),
+            true,
+        ),
+        (
+            ONE,
+            json!({"status": "paused"}),
+            r#"{"id":1,"limit":"10","status":"ended"}"#,
+            "status",
+            json!("ended"),
+            false,
+        ),
+        (
+            ONE,
+            json!({"name": "x"}),
+            r#"{"id":1,"limit":"10","name":"budget 1"}"#,
+            "name",
+            json!("x"),
+            true,
+        ),
+        // Taken away by the API.
+        (
+            r#"{"id":1,"limit":"10","daily":"3"}"#,
+            json!({"daily": null}),
+            r#"{"id":1,"limit":"10","daily":"3"}"#,
+            "daily",
+            Value::Null,
+            true,
+        ),
+        (
+            r#"{"id":1,"limit":"10","daily":"3"}"#,
+            json!({"daily": null}),
+            r#"{"id":1,"limit":"10","daily":"4"}"#,
+            "daily",
+            json!("4"),
+            false,
+        ),
+        // Taken away by the file.
+        (
+            r#"{"id":1,"limit":"10","daily":"3"}"#,
+            json!({"daily": "5"}),
+            ONE,
+            "daily",
+            Value::Null,
+            false,
+        ),
+        // An edit that says what the file says is none.
+        (ONE, json!({"status": "active"}), ONE, "status", json!("active"), false),
+        // It does not fit what the file says now: a day can only be flexible about a limit of its own.
+        (
+            r#"{"id":1,"limit":"10","daily":"3"}"#,
+            json!({"daily": null}),
+            r#"{"id":1,"limit":"10","daily":"3","day_flex":"1.50"}"#,
+            "daily",
+            json!("3"),
+            false,
+        ),
+        (
+            ONE,
+            json!({"start": "2026-05-01T00:00:00Z"}),
+            r#"{"id":1,"limit":"10","end":"2026-04-01T00:00:00Z"}"#,
+            "start",
+            Value::Null,
+            false,
+        ),
+    ];
+    for (before, edit, after, field, expected, is_edited) in table {
+        let mut bench = Bench::new(before);
+        bench.set(1, edit.clone());
+        bench.load(after);
+        let told = format!("{before} {edit} {after}");
+        assert_eq!(bench.field(1, field), expected, "{told}");
+        assert_eq!(bench.is_edited(1), is_edited, "{told}");
+        // What ended does not come back, whatever the file says.
+        bench.load(before);
+        let then = bench.field(1, field);
+        bench.restart(before);
+        assert_eq!(bench.field(1, field), then, "{told}");
+        assert!(is_edited || !bench.is_edited(1), "{told}");
+    }
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+#[test]
+fn edits_of_a_removed_budget_wait_for_a_day() {
+    let two = format!("{ONE}\n{}", r#"{"id":2,"limit":"5"}"#);
+    for (away_ms, expected) in [(DAY_MS, "6"), (DAY_MS + 1, "5")] {
+        for restarts in [false, true] {
+            let mut bench = Bench::new(&two);
+            bench.set(2, json!({"limit": "6"}));
+            bench.load(ONE);
+            assert_eq!(bench.edits.fields(2), None);
+            bench.now_ms.fetch_add(away_ms / 2, Relaxed);
+            // Loads in between do not begin the day anew.
+            bench.load(ONE);
+            if restarts {
+                bench.restart(ONE);
+            }
+            bench.now_ms.fetch_add(away_ms - away_ms / 2, Relaxed);
+            bench.load(&two);
+            assert_eq!(bench.field(2, "limit"), expected, "{away_ms} {restarts}");
+            bench.restart(&two);
+            assert_eq!(bench.field(2, "limit"), expected, "{away_ms} {restarts}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_comes_back_with_a_newer_word_has_it() {
+    let two = |limit: &str| format!("{ONE}\n{{\"id\":2,\"limit\":\"{limit}\"}}");
+    let mut bench = Bench::new(&two("5"));
+    bench.set(2, json!({"limit": "6", "status": "paused"}));
+    bench.load(ONE);
+    bench.load(&two("7"));
+    let expect = |bench: &Bench| {
+        assert_eq!(
+            (bench.field(2, "limit"), bench.field(2, "status")),
+            (json!("7"), json!("paused"))
+        );
+    };
+    expect(&bench);
+    bench.restart(&two("7"));
+    expect(&bench);
+}
+
+#[test]
+fn a_created_budget_waits_for_its_parent() {
+    let two = format!("{ONE}\n{}", r#"{"id":2,"limit":"5"}"#);
+    let mut bench = Bench::new(&two);
+    bench.create(json!({"id": 7, "limit": "3", "parent": 2}));
+    bench.create(json!({"id": 8, "limit": "2", "parent": 7}));
+    bench.load(ONE);
+    assert_eq!((bench.edits.fields(7), bench.edits.fields(8)), (None, None));
+    bench.restart(ONE);
+    bench.load(&two);
+    assert_eq!((bench.field(7, "limit"), bench.field(8, "limit")), (json!("3"), json!("2")));
+    bench.restart(&two);
+    assert_eq!((bench.field(7, "limit"), bench.is_edited(8)), (json!("3"), true));
+    bench.load(ONE);
+    bench.now_ms.fetch_add(DAY_MS + 1, Relaxed);
+    bench.load(&two);
+    assert_eq!((bench.edits.fields(7), bench.edits.fields(8)), (None, None));
+}
+
+#[test]
+fn a_log_of_the_first_format_is_read_and_written_anew() {
+    let mut bench = Bench::new(ONE);
+    bench.set(1, json!({"limit": "6"}));
+    let sum = |json: &str| format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes()));
+    let log = std::fs::read_to_string(bench.log()).unwrap();
+    let (_, rest) = log.split_once('\n').unwrap();
+    let head = sum(r#"{"head":{"format":1,"next_record":1}}"#);
+    std::fs::write(bench.log(), head + rest).unwrap();
+    bench.restart(ONE);
+    assert_eq!(bench.field(1, "limit"), "6");
+    let log = std::fs::read_to_string(bench.log()).unwrap();
+    assert!(log.lines().next().unwrap().contains(r#""format":2"#), "{log}");
+}
+
+#[test]
+fn rows_are_judged_as_lines_of_the_file_are() {
+    let bench = Bench::new(r#"{"id":1,"limit":"10","end":"2027-01-01T00:00:00Z"}"#);
+    for (fields, expected) in [
+        (json!({"limit": "1.0000001"}), "limit: found \"1.0000001\""),
+        (json!({"limit": null}), "limit: missing"),
+        (json!({"limit": "-1"}), "limit: found \"-1\", expected 0 to 1000000000000.00 USD"),
+        (json!({"pacing": "fast"}), "pacing: found \"fast\", expected one of"),
+        (json!({"pacing": "schedule"}), "schedule"),
+        (json!({"unit": "EUR"}), "unit: it cannot be changed here; what can is name, limit"),
+        (json!({"status": "ended"}), "status: found \"ended\", expected \"active\" or \"paused\""),
+        (json!({"status": 1}), "status: found 1"),
+        (json!({"name": "a\nb"}), "name: it has control characters"),
+        (json!({"start": "2028-01-01T00:00:00Z"}), "budget 1: end"),
+    ] {
+        let edited = bench.set(1, fields.clone());
+        let text = problem(&edited);
+        assert!(text.contains(expected), "{fields}: {text}");
+        assert_eq!(edited.record, None);
+    }
+    assert_eq!(problem(&bench.set(9, json!({"limit": "1"}))), "there is no budget 9");
+    let rows =
+        [1, 1].map(|id| RowChange { id, fields: map(json!({"limit": "1"})), revision: None });
+    let edited = bench.act(Action::Set, EditRows::Change(rows.to_vec())).unwrap();
+    assert_eq!(edited.rows[0].result, RowResult::Changed);
+    assert!(
+        matches!(&edited.rows[1].result, RowResult::Refused(RowProblem::Field(text)) if text.contains("named twice"))
+    );
+}
+
+#[test]
+fn a_revision_is_held_to() {
+    let mut bench = Bench::new(ONE);
+    let first = bench.edits.revision(1).unwrap();
+    let at = |revision| {
+        EditRows::Change(vec![RowChange { id: 1, fields: map(json!({"limit": "3"})), revision }])
+    };
+    let refused = bench.act(Action::Set, at(Some(first + 1))).unwrap();
+    assert_eq!(
+        problem(&refused),
+        RowProblem::Revision { found: first, expected: first + 1 }.to_string()
+    );
+    let edited = bench.act(Action::Set, at(Some(first))).unwrap();
+    let second = edited.rows[0].revision;
+    assert!(second > first && bench.edits.revision(1) == Some(second));
+    // A load that changes nothing of it, and an edit that changes nothing, keep it.
+    bench.load(ONE);
+    let again = bench.act(Action::Set, at(Some(second))).unwrap();
+    assert_eq!((again.rows[0].result.clone(), again.record), (RowResult::Unchanged, None));
+    bench.restart(ONE);
+    assert!(bench.edits.revision(1) > Some(second), "no tag of an earlier run fits");
+}
+
+#[test]
+fn a_budget_is_created_kept_and_removed_again() {
+    let mut bench = Bench::new(ONE);
+    let made = json!({"id": 7, "limit": "5", "parent": 1, "name": "new"});
+    let created = bench.create(made.clone());
+    assert_eq!((created.rows[0].id, created.rows[0].result.clone()), (7, RowResult::Changed));
+    assert_eq!(problem(&bench.create(made)), "there is a budget 7 already; choose another id");
+    assert!(problem(&bench.create(json!({"id": 8}))).contains("limit: missing"));
+    assert!(
+        problem(&bench.create(json!({"id": 8, "limit": "1", "bid": "1"})))
+            .contains("no such field")
+    );
+    assert!(
+        problem(&bench.create(json!({"id": 8, "limit": "1", "parent": 77}))).contains("parent 77")
+    );
+    bench.set(7, json!({"limit": "6"}));
+    bench.restart(ONE);
+    assert_eq!((bench.field(7, "limit"), bench.is_edited(7)), (json!("6"), true));
+    assert!(bench.bank.told().budgets.contains_key(&7));
+    // It changed since.
+    let record = created.record.unwrap();
+    assert!(problem(&bench.undo(record)).contains("limit: found \"6\", expected \"5\""));
+    bench.set(7, json!({"limit": "5"}));
+    let undone = bench.undo(record);
+    assert_eq!(undone.rows[0].result, RowResult::Changed);
+    assert!(!bench.bank.told().budgets.contains_key(&7));
+    bench.restart(ONE);
+    assert_eq!(bench.edits.fields(7), None);
+    // Its id is used, but an undo of the undo means the same budget.
+    assert!(problem(&bench.create(json!({"id": 7, "limit": "1"}))).contains("already"));
+    assert_eq!(bench.undo(undone.record.unwrap()).rows[0].result, RowResult::Changed);
+    assert_eq!(bench.field(7, "name"), "new");
+}
+
+#[test]
+fn the_file_takes_over_created_budgets_and_their_parents() {
+    let bench = Bench::new(ONE);
+    bench.create(json!({"id": 7, "limit": "5", "parent": 1}));
+    bench.create(json!({"id": 8, "limit": "4", "parent": 7}));
+    bench.load(&format!("{ONE}\n{}", r#"{"id":7,"limit":"50","parent":1}"#));
+    assert_eq!((bench.field(7, "limit"), bench.is_edited(7)), (json!("50"), false));
+    assert_eq!((bench.field(8, "limit"), bench.is_edited(8)), (json!("4"), true));
+    bench.load(ONE);
+    assert_eq!((bench.edits.fields(7), bench.edits.fields(8)), (None, None));
+}
+
+#[test]
+fn an_undo_puts_back_what_is_still_as_it_left_it() {
+    let lines: String = (1..=30).map(|id| format!("{{\"id\":{id},\"limit\":\"10\"}}\n")).collect();
+    let bench = Bench::new(&lines);
+    let row = |id| RowChange { id, fields: Fields::new(), revision: None };
+    let paused = bench.act(Action::Pause, EditRows::Change((1..=30).map(row).collect())).unwrap();
+    let record = paused.record.unwrap();
+    bench.act(Action::Resume, EditRows::Change(vec![row(30)])).unwrap();
+    bench.set(29, json!({"limit": "11"}));
+    let undone = bench.undo(record);
+    let changed = undone.rows.iter().filter(|row| row.result == RowResult::Changed).count();
+    assert_eq!(changed, 29);
+    let RowResult::Refused(RowProblem::Field(text)) = &undone.rows[29].result else {
+        panic!("{:?}", undone.rows[29])
+    };
+    assert_eq!(text, "status: found \"active\", expected \"paused\": it was changed since");
+    assert_eq!(
+        (bench.field(29, "limit"), bench.field(29, "status")),
+        (json!("11"), json!("active"))
+    );
+    assert!(!bench.is_edited(1) && bench.is_edited(29));
+    let by = undone.record.unwrap();
+    let again = bench.act(Action::Undo, EditRows::Undo(record));
+    assert_eq!(again.unwrap_err(), EditError::Undone(record, by));
+    assert_eq!(bench.act(Action::Undo, EditRows::Undo(99)).unwrap_err(), EditError::NoRecord(99));
+    let told = bench.edits.audit_record(record).unwrap();
+    assert_eq!((told.undone_by, told.rows, told.changes.len()), (Some(by), 30, 30));
+    let told = &bench.edits.audit(None, None, 1)[0];
+    assert_eq!((told.record, told.undo_of, told.rows), (by, Some(record), 29));
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let bench = Bench::new(ONE);
+    let key = Some(("key-0001".into(), [1; 32]));
+    let before = std::fs::read(bench.log()).unwrap();
+    let rows = change(1, json!({"limit": "3"}));
+    let dry = bench.edits.edit(Edit { dry_run: true, key, ..edit(Action::Set, rows) }).unwrap();
+    assert_eq!((dry.record, dry.rows[0].result.clone()), (None, RowResult::Changed));
+    assert_eq!(dry.rows[0].after, map(json!({"limit": "3"})));
+    assert_eq!(bench.field(1, "limit"), "10");
+    assert_eq!(std::fs::read(bench.log()).unwrap(), before);
+}
+
+#[test]
+fn the_same_key_has_the_same_answer_also_after_a_restart() {
+    let mut bench = Bench::new(ONE);
+    let keyed = |fields, digest: u8| Edit {
+        key: Some(("key-0001".into(), [digest; 32])),
+        ..edit(Action::Set, change(1, fields))
+    };
+    let first = bench.edits.edit(keyed(json!({"limit": "3"}), 1)).unwrap();
+    bench.set(1, json!({"limit": "4"}));
+    bench.restart(ONE);
+    let again = bench.edits.edit(keyed(json!({"limit": "3"}), 1)).unwrap();
+    assert!(!first.replay && again.replay);
+    assert_eq!((again.record, again.rows[0].revision), (first.record, first.rows[0].revision));
+    assert_eq!(bench.field(1, "limit"), "4");
+    let other = bench.edits.edit(keyed(json!({"limit": "5"}), 2));
+    assert_eq!(other.unwrap_err(), EditError::KeyReused);
+    bench.now_ms.fetch_add(86_400_001, Relaxed);
+    assert!(!bench.edits.edit(keyed(json!({"limit": "5"}), 2)).unwrap().replay);
+    assert_eq!(bench.field(1, "limit"), "5");
+}
+
+#[test]
+fn a_journal_that_cannot_seal_leaves_no_trace() {
+    let mut bench = Bench::new(ONE);
+    let before = std::fs::read(bench.log()).unwrap();
+    bench.bank.told().mood = Mood::CannotSeal;
+    for rows in
+        [change(1, json!({"limit": "3"})), EditRows::Create(map(json!({"id": 2, "limit": "1"})))]
+    {
+        let failed = bench.act(Action::Set, rows).unwrap_err();
+        let EditError::Journal(text) = failed else { panic!("{failed:?}") };
+        assert!(text.contains("the disk is full") && text.contains("/readyz"), "{text}");
+        assert_eq!(std::fs::read(bench.log()).unwrap(), before);
+    }
+    assert!(bench.edits.audit(None, None, 9).is_empty() && !bench.edits.take_unsure());
+    bench.restart(ONE);
+    assert_eq!((bench.field(1, "limit"), bench.edits.fields(2)), (json!("10"), None));
+}
+
+#[test]
+fn what_is_in_force_in_part_is_brought_about_by_the_next_load() {
+    let lines: String =
+        (1..=5_000).map(|id| format!("{{\"id\":{id},\"limit\":\"10\"}}\n")).collect();
+    for (mood, done) in [(Mood::FailsAfter(1), SLICE), (Mood::Mute, SLICE)] {
+        let bench = Bench::new(&lines);
+        bench.bank.told().mood = mood;
+        let row = |id| RowChange { id, fields: Fields::new(), revision: None };
+        let keyed = || {
+            let rows = EditRows::Change((1..=5_000).map(row).collect());
+            let key = Some(("key-0001".into(), [7; 32]));
+            bench.edits.edit(Edit { key, ..edit(Action::Pause, rows) })
+        };
+        let EditError::Pending { record: 1, done: known, of: 5_000, .. } = keyed().unwrap_err()
+        else {
+            panic!("{mood:?}")
+        };
+        // Of a bank that does not answer nobody knows what it did.
+        assert_eq!(known, if mood == Mood::Mute { 0 } else { SLICE });
+        assert_eq!(bench.edits.audit_record(1).unwrap().rows, 5_000);
+        let again = keyed().unwrap();
+        assert!(again.replay && again.record == Some(1), "who asks again gets the record");
+        let paused = || {
+            let told = bench.bank.told();
+            told.budgets.values().filter(|b| b.spec.status == ledger::Status::Paused).count()
+        };
+        assert_eq!(paused(), done, "{mood:?}");
+        assert!(bench.edits.take_unsure());
+        bench.bank.told().mood = Mood::Well;
+        bench.load(&lines);
+        assert_eq!(paused(), 5_000, "{mood:?}");
+    }
+}
+
+#[test]
+fn many_rows_go_to_the_bank_in_slices_with_their_notes() {
+    let lines: String =
+        (1..=5_000).map(|id| format!("{{\"id\":{id},\"limit\":\"10\"}}\n")).collect();
+    let bench = Bench::new(&lines);
+    let row = |id| RowChange { id, fields: map(json!({"limit": "9.50"})), revision: None };
+    let rows = EditRows::Change((1..=5_001).map(row).collect());
+    let edited = bench.act(Action::Set, rows).unwrap();
+    assert_eq!(edited.rows.len(), 5_001);
+    assert_eq!(edited.rows[5_000].result, RowResult::Refused(RowProblem::Unknown(5_001)));
+    let told = bench.bank.told();
+    assert_eq!(told.amended, [SLICE, SLICE, 5_000 - 2 * SLICE]);
+    assert_eq!(told.edits.len(), 5_000);
+    let note = (1, 1, EditAction::Set, r#"{"limit":"10"}"#.into(), r#"{"limit":"9.50"}"#.into());
+    assert_eq!(told.edits[0], note);
+    assert_eq!(told.budgets[&5_000].spec.limit, ledger::Amount::new(9_500_000));
+}
+
+#[test]
+fn a_log_that_is_mostly_superseded_is_written_anew_and_means_the_same() {
+    let mut bench = Bench::new(ONE);
+    // Ends that nobody needs any more.
+    for limit in 11..900 {
+        bench.set(1, json!({"limit": "1"}));
+        bench.load(&format!("{{\"id\":1,\"limit\":\"{limit}\"}}"));
+    }
+    bench.set(1, json!({"daily": "2"}));
+    let long = std::fs::metadata(bench.log()).unwrap().len();
+    let audit = bench.edits.audit(None, None, 2_000);
+    let file = "{\"id\":1,\"limit\":\"899\"}";
+    // Its records are old by then.
+    bench.now_ms.fetch_add(401 * 86_400_000, Relaxed);
+    bench.set(1, json!({"name": "x"}));
+    bench.restart(file);
+    let short = std::fs::metadata(bench.log()).unwrap().len();
+    assert!(short * 10 < long, "{short} of {long}");
+    bench.restart(file);
+    assert_eq!((bench.field(1, "daily"), bench.field(1, "name")), (json!("2"), json!("x")));
+    let newest = bench.edits.audit(None, None, 9);
+    assert_eq!(newest.len(), 1);
+    assert!(newest[0].record > audit[0].record);
+    let next = bench.set(1, json!({"name": "y"})).record.unwrap();
+    assert_eq!(next, newest[0].record + 1);
+}
+
+/// What can happen.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The file says this from now on: by id 1 to 3, limit, daily and status; 0 is nothing.
+    File([Option<(u8, u8, u8)>; 3]),
+    Set {
+        id: u64,
+        field: &'static str,
+        value: Option<u8>,
+    },
+    PauseAll,
+    Create {
+        id: u64,
+        limit: u8,
+    },
+    Undo(usize),
+    /// So many hours pass.
+    Later(u8),
+    /// Kill, with so many bytes of a line half written, and start.
+    Restart(usize),
+    Mood(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let line = prop::option::weighted(0.9, (1..4_u8, 0..3_u8, 0..3_u8));
+    let field = prop::sample::select(vec!["limit", "daily", "status", "name"]);
+    let set = (1..6_u64, field, prop::option::of(1..4_u8));
+    prop_oneof![
+        3 => [line.clone(), line.clone(), line].prop_map(Step::File),
+        6 => set.prop_map(|(id, field, value)| Step::Set { id, field, value }),
+        1 => Just(Step::PauseAll),
+        2 => (4..6_u64, 1..4_u8).prop_map(|(id, limit)| Step::Create { id, limit }),
+        3 => (0..20_usize).prop_map(Step::Undo),
+        1 => (1..20_u8).prop_map(Step::Later),
+        3 => (0..9_usize).prop_map(Step::Restart),
+        2 => prop::bool::weighted(0.7).prop_map(Step::Mood),
+    ]
+}
+
+/// One value a (field, number): then two are the same if they are written alike.
+fn value(field: &str, number: Option<u8>) -> Value {
+    match (field, number) {
+        (_, None | Some(0)) => Value::Null,
+        ("status", Some(number)) => if number == 1 { "active" } else { "paused" }.into(),
+        ("name", Some(number)) => format!("name {number}").into(),
+        (_, Some(number)) => number.to_string().into(),
+    }
+}
+
+const MODELLED: [&str; 4] = ["limit", "daily", "status", "name"];
+type Words = BTreeMap<&'static str, Value>;
+
+/// The rule as docs/decisions say it, without logs, banks or parsers.
+#[derive(Clone, Default)]
+struct Model {
+    file: BTreeMap<u64, Words>,
+    created: BTreeMap<u64, Words>,
+    ever: BTreeMap<u64, ()>,
+    /// What is edited, and what the file said then.
+    held: BTreeMap<(u64, &'static str), (Value, Value)>,
+    now_ms: u64,
+    /// Since when the file does not name budgets that it named.
+    away: BTreeMap<u64, u64>,
+}
+
+impl Model {
+    fn load(&mut self, file: BTreeMap<u64, Words>) {
+        let (now_ms, away) = (self.now_ms, &self.away);
+        let is_long = |id: &u64| away.get(id).is_some_and(|since| now_ms - since > DAY_MS);
+        self.held.retain(|(id, field), (_, said)| {
+            let says = |words| meaning(*id, field, said_of(words, field));
+            let holds = |words| says(words) == meaning(*id, field, said.clone());
+            !is_long(id) && file.get(id).is_none_or(holds)
+        });
+        for id in self.file.keys().filter(|id| !file.contains_key(id)) {
+            self.away.insert(*id, now_ms);
+        }
+        self.away.retain(|id, _| !file.contains_key(id));
+        self.created.retain(|id, _| !file.contains_key(id));
+        self.ever.extend(file.keys().map(|id| (*id, ())));
+        self.file = file;
+    }
+
+    fn word(&self, id: u64, field: &'static str) -> Option<Value> {
+        let words = self.created.get(&id).or_else(|| self.file.get(&id))?;
+        let edited = self.held.get(&(id, field)).map(|(value, _)| value.clone());
+        let value = edited.unwrap_or_else(|| words.get(field).cloned().unwrap_or_default());
+        Some(meaning(id, field, value))
+    }
+
+    fn set(&mut self, id: u64, field: &'static str, value: Value) {
+        if let Some(words) = self.created.get_mut(&id) {
+            words.insert(field, value);
+            return;
+        }
+        let said = said_of(&self.file[&id], field);
+        self.held.remove(&(id, field));
+        if meaning(id, field, said.clone()) != meaning(id, field, value.clone()) {
+            self.held.insert((id, field), (value, said));
+        }
+    }
+
+    fn ids(&self) -> Vec<u64> {
+        self.file.keys().chain(self.created.keys()).copied().collect()
+    }
+}
+
+fn said_of(words: &Words, field: &str) -> Value {
+    words.get(field).cloned().unwrap_or_default()
+}
+
+fn meaning(id: u64, field: &str, value: Value) -> Value {
+    overlay::spoken(id, field, &value)
+}
+
+fn text(file: &BTreeMap<u64, Words>) -> String {
+    let line = |(id, words): (&u64, &Words)| {
+        let mut line = map(json!({"id": id}));
+        line.extend(words.iter().map(|(field, value)| (field.to_string(), value.clone())));
+        format!("{}\n", Value::Object(line))
+    };
+    file.iter().map(line).collect()
+}
+
+/// A change that was answered, as the model remembers it: by (budget, field) before and after.
+type Done = Vec<((u64, &'static str), Value, Value)>;
+
+fn take(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>, step: Step) {
+    match step {
+        Step::File(lines) => {
+            let words = |(limit, daily, status): (u8, u8, u8)| {
+                let words = [("limit", limit), ("daily", daily), ("status", status)];
+                words.map(|(field, number)| (field, value(field, Some(number)))).into()
+            };
+            let lines = (1..=3).zip(lines);
+            let file: BTreeMap<u64, Words> =
+                lines.filter_map(|(id, line)| Some((id, words(line?)))).collect();
+            if bench.try_load(&text(&file)).is_ok() {
+                model.load(file);
+            }
+        }
+        Step::Set { id, field, value: number } => {
+            // A limit has to be there, and a name is not taken away here.
+            let number = number.or((field == "limit").then_some(1));
+            let value = value(field, number);
+            let rows = change(id, json!({field: value.clone()}));
+            let Ok(edited) = bench.act(Action::Set, rows) else { return };
+            let before = model.word(id, field);
+            let is_new =
+                before.as_ref().is_some_and(|before| *before != meaning(id, field, value.clone()));
+            assert_eq!(edited.record.is_some(), is_new, "{:?}", edited.rows);
+            if let (Some(record), Some(before)) = (edited.record, before) {
+                model.set(id, field, meaning(id, field, value.clone()));
+                done.insert(record, vec![((id, field), before, meaning(id, field, value))]);
+            }
+        }
+        Step::PauseAll => {
+            let row = |id| RowChange { id, fields: Fields::new(), revision: None };
+            let rows = EditRows::Change(model.ids().into_iter().map(row).collect());
+            let Ok(edited) = bench.act(Action::Pause, rows) else { return };
+            let mut changed = Vec::new();
+            for id in model.ids() {
+                if model.word(id, "status") == Some("active".into()) {
+                    model.set(id, "status", "paused".into());
+                    changed.push(((id, "status"), "active".into(), "paused".into()));
+                }
+            }
+            assert_eq!(edited.record.is_some(), !changed.is_empty());
+            edited.record.map(|record| done.insert(record, changed));
+        }
+        Step::Create { id, limit } => {
+            let limit = value("limit", Some(limit));
+            let fields = map(json!({"id": id, "limit": limit.clone()}));
+            let Ok(edited) = bench.act(Action::Create, EditRows::Create(fields)) else { return };
+            let is_new = !model.ever.contains_key(&id);
+            assert_eq!(edited.record.is_some(), is_new, "{:?}", edited.rows);
+            if is_new {
+                model.ever.insert(id, ());
+                model.created.insert(id, [("limit", limit)].into());
+            }
+        }
+        Step::Undo(number) => {
+            let Some((record, changes)) = done.iter().nth(number) else { return };
+            let record = *record;
+            let Ok(edited) = bench.act(Action::Undo, EditRows::Undo(record)) else { return };
+            let mut undone = Vec::new();
+            for ((id, field), before, after) in changes {
+                if model.word(*id, field).as_ref() == Some(after) {
+                    model.set(*id, field, before.clone());
+                    undone.push(((*id, *field), after.clone(), before.clone()));
+                }
+            }
+            assert_eq!(edited.record.is_some(), !undone.is_empty(), "{:?}", edited.rows);
+            if let Some(by) = edited.record {
+                done.remove(&record);
+                done.insert(by, undone);
+            }
+        }
+        Step::Later(hours) => {
+            let ms = u64::from(hours) * 3_600_000;
+            bench.now_ms.fetch_add(ms, Relaxed);
+            model.now_ms += ms;
+        }
+        Step::Restart(torn) => {
+            let mut log = std::fs::File::options().append(true).open(bench.log()).unwrap();
+            log.write_all(&b"12345678 {\"edit\":"[..torn]).unwrap();
+            bench.restart(&text(&model.file));
+        }
+        Step::Mood(is_well) => {
+            bench.bank.told().mood = if is_well { Mood::Well } else { Mood::CannotSeal };
+        }
+    }
+}
+
+fn check(bench: &Bench, model: &Model) {
+    for id in 1..6 {
+        for field in MODELLED {
+            let found = bench.edits.fields(id).map(|_| bench.field(id, field));
+            assert_eq!(found, model.word(id, field), "budget {id}, {field}");
+        }
+    }
+    let told = bench.bank.told();
+    assert_eq!(told.budgets.len(), model.ids().len());
+    for (id, budget) in &told.budgets {
+        let word = |field| model.word(*id, field).unwrap();
+        let micros = |value: &Value| Some(value.as_str()?.parse::<i64>().unwrap() * 1_000_000);
+        assert_eq!(Some(budget.spec.limit.get()), micros(&word("limit")), "budget {id}");
+        assert_eq!(
+            budget.spec.daily.map(ledger::Amount::get),
+            micros(&word("daily")),
+            "budget {id}"
+        );
+        let is_active = budget.spec.status == ledger::Status::Active;
+        assert_eq!(is_active, word("status") == "active", "budget {id}");
+        let edited =
+            model.created.contains_key(id) || model.held.keys().any(|(held, _)| held == id);
+        assert_eq!(bench.is_edited(*id), edited, "budget {id}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    /// Whatever files, edits, failures and restarts come in whatever order: what is in force is what the rule says, and
+    /// the bank has the same.
+    #[test]
+    fn files_edits_and_restarts_agree_with_a_naive_model(
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let first: BTreeMap<u64, Words> = (1..=3).map(|id| (id, [("limit", "1".into())].into())).collect();
+        let mut bench = Bench::new(&text(&first));
+        let (mut model, mut done) = (Model::default(), BTreeMap::new());
+        model.load(first);
+        for step in steps {
+            take(&mut bench, &mut model, &mut done, step);
+            check(&bench, &model);
+        }
+    }
+}
+
+/// The line is found again where it moved to, and what lies on top of it is told beside it.
+#[test]
+fn a_budget_knows_its_line_and_what_lies_on_top_of_it() {
+    let mut bench = Bench::new(ONE);
+    let path = bench.folder.path().join("budgets.jsonl");
+    let source = |bench: &Bench, id| bench.edits.source(id).unwrap();
+    let (place, changed) = source(&bench, 1);
+    assert_eq!(place.unwrap().read(&path).unwrap(), ONE);
+    assert!(changed.is_empty());
+    bench.set(1, json!({"limit": "20", "daily": "5"}));
+    let told = |bench: &Bench| {
+        let (place, changed) = source(bench, 1);
+        let field = |of: &FieldEdit| (of.field.clone(), of.in_file.clone(), of.in_force.clone());
+        (place.unwrap().read(&path), changed.iter().map(field).collect::<Vec<_>>())
+    };
+    let changed = vec![
+        ("daily".to_string(), Value::Null, json!("5")),
+        ("limit".to_string(), json!("10"), json!("20")),
+    ];
+    assert_eq!(told(&bench), (Ok(ONE.to_string()), changed.clone()));
+    let revision = bench.edits.revision(1);
+    bench.load(&format!("{{\"id\":2,\"limit\":\"1\",\"name\":\"é\"}}\r\n\n{ONE}\r\n"));
+    assert_eq!(source(&bench, 1).0.unwrap().line, 3);
+    assert_eq!(told(&bench), (Ok(ONE.to_string()), changed));
+    assert_eq!(bench.edits.revision(1), revision, "a line that moved says nothing new");
+    bench.create(json!({"id": 9, "limit": "1"}));
+    assert_eq!(source(&bench, 9), (None, Vec::new()), "no file says it");
+    assert!(bench.edits.source(77).is_none());
+    bench.restart(ONE);
+    assert_eq!(told(&bench).1.len(), 2);
+}

@@ -1,0 +1,51 @@
+//! Answers to questions, as frames.
+
+use door_transport::Out;
+use wire::{books, totals};
+
+use crate::bank::books::{BookLine, Totals};
+use crate::shared::Answer;
+
+pub(crate) fn write_answer(out: &mut Out<'_>, answer: &Answer) {
+    match answer {
+        Answer::Books { frame, now_ms, more, lines } => {
+            let entries: Vec<books::Budget> = lines.iter().map(entry).collect();
+            let block = books::Block::new(*frame, *now_ms, u8::from(*more));
+            door_batch::write(out, books::encoded_len(entries.len()), |buf| {
+                Ok(books::encode(buf, &block)?.budgets(&entries)?.finish())
+            });
+        }
+        Answer::Totals { frame, now_ms, totals } => write_totals(out, *frame, *now_ms, totals),
+    }
+}
+
+fn entry(line: &BookLine) -> books::Budget {
+    books::Budget::new(
+        line.id,
+        line.limit.get(),
+        line.free.get(),
+        line.purses.get(),
+        line.held.get(),
+        line.settled.get(),
+        line.over_settled.get(),
+        line.late.get(),
+        line.unit.to_code(),
+    )
+}
+
+fn write_totals(out: &mut Out<'_>, frame: u64, now_ms: u64, t: &Totals) {
+    let block = totals::Block::new(
+        frame,
+        now_ms,
+        t.worker_cpu_ns,
+        t.decisions,
+        t.granted,
+        t.resolves,
+        t.repeats,
+    );
+    let verdicts = t.verdicts.iter().map(|(verdict, count)| totals::Item::new(*count, *verdict));
+    let verdicts: Vec<totals::Item> = verdicts.collect();
+    door_batch::write(out, totals::encoded_len(verdicts.len()), |buf| {
+        Ok(totals::encode(buf, &block)?.verdicts(&verdicts)?.finish())
+    });
+}

@@ -1,0 +1,847 @@
+//! The bank's thread: takes what workers and the watcher say, in turn, writes what changes into the journal, and tells
+//! workers what follows from it once that is sealed.
+
+pub mod books;
+mod command;
+pub(crate) mod keys;
+pub(crate) mod memory;
+pub mod reconcile;
+pub(crate) mod recover;
+pub mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver as Commands, TryRecvError};
+use std::time::Duration;
+
+use door_batch::Question;
+use door_transport::Waker;
+use gate_pacing::{Before, Pace};
+use ledger::{Bank, Out, Record, ToBank, ToWorker};
+use ledger_journal::{
+    Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
+};
+use money::Instant;
+use probe::{Laps, NodeClock};
+use table::ring::{Receiver, SendError, Sender};
+use table::{Map, Secret};
+use weir_config::budgets::Budget;
+use weir_config::market::Market;
+use weir_edits::{EditNote, Note};
+use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
+use wire::Verdict;
+
+use crate::measured::Probes;
+use crate::shared::{
+    Answer, Down, Old, Pulse, SlotCells, Snapshot, Up, WorkerCounters, reported_held,
+};
+use crate::stages::{BankStage, count};
+use books::{BookLine, Totals};
+pub use command::{Applied, BooksPage, Command, Judged, Refusal, Report, ask};
+use keys::Keys;
+use memory::{Keeper, Memory};
+use reconcile::{book_rows, free_until, judge_rows};
+use rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
+
+/// Messages taken from one worker before the next one's turn.
+const UP_MAX: usize = 4096;
+/// How long the thread sleeps when there is nothing to do; urgent messages wake it.
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// Commands and clients' questions that a turn takes at most. Whoever asks waits for others who ask; settlements and fillings
+/// wait for one turn.
+pub(super) const COMMANDS_MAX: usize = 16;
+/// Budgets that a turn tells of at most, with one page more: about a millisecond.
+pub(super) const LINES_MAX: usize = 1_024;
+/// A turn that took this long over commands leaves the rest to the next one, whatever it told.
+const COMMANDS_TIME: Duration = Duration::from_millis(1);
+
+/// Something that may be known only once the records before it are sealed.
+enum Held {
+    Down(usize, Down),
+    Reply(Box<dyn FnOnce() + Send>),
+}
+
+/// One worker, as the bank sees it.
+pub(crate) struct Link {
+    pub(crate) up: Receiver<Up>,
+    pub(crate) down: Sender<Down>,
+    pub(crate) waker: Waker,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) backlog: VecDeque<Down>,
+}
+
+/// The bank and everything it talks to.
+pub(crate) struct BankThread {
+    pub(crate) bank: Bank,
+    pub(crate) links: Vec<Link>,
+    pub(crate) commands: Commands<Command>,
+    pub(crate) secret: Secret,
+    pub(crate) tick_ms: u64,
+    keys: Keys,
+    pacer: Pacer,
+    keeper: Keeper,
+    /// What an earlier run learned of budgets that are not configured yet.
+    memory: Memory,
+    /// The plans in force, by slot: what tells an edit.
+    pacings: Vec<Option<Pacing>>,
+    cells: Vec<SlotCells>,
+    /// What became of holds, by slot.
+    resolved: Vec<Resolutions>,
+    /// Rises with every change of a budget's configuration.
+    generation: u64,
+    /// A sequence that is not sealed yet, and since when it is awaited.
+    awaited: Option<(u64, u64)>,
+    market: Arc<Market>,
+    snapshot: u32,
+    out: Out,
+    clock: NodeClock,
+    journal: Journal,
+    laps: Laps<BankStage>,
+    /// With the first sequence that need not be sealed for it, in order.
+    held: VecDeque<(u64, Held)>,
+    /// Workers were told that the journal cannot seal.
+    failing: bool,
+    /// Clients' questions, in the order in which they came: link, connection, question.
+    questions: VecDeque<(usize, u64, Question)>,
+    pulse: Arc<Pulse>,
+    /// When the plans were looked at last, by the steady clock.
+    paced_ms: u64,
+    /// It was said that the node's clock is held.
+    clock_held: bool,
+    /// Told to stop. It stays so: messages that are queued by then are taken first.
+    stopping: bool,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turned {
+    /// There may be more to do at once.
+    Busy,
+    /// There was nothing to do.
+    Idle,
+    /// It was told to stop, and all messages are taken.
+    Stopped,
+}
+
+/// How much of a turn went into commands and questions.
+struct Spent {
+    began: std::time::Instant,
+    commands: usize,
+    lines: usize,
+}
+
+impl Spent {
+    fn is_enough(&self) -> bool {
+        self.commands >= COMMANDS_MAX
+            || self.lines >= LINES_MAX
+            || (self.commands > 0 && self.began.elapsed() >= COMMANDS_TIME)
+    }
+}
+
+/// What a bank's thread begins with.
+pub(crate) struct Start {
+    /// The recovered bank, its run started...
+    pub(crate) bank: Bank,
+    /// ...and the records of that.
+    pub(crate) out: Out,
+    pub(crate) keys: Keys,
+    pub(crate) disk: Disk,
+    pub(crate) writer: Writer<Disk>,
+    pub(crate) journal: JournalOptions,
+    pub(crate) watermarks: Option<Watermarks<Disk>>,
+    /// What pacing learned, and what keeps it.
+    pub(crate) memory: Memory,
+    pub(crate) keeper: Keeper,
+    pub(crate) pacing: PacerOptions,
+    /// What tells others that the bank's thread lives.
+    pub(crate) pulse: Arc<Pulse>,
+}
+
+/// The probes of the bank's thread and of the journal's writer.
+pub(crate) struct BankProbes {
+    pub(crate) bank: Probes<BankStage>,
+    pub(crate) writer: Probes<WriterStage>,
+}
+
+/// How long a stop waits for the disk.
+const FINISH: Duration = Duration::from_secs(10);
+
+impl BankThread {
+    /// To be called on the bank's thread.
+    ///
+    /// # Errors
+    /// The system has no threads for the journal.
+    pub(crate) fn new(
+        start: Start,
+        links: Vec<Link>,
+        commands: Commands<Command>,
+        secret: Secret,
+        tick_ms: u64,
+        probes: BankProbes,
+    ) -> std::io::Result<BankThread> {
+        let cells = links.iter().map(|_| SlotCells::new(0)).collect();
+        let BankProbes { bank: Probes { laps, thread }, writer: probes } = probes;
+        thread.sign();
+        let begun = Box::new(move || probes.thread.sign());
+        let probes = WriterProbes { laps: probes.laps, begun };
+        let Start {
+            mut bank,
+            out,
+            keys,
+            disk,
+            writer,
+            journal,
+            watermarks,
+            memory,
+            keeper,
+            pacing,
+            pulse,
+        } = start;
+        let wake = std::thread::current();
+        let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
+        let clock = NodeClock::not_before(bank.now_ms());
+        bank.steady(clock.steady_ms());
+        Ok(BankThread {
+            clock,
+            bank,
+            links,
+            commands,
+            secret,
+            tick_ms,
+            keys,
+            pacer: Pacer::new(pacing),
+            keeper,
+            memory,
+            pacings: Vec::new(),
+            cells,
+            resolved: Vec::new(),
+            generation: 0,
+            awaited: None,
+            market: Market::empty(),
+            snapshot: 0,
+            out,
+            journal,
+            laps,
+            held: VecDeque::new(),
+            failing: false,
+            questions: VecDeque::new(),
+            pulse,
+            paced_ms: 0,
+            clock_held: false,
+            stopping: false,
+        })
+    }
+
+    /// Runs until it is told to stop; true if everything was sealed by then.
+    pub(crate) fn run(mut self) -> bool {
+        loop {
+            match self.turn() {
+                Turned::Busy => {}
+                Turned::Idle => std::thread::park_timeout(SLEEP),
+                Turned::Stopped => return self.finish(),
+            }
+        }
+    }
+
+    /// Everything once: what workers say, what is due, what others ask, what is sealed. Bounded in each of these, so that none
+    /// keeps another waiting for long.
+    pub(super) fn turn(&mut self) -> Turned {
+        self.laps.begin();
+        self.pulse.turn();
+        let now_ms = self.clock.now_ms();
+        let steady_ms = self.clock.steady_ms();
+        self.watch_clock();
+        self.bank.steady(steady_ms);
+        let taken = self.take_up();
+        self.laps.lap(BankStage::Booking, count(taken));
+        self.bank.tick(now_ms, &mut self.out);
+        self.laps.lap(BankStage::Timeline, 1);
+        // Also while the node's clock stands: workers need new allowances to go on.
+        if steady_ms >= self.paced_ms + self.tick_ms {
+            self.paced_ms = steady_ms;
+            self.pace(now_ms);
+            self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
+            self.rotate_keys(now_ms);
+            let id = |slot| self.bank.spec(slot).id;
+            self.keeper.tick(&self.pacer, id, self.bank.slots(), now_ms);
+            assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
+            self.laps.lap(BankStage::Upkeep, 1);
+        }
+        let more = self.take_commands(now_ms);
+        self.laps.lap(BankStage::Commands, 1);
+        self.seal_and_send();
+        match (taken, more, self.stopping) {
+            (0, _, true) => Turned::Stopped,
+            (0, false, false) => Turned::Idle,
+            _ => Turned::Busy,
+        }
+    }
+
+    /// Says once, in the log, that the node's time has not been the system's for some seconds, and once that it is again.
+    fn watch_clock(&mut self) {
+        let state = self.clock.state();
+        let held = self.pulse.clock(&state);
+        if held == std::mem::replace(&mut self.clock_held, held) {
+            return;
+        }
+        let (ahead_ms, behind_ms) = (state.ahead_ms(), state.behind_ms());
+        match held {
+            true => tracing::error!(
+                ahead_ms,
+                behind_ms,
+                "the node's clock is held: the system's time of day was set back, or steps; see docs/operations.md, the clock"
+            ),
+            false => tracing::info!("the node's clock is the system's time of day again"),
+        }
+    }
+
+    /// Seals what is left. Workers have ended by now: whoever waited for an answer has it, or went away.
+    fn finish(self) -> bool {
+        let id = |slot| self.bank.spec(slot).id;
+        self.keeper.finish(&self.pacer, id, self.bank.slots());
+        let finished = self.journal.finish(FINISH);
+        if let Err(error) = &finished {
+            tracing::error!(error, "what the journal could not seal was not acknowledged");
+        }
+        finished.is_ok()
+    }
+
+    fn take_up(&mut self) -> usize {
+        let mut taken = 0;
+        let refuse = self.journal.is_failing() || self.journal.is_full();
+        for index in 0..self.links.len() {
+            let worker = u16::try_from(index).expect("at most 1,024 workers");
+            for _ in 0..UP_MAX {
+                let Some(message) = self.links[index].up.recv() else { break };
+                taken += 1;
+                match message {
+                    Up::Ledger(ToBank::Resolve { reply, .. }) if refuse => {
+                        let verdict = Verdict::Journal;
+                        let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+                        self.links[index].backlog.push_back(Down::Ledger(answer));
+                    }
+                    Up::Ledger(message) => {
+                        self.pacer.watch(&message);
+                        let before = self.out.records.len();
+                        self.bank.step(worker, message, &mut self.out);
+                        self.tell_pacer(before);
+                    }
+                    // As many as workers let wait.
+                    Up::Question { conn, question } => {
+                        self.questions.push_back((index, conn, question));
+                    }
+                    Up::Old(Old::Paces(paces)) => self.pacer.used(&paces, self.tick_ms, index == 0),
+                    Up::Old(Old::Snapshot(_)) => {}
+                }
+            }
+        }
+        taken
+    }
+
+    /// What was settled by the records since `before`.
+    fn tell_pacer(&mut self, before: usize) {
+        for record in &self.out.records[before..] {
+            let Record::Resolved { hold, verdict, amount, .. } = record else { continue };
+            let Some(slot) = self.bank.slot_of(hold) else { continue };
+            if let Some(resolved) = self.resolved.get_mut(slot as usize) {
+                resolved.count(*verdict, self.bank.is_of_run(hold.grant));
+            }
+            if *verdict == Verdict::Settled {
+                self.pacer.settled(slot, hold.amount, *amount);
+                self.pacer.won_reserved(slot, hold.amount);
+            }
+        }
+    }
+
+    /// Gives the journal what the steps since the last call changed, and hands out what follows from records that
+    /// are sealed.
+    fn seal_and_send(&mut self) {
+        let now_ms = self.bank.now_ms();
+        self.journal.append(&self.out.records, now_ms);
+        self.laps.lap(BankStage::JournalAppend, count(self.out.records.len()));
+        self.out.records.clear();
+        let needed = self.journal.next_sequence();
+        for (worker, message) in self.out.messages.drain(..) {
+            self.held.push_back((needed, Held::Down(usize::from(worker), Down::Ledger(message))));
+        }
+        let sealed = self.journal.sealed();
+        self.await_seal(sealed, self.clock.steady_ms());
+        let mut replies = Vec::new();
+        let waited = self.held.len();
+        while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
+            match held {
+                Held::Down(link, down) => self.links[link].backlog.push_back(down),
+                Held::Reply(reply) => replies.push(reply),
+            }
+        }
+        self.tell_failure();
+        for link in &mut self.links {
+            link.send();
+        }
+        // After the workers: who hears that a configuration is in force may use it at once.
+        for reply in replies {
+            reply();
+        }
+        self.laps.lap(BankStage::SendDown, count(waited - self.held.len()));
+    }
+
+    /// Notes how long something waits for the disk: one sequence after the other is awaited.
+    fn await_seal(&mut self, sealed: u64, steady_ms: u64) {
+        let next = self.journal.next_sequence();
+        self.awaited = self.awaited.filter(|(awaited, _)| *awaited > sealed);
+        if self.awaited.is_none() && next > sealed {
+            self.awaited = Some((next, steady_ms));
+        }
+    }
+
+    /// Workers stop granting at once when the disk fails, and go on when it works.
+    fn tell_failure(&mut self) {
+        let failing = self.journal.is_failing();
+        if failing != std::mem::replace(&mut self.failing, failing) {
+            for link in &mut self.links {
+                link.backlog.push_back(Down::JournalFails(failing));
+            }
+        }
+    }
+
+    fn rotate_keys(&mut self, now_ms: u64) {
+        let Some(ring) = self.keys.rotate_if_due(&mut self.bank, now_ms, &mut self.out) else {
+            return;
+        };
+        self.laps.lap(BankStage::Upkeep, 0);
+        // No token is made with a key that a crash could forget.
+        self.seal_and_send();
+        let needed = self.journal.next_sequence();
+        for link in 0..self.links.len() {
+            let down = Down::Keys(Arc::clone(&ring));
+            self.held.push_back((needed, Held::Down(link, down)));
+        }
+    }
+
+    fn pace(&mut self, now_ms: u64) {
+        let all = self.parameters(now_ms);
+        for (link, paces) in self.links.iter_mut().zip(std::iter::repeat(all)) {
+            // Parameters that could not be delivered yet are out of date now.
+            link.backlog
+                .retain(|message| !matches!(message, Down::Paces(old) if old.len() == paces.len()));
+            link.backlog.push_back(Down::Paces(paces));
+        }
+    }
+
+    /// New parameters; every worker gets a copy.
+    fn parameters(&mut self, now_ms: u64) -> Box<[Pace]> {
+        let BankThread { pacer, bank, cells, tick_ms, .. } = self;
+        let held = |slot| reported_held(cells, slot);
+        let workers = u32::try_from(cells.len()).unwrap_or(u32::MAX);
+        pacer.parameters(bank, &held, Instant::from_ms(now_ms), *tick_ms, workers)
+    }
+
+    /// Takes commands and questions in turn, as many as a turn has time for; true if there may be more.
+    fn take_commands(&mut self, now_ms: u64) -> bool {
+        let mut spent = Spent { began: std::time::Instant::now(), commands: 0, lines: 0 };
+        while !spent.is_enough() {
+            let asked = self.take_question(now_ms);
+            let commanded = match self.commands.try_recv() {
+                Ok(command) => Some(self.obey(command)),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => {
+                    self.stopping = true;
+                    None
+                }
+            };
+            if asked.is_none() && commanded.is_none() {
+                return false;
+            }
+            spent.commands += usize::from(asked.is_some()) + usize::from(commanded.is_some());
+            spent.lines += asked.unwrap_or(0) + commanded.unwrap_or(0);
+        }
+        true
+    }
+
+    /// Answers the first question that waits, and says of how many budgets it told.
+    fn take_question(&mut self, now_ms: u64) -> Option<usize> {
+        let (link, conn, question) = self.questions.pop_front()?;
+        let answer = self.answer(question, now_ms);
+        let lines = match &answer {
+            Answer::Books { lines, .. } => lines.len(),
+            Answer::Totals { .. } => 1,
+        };
+        self.links[link].backlog.push_back(Down::Answer { conn, answer: Box::new(answer) });
+        Some(lines)
+    }
+
+    /// Does what it is told to, and says of how many budgets it had to look at.
+    fn obey(&mut self, command: Command) -> usize {
+        match command {
+            Command::Amend { budgets, note, reply } => {
+                match self.amend(budgets, &note) {
+                    Err(refusal) => drop(reply.send(Err(refusal))),
+                    Ok(()) => self.once_sealed(move || drop(reply.send(Ok(())))),
+                }
+                LINES_MAX
+            }
+            Command::Judge { spec, reply } => {
+                let known = self.bank.slot(spec.id).is_some();
+                let error = self.bank.check_spec(&spec).err();
+                let _ = reply.send(Judged { known, error });
+                1
+            }
+            Command::Configure { budgets, market, note, reply } => {
+                match self.configure(budgets, market, &note) {
+                    Err(refusal) => drop(reply.send(Err(refusal))),
+                    // Sealed, and on its way to the workers, before anybody hears that it is in force.
+                    Ok(applied) => self.once_sealed(move || drop(reply.send(Ok(applied)))),
+                }
+                LINES_MAX
+            }
+            Command::Why { campaign, reply } => {
+                for link in &mut self.links {
+                    link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
+                }
+                1
+            }
+            Command::Fates { campaigns, reply } => {
+                for link in &mut self.links {
+                    let (campaigns, reply) = (Arc::clone(&campaigns), reply.clone());
+                    link.backlog.push_back(Down::Fates { campaigns, reply });
+                }
+                1
+            }
+            Command::Survey { from_slot, max, rows, reply } => {
+                let part = self.survey(from_slot, max, rows);
+                let lines = part.rows.len();
+                let _ = reply.send(part);
+                lines
+            }
+            Command::Scene { reply } => {
+                let _ = reply.send(self.scene());
+                1
+            }
+            Command::Specs { from_slot, max, reply } => {
+                let specs = self.specs(from_slot, max);
+                let lines = specs.len();
+                let _ = reply.send(specs);
+                lines
+            }
+            Command::JudgeRows { rows, reply } => {
+                let ring = self.keys.ring(&self.bank);
+                let _ = reply.send(judge_rows(&rows, &ring, &self.bank));
+                rows.len()
+            }
+            Command::Reconcile { rows, reply } => {
+                let lines = rows.len();
+                match self.cannot_seal() {
+                    Some(failure) => drop(reply.send(Err(failure))),
+                    None => {
+                        let outcomes = book_rows(&rows, &mut self.bank, &mut self.out);
+                        self.once_sealed(move || drop(reply.send(Ok(outcomes))));
+                    }
+                }
+                lines
+            }
+            Command::Complete { until_ms, why, reply } => {
+                match self.cannot_seal() {
+                    Some(failure) => drop(reply.send(Err(failure))),
+                    None => {
+                        self.bank.note_operator("reconcile", &why, &mut self.out);
+                        let freed = free_until(until_ms, &mut self.bank, &mut self.out);
+                        self.once_sealed(move || drop(reply.send(Ok(freed))));
+                    }
+                }
+                LINES_MAX
+            }
+            Command::Books { from, max, reply } => {
+                let page = self.books(from, max);
+                let lines = page.lines.len();
+                let _ = reply.send(page);
+                lines
+            }
+            Command::Report { reply } => {
+                let _ = reply.send(self.report());
+                1
+            }
+            Command::Stop => {
+                self.stopping = true;
+                1
+            }
+        }
+    }
+
+    /// Seals what was done, and then tells it.
+    fn once_sealed(&mut self, reply: impl FnOnce() + Send + 'static) {
+        self.laps.lap(BankStage::Commands, 0);
+        self.seal_and_send();
+        let needed = self.journal.next_sequence();
+        self.held.push_back((needed, Held::Reply(Box::new(reply))));
+    }
+
+    fn cannot_seal(&self) -> Option<String> {
+        let full =
+            || self.journal.is_full().then(|| "too many records wait for the disk".to_string());
+        self.journal.failure().or_else(full)
+    }
+
+    fn configure(
+        &mut self,
+        budgets: Vec<Budget>,
+        market: Arc<Market>,
+        note: &Note,
+    ) -> Result<Applied, Refusal> {
+        if let Some(failure) = self.journal.failure() {
+            return Err(Refusal::Journal(failure));
+        }
+        let now_ms = self.clock.now_ms();
+        self.bank.tick(now_ms, &mut self.out);
+        let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+        let errors = self.bank.check(&specs);
+        if !errors.is_empty() {
+            return Err(Refusal::Specs(errors));
+        }
+        let edited = self.edited(&budgets);
+        let mut out = Out::default();
+        self.note(note, &mut out);
+        self.bank.configure(&specs, &mut out).map_err(Refusal::Specs)?;
+        if self.snapshot == 0 {
+            // Budgets that an earlier run knew have not changed, but their purses are empty.
+            self.bank.open_all(&mut out);
+        }
+        self.take_plans(budgets, &edited);
+        self.market = market;
+        self.snapshot += 1;
+        self.send_snapshots(now_ms);
+        self.out.records.append(&mut out.records);
+        self.out.messages.append(&mut out.messages);
+        Ok(Applied { snapshot: self.snapshot })
+    }
+
+    fn amend(&mut self, budgets: Vec<Budget>, note: &Note) -> Result<(), Refusal> {
+        if let Some(failure) = self.cannot_seal() {
+            return Err(Refusal::Journal(failure));
+        }
+        let now_ms = self.clock.now_ms();
+        self.bank.tick(now_ms, &mut self.out);
+        let edited = self.edited(&budgets);
+        let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+        let mut out = Out::default();
+        self.note(note, &mut out);
+        self.bank.amend(&specs, &mut out).map_err(Refusal::Specs)?;
+        self.take_plans(budgets, &edited);
+        self.out.records.append(&mut out.records);
+        self.out.messages.append(&mut out.messages);
+        Ok(())
+    }
+
+    fn note(&mut self, note: &Note, out: &mut Out) {
+        self.bank.note_operator(&note.who, &note.why, out);
+        for EditNote { record, budget, action, before, after } in &note.edits {
+            let (record, budget, action) = (*record, *budget, *action);
+            self.bank.note_edit(&ledger::Edit { record, budget, action, before, after }, out);
+        }
+    }
+
+    /// Budgets that are edited, with how they stand on their plans, and those that nobody knew before. Those of an earlier run
+    /// go on as they were.
+    fn edited(&self, budgets: &[Budget]) -> Vec<(u64, Option<Before>)> {
+        let now = self.now();
+        let edit = |budget: &Budget| {
+            let Some(slot) = self.bank.slot(budget.spec.id) else {
+                return Some((budget.spec.id, None));
+            };
+            let known = self.pacings.get(slot as usize)?.as_ref()?;
+            if *known == budget.pacing && *self.bank.spec(slot) == budget.spec {
+                return None;
+            }
+            let held = |slot| reported_held(&self.cells, slot);
+            let before = self.pacer.before(&self.bank, slot, &held, now)?;
+            Some((budget.spec.id, Some(before)))
+        };
+        budgets.iter().filter_map(edit).collect()
+    }
+
+    fn take_plans(&mut self, budgets: Vec<Budget>, edited: &[(u64, Option<Before>)]) {
+        let now = self.now();
+        self.generation += 1;
+        self.resolved.resize(self.bank.slots(), Resolutions::default());
+        self.pacer.grow(self.bank.slots());
+        self.pacings.resize(self.bank.slots(), None);
+        for budget in budgets {
+            let slot = self.bank.slot(budget.spec.id).expect("just configured");
+            let known = self.pacings[slot as usize].replace(budget.pacing.clone());
+            if known.as_ref() != Some(&budget.pacing) {
+                self.pacer.set_plan(slot, budget.pacing);
+            }
+            if let (None, Some(kept)) = (known, self.memory.remove(&budget.spec.id)) {
+                self.pacer.recall(slot, kept);
+            }
+        }
+        self.keeper.hurry();
+        for (id, before) in edited {
+            let slot = self.bank.slot(*id).expect("just configured");
+            let held = |slot| reported_held(&self.cells, slot);
+            match before {
+                None => self.pacer.begin(slot, now),
+                Some(before) => self.pacer.edited(&self.bank, slot, &held, now, before),
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_ms(self.bank.now_ms())
+    }
+
+    fn standing(&self, slot: u32, now: Instant) -> Option<Standing> {
+        self.pacer.standing(&self.bank, slot, &|slot| reported_held(&self.cells, slot), now)
+    }
+
+    /// Every worker gets the same budgets; each has gauges of its own to write to.
+    fn send_snapshots(&mut self, now_ms: u64) {
+        let units: Vec<[u8; 4]> =
+            (0..self.slots()).map(|slot| self.bank.spec(slot).unit.to_code()).collect();
+        for cells in self.cells.iter_mut().filter(|cells| cells.gauges.len() < units.len()) {
+            *cells = SlotCells::new(units.len());
+        }
+        let ids = self.market.index().ids().iter();
+        let purses: Arc<[u32]> =
+            ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
+        let all = self.parameters(now_ms);
+        let all = std::iter::repeat(all);
+        for ((link, cells), paces) in self.links.iter_mut().zip(&self.cells).zip(all) {
+            let ids = self.bank.slots_from(0);
+            let snapshot = Snapshot {
+                number: self.snapshot,
+                slots: Map::build(self.secret, ids).expect("ids are unique"),
+                units: units.clone(),
+                market: Arc::clone(&self.market),
+                purses: Arc::clone(&purses),
+                cells: cells.clone(),
+            };
+            link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), paces));
+        }
+    }
+
+    fn answer(&self, question: Question, now_ms: u64) -> Answer {
+        match question {
+            Question::Books { frame, from, max } => {
+                let mut slots = self.bank.slots_from(from);
+                let page = slots.by_ref().take(usize::from(max));
+                let lines = page.map(|(_, slot)| self.book_line(slot)).collect();
+                Answer::Books { frame, now_ms, more: slots.next().is_some(), lines }
+            }
+            Question::Totals { frame } => Answer::Totals { frame, now_ms, totals: self.totals() },
+        }
+    }
+
+    fn book_line(&self, slot: u32) -> BookLine {
+        BookLine::of(&self.bank, slot, &|slot| reported_held(&self.cells, slot))
+    }
+
+    fn books(&self, from: u64, max: usize) -> BooksPage {
+        let now = self.now();
+        let mut slots = self.bank.slots_from(from);
+        let row = |(_, slot)| (self.book_line(slot), self.standing(slot, now));
+        let lines = slots.by_ref().take(max).map(row).collect();
+        BooksPage { lines, next: slots.next().map(|(id, _)| id) }
+    }
+
+    fn survey(&self, from_slot: u32, max: u32, mut rows: Vec<SurveyRow>) -> SurveyPart {
+        let now = self.now();
+        rows.clear();
+        let to = from_slot.saturating_add(max).min(self.slots());
+        rows.extend((from_slot..to).map(|slot| {
+            let resolved = self.resolved.get(slot as usize).copied().unwrap_or_default();
+            let stands = (self.book_line(slot), self.standing(slot, now));
+            SurveyRow::of(&self.bank, slot, stands, resolved)
+        }));
+        SurveyPart { rows, now_ms: now.ms() }
+    }
+
+    fn scene(&self) -> Scene {
+        let since_ms = self.awaited.map(|(_, since_ms)| since_ms);
+        Scene {
+            generation: self.generation,
+            slots: self.slots(),
+            run: self.bank.run(),
+            report: self.report(),
+            journal_lag_ms: since_ms
+                .map_or(0, |since| self.clock.steady_ms().saturating_sub(since)),
+            journal_full: self.journal.is_full(),
+            cells: self.cells.clone(),
+            market: Arc::clone(&self.market),
+        }
+    }
+
+    fn specs(&self, from_slot: u32, max: u32) -> Vec<SlotSpec> {
+        let to = from_slot.saturating_add(max).min(self.slots());
+        let strategy = |slot: u32| {
+            let pacing = self.pacings.get(slot as usize).and_then(Option::as_ref);
+            pacing.map(|pacing| pacing.plan.spec().strategy)
+        };
+        let spec = |slot| SlotSpec { spec: self.bank.spec(slot).clone(), strategy: strategy(slot) };
+        (from_slot..to).map(spec).collect()
+    }
+
+    fn slots(&self) -> u32 {
+        u32::try_from(self.bank.slots()).expect("slots are counted in 32 bits")
+    }
+
+    fn totals(&self) -> Totals {
+        let asked = self.count(WorkerCounters::verdict);
+        let resolved = self.count(WorkerCounters::resolved);
+        let granted = asked.iter().find(|(verdict, _)| *verdict == Verdict::Granted);
+        Totals {
+            worker_cpu_ns: self.links.iter().map(|link| link.counters.cpu_ns()).sum(),
+            decisions: asked.iter().map(|(_, count)| count).sum(),
+            granted: granted.map_or(0, |(_, count)| *count),
+            resolves: resolved.iter().map(|(_, count)| count).sum(),
+            repeats: self.bank.counts().repeats,
+            verdicts: asked,
+        }
+    }
+
+    /// Sums over the workers, verdicts that occurred.
+    fn count(&self, read: impl Fn(&WorkerCounters, Verdict) -> u64) -> Vec<(Verdict, u64)> {
+        let sum = |verdict: &Verdict| {
+            let workers = self.links.iter().map(|link| read(&link.counters, *verdict));
+            (*verdict, workers.sum::<u64>())
+        };
+        Verdict::ALL.iter().map(sum).filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            totals: self.totals(),
+            resolved: self.count(WorkerCounters::resolved),
+            bank: self.bank.counts(),
+            budgets: self.bank.slots(),
+            grants: self.bank.grants(),
+            snapshot: self.snapshot,
+            journal: self.journal.status().read(),
+        }
+    }
+}
+
+impl Link {
+    /// Sends as much of the backlog as the queue takes, and wakes the worker for it.
+    fn send(&mut self) {
+        let before = self.backlog.len();
+        while let Some(message) = self.backlog.pop_front() {
+            match self.down.try_send(message) {
+                Ok(()) => {}
+                Err(SendError::Full(message)) => {
+                    self.backlog.push_front(message);
+                    break;
+                }
+                Err(SendError::Closed(_)) => {
+                    self.backlog.clear();
+                    return;
+                }
+            }
+        }
+        if self.backlog.len() < before {
+            self.waker.wake();
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! How a bank begins: the journal is read back, the run starts, and the segment that the run writes to is begun: a disk that cannot
+//! take it is known before any door opens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{Bank, PurseOptions};
+use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Watermarks, Writer};
+use probe::NodeClock;
+use weir_config::config::Config;
+use weir_pacer::PacerOptions;
+
+use super::{Start, keys, memory};
+use crate::error::StartError;
+use crate::known::{self, Permits};
+
+/// Reads the journal back, starts the run, and begins the segment that the run writes to: a disk that cannot take
+/// it is known before any door opens.
+pub(crate) fn recover(
+    config: &Config,
+    permits: Permits,
+    workers: usize,
+    purses: PurseOptions,
+) -> Result<Start, StartError> {
+    let path = config.node.data_dir.join("journal");
+    let failed = |source| StartError::Journal { path: path.clone(), source };
+    let known = known::before_start(&config.node.data_dir, permits)?;
+    let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
+    let options = bank_options(config, workers, purses);
+    let began = std::time::Instant::now();
+    let mut said = began;
+    let progress = &mut |records| {
+        if said.elapsed() >= Duration::from_secs(1) {
+            said = std::time::Instant::now();
+            tracing::info!(records, "reading the journal");
+        }
+    };
+    let node = config.node.id;
+    let recovered = ledger_journal::recover_known(&disk, &options, node, &known, progress);
+    let recovered = recovered.map_err(|error| match error {
+        // The disk's trouble is not damage: nobody should reach for a backup or a repair.
+        RecoverError::Read(ReadError::Io { file, source }) => {
+            failed(std::io::Error::new(source.kind(), format!("{file}: {source}")))
+        }
+        error => StartError::Recover { path: path.clone(), source: Box::new(error) },
+    })?;
+    let ledger_journal::Recovered { mut bank, tail, report } = recovered;
+    if let Some(cut) = &report.cut {
+        tracing::warn!(
+            file = cut.file,
+            offset = cut.offset,
+            bytes = cut.bytes,
+            record = cut.sequence,
+            "cut off what a crash left half written: it was never acknowledged"
+        );
+    }
+    let now_ms = NodeClock::new().now_ms();
+    if bank.now_ms() > now_ms {
+        tracing::warn!(
+            ahead_ms = bank.now_ms() - now_ms,
+            "the journal's last record is from the future: the node's clock stands still until then"
+        );
+    }
+    let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
+    let (before, first) = (bank.run(), tail.position.sequence);
+    bank.start_run(now_ms, &mut out);
+    if known.accepted == Some(first) {
+        note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
+    }
+    keys.ensure(&mut bank, &mut out)?;
+    tracing::info!(
+        run = bank.run(),
+        budgets = bank.slots(),
+        snapshot = report.snapshot,
+        records = report.records,
+        ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        method = disk.method().name(),
+        "journal read, sums checked"
+    );
+    let j = &config.journal;
+    let mut writer = Writer::new(disk.clone(), config.node.id, j.segment_bytes, tail);
+    writer.open(now_ms).map_err(failed)?;
+    let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
+    let keep = Keep {
+        snapshot_bytes: j.snapshot_bytes,
+        bytes_max: j.keep_bytes_max,
+        ms_max: j.keep_days_max * 86_400_000,
+    };
+    let journal = JournalOptions {
+        gather: Duration::from_micros(j.gather_us),
+        gather_idle: Duration::from_micros(j.gather_idle_us),
+        unsealed_bytes_max: j.unsealed_bytes_max,
+        segment_bytes: j.segment_bytes,
+        keep,
+        bank: options,
+    };
+    let data = &config.node.data_dir;
+    let (memory, keeper) = (memory::load(data), memory::Keeper::start(data)?);
+    let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
+    let pulse = Arc::default();
+    Ok(Start { bank, out, keys, disk, writer, journal, watermarks, memory, keeper, pacing, pulse })
+}
+
+/// For the trail: somebody let the node go on from a journal that ends before what was sealed. What was known of the
+/// other one is kept.
+fn note_accepted(
+    data: &std::path::Path,
+    known: &ledger_journal::Known,
+    first: u64,
+    bank: &mut Bank,
+    out: &mut ledger::Out,
+) -> std::io::Result<()> {
+    let Some(before) = known.watermark else { return Ok(()) };
+    let aside = known::set_aside(data)?;
+    let (sealed, run) = (before.sealed, before.run);
+    tracing::warn!(
+        first,
+        sealed,
+        run,
+        kept = ?aside,
+        "going on, as permitted, from a journal that may end before what was sealed; leave --accept-rollback out next \
+         time"
+    );
+    let why = format!("goes on from record {first}; run {run} had sealed all before {sealed}");
+    bank.note_operator("weir run --accept-rollback", &why, out);
+    // Each lost grant was a record, and some may have been sealed since the last note.
+    let lost = before.sealed.saturating_sub(first).saturating_add(NUMBERS_SPARED);
+    if lost > NUMBERS_MAX {
+        tracing::warn!(
+            lost,
+            "more is lost than numbers of grants can be passed over: a late notice of a forgotten bid may be booked on \
+             another one; let none of that time come any more"
+        );
+    }
+    bank.pass_over(lost.min(NUMBERS_MAX), out);
+    Ok(())
+}
+
+/// Numbers of grants that are passed over beyond those that the watermark tells of, which lags behind the journal.
+const NUMBERS_SPARED: u64 = 1 << 14;
+/// Numbers of grants that are passed over at most: two records each, all in the first group of the run.
+const NUMBERS_MAX: u64 = 1 << 17;
+
+/// What keeps the watermark, which says from now on that the segment of this run has begun. Where it cannot be
+/// written the node runs all the same, and it is tried again.
+fn watermarks(
+    config: &Config,
+    journal: &Disk,
+    first: u64,
+    runs: [u32; 2],
+    now_ms: u64,
+) -> Option<Watermarks<Disk>> {
+    let data = Disk::open(&config.node.data_dir, ledger_journal::Durability::Sealed);
+    let data = data.map_err(|error| tracing::warn!(%error, "no watermark is kept in this run"));
+    let mut watermarks =
+        Watermarks::new(data.ok()?, journal.syncing(), config.node.id, first, runs);
+    if let Err(error) = watermarks.note(first, now_ms) {
+        tracing::warn!(%error, "what is sealed was not noted outside of the journal");
+    }
+    Some(watermarks)
+}
+
+fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger::Options {
+    let l = &config.ledger;
+    ledger::Options {
+        workers: u16::try_from(workers).unwrap_or(u16::MAX),
+        hold_ms_max: purses.hold_ms_max(),
+        billing_ms: l.billing_ms,
+        late_ms: l.late_ms,
+        win_notices: l.win_notices,
+        refresh_ms: l.refresh_ms,
+        grants_max: l.grants_max,
+        pages_max: l.mark_pages_max,
+        ..ledger::Options::default()
+    }
+}

@@ -1,0 +1,204 @@
+//! What the bank tells of a budget at each survey.
+
+use std::sync::Arc;
+
+use gate_pacing::Strategy;
+use ledger::{Amount, Bank, BudgetSpec, Line, Status};
+use money::{Instant, Window};
+use weir_config::market::Market;
+use weir_pacer::Standing;
+use wire::Verdict;
+
+use crate::bank::Report;
+use crate::bank::books::BookLine;
+use crate::shared::SlotCells;
+
+/// How one budget stands, of one instant of the bank.
+#[derive(Clone, Copy, Debug)]
+pub struct SurveyRow {
+    /// Its books.
+    pub line: BookLine,
+    /// Of what is held: of holds before a crash.
+    pub suspended: Amount,
+    /// Whether it may spend at all, as it is configured.
+    pub status: Status,
+    /// The flight.
+    pub flight: Window,
+    /// Slot of the budget that binds it too.
+    pub parent: Option<u32>,
+    /// The daily limit.
+    pub daily: Option<Amount>,
+    /// The civil day of its zone.
+    pub day: Window,
+    /// Spent in it.
+    pub day_spent: Amount,
+    /// What is left of the present day, week and month, where they have limits.
+    pub calendar_left: Option<Amount>,
+    /// Beside its limit, what may be out because so much of it is expired.
+    pub tolerated: Amount,
+    /// How it stands on its plan, if it has one.
+    pub standing: Option<Standing>,
+    /// What became of its holds.
+    pub resolved: Resolutions,
+    /// Holds of the run whose time is over: see [`Bank::expired_holds`].
+    pub expired_holds: u64,
+}
+
+/// What clients said of a budget's holds, counted since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resolutions {
+    pub(crate) confirmed: u64,
+    /// In time, above its amount or not.
+    pub settled: u64,
+    /// Given back.
+    pub released: u64,
+    /// Settled after the hold was gone.
+    pub late: u64,
+    /// Of holds of the run: settled in time, or released.
+    pub ended: u64,
+}
+
+impl Resolutions {
+    /// Counts what the bank booked, each once: repeats are no records. `of_run`: the hold was made in this run.
+    pub(crate) fn count(&mut self, verdict: Verdict, of_run: bool) {
+        use Verdict::{Released, Settled, SettledOver};
+        let ends = of_run && matches!(verdict, Settled | SettledOver | Released);
+        self.ended = self.ended.saturating_add(ends.into());
+        let count = match verdict {
+            Verdict::Confirmed => &mut self.confirmed,
+            Verdict::Settled | Verdict::SettledOver => &mut self.settled,
+            Verdict::Released => &mut self.released,
+            Verdict::SettledLate => &mut self.late,
+            _ => return,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+impl SurveyRow {
+    /// Of a slot. `line` and `standing` are of the same instant.
+    pub(crate) fn of(
+        bank: &Bank,
+        slot: u32,
+        (line, standing): (BookLine, Option<Standing>),
+        resolved: Resolutions,
+    ) -> SurveyRow {
+        let (spec, books) = (bank.spec(slot), bank.books(slot));
+        let (day, day_used) = bank.day(slot);
+        let today = |line| bank.day_line(slot, line).get();
+        let spent = [Line::Settled, Line::OverSettled, Line::Late].map(today);
+        let day_left = spec.daily.map(|daily| less(daily, day_used));
+        let period_left =
+            spec.period.zip(bank.period(slot)).map(|(period, (_, used))| less(period.cap, used));
+        SurveyRow {
+            line,
+            suspended: books.line(Line::Suspended),
+            status: spec.status,
+            flight: Window { start: spec.start, end: spec.end },
+            parent: spec.parent.and_then(|id| bank.slot(id)),
+            daily: spec.daily,
+            day,
+            day_spent: Amount::new(spent.into_iter().fold(0, i64::saturating_add)),
+            calendar_left: day_left.into_iter().chain(period_left).min(),
+            tolerated: tolerated(spec),
+            standing,
+            resolved,
+            expired_holds: bank.expired_holds(slot),
+        }
+    }
+
+    /// Settled, over-settled and late.
+    pub fn spent(&self) -> Amount {
+        let BookLine { settled, over_settled, late, .. } = self.line;
+        sum([settled, over_settled, late])
+    }
+
+    /// What was spent above holds or after they were gone.
+    pub fn debt(&self) -> Amount {
+        sum([self.line.over_settled, self.line.late])
+    }
+
+    /// Free and in purses.
+    pub fn available(&self) -> Amount {
+        sum([self.line.free, self.line.purses])
+    }
+
+    /// How much more is spent within holds, held and with workers than the limit.
+    pub fn excess(&self) -> i128 {
+        let out = [self.line.settled, self.line.held, self.line.purses];
+        let out: i128 = out.iter().map(|part| i128::from(part.get())).sum();
+        out - i128::from(self.line.limit.get())
+    }
+
+    /// Is it a parent that lets nothing through now?
+    pub fn is_closed(&self, now: Instant) -> bool {
+        let Window { start, end } = self.flight;
+        self.status != Status::Active || now < start || now >= end
+    }
+
+    /// Is nothing left of the day, week or month, although there is something left?
+    pub fn is_day_over(&self) -> bool {
+        self.calendar_left
+            .is_some_and(|left| left <= Amount::ZERO && self.line.purses <= Amount::ZERO)
+    }
+
+    /// Is nothing left that a worker has or could get?
+    pub fn is_drained(&self) -> bool {
+        self.available() <= Amount::ZERO
+    }
+}
+
+/// The most that a tolerance lets out above the limit.
+fn tolerated(spec: &BudgetSpec) -> Amount {
+    let part = i128::from(spec.limit.get()) * i128::from(spec.tolerance_ppm) / 1_000_000;
+    Amount::new(i64::try_from(part).unwrap_or(i64::MAX))
+}
+
+/// For statements: at the ends of the range it stays there.
+fn less(a: Amount, b: Amount) -> Amount {
+    Amount::new(a.get().saturating_sub(b.get()))
+}
+
+/// The same.
+fn sum<const N: usize>(parts: [Amount; N]) -> Amount {
+    Amount::new(parts.into_iter().fold(0, |sum, part| sum.saturating_add(part.get())))
+}
+
+/// A slice of the budgets, by slot.
+#[derive(Debug)]
+pub struct SurveyPart {
+    /// The rows from the slot that was asked for, in the memory that came with the question.
+    pub rows: Vec<SurveyRow>,
+    /// The bank's clock.
+    pub now_ms: u64,
+}
+
+/// What is the same for all budgets.
+#[derive(Debug)]
+pub struct Scene {
+    /// Rises with every change of a budget's configuration.
+    pub generation: u64,
+    /// Slots.
+    pub slots: u32,
+    /// Number of the run.
+    pub run: u32,
+    /// The counters.
+    pub report: Report,
+    /// How long the oldest record has waited for the disk, ms; 0 where none waits.
+    pub journal_lag_ms: u64,
+    /// More records wait than may.
+    pub journal_full: bool,
+    /// What workers count, one a worker.
+    pub cells: Vec<SlotCells>,
+    /// The campaigns in force.
+    pub market: Arc<Market>,
+}
+
+/// What changes of a budget only when somebody changes it.
+#[derive(Clone, Debug)]
+pub struct SlotSpec {
+    /// As it is configured.
+    pub spec: BudgetSpec,
+    /// `None` for a budget of an earlier run that is not configured any more.
+    pub strategy: Option<Strategy>,
+}

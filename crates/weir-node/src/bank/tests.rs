@@ -1,0 +1,272 @@
+use std::sync::mpsc;
+use std::time::Instant as Clock;
+
+use door_transport::Handle;
+use ledger::{Amount, Door, Hold, Origin};
+use probe::HandClock;
+use table::ring;
+use weir_config::config::Config;
+use wire::Action;
+
+use super::*;
+use crate::known::Permits;
+use crate::measured::Sources;
+
+const BUDGETS: u64 = 5_000;
+/// A bound where something of the system is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A bank's thread that takes its turns when it is told to, with one worker.
+struct Bench {
+    thread: BankThread,
+    commands: mpsc::Sender<Command>,
+    up: Sender<Up>,
+    down: Receiver<Down>,
+    data: tempfile::TempDir,
+    _handle: Handle,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let data = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.node.data_dir = data.path().to_path_buf();
+        let purses = ledger::PurseOptions { node: 1, hold_ms: config.ledger.hold_ms };
+        let start = super::recover::recover(&config, Permits::default(), 1, purses).unwrap();
+        let handle = Handle::new().unwrap();
+        let (up, from_worker) = ring::channel(1_024);
+        let (to_worker, down) = ring::channel(65_536);
+        let counters = Arc::new(WorkerCounters::default());
+        let (probes, _) = Sources::new(0, &[Arc::clone(&counters)]);
+        let link = Link {
+            up: from_worker,
+            down: to_worker,
+            waker: handle.waker(),
+            counters,
+            backlog: VecDeque::new(),
+        };
+        let (commands, inbox) = mpsc::channel();
+        let probes = BankProbes { bank: probes.bank, writer: probes.writer };
+        // Plans are looked at once: they are not what is tested here.
+        let tick_ms = 1 << 40;
+        let secret = Secret::new(7);
+        let thread = BankThread::new(start, vec![link], inbox, secret, tick_ms, probes).unwrap();
+        Bench { thread, commands, up, down, data, _handle: handle }
+    }
+
+    fn configure(&mut self) {
+        let lines = (1..=BUDGETS).map(|id| {
+            format!("{{\"id\":{id},\"name\":\"b{id}\",\"unit\":\"USD\",\"limit\":\"100\"}}\n")
+        });
+        let lines: String = lines.collect();
+        let file = self.data.path().join("budgets.jsonl");
+        std::fs::write(&file, lines).unwrap();
+        let budgets = weir_config::budgets::read(&file).unwrap();
+        let (reply, applied) = mpsc::channel();
+        let note = Note { who: "a test".into(), why: "".into(), edits: Vec::new() };
+        let market = Market::empty();
+        self.commands.send(Command::Configure { budgets, market, note, reply }).unwrap();
+        let applied = self.until(|_| applied.try_recv().ok());
+        assert_eq!(applied.unwrap().snapshot, 1);
+    }
+
+    /// Takes turns until something is so.
+    fn until<T>(&mut self, mut is_so: impl FnMut(&mut Bench) -> Option<T>) -> T {
+        let began = Clock::now();
+        loop {
+            self.thread.turn();
+            if let Some(found) = is_so(self) {
+                return found;
+            }
+            assert!(began.elapsed() < PATIENCE, "waited for too long");
+            std::thread::yield_now();
+        }
+    }
+
+    /// From here on time passes when the test says so.
+    fn set_by_hand(&mut self, now_ms: u64) -> Arc<HandClock> {
+        let hand = HandClock::new(now_ms);
+        self.thread.clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand
+    }
+
+    /// A hold of the first budget, as its worker would make it.
+    fn hold(&mut self) -> Hold {
+        let (grant, _) = self.until(|bench| {
+            while let Some(down) = bench.down.recv() {
+                if let Down::Ledger(ToWorker::Fill { slot: 0, grant, amount, .. }) = down {
+                    return Some((grant, amount));
+                }
+            }
+            None
+        });
+        let deadline_ms = (self.thread.bank.now_ms() + 60_000).next_multiple_of(10);
+        Hold { grant, seq: 0, node: 1, deadline_ms, amount: Amount::new(1_000) }
+    }
+
+    fn page(&mut self, from: u64, max: usize) -> (Vec<u64>, Option<u64>) {
+        let (reply, answer) = mpsc::channel();
+        self.commands.send(Command::Books { from, max, reply }).unwrap();
+        let page = self.until(|_| answer.try_recv().ok());
+        (page.lines.iter().map(|(line, _)| line.id).collect(), page.next)
+    }
+
+    /// Is the settlement answered?
+    fn resolved(&mut self) -> Option<Verdict> {
+        while let Some(down) = self.down.recv() {
+            if let Down::Ledger(ToWorker::Resolved { verdict, .. }) = down {
+                return Some(verdict);
+            }
+        }
+        None
+    }
+}
+
+fn settle(hold: Hold, at_ms: u64) -> Up {
+    let origin = Origin { door: Door::Batch, request_id: 0 };
+    let (action, amount, reply) = (Action::Settle, hold.amount, 1);
+    Up::Ledger(ToBank::Resolve { action, hold, amount, at_ms, origin, reply })
+}
+
+#[test]
+fn a_settlement_waits_for_no_more_than_one_turn_of_those_who_read_books() {
+    let mut bench = Bench::new();
+    bench.configure();
+    let hold = bench.hold();
+    let (reply, pages) = mpsc::channel();
+    for _ in 0..500 {
+        let (from, max) = (1, 1_000);
+        bench.commands.send(Command::Books { from, max, reply: reply.clone() }).unwrap();
+        let question = Question::Books { frame: 1, from, max: 1_000 };
+        bench.up.try_send(Up::Question { conn: 1, question }).unwrap();
+    }
+    bench.up.try_send(settle(hold, bench.thread.bank.now_ms())).unwrap();
+    let before = bench.thread.journal.next_sequence();
+    bench.thread.turn();
+    assert!(bench.thread.journal.next_sequence() > before, "it is booked in the very next turn");
+    let read = pages.try_iter().count();
+    assert!(read <= 2, "{read} pages of 1,000 lines in one turn");
+    // Sealing takes as long as the disk needs; the turn after it sends the answer.
+    let needed = bench.thread.journal.next_sequence();
+    let began = Clock::now();
+    while bench.thread.journal.sealed() < needed {
+        assert!(began.elapsed() < PATIENCE, "not sealed");
+        std::thread::yield_now();
+    }
+    bench.thread.turn();
+    assert_eq!(bench.resolved(), Some(Verdict::Settled));
+    assert!(read + pages.try_iter().count() < 10, "those who read are still waiting");
+    // They are all answered in the end.
+    let mut read = 0;
+    bench.until(|bench| {
+        read += pages.try_iter().count();
+        (read > 480 && bench.thread.questions.is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn a_turn_takes_a_bounded_number_of_commands() {
+    let mut bench = Bench::new();
+    bench.configure();
+    let (reply, reports) = mpsc::channel();
+    for _ in 0..10 * COMMANDS_MAX {
+        bench.commands.send(Command::Report { reply: reply.clone() }).unwrap();
+    }
+    let mut answered = 0;
+    while answered < 10 * COMMANDS_MAX {
+        let turned = bench.thread.turn();
+        let now = reports.try_iter().count();
+        assert!((1..=COMMANDS_MAX).contains(&now), "{now} in one turn");
+        answered += now;
+        let done = answered == 10 * COMMANDS_MAX;
+        assert!(done || turned == Turned::Busy, "it does not sleep while somebody waits");
+    }
+}
+
+#[test]
+fn pages_of_the_books() {
+    let mut bench = Bench::new();
+    bench.configure();
+    assert_eq!(bench.page(0, 2), (vec![1, 2], Some(3)));
+    assert_eq!(bench.page(2, 3), (vec![2, 3, 4], Some(5)));
+    assert_eq!(bench.page(7, 0), (vec![], Some(7)));
+    assert_eq!(bench.page(BUDGETS - 1, 2), (vec![BUDGETS - 1, BUDGETS], None));
+    assert_eq!(bench.page(BUDGETS, 1_000), (vec![BUDGETS], None), "fewer than were asked for");
+    assert_eq!(bench.page(BUDGETS + 1, 5), (vec![], None));
+    assert_eq!(bench.page(u64::MAX, usize::MAX), (vec![], None));
+    let (all, next) = bench.page(0, usize::MAX);
+    assert_eq!((all.len(), next), (5_000, None));
+}
+
+#[test]
+fn who_asks_a_bank_that_is_stuck_is_told_so() {
+    let mut bench = Bench::new();
+    let pulse = Arc::clone(&bench.thread.pulse);
+    bench.thread.turn();
+    assert!(pulse.age_ms() < PATIENCE.as_millis().try_into().unwrap());
+    let began = Clock::now();
+    while pulse.check_turns().is_ok() {
+        assert!(began.elapsed() < PATIENCE, "a bank that takes no turns counts as alive");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(pulse.check_turns().unwrap_err().contains("ms ago"));
+    // Another thread may be off its core just now, so the first good answer is waited for.
+    bench.until(|_| pulse.check_turns().ok());
+}
+
+/// A second in which the system's time of day is a day ahead: nothing is booked for that day, and the node tells nothing wrong
+/// afterwards.
+#[test]
+fn a_wrong_second_of_the_clock_leaves_no_trace() {
+    let mut bench = Bench::new();
+    bench.configure();
+    let start_ms = bench.thread.bank.now_ms();
+    let hand = bench.set_by_hand(start_ms);
+    hand.step(86_400_000);
+    for _ in 0..40 {
+        hand.pass(10);
+        bench.thread.turn();
+    }
+    hand.step(-86_400_000);
+    hand.pass(10);
+    bench.thread.turn();
+    assert_eq!(bench.thread.bank.now_ms(), start_ms + 410);
+    assert_eq!(bench.thread.pulse.check_clock(), Ok(()));
+}
+
+/// The node's clock is a day ahead, for an earlier run acted on it: it stands still, purses are filled nevertheless, and the node
+/// says that it needs help.
+#[test]
+fn purses_are_filled_while_the_clock_stands_and_the_node_says_that_it_does() {
+    let mut bench = Bench::new();
+    bench.configure();
+    let start_ms = bench.thread.bank.now_ms();
+    let hand = bench.set_by_hand(start_ms);
+    hand.step(-86_400_000);
+    let pulse = Arc::clone(&bench.thread.pulse);
+    for round in 0..20 {
+        hand.pass(300);
+        let (free, asked, short) = (Amount::ZERO, Amount::ZERO, Amount::new(1_000_000));
+        let called = Amount::ZERO;
+        let want = ToBank::Want { slot: 0, free, asked, short, called, seq: round };
+        bench.up.try_send(Up::Ledger(want)).unwrap();
+        let filled = bench.until(|bench| {
+            let fill = |down| matches!(down, Down::Ledger(ToWorker::Fill { slot: 0, amount, .. }) if amount >= short);
+            std::iter::from_fn(|| bench.down.recv()).any(fill).then_some(true)
+        });
+        assert!(filled, "round {round}");
+        assert_eq!(bench.thread.bank.now_ms(), start_ms, "it stands");
+        assert_eq!(pulse.check_clock().is_ok(), pulse.clock_held_ms() < 5_000);
+    }
+    let why = pulse.check_clock().unwrap_err();
+    assert!(why.contains("stands still") && why.contains("ms ahead"), "{why}");
+    assert_eq!(pulse.clock_held(), 1, "told once");
+    // A step forward again: it is believed once it has stood.
+    hand.step(86_400_000);
+    bench.thread.turn();
+    assert!(pulse.check_clock().unwrap_err().contains("ms behind"));
+    hand.pass(probe::FORWARD_STANDS_MS);
+    bench.thread.turn();
+    assert_eq!(pulse.check_clock(), Ok(()));
+    assert_eq!((pulse.clock_held_ms(), pulse.clock_ahead_ms()), (0, 0));
+}

@@ -1,0 +1,79 @@
+//! Why the threads of a node do not start.
+
+use std::path::PathBuf;
+
+use door_transport::BindError;
+use ledger_journal::RecoverError;
+
+/// Why the bank and the workers do not start. Every text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder.
+    #[error("data folder {path}: {source}; give another with --data or node.data_dir")]
+    Data {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another node runs on this data folder.
+    #[error(
+        "data folder {path} is in use by another node; stop it, or give this one its own with --data"
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A door's address.
+    #[error("the {door} door ({door}.listen, --{door}): {source}")]
+    Bind {
+        /// Its section in `weir.toml`, and its flag.
+        door: &'static str,
+        /// What the system said.
+        source: BindError,
+    },
+    /// The list of cores.
+    #[error("workers.cores: {0}")]
+    Cores(String),
+    /// The journal's folder.
+    #[error("journal {path}: {source}; is the disk full, read-only or failing?")]
+    Journal {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The journal of a data folder that was used before is gone.
+    #[error("{0}")]
+    NoJournal(String),
+    /// The journal cannot be read back.
+    #[error("journal {path}: {source}")]
+    Recover {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong, where, and what can be done.
+        source: Box<RecoverError>,
+    },
+    /// The profiles' folder.
+    #[error(transparent)]
+    Profiles(#[from] gate_profile::OpenError),
+    /// The OpenRTB door.
+    #[error("openrtb: {0}")]
+    OpenRtb(String),
+    /// The event loop.
+    #[error("transport: {0}")]
+    Transport(String),
+    /// The system has no randomness or no threads for us.
+    #[error("{what}: {text}")]
+    System {
+        /// What was wanted.
+        what: &'static str,
+        /// What the system said.
+        text: String,
+    },
+}
+
+/// The system refused `what`.
+pub(crate) fn system(what: &'static str, error: &std::io::Error) -> StartError {
+    StartError::System { what, text: error.to_string() }
+}

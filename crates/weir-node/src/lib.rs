@@ -1,0 +1,40 @@
+//! The threads of a node that answer and book: workers behind the doors, one bank behind the workers.
+//!
+//! ```text
+//!  door-transport ── worker ── door-batch, openrtb ─▶ a verdict out of money that the worker has
+//!                      │ ▲
+//!     shared: ToBank,  │ │ ToWorker: fillings, snapshots, answers that were sealed
+//!     questions        ▼ │
+//!                     bank ── Bank::step ── ledger-journal: sealed before anybody is told
+//! ```
+//!
+//! - [`start`] takes cores and addresses, starts the threads and stops them: [`start::Engine`].
+//! - `worker` is one worker, behind both doors; [`openrtb`] is what it does between a bid request and its bids.
+//! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
+//! - [`shared`] has what passes between threads, and the counters that one writes and others read.
+//! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
+//! - [`reconcile`] reads the lines of what an exchange says of bids.
+//!
+//! Nothing here serves people: the admin door, the watcher and the survey are in `weir-survey` and talk to the bank by
+//! [`bank::Command`].
+
+#![forbid(unsafe_code)]
+
+mod answers;
+pub mod bank;
+mod error;
+pub mod known;
+pub mod measured;
+pub mod openrtb;
+mod parking;
+mod pending;
+mod questions;
+pub mod reconcile;
+pub mod refusals;
+pub mod shared;
+pub mod stages;
+pub mod start;
+pub mod thread;
+mod worker;
+
+pub use error::StartError;

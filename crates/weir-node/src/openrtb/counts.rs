@@ -1,0 +1,209 @@
+//! What the door counts, a worker.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use door_http::Refusal;
+use door_openrtb::{BadRequest, NoBidReason, Violation};
+use serde_json::{Map, Value};
+
+/// Names of [`BadRequest`], in the order of their counters.
+const BAD_REQUESTS: [&str; 7] =
+    ["json", "not_an_object", "id", "imps", "imp_id", "field", "list_too_long"];
+
+macro_rules! happenings {
+    ($($name:ident = $word:literal, $doc:literal;)*) => {
+        /// What else happens.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Happening { $(#[doc = $doc] $name,)* }
+
+        impl Happening {
+            const WORDS: [&'static str; [$($word),*].len()] = [$($word),*];
+        }
+    };
+}
+
+happenings! {
+    Requests = "requests", "Bid requests that were read.";
+    Answers = "answers_with_bids", "Answers with at least one bid.";
+    Bids = "bids", "Bids in them.";
+    Tests = "test_requests", "Requests that said `test`.";
+    Surveys = "surveys", "Requests that were surveyed for why-not.";
+    ImpsLeftOut = "imps_left_out", "Impressions beyond the limit, not read.";
+    UnknownFormat = "unknown_format", "Bid requests whose `Content-Type` is not JSON; answered 415.";
+    WrongHost = "wrong_host", "Requests that call the door by a name that is none of its own; answered 421.";
+    FromPage = "from_page", "Bid requests that a browser sent for a page; answered 403.";
+    UnknownPath = "unknown_path", "Paths that are none of the door's.";
+    WrongMethod = "wrong_method", "Methods that a path does not take.";
+    NoUser = "no_user", "Requests without a user that may be told from others.";
+    ColdUser = "cold_user", "Requests whose user's profile was still on the disk.";
+    Win = "win_notices", "Genuine win notices.";
+    Bill = "billing_notices", "Genuine billing notices.";
+    Loss = "loss_notices", "Genuine loss notices.";
+    Repeat = "repeated_notices", "Notices that repeated an earlier one; nothing was booked.";
+    TestNotice = "test_notices", "Notices of bids on test requests; nothing was booked.";
+    Audit = "audit_notices", "Billing notices with `AUDIT` for a price; nothing was booked.";
+    Late = "late_notices", "Billing notices that came after their hold was gone; booked as late.";
+    Expired = "expired_notices", "Win and loss notices that came after their hold was gone.";
+    Forged = "forged_notices", "Notices with an id that this node did not make.";
+    WrongKind = "wrong_kind_notices", "Notices with the id of another kind of notice; answered 404.";
+    LossAfterWin = "loss_after_win", "Loss notices of bids that were won; nothing was released.";
+    LossIgnored = "loss_ignored", "Loss notices that release nothing: `openrtb.loss_notices` is off, or the bid is of an earlier version.";
+    Foreign = "foreign_notices", "Notices of another node's bids.";
+    TooOld = "too_old_notices", "Notices of bids that nothing is known of any more.";
+    Busy = "busy_notices", "Notices answered 429: too many wait, or nothing can be sealed.";
+    NoPrice = "price_missing", "Billing notices without a price, or with the macro itself; booked at the bid's price.";
+    OddPrice = "price_absurd", "Billing notices with a price that cannot be meant; booked at the bid's price.";
+    EncodedPrice = "price_encoded", "Billing notices with a price that cannot be read; booked at the bid's price.";
+    OtherCurrency = "price_other_currency", "Billing notices in another currency than the bid; booked at the bid's price.";
+    OverPrice = "price_above_bid", "Billing notices with a price above the bid; booked as they say.";
+    CapBusy = "profile_log_full", "Billing notices answered 429: the profiles' log is behind.";
+}
+
+const SIZES: [usize; 5] = [
+    Happening::WORDS.len(),
+    NoBidReason::ALL.len(),
+    BAD_REQUESTS.len(),
+    Refusal::ALL.len(),
+    Violation::ALL.len(),
+];
+const TOTAL: usize = SIZES[0] + SIZES[1] + SIZES[2] + SIZES[3] + SIZES[4];
+const NO_BID: usize = SIZES[0];
+const BAD_REQUEST: usize = NO_BID + SIZES[1];
+const REFUSAL: usize = BAD_REQUEST + SIZES[2];
+const VIOLATION: usize = REFUSAL + SIZES[3];
+
+/// Counters of one worker.
+#[derive(Debug)]
+pub(crate) struct Counts([u64; TOTAL]);
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts([0; TOTAL])
+    }
+}
+
+impl Counts {
+    #[inline]
+    pub(crate) fn add(&mut self, happening: Happening, count: u32) {
+        self.0[happening as usize] += u64::from(count);
+    }
+
+    #[inline]
+    pub(crate) fn no_bid(&mut self, reason: NoBidReason) {
+        self.0[NO_BID + reason as usize] += 1;
+    }
+
+    pub(crate) fn bad_request(&mut self, why: BadRequest) {
+        let at = BAD_REQUESTS.iter().position(|name| *name == why.name());
+        self.0[BAD_REQUEST + at.expect("every reason is listed")] += 1;
+    }
+
+    pub(crate) fn refusal(&mut self, why: Refusal) {
+        self.0[REFUSAL + why as usize] += 1;
+    }
+
+    /// Returns how often it happened by now.
+    pub(crate) fn violation(&mut self, what: Violation) -> u64 {
+        let count = &mut self.0[VIOLATION + what as usize];
+        *count += 1;
+        *count
+    }
+
+    /// Lets other threads see them.
+    pub(crate) fn publish(&self, seen: &SeenCounts) {
+        seen.0.iter().zip(&self.0).for_each(|(seen, count)| seen.store(*count, Relaxed));
+    }
+}
+
+/// [`Counts`] for other threads.
+#[derive(Debug)]
+pub struct SeenCounts(Vec<AtomicU64>);
+
+impl SeenCounts {
+    /// How often it happened, as far as it was published.
+    pub fn get(&self, happening: Happening) -> u64 {
+        self.0[happening as usize].load(Relaxed)
+    }
+}
+
+impl Default for SeenCounts {
+    fn default() -> SeenCounts {
+        SeenCounts((0..TOTAL).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+/// What became of requests, and how often, as far as it was published: a bid, or why there was none.
+pub fn outcomes<'a>(
+    workers: impl Iterator<Item = &'a SeenCounts> + Clone,
+) -> Vec<(&'static str, u64)> {
+    let sum = |from: usize, to: usize| {
+        let counts = workers.clone().flat_map(|seen| &seen.0[from..to]);
+        counts.map(|count| count.load(Relaxed)).fold(0, u64::saturating_add)
+    };
+    let one = |at: usize| sum(at, at + 1);
+    let mut outcomes = vec![("bid", one(Happening::Answers as usize))];
+    let reasons = NoBidReason::ALL.iter();
+    outcomes.extend(reasons.map(|reason| (reason.name(), one(NO_BID + *reason as usize))));
+    outcomes.push(("bad_request", sum(BAD_REQUEST, REFUSAL)));
+    outcomes.push(("refused_http", sum(REFUSAL, VIOLATION)));
+    outcomes
+}
+
+/// Bids of ours that failed their own check, as far as that was published.
+pub fn violations<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> u64 {
+    let counts = workers.flat_map(|seen| &seen.0[VIOLATION..]);
+    counts.map(|count| count.load(Relaxed)).fold(0, u64::saturating_add)
+}
+
+/// The sum of all workers' counters, by name; families of reasons are objects, without those that never happened.
+pub fn to_json<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> Map<String, Value> {
+    let mut sums = [0_u64; TOTAL];
+    for seen in workers {
+        sums.iter_mut().zip(&seen.0).for_each(|(sum, seen)| *sum += seen.load(Relaxed));
+    }
+    let plain = Happening::WORDS.iter().zip(&sums);
+    let mut json: Map<String, Value> =
+        plain.map(|(word, sum)| ((*word).to_string(), (*sum).into())).collect();
+    let mut family = |name: &str, from: usize, names: &mut dyn Iterator<Item = &'static str>| {
+        let counts = names.zip(&sums[from..]).filter(|(_, sum)| **sum > 0);
+        let counts: Map<String, Value> =
+            counts.map(|(name, sum)| (name.to_string(), (*sum).into())).collect();
+        json.insert(name.to_string(), counts.into());
+    };
+    family("no_bids", NO_BID, &mut NoBidReason::ALL.iter().map(|reason| reason.name()));
+    family("bad_requests", BAD_REQUEST, &mut BAD_REQUESTS.into_iter());
+    family("refused_http", REFUSAL, &mut Refusal::ALL.iter().map(|why| why.name()));
+    family("violations", VIOLATION, &mut Violation::ALL.iter().map(|what| what.name()));
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_comes_out_under_its_name() {
+        let (mut counts, seen) = (Counts::default(), SeenCounts::default());
+        counts.add(Happening::Bids, 3);
+        counts.add(Happening::CapBusy, 1);
+        counts.no_bid(NoBidReason::Busy);
+        for why in [BadRequest::Json, BadRequest::ListTooLong { field: "bcat" }] {
+            counts.bad_request(why);
+        }
+        counts.refusal(Refusal::ALL[Refusal::ALL.len() - 1]);
+        counts.violation(Violation::ALL[0]);
+        counts.publish(&seen);
+        let json = to_json([&seen, &seen].into_iter());
+        assert_eq!(json["bids"], 6);
+        assert_eq!(seen.get(Happening::Bids), 3);
+        assert_eq!(json["profile_log_full"], 2);
+        assert_eq!(json["no_bids"]["busy"], 2);
+        assert_eq!(json["bad_requests"].as_object().unwrap().len(), 2);
+        assert_eq!(json["refused_http"].as_object().unwrap().len(), 1);
+        assert_eq!(json["violations"][Violation::ALL[0].name()], 2);
+        let outcomes = outcomes([&seen, &seen].into_iter());
+        let of = |name| outcomes.iter().find(|(known, _)| *known == name).unwrap().1;
+        assert_eq!((of("busy"), of("bad_request"), of("refused_http"), of("bid")), (2, 4, 2, 0));
+        assert_eq!(violations([&seen, &seen].into_iter()), 2);
+    }
+}

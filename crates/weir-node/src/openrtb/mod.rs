@@ -1,0 +1,630 @@
+//! The OpenRTB door in a node: what a worker does between a bid request and its bids, and with the notices of these.
+//!
+//! ```text
+//!   BidRequest ── user_of ── Profiles::read ── Lists::with ──▶ gate_auction::Request
+//!                                                 │ survey, one request in N: why not
+//!                                                 ▼
+//!   Auction::fill ◀── BidDesk: plan, caps, purse ─▶ a hold a bid
+//!                                                 ▼
+//!   note + hold ── KeyRing::seal_notes ──▶ Bid ── Answer::push: checked ──▶ JSON
+//!
+//!   notice ── KeyRing::open_note ── the profiles' log (billed, capped) ── bank ── 204
+//! ```
+
+mod cost;
+pub mod counts;
+mod desk;
+mod note;
+pub mod translate;
+mod user;
+pub(crate) mod waiting;
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use door_openrtb::{
+    Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
+    NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+};
+use door_transport::{ConnId, Out, Outbox, Step};
+use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
+use gate_profile::{Cap, Presence, Profile, Profiles};
+use ledger::note::NOTE_LEN;
+use ledger::{Action, Amount, Door as Origins, Hold, Origin, ToBank, TokenError};
+use money::{CurrencyCode, Instant};
+use weir_config::config::Config;
+use weir_config::doors::{hosts, http_limits};
+use weir_config::market::Market;
+use wire::Verdict;
+
+use self::counts::{Counts, Happening};
+pub(crate) use self::desk::hold_id;
+use self::desk::{BidDesk, Held, Viewer, give_back};
+use self::note::Note;
+use self::translate::{Lists, Terms, id_hash};
+use self::user::user_of;
+use self::waiting::{Waiting, Waitings};
+use crate::stages::WorkerStage;
+use crate::worker::{Session, Worker};
+
+/// What all workers are told.
+#[derive(Debug)]
+pub(crate) struct Door {
+    settings: door_openrtb::Settings,
+    terms: Terms,
+    currency: CurrencyCode,
+    price_factor_max: i64,
+    survey_every: u64,
+    waiting_max: usize,
+    /// How long after a hold's deadline its notices are judged.
+    judged_ms: u64,
+    expires_s: u32,
+}
+
+impl Door {
+    /// A door that listens on an address.
+    ///
+    /// # Errors
+    /// What of the configuration cannot be used.
+    pub(crate) fn new(config: &Config, address: SocketAddr) -> Result<Door, String> {
+        let o = &config.openrtb;
+        let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
+        let path = match o.path_token.as_str() {
+            "" => "/openrtb2/bid".to_string(),
+            token => format!("/openrtb2/bid/{token}"),
+        };
+        let url = match o.public_url.as_str() {
+            "" => format!("http://{address}"),
+            url => url.trim_end_matches('/').to_string(),
+        };
+        let settings = door_openrtb::Settings {
+            http: http_limits(config),
+            hosts: hosts(&o.hosts, &url, address).map_err(|error| error.to_string())?,
+            bid_paths: vec![path],
+            default_currency: o.currency,
+            notice_base_url: url,
+            margin_ms: small(o.margin_ms),
+            tmax_default_ms: small(o.tmax_ms),
+            loss_notices: o.loss_notices,
+            no_bid: if o.no_bid_body { NoBidForm::Reason } else { NoBidForm::Empty },
+            ..door_openrtb::Settings::default()
+        };
+        settings.check().map_err(|error| error.to_string())?;
+        Ok(Door {
+            settings,
+            terms: Terms::new(config),
+            currency: o.currency,
+            price_factor_max: i64::try_from(o.price_factor_max).unwrap_or(i64::MAX),
+            survey_every: o.survey_every,
+            waiting_max: o.notices_waiting_max,
+            judged_ms: config.ledger.billing_ms + config.ledger.late_ms,
+            expires_s: small(config.ledger.billing_ms / 1_000),
+        })
+    }
+}
+
+/// One worker's side of the door.
+pub(crate) struct OpenRtb {
+    facts: Arc<Door>,
+    /// Taken out while it calls the worker.
+    front: Option<Box<FrontRoom>>,
+    profiles: Profiles,
+    room: BidRoom,
+    pub(crate) waiting: Waitings,
+    why: Counters,
+    pub(crate) counts: Counts,
+}
+
+/// What HTTP and JSON work in.
+struct FrontRoom {
+    door: door_openrtb::Door,
+    room: door_http::Room,
+}
+
+/// What an auction works in, kept so that nothing is allocated a request.
+#[derive(Default)]
+struct BidRoom {
+    lists: Lists,
+    scratch: Scratch,
+    profile: Profile,
+    viewer: Viewer,
+    multipliers: Vec<i64>,
+    held: Vec<Held>,
+    choices: Vec<Choice>,
+}
+
+impl OpenRtb {
+    pub(crate) fn new(facts: Arc<Door>, profiles: Profiles) -> OpenRtb {
+        let door = door_openrtb::Door::new(facts.settings.clone());
+        let door = door.expect("the settings were checked when the node started");
+        let room = door_http::Room::default();
+        OpenRtb {
+            front: Some(Box::new(FrontRoom { door, room })),
+            profiles,
+            room: BidRoom::default(),
+            waiting: Waitings::new(facts.waiting_max),
+            why: Counters::new(0),
+            counts: Counts::default(),
+            facts,
+        }
+    }
+
+    /// Other campaigns are in force: what was counted of the former ones is forgotten.
+    pub(crate) fn campaigns_changed(&mut self, campaigns: usize) {
+        self.why = Counters::new(campaigns);
+    }
+
+    /// What became of a campaign in the auctions that were surveyed.
+    pub(crate) fn fates(&self, market: &Market, campaign: u64) -> Option<Fates> {
+        self.why.fates(market.slot(campaign)?)
+    }
+}
+
+impl Worker {
+    /// Reads what a connection of the OpenRTB door received.
+    pub(crate) fn received_http(
+        &mut self,
+        id: ConnId,
+        session: &mut door_http::Session,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        let mut front = self.openrtb.front.take().expect("a call does not call itself");
+        let FrontRoom { door, room } = &mut *front;
+        let step = session.received(id, input, out, room, &mut Front { door, gate: self });
+        self.openrtb.front = Some(front);
+        step
+    }
+
+    /// Sends to the bank what was waiting for the profiles' log.
+    pub(crate) fn send_logged(&mut self) {
+        let written = self.openrtb.profiles.written();
+        while let Some((reply, waiting)) = self.openrtb.waiting.next_logged(written) {
+            self.send_notice(reply, &waiting);
+        }
+    }
+
+    fn send_notice(&mut self, reply: u64, waiting: &Waiting) {
+        let &Waiting { action, hold, amount, note, .. } = waiting;
+        let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
+        let at_ms = self.at.now_ms;
+        self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
+        self.urgent = true;
+    }
+
+    /// The bank has sealed a notice, or refused it.
+    pub(crate) fn answer_notice(
+        &mut self,
+        reply: u64,
+        verdict: Verdict,
+        repeat: bool,
+        outbox: &mut Outbox<'_, Session>,
+    ) {
+        let waiting = self.openrtb.waiting.close(reply);
+        let status = self.noticed(&waiting, verdict, repeat);
+        let answer = |session: &mut Session, out: &mut Out<'_>| match session {
+            Session::OpenRtb(session) => session.answer(out, &door_openrtb::noticed(status)),
+            Session::Batch(_) => None,
+        };
+        let after = outbox.with(waiting.conn, |session, out| answer(session, out));
+        if let Some(after) = after.flatten() {
+            after.settle(outbox, waiting.conn);
+        }
+    }
+
+    /// What a sealed notice means for the user's caps, and what its sender is told.
+    fn noticed(&mut self, waiting: &Waiting, verdict: Verdict, repeat: bool) -> NoticeStatus {
+        let counts = &mut self.openrtb.counts;
+        if repeat {
+            counts.add(Happening::Repeat, 1);
+        }
+        // Told to a loss notice, it is what became of the hold before.
+        let is_news = (waiting.action, verdict) != (Action::Release, Verdict::Confirmed);
+        match verdict {
+            Verdict::Confirmed if !is_news => counts.add(Happening::LossAfterWin, 1),
+            Verdict::SettledLate if !repeat => counts.add(Happening::Late, 1),
+            Verdict::Expired => counts.add(Happening::Expired, 1),
+            Verdict::TooOld => counts.add(Happening::TooOld, 1),
+            Verdict::Busy | Verdict::Journal => counts.add(Happening::Busy, 1),
+            _ => {}
+        }
+        if !repeat && is_news && waiting.note.capped {
+            self.tell_profile(waiting, verdict);
+        }
+        match verdict {
+            Verdict::TooOld | Verdict::BadAmount => NoticeStatus::Unknown,
+            Verdict::Busy | Verdict::Journal => NoticeStatus::Busy,
+            _ => NoticeStatus::Taken,
+        }
+    }
+
+    fn tell_profile(&mut self, waiting: &Waiting, verdict: Verdict) {
+        let Waiting { hold, note, .. } = waiting;
+        let (profiles, id, now_ms) = (&self.openrtb.profiles, hold_id(hold), self.at.now_ms);
+        match verdict {
+            Verdict::Confirmed => {
+                let until_ms = hold.deadline_ms + u64::from(self.facts.billing_ms);
+                profiles.confirm(note.user, id, until_ms, now_ms);
+            }
+            Verdict::Released => {
+                profiles.release(note.user, id);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All caps that count an impression of a bid, as its campaign stands now.
+fn caps_of<'a>(market: &'a Market, note: &Note) -> &'a [Cap] {
+    let Some(slot) = market.slot(note.campaign) else { return &[] };
+    let mut creatives = market.offer(slot).creatives.iter();
+    let own = creatives.find(|shown| creative_number(shown.item) == note.creative);
+    own.map_or(&[], |shown| &shown.caps)
+}
+
+/// A creative in a note: it must not be a position, which changes when campaigns do.
+fn creative_number(item: u64) -> u32 {
+    u32::try_from(item & u64::from(u32::MAX)).unwrap_or(0)
+}
+
+impl Gate for Worker {
+    fn now_ms(&self) -> u64 {
+        self.at.now_ms
+    }
+
+    fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
+        self.openrtb.counts.add(Happening::Requests, 1);
+        if self.journal_fails {
+            return Outcome::NoBid(NoBidReason::Technical);
+        }
+        // Requests of one wake-up wait for each other: only a fresh look at the clock tells how long.
+        if self.clock.now_ms() >= answer.deadline_ms() {
+            return Outcome::NoBid(NoBidReason::InsufficientTime);
+        }
+        let refusal = self.auction(request);
+        if self.openrtb.room.held.is_empty() {
+            return Outcome::NoBid(no_bid_reason(refusal));
+        }
+        self.push_all(request, answer)
+    }
+
+    fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
+        let noticed = self.take(conn, notice);
+        self.probes.lap(WorkerStage::Notice, 1);
+        noticed
+    }
+
+    fn refused(&mut self, why: door_http::Refusal) {
+        self.openrtb.counts.refusal(why);
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, boundary: Passed) {
+        match boundary {
+            Passed::Arrived => self.probes.lap(WorkerStage::Http, 1),
+            Passed::Read => self.probes.lap(WorkerStage::JsonRead, 1),
+            Passed::Written => self.probes.lap(WorkerStage::AnswerWrite, 0),
+            Passed::Answered => self.probes.lap(WorkerStage::HttpWrite, 1),
+        }
+    }
+
+    fn count(&mut self, event: Event) {
+        let counts = &mut self.openrtb.counts;
+        match event {
+            Event::Bids(bids) => {
+                counts.add(Happening::Answers, 1);
+                counts.add(Happening::Bids, bids);
+            }
+            Event::NoBid(reason) => counts.no_bid(reason),
+            Event::BadRequest(why) => counts.bad_request(why),
+            Event::ImpsLeftOut(imps) => counts.add(Happening::ImpsLeftOut, imps),
+            Event::UnknownFormat => counts.add(Happening::UnknownFormat, 1),
+            Event::WrongHost => counts.add(Happening::WrongHost, 1),
+            Event::FromPage => counts.add(Happening::FromPage, 1),
+            Event::UnknownPath => counts.add(Happening::UnknownPath, 1),
+            Event::WrongMethod => counts.add(Happening::WrongMethod, 1),
+            Event::BadNotice(_) => counts.add(Happening::Forged, 1),
+        }
+    }
+}
+
+impl Worker {
+    /// Judges a notice; what is genuine is on its way to the bank.
+    fn take(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
+        let Worker { openrtb, keys, .. } = self;
+        let counts = &mut openrtb.counts;
+        let (hold, note) = match keys.open_note(notice.id) {
+            Ok((hold, note)) => (hold, Note::from_bytes(&note)),
+            Err(error) => {
+                counts.add(unknown(error), 1);
+                return Noticed::Now(NoticeStatus::Unknown);
+            }
+        };
+        if note.kind.is_some_and(|kind| kind != notice.kind) {
+            counts.add(Happening::WrongKind, 1);
+            return Noticed::Now(NoticeStatus::Unknown);
+        }
+        let (action, happening) = match notice.kind {
+            NoticeKind::Win => (Action::Confirm, Happening::Win),
+            NoticeKind::Bill => (Action::Settle, Happening::Bill),
+            NoticeKind::Loss => (Action::Release, Happening::Loss),
+        };
+        counts.add(happening, 1);
+        if self.at.now_ms > hold.deadline_ms.saturating_add(openrtb.facts.judged_ms) {
+            // Nothing is known of it any more; what is not booked must not be counted for the user either.
+            counts.add(Happening::TooOld, 1);
+            return Noticed::Now(NoticeStatus::Unknown);
+        }
+        if note.test {
+            counts.add(Happening::TestNotice, 1);
+            return Noticed::Now(NoticeStatus::Taken);
+        }
+        let loses = openrtb.facts.settings.loss_notices && note.kind.is_some();
+        if action == Action::Release && !loses {
+            counts.add(Happening::LossIgnored, 1);
+            return Noticed::Now(NoticeStatus::Taken);
+        }
+        if action == Action::Settle && notice.price == PriceText::Audit {
+            counts.add(Happening::Audit, 1);
+            return Noticed::Now(NoticeStatus::Taken);
+        }
+        if self.journal_fails || openrtb.waiting.is_full() {
+            counts.add(Happening::Busy, 1);
+            return Noticed::Now(NoticeStatus::Busy);
+        }
+        let amount = match action {
+            Action::Settle => self.billed(notice, &note, &hold),
+            _ => Amount::ZERO,
+        };
+        self.take_notice(Waiting { conn, action, hold, amount, note })
+    }
+}
+
+fn unknown(error: TokenError) -> Happening {
+    match error {
+        TokenError::Foreign(_) => Happening::Foreign,
+        TokenError::TooOld(_) => Happening::TooOld,
+        TokenError::Forged | TokenError::NotText(_) => Happening::Forged,
+    }
+}
+
+impl Worker {
+    /// Finds who bids and sets the money aside: `room.held`. Returns what stood in the way of the first who wanted to
+    /// bid and could not.
+    fn auction(&mut self, request: &BidRequest<'_>) -> Option<Reason> {
+        let Worker { openrtb, snapshot, paces, purses, at, probes, .. } = self;
+        let OpenRtb { facts, profiles, room, why, counts, .. } = openrtb;
+        let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
+        held.clear();
+        let (market, now_ms) = (&*snapshot.market, at.now_ms);
+        *viewer = read_viewer(request, profiles, profile, now_ms, counts);
+        probes.lap(WorkerStage::UserProfile, 1);
+        multipliers.clear();
+        multipliers.extend(request.imps.iter().map(|imp| imp.multiplier_micros));
+        let test = request.top.test;
+        counts.add(Happening::Tests, u32::from(test));
+        let id_hash = id_hash(request.id);
+        let mut desk = BidDesk {
+            market,
+            slots: &snapshot.purses,
+            paces,
+            purses,
+            profiles,
+            profile,
+            viewer: *viewer,
+            at: *at,
+            id_hash,
+            multiplier_max: multipliers.iter().copied().max().unwrap_or(0),
+            multipliers,
+            test,
+            held,
+            refusal: Cell::new(None),
+        };
+        let now = Instant::from_ms(now_ms);
+        lists.with(request, market, &facts.terms, desk.profile, now, |keys| {
+            probes.lap(WorkerStage::Translate, 1);
+            // The low bits choose among ties and coins; the sample takes the high ones.
+            if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
+                counts.add(Happening::Surveys, 1);
+                market.index().survey(keys, scratch, &desk, why);
+                desk.refusal.set(None);
+                probes.lap(WorkerStage::Survey, 1);
+            }
+            market.index().auction(keys, scratch).fill(&mut desk, choices);
+            probes.lap(WorkerStage::Auction, 1);
+        });
+        desk.refusal.get()
+    }
+
+    /// Writes the bids. If one of them is wrong, which is a bug of ours, none leaves.
+    fn push_all(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
+        let start = answer.mark();
+        let mut wrong = None;
+        for at in 0..self.openrtb.room.held.len() {
+            let held = self.openrtb.room.held[at];
+            if let Err(violation) = self.push(request, at, &held, answer) {
+                wrong = Some(violation);
+                break;
+            }
+        }
+        let Some(violation) = wrong else { return Outcome::Bids };
+        answer.undo_to(start);
+        self.give_all_back();
+        let times = self.openrtb.counts.violation(violation);
+        // Now and then: a log line a request would be a way to fill a disk.
+        if times.is_power_of_two() {
+            let (request, violation) = (request.id, violation.name());
+            tracing::warn!(request, violation, times, "an answer was not sent");
+        }
+        Outcome::NoBid(NoBidReason::SelfCheck)
+    }
+
+    fn push(
+        &mut self,
+        request: &BidRequest<'_>,
+        position: usize,
+        held: &Held,
+        answer: &mut Answer<'_>,
+    ) -> Result<(), Violation> {
+        let hold = held.hold.unwrap_or(self.no_hold());
+        let Worker { openrtb, keys, snapshot, probes, .. } = self;
+        let OpenRtb { facts, room, .. } = &openrtb;
+        let choice = &held.choice;
+        let imp = &request.imps[choice.impression];
+        let offer = snapshot.market.offer(choice.slot);
+        let shown = &offer.creatives[choice.creative];
+        let note = Note {
+            campaign: choice.campaign,
+            user: room.viewer.key(),
+            price_micros: choice.price.micros(),
+            multiplier_micros: imp.multiplier_micros,
+            rate: snapshot.market.rate(choice.slot),
+            capped: !shown.caps.is_empty(),
+            test: held.hold.is_none(),
+            creative: creative_number(shown.item),
+            kind: None,
+        };
+        let (start, ends) = note.for_each_kind();
+        let sealed = keys.seal_notes(&hold, &start, &ends);
+        let [win, bill, loss] = &sealed.ends;
+        probes.lap(WorkerStage::SealNote, 1);
+        let pushed = answer.push(&Bid {
+            id: BidId::Number(bid_id(&hold, position)),
+            imp: choice.impression,
+            deal: choice.deal,
+            ad: &shown.ad,
+            price_micros: choice.price.micros(),
+            currency: facts.currency,
+            floor_micros: Some(choice.floor.micros()),
+            seat: &offer.seat,
+            group: room.lists.group(choice.impression),
+            cid: &offer.cid,
+            width: choice.placement.width.into(),
+            height: choice.placement.height.into(),
+            notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
+            expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
+            slot_in_pod: slot_in_pod(imp),
+        });
+        probes.lap(WorkerStage::AnswerWrite, 1);
+        pushed
+    }
+
+    fn give_all_back(&mut self) {
+        let Worker { openrtb, snapshot, paces, purses, .. } = self;
+        let BidRoom { held, viewer, .. } = &mut openrtb.room;
+        for held in held.drain(..) {
+            give_back(&held, &snapshot.purses, paces, purses, &openrtb.profiles, *viewer);
+        }
+    }
+
+    /// What the notices of a test bid name: nothing.
+    fn no_hold(&self) -> Hold {
+        let (node, deadline_ms) = (self.facts.node, self.at.deadline_ms);
+        Hold { grant: 0, seq: 0, node, deadline_ms, amount: Amount::ZERO }
+    }
+
+    /// What a billing notice books: the price that it names, or where that cannot be meant the one that was sent.
+    fn billed(&mut self, notice: &Notice<'_>, note: &Note, hold: &Hold) -> Amount {
+        let OpenRtb { facts, counts, .. } = &mut self.openrtb;
+        let sent = note.price_micros;
+        let highest = sent.saturating_mul(facts.price_factor_max);
+        let own_currency = notice.currency.is_none_or(|found| found == facts.currency);
+        let price = match notice.price {
+            PriceText::Micros(_) if !own_currency => {
+                counts.add(Happening::OtherCurrency, 1);
+                sent
+            }
+            PriceText::Micros(price) if (1..=highest).contains(&price) => {
+                counts.add(Happening::OverPrice, u32::from(price > sent));
+                price
+            }
+            PriceText::Micros(_) | PriceText::Absurd => {
+                counts.add(Happening::OddPrice, 1);
+                sent
+            }
+            PriceText::Encoded(_) => {
+                counts.add(Happening::EncodedPrice, 1);
+                sent
+            }
+            PriceText::Missing | PriceText::Empty | PriceText::Literal | PriceText::Audit => {
+                counts.add(Happening::NoPrice, 1);
+                sent
+            }
+        };
+        note.cost(price, hold)
+    }
+
+    /// A genuine notice goes to the bank; a billed impression that somebody counts is written down first.
+    fn take_notice(&mut self, waiting: Waiting) -> Noticed {
+        let Waiting { action, note, hold, .. } = waiting;
+        let OpenRtb { waiting: all, profiles, counts, .. } = &mut self.openrtb;
+        let reply = all.open(waiting).expect("it was asked whether there is room");
+        if action != Action::Settle || !note.capped {
+            self.send_notice(reply, &waiting);
+            return Noticed::Later;
+        }
+        let caps = caps_of(&self.snapshot.market, &note);
+        match profiles.count(note.user, hold_id(&hold), caps, self.at.now_ms) {
+            Ok(counted) => {
+                all.after_log(reply, counted.seq());
+                Noticed::Later
+            }
+            Err(_) => {
+                all.close(reply);
+                counts.add(Happening::CapBusy, 1);
+                Noticed::Now(NoticeStatus::Busy)
+            }
+        }
+    }
+}
+
+/// What a bid costs its budget at the price that was sent, as its note says.
+pub(crate) fn sent_cost(note: &[u8; NOTE_LEN], hold: &Hold) -> Amount {
+    let note = Note::from_bytes(note);
+    note.cost(note.price_micros, hold)
+}
+
+/// One of a kind in the node: the hold's number. Bids of tests have no hold, so their place in the answer tells them
+/// apart.
+fn bid_id(hold: &Hold, position: usize) -> u128 {
+    u128::from(hold_id(hold)) << 16 | (position as u128 & 0xffff)
+}
+
+fn slot_in_pod(imp: &door_openrtb::Imp<'_>) -> Option<i8> {
+    let stream = imp.video.or(imp.audio)?;
+    stream.slot_in_pod.and_then(|slot| i8::try_from(slot).ok())
+}
+
+/// Who looks, and what is known of them.
+fn read_viewer(
+    request: &BidRequest<'_>,
+    profiles: &Profiles,
+    profile: &mut Profile,
+    now_ms: u64,
+    counts: &mut Counts,
+) -> Viewer {
+    let Some(user) = user_of(&request.top) else {
+        counts.add(Happening::NoUser, 1);
+        profile.clear();
+        return Viewer::Unknown;
+    };
+    match profiles.read(user, now_ms, profile) {
+        Presence::Hot | Presence::New => Viewer::Known(user),
+        Presence::Cold => {
+            counts.add(Happening::ColdUser, 1);
+            Viewer::Unknown
+        }
+    }
+}
+
+/// The node's word for what stood in the way.
+fn no_bid_reason(refusal: Option<Reason>) -> NoBidReason {
+    match refusal {
+        None => NoBidReason::NoMatch,
+        Some(Reason::Cap) => NoBidReason::UserCap,
+        Some(Reason::Paced) => NoBidReason::Paced,
+        Some(Reason::Purse) => NoBidReason::PurseEmpty,
+        Some(_) => NoBidReason::BudgetSpent,
+    }
+}

@@ -1,0 +1,145 @@
+//! What a bid's notices bring back: enough to book it without having kept anything.
+//!
+//! ```text
+//!  0          8        16        24           31      32     36          40
+//!  +----------+--------+---------+------------+-------+------+-----------+
+//!  | campaign |  user  |  price  | multiplier | flags | rate | creative  |   little-endian
+//!  +----------+--------+---------+------------+-------+------+-----------+
+//!                                                 | bit 0 capped, 1 test, 2 and 3 kind
+//! ```
+//!
+//! A bid has a note, and so an id, for each kind of notice (1 win, 2 billing, 3 loss). Earlier versions had one for all of
+//! them (0): such an id still confirms and settles, as long as its hold is judged at all, but takes nothing back.
+
+use door_openrtb::NoticeKind;
+use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
+use ledger::{Amount, Hold};
+use weir_config::market::PinnedRate;
+
+use super::cost::cost;
+
+const CAPPED: u8 = 1;
+const TEST: u8 = 2;
+/// Where the kind's two bits are: 0 for none, else its place in [`NoticeKind::ALL`] and 1.
+const KIND_SHIFT: u8 = 2;
+const FLAGS: usize = 31;
+/// Seven bytes: more people than there are.
+const MULTIPLIER_MASK: u64 = (1 << 56) - 1;
+
+/// What is known of a bid when its notice comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// Whose bid.
+    pub(crate) campaign: u64,
+    /// Key of who saw it.
+    pub(crate) user: u64,
+    /// What was sent, micros for a thousand impressions.
+    pub(crate) price_micros: i64,
+    /// People who see it, in millionths; 0 to 2^55.
+    pub(crate) multiplier_micros: i64,
+    /// What the budget's currency was worth when its money was set aside.
+    pub(crate) rate: PinnedRate,
+    /// Somebody counts how often the user sees this.
+    pub(crate) capped: bool,
+    /// No money: the request said `test`.
+    pub(crate) test: bool,
+    /// Position of the creative in its campaign.
+    pub(crate) creative: u32,
+    /// The kind of notice that the id is good for. `None`: it was made before each kind had an id of its own.
+    pub(crate) kind: Option<NoticeKind>,
+}
+
+impl Note {
+    /// What the impression costs its budget at a price; where that cannot be said, all of the hold.
+    pub(crate) fn cost(&self, price_micros: i64, hold: &Hold) -> Amount {
+        let cost = cost(price_micros, self.multiplier_micros);
+        cost.and_then(|cost| self.rate.to_budget(cost)).unwrap_or(hold.amount)
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; NOTE_LEN] {
+        let mut bytes = [0; NOTE_LEN];
+        let flags = (u8::from(self.capped) * CAPPED) | (u8::from(self.test) * TEST);
+        let flags = flags | self.kind.map_or(0, kind_bits);
+        bytes[0..8].copy_from_slice(&self.campaign.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.user.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.price_micros.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.multiplier_micros.to_le_bytes());
+        bytes[FLAGS] = flags;
+        bytes[32..36].copy_from_slice(&self.rate.micros().to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.creative.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; NOTE_LEN]) -> Note {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            word
+        };
+        let half = |at: usize| {
+            let mut half = [0; 4];
+            half.copy_from_slice(&bytes[at..at + 4]);
+            u32::from_le_bytes(half)
+        };
+        let multiplier = u64::from_le_bytes(word(24)) & MULTIPLIER_MASK;
+        Note {
+            campaign: u64::from_le_bytes(word(0)),
+            user: u64::from_le_bytes(word(8)),
+            price_micros: i64::from_le_bytes(word(16)),
+            multiplier_micros: multiplier.cast_signed(),
+            rate: PinnedRate::from_micros(half(32)).unwrap_or(PinnedRate::ONE),
+            capped: bytes[FLAGS] & CAPPED != 0,
+            test: bytes[FLAGS] & TEST != 0,
+            creative: half(36),
+            kind: NoticeKind::ALL
+                .into_iter()
+                .find(|kind| kind_bits(*kind) == bytes[FLAGS] & KIND_MASK),
+        }
+    }
+
+    /// The notes for all kinds, in the order of [`NoticeKind::ALL`]: what they begin with, and how each of them ends.
+    pub(crate) fn for_each_kind(self) -> ([u8; NOTE_START_LEN], [[u8; NOTE_END_LEN]; 3]) {
+        let bytes = Note { kind: None, ..self }.to_bytes();
+        let (mut start, mut end) = ([0; NOTE_START_LEN], [0; NOTE_END_LEN]);
+        start.copy_from_slice(&bytes[..NOTE_START_LEN]);
+        end.copy_from_slice(&bytes[NOTE_START_LEN..]);
+        let of = |kind| {
+            let mut end = end;
+            end[FLAGS - NOTE_START_LEN] |= kind_bits(kind);
+            end
+        };
+        (start, NoticeKind::ALL.map(of))
+    }
+}
+
+const KIND_MASK: u8 = 3 << KIND_SHIFT;
+
+fn kind_bits(kind: NoticeKind) -> u8 {
+    (kind as u8 + 1) << KIND_SHIFT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn comes_back_as_it_went(
+            campaign: u64, user: u64, price_micros: i64, multiplier_micros in 0_i64..1 << 55,
+            rate in 1_u32.., capped: bool, test: bool, creative: u32, kind in 0_usize..4,
+        ) {
+            let kind = NoticeKind::ALL.get(kind).copied();
+            let rate = PinnedRate::from_micros(rate).unwrap();
+            let note = Note {
+                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative, kind,
+            };
+            prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
+            let (start, ends) = note.for_each_kind();
+            for (kind, end) in NoticeKind::ALL.into_iter().zip(ends) {
+                let bytes = [&start[..], &end].concat().try_into().unwrap();
+                prop_assert_eq!(Note::from_bytes(&bytes), Note { kind: Some(kind), ..note });
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! How the threads of a node start and stop: the bank and the workers, on doors that are bound before. What the admin door shows of
+//! them is composed above this crate.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc::Sender as Commands;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use door_transport::cores::Placement;
+use door_transport::{Handle, Listener, Listeners, Options as TransportOptions, RunError};
+use gate_profile::Profiles;
+use ledger::{Bank, KeyRing, PurseOptions, Purses};
+use table::ring;
+use weir_config::config::Config;
+use weir_config::doors::transport_options;
+use weir_config::private;
+
+use crate::bank::keys;
+use crate::bank::recover::recover;
+use crate::bank::{BankProbes, BankThread, Command, Link};
+use crate::error::{StartError, system};
+use crate::known::Permits;
+use crate::measured::{NodeProbes, Sources};
+use crate::openrtb::{Door, OpenRtb};
+use crate::shared::{Down, Facts, Pulse, Up, WorkerCounters};
+use crate::stages::WorkerProbes;
+use crate::thread::spawn;
+use crate::worker::{Lines, Worker};
+
+/// How long a door's address may be taken by a process that just ended.
+const BIND_WAIT: Duration = Duration::from_secs(3);
+const BIND_PAUSE: Duration = Duration::from_millis(20);
+
+/// Messages that fit between a worker and the bank, each way.
+const RING_LEN: usize = 65_536;
+
+type WorkerThread = JoinHandle<Result<Worker, RunError>>;
+
+/// Cores and addresses for the workers, taken before the journal is read: what cannot be had is known at once.
+#[derive(Debug)]
+pub struct Seats {
+    cores: Placement,
+    transport: TransportOptions,
+    batch: (SocketAddr, Vec<Listener>),
+    openrtb: (SocketAddr, Vec<Listener>),
+}
+
+impl Seats {
+    /// Places the workers and binds their doors.
+    ///
+    /// # Errors
+    /// A core, the transport or an address cannot be had.
+    pub fn take(config: &Config) -> Result<Seats, StartError> {
+        let cores = place(config)?;
+        let transport = transport_options(config);
+        door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
+        let batch = bind("batch", config.batch.listen, cores.workers.len())?;
+        let openrtb = bind("openrtb", config.openrtb.listen, cores.workers.len())?;
+        Ok(Seats { cores, transport, batch, openrtb })
+    }
+}
+
+/// The running bank and workers of a node.
+#[derive(Debug)]
+pub struct Engine {
+    batch: SocketAddr,
+    openrtb: SocketAddr,
+    /// By worker, the core that it was given.
+    cores: Vec<Option<usize>>,
+    handles: Vec<Handle>,
+    counters: Vec<Arc<WorkerCounters>>,
+    pulse: Arc<Pulse>,
+    sources: Arc<Sources>,
+    workers: Vec<WorkerThread>,
+    commands: Commands<Command>,
+    bank: JoinHandle<bool>,
+    profiles: Profiles,
+    run: u32,
+    run_id: String,
+}
+
+/// A worker's ends of what joins it with the bank.
+struct End {
+    up: ring::Sender<Up>,
+    down: ring::Receiver<Down>,
+    counters: Arc<WorkerCounters>,
+    handle: Handle,
+}
+
+/// What one worker is started with, beside what all have.
+struct Seat {
+    end: End,
+    probes: WorkerProbes,
+    /// In this order: `worker::BATCH_DOOR`.
+    listeners: [Listener; 2],
+    /// The core that it is pinned to.
+    core: Option<usize>,
+}
+
+/// What all workers are started with.
+struct Common {
+    facts: Arc<Facts>,
+    door: Arc<Door>,
+    profiles: Profiles,
+    transport: TransportOptions,
+    bank: std::thread::Thread,
+    keys: Arc<KeyRing>,
+    purses: PurseOptions,
+    /// The bank may fill the purses of budgets it recovered before workers have the first snapshot.
+    slots: usize,
+}
+
+impl Engine {
+    /// Reads the journal back and starts the bank and the workers: from then on the doors accept.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(config: &Config, permits: Permits, seats: Seats) -> Result<Engine, StartError> {
+        let Seats { cores, transport, batch, openrtb } = seats;
+        let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
+        let start = recover(config, permits, cores.workers.len(), purses)?;
+        let facts = Arc::new(facts(config, &start.bank)?);
+        // The run alone does not tell: two nodes, or a restored folder, can have the same.
+        let random = u128::from_le_bytes(keys::random()?);
+        let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
+        let profiles = open_profiles(config)?;
+        let door = Arc::new(Door::new(config, openrtb.0).map_err(StartError::OpenRtb)?);
+        let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
+        let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
+        let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
+        let handles: Vec<_> = ends.iter().map(|end| end.handle.clone()).collect();
+        let (probes, sources) = Sources::new(config.probes.every, &counters);
+        let NodeProbes { workers: worker_probes, bank: laps, writer } = probes;
+        let (pulse, keys) = (Arc::clone(&start.pulse), start.keys.ring(&start.bank));
+        let slots = start.bank.slots();
+        let (commands, inbox) = mpsc::channel();
+        let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
+        let rest = cores.rest;
+        let bank = spawn("bank", move || {
+            confine(&rest);
+            let probes = BankProbes { bank: laps, writer };
+            match BankThread::new(start, links, inbox, secret, tick_ms, probes) {
+                Ok(thread) => thread.run(),
+                Err(error) => {
+                    tracing::error!(%error, "the journal's threads did not start");
+                    false
+                }
+            }
+        })?;
+        let (thread, profiled) = (bank.thread().clone(), profiles.clone());
+        let common = Common {
+            facts,
+            door,
+            profiles: profiled,
+            transport,
+            bank: thread,
+            keys,
+            purses,
+            slots,
+        };
+        let listeners = batch.1.into_iter().zip(openrtb.1).map(<[Listener; 2]>::from);
+        let seats = ends.into_iter().zip(worker_probes).zip(listeners).zip(&cores.workers);
+        let seats = seats.map(|(((end, probes), listeners), core)| {
+            let core = core.filter(|_| config.workers.pin);
+            Seat { end, probes, listeners, core }
+        });
+        let started = seats.enumerate().map(|(number, seat)| common.start_worker(number, seat));
+        let workers = started.collect::<Result<Vec<_>, _>>()?;
+        let (batch, openrtb, cores, sources) =
+            (batch.0, openrtb.0, cores.workers, Arc::new(sources));
+        Ok(Engine {
+            batch,
+            openrtb,
+            cores,
+            handles,
+            counters,
+            pulse,
+            sources,
+            workers,
+            commands,
+            bank,
+            profiles,
+            run,
+            run_id,
+        })
+    }
+
+    /// Where the batch door listens.
+    #[must_use]
+    pub fn batch_address(&self) -> SocketAddr {
+        self.batch
+    }
+
+    /// Where the OpenRTB door listens.
+    #[must_use]
+    pub fn openrtb_address(&self) -> SocketAddr {
+        self.openrtb
+    }
+
+    /// The cores that the workers were given, by worker; `None`: it runs where the system wants.
+    #[must_use]
+    pub fn cores(&self) -> &[Option<usize>] {
+        &self.cores
+    }
+
+    /// The event loops of the workers, by worker.
+    #[must_use]
+    pub fn handles(&self) -> &[Handle] {
+        &self.handles
+    }
+
+    /// What the workers count, by worker.
+    #[must_use]
+    pub fn counters(&self) -> &[Arc<WorkerCounters>] {
+        &self.counters
+    }
+
+    /// Signs of life of the bank.
+    #[must_use]
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// Where the probes of all threads are read.
+    #[must_use]
+    pub fn sources(&self) -> &Arc<Sources> {
+        &self.sources
+    }
+
+    /// The queue of the bank's commands.
+    #[must_use]
+    pub fn commands(&self) -> &Commands<Command> {
+        &self.commands
+    }
+
+    /// Users' segments and counters.
+    #[must_use]
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
+    /// Number of this run of the node, from 1.
+    #[must_use]
+    pub fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// Which run of which node this is: no other run of any node has the same.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Has a worker or the bank ended on its own?
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.bank.is_finished() || self.workers.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Answers what is in flight, accepting nothing new, and ends the workers and the bank. True if all went well. `last` runs
+    /// between the bank's end and the closing of the profiles: it ends what asks the bank.
+    #[must_use]
+    pub fn stop(self, last: impl FnOnce()) -> bool {
+        for handle in &self.handles {
+            handle.stop();
+        }
+        let mut well = true;
+        for worker in self.workers {
+            match worker.join() {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "a worker failed");
+                    well = false;
+                }
+                Err(_) => well = false,
+            }
+        }
+        let _ = self.commands.send(Command::Stop);
+        self.bank.thread().unpark();
+        well &= self.bank.join().unwrap_or(false);
+        last();
+        if let Err(error) = self.profiles.close() {
+            tracing::error!(%error, "the profiles were not closed well");
+            well = false;
+        }
+        well
+    }
+}
+
+impl Common {
+    fn start_worker(&self, number: usize, seat: Seat) -> Result<WorkerThread, StartError> {
+        let Seat { end: End { up, down, counters, handle }, probes, listeners, core } = seat;
+        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        let (facts, transport) = (Arc::clone(&self.facts), self.transport.clone());
+        let lines = Lines { up, down, bank: self.bank.clone(), keys: Arc::clone(&self.keys) };
+        let purses = Purses::new(self.purses, self.slots);
+        let waker = handle.waker();
+        self.profiles.on_written(Box::new(move || waker.wake()));
+        let openrtb = OpenRtb::new(Arc::clone(&self.door), self.profiles.clone());
+        spawn("worker", move || {
+            if let Some(core) = core
+                && let Err(error) = door_transport::cores::pin(core)
+            {
+                tracing::warn!(%error, "worker runs unpinned");
+            }
+            counters.thread.sign();
+            let worker = Worker::new(number, facts, counters, purses, lines, openrtb, probes);
+            door_transport::run(Vec::from(listeners), &transport, worker, &handle)
+        })
+    }
+}
+
+/// Two ends of what joins a worker with the bank.
+fn join() -> Result<(Link, End), StartError> {
+    let handle = Handle::new().map_err(|e| system("an event descriptor", &e))?;
+    let (up, from_worker) = ring::channel(RING_LEN);
+    let (to_worker, down) = ring::channel(RING_LEN);
+    let counters = Arc::new(WorkerCounters::default());
+    let link = Link {
+        up: from_worker,
+        down: to_worker,
+        waker: handle.waker(),
+        counters: Arc::clone(&counters),
+        backlog: VecDeque::new(),
+    };
+    Ok((link, End { up, down, counters, handle }))
+}
+
+/// Binds a door once for each worker; port 0 becomes the one that was found free.
+///
+/// After a kill the kernel takes a ring's operations apart behind the process's end, and until then its sockets listen
+/// on: an address that is taken is tried again for a while.
+fn bind(
+    door: &'static str,
+    listen: SocketAddr,
+    workers: usize,
+) -> Result<(SocketAddr, Vec<Listener>), StartError> {
+    let began = std::time::Instant::now();
+    let listeners = loop {
+        match Listeners::bind(listen, workers) {
+            Err(error) if error.is_in_use() && began.elapsed() < BIND_WAIT => {
+                std::thread::sleep(BIND_PAUSE);
+            }
+            bound => break bound.map_err(|source| StartError::Bind { door, source })?,
+        }
+    };
+    let bound = listeners.first().and_then(Listener::local_addr);
+    Ok((bound.unwrap_or(listen), listeners))
+}
+
+/// Opens the profiles of the node's data folder.
+///
+/// # Errors
+/// The folder cannot be used, or the system has no randomness.
+pub fn open_profiles(config: &Config) -> Result<Profiles, StartError> {
+    let options = gate_profile::Options {
+        memory_bytes_max: config.profiles.memory_bytes_max,
+        secret: u128::from_le_bytes(keys::random()?),
+        holds_kept_ms: holds_kept_ms(config),
+        ..gate_profile::Options::default()
+    };
+    Ok(Profiles::open(&config.node.data_dir.join("profiles"), &options)?)
+}
+
+/// A counted hold is remembered as long as its notices are judged.
+fn holds_kept_ms(config: &Config) -> u64 {
+    const DAYS_30: u64 = 30 * 86_400_000;
+    let l = &config.ledger;
+    (2 * l.hold_ms + l.billing_ms + l.late_ms + 60_000).min(DAYS_30)
+}
+
+/// Makes a data folder and holds it for one node: as long as the file is open, no other one has it.
+///
+/// # Errors
+/// The folder cannot be used, or another node runs on it.
+pub fn lock_data(folder: &Path) -> Result<std::fs::File, StartError> {
+    let failed = |source| StartError::Data { path: folder.to_path_buf(), source };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let file = std::fs::File::create(folder.join("lock")).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {
+            private::tighten(folder).map_err(failed)?;
+            Ok(file)
+        }
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(StartError::Locked { path: folder.to_path_buf() })
+        }
+        Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn place(config: &Config) -> Result<door_transport::cores::Placement, StartError> {
+    let allowed = door_transport::cores::allowed().map_err(|e| system("the list of cores", &e))?;
+    config.workers.cores.place(&allowed).map_err(|e| StartError::Cores(e.to_string()))
+}
+
+fn confine(rest: &[usize]) {
+    if let Err(error) = door_transport::cores::confine(rest) {
+        tracing::warn!(%error, "the bank may run on the workers' cores");
+    }
+}
+
+fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
+    let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
+    Ok(Facts {
+        node: config.node.id,
+        run: bank.run(),
+        earliest_ms: bank.now_ms(),
+        hold_ms: small(config.ledger.hold_ms),
+        billing_ms: small(config.ledger.billing_ms),
+        auth_token: config.batch.auth_token.clone().into_bytes(),
+        batch_max: config.batch.batch_max,
+        frame_bytes_max: config.batch.frame_bytes_max,
+        waiting_max: config.batch.resolves_waiting_max,
+        wait_ms: config.batch.wait_ms,
+        secret: u128::from_le_bytes(keys::random()?),
+        remember_max: config.ledger.remember_max,
+    })
+}

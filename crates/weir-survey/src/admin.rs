@@ -1,0 +1,707 @@
+//! The admin door: what the crate `watch` shows and changes, and calls for tools beside it: counters and balances (`/stat`,
+//! `/books`, `/why`), what the node costs (`/costs`), updates of users' segments (`/profiles`), reconciliation.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{RecvTimeoutError, Sender as Commands};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use clap::ValueEnum;
+use door_transport::{CloseReason, Handle};
+use gate_auction::Fates;
+use gate_profile::{Profiles, UpdateError};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use watch::ProblemKind;
+use weir_config::config::Config;
+use weir_node::bank::books::BookLine;
+use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
+use weir_node::bank::{BooksPage, Command, Report, ask};
+use weir_node::measured::Sources;
+use weir_node::openrtb::counts;
+use weir_node::reconcile::Row;
+use weir_node::shared::{Pulse, WorkerCounters};
+use weir_node::start::Engine;
+use weir_pacer::Standing;
+use wire::Reason;
+
+use crate::StartError;
+use crate::costs::metrics::Metrics;
+use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
+use crate::standing;
+
+/// How long an answer of a worker is waited for.
+const WORKERS_WAIT: Duration = Duration::from_secs(5);
+/// Bytes of a reconciliation file.
+const RECONCILE_BYTES_MAX: usize = 256 << 20;
+/// Rows of `/books` in one answer.
+const BOOKS_MAX: usize = 1_000;
+/// Cost sheets that may be made at once: each takes a thread and some memory while it is measured.
+const COSTS_MAX: usize = 4;
+
+/// What the admin door knows without asking the bank.
+#[derive(Clone, Debug)]
+pub(crate) struct Status(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    node: u16,
+    started: Instant,
+    handles: Vec<Handle>,
+    counters: Vec<Arc<WorkerCounters>>,
+    pulse: Arc<Pulse>,
+    profiles: Profiles,
+    survey_every: u64,
+    sources: Arc<Sources>,
+    metrics: Metrics,
+    costs: Arc<Semaphore>,
+    budgets: Mutex<BudgetsStatus>,
+}
+
+/// How the budgets file stands.
+#[derive(Debug, Default)]
+struct BudgetsStatus {
+    names: HashMap<u64, String>,
+    reloads: u64,
+    refused: u64,
+    errors: Vec<String>,
+    /// Why no budget is in force: the file was refused at the start, and none was taken since.
+    none_in_force: Option<String>,
+}
+
+impl Status {
+    /// For a node that runs.
+    pub(crate) fn new(config: &Config, engine: &Engine) -> Status {
+        Status(Arc::new(Shared {
+            node: config.node.id,
+            started: Instant::now(),
+            handles: engine.handles().to_vec(),
+            counters: engine.counters().to_vec(),
+            pulse: Arc::clone(engine.pulse()),
+            profiles: engine.profiles().clone(),
+            survey_every: config.openrtb.survey_every,
+            metrics: Metrics::new(Arc::clone(engine.sources())),
+            sources: Arc::clone(engine.sources()),
+            costs: Arc::new(Semaphore::new(COSTS_MAX)),
+            budgets: Mutex::default(),
+        }))
+    }
+
+    /// A set of budgets is in force.
+    pub(crate) fn configured(&self, names: HashMap<u64, String>) {
+        let mut budgets = self.budgets();
+        budgets.names = names;
+        budgets.reloads += 1;
+        budgets.errors.clear();
+        budgets.none_in_force = None;
+    }
+
+    /// A set of budgets was refused.
+    pub(crate) fn refused(&self, errors: Vec<String>) {
+        let mut budgets = self.budgets();
+        budgets.refused += 1;
+        budgets.errors = errors;
+    }
+
+    /// The file was refused at the start, so that there are no budgets to go on with.
+    pub(crate) fn refused_at_start(&self, why: String) {
+        self.budgets().none_in_force = Some(why);
+    }
+
+    /// Are budgets in force, as far as a file was there at the start?
+    ///
+    /// # Errors
+    /// The file was refused at the start, and none was taken since; for people.
+    pub(crate) fn check_budgets(&self) -> Result<(), String> {
+        self.budgets().none_in_force.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn counters(&self) -> &[Arc<WorkerCounters>] {
+        &self.0.counters
+    }
+
+    /// Signs of life of the bank.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.0.pulse
+    }
+
+    pub(crate) fn handles(&self) -> &[Handle] {
+        &self.0.handles
+    }
+
+    pub(crate) fn profiles(&self) -> &Profiles {
+        &self.0.profiles
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// One auction in so many is surveyed for why-not.
+    pub(crate) fn survey_every(&self) -> u64 {
+        self.0.survey_every
+    }
+
+    /// Frames of resolves and notices that wait for the bank.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.worker_sum(|counters| &counters.waiting)
+    }
+
+    pub(crate) fn budgets_refused(&self) -> u64 {
+        self.budgets().refused
+    }
+
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.0.sources
+    }
+
+    fn budgets(&self) -> std::sync::MutexGuard<'_, BudgetsStatus> {
+        // Plain data: a thread that died while it held this left nothing half done that matters.
+        self.0.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The door's own figures: frames refused, connections.
+    fn door(&self) -> Map<String, Value> {
+        let sum = |read: &dyn Fn(&Handle) -> u64| self.0.handles.iter().map(read).sum::<u64>();
+        let refused = Reason::ALL.iter().map(|reason| {
+            let count: u64 = self.0.counters.iter().map(|counters| counters.refused(*reason)).sum();
+            (reason.name().to_string(), count)
+        });
+        let closed = CloseReason::ALL.iter().map(|reason| {
+            (reason.name().to_string(), sum(&|handle| handle.counters().closed(*reason)))
+        });
+        let mut door = Map::new();
+        door.insert("refused_frames".into(), counted(refused));
+        door.insert("closed".into(), counted(closed));
+        for (name, count) in [
+            ("connections", sum(&|h| h.counters().connections.get())),
+            ("accepted", sum(&|h| h.counters().accepted.get())),
+            ("refused_full", sum(&|h| h.counters().refused_full.get())),
+            ("accept_backoffs", sum(&|h| h.counters().accept_backoffs.get())),
+            ("bytes_in", sum(&|h| h.counters().bytes_in.get())),
+            ("bytes_out", sum(&|h| h.counters().bytes_out.get())),
+            ("input_bytes_waiting", sum(&|h| h.counters().input_bytes.get())),
+            ("output_bytes_waiting", sum(&|h| h.counters().output_bytes.get())),
+            ("reads_paused", sum(&|h| h.counters().paused_reads.get())),
+            ("remembered", self.worker_sum(|c| &c.remembered)),
+            ("resolves_waiting", self.worker_sum(|c| &c.waiting)),
+            ("clock_back", self.worker_sum(|c| &c.clock_back)),
+        ] {
+            door.insert(name.into(), count.into());
+        }
+        door
+    }
+
+    fn worker_sum(&self, pick: impl Fn(&WorkerCounters) -> &std::sync::atomic::AtomicU64) -> u64 {
+        let read = |counters: &Arc<WorkerCounters>| {
+            pick(counters).load(std::sync::atomic::Ordering::Relaxed)
+        };
+        self.0.counters.iter().map(read).sum()
+    }
+}
+
+/// Only what occurred.
+fn counted(counts: impl Iterator<Item = (String, u64)>) -> Value {
+    counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name, Value::from(count))).collect()
+}
+
+/// What is told of a budget.
+type Budget = (BookLine, Option<Standing>);
+
+#[derive(Clone)]
+struct App {
+    status: Status,
+    commands: Commands<Command>,
+}
+
+/// Takes the address, so that a taken one is known before anything else starts.
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let failed = |source| StartError::Admin { address, source };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+/// The calls beside those of `watch`, behind the same checks.
+pub(crate) fn routes(status: Status, commands: Commands<Command>) -> Router {
+    Router::new()
+        .route("/stat", get(stat))
+        .route("/books", get(books))
+        .route("/why", get(why))
+        .route("/costs", get(show_costs))
+        .route("/profiles", post(update_profile))
+        .route("/v1/reconcile", post(reconcile).layer(DefaultBodyLimit::max(RECONCILE_BYTES_MAX)))
+        .with_state(App { status, commands })
+}
+
+/// How the door is opened, as far as files say.
+///
+/// # Errors
+/// What is wrong with the tokens or the certificates, all of it.
+pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
+    let admin = &config.admin;
+    let (tokens, tls) = (tokens(&admin.tokens_file), tls(&admin.tls_cert, &admin.tls_key));
+    let (tokens, tls) = match (tokens, tls) {
+        (Ok(tokens), Ok(tls)) => (tokens, tls),
+        (tokens, tls) => {
+            let errors = tokens.err().into_iter().flatten().chain(tls.err());
+            return Err(errors.collect());
+        }
+    };
+    let origins = admin.origins.split(',').map(str::trim).filter(|origin| !origin.is_empty());
+    Ok(watch::Options {
+        live_max: admin.live_max,
+        live_rows: admin.live_rows,
+        tokens,
+        tls,
+        origins: origins.map(String::from).collect(),
+        history: config.node.data_dir.join("history"),
+        keep_days: config.history.keep_days,
+        run_id: String::new(),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+    })
+}
+
+fn tokens(file: &str) -> Result<Option<watch::Tokens>, Vec<String>> {
+    if file.is_empty() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| vec![format!("admin.tokens_file {file}: cannot be read: {error}")])?;
+    let told = |errors: Vec<String>| {
+        errors.iter().map(|error| format!("admin.tokens_file {file}: {error}")).collect()
+    };
+    watch::Tokens::parse(&text).map(Some).map_err(told)
+}
+
+fn tls(certificate: &str, key: &str) -> Result<Option<watch::Tls>, String> {
+    if certificate.is_empty() || key.is_empty() {
+        return Ok(None);
+    }
+    watch::Tls::read(certificate.as_ref(), key.as_ref()).map(Some)
+}
+
+#[derive(serde::Deserialize)]
+struct StatQuery {
+    budget: Option<u64>,
+}
+
+async fn stat(State(app): State<App>, Query(query): Query<StatQuery>) -> Response {
+    let id = query.budget;
+    let asked = move |commands: &Commands<Command>| {
+        let report = ask(commands, |reply| Command::Report { reply })?;
+        let from = id.unwrap_or(0);
+        let max = usize::from(id.is_some());
+        let page = ask(commands, |reply| Command::Books { from, max, reply })?;
+        Some((report, page))
+    };
+    let (report, page) = match app.ask_bank(asked).await {
+        Ok(found) => found,
+        Err(detail) => return problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
+    };
+    let mut answer = app.totals(&report);
+    if let Some(id) = id {
+        let Some(line) = page.lines.first().filter(|(line, _)| line.id == id) else {
+            return problem(StatusCode::NOT_FOUND, &format!("there is no budget {id}"));
+        };
+        let fates = app.ask_workers(id).await.unwrap_or_default();
+        let names = app.status.budgets();
+        let Value::Object(fields) = row(line, &names.names, &fates) else {
+            unreachable!("a row is an object")
+        };
+        answer.extend(fields);
+    }
+    Json(Value::Object(answer)).into_response()
+}
+
+#[derive(serde::Deserialize)]
+struct BooksQuery {
+    #[serde(default)]
+    from: u64,
+    max: Option<usize>,
+}
+
+async fn books(State(app): State<App>, Query(query): Query<BooksQuery>) -> Response {
+    let (from, max) = (query.from, query.max.unwrap_or(BOOKS_MAX).min(BOOKS_MAX));
+    let asked = move |commands: &Commands<Command>| {
+        ask(commands, |reply| Command::Books { from, max, reply })
+    };
+    let BooksPage { lines, next } = match app.ask_bank(asked).await {
+        Ok(page) => page,
+        Err(detail) => return problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
+    };
+    let names = app.status.budgets();
+    let rows: Vec<Value> = lines.iter().map(|line| row(line, &names.names, &[])).collect();
+    Json(json!({ "budgets": rows, "next": next })).into_response()
+}
+
+#[derive(serde::Deserialize)]
+struct WhyQuery {
+    campaign: u64,
+}
+
+/// Why a campaign did not bid, counted by all workers.
+async fn why(State(app): State<App>, Query(query): Query<WhyQuery>) -> Response {
+    let id = query.campaign;
+    let Some(fates) = app.ask_workers(id).await else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "the workers do not answer");
+    };
+    if fates.is_empty() {
+        let detail =
+            format!("there is no campaign {id} that bids; it may be a budget without a bid");
+        return problem(StatusCode::NOT_FOUND, &detail);
+    }
+    let mut answer = fates_json(&fates);
+    answer["campaign"] = id.into();
+    answer["name"] = json!(app.status.budgets().names.get(&id));
+    answer["survey_every"] = app.status.0.survey_every.into();
+    Json(answer).into_response()
+}
+
+/// How campaigns fared, as JSON: counts and shares of the impressions surveyed.
+fn fates_json(fates: &[Fates]) -> Value {
+    let sum = |count: &dyn Fn(&Fates) -> u64| fates.iter().map(count).sum::<u64>();
+    let surveyed = sum(&|fates| fates.impressions);
+    let reasons =
+        gate_auction::Reason::ALL.map(|reason| (reason.name(), sum(&|fates| fates.of(reason))));
+    let mut counts: BTreeMap<&str, u64> = reasons.into_iter().collect();
+    counts.insert("bid", sum(&|fates| fates.won.into()));
+    counts.insert("outbid", sum(&|fates| fates.outbid.into()));
+    json!({ "surveyed": surveyed, "counts": counts })
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsQuery {
+    seconds: Option<String>,
+    format: Option<String>,
+}
+
+impl CostsQuery {
+    /// How long to measure, and how to write it; or what is wrong with the question.
+    fn read(&self) -> Result<(f64, Format), String> {
+        const SECONDS: f64 = 2.0;
+        let seconds = match self.seconds.as_deref().map(str::parse::<f64>) {
+            None => SECONDS,
+            Some(Ok(seconds)) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => seconds,
+            Some(_) => {
+                return Err(format!(
+                    "seconds: expected a number from {SECONDS_MIN} to {SECONDS_MAX}"
+                ));
+            }
+        };
+        let format = match self.format.as_deref() {
+            None => Format::default(),
+            Some(name) => Format::from_str(name, false).map_err(|_| {
+                "format: expected json, markdown, openmetrics, text or wide".to_string()
+            })?,
+        };
+        Ok((seconds, format))
+    }
+}
+
+/// The cost sheet over the next seconds.
+async fn show_costs(
+    State(app): State<App>,
+    query: Result<Query<CostsQuery>, QueryRejection>,
+) -> Response {
+    let read = query.map_err(|error| error.body_text()).and_then(|Query(query)| query.read());
+    let (seconds, format) = match read {
+        Ok(read) => read,
+        Err(detail) => return problem(StatusCode::BAD_REQUEST, &detail),
+    };
+    let Ok(_place) = app.status.0.costs.try_acquire() else {
+        let detail = format!("{COSTS_MAX} others are measuring; try again when they are done");
+        return problem(StatusCode::TOO_MANY_REQUESTS, &detail);
+    };
+    // Ends the wait when the one who asked has gone, or the node stops: this future is dropped then.
+    let (wanted, gone) = mpsc::channel::<()>();
+    let status = app.status.clone();
+    let measured = tokio::task::spawn_blocking(move || {
+        let wait = |length| matches!(gone.recv_timeout(length), Err(RecvTimeoutError::Timeout));
+        let sheet = costs::measure(&status.0.sources, seconds, wait)?;
+        Some(costs::write(&sheet, format))
+    });
+    let text = measured.await.ok().flatten();
+    drop(wanted);
+    match text {
+        Some(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
+        None => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
+    }
+}
+
+/// A change of a user's segments; names are what campaigns call them.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileUpdate {
+    user: String,
+    set: Option<Vec<String>>,
+    #[serde(default)]
+    add: Vec<String>,
+    #[serde(default)]
+    remove: Vec<String>,
+}
+
+async fn update_profile(State(app): State<App>, body: String) -> Response {
+    let update: ProfileUpdate = match serde_json::from_str(&body) {
+        Ok(update) => update,
+        Err(error) => {
+            let expected = r#"expected {"user":"id","set":["segment"]}, or "add" and "remove""#;
+            return problem(StatusCode::BAD_REQUEST, &format!("{error}; {expected}"));
+        }
+    };
+    let profiles = app.status.0.profiles.clone();
+    let done = tokio::task::spawn_blocking(move || update.apply(&profiles)).await;
+    match done {
+        Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
+        Ok(Err(error)) => problem(StatusCode::CONFLICT, &error.to_string()),
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the profiles do not answer"),
+    }
+}
+
+impl ProfileUpdate {
+    fn apply(&self, profiles: &Profiles) -> Result<(), UpdateError> {
+        let user = gate_profile::user_key(&self.user);
+        let keys = |names: &[String]| -> Vec<u32> {
+            names.iter().map(|name| gate_profile::segment_key(name)).collect()
+        };
+        if let Some(names) = &self.set {
+            profiles.set_segments(user, &keys(names))?;
+        }
+        if !self.add.is_empty() {
+            profiles.add_segments(user, &keys(&self.add))?;
+        }
+        if !self.remove.is_empty() {
+            profiles.remove_segments(user, &keys(&self.remove))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReconcileQuery {
+    /// The file is complete up to here.
+    until: Option<String>,
+}
+
+/// Books what an exchange billed and what it did not. The file is read and judged whole before its first line is booked.
+async fn reconcile(
+    State(app): State<App>,
+    Query(query): Query<ReconcileQuery>,
+    body: String,
+) -> Response {
+    let until_ms = match query.until.as_deref().map(money::Instant::parse) {
+        None => None,
+        Some(Ok(until)) => Some(until.ms()),
+        Some(Err(error)) => {
+            return problem(StatusCode::BAD_REQUEST, &format!("until: {error}"));
+        }
+    };
+    // A watermark alone needs no lines.
+    let rows = match body.trim().is_empty() && until_ms.is_some() {
+        true => Ok(Vec::new()),
+        false => weir_node::reconcile::parse(&body),
+    };
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(errors) => {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return problem(StatusCode::BAD_REQUEST, &texts.join("; "));
+        }
+    };
+    let bank = BankClerk(app.commands.clone());
+    let booked =
+        tokio::task::spawn_blocking(move || reconcile::book_file(&bank, rows, until_ms)).await;
+    match booked {
+        Ok(Ok(answer)) => Json(answer).into_response(),
+        Ok(Err(failure)) => {
+            let kind = match &failure {
+                Failure::Refused { .. } => ProblemKind::RefusedLines,
+                Failure::Unanswered => ProblemKind::NotReady,
+                Failure::Unfinished(_) => ProblemKind::Unfinished,
+            };
+            let (detail, members) = failure.told();
+            watch::problem(kind, detail, members)
+        }
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
+    }
+}
+
+/// The bank as what books a file. Lines go to it in parts, so that it has time for others in between.
+struct BankClerk(Commands<Command>);
+
+impl reconcile::Clerk for BankClerk {
+    fn judge(&self, rows: Vec<Row>) -> Option<Vec<Result<Booking, Fault>>> {
+        ask(&self.0, |reply| Command::JudgeRows { rows, reply })
+    }
+
+    fn book(&self, rows: Vec<Booking>) -> Result<Vec<Outcome>, NotSealed> {
+        sealed(ask(&self.0, |reply| Command::Reconcile { rows, reply }))
+    }
+
+    fn complete(&self, until_ms: u64, why: String) -> Result<Vec<Freed>, NotSealed> {
+        sealed(ask(&self.0, |reply| Command::Complete { until_ms, why, reply }))
+    }
+}
+
+fn sealed<T>(answer: Option<Result<T, String>>) -> Result<T, NotSealed> {
+    answer.ok_or(NotSealed::Unknown)?.map_err(NotSealed::Refused)
+}
+
+/// How the profiles stand.
+fn profiles(figures: &gate_profile::Figures) -> Value {
+    json!({
+        "users": figures.users, "bytes": figures.bytes, "warm": figures.warm,
+        "reads": { "hot": figures.hot, "new": figures.new, "cold": figures.cold },
+        "evicted": figures.evicted, "refused": figures.refused,
+        "counts": {
+            "last": figures.last_seq, "written": figures.written, "folded": figures.folded,
+            "queued": figures.queued, "repeats": figures.repeats, "missed": figures.uncounted,
+        },
+        "holds_kept": figures.holds_kept, "holds_forgotten": figures.holds_forgotten,
+        "errors": { "log": figures.log_errors, "store": figures.store_errors },
+    })
+}
+
+impl App {
+    /// One answer a worker that knows the campaign; `None` if one of them does not answer.
+    async fn ask_workers(&self, campaign: u64) -> Option<Vec<Fates>> {
+        let (commands, workers) = (self.commands.clone(), self.status.0.counters.len());
+        let asked = tokio::task::spawn_blocking(move || {
+            let (reply, answers) = mpsc::channel();
+            commands.send(Command::Why { campaign, reply }).ok()?;
+            let answer = |_| answers.recv_timeout(WORKERS_WAIT).ok();
+            (0..workers).map(answer).collect::<Option<Vec<Option<Fates>>>>()
+        });
+        let fates = asked.await.ok().flatten()?;
+        Some(fates.into_iter().flatten().collect())
+    }
+
+    /// The bank answers on a thread of its own; waiting for it must not stop this one. A bank that is stuck is not waited for.
+    async fn ask_bank<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Commands<Command>) -> Option<T> + Send + 'static,
+    ) -> Result<T, String> {
+        self.status.pulse().check_turns()?;
+        let commands = self.commands.clone();
+        let asked = tokio::task::spawn_blocking(move || question(&commands));
+        asked.await.ok().flatten().ok_or_else(|| "the bank does not answer".to_string())
+    }
+
+    fn totals(&self, report: &Report) -> Map<String, Value> {
+        let totals = &report.totals;
+        let verdicts = totals.verdicts.iter().map(|(v, count)| (v.name().to_string(), *count));
+        let mut door = self.status.door();
+        for (name, value) in [
+            ("decisions", totals.decisions),
+            ("granted", totals.granted),
+            ("resolves", totals.resolves),
+            ("repeats", totals.repeats),
+            ("worker_cpu_ns", totals.worker_cpu_ns),
+        ] {
+            door.insert(name.into(), value.into());
+        }
+        door.insert("verdicts".into(), counted(verdicts));
+        let resolved: BTreeMap<String, u64> =
+            report.resolved.iter().map(|(v, count)| (v.name().to_string(), *count)).collect();
+        door.insert("resolved".into(), json!(resolved));
+        let bank = report.bank;
+        let file = self.status.budgets();
+        let uptime_ms = self.status.uptime_ms();
+        let openrtb = self.status.0.counters.iter().map(|counters| &counters.openrtb);
+        let answer = json!({
+            "node": self.status.0.node,
+            "uptime_ms": uptime_ms,
+            "workers": self.status.0.counters.len(),
+            "journal": journal(&report.journal),
+            "doors": { "batch": door, "openrtb": counts::to_json(openrtb) },
+            "profiles": profiles(&self.status.0.profiles.figures()),
+            "bank": {
+                "budgets": report.budgets, "snapshot": report.snapshot, "grants_open": report.grants,
+                "fills": bank.fills, "recalls": bank.recalls, "clock_back": bank.clock_back,
+                "grants_full": bank.grants_full, "pages_full": bank.pages_full,
+                "turn_age_ms": self.status.pulse().age_ms(),
+            },
+            "clock": {
+                "ahead_ms": self.status.pulse().clock_ahead_ms(),
+                "held_ms": self.status.pulse().clock_held_ms(),
+            },
+            "budgets_file": { "loads": file.reloads, "refused": file.refused, "errors": file.errors },
+        });
+        let Value::Object(answer) = answer else { unreachable!("made as an object") };
+        answer
+    }
+}
+
+/// How the journal stands.
+fn journal(figures: &ledger_journal::Figures) -> Value {
+    let micros = |q: f64| figures.seal_ns.quantile(q) / 1_000;
+    let kept = &figures.kept;
+    json!({
+        "state": if figures.failure.is_some() { "failing" } else { "sealing" },
+        "failure": figures.failure,
+        "sealed": figures.sealed.saturating_sub(1),
+        "unsealed_bytes": figures.unsealed_bytes,
+        "groups": figures.groups,
+        "bytes": figures.bytes,
+        "errors": figures.errors,
+        "segments_begun": figures.segments,
+        "seal_us": { "p50": micros(0.5), "p99": micros(0.99), "max": figures.seal_ns.max() / 1_000 },
+        "snapshots": kept.snapshots,
+        "snapshot": kept.snapshot.saturating_sub(1),
+        "snapshot_ms": kept.snapshot_ms,
+        "files_removed": kept.removed,
+        "keeper_failure": kept.failure,
+    })
+}
+
+/// The books of a budget, and how it stands on its plan.
+fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates]) -> Value {
+    let pace = standing.as_ref().map(|standing| {
+        let held = i128::from(line.held.get()) * 1_000_000;
+        let held_ppm = held.checked_div(i128::from(standing.progress.budget.get())).unwrap_or(0);
+        let under = standing::under(standing, u64::try_from(held_ppm).unwrap_or(0), fates);
+        standing::to_json(standing, under)
+    });
+    json!({
+        "id": line.id,
+        "name": names.get(&line.id),
+        "unit": line.unit.to_string(),
+        "limit": line.limit.get(),
+        "free": line.free.get(),
+        "purses": line.purses.get(),
+        "held": line.held.get(),
+        "expired": line.expired.get(),
+        "settled": line.settled.get(),
+        "over_settled": line.over_settled.get(),
+        "late": line.late.get(),
+        "pace": pace,
+    })
+}
+
+/// An error; the door puts the text into the form that all its errors have.
+fn problem(status: StatusCode, detail: &str) -> Response {
+    (status, detail.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_told_of_as_many_rows_as_the_board_is_made_for() {
+        assert_eq!(Config::default().admin.live_rows, watch::board::LIVE_ROWS);
+    }
+}

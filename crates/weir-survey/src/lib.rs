@@ -1,0 +1,30 @@
+//! A running node as people see it: the bank and the workers of `weir-node`, and around them what the admin door shows and changes.
+//!
+//! ```text
+//!  workers: tallies, gauges ─┐   watching: a round every admin.tick_ms
+//!  bank: Command::Survey, ───┼─▶ status, reason, rates, load ──▶ watch::Board, watch::History
+//!  costs: probes ────────────┘                                        │
+//!  watcher: the budgets file ──▶ weir_edits::Edits ◀── watch::Node ◀── admin: the calls of people and tools
+//! ```
+//!
+//! - [`Node`] starts everything, in the order that makes a failed start leave nothing behind, and stops it.
+//! - `watcher` takes changes of the budgets file.
+//! - `watching` looks at all budgets some times a second; everything that is shown is read from what it found.
+//! - `admin` has the calls for tools beside those of `watch`: `/stat`, `/books`, `/why`, `/costs`, `/profiles`, `/v1/reconcile`.
+//! - [`costs`] makes the cost sheet of what the probes of `weir-node` recorded.
+//! - `standing` says whether a budget is on its plan, and why not.
+//!
+//! All of it runs on threads of its own, and asks workers and bank by messages: nothing here is on the way from an ask to its answer.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+pub mod costs;
+mod standing;
+mod start;
+mod watcher;
+mod watching;
+
+pub use admin::door_options;
+pub use standing::SAMPLE_MIN;
+pub use start::{Node, StartError};

@@ -1,0 +1,158 @@
+//! A running node: the bank and the workers, the watcher and the admin door, and how they start and stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use weir_config::budgets::LineError;
+use weir_config::config::Config;
+use weir_edits::{Edits, LogError, Opened};
+use weir_node::known::{self, Permits};
+use weir_node::start::{Engine, Seats, lock_data};
+
+use crate::admin::{self, door_options};
+use crate::{watcher, watching};
+
+/// Why a node does not start. Every text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The bank and the workers.
+    #[error(transparent)]
+    Engine(#[from] weir_node::StartError),
+    /// The admin door's address.
+    #[error(
+        "the admin door (admin.listen, --admin): cannot listen on {address}: {source}; choose a free address of this machine, or port 0"
+    )]
+    Admin {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The admin door's tokens or certificates.
+    #[error("{}", .0.join("\n"))]
+    AdminFiles(Vec<String>),
+    /// The admin door does not open.
+    #[error(transparent)]
+    Door(#[from] watch::StartError),
+    /// The log of what the API changed.
+    #[error("edits: {0}")]
+    Edits(#[from] LogError),
+    /// The budgets file, line by line.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Budgets(Vec<LineError>),
+}
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    engine: Engine,
+    watcher: watcher::Watcher,
+    door: watch::Server,
+    watching: watching::Watching,
+    data: PathBuf,
+    /// Held while the node runs.
+    _lock: std::fs::File,
+}
+
+impl Node {
+    /// Starts everything and returns when the doors accept.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start(config: &Config) -> Result<Node, StartError> {
+        Node::start_permitted(config, Permits::default())
+    }
+
+    /// The same with what an operator permits this start to do.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub fn start_permitted(config: &Config, permits: Permits) -> Result<Node, StartError> {
+        let lock = lock_data(&config.node.data_dir)?;
+        match door_transport::raise_descriptor_limit() {
+            Ok(limit) => tracing::debug!(limit, "open descriptors"),
+            Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
+        }
+        let edits = Opened::open(&config.node.data_dir.join("edits"))?;
+        let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
+        let seats = Seats::take(config)?;
+        let mut door_options = door_options(config).map_err(StartError::AdminFiles)?;
+        let admin_listener = admin::bind(config.admin.listen)?;
+        let engine = Engine::start(config, permits, seats)?;
+        door_options.run_id = engine.run_id().to_string();
+        let status = admin::Status::new(config, &engine);
+        let commands = engine.commands();
+        let watcher = watcher::Watcher::start(
+            config,
+            budgets,
+            edits,
+            engine.run(),
+            commands.clone(),
+            status.clone(),
+        )?;
+        let watched = watching::Watched::new(
+            config,
+            engine.cores(),
+            (commands.clone(), status.clone(), watcher.edits().clone()),
+        );
+        let watched = Arc::new(watched);
+        let extra = admin::routes(status, commands.clone());
+        let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
+        let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
+        let data = config.node.data_dir.clone();
+        let node = Node { engine, watcher, door, watching, data, _lock: lock };
+        node.write_addresses(config.admin_scheme() == "https");
+        Ok(node)
+    }
+
+    /// Where the batch door listens.
+    pub fn batch_address(&self) -> SocketAddr {
+        self.engine.batch_address()
+    }
+
+    /// Where the OpenRTB door listens.
+    pub fn openrtb_address(&self) -> SocketAddr {
+        self.engine.openrtb_address()
+    }
+
+    /// Where the admin door listens.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.door.address()
+    }
+
+    /// The configuration, and changes of it by the API.
+    pub fn edits(&self) -> &Edits {
+        self.watcher.edits()
+    }
+
+    /// Has a worker or the bank ended on its own?
+    pub fn is_broken(&self) -> bool {
+        self.engine.is_broken()
+    }
+
+    /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
+    pub fn stop(self) -> bool {
+        let Node { engine, watcher, door, watching, data, _lock } = self;
+        watcher.stop();
+        watching.stop();
+        let well = engine.stop(|| door.stop());
+        if well {
+            known::forget_addresses(&data);
+        }
+        well
+    }
+
+    /// For `weir stat --data`: where this node is reached, and what every answer of its admin door says of the run.
+    fn write_addresses(&self, admin_tls: bool) {
+        let (batch, openrtb) = (self.batch_address(), self.openrtb_address());
+        let (admin, run_id) = (self.admin_address(), self.engine.run_id());
+        let text = format!(
+            "{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\",\"admin_tls\":{admin_tls},\
+             \"run_id\":\"{run_id}\"}}\n"
+        );
+        if let Err(error) = std::fs::write(self.data.join(known::ADDRESSES), text) {
+            tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
+        }
+    }
+}

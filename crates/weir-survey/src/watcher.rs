@@ -1,0 +1,536 @@
+//! The watcher: takes changes of the budgets file, checks them, and hands them over whole, with what the API changed on top.
+//!
+//! It looks at the file's times, size and inode some times a second rather than asking the kernel to tell: that
+//! works the same for editors that replace files, for links, and on file systems of other machines. A file is taken at the
+//! second look that finds it unchanged, so that one that is being written is left alone.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender as Commands, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Monotonic, SystemTime};
+
+use ledger::{BudgetSpec, SpecError};
+use money::Instant;
+use probe::NodeClock;
+use weir_config::budgets::{self, Budget, Line, LineError};
+use weir_config::config::Config;
+use weir_config::market::{Currencies, Market, of_file};
+use weir_edits::{Bank, Edits, Note, Opened, Trouble, is_live};
+use weir_node::bank::{Command, Refusal};
+use weir_node::thread::spawn;
+
+use crate::StartError;
+use crate::admin::Status;
+
+/// How long the bank's answer is waited for. It comes within milliseconds; a disk may need longer.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// Steps of time stamps are shorter on every file system: 2 s on FAT, 1 s on old ones, milliseconds elsewhere.
+const STAMP_STEP: Duration = Duration::from_millis(2_100);
+/// A start looks at a file that changes so many times before it goes on without it.
+const FIRST_LOOKS_MAX: u32 = 20;
+/// Longest pause between two looks of a start.
+const FIRST_LOOK_MAX: Duration = Duration::from_millis(500);
+/// After so many looks at a file that goes on changing it is told, and again after as many.
+const RESTLESS_LOOKS: u32 = 20;
+/// A file that so many looks miss is gone, and told so; one that is being replaced may be missing for a moment.
+const GONE_LOOKS: u32 = 2;
+/// Budgets that the bank is asked for at once.
+const PAGE: u32 = 4_096;
+
+/// What tells that a file changed: when its bytes did, and its inode, in seconds and nanoseconds; its size and its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    changed: (i64, i64),
+    len: u64,
+    inode: u64,
+}
+
+/// What was seen of the file. It is to be read at the second look that finds the same stamp.
+#[derive(Debug, Default)]
+struct Looks {
+    /// What was judged last.
+    judged: Option<Stamp>,
+    /// What the last look saw, where it is newer.
+    seen: Option<Stamp>,
+    /// Looks since the file began to change.
+    restless: u32,
+}
+
+impl Looks {
+    /// Is the file to be read now? One that is gone for a moment is being replaced; one that stays away ends nothing.
+    fn is_still(&mut self, now: Option<Stamp>) -> bool {
+        let Some(stamp) = now.filter(|stamp| self.judged != Some(*stamp)) else {
+            (self.seen, self.restless) = (None, 0);
+            return false;
+        };
+        self.restless += 1;
+        self.seen.replace(stamp) == Some(stamp)
+    }
+
+    /// What was read is what had this stamp.
+    fn judged(&mut self, stamp: Stamp) {
+        *self = Looks { judged: Some(stamp), ..Looks::default() };
+    }
+
+    /// The file is to be read again, changed or not.
+    fn forget(&mut self) {
+        *self = Looks::default();
+    }
+}
+
+/// Bytes that were read, to be compared with the file once more: a change within one step of the time stamps leaves no other
+/// trace.
+#[derive(Debug)]
+struct Proof {
+    sum: u32,
+    read_at: Monotonic,
+}
+
+impl Proof {
+    fn of(bytes: &[u8]) -> Proof {
+        Proof { sum: crc32c::crc32c(bytes), read_at: Monotonic::now() }
+    }
+}
+
+/// The running watcher.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+    edits: Edits,
+}
+
+/// A file's budgets, if there is a file, and its stamp from before it was read.
+#[derive(Default)]
+pub(crate) struct FirstRead {
+    read: Option<(Vec<Line>, Market)>,
+    looks: Looks,
+    proof: Option<Proof>,
+}
+
+/// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
+/// but nobody may reserve from them.
+pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
+    let path = &config.budgets.file;
+    let pause = Duration::from_millis(config.budgets.check_ms).min(FIRST_LOOK_MAX);
+    for _ in 0..FIRST_LOOKS_MAX {
+        let Some(before) = stamp(path) else {
+            tracing::warn!(file = %path.display(), "no budgets file yet: every ask is refused until it appears; write one (`weir sample-budgets` prints lines to try with), or name another with --budgets or budgets.file");
+            return Ok(FirstRead::default());
+        };
+        if !is_old(&before) {
+            std::thread::sleep(pause);
+        }
+        if stamp(path) != Some(before) {
+            continue;
+        }
+        let bytes = budgets::bytes(path)?;
+        if stamp(path) != Some(before) {
+            continue;
+        }
+        let mut looks = Looks::default();
+        looks.judged(before);
+        let read = read(path, &bytes, &Currencies::of(config))?;
+        return Ok(FirstRead { read: Some(read), looks, proof: Some(Proof::of(&bytes)) });
+    }
+    tracing::warn!(file = %path.display(), "the budgets file goes on changing: every ask is refused until it stands still");
+    Ok(FirstRead::default())
+}
+
+fn read(
+    path: &Path,
+    bytes: &[u8],
+    currencies: &Currencies,
+) -> Result<(Vec<Line>, Market), Vec<LineError>> {
+    let lines = budgets::lines_of(path, bytes)?;
+    let budgets: Vec<&Budget> = lines.iter().map(|line| &line.budget).collect();
+    let market = of_file(path, currencies, &budgets, now())?;
+    Ok((lines, market))
+}
+
+impl Watcher {
+    /// Hands over the first budgets, waits until they are in force, and watches from then on. `opened` is the log of edits,
+    /// `run` the node's run.
+    pub(crate) fn start(
+        config: &Config,
+        first: FirstRead,
+        opened: Opened,
+        run: u32,
+        commands: Commands<Command>,
+        status: Status,
+    ) -> Result<Watcher, StartError> {
+        let every = Duration::from_millis(config.budgets.check_ms);
+        let stop = Arc::new(AtomicBool::new(false));
+        let markets = Arc::new(Mutex::new(Markets::default()));
+        let clock = Clock::default();
+        let link = BankLink { commands, markets: Arc::clone(&markets), clock: clock.clone() };
+        let seen = clock.clone();
+        let share = config.budgets.end_share_max_percent;
+        let edits =
+            Edits::new(opened, run, share, Box::new(link), Box::new(move || seen.now().ms()));
+        let mut watch = Watch {
+            path: config.budgets.file.clone(),
+            looks: first.looks,
+            proof: first.proof,
+            currencies: Currencies::of(config),
+            markets,
+            edits: edits.clone(),
+            status,
+            clock,
+            starting: true,
+            gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
+        };
+        if let Some((lines, market)) = first.read {
+            watch.hand_over(lines, market);
+        }
+        watch.starting = false;
+        let stopped = Arc::clone(&stop);
+        let thread = spawn("watcher", move || {
+            while !stopped.load(Ordering::Acquire) {
+                std::thread::park_timeout(every);
+                watch.look();
+            }
+        })?;
+        Ok(Watcher { stop, thread, edits })
+    }
+
+    /// The configuration, and changes of it.
+    pub(crate) fn edits(&self) -> &Edits {
+        &self.edits
+    }
+
+    /// No budget changes any more.
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        let _ = self.thread.join();
+        self.edits.stop();
+    }
+}
+
+struct Watch {
+    path: PathBuf,
+    looks: Looks,
+    /// Of what was read last, until it is compared once more.
+    proof: Option<Proof>,
+    currencies: Currencies,
+    markets: Arc<Mutex<Markets>>,
+    edits: Edits,
+    status: Status,
+    clock: Clock,
+    /// The file of the start is being handed over.
+    starting: bool,
+    /// Looks since the file is gone.
+    gone: u32,
+}
+
+impl Watch {
+    fn look(&mut self) {
+        if self.clock.now() >= self.markets().free_unused() {
+            tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
+            self.looks.forget();
+        }
+        if self.edits.take_unsure() {
+            tracing::info!("the budgets are handed over again");
+            self.looks.forget();
+        }
+        let stamp = stamp(&self.path);
+        self.miss(stamp.is_none());
+        if self.looks.is_still(stamp) {
+            stamp.into_iter().for_each(|stamp| self.take(stamp));
+        } else if self.looks.restless == 0 {
+            self.prove(stamp);
+        } else if self.looks.restless.is_multiple_of(RESTLESS_LOOKS) {
+            let file = self.path.display();
+            tracing::warn!(%file, "the budgets file goes on changing: it is taken once it stands still between two looks");
+        }
+    }
+
+    /// Says once that the file is gone.
+    fn miss(&mut self, is_gone: bool) {
+        self.gone = if is_gone { self.gone.saturating_add(1) } else { 0 };
+        if self.gone != GONE_LOOKS {
+            return;
+        }
+        let file = self.path.display();
+        match self.edits.statics().budgets.len() {
+            _ if !self.has_budgets() => tracing::warn!("{file} is gone; no budget is in force"),
+            1 => tracing::warn!("{file} is gone; the 1 budget in force stays"),
+            count => tracing::warn!("{file} is gone; the {count} budgets in force stay"),
+        }
+    }
+
+    /// Takes a file that had this stamp at two looks.
+    fn take(&mut self, before: Stamp) {
+        let bytes = budgets::bytes(&self.path);
+        if stamp(&self.path) != Some(before) {
+            return;
+        }
+        self.looks.judged(before);
+        self.proof = bytes.as_deref().ok().map(Proof::of);
+        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.currencies)) {
+            Ok((lines, market)) => self.hand_over(lines, market),
+            Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    /// Reads a file a second time, once no change can have the time stamp of the first.
+    fn prove(&mut self, now: Option<Stamp>) {
+        let Some(proof) = self.proof.take_if(|proof| proof.read_at.elapsed() > STAMP_STEP) else {
+            return;
+        };
+        let bytes = now.and_then(|_| std::fs::read(&self.path).ok());
+        if bytes.is_some_and(|bytes| crc32c::crc32c(&bytes) != proof.sum) {
+            tracing::info!("the budgets file changed while it was read: it is read again");
+            self.looks.forget();
+        }
+    }
+
+    fn markets(&self) -> MutexGuard<'_, Markets> {
+        lock(&self.markets)
+    }
+
+    fn hand_over(&mut self, lines: Vec<Line>, market: Market) {
+        let count = lines.len();
+        let places: HashMap<u64, usize> =
+            lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
+        let why = format!("{} has {count} budgets", self.path.display());
+        match self.edits.load(lines, market, &why) {
+            Ok(()) => self.status.configured(self.names()),
+            Err(Trouble::Journal(error)) => {
+                tracing::error!(error, "the journal cannot take new budgets; they are tried again");
+                self.looks.forget();
+            }
+            Err(Trouble::Ends(ending)) => {
+                self.refuse(vec![format!("{}: {ending}", self.path.display())]);
+            }
+            Err(Trouble::Specs(errors)) => {
+                let file = self.path.display();
+                let line = |id| places.get(&id).copied().unwrap_or(1);
+                let told =
+                    errors.iter().map(|error| format!("{file}:{}: {error}", line(error.id())));
+                self.refuse(told.collect());
+            }
+            Err(Trouble::Gone | Trouble::Silent) => tracing::error!(
+                "the bank does not answer: the budgets come into force when the journal takes them"
+            ),
+        }
+    }
+
+    fn names(&self) -> HashMap<u64, String> {
+        let statics = self.edits.statics();
+        statics.budgets.iter().map(|budget| (budget.id, budget.name.to_string())).collect()
+    }
+
+    /// The running budgets stay as they are, if there are any.
+    fn refuse(&self, errors: Vec<String>) {
+        for error in errors.iter().take(20) {
+            tracing::error!("{error}");
+        }
+        let more = errors.len().saturating_sub(20);
+        let what = match self.has_budgets() {
+            true => "budgets refused whole; the running ones stay".into(),
+            false => self.none_in_force(),
+        };
+        tracing::error!(errors = errors.len(), unprinted = more, "{what}");
+        if self.starting {
+            self.status.refused_at_start(what);
+        }
+        self.status.refused(errors);
+    }
+
+    /// Was a set of budgets taken in this run?
+    fn has_budgets(&self) -> bool {
+        self.edits.generation() > 0
+    }
+
+    fn none_in_force(&self) -> String {
+        let when = if self.starting { " at this start" } else { "" };
+        format!(
+            "{} was refused{when}, so no budget is in force: every ask is answered with unknown_budget until the file is right",
+            self.path.display()
+        )
+    }
+}
+
+/// The campaigns in force, and former ones.
+struct Markets {
+    market: Arc<Market>,
+    /// Until the last worker has let them go: they are freed here, for that takes long.
+    replaced: Vec<Arc<Market>>,
+}
+
+impl Default for Markets {
+    fn default() -> Markets {
+        Markets { market: Market::empty(), replaced: Vec::new() }
+    }
+}
+
+impl Markets {
+    /// Frees what nobody uses any more, and tells until when the present one is right.
+    fn free_unused(&mut self) -> Instant {
+        self.replaced.retain(|market| Arc::strong_count(market) > 1);
+        self.market.until()
+    }
+
+    fn replace(&mut self, market: Arc<Market>) {
+        if !Arc::ptr_eq(&market, &self.market) {
+            self.replaced.push(std::mem::replace(&mut self.market, market));
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Replaced whole: a thread that died while it held this left nothing half done.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The way to the bank.
+struct BankLink {
+    commands: Commands<Command>,
+    markets: Arc<Mutex<Markets>>,
+    clock: Clock,
+}
+
+impl BankLink {
+    fn ask<T>(
+        &self,
+        command: impl FnOnce(std::sync::mpsc::Sender<T>) -> Command,
+    ) -> Result<T, Trouble> {
+        let (reply, answer) = channel();
+        self.commands.send(command(reply)).map_err(|_| Trouble::Gone)?;
+        answer.recv_timeout(ANSWER_WAIT).map_err(|_| Trouble::Silent)
+    }
+}
+
+impl Bank for BankLink {
+    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble> {
+        let judged = self.ask(|reply| Command::Judge { spec: Box::new(spec), reply })?;
+        Ok((judged.known, judged.error))
+    }
+
+    fn live(&self) -> Result<Vec<u64>, Trouble> {
+        let (now, mut live) = (self.clock.now(), Vec::new());
+        for from_slot in (0..).step_by(PAGE as usize) {
+            let page = self.ask(|reply| Command::Specs { from_slot, max: PAGE, reply })?;
+            live.extend(page.iter().filter(|one| is_live(&one.spec, now)).map(|one| one.spec.id));
+            if page.len() < PAGE as usize {
+                break;
+            }
+        }
+        Ok(live)
+    }
+
+    fn configure(
+        &mut self,
+        budgets: Vec<Budget>,
+        market: Option<Market>,
+        note: Note,
+    ) -> Result<(), Trouble> {
+        let present = || Arc::clone(&lock(&self.markets).market);
+        let market = market.map_or_else(present, Arc::new);
+        let (count, campaigns, handed) = (budgets.len(), market.len(), Arc::clone(&market));
+        let configure = |reply| Command::Configure { budgets, market: handed, note, reply };
+        let answer = self.ask(configure);
+        if matches!(answer, Ok(Ok(_)) | Err(Trouble::Silent)) {
+            lock(&self.markets).replace(market);
+        }
+        let snapshot = answer?.map_err(trouble)?.snapshot;
+        tracing::info!(budgets = count, campaigns, snapshot, "budgets in force");
+        Ok(())
+    }
+
+    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), Trouble> {
+        self.ask(|reply| Command::Amend { budgets, note, reply })?.map_err(trouble)
+    }
+}
+
+fn trouble(refusal: Refusal) -> Trouble {
+    match refusal {
+        Refusal::Specs(errors) => Trouble::Specs(errors),
+        Refusal::Journal(text) => Trouble::Journal(text),
+    }
+}
+
+/// The time of day, by one clock for all looks: a wrong second ends no edit that waits, and no flight.
+#[derive(Clone, Default)]
+struct Clock(Arc<Mutex<NodeClock>>);
+
+impl Clock {
+    fn now(&self) -> Instant {
+        Instant::from_ms(lock(&self.0).now_ms())
+    }
+}
+
+/// The system's time of day, for a start.
+fn now() -> Instant {
+    Instant::from_ms(NodeClock::new().now_ms())
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(Stamp {
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+        len: metadata.len(),
+        inode: metadata.ino(),
+    })
+}
+
+/// Did the file stand still for so long that one look is enough?
+fn is_old(stamp: &Stamp) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (seconds, _) = stamp.modified.max(stamp.changed);
+    let since =
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX)).saturating_add(STAMP_STEP);
+    now > since.saturating_add(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ns: i64) -> Option<Stamp> {
+        Some(Stamp { modified: (1, ns), changed: (1, ns), len: 7, inode: 3 })
+    }
+
+    #[test]
+    fn a_file_is_read_at_the_second_look_that_finds_it_unchanged() {
+        let mut looks = Looks::default();
+        // While it is written every look finds another stamp.
+        assert!((0..100).all(|ns| !looks.is_still(at(ns))));
+        assert_eq!(looks.restless, 100);
+        assert!(looks.is_still(at(99)) && looks.is_still(at(99)), "until it is judged");
+        looks.judged(at(99).unwrap());
+        assert!(!looks.is_still(at(99)) && !looks.is_still(at(99)));
+        // Gone and back: the same file.
+        assert!(!looks.is_still(None) && !looks.is_still(at(99)));
+        // Gone between two looks at a newer one: it begins anew.
+        assert!(!looks.is_still(at(5)) && !looks.is_still(None) && !looks.is_still(at(5)));
+        assert!(looks.is_still(at(5)));
+        looks.forget();
+        assert!(!looks.is_still(at(5)) && looks.is_still(at(5)));
+    }
+
+    #[test]
+    fn any_part_of_a_stamp_makes_another_file() {
+        let stamp = at(0).unwrap();
+        let others = [
+            Stamp { modified: (1, 1), ..stamp },
+            Stamp { changed: (1, 1), ..stamp },
+            Stamp { len: 8, ..stamp },
+            Stamp { inode: 4, ..stamp },
+        ];
+        for other in others {
+            let mut looks = Looks::default();
+            looks.judged(stamp);
+            assert!(!looks.is_still(Some(other)) && looks.is_still(Some(other)), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What the admin API asks of this node.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender as Commands, channel};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use gate_auction::{Fates, Reason};
+use gate_profile::Window;
+use serde_json::Value;
+use watch::node::{
+    AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
+    Source,
+};
+use weir_config::config::Config;
+use weir_config::market::{Market, Offer};
+use weir_edits::Edits;
+use weir_node::bank::rows::SurveyRow;
+use weir_node::bank::{Command, ask};
+use weir_node::refusals::LastRefusal;
+
+use super::metrics;
+use super::status::{self, Bounds, Identity};
+use super::survey::{Found, Latest, SharedTallies};
+use crate::admin::Status;
+use crate::costs::openmetrics::Exposition;
+
+/// Refusals of a budget in one answer.
+const RECENT_MAX: usize = 100;
+/// How long workers may take to answer.
+const WORKERS_WAIT: Duration = Duration::from_secs(5);
+
+/// The node, as the admin door sees it.
+pub(crate) struct Watched {
+    pub(super) commands: Commands<Command>,
+    pub(super) status: Status,
+    pub(super) edits: Edits,
+    pub(super) latest: Arc<Latest>,
+    pub(super) tallies: SharedTallies,
+    pub(super) identity: Identity,
+    pub(super) bounds: Bounds,
+    pub(super) config: Config,
+}
+
+impl watch::Node for Watched {
+    fn edit(&self, edit: Edit) -> Result<Edited, EditError> {
+        self.edits.edit(edit)
+    }
+
+    fn fields(&self, id: u64) -> Option<Fields> {
+        self.edits.fields(id).or_else(|| self.removed(id))
+    }
+
+    fn replay(&self, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
+        self.edits.replay(key, digest)
+    }
+
+    fn revision(&self, id: u64) -> Option<u64> {
+        self.edits.revision(id)
+    }
+
+    fn source(&self, id: u64) -> Option<Source> {
+        let (place, changed) = self.edits.source(id)?;
+        let place = place?;
+        Some(Source { line: place.line, text: place.read(&self.config.budgets.file), changed })
+    }
+
+    fn detail(&self, id: u64) -> Option<Detail> {
+        let found = self.latest.get()?;
+        let slot = *found.slots.get(&id)?;
+        let row = self.row(slot)?;
+        let made = self.tallies(|tallies| tallies.made(slot as usize));
+        let caps = offer(&found.figures.scene.market, id).map_or_else(Vec::new, caps);
+        let holds = holds(made, &row);
+        Some(Detail { lines: lines(&row), holds, caps })
+    }
+
+    fn refusals(&self, id: u64) -> Option<Refusals> {
+        let found = self.latest.get()?;
+        let slot = *found.slots.get(&id)?;
+        let mut verdicts = self.tallies(|tallies| tallies.refusals(slot as usize));
+        verdicts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let fates = self.fates(&found, id);
+        let sum = |count: &dyn Fn(&Fates) -> u64| fates.iter().map(count).sum::<u64>();
+        let reasons = Reason::ALL.map(|reason| (reason.name(), sum(&|fates| fates.of(reason))));
+        let outbid = [("outbid", sum(&|fates| fates.outbid.into()))];
+        let why = reasons.into_iter().chain(outbid).filter(|(_, count)| *count > 0);
+        let mut why: Vec<_> = why.map(|(reason, count)| (reason.to_string(), count)).collect();
+        why.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Some(Refusals {
+            verdicts: verdicts.iter().map(|(of, count)| (of.name().to_string(), *count)).collect(),
+            survey_every: self.status.survey_every(),
+            surveyed: sum(&|fates| fates.impressions),
+            why,
+            recent: self.last_refusals(&found, slot),
+            recent_of: self.status.counters().iter().map(|of| of.refusals.len()).sum(),
+        })
+    }
+
+    fn audit(&self, budget: Option<u64>, before: Option<u64>, max: usize) -> Vec<AuditRecord> {
+        self.edits.audit(budget, before, max)
+    }
+
+    fn audit_record(&self, record: u64) -> Option<AuditRecord> {
+        self.edits.audit_record(record)
+    }
+
+    fn status(&self) -> Value {
+        let Some(found) = self.latest.get() else { return Value::Null };
+        status::status(&found.figures, &self.status, &self.identity, &self.bounds)
+    }
+
+    fn costs(&self) -> Value {
+        crate::costs::last_minute(self.status.metrics())
+    }
+
+    fn config(&self) -> Value {
+        self.config.to_json()
+    }
+
+    fn metrics(&self) -> Bytes {
+        let mut text = Exposition::default();
+        self.status.metrics().write(&mut text);
+        if let Some(found) = self.latest.get() {
+            let (identity, bounds) = (&self.identity, &self.bounds);
+            metrics::write(&mut text, &found.figures, &self.status, identity, bounds);
+        }
+        text.finish().into()
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.status.pulse().check_turns()?;
+        self.status.pulse().check_clock()?;
+        let report = ask(&self.commands, |reply| Command::Report { reply });
+        let report = report.ok_or("the bank does not answer")?;
+        match report.journal.failure {
+            Some(failure) => Err(format!("the journal cannot seal: {failure}")),
+            None => self.status.check_budgets(),
+        }
+    }
+}
+
+impl Watched {
+    /// A budget that the bank knows and nobody configures any more: of its configuration nothing else is left.
+    fn removed(&self, id: u64) -> Option<Fields> {
+        let found = self.latest.get()?;
+        found.slots.get(&id)?;
+        Some(Fields::from_iter([("id".into(), id.into()), ("status".into(), "ended".into())]))
+    }
+
+    fn row(&self, slot: u32) -> Option<SurveyRow> {
+        let part = ask(&self.commands, |reply| Command::Survey {
+            from_slot: slot,
+            max: 1,
+            rows: Vec::new(),
+            reply,
+        });
+        part?.rows.first().copied()
+    }
+
+    fn tallies<T>(&self, read: impl FnOnce(&super::tallies::Tallies) -> T) -> T {
+        read(&self.tallies.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The last asks of a budget, and of those under it, that got nothing, as far as workers remember; newest first.
+    fn last_refusals(&self, found: &Found, slot: u32) -> Vec<Refused> {
+        let counters = self.status.counters().iter();
+        let now_ms = found.figures.as_of_ms;
+        let all = counters.flat_map(|counters| counters.refusals.read(now_ms));
+        let mut last: Vec<LastRefusal> =
+            self.tallies(|tallies| all.filter(|one| tallies.is_within(one.slot, slot)).collect());
+        last.sort_by_key(|one| std::cmp::Reverse(one.at_ms));
+        last.truncate(RECENT_MAX);
+        let ids: HashMap<u32, u64> = found.slots.iter().map(|(id, slot)| (*slot, *id)).collect();
+        let refused = |one: LastRefusal| {
+            let budget = *ids.get(&one.slot)?;
+            Some(Refused { at_ms: one.at_ms, verdict: one.verdict.name().to_string(), budget })
+        };
+        last.into_iter().filter_map(refused).collect()
+    }
+
+    /// What became of a campaign in all workers' auctions; nothing of a budget that does not bid.
+    fn fates(&self, found: &Found, id: u64) -> Vec<Fates> {
+        if offer(&found.figures.scene.market, id).is_none() {
+            return Vec::new();
+        }
+        let (reply, answers) = channel();
+        let campaigns = Arc::from([id]);
+        if self.commands.send(Command::Fates { campaigns, reply }).is_err() {
+            return Vec::new();
+        }
+        let workers = self.status.counters().iter();
+        let answers = workers.filter_map(|_| answers.recv_timeout(WORKERS_WAIT).ok());
+        answers.flatten().map(|(_, fates)| fates).collect()
+    }
+}
+
+impl super::survey::Catalogue for Edits {
+    fn statics(&self) -> super::survey::Statics {
+        let weir_edits::Statics { generation, budgets, edited } = Edits::statics(self);
+        super::survey::Statics { generation, budgets, edited }
+    }
+}
+
+fn offer(market: &Market, id: u64) -> Option<&Offer> {
+    market.slot(id).map(|slot| market.offer(slot))
+}
+
+/// What became of a budget's own holds. `made` and `row` are some tenths of a second apart.
+fn holds(made: u64, row: &SurveyRow) -> Holds {
+    let resolved = row.resolved;
+    let over = resolved.ended.saturating_add(row.expired_holds);
+    Holds {
+        made,
+        open: Some(made.saturating_sub(over)),
+        settled: Some(resolved.settled),
+        released: Some(resolved.released),
+        expired: Some(row.expired_holds),
+        late: Some(resolved.late),
+    }
+}
+
+fn lines(row: &SurveyRow) -> Lines {
+    let line = &row.line;
+    let less =
+        |a: ledger::Amount, b: ledger::Amount| ledger::Amount::new(a.get().saturating_sub(b.get()));
+    Lines {
+        free: line.free,
+        purses: line.purses,
+        held: less(less(line.held, row.suspended), line.expired),
+        suspended: row.suspended,
+        expired: line.expired,
+        settled: line.settled,
+        over_settled: line.over_settled,
+        late: line.late,
+    }
+}
+
+/// Caps of the campaign, and those of its creatives, each once.
+fn caps(offer: &Offer) -> Vec<Cap> {
+    let cap = |cap: &gate_profile::Cap, of: String| Cap {
+        max: cap.limit.into(),
+        per: word(cap.window).to_string(),
+        of,
+    };
+    let mut caps: Vec<Cap> = offer.caps.iter().map(|of| cap(of, "campaign".into())).collect();
+    for (number, creative) in offer.creatives.iter().enumerate() {
+        let own = creative.caps.iter().filter(|cap| cap.item == creative.item);
+        let mut of = String::from("creative");
+        // Writing to a string does not fail.
+        let _ = write!(of, " {}", number + 1);
+        caps.extend(own.map(|own| cap(own, of.clone())));
+    }
+    caps
+}
+
+/// As in the budgets file.
+fn word(window: Window) -> &'static str {
+    match window {
+        Window::Minute => "minute",
+        Window::Hour => "hour",
+        Window::Day => "day",
+        Window::Week => "week",
+        Window::Lifetime => "lifetime",
+        Window::RollingHour => "rolling-hour",
+        Window::RollingDay => "rolling-day",
+        Window::RollingWeek => "rolling-week",
+    }
+}

@@ -1,0 +1,480 @@
+//! The survey: every now and then all budgets are looked at, and the board is told how they stand.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Sender as Commands, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as Clock};
+
+use gate_auction::Fates;
+use ledger::Amount;
+use money::Instant;
+use watch::board::View;
+use watch::{Budget, Flags, Pacing, Reason, State, Status};
+use weir_config::market::Market;
+use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
+use weir_node::bank::{Command, ask};
+
+use super::condition::{Above, Facts, condition, under};
+use super::load::{self, Figures, Load};
+use super::minutes::{MinuteRow, Minutes};
+use super::proof::Prover;
+use super::sliding::Sliding;
+use super::tallies::{Counts, Tallies, Top};
+use crate::admin;
+use crate::standing;
+
+/// Budgets that the bank tells of in one go: some ten microseconds of its time.
+const SLICE: u32 = 256;
+/// Campaigns that workers are asked of in one survey: those behind their plans, in turn.
+const FATES_MAX: usize = 1_024;
+/// How long workers may take to answer.
+const WORKERS_WAIT: Duration = Duration::from_secs(1);
+/// "In the last minute".
+const MINUTE_MS: u64 = 60_000;
+/// Rates are counted a hundred seconds.
+const RATE_MS: u128 = 100_000;
+
+/// Where what was found goes.
+pub(super) trait Outlet: Send {
+    /// How all budgets stand.
+    fn publish(&mut self, view: View);
+    /// What happened in a minute since 1970, and the 99th percentile of latency in it, microseconds.
+    fn record(&mut self, minute: u64, rows: &[MinuteRow], latency_p99_us: u32);
+}
+
+/// What of budgets changes only when somebody changes it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Statics {
+    /// Rises when anything of it changes.
+    pub(super) generation: u64,
+    /// Every configured budget, in the order of ids.
+    pub(super) budgets: Arc<[Budget]>,
+    /// By the same index: is it changed by the API?
+    pub(super) edited: Arc<[bool]>,
+}
+
+/// Who knows the configuration.
+pub(super) trait Catalogue: Send {
+    /// What is configured now; cheap while nothing changed.
+    fn statics(&self) -> Statics;
+}
+
+/// What others may read of the last survey.
+#[derive(Debug, Default)]
+pub(super) struct Latest(Mutex<Option<Arc<Found>>>);
+
+/// The last survey.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) figures: Figures,
+    /// Slots by budget.
+    pub(super) slots: Arc<HashMap<u64, u32>>,
+}
+
+impl Latest {
+    pub(super) fn get(&self) -> Option<Arc<Found>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, found: Found) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(found));
+    }
+}
+
+/// Counts of budgets, shared with those who are asked for details.
+pub(super) type SharedTallies = Arc<Mutex<Tallies>>;
+
+/// What is remembered from survey to survey.
+pub(super) struct Survey<C, O> {
+    commands: Commands<Command>,
+    status: admin::Status,
+    catalogue: C,
+    latest: Arc<Latest>,
+    tallies: SharedTallies,
+    outlet: O,
+    rows: Vec<SurveyRow>,
+    slice: Vec<SurveyRow>,
+    spends: Sliding,
+    /// What was spent at the last look, by slot, and when that was.
+    spent: Vec<Amount>,
+    looked_ms: Option<u64>,
+    conditions: Vec<(Status, Reason, u64)>,
+    roll: Roll,
+    fates: HashMap<u64, Vec<Fates>>,
+    next_fate: usize,
+    prover: Prover,
+    minutes: Minutes,
+    minute_latency: Option<probe::Histogram>,
+    load: Load,
+}
+
+/// Which budgets there are, in the order of ids, and their slots.
+#[derive(Debug, Default)]
+struct Roll {
+    /// Of the view.
+    generation: u64,
+    /// What it was made of.
+    made_of: (u64, u64, usize),
+    budgets: Arc<[Budget]>,
+    slots: Vec<u32>,
+    edited: Vec<bool>,
+    by_id: Arc<HashMap<u64, u32>>,
+}
+
+impl<C: Catalogue, O: Outlet> Survey<C, O> {
+    pub(super) fn new(
+        commands: Commands<Command>,
+        status: admin::Status,
+        catalogue: C,
+        (latest, tallies): (Arc<Latest>, SharedTallies),
+        outlet: O,
+    ) -> Survey<C, O> {
+        Survey {
+            commands,
+            status,
+            catalogue,
+            latest,
+            tallies,
+            outlet,
+            rows: Vec::new(),
+            slice: Vec::new(),
+            spends: Sliding::new(MINUTE_MS),
+            spent: Vec::new(),
+            looked_ms: None,
+            conditions: Vec::new(),
+            roll: Roll::default(),
+            fates: HashMap::new(),
+            next_fate: 0,
+            prover: Prover::default(),
+            minutes: Minutes::default(),
+            minute_latency: None,
+            load: Load::default(),
+        }
+    }
+
+    /// Looks at everything once. `None` when the bank does not answer: the board keeps what it has, and its age tells.
+    pub(super) fn look(&mut self) -> Option<()> {
+        let began = Clock::now();
+        // Before the rows: whoever sees a revision sees at least the figures that came with it.
+        let statics = self.catalogue.statics();
+        let scene = ask(&self.commands, |reply| Command::Scene { reply })?;
+        let now_ms = self.read_rows(scene.slots)?;
+        self.enrol(&statics, &scene)?;
+        self.tallies().read(&scene.cells, &self.rows, now_ms);
+        self.follow_spend(now_ms);
+        let behind = self.behind(&scene.market);
+        self.ask_fates(&behind);
+        let states = self.states(now_ms, scene.report.journal.failure.is_some());
+        self.outlet.publish(View {
+            as_of_ms: now_ms,
+            run: scene.run,
+            generation: self.roll.generation,
+            budgets: Arc::clone(&self.roll.budgets),
+            states,
+        });
+        let proof = self.prover.check(&self.rows, now_ms);
+        if proof.violations() > 0 {
+            let budgets = &proof.examples;
+            tracing::error!(?budgets, "books that break a promise: see docs/ledger.md");
+        }
+        let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let survey = load::Survey { as_of_ms: now_ms, scene, proof, took_ms };
+        let figures = self.load.figures(&self.status, survey);
+        self.record_minute(&figures);
+        self.latest.set(Found { figures, slots: Arc::clone(&self.roll.by_id) });
+        Some(())
+    }
+
+    /// Reads all rows, slice by slice; the bank does its own work in between. Returns its clock at the last one.
+    fn read_rows(&mut self, slots: u32) -> Option<u64> {
+        self.rows.clear();
+        let mut now_ms = 0;
+        while self.rows.len() < slots as usize || now_ms == 0 {
+            let from_slot = u32::try_from(self.rows.len()).ok()?;
+            let rows = std::mem::take(&mut self.slice);
+            let part = ask(&self.commands, |reply| Command::Survey {
+                from_slot,
+                max: SLICE,
+                rows,
+                reply,
+            })?;
+            now_ms = part.now_ms;
+            if part.rows.is_empty() && from_slot < slots {
+                return None;
+            }
+            self.rows.extend_from_slice(&part.rows);
+            self.slice = part.rows;
+        }
+        Some(now_ms)
+    }
+
+    /// Makes the list of budgets anew where somebody changed one.
+    fn enrol(&mut self, statics: &Statics, scene: &Scene) -> Option<()> {
+        let made_of = (statics.generation, scene.generation, self.rows.len());
+        if self.roll.generation > 0 && self.roll.made_of == made_of {
+            return Some(());
+        }
+        let by_id: HashMap<u64, u32> =
+            (0..).zip(&self.rows).map(|(slot, row)| (row.line.id, slot)).collect();
+        let known = |budget: &&Budget| by_id.contains_key(&budget.id);
+        let configured = statics.budgets.iter().zip(statics.edited.iter());
+        let mut budgets: Vec<(Budget, bool)> = configured
+            .filter(|(budget, _)| known(budget))
+            .map(|(budget, edited)| (budget.clone(), *edited))
+            .collect();
+        if budgets.len() < self.rows.len() {
+            let configured: std::collections::HashSet<u64> =
+                budgets.iter().map(|(budget, _)| budget.id).collect();
+            let removed = self.removed(&configured, &scene.market)?;
+            budgets.extend(removed.into_iter().map(|budget| (budget, false)));
+            budgets.sort_by_key(|(budget, _)| budget.id);
+        }
+        self.roll = Roll {
+            generation: self.roll.generation + 1,
+            made_of,
+            slots: budgets
+                .iter()
+                .filter_map(|(budget, _)| by_id.get(&budget.id).copied())
+                .collect(),
+            edited: budgets.iter().map(|(_, edited)| *edited).collect(),
+            budgets: budgets.into_iter().map(|(budget, _)| budget).collect(),
+            by_id: Arc::new(by_id),
+        };
+        Some(())
+    }
+
+    /// Budgets that the bank knows and nobody configures any more.
+    fn removed(
+        &self,
+        configured: &std::collections::HashSet<u64>,
+        market: &Market,
+    ) -> Option<Vec<Budget>> {
+        let mut removed = Vec::new();
+        let slots = u32::try_from(self.rows.len()).ok()?;
+        for from_slot in (0..slots).step_by(SLICE as usize) {
+            let slice = &self.rows[from_slot as usize..];
+            let mut slice = slice.iter().take(SLICE as usize);
+            if slice.all(|row| configured.contains(&row.line.id)) {
+                continue;
+            }
+            let specs =
+                ask(&self.commands, |reply| Command::Specs { from_slot, max: SLICE, reply })?;
+            let unknown = specs.iter().filter(|spec| !configured.contains(&spec.spec.id));
+            removed.extend(unknown.map(|spec| budget(spec, market)));
+        }
+        Some(removed)
+    }
+
+    /// What was spent since the last look, and what is too old for the last minute.
+    fn follow_spend(&mut self, now_ms: u64) {
+        let known = self.spent.len();
+        let mut changes = Vec::new();
+        for (slot, row) in (0..).zip(&self.rows) {
+            let (now, at) = (row.spent(), slot as usize);
+            match self.spent.get_mut(at) {
+                Some(before) if *before != now => {
+                    changes.push((slot, now.get().saturating_sub(before.get())));
+                    *before = now;
+                }
+                Some(_) => {}
+                None => self.spent.push(now),
+            }
+        }
+        debug_assert!(known <= self.spent.len(), "slots are never taken back");
+        if let Some(from_ms) = self.looked_ms.replace(now_ms) {
+            self.spends.add(from_ms, now_ms, changes);
+        }
+    }
+
+    /// Campaigns that are behind their plans: a part of them, others at the next survey.
+    fn behind(&mut self, market: &Market) -> Arc<[u64]> {
+        let lags = |row: &SurveyRow| {
+            let index = row.standing.and_then(|standing| standing.progress.index_ppm);
+            index.is_some() && under(row, &[]).is_some() && market.slot(row.line.id).is_some()
+        };
+        let all = self.rows.len().max(1);
+        let from = self.next_fate % all;
+        let turn =
+            (from..all).chain(0..from).filter_map(|at| self.rows.get(at).map(|row| (at, row)));
+        let mut behind = Vec::new();
+        for (at, row) in turn.filter(|(_, row)| lags(row)).take(FATES_MAX) {
+            behind.push(row.line.id);
+            self.next_fate = at + 1;
+        }
+        behind.into()
+    }
+
+    /// Asks all workers what became of these campaigns in their auctions.
+    fn ask_fates(&mut self, campaigns: &Arc<[u64]>) {
+        if campaigns.is_empty() {
+            return;
+        }
+        let (reply, answers) = channel();
+        let campaigns = Arc::clone(campaigns);
+        if self.commands.send(Command::Fates { campaigns: Arc::clone(&campaigns), reply }).is_err()
+        {
+            return;
+        }
+        for id in campaigns.iter() {
+            self.fates.remove(id);
+        }
+        let until = Clock::now() + WORKERS_WAIT;
+        for _ in self.status.counters() {
+            let wait = until.saturating_duration_since(Clock::now());
+            // A worker that does not answer in time is missing in the reasons.
+            let Ok(fates) = answers.recv_timeout(wait) else { return };
+            for (id, fates) in fates {
+                self.fates.entry(id).or_default().push(fates);
+            }
+        }
+    }
+
+    /// The states of all budgets, in the order of the roll.
+    fn states(&mut self, now_ms: u64, journal_fails: bool) -> Arc<[State]> {
+        let now = Instant::from_ms(now_ms);
+        let above = above(&self.rows, now);
+        self.conditions.resize(self.rows.len(), (Status::Active, Reason::None, 0));
+        let tallies = Arc::clone(&self.tallies);
+        let tallies = tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let roll = std::mem::take(&mut self.roll);
+        let states = roll.slots.iter().zip(&roll.edited).map(|(slot, edited)| {
+            let at = *slot as usize;
+            let row = &self.rows[at];
+            let fates = self.fates.get(&row.line.id).map_or(&[][..], Vec::as_slice);
+            let recent = tallies.recent(at);
+            // Most budgets are not refused anything: looking for what they met most would be half of a survey's work.
+            let top = (recent.refusals > 0).then(|| tallies.top(at)).flatten();
+            let facts = Facts {
+                now,
+                row,
+                above: above[at],
+                recent,
+                top,
+                under: under(row, fates),
+                journal_fails,
+            };
+            let (status, reason) = condition(&facts);
+            let (was, why, since_ms) = &mut self.conditions[at];
+            if (*was, *why) != (status, reason) || *since_ms == 0 {
+                (*was, *why, *since_ms) = (status, reason, now_ms);
+            }
+            let since_ms = *since_ms;
+            let spend_minute = Amount::new(self.spends.sum(*slot));
+            let rates = Rates { recent, top, covered_ms: tallies.covered_ms() };
+            let state = State { status, reason, since_ms, spend_minute, ..of_row(row, *edited) };
+            rates.put(state)
+        });
+        let states = states.collect();
+        self.roll = roll;
+        states
+    }
+
+    fn record_minute(&mut self, figures: &Figures) {
+        let latency = figures.answers();
+        let told = {
+            let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+            self.minutes.look(&self.rows, &tallies, figures.as_of_ms)
+        };
+        let begun = self.minute_latency.get_or_insert_with(|| latency.clone());
+        if let Some((minute, rows)) = told {
+            let p99_us = load::micros(latency.since(begun).quantile(0.99));
+            *begun = latency;
+            self.outlet.record(minute, &rows, u32::try_from(p99_us).unwrap_or(u32::MAX));
+        }
+    }
+
+    fn tallies(&self) -> std::sync::MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How the budgets above each one stand, by slot. The ledger keeps parents in slots before their children.
+fn above(rows: &[SurveyRow], now: Instant) -> Vec<Above> {
+    let mut above: Vec<Above> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let parent = row.parent.map(|slot| slot as usize);
+        let parent = parent.and_then(|slot| Some((above.get(slot)?, rows.get(slot)?)));
+        above.push(parent.map_or(Above::default(), |(above, parent)| above.and(parent, now)));
+    }
+    above
+}
+
+/// A budget of an earlier configuration.
+fn budget(known: &SlotSpec, market: &Market) -> Budget {
+    let spec = &known.spec;
+    let bound = |at: Instant, open: Instant| (at != open).then(|| at.ms());
+    let always = money::Window::ALWAYS;
+    Budget {
+        id: spec.id,
+        name: format!("budget {}", spec.id).into(),
+        unit: spec.unit,
+        parent: spec.parent,
+        campaign: market.slot(spec.id).is_some(),
+        start_ms: bound(spec.start, always.start),
+        end_ms: bound(spec.end, always.end),
+        zone: spec.zone.name().into(),
+        pacing: known.strategy.map_or(Pacing::Asap, pacing),
+        revision: 0,
+    }
+}
+
+fn pacing(strategy: gate_pacing::Strategy) -> Pacing {
+    Pacing::parse(strategy.name()).unwrap_or_default()
+}
+
+/// What the row alone tells.
+fn of_row(row: &SurveyRow, edited: bool) -> State {
+    let progress = row.standing.map(|standing| standing.progress);
+    let window = progress.map_or(row.day, |progress| progress.window);
+    // A flight without an end has no plan either: nothing says how much of it is due by now.
+    let planned = row.standing.as_ref().and_then(standing::on_plan);
+    let planned = planned.filter(|progress| progress.window.end < Instant::MAX);
+    let lowered = row.excess() > i128::from(row.tolerated.get());
+    let flags = Flags::default()
+        .with(Flags::DEBT, row.debt() > Amount::ZERO)
+        .with(Flags::OPEN, progress.is_some_and(|progress| progress.open))
+        .with(Flags::LOWERED, lowered)
+        .with(Flags::EDITED, edited);
+    State {
+        flags,
+        limit: row.line.limit,
+        spent: row.spent(),
+        debt: row.debt(),
+        held: row.line.held,
+        available: row.available(),
+        window_start_ms: window.start.ms(),
+        window_end_ms: window.end.ms(),
+        window_budget: planned.map(|progress| progress.budget),
+        window_planned: planned.map(|progress| progress.planned),
+        window_spent: progress.map(|progress| progress.spent),
+        daily: row.daily,
+        day_spent: row.day_spent,
+        day_ends_ms: row.daily.map(|_| row.day.end.ms()),
+        ..State::default()
+    }
+}
+
+/// What happened in the last seconds, for a state.
+struct Rates {
+    recent: Counts,
+    top: Option<Top>,
+    covered_ms: u64,
+}
+
+impl Rates {
+    fn put(self, state: State) -> State {
+        let rate = |count: u64| {
+            let hundred_s = u128::from(count) * RATE_MS;
+            let rate = hundred_s.checked_div(u128::from(self.covered_ms)).unwrap_or(0);
+            u32::try_from(rate).unwrap_or(u32::MAX)
+        };
+        State {
+            top_refusal: self.top.map_or(0, |top| top.verdict.as_raw()),
+            asks: rate(self.recent.asks),
+            grants: rate(self.recent.grants),
+            refusals: rate(self.recent.refusals),
+            top_refusals: rate(self.top.map_or(0, |top| top.count)),
+            ..state
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `weir check`: a data folder and a budgets file judged as a start of a node on them would judge them.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use weir_config::budgets;
+use weir_config::config::Config;
+
+use crate::journal;
+
+/// What a node on `node.data_dir` would say at its start, against its journal and against a file whose lines are sound, line by
+/// line: changes of `unit` and `parent`, and more budgets that end than may. `None`: there is no journal to judge by. Only reads,
+/// also beside a running node.
+///
+/// # Errors
+/// Why a start would refuse the journal, or why the log of edits cannot be read.
+pub fn against_journal(
+    config: &Config,
+    file: Option<&Path>,
+) -> Result<Option<Vec<String>>, String> {
+    let data = &config.node.data_dir;
+    let bank = journal::bank_of_start(data, config.node.id)?;
+    let Some(bank) = bank else { return Ok(None) };
+    let Some(file) = file else { return Ok(Some(Vec::new())) };
+    let Ok(lines) = budgets::read_lines(file) else { return Ok(Some(Vec::new())) };
+    let places: HashMap<u64, usize> =
+        lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
+    let now = money::Instant::from_ms(probe::NodeClock::new().now_ms());
+    let share = config.budgets.end_share_max_percent;
+    let told = weir_edits::judge_as_node(&data.join("edits"), lines, &bank, share, now);
+    let told = told.map_err(|error| format!("edits: {error}"))?;
+    let text = |(id, text): (u64, String)| match places.get(&id) {
+        Some(line) => format!("{}:{line}: {text}", file.display()),
+        None => format!("{}: {text}", file.display()),
+    };
+    Ok(Some(told.into_iter().map(text).collect()))
+}

@@ -1,0 +1,26 @@
+//! The tools of the command line: what `weir` does beside running a node.
+//!
+//! | part | command |
+//! | --- | --- |
+//! | [`check`] | `weir check`: a folder and a file judged as a start would judge them |
+//! | [`costs`] | `weir costs`: what every abstraction costs, of a running node or of one that is loaded for it |
+//! | [`journal`] | `weir journal`: look into a journal, prove it, export it, repair it |
+//! | [`profiles`] | `weir profiles`: users' segments from a file into a stopped node |
+//! | [`sample`], [`sample_campaigns`] | `weir sample-budgets`, `weir sample-campaigns`: made-up files to try a node with |
+//! | [`stat`] | `weir stat`: the live counters of a running node |
+//! | [`why`] | `weir why`: why a campaign does not bid |
+//!
+//! A tool writes to what it is given and returns its errors as values; the crate `weir` has the command line, standard output and
+//! the exit codes. [`words`] has the sentences that the tools and the dashboard share.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod costs;
+pub mod journal;
+pub mod profiles;
+pub mod sample;
+pub mod sample_campaigns;
+pub mod stat;
+pub mod why;
+pub mod words;

@@ -1,0 +1,271 @@
+//! `weir why`: why a campaign does not bid, counted by a running node; or one request explained against all campaigns
+//! of a file, by the code of the auction itself.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use admin_client::harmless;
+use door_openrtb::{BadRequest, BidRequest, ReadLimits, Reader};
+use gate_auction::{Explanation, Outcome, Reason, Request, Scratch, Step};
+use gate_profile::Profile;
+use money::Instant;
+use serde_json::Value;
+use weir_config::budgets::{Budget, LineError};
+use weir_config::config::Config;
+use weir_config::market::{self, Currencies, Market};
+use weir_node::openrtb::translate::{Lists, Terms};
+use weir_survey::SAMPLE_MIN;
+
+use crate::words::sentence;
+
+/// Why there is no explanation.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// A file cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The request is none.
+    #[error("{path}: {source}; expected one bid request of OpenRTB 2.5 or 2.6 as JSON")]
+    Request {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        source: BadRequest,
+    },
+    /// The campaigns are not sound.
+    #[error("{0}")]
+    Campaigns(String),
+    /// The answer cannot be written.
+    #[error("the answer cannot be written: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// The counters of a campaign for people. `answer` is what the node's admin door said.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let text = |key: &str| harmless(answer.get(key).and_then(Value::as_str).unwrap_or(""));
+    let number = |key: &str| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let (campaign, surveyed) = (number("campaign"), number("surveyed"));
+    writeln!(out, "campaign {campaign} {}", text("name"))?;
+    writeln!(
+        out,
+        "{surveyed} impressions surveyed, one auction in {}; shares are of these",
+        number("survey_every")
+    )?;
+    let counts = answer.get("counts").and_then(Value::as_object);
+    let mut rows: Vec<(&str, u64)> = counts
+        .into_iter()
+        .flatten()
+        .map(|(name, count)| (name.as_str(), count.as_u64().unwrap_or(0)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let wanted = surveyed.saturating_sub(number_of(&rows, Reason::Targeting.name()));
+    if wanted < SAMPLE_MIN {
+        writeln!(
+            out,
+            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} on, as fewer say nothing of the others"
+        )?;
+    }
+    for (name, count) in rows {
+        let share = if wanted < SAMPLE_MIN { "-".into() } else { share(count, surveyed) };
+        writeln!(
+            out,
+            "{:<10} {count:>12} {share:>10}  {}",
+            harmless(name),
+            harmless(sentence(name))
+        )?;
+    }
+    Ok(())
+}
+
+fn number_of(rows: &[(&str, u64)], name: &str) -> u64 {
+    rows.iter().find(|(of, _)| *of == name).map_or(0, |(_, count)| *count)
+}
+
+fn share(count: u64, of: u64) -> String {
+    let millionths = u128::from(count) * 1_000_000 / u128::from(of.max(1));
+    format!("{}.{:04} %", millionths / 10_000, millionths % 10_000)
+}
+
+/// What to explain.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The file of campaigns.
+    pub campaigns: &'a Path,
+    /// The file with one bid request.
+    pub request: &'a Path,
+    /// Only this campaign, with all its steps.
+    pub campaign: Option<u64>,
+    /// A line for each campaign.
+    pub all: bool,
+}
+
+/// Explains one request, impression by impression. Money, plans and caps are not looked at: they are a running node's.
+///
+/// # Errors
+/// [`WhyError`].
+pub fn explain(
+    question: &Question<'_>,
+    config: &Config,
+    now: Instant,
+    out: &mut dyn Write,
+) -> Result<(), WhyError> {
+    let read = market::read(question.campaigns, &Currencies::of(config), now);
+    let (budgets, market) = read.map_err(|errors| lines(&errors))?;
+    let path = question.request.display().to_string();
+    let mut body = std::fs::read(question.request)
+        .map_err(|source| WhyError::Read { path: path.clone(), source })?;
+    let (terms, profile) = (Terms::new(config), Profile::default());
+    let mut lists = Lists::default();
+    let explained = Reader::default().read(&mut body, &ReadLimits::default(), |request| {
+        lists.with(request, &market, &terms, &profile, now, |keys| {
+            Explainer { question, market: &market, budgets: &budgets, request, keys }.run(out)
+        })
+    });
+    explained.map_err(|source| WhyError::Request { path, source })?
+}
+
+fn lines(errors: &[LineError]) -> WhyError {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    WhyError::Campaigns(lines.join("\n"))
+}
+
+struct Explainer<'a> {
+    question: &'a Question<'a>,
+    market: &'a Market,
+    budgets: &'a [Budget],
+    request: &'a BidRequest<'a>,
+    keys: &'a Request<'a>,
+}
+
+impl Explainer<'_> {
+    fn run(&self, out: &mut dyn Write) -> Result<(), WhyError> {
+        let mut scratch = Scratch::default();
+        writeln!(out, "request {}, {} campaigns", self.request.id, self.market.len())?;
+        for (at, imp) in self.request.imps.iter().enumerate() {
+            let all = self.market.index().explain(self.keys, at, &mut scratch, &());
+            writeln!(out, "\nimpression {}", imp.id)?;
+            self.print_funnel(&all, out)?;
+            self.print_bidders(&all, out)?;
+            self.print_asked(&all, out)?;
+        }
+        writeln!(out, "\nPlans, budgets and caps were not asked: they are a running node's.")?;
+        Ok(())
+    }
+
+    /// How many campaigns got past each step.
+    fn print_funnel(&self, all: &[Explanation], out: &mut dyn Write) -> io::Result<()> {
+        let steps = all.iter().map(|one| one.steps.len()).max().unwrap_or(0);
+        let mut left = all.len();
+        for at in 0..steps {
+            let passed = all.iter().filter(|one| passed(one, at)).count();
+            let Some(step) = all.iter().find_map(|one| one.steps.get(at)) else { break };
+            if passed < left {
+                writeln!(out, "  {:<28} {:>7} of {left} left", question_of(step), passed)?;
+            }
+            left = passed;
+        }
+        Ok(())
+    }
+
+    fn print_bidders(&self, all: &[Explanation], out: &mut dyn Write) -> io::Result<()> {
+        let bids = all.iter().filter(|one| matches!(one.outcome, Outcome::Bids(_)));
+        let mut any = false;
+        for one in bids {
+            any = true;
+            writeln!(out, "  {} {}", self.named(one.campaign), outcome(one.outcome))?;
+        }
+        if !any {
+            writeln!(out, "  nobody bids")?;
+        }
+        Ok(())
+    }
+
+    fn print_asked(&self, all: &[Explanation], out: &mut dyn Write) -> io::Result<()> {
+        if self.question.all {
+            for one in all {
+                writeln!(out, "  {} {}", self.named(one.campaign), ending(one))?;
+            }
+        }
+        let Some(id) = self.question.campaign else { return Ok(()) };
+        let Some(one) = all.iter().find(|one| one.campaign == id) else {
+            return writeln!(out, "  campaign {id} is not in the file, or does not bid");
+        };
+        writeln!(out, "  {}", self.named(id))?;
+        for step in &one.steps {
+            writeln!(out, "    {:<28} {}", question_of(step), answer_to(step))?;
+        }
+        writeln!(out, "    {}", outcome(one.outcome))
+    }
+
+    fn named(&self, campaign: u64) -> String {
+        let name = self.budgets.iter().find(|budget| budget.spec.id == campaign);
+        format!("campaign {campaign} {}", name.map_or("", |budget| &budget.name))
+    }
+}
+
+fn passed(one: &Explanation, at: usize) -> bool {
+    one.steps.len() > at && one.steps[..=at].iter().all(|step| !is_no(step))
+}
+
+fn is_no(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::Wants(_, false)
+            | Step::Fits(false)
+            | Step::MayDeal(false)
+            | Step::Offers(Err(_))
+            | Step::Able(Err(_))
+    )
+}
+
+fn ending(one: &Explanation) -> String {
+    match one.steps.iter().find(|step| is_no(step)) {
+        Some(step) => format!("{} {}", question_of(step), answer_to(step)),
+        None => outcome(one.outcome),
+    }
+}
+
+fn question_of(step: &Step) -> String {
+    match step {
+        Step::Wants(dimension, _) => format!("wants {}?", format!("{dimension:?}").to_lowercase()),
+        Step::Fits(_) => "has a creative that fits?".into(),
+        Step::MayDeal(_) => "has one of the deals?".into(),
+        Step::Offers(_) => "meets floor and blocklists?".into(),
+        Step::Shows(_) => "shows creative".into(),
+        Step::Able(_) => "is able to pay?".into(),
+    }
+}
+
+fn answer_to(step: &Step) -> String {
+    let yes = |yes: bool| if yes { "yes" } else { "no" };
+    match step {
+        Step::Wants(_, holds) | Step::Fits(holds) | Step::MayDeal(holds) => yes(*holds).into(),
+        Step::Offers(Ok(price)) => format!("yes, with {}", cpm(price.micros())),
+        Step::Offers(Err(reason)) | Step::Able(Err(reason)) => {
+            format!("no: {} ({})", reason.name(), sentence(reason.name()))
+        }
+        Step::Shows(creative) => format!("number {}", creative + 1),
+        Step::Able(Ok(())) => "yes".into(),
+    }
+}
+
+fn outcome(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Bids(price) => format!("bids {}", cpm(price.micros())),
+        Outcome::Outbid => format!("is outbid: {}", sentence("outbid")),
+        Outcome::Not(reason) => format!("does not bid: {}", reason.name()),
+    }
+}
+
+fn cpm(micros: i64) -> String {
+    format!("{}.{:06} CPM", micros / 1_000_000, micros % 1_000_000)
+}
