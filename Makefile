@@ -1,4 +1,4 @@
-# Weir. `make run` starts it, `make test` is the whole test suite, `make bench` prints the performance tables,
+# Weir. `make run` starts it, `make test` tests all of our own code, `make test-peers` tries it with real peers, `make bench` prints the performance tables,
 # `make demo` is `make run` with live traffic. Each does what it needs by itself and can be run again at no cost.
 
 CARGO ?= cargo
@@ -6,19 +6,20 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo test test-prebid go-bidder bench bench-pacing bench-web smoke fmt clippy unit sim crash interop docs \
-  check-tools clean valgrind costs-check costs-accept costs-docs ab web web-unit browser chromium journeys api-contract promtool machine
+.PHONY: help run demo test test-peers test-prebid go-bidder bench bench-pacing bench-web smoke fmt clippy unit sim crash interop docs \
+  check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-docs ab web web-unit browser chromium journeys api-contract promtool machine
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
 	@echo "make demo   the same with live auctions: the hammer plays an exchange, DURATION=60s"
-	@echo "make test   every test: formatting, lints, unit, property, integration, simulator, interop, docs"
+	@echo "make test   every test of our own code: formatting, lints, unit, property, integration, simulator, interop, docs"
+	@echo "make test-peers   the node with real peers, each by its name: $(PEERS); SKIP=\"NAME ...\" leaves some out"
 	@echo "make web    the dashboard's files alone (npm ci, vite build); cargo packs them into the binary"
 	@echo "make journeys     the dashboard in a browser, against a real node under load (part of make test)"
 	@echo "make api-contract the admin API against its own OpenAPI document (part of make test)"
 	@echo "make bench-web    the dashboard's figures in a browser, beside a naive page (about ten minutes)"
-	@echo "make sim    the simulator alone; SEEDS=100000 for a night"
-	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test)"
+	@echo "make sim    the simulator alone; SEEDS=100000 SIM=target/release/sim for a night"
+	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test-peers)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
 	@echo "make costs-check   instructions of the hot path beside the accepted ones (part of make test)"
@@ -78,8 +79,23 @@ run: $(DEMO)/campaigns.jsonl
 demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
 
-test: machine check-tools fmt web clippy valgrind unit web-unit sim costs-check interop go-bidder test-prebid journeys api-contract promtool docs
-	@echo "== all tests passed"
+# One step after the other; steps joined by + run two at a time, as each of them keeps less than two cores busy. Those that ask for a
+# package of Debian's are never joined with each other.
+STEPS := machine check-tools fmt+web clippy valgrind hidden-tests unit-build unit web-unit+docs+interop+go-bidder sim+costs-check \
+  journeys+api-contract promtool
+test:
+	@MAKE="$(MAKE)" proof/stopwatch $(STEPS)
+	@echo "== all tests of our own code passed"
+
+# Other people's programs beside the node, by name: each at most four minutes. SKIP="prebid" leaves some out on a laptop, none in CI.
+PEERS := prebid
+SKIP  ?=
+test-peers:
+	@test -z "$(SKIP)" || test "$(CI)" != true || { echo "make: CI skips no peer; SKIP is \"$(SKIP)\""; exit 2; }
+	@for name in $(SKIP); do case " $(PEERS) " in *" $$name "*) echo "== skipped: $$name" ;; \
+	  *) echo "make: there is no peer $$name to skip; there are: $(PEERS)"; exit 2 ;; esac; done
+	@MAKE="$(MAKE)" proof/stopwatch $(addprefix test-,$(filter-out $(SKIP),$(PEERS)))
+	@echo "== all peers passed but those that were skipped: $(or $(SKIP),none)"
 
 # What tests may depend on, so that a failure elsewhere can be placed.
 machine:
@@ -95,14 +111,25 @@ clippy:
 
 # Unit, property, integration and documentation tests of every crate; replays the fuzz corpora; the architecture
 # test; every benchmark once in small. CORPUS=FOLDER also replays real request files from there.
+#
+# Examples are left to the lints, which compile them; the one that has a test runs. Twice as many threads as cores: tests of the node
+# mostly wait.
 unit:
 	@echo "== tests of all crates"
-	@$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
+	@RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} $(CARGO) test $(CARGO_FLAGS) --workspace --tests --no-fail-fast
+	@echo "== examples in comments"
+	@$(CARGO) test $(CARGO_FLAGS) --workspace --doc
 
-# The first time it needs a network and some five minutes: it builds Prebid Server from its published source.
-test-prebid:
+unit-build:
+	@echo "== building the tests of all crates"
+	@$(CARGO) test $(CARGO_FLAGS) --workspace --tests --no-run --quiet
+
+hidden-tests:
+	@proof/hidden-tests
+
+# The first time it needs a network and a minute or two: it builds Prebid Server from its published source.
+test-prebid: dev-binaries
 	@echo "== a real Prebid Server in front of the node, offline; the books compared at every step"
-	@$(CARGO) build $(CARGO_FLAGS) --quiet -p weir
 	@WEIR=$(CURDIR)/target/debug/weir proof/prebid/run
 
 web-unit: $(WEB)
@@ -112,12 +139,14 @@ web-unit: $(WEB)
 chromium:
 	$(call debian,chromium,chromium,the browser of the tests)
 
-target/debug/weir: $(WEB) FORCE
-	@echo "== building the node"
-	@$(CARGO) build $(CARGO_FLAGS) --quiet -p weir
+# The programs that the tests of all crates have built: then nothing is compiled here. Cargo unites the features of what it builds
+# together, so with `-p weir` it would build most of Weir once more; `--test memory` counts in what only tests depend on.
+dev-binaries: $(WEB)
+	@echo "== building the node and the simulator"
+	@$(CARGO) build $(CARGO_FLAGS) --quiet --workspace --bin weir --bin sim --test memory
 
 # JOURNEY=name runs those whose names hold it; SHOTS=FOLDER keeps the screenshots; SLOW=4 slows each page, which must change nothing.
-journeys: chromium target/debug/weir
+journeys: chromium dev-binaries
 	@echo "== the dashboard in a browser, against a real node under load"
 	@cd web && WEIR=$(CURDIR)/target/debug/weir node journeys/run.mjs $(JOURNEY)
 
@@ -127,11 +156,11 @@ $(VENV)/bin/schemathesis: proof/api/requirements.txt
 	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check -r proof/api/requirements.txt
 	@touch $@
 
-api-contract: $(VENV)/bin/schemathesis target/debug/weir
+api-contract: $(VENV)/bin/schemathesis dev-binaries
 	@echo "== the admin API against its own OpenAPI document: generated calls, good and bad"
 	@WEIR=$(CURDIR)/target/debug/weir SCHEMATHESIS=$(CURDIR)/$(VENV)/bin/schemathesis proof/api/run
 
-promtool: target/debug/weir
+promtool: dev-binaries
 	$(call debian,promtool,prometheus,whose promtool checks our metrics)
 	@echo "== promtool on the metrics of a node under load"
 	@WEIR=$(CURDIR)/target/debug/weir proof/api/metrics
@@ -140,14 +169,18 @@ go-bidder:
 	@echo "== the Go bidder that Weir is measured beside"
 	@cd proof/peers/go-bidder && go vet ./... && go test ./... && go build -o ../../../target/go-bidder .
 
-# SEEDS=100000 for a night.
+# SEEDS=100000 SIM=target/release/sim for a night: optimised, a seed takes less than half of the time, but to compile
+# that costs more than 2,000 seeds save.
 SEEDS ?= 2000
-sim:
-	@echo "== simulator: $(SEEDS) seeds without a broken promise, every rare case reached"
+SIM   ?= target/debug/sim
+target/debug/sim: dev-binaries
+target/release/sim: FORCE
 	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p sim
-	@target/release/sim --seeds $(SEEDS)
+sim: $(SIM)
+	@echo "== simulator: $(SEEDS) seeds without a broken promise, every rare case reached"
+	@$(SIM) --seeds $(SEEDS)
 	@echo "== simulator: every planted fault is found"
-	@target/release/sim --planted
+	@$(SIM) --planted
 
 # The gate counts with valgrind's callgrind.
 valgrind:

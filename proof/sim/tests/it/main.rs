@@ -1,21 +1,23 @@
-//! The simulator as a test: many seeds without a violation, every rare case reached, every planted fault found.
+//! The simulator as a test: a hundred seeds without a violation, every planted fault found. `make sim` runs two thousand, and
+//! demands that they reach every rare case.
 
 mod designs;
 mod files;
 
 use sim::{Bug, STEPS, run, run_seeds};
 
-/// `SIM_SEEDS` in the environment asks for more than the thousand of every test run.
+/// `SIM_SEEDS` in the environment asks for more than the hundred of every test run.
 fn seeds() -> u64 {
     let asked = std::env::var("SIM_SEEDS").ok();
-    asked.map_or(1_000, |text| text.parse().expect("SIM_SEEDS: expected a whole number"))
+    asked.map_or(100, |text| text.parse().expect("SIM_SEEDS: expected a whole number"))
 }
 
 #[test]
-fn no_seed_breaks_a_promise_and_all_rare_cases_are_reached() {
+fn no_seed_breaks_a_promise() {
     let outcome = run_seeds(1, seeds(), STEPS, None);
     println!("{outcome}");
     assert!(outcome.violation.is_none(), "{outcome}");
+    // Of a hundred seeds no rare case is expected, of a thousand all are.
     assert_eq!(outcome.missed(), [""; 0], "never reached");
 }
 
