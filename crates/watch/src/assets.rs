@@ -1,4 +1,5 @@
-//! The dashboard's files, and the pages of the documentation that errors lead to; packed when the crate was compiled.
+//! The dashboard's files, packed when the crate was compiled, and the pages of the documentation that errors lead to, which whoever
+//! opens the door brings along.
 
 use axum::Router;
 use axum::extract::{Path, RawQuery};
@@ -6,17 +7,21 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-/// A file.
-struct Asset {
+/// A packed file, as `build/pack.rs` writes it.
+#[derive(Debug)]
+pub struct Asset {
     /// Below `/ui/` or `/docs/`.
-    path: &'static str,
+    pub path: &'static str,
     /// Its hash, in quotes.
-    etag: &'static str,
+    pub etag: &'static str,
     /// Its name says its content: it may be kept for ever.
-    hashed: bool,
-    plain: &'static [u8],
-    gzip: Option<&'static [u8]>,
-    brotli: Option<&'static [u8]>,
+    pub hashed: bool,
+    /// Its bytes.
+    pub plain: &'static [u8],
+    /// The same by gzip, where that is smaller.
+    pub gzip: Option<&'static [u8]>,
+    /// The same by brotli, where that is smaller.
+    pub brotli: Option<&'static [u8]>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
@@ -31,7 +36,7 @@ pub fn ui_version() -> &'static str {
 }
 
 /// `/` leads to the dashboard, which owns all of `/ui/`.
-pub(crate) fn routes() -> Router {
+pub(crate) fn routes(docs: &'static [Asset]) -> Router {
     Router::new()
         .route("/", get(|| async { Redirect::temporary("/ui/") }))
         .route("/ui", get(|| async { Redirect::permanent("/ui/") }))
@@ -47,13 +52,15 @@ pub(crate) fn routes() -> Router {
         )
         .route(
             "/docs/{name}",
-            get(|Path(name): Path<String>, headers: HeaderMap| async move { doc(&name, &headers) }),
+            get(move |Path(name): Path<String>, headers: HeaderMap| async move {
+                doc(docs, &name, &headers)
+            }),
         )
 }
 
 /// A page of the documentation, as text.
-fn doc(name: &str, headers: &HeaderMap) -> Response {
-    match DOCS.iter().find(|page| page.path == name) {
+fn doc(docs: &[Asset], name: &str, headers: &HeaderMap) -> Response {
+    match docs.iter().find(|page| page.path == name) {
         Some(page) => page.answer(headers),
         None => StatusCode::NOT_FOUND.into_response(),
     }

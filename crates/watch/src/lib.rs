@@ -24,7 +24,7 @@ mod query;
 mod server;
 mod tls;
 
-pub use assets::ui_version;
+pub use assets::{Asset, ui_version};
 pub use auth::{Role, Tokens, Who};
 pub use board::Board;
 pub use history::History;

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::api::{self, App};
+use crate::assets::Asset;
 use crate::auth::Tokens;
 use crate::guard::{Gate, guard, harden};
 use crate::history::{History, HistoryError};
@@ -70,6 +71,8 @@ pub struct Options {
     pub run_id: String,
     /// Version of the node, for the API's description.
     pub version: String,
+    /// Pages of the documentation, served under `/docs/`: errors lead to them.
+    pub docs: &'static [Asset],
 }
 
 /// Why a door does not open.
@@ -133,7 +136,7 @@ impl Server {
             .merge(live.routes())
             .merge(extra);
         let run_id = HeaderValue::from_str(&options.run_id).ok().filter(|id| !id.is_empty());
-        let routes = dress(routes.merge(assets::routes()), gate, run_id);
+        let routes = dress(routes.merge(assets::routes(options.docs)), gate, run_id);
         let door = Door {
             routes,
             tls: options.tls.map(|tls| tls.acceptor()),

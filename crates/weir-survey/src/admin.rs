@@ -270,6 +270,7 @@ pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
         keep_days: config.history.keep_days,
         run_id: String::new(),
         version: env!("CARGO_PKG_VERSION").to_string(),
+        docs: &[],
     })
 }
 

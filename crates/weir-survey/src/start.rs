@@ -61,14 +61,18 @@ impl Node {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: &Config) -> Result<Node, StartError> {
-        Node::start_permitted(config, Permits::default())
+        Node::start_permitted(config, Permits::default(), &[])
     }
 
-    /// The same with what an operator permits this start to do.
+    /// The same with what an operator permits this start to do, and with pages of documentation for the admin door.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
-    pub fn start_permitted(config: &Config, permits: Permits) -> Result<Node, StartError> {
+    pub fn start_permitted(
+        config: &Config,
+        permits: Permits,
+        docs: &'static [watch::Asset],
+    ) -> Result<Node, StartError> {
         let lock = lock_data(&config.node.data_dir)?;
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
@@ -81,6 +85,7 @@ impl Node {
         let admin_listener = admin::bind(config.admin.listen)?;
         let engine = Engine::start(config, permits, seats)?;
         door_options.run_id = engine.run_id().to_string();
+        door_options.docs = docs;
         let status = admin::Status::new(config, &engine);
         let commands = engine.commands();
         let watcher = watcher::Watcher::start(

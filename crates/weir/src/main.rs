@@ -331,7 +331,8 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     log_to_stderr(&config.log.level);
     let signals = Signals::catch()?.and_hang_up()?;
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
-    let node = Node::start_permitted(&config, permits).map_err(|error| error.to_string())?;
+    let node = Node::start_permitted(&config, permits, weir_docs::PAGES);
+    let node = node.map_err(|error| error.to_string())?;
     say(&format!("batch {}", node.batch_address()));
     say(&format!("openrtb {}", node.openrtb_address()));
     let admin = format!("{}://{}/", config.admin_scheme(), node.admin_address());

@@ -58,6 +58,7 @@ impl Bench {
             keep_days: 1,
             run_id: String::new(),
             version: env!("CARGO_PKG_VERSION").into(),
+            docs: &[],
         };
         let server = Server::start(listener, options, Arc::new(node::MadeUp), axum::Router::new())?;
         let world = World::new(plan);

@@ -97,6 +97,7 @@ fn a_door_to_the_network_wants_tokens() {
             keep_days: 1,
             run_id: String::new(),
             version: String::new(),
+            docs: &[],
         };
         let node: Arc<dyn Node> = Arc::new(Fake::default());
         Server::start(TcpListener::bind("0.0.0.0:0").unwrap(), options, node, axum::Router::new())

@@ -348,6 +348,7 @@ impl Door {
             keep_days: 7,
             run_id: String::new(),
             version: "0.0.0".into(),
+            docs: &[],
         };
         change(&mut options);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

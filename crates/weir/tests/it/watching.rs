@@ -315,3 +315,11 @@ fn what_follows_no_plan_has_no_pace() {
     let ahead = json(&node, "/v1/budgets?filter=pace:..9000");
     assert!(ahead["budgets"].as_array().unwrap().iter().all(|row| row["id"] != "1"), "{ahead:#}");
 }
+
+#[test]
+fn the_pages_that_errors_lead_to_are_served() {
+    let node = Setup::new(&line(1, "10", "")).start();
+    let page = include_str!("../../../../docs/operations.md");
+    assert_eq!(node.get("/docs/operations.md"), (200, page.to_string()));
+    assert_eq!(node.get("/docs/no-such-page.md").0, 404);
+}
