@@ -4,7 +4,7 @@
 pub mod books;
 mod command;
 pub(crate) mod keys;
-pub(crate) mod memory;
+pub(crate) mod pacing_store;
 pub mod reconcile;
 pub(crate) mod recover;
 pub mod rows;
@@ -41,7 +41,7 @@ use crate::stages::{BankStage, count};
 use books::{BookLine, Totals};
 pub use command::{Applied, BooksPage, Command, Judged, Refusal, Report, ask};
 use keys::Keys;
-use memory::{Keeper, Memory};
+use pacing_store::{Memory, PacingSaver};
 use reconcile::{book_rows, free_until, judge_rows};
 use rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
 
@@ -82,7 +82,7 @@ pub(crate) struct BankThread {
     pub(crate) tick_ms: u64,
     keys: Keys,
     pacer: Pacer,
-    keeper: Keeper,
+    saver: PacingSaver,
     /// What an earlier run learned of budgets that are not configured yet.
     memory: Memory,
     /// The plans in force, by slot: what tells an edit.
@@ -154,7 +154,7 @@ pub(crate) struct Start {
     pub(crate) watermarks: Option<Watermarks<Disk>>,
     /// What pacing learned, and what keeps it.
     pub(crate) memory: Memory,
-    pub(crate) keeper: Keeper,
+    pub(crate) saver: PacingSaver,
     pub(crate) pacing: PacerOptions,
     /// What tells others that the bank's thread lives.
     pub(crate) pulse: Arc<Pulse>,
@@ -196,7 +196,7 @@ impl BankThread {
             journal,
             watermarks,
             memory,
-            keeper,
+            saver,
             pacing,
             pulse,
         } = start;
@@ -213,7 +213,7 @@ impl BankThread {
             tick_ms,
             keys,
             pacer: Pacer::new(pacing),
-            keeper,
+            saver,
             memory,
             pacings: Vec::new(),
             cells,
@@ -266,7 +266,7 @@ impl BankThread {
             self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
             self.rotate_keys(now_ms);
             let id = |slot| self.bank.spec(slot).id;
-            self.keeper.tick(&self.pacer, id, self.bank.slots(), now_ms);
+            self.saver.tick(&self.pacer, id, self.bank.slots(), now_ms);
             assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
             self.laps.lap(BankStage::Upkeep, 1);
         }
@@ -301,7 +301,7 @@ impl BankThread {
     /// Seals what is left. Workers have ended by now: whoever waited for an answer has it, or went away.
     fn finish(self) -> bool {
         let id = |slot| self.bank.spec(slot).id;
-        self.keeper.finish(&self.pacer, id, self.bank.slots());
+        self.saver.finish(&self.pacer, id, self.bank.slots());
         let finished = self.journal.finish(FINISH);
         if let Err(error) = &finished {
             tracing::error!(error, "what the journal could not seal was not acknowledged");
@@ -677,7 +677,7 @@ impl BankThread {
                 self.pacer.recall(slot, kept);
             }
         }
-        self.keeper.hurry();
+        self.saver.hurry();
         for (id, before) in edited {
             let slot = self.bank.slot(*id).expect("just configured");
             let held = |slot| reported_held(&self.cells, slot);

@@ -10,7 +10,7 @@ use probe::NodeClock;
 use weir_config::config::Config;
 use weir_pacer::PacerOptions;
 
-use super::{Start, keys, memory};
+use super::{Start, keys, pacing_store};
 use crate::error::StartError;
 use crate::known::{self, Permits};
 
@@ -95,10 +95,10 @@ pub(crate) fn recover(
         bank: options,
     };
     let data = &config.node.data_dir;
-    let (memory, keeper) = (memory::load(data), memory::Keeper::start(data)?);
+    let (memory, saver) = (pacing_store::load(data), pacing_store::PacingSaver::start(data)?);
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     let pulse = Arc::default();
-    Ok(Start { bank, out, keys, disk, writer, journal, watermarks, memory, keeper, pacing, pulse })
+    Ok(Start { bank, out, keys, disk, writer, journal, watermarks, memory, saver, pacing, pulse })
 }
 
 /// For the trail: somebody let the node go on from a journal that ends before what was sealed. What was known of the

@@ -52,7 +52,7 @@ pub(crate) fn load(data: &Path) -> Memory {
 
 /// Saves what a pacer learned, a part in each tick, so that the bank never waits for it.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct PacingSaver {
     bytes: Vec<u8>,
     next_slot: usize,
     due_ms: u64,
@@ -60,9 +60,9 @@ pub(crate) struct Keeper {
     disk: After,
 }
 
-impl Keeper {
+impl PacingSaver {
     /// Starts the thread that writes.
-    pub(crate) fn start(data: &Path) -> Result<Keeper, StartError> {
+    pub(crate) fn start(data: &Path) -> Result<PacingSaver, StartError> {
         let path = data.join(NAME);
         let mut setup = Setup::new("pacing-keeper", 1);
         let to_disk = setup.producer();
@@ -74,7 +74,7 @@ impl Keeper {
             }
         });
         let disk = disk.map_err(|e| system("a thread", &e.source))?;
-        Ok(Keeper { bytes: MAGIC.to_vec(), next_slot: 0, due_ms: 0, to_disk, disk })
+        Ok(PacingSaver { bytes: MAGIC.to_vec(), next_slot: 0, due_ms: 0, to_disk, disk })
     }
 
     /// Takes the next part; hands the whole to the disk at the end. `ids` are the budgets by slot.
@@ -109,7 +109,7 @@ impl Keeper {
     pub(crate) fn finish(mut self, pacer: &Pacer, ids: impl Fn(u32) -> u64, slots: usize) {
         self.bytes = MAGIC.to_vec();
         self.encode(pacer, &ids, 0..slots);
-        let Keeper { bytes, mut to_disk, disk, .. } = self;
+        let PacingSaver { bytes, mut to_disk, disk, .. } = self;
         let queued = to_disk.push_wait(bytes, FINISH_WITHIN).is_ok();
         if !(queued && disk.finish(FINISH_WITHIN).is_complete()) {
             tracing::warn!("the disk took too long: what pacing learned last is not saved");
