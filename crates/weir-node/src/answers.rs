@@ -4,7 +4,7 @@ use door_transport::Out;
 use wire::{books, totals};
 
 use crate::bank::books::{BookLine, Totals};
-use crate::shared::Answer;
+use crate::messages::Answer;
 
 pub(crate) fn write_answer(out: &mut Out<'_>, answer: &Answer) {
     match answer {

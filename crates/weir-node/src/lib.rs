@@ -3,7 +3,7 @@
 //! ```text
 //!  door-transport ── worker ── door-batch, openrtb ─▶ a verdict out of money that the worker has
 //!                      │ ▲
-//!     shared: ToBank,  │ │ ToWorker: fillings, snapshots, answers that were sealed
+//!   messages: ToBank,  │ │ ToWorker: fillings, snapshots, answers that were sealed
 //!     questions        ▼ │
 //!                     bank ── Bank::step ── ledger-journal: sealed before anybody is told
 //! ```
@@ -11,7 +11,7 @@
 //! - [`start`] takes cores and addresses, starts the threads and stops them: [`start::Engine`].
 //! - `worker` is one worker, behind both doors; [`openrtb`] is what it does between a bid request and its bids.
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
-//! - [`shared`] has what passes between threads, and the counters that one writes and others read.
+//! - `messages` pass between workers and bank; [`counters`] are written by one thread and read by others.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`reconcile`] reads the lines of what an exchange says of bids.
 //!
@@ -22,16 +22,17 @@
 
 mod answers;
 pub mod bank;
+pub mod counters;
 mod error;
 pub mod known;
 pub mod measured;
+mod messages;
 pub mod openrtb;
 mod parking;
 mod pending;
 mod questions;
 pub mod reconcile;
 pub mod refusals;
-pub mod shared;
 pub mod stages;
 pub mod start;
 pub mod thread;

@@ -9,8 +9,8 @@ use probe::{
     Cycles, Histogram, Laps, LapsFigures, LapsReader, Reader, Stage, StageFigures, TimerCost,
 };
 
+use crate::counters::WorkerCounters;
 use crate::openrtb::counts::Happening;
-use crate::shared::WorkerCounters;
 use crate::stages::{BankStage, JudgePart, Sampling, Serves, WorkerProbes, WorkerStage};
 use crate::thread::{ThreadMeter, Usage};
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use wire::Verdict;
 
-use crate::shared::{are_asks_below, verdict_codes};
+use crate::counters::{are_asks_below, verdict_codes};
 
 /// Refusals that a worker remembers, of all budgets together. A power of two.
 pub(crate) const LAST_MAX: usize = 1 << 14;

@@ -21,12 +21,13 @@ use wire::decide::Ask;
 use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
 use crate::answers::write_answer;
+use crate::counters::WorkerCounters;
+use crate::messages::{Down, Facts, Old, Snapshot, Up};
 use crate::openrtb::OpenRtb;
 use crate::openrtb::waiting::Waitings;
 use crate::parking::Parking;
 use crate::pending::{Place, Waiting};
 use crate::questions::Questions;
-use crate::shared::{Down, Facts, Old, Snapshot, Up, WorkerCounters};
 use crate::stages::{JudgePart, WorkerProbes, WorkerStage};
 
 /// The bank hears at least this often how far a worker's clock is.
@@ -736,8 +737,8 @@ mod tests {
     use wire::{DecideFlags, Message, decide};
 
     use super::*;
+    use crate::counters::SlotCells;
     use crate::openrtb;
-    use crate::shared::SlotCells;
     use weir_config::config::Config;
     use weir_config::market::Market;
 

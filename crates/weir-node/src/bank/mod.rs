@@ -33,10 +33,9 @@ use weir_edits::{EditNote, Note};
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
 use wire::Verdict;
 
+use crate::counters::{Pulse, SlotCells, WorkerCounters, reported_held};
 use crate::measured::Probes;
-use crate::shared::{
-    Answer, Down, Old, Pulse, SlotCells, Snapshot, Up, WorkerCounters, reported_held,
-};
+use crate::messages::{Answer, Down, Old, Snapshot, Up};
 use crate::stages::{BankStage, count};
 use books::{BookLine, Totals};
 pub use command::{Applied, BooksPage, Command, Judged, Refusal, Report, ask};

@@ -11,7 +11,7 @@ use wire::Verdict;
 
 use crate::bank::Report;
 use crate::bank::books::BookLine;
-use crate::shared::SlotCells;
+use crate::counters::SlotCells;
 
 /// How one budget stands, of one instant of the bank.
 #[derive(Clone, Copy, Debug)]

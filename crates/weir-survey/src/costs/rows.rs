@@ -313,7 +313,7 @@ pub(crate) const ROWS: &[Row] = &[
     .beside("queue/core-to-core"),
     Row::new(
         "gauges",
-        "crates/weir-node/src/shared.rs",
+        "crates/weir-node/src/counters.rs",
         (Worker, "gauges", Second),
         "Statements are read from counters that the worker writes once a millisecond, so nobody ever asks it to stop.",
     ),

@@ -1,7 +1,7 @@
 //! What became of asks, by budget: read from what workers count anyway.
 
 use weir_node::bank::rows::SurveyRow;
-use weir_node::shared::{SlotCells, SlotTally, TALLIES};
+use weir_node::counters::{SlotCells, SlotTally, TALLIES};
 use wire::Verdict;
 
 use super::sliding::Sliding;

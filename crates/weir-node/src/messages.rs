@@ -1,0 +1,117 @@
+//! What the threads of a node hand to each other: messages over rings, and the configuration that all read.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender as Reply;
+
+use door_batch::Question;
+use gate_auction::Fates;
+use gate_pacing::Pace;
+use ledger::{KeyRing, ToBank, ToWorker};
+use table::{Map, Secret};
+use weir_config::market::Market;
+
+use crate::bank::books::{BookLine, Totals};
+use crate::counters::SlotCells;
+
+/// From a worker to the bank.
+#[derive(Debug)]
+pub(crate) enum Up {
+    /// The ledger's business.
+    Ledger(ToBank),
+    /// A client's question; `conn` comes back with the answer.
+    Question { conn: u64, question: Question },
+    /// Replaced on the worker, to be freed elsewhere: freeing a large table takes long.
+    Old(Old),
+}
+
+/// What workers do not free themselves.
+#[derive(Debug)]
+#[allow(dead_code, reason = "only carried to where it is dropped")]
+pub(crate) enum Old {
+    Snapshot(Arc<Snapshot>),
+    Paces(Box<[Pace]>),
+}
+
+/// From the bank to a worker.
+#[derive(Debug)]
+pub(crate) enum Down {
+    /// The ledger's business.
+    Ledger(ToWorker),
+    /// A new configuration and the parameters of its plans, in force from the next batch on.
+    Snapshot(Arc<Snapshot>, Box<[Pace]>),
+    /// New parameters of all plans, by slot.
+    Paces(Box<[Pace]>),
+    /// The token keys from now on.
+    Keys(Arc<KeyRing>),
+    /// Somebody wants to know what became of a campaign in this worker's auctions.
+    Why { campaign: u64, reply: Reply<Option<Fates>> },
+    /// The same of many campaigns; those that the worker does not know are left out.
+    Fates { campaigns: Arc<[u64]>, reply: Reply<Vec<(u64, Fates)>> },
+    /// The journal cannot seal records (true), or can again (false).
+    JournalFails(bool),
+    /// The answer to a question.
+    Answer { conn: u64, answer: Box<Answer> },
+}
+
+/// What a client asked to know.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Books { frame: u64, now_ms: u64, more: bool, lines: Vec<BookLine> },
+    Totals { frame: u64, now_ms: u64, totals: Totals },
+}
+
+/// One configuration, immutable: which budgets there are and where their purses stand.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Rises by one with each configuration.
+    pub(crate) number: u32,
+    /// Budget id to slot.
+    pub(crate) slots: Map<u32>,
+    /// Unit code by slot, as on the wire.
+    pub(crate) units: Vec<[u8; 4]>,
+    /// The campaigns that bid...
+    pub(crate) market: Arc<Market>,
+    /// ...and the slots of their budgets, by the campaign's slot in the market.
+    pub(crate) purses: Arc<[u32]>,
+    /// What the worker says of each slot, for the bank and for statements.
+    pub(crate) cells: SlotCells,
+}
+
+impl Snapshot {
+    /// Before the first configuration.
+    pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
+        let slots = Map::with_capacity(secret, 0);
+        let (market, purses) = (Market::empty(), Arc::new([]));
+        let cells = SlotCells::new(0);
+        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), market, purses, cells })
+    }
+}
+
+/// What does not change in a run.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Number of the node.
+    pub(crate) node: u16,
+    /// Number of the run.
+    pub(crate) run: u32,
+    /// Least life of an unconfirmed hold.
+    pub(crate) hold_ms: u32,
+    /// Billing window.
+    pub(crate) billing_ms: u32,
+    /// What clients must say in Hello.
+    pub(crate) auth_token: Vec<u8>,
+    /// Entries a frame may hold.
+    pub(crate) batch_max: u16,
+    /// Bytes a frame may have.
+    pub(crate) frame_bytes_max: u32,
+    /// Frames of resolves that may wait on one worker.
+    pub(crate) waiting_max: usize,
+    /// How long a frame with the flag `awaitFill` waits for the bank.
+    pub(crate) wait_ms: u64,
+    /// No clock of this run shows an earlier instant: an earlier run has acted on it.
+    pub(crate) earliest_ms: u64,
+    /// Keeps strangers from choosing ids that collide in our tables.
+    pub(crate) secret: u128,
+    /// Answers remembered.
+    pub(crate) remember_max: usize,
+}
