@@ -35,7 +35,7 @@ use wire::Reason;
 use crate::StartError;
 use crate::costs::metrics::Metrics;
 use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
-use crate::standing;
+use crate::pace_text;
 
 /// How long an answer of a worker is waited for.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
@@ -673,8 +673,8 @@ fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates])
     let pace = standing.as_ref().map(|standing| {
         let held = i128::from(line.held.get()) * 1_000_000;
         let held_ppm = held.checked_div(i128::from(standing.progress.budget.get())).unwrap_or(0);
-        let under = standing::under(standing, u64::try_from(held_ppm).unwrap_or(0), fates);
-        standing::to_json(standing, under)
+        let under = pace_text::under(standing, u64::try_from(held_ppm).unwrap_or(0), fates);
+        pace_text::to_json(standing, under)
     });
     json!({
         "id": line.id,

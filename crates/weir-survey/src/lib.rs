@@ -12,7 +12,7 @@
 //! - `watching` looks at all budgets some times a second; everything that is shown is read from what it found.
 //! - `admin` has the calls for tools beside those of `watch`: `/stat`, `/books`, `/why`, `/costs`, `/profiles`, `/v1/reconcile`.
 //! - [`costs`] makes the cost sheet of what the probes of `weir-node` recorded.
-//! - `standing` says whether a budget is on its plan, and why not.
+//! - `pace_text` says whether a budget is on its plan, and why not.
 //!
 //! All of it runs on threads of its own, and asks workers and bank by messages: nothing here is on the way from an ask to its answer.
 
@@ -20,11 +20,11 @@
 
 mod admin;
 pub mod costs;
-mod standing;
+mod pace_text;
 mod start;
 mod watcher;
 mod watching;
 
 pub use admin::door_options;
-pub use standing::SAMPLE_MIN;
+pub use pace_text::SAMPLE_MIN;
 pub use start::{Node, StartError};

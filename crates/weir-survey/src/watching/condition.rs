@@ -8,7 +8,7 @@ use weir_node::bank::rows::SurveyRow;
 use wire::Verdict;
 
 use super::tallies::{Counts, Top};
-use crate::standing::{self, Under};
+use crate::pace_text::{self, Under};
 
 /// What the rules look at.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ pub(super) fn under(row: &SurveyRow, fates: &[Fates]) -> Option<Under> {
     let standing = row.standing.as_ref()?;
     let held = i128::from(row.line.held.get()) * 1_000_000;
     let held_ppm = held.checked_div(i128::from(standing.progress.budget.get())).unwrap_or(0);
-    standing::under(standing, u64::try_from(held_ppm).unwrap_or(0), fates)
+    pace_text::under(standing, u64::try_from(held_ppm).unwrap_or(0), fates)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use weir_node::bank::rows::SurveyRow;
 
 use super::tallies::{Counts, Tallies};
-use crate::standing::on_plan;
+use crate::pace_text::on_plan;
 
 const MINUTE_MS: u64 = 60_000;
 

@@ -21,7 +21,7 @@ use super::proof::Prover;
 use super::sliding::Sliding;
 use super::tallies::{Counts, Tallies, Top};
 use crate::admin;
-use crate::standing;
+use crate::pace_text;
 
 /// Budgets that the bank tells of in one go: some ten microseconds of its time.
 const SLICE: u32 = 256;
@@ -427,7 +427,7 @@ fn of_row(row: &SurveyRow, edited: bool) -> State {
     let progress = row.standing.map(|standing| standing.progress);
     let window = progress.map_or(row.day, |progress| progress.window);
     // A flight without an end has no plan either: nothing says how much of it is due by now.
-    let planned = row.standing.as_ref().and_then(standing::on_plan);
+    let planned = row.standing.as_ref().and_then(pace_text::on_plan);
     let planned = planned.filter(|progress| progress.window.end < Instant::MAX);
     let lowered = row.excess() > i128::from(row.tolerated.get());
     let flags = Flags::default()
