@@ -6,7 +6,7 @@
 //! | [`doors`] | what the configuration comes to for the event loops and the doors |
 //! | [`budgets`] | the budgets file, line by line, whole or not at all |
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
-//! | [`market`] | the campaigns of a file as the index that the auction asks, with currencies |
+//! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
 //! | [`private`] | who may read what is in the data folder |
 //!
 //! Everything here is a function of files and of the environment: there is no thread, and no clock but the time that a caller gives.
@@ -14,8 +14,8 @@
 #![forbid(unsafe_code)]
 
 pub mod budgets;
+pub mod campaign_index;
 pub mod campaigns;
 pub mod config;
 pub mod doors;
-pub mod market;
 pub mod private;

@@ -29,7 +29,7 @@ use watch::node::{
     Action, AuditRecord, Edit, EditError, EditRows, Edited, FieldEdit, Fields, RowProblem,
 };
 use weir_config::budgets::{Budget, Line, Place};
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::Pacing;
 
 use audit::Audit;
@@ -59,7 +59,7 @@ pub trait Bank: Send {
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        market: Option<Market>,
+        market: Option<CampaignIndex>,
         note: Note,
     ) -> Result<(), Trouble>;
 
@@ -410,7 +410,7 @@ impl Edits {
     /// # Errors
     /// The bank's, and [`Trouble::Ends`] for a file that looks cut or emptied; the budgets before stay in force, and so do
     /// all edits.
-    pub fn load(&self, lines: Vec<Line>, market: Market, why: &str) -> Result<(), Trouble> {
+    pub fn load(&self, lines: Vec<Line>, market: CampaignIndex, why: &str) -> Result<(), Trouble> {
         let mut desk = self.desk();
         if desk.stopped {
             return Err(Trouble::Gone);

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use watch::node::{RowChange, RowResult};
 use weir_config::budgets;
+use weir_config::campaign_index::Currencies;
 use weir_config::config::Config;
-use weir_config::market::Currencies;
 
 use super::*;
 
@@ -76,7 +76,7 @@ impl Bank for FakeBank {
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        _: Option<Market>,
+        _: Option<CampaignIndex>,
         note: Note,
     ) -> Result<(), Trouble> {
         self.take(note, |told| {
@@ -124,7 +124,7 @@ impl Bench {
         std::fs::write(&path, lines).unwrap();
         let lines = budgets::read_lines(&path).unwrap();
         let currencies = Currencies::of(&Config::default());
-        let market = Market::build(&currencies, &[], Instant::from_ms(0)).unwrap();
+        let market = CampaignIndex::build(&currencies, &[], Instant::from_ms(0)).unwrap();
         self.edits.load(lines, market, "a test")
     }
 

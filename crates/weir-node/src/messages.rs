@@ -8,7 +8,7 @@ use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{KeyRing, ToBank, ToWorker};
 use table::{Map, Secret};
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 
 use crate::bank::books::{BookLine, Totals};
 use crate::counters::SlotCells;
@@ -70,7 +70,7 @@ pub(crate) struct Snapshot {
     /// Unit code by slot, as on the wire.
     pub(crate) units: Vec<[u8; 4]>,
     /// The campaigns that bid...
-    pub(crate) market: Arc<Market>,
+    pub(crate) market: Arc<CampaignIndex>,
     /// ...and the slots of their budgets, by the campaign's slot in the market.
     pub(crate) purses: Arc<[u32]>,
     /// What the worker says of each slot, for the bank and for statements.
@@ -81,7 +81,7 @@ impl Snapshot {
     /// Before the first configuration.
     pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
-        let (market, purses) = (Market::empty(), Arc::new([]));
+        let (market, purses) = (CampaignIndex::empty(), Arc::new([]));
         let cells = SlotCells::new(0);
         Arc::new(Snapshot { number: 0, slots, units: Vec::new(), market, purses, cells })
     }

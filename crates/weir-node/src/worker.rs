@@ -739,8 +739,8 @@ mod tests {
     use super::*;
     use crate::counters::SlotCells;
     use crate::openrtb;
+    use weir_config::campaign_index::CampaignIndex;
     use weir_config::config::Config;
-    use weir_config::market::Market;
 
     const NOW_MS: u64 = 1_000_000;
     const BUDGETS: u32 = 8;
@@ -775,7 +775,7 @@ mod tests {
             number: 1,
             slots: Map::build(Secret::new(5), ids).unwrap(),
             units: vec![*b"USD\0"; BUDGETS as usize],
-            market: Market::empty(),
+            market: CampaignIndex::empty(),
             purses: Arc::new([]),
             cells: SlotCells::new(BUDGETS as usize),
         });

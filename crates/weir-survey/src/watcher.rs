@@ -16,8 +16,8 @@ use ledger::{BudgetSpec, SpecError};
 use money::Instant;
 use probe::NodeClock;
 use weir_config::budgets::{self, Budget, Line, LineError};
+use weir_config::campaign_index::{CampaignIndex, Currencies, of_file};
 use weir_config::config::Config;
-use weir_config::market::{Currencies, Market, of_file};
 use weir_edits::{Bank, Edits, Note, Opened, Trouble, is_live};
 use weir_node::bank::{Command, Refusal};
 use weir_node::thread::spawn;
@@ -108,7 +108,7 @@ pub(crate) struct Watcher {
 /// A file's budgets, if there is a file, and its stamp from before it was read.
 #[derive(Default)]
 pub(crate) struct FirstRead {
-    read: Option<(Vec<Line>, Market)>,
+    read: Option<(Vec<Line>, CampaignIndex)>,
     looks: Looks,
     proof: Option<Proof>,
 }
@@ -146,7 +146,7 @@ fn read(
     path: &Path,
     bytes: &[u8],
     currencies: &Currencies,
-) -> Result<(Vec<Line>, Market), Vec<LineError>> {
+) -> Result<(Vec<Line>, CampaignIndex), Vec<LineError>> {
     let lines = budgets::lines_of(path, bytes)?;
     let budgets: Vec<&Budget> = lines.iter().map(|line| &line.budget).collect();
     let market = of_file(path, currencies, &budgets, now())?;
@@ -295,7 +295,7 @@ impl Watch {
         lock(&self.markets)
     }
 
-    fn hand_over(&mut self, lines: Vec<Line>, market: Market) {
+    fn hand_over(&mut self, lines: Vec<Line>, market: CampaignIndex) {
         let count = lines.len();
         let places: HashMap<u64, usize> =
             lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
@@ -360,14 +360,14 @@ impl Watch {
 
 /// The campaigns in force, and former ones.
 struct Markets {
-    market: Arc<Market>,
+    market: Arc<CampaignIndex>,
     /// Until the last worker has let them go: they are freed here, for that takes long.
-    replaced: Vec<Arc<Market>>,
+    replaced: Vec<Arc<CampaignIndex>>,
 }
 
 impl Default for Markets {
     fn default() -> Markets {
-        Markets { market: Market::empty(), replaced: Vec::new() }
+        Markets { market: CampaignIndex::empty(), replaced: Vec::new() }
     }
 }
 
@@ -378,7 +378,7 @@ impl Markets {
         self.market.until()
     }
 
-    fn replace(&mut self, market: Arc<Market>) {
+    fn replace(&mut self, market: Arc<CampaignIndex>) {
         if !Arc::ptr_eq(&market, &self.market) {
             self.replaced.push(std::mem::replace(&mut self.market, market));
         }
@@ -429,7 +429,7 @@ impl Bank for BankLink {
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        market: Option<Market>,
+        market: Option<CampaignIndex>,
         note: Note,
     ) -> Result<(), Trouble> {
         let present = || Arc::clone(&lock(&self.markets).market);

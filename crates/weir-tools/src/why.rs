@@ -11,8 +11,8 @@ use gate_profile::Profile;
 use money::Instant;
 use serde_json::Value;
 use weir_config::budgets::{Budget, LineError};
+use weir_config::campaign_index::{self, CampaignIndex, Currencies};
 use weir_config::config::Config;
-use weir_config::market::{self, Currencies, Market};
 use weir_node::openrtb::translate::{Lists, Terms};
 use weir_survey::SAMPLE_MIN;
 
@@ -118,7 +118,7 @@ pub fn explain(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<(), WhyError> {
-    let read = market::read(question.campaigns, &Currencies::of(config), now);
+    let read = campaign_index::read(question.campaigns, &Currencies::of(config), now);
     let (budgets, market) = read.map_err(|errors| lines(&errors))?;
     let path = question.request.display().to_string();
     let mut body = std::fs::read(question.request)
@@ -140,7 +140,7 @@ fn lines(errors: &[LineError]) -> WhyError {
 
 struct Explainer<'a> {
     question: &'a Question<'a>,
-    market: &'a Market,
+    market: &'a CampaignIndex,
     budgets: &'a [Budget],
     request: &'a BidRequest<'a>,
     keys: &'a Request<'a>,

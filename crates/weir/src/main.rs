@@ -12,8 +12,8 @@ use admin_client::Options;
 use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
 use serde_json::Value;
+use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
-use weir_config::market;
 use weir_node::known::Permits;
 use weir_survey::Node;
 use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, why};
@@ -432,7 +432,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     // The default file may be missing; one that was named may not.
     let is_there = file.exists() || args.files.budgets.is_some();
     let read = match is_there {
-        true => market::read(file, &market::Currencies::of(&config), now())
+        true => campaign_index::read(file, &campaign_index::Currencies::of(&config), now())
             .map(|(budgets, market)| (budgets.len(), market.len())),
         false => Ok((0, 0)),
     };

@@ -30,7 +30,7 @@ pub const BID_MICROS_MAX: i64 = 1_000_000_000_000;
 pub const FACTOR_ONE: u32 = 10_000;
 /// The largest modifier: a hundredfold.
 pub const FACTOR_MAX: u32 = 100 * FACTOR_ONE;
-/// The largest safety factor of [`Hold::Expected`]: a hundredfold.
+/// The largest safety factor of [`ReserveRule::Expected`]: a hundredfold.
 pub const SAFETY_MAX: u32 = 100 * FACTOR_ONE;
 /// Most modifiers of one campaign.
 pub const MODIFIERS_MAX: usize = 64;
@@ -75,7 +75,7 @@ pub struct Campaign {
     /// Domain of who advertises, in normal form.
     pub advertiser: String,
     /// How much of a bid's price is held while the exchange decides.
-    pub hold: Hold,
+    pub hold: ReserveRule,
     /// How often one user may see it; no window twice for the same [`CapOf`].
     pub caps: Vec<Cap>,
     /// Where and to whom.
@@ -95,7 +95,7 @@ pub struct Modifier {
 
 /// How much of a bid's price is held while the exchange decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hold {
+pub enum ReserveRule {
     /// All of it: what was won is always paid for, so nothing is ever overspent.
     #[default]
     Full,
@@ -109,13 +109,13 @@ pub enum Hold {
     },
 }
 
-impl Hold {
+impl ReserveRule {
     /// What to hold for a bid that costs `price_micros` if it wins: the price itself, or the smaller of the price and
     /// price x win rate x safety, rounded up. A price below 0 holds nothing.
     #[must_use]
     pub fn amount(self, price_micros: i64) -> i64 {
         let price = price_micros.max(0);
-        let Hold::Expected { win_rate, safety } = self else { return price };
+        let ReserveRule::Expected { win_rate, safety } = self else { return price };
         let one = u128::from(FACTOR_ONE);
         // 63, 32 and 32 bits: the product fits 127.
         let share = u128::from(win_rate) * u128::from(safety);
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn what_is_held_by_table() {
-        let expected = |win_rate, safety| Hold::Expected { win_rate, safety };
+        let expected = |win_rate, safety| ReserveRule::Expected { win_rate, safety };
         for (hold, price, amount) in [
-            (Hold::Full, 2_500, 2_500),
-            (Hold::Full, -1, 0),
+            (ReserveRule::Full, 2_500, 2_500),
+            (ReserveRule::Full, -1, 0),
             (expected(2_000, 15_000), 2_500, 750),
             (expected(2_000, 15_000), 1, 1),
             (expected(2_000, 15_000), 2_501, 751),
@@ -294,7 +294,7 @@ mod tests {
         fn a_hold_is_never_above_the_price_nor_below_its_share(
             price in 0..=i64::MAX, win_rate in 1..=FACTOR_ONE, safety in FACTOR_ONE..=SAFETY_MAX,
         ) {
-            let held = i128::from(Hold::Expected { win_rate, safety }.amount(price));
+            let held = i128::from(ReserveRule::Expected { win_rate, safety }.amount(price));
             let one = i128::from(FACTOR_ONE);
             let share = i128::from(win_rate) * i128::from(safety);
             prop_assert!(held <= i128::from(price));

@@ -11,8 +11,8 @@ use super::fields::{Object, amount, boolean, shown, text, whole_number_in, word}
 use super::hours::{self, Hours};
 use super::{
     BID_MICROS_MAX, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, Campaign, Cap, CapOf,
-    Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, Hold, LIST_MAX, Lists,
-    MARKUP_BYTES_MAX, MODIFIERS_MAX, Modifier, SAFETY_MAX, TEXT_BYTES_MAX, Targeting, normal,
+    Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, LIST_MAX, Lists, MARKUP_BYTES_MAX,
+    MODIFIERS_MAX, Modifier, ReserveRule, SAFETY_MAX, TEXT_BYTES_MAX, Targeting, normal,
 };
 
 /// What a line has beside the budget's fields if it is a campaign. One of them makes it one.
@@ -126,11 +126,11 @@ fn modifiers(line: &mut Object<'_, '_>) -> Vec<Modifier> {
     })
 }
 
-fn hold(line: &mut Object<'_, '_>) -> Hold {
+fn hold(line: &mut Object<'_, '_>) -> ReserveRule {
     if !line.value("hold").is_some_and(Value::is_object) {
         let full = |value: &Value| {
             let expected = "\"full\" or {\"expected\":{\"win_rate\":\"0.2\",\"safety\":\"1.5\"}}";
-            text(value, expected, |word| (word == "full").then_some(Hold::Full))
+            text(value, expected, |word| (word == "full").then_some(ReserveRule::Full))
         };
         return line.optional("hold", full).unwrap_or_default();
     }
@@ -140,7 +140,7 @@ fn hold(line: &mut Object<'_, '_>) -> Hold {
             let win_rate = expected.required("win_rate", |value| decimal(value, 1..=FACTOR_ONE));
             let safety =
                 expected.required("safety", |value| decimal(value, FACTOR_ONE..=SAFETY_MAX));
-            Some(Hold::Expected { win_rate: win_rate?, safety: safety? })
+            Some(ReserveRule::Expected { win_rate: win_rate?, safety: safety? })
         })
     });
     expected.flatten().flatten().unwrap_or_default()
@@ -500,7 +500,7 @@ mod tests {
         let campaign = read(&json!({"targeting": null})).unwrap();
         assert_eq!((campaign.id, campaign.name.as_str()), (7, "seven"));
         assert_eq!((campaign.bid_micros, campaign.currency.as_str()), (2_500_000, "USD"));
-        assert_eq!((campaign.hold, campaign.seat), (Hold::Full, None));
+        assert_eq!((campaign.hold, campaign.seat), (ReserveRule::Full, None));
         assert_eq!(campaign.advertiser, "brand.example");
         assert_eq!(campaign.targeting, Targeting::default());
         let creative = &campaign.creatives[0];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gate_auction::Fates;
 use ledger::{BudgetSpec, SpecError};
 use weir_config::budgets::Budget;
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 use weir_edits::Note;
 use weir_pacer::Standing;
 use wire::Verdict;
@@ -24,7 +24,7 @@ pub enum Command {
         /// All of them: those that the bank knows and that are not here end.
         budgets: Vec<Budget>,
         /// The campaigns of these budgets.
-        market: Arc<Market>,
+        market: Arc<CampaignIndex>,
         /// Who changes it, and why.
         note: Note,
         /// Answered once it is sealed.

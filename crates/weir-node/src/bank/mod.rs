@@ -28,7 +28,7 @@ use probe::{Laps, NodeClock};
 use table::ring::{Receiver, SendError, Sender};
 use table::{Map, Secret};
 use weir_config::budgets::Budget;
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 use weir_edits::{EditNote, Note};
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
 use wire::Verdict;
@@ -93,7 +93,7 @@ pub(crate) struct BankThread {
     generation: u64,
     /// A sequence that is not sealed yet, and since when it is awaited.
     awaited: Option<(u64, u64)>,
-    market: Arc<Market>,
+    market: Arc<CampaignIndex>,
     snapshot: u32,
     out: Out,
     clock: NodeClock,
@@ -219,7 +219,7 @@ impl BankThread {
             resolved: Vec::new(),
             generation: 0,
             awaited: None,
-            market: Market::empty(),
+            market: CampaignIndex::empty(),
             snapshot: 0,
             out,
             journal,
@@ -586,7 +586,7 @@ impl BankThread {
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        market: Arc<Market>,
+        market: Arc<CampaignIndex>,
         note: &Note,
     ) -> Result<Applied, Refusal> {
         if let Some(failure) = self.journal.failure() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gate_pacing::Strategy;
 use ledger::{Amount, Bank, BudgetSpec, Line, Status};
 use money::{Instant, Window};
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::Standing;
 use wire::Verdict;
 
@@ -191,7 +191,7 @@ pub struct Scene {
     /// What workers count, one a worker.
     pub cells: Vec<SlotCells>,
     /// The campaigns in force.
-    pub market: Arc<Market>,
+    pub market: Arc<CampaignIndex>,
 }
 
 /// What changes of a budget only when somebody changes it.

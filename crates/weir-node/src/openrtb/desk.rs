@@ -6,7 +6,7 @@ use gate_auction::{Bidder, Choice, Desk, Price, Reason};
 use gate_pacing::Pace;
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, At, Hold, Purses};
-use weir_config::market::{Market, Offer};
+use weir_config::campaign_index::{CampaignAd, CampaignIndex};
 use wire::Verdict;
 
 use super::cost::cost;
@@ -42,7 +42,7 @@ pub(super) struct Held {
 
 /// One request's desk.
 pub(super) struct BidDesk<'a> {
-    pub(super) market: &'a Market,
+    pub(super) market: &'a CampaignIndex,
     /// Slots of the ledger by slots of the market.
     pub(super) slots: &'a [u32],
     pub(super) paces: &'a mut [Pace],
@@ -89,7 +89,7 @@ impl BidDesk<'_> {
     fn amount(&self, slot: u32, price: Price, multiplier_micros: i64) -> Option<Amount> {
         let cost = cost(price.micros(), multiplier_micros)?;
         let cost = self.market.rate(slot).to_budget(cost)?;
-        Some(Amount::new(self.market.hold(slot).amount(cost.get())))
+        Some(Amount::new(self.market.reserve_rule(slot).amount(cost.get())))
             .filter(|amount| amount.is_ask())
     }
 
@@ -111,7 +111,7 @@ impl BidDesk<'_> {
     }
 
     /// Is a cap of the whole campaign reached?
-    fn capped(&self, offer: &Offer) -> bool {
+    fn capped(&self, offer: &CampaignAd) -> bool {
         match self.viewer {
             Viewer::Known(_) => self.profile.capped(&offer.caps),
             Viewer::Unknown => !offer.caps.is_empty(),

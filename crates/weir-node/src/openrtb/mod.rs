@@ -33,9 +33,9 @@ use gate_profile::{Cap, Presence, Profile, Profiles};
 use ledger::note::NOTE_LEN;
 use ledger::{Action, Amount, Door as Origins, Hold, Origin, ToBank, TokenError};
 use money::{CurrencyCode, Instant};
+use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
-use weir_config::market::Market;
 use wire::Verdict;
 
 use self::counts::{Counts, Happening};
@@ -156,7 +156,7 @@ impl OpenRtb {
     }
 
     /// What became of a campaign in the auctions that were surveyed.
-    pub(crate) fn fates(&self, market: &Market, campaign: u64) -> Option<Fates> {
+    pub(crate) fn fates(&self, market: &CampaignIndex, campaign: u64) -> Option<Fates> {
         self.why.fates(market.slot(campaign)?)
     }
 }
@@ -256,7 +256,7 @@ impl Worker {
 }
 
 /// All caps that count an impression of a bid, as its campaign stands now.
-fn caps_of<'a>(market: &'a Market, note: &Note) -> &'a [Cap] {
+fn caps_of<'a>(market: &'a CampaignIndex, note: &Note) -> &'a [Cap] {
     let Some(slot) = market.slot(note.campaign) else { return &[] };
     let mut creatives = market.offer(slot).creatives.iter();
     let own = creatives.find(|shown| creative_number(shown.item) == note.creative);

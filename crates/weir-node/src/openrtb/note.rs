@@ -14,7 +14,7 @@
 use door_openrtb::NoticeKind;
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold};
-use weir_config::market::PinnedRate;
+use weir_config::campaign_index::PinnedRate;
 
 use super::cost::cost;
 

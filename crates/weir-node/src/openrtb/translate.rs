@@ -12,9 +12,9 @@ use gate_auction::{
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
+use weir_config::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex};
 use weir_config::campaigns::normal;
 use weir_config::config::{Config, Pods};
-use weir_config::market::{CATEGORY_TAXONOMY, Market};
 
 /// Stands for what is no currency: the code for tests, in which nobody bids. A list of nothing else must not become an
 /// empty one, which takes every currency.
@@ -150,7 +150,7 @@ impl Lists {
     pub fn with<R>(
         &mut self,
         request: &BidRequest<'_>,
-        market: &Market,
+        market: &CampaignIndex,
         terms: &Terms,
         profile: &Profile,
         now: money::Instant,
@@ -179,7 +179,7 @@ impl Lists {
             domains: keys(&top.domains),
             categories: keys(&top.categories),
             segments: keys(&top.segments),
-            hour: weir_config::market::hour_key(now),
+            hour: weir_config::campaign_index::hour_key(now),
             at: at(request.top.auction_type).unwrap_or(At::SecondPlus),
             currencies: &self.currencies,
             conversions: &terms.rates,
@@ -220,7 +220,7 @@ impl Lists {
     fn read_top(
         &mut self,
         request: &BidRequest<'_>,
-        market: &Market,
+        market: &CampaignIndex,
         profile: &Profile,
     ) -> TopLists {
         let (top, words) = (&request.top, market.dictionary());
@@ -304,7 +304,12 @@ impl Lists {
     }
 
     /// Segments that the request tells, and those that we know.
-    fn segments(&mut self, market: &Market, request: &BidRequest<'_>, profile: &Profile) -> Part {
+    fn segments(
+        &mut self,
+        market: &CampaignIndex,
+        request: &BidRequest<'_>,
+        profile: &Profile,
+    ) -> Part {
         let told = request.top.user.segments.iter();
         let told = told.map(|segment| market.dictionary().key(Space::Segment, segment.id));
         let known = profile.segments().iter().map(|segment| market.segment(*segment));
@@ -326,7 +331,7 @@ impl Lists {
     }
 
     /// Where the lists are of a taxonomy that is not ours, whatever has a category may be meant.
-    fn blocked_categories(&mut self, market: &Market, request: &BidRequest<'_>) -> Part {
+    fn blocked_categories(&mut self, market: &CampaignIndex, request: &BidRequest<'_>) -> Part {
         let top = &request.top;
         let (allowed, blocked) = (top.categories_allowed, top.categories_blocked);
         let is_ours = top.category_taxonomy.unwrap_or(CATEGORY_TAXONOMY) == CATEGORY_TAXONOMY;
@@ -337,7 +342,7 @@ impl Lists {
     }
 
     /// Advertisers with all below them: who blocks `brand.example` blocks `shop.brand.example`.
-    fn advertisers(&mut self, market: &Market, texts: Texts<'_>, allowed: bool) -> Part {
+    fn advertisers(&mut self, market: &CampaignIndex, texts: Texts<'_>, allowed: bool) -> Part {
         let from = self.keys.len();
         for text in texts.iter() {
             let family = market.advertisers(&normal::domain(text));
@@ -361,7 +366,7 @@ impl Lists {
         &mut self,
         request: &BidRequest<'_>,
         imp: &Imp<'_>,
-        market: &Market,
+        market: &CampaignIndex,
         terms: &Terms,
     ) {
         let lists = ImpLists {
@@ -435,7 +440,7 @@ impl Lists {
         &mut self,
         request: &BidRequest<'_>,
         imp: &Imp<'_>,
-        market: &Market,
+        market: &CampaignIndex,
         terms: &Terms,
     ) -> Part {
         let (from, words) = (self.deals.len(), market.dictionary());

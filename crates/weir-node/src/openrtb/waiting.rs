@@ -103,7 +103,7 @@ mod tests {
             user: 1,
             price_micros: 1,
             multiplier_micros: 1,
-            rate: weir_config::market::PinnedRate::ONE,
+            rate: weir_config::campaign_index::PinnedRate::ONE,
             capped: true,
             test: false,
             creative: 0,

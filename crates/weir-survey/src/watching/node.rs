@@ -14,8 +14,8 @@ use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
     Source,
 };
+use weir_config::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
-use weir_config::market::{Market, Offer};
 use weir_edits::Edits;
 use weir_node::bank::rows::SurveyRow;
 use weir_node::bank::{Command, ask};
@@ -204,7 +204,7 @@ impl super::survey::Catalogue for Edits {
     }
 }
 
-fn offer(market: &Market, id: u64) -> Option<&Offer> {
+fn offer(market: &CampaignIndex, id: u64) -> Option<&CampaignAd> {
     market.slot(id).map(|slot| market.offer(slot))
 }
 
@@ -239,7 +239,7 @@ fn lines(row: &SurveyRow) -> Lines {
 }
 
 /// Caps of the campaign, and those of its creatives, each once.
-fn caps(offer: &Offer) -> Vec<Cap> {
+fn caps(offer: &CampaignAd) -> Vec<Cap> {
     let cap = |cap: &gate_profile::Cap, of: String| Cap {
         max: cap.limit.into(),
         per: word(cap.window).to_string(),

@@ -10,7 +10,7 @@ use ledger::Amount;
 use money::Instant;
 use watch::board::View;
 use watch::{Budget, Flags, Pacing, Reason, State, Status};
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
 use weir_node::bank::{Command, ask};
 
@@ -247,7 +247,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     fn removed(
         &self,
         configured: &std::collections::HashSet<u64>,
-        market: &Market,
+        market: &CampaignIndex,
     ) -> Option<Vec<Budget>> {
         let mut removed = Vec::new();
         let slots = u32::try_from(self.rows.len()).ok()?;
@@ -287,7 +287,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     }
 
     /// Campaigns that are behind their plans: a part of them, others at the next survey.
-    fn behind(&mut self, market: &Market) -> Arc<[u64]> {
+    fn behind(&mut self, market: &CampaignIndex) -> Arc<[u64]> {
         let lags = |row: &SurveyRow| {
             let index = row.standing.and_then(|standing| standing.progress.index_ppm);
             index.is_some() && under(row, &[]).is_some() && market.slot(row.line.id).is_some()
@@ -400,7 +400,7 @@ fn above(rows: &[SurveyRow], now: Instant) -> Vec<Above> {
 }
 
 /// A budget of an earlier configuration.
-fn budget(known: &SlotSpec, market: &Market) -> Budget {
+fn budget(known: &SlotSpec, market: &CampaignIndex) -> Budget {
     let spec = &known.spec;
     let bound = |at: Instant, open: Instant| (at != open).then(|| at.ms());
     let always = money::Window::ALWAYS;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use door_openrtb::{ReadLimits, Reader};
 use gate_auction::Scratch;
 use weir_config::budgets::Budget;
-use weir_config::market::Market;
+use weir_config::campaign_index::CampaignIndex;
 
 use super::bidder::{Bidder, market};
 use super::{Bodies, median};
@@ -74,7 +74,7 @@ fn measure(size: Size, budgets: &[Budget], bodies: &Bodies) -> Result<(), String
 fn timed(
     bidder: &mut Bidder<'_>,
     bodies: &[&[u8]],
-    mut work: impl FnMut(&gate_auction::Request<'_>, &Market),
+    mut work: impl FnMut(&gate_auction::Request<'_>, &CampaignIndex),
 ) -> f64 {
     let (mut reader, limits, mut room) = (Reader::default(), ReadLimits::default(), Vec::new());
     let mut ns = 0;

@@ -16,8 +16,8 @@ use ledger::{Amount, KeyRing, PurseOptions, Purses, ToWorker};
 use money::Instant;
 use probe::NodeClock;
 use weir_config::budgets::Budget;
+use weir_config::campaign_index::{CampaignIndex, Currencies};
 use weir_config::config::Config;
-use weir_config::market::{Currencies, Market};
 
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::Note;
@@ -78,7 +78,7 @@ impl Stage {
 
 /// Everything a worker has, for a market.
 pub(super) struct Bidder<'a> {
-    pub(super) market: &'a Market,
+    pub(super) market: &'a CampaignIndex,
     /// Where requests end.
     pub(super) until: Stage,
     /// Requests with a bid.
@@ -108,15 +108,16 @@ struct Room {
 }
 
 /// The market of a file's campaigns.
-pub(super) fn market(budgets: &[Budget]) -> Result<Market, String> {
+pub(super) fn market(budgets: &[Budget]) -> Result<CampaignIndex, String> {
     let currencies = Currencies::of(&Config::default());
     let now = Instant::from_ms(NodeClock::new().now_ms());
-    Market::build(&currencies, budgets, now).map_err(|errors| format!("{:?}", errors.first()))
+    CampaignIndex::build(&currencies, budgets, now)
+        .map_err(|errors| format!("{:?}", errors.first()))
 }
 
 impl<'a> Bidder<'a> {
     pub(super) fn new(
-        market: &'a Market,
+        market: &'a CampaignIndex,
         budgets: &[Budget],
         folder: &Path,
     ) -> Result<Bidder<'a>, String> {
@@ -168,7 +169,7 @@ impl<'a> Bidder<'a> {
     pub(super) fn translated<R>(
         &mut self,
         request: &BidRequest<'_>,
-        use_it: impl FnOnce(&gate_auction::Request<'_>, &Market) -> R,
+        use_it: impl FnOnce(&gate_auction::Request<'_>, &CampaignIndex) -> R,
     ) -> R {
         let Bidder { market, terms, now_ms, room, .. } = self;
         let now = Instant::from_ms(*now_ms);

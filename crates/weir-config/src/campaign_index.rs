@@ -1,4 +1,4 @@
-//! The market: all campaigns that bid, as the auction and the OpenRTB door need them. Built from the campaigns of the
+//! The campaign index: all campaigns that bid, as the auction and the OpenRTB door need them. Built from the campaigns of the
 //! budgets file when it changes, then only read.
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 
 use crate::budgets::{self, Budget, LineError};
-use crate::campaigns::{self, CapOf, Hold};
+use crate::campaigns::{self, CapOf, ReserveRule};
 use crate::config::{Config, Rates};
 
 /// Quarters of an hour in a week: the auction's hours, so that zones like Nepal's (+05:45) come out right.
@@ -29,7 +29,7 @@ const DAY_MINUTES: i64 = 24 * 60;
 /// Why a campaign cannot take part. The operator's mistake: the file has to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct MarketError {
+pub struct CampaignIndexError {
     /// Whose.
     pub campaign: u64,
     /// What is wrong.
@@ -104,13 +104,13 @@ impl PinnedRate {
 
 /// All campaigns that bid.
 #[derive(Debug)]
-pub struct Market {
+pub struct CampaignIndex {
     index: Index,
     dictionary: Dictionary,
     /// By the campaign's slot in the index.
-    offers: Box<[Offer]>,
+    offers: Box<[CampaignAd]>,
     /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
-    holds: Box<[Hold]>,
+    holds: Box<[ReserveRule]>,
     /// What the campaign's currency is worth, by the same slots.
     rates: Box<[PinnedRate]>,
     /// Has a creative of the campaign caps of its own? Apart for the same reason.
@@ -133,7 +133,7 @@ type Families = HashMap<Box<str>, Vec<u32>, BuildHasherDefault<Mixed>>;
 
 /// What a campaign offers beside its bid.
 #[derive(Debug)]
-pub struct Offer {
+pub struct CampaignAd {
     /// The buyer's seat; empty where it has none.
     pub seat: Box<str>,
     /// The campaign's id as text, OpenRTB's `cid`.
@@ -141,12 +141,12 @@ pub struct Offer {
     /// Caps of the whole campaign.
     pub caps: Box<[Cap]>,
     /// By the position of the creative.
-    pub creatives: Box<[Shown]>,
+    pub creatives: Box<[ServedCreative]>,
 }
 
 /// A creative as it is sent.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ServedCreative {
     /// Ready to be written.
     pub ad: Ad,
     /// What its caps count: of the campaign's creatives, this one.
@@ -157,13 +157,13 @@ pub struct Shown {
     pub duration_s: Option<u32>,
 }
 
-impl Market {
+impl CampaignIndex {
     /// No campaigns.
     #[must_use]
-    pub fn empty() -> Arc<Market> {
+    pub fn empty() -> Arc<CampaignIndex> {
         let usd = CurrencyCode::new("USD").expect("a currency");
         let currencies = Currencies { own: usd, rates: Rates::default() };
-        let market = Market::build(&currencies, &[], Instant::from_ms(0));
+        let market = CampaignIndex::build(&currencies, &[], Instant::from_ms(0));
         Arc::new(market.expect("no campaigns, no errors"))
     }
 
@@ -175,15 +175,15 @@ impl Market {
         currencies: &Currencies,
         budgets: &[Budget],
         now: Instant,
-    ) -> Result<Market, Vec<MarketError>> {
-        Market::build_of(currencies, &budgets.iter().collect::<Vec<_>>(), now)
+    ) -> Result<CampaignIndex, Vec<CampaignIndexError>> {
+        CampaignIndex::build_of(currencies, &budgets.iter().collect::<Vec<_>>(), now)
     }
 
     fn build_of(
         currencies: &Currencies,
         budgets: &[&Budget],
         now: Instant,
-    ) -> Result<Market, Vec<MarketError>> {
+    ) -> Result<CampaignIndex, Vec<CampaignIndexError>> {
         let mut builder = Builder::new(now);
         let mut errors = Vec::new();
         let mut compiled = Vec::new();
@@ -196,7 +196,8 @@ impl Market {
             match builder.campaign(campaign, rate, &budget.spec.zone) {
                 Ok(one) => compiled.push(one),
                 Err(full) => {
-                    errors.push(MarketError { campaign: campaign.id, text: full.to_string() });
+                    errors
+                        .push(CampaignIndexError { campaign: campaign.id, text: full.to_string() });
                 }
             }
         }
@@ -208,17 +209,18 @@ impl Market {
             Ok(index) if errors.is_empty() => index,
             Ok(_) => return Err(errors),
             Err(more) => {
-                errors.extend(more.iter().map(market_error));
+                errors.extend(more.iter().map(campaign_error));
                 return Err(errors);
             }
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
         let (offers, holds) = offers(&slots, budgets, now);
         let rates = rates(&slots, budgets, currencies);
-        let own = |offer: &Offer| offer.creatives.iter().any(|c| c.caps.len() > offer.caps.len());
+        let own =
+            |offer: &CampaignAd| offer.creatives.iter().any(|c| c.caps.len() > offer.caps.len());
         let creative_caps = offers.iter().map(own).collect();
         let segments = segments(&dictionary, budgets);
-        let market = Market {
+        let market = CampaignIndex {
             index,
             dictionary,
             offers,
@@ -249,9 +251,9 @@ impl Market {
     /// What the campaign of a slot offers.
     ///
     /// # Panics
-    /// If there is no such slot: slots come from the same market.
+    /// If there is no such slot: slots come from the same index.
     #[must_use]
-    pub fn offer(&self, slot: u32) -> &Offer {
+    pub fn offer(&self, slot: u32) -> &CampaignAd {
         &self.offers[slot as usize]
     }
 
@@ -261,7 +263,7 @@ impl Market {
     /// If there is no such slot.
     #[inline]
     #[must_use]
-    pub fn hold(&self, slot: u32) -> Hold {
+    pub fn reserve_rule(&self, slot: u32) -> ReserveRule {
         self.holds[slot as usize]
     }
 
@@ -285,7 +287,7 @@ impl Market {
         self.creative_caps[slot as usize]
     }
 
-    /// The slot of a campaign, if it is in this market.
+    /// The slot of a campaign, if it is in this index.
     #[must_use]
     pub fn slot(&self, campaign: u64) -> Option<u32> {
         self.slots.get(&campaign).copied()
@@ -328,7 +330,7 @@ impl Market {
     }
 }
 
-/// Reads a budgets file and builds the market of its campaigns.
+/// Reads a budgets file and builds the index of its campaigns.
 ///
 /// # Errors
 /// Everything that is wrong, with the line that it stands on.
@@ -336,23 +338,23 @@ pub fn read(
     path: &Path,
     currencies: &Currencies,
     now: Instant,
-) -> Result<(Vec<Budget>, Market), Vec<LineError>> {
+) -> Result<(Vec<Budget>, CampaignIndex), Vec<LineError>> {
     let budgets = budgets::read(path)?;
     let market = of_file(path, currencies, &budgets.iter().collect::<Vec<_>>(), now)?;
     Ok((budgets, market))
 }
 
-/// The market of a file's campaigns.
+/// The index of a file's campaigns.
 pub fn of_file(
     path: &Path,
     currencies: &Currencies,
     budgets: &[&Budget],
     now: Instant,
-) -> Result<Market, Vec<LineError>> {
-    Market::build_of(currencies, budgets, now).map_err(|errors| {
+) -> Result<CampaignIndex, Vec<LineError>> {
+    CampaignIndex::build_of(currencies, budgets, now).map_err(|errors| {
         let lines: HashMap<u64, usize> =
             budgets.iter().map(|budget| (budget.spec.id, budget.line)).collect();
-        let place = |error: MarketError| LineError {
+        let place = |error: CampaignIndexError| LineError {
             file: path.display().to_string(),
             line: lines.get(&error.campaign).copied().unwrap_or(1),
             text: error.text,
@@ -368,18 +370,18 @@ pub fn hour_key(now: Instant) -> u32 {
     u32::try_from(quarter.rem_euclid(QUARTERS)).unwrap_or(0)
 }
 
-fn no_rate(campaign: &campaigns::Campaign, own: CurrencyCode) -> MarketError {
+fn no_rate(campaign: &campaigns::Campaign, own: CurrencyCode) -> CampaignIndexError {
     let (found, own) = (campaign.currency.as_str(), own.as_str());
     let text = format!(
         "campaign {} is in {found}, openrtb.currency is {own} and openrtb.rates has no usable rate: add \"{found}=1.0\" with what \
          1 {found} is worth in {own} (0.000001 to 4294)",
         campaign.id
     );
-    MarketError { campaign: campaign.id, text }
+    CampaignIndexError { campaign: campaign.id, text }
 }
 
-fn market_error(error: &CampaignError) -> MarketError {
-    MarketError { campaign: error.campaign().unwrap_or(0), text: error.to_string() }
+fn campaign_error(error: &CampaignError) -> CampaignIndexError {
+    CampaignIndexError { campaign: error.campaign().unwrap_or(0), text: error.to_string() }
 }
 
 /// Turns texts into keys.
@@ -536,8 +538,13 @@ fn format(format: campaigns::Format) -> Format {
     }
 }
 
-fn offers(slots: &Keys<u64>, budgets: &[&Budget], now: Instant) -> (Box<[Offer]>, Box<[Hold]>) {
-    let mut offers: Vec<Option<(Offer, Hold)>> = (0..slots.len()).map(|_| None).collect();
+fn offers(
+    slots: &Keys<u64>,
+    budgets: &[&Budget],
+    now: Instant,
+) -> (Box<[CampaignAd]>, Box<[ReserveRule]>) {
+    let mut offers: Vec<Option<(CampaignAd, ReserveRule)>> =
+        (0..slots.len()).map(|_| None).collect();
     for budget in budgets {
         let Some(campaign) = &budget.campaign else { continue };
         if let Some(slot) = slots.get(&campaign.id) {
@@ -546,7 +553,7 @@ fn offers(slots: &Keys<u64>, budgets: &[&Budget], now: Instant) -> (Box<[Offer]>
         }
     }
     let offers = offers.into_iter().map(|offer| offer.expect("each slot is a campaign's"));
-    let (offers, holds): (Vec<Offer>, Vec<Hold>) = offers.unzip();
+    let (offers, holds): (Vec<CampaignAd>, Vec<ReserveRule>) = offers.unzip();
     (offers.into(), holds.into())
 }
 
@@ -561,14 +568,14 @@ fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box
     rates.into()
 }
 
-fn offer(campaign: &campaigns::Campaign, offset_minutes: i16) -> Offer {
+fn offer(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
     let caps = |of: CapOf, item: u64| {
         let caps = campaign.caps.iter().filter(move |cap| cap.of == of);
         caps.map(move |cap| profile_cap(cap, item, offset_minutes))
     };
     let shown = |creative: &campaigns::Creative| {
         let item = creative_item(campaign.id, &creative.id);
-        Shown {
+        ServedCreative {
             ad: Ad::new(&AdSpec {
                 crid: &creative.id,
                 mtype: mtype(creative.format),
@@ -588,7 +595,7 @@ fn offer(campaign: &campaigns::Campaign, offset_minutes: i16) -> Offer {
             duration_s: creative.duration_s,
         }
     };
-    Offer {
+    CampaignAd {
         seat: campaign.seat.as_deref().unwrap_or("").into(),
         cid: campaign.id.to_string().into(),
         caps: caps(CapOf::Campaign, campaign.id).collect(),
@@ -697,7 +704,7 @@ mod tests {
         let cap = campaigns::Cap { per: Window::Day, max: 3, of: CapOf::Campaign };
         let mut shown = Vec::new();
         for ms in (days.start.ms()..days.end.ms()).step_by(60_000) {
-            // The market is built anew a little after clocks change.
+            // The index is built anew a little after clocks change.
             let built = Instant::from_ms(ms - late_ms);
             let caps = [profile_cap(&cap, 1, offset_min(zone, built))];
             let holds = (shown.len() as u64..).map(|n| user << 32 | n);
@@ -711,7 +718,7 @@ mod tests {
     }
 
     /// Both changes of the clock, also where it goes over midnight: a cap's day is the budget's day, and each has its
-    /// three impressions and no more. A market that is built five minutes late gives no place twice either.
+    /// three impressions and no more. An index that is built five minutes late gives no place twice either.
     #[test]
     fn days_of_caps_are_civil_days_when_clocks_change() {
         let folder = tempfile::tempdir().unwrap();
