@@ -48,12 +48,12 @@ const REWRITE_BYTES_MIN: u64 = 64 << 10;
 const GROW_BYTES_MAX: u64 = 64 << 20;
 
 /// What edits ask of the bank. Every call waits until what it did is sealed.
-pub trait Bank: Send {
+pub trait BankPort: Send {
     /// Does the bank know a budget with this id, and could this one be added?
-    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble>;
+    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), BankError>;
 
     /// The budgets that a set without them would end: those that are not ended, and whose flight is not over.
-    fn live(&self) -> Result<Vec<u64>, Trouble>;
+    fn live(&self) -> Result<Vec<u64>, BankError>;
 
     /// Takes over all budgets, and other campaigns if there are.
     fn configure(
@@ -61,15 +61,15 @@ pub trait Bank: Send {
         budgets: Vec<Budget>,
         market: Option<CampaignIndex>,
         note: Note,
-    ) -> Result<(), Trouble>;
+    ) -> Result<(), BankError>;
 
     /// Changes these budgets.
-    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), Trouble>;
+    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), BankError>;
 }
 
 /// Why the bank did not do what it was asked for.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum BankError {
     /// It cannot be so. Nothing was done.
     Specs(Vec<SpecError>),
     /// A file would end more budgets than it may. Nothing was done.
@@ -125,8 +125,8 @@ pub struct Edits(Arc<Shared>);
 
 struct Shared {
     /// Whoever changes something holds this from judging until it is in force.
-    desk: Mutex<Desk>,
-    /// Written for moments only, by who holds the desk.
+    writer: Mutex<Writer>,
+    /// Written for moments only, by who holds the writer's lock.
     seen: RwLock<Seen>,
     statics: Mutex<Statics>,
     /// The bank may have other budgets than this: they are to be handed over again.
@@ -134,8 +134,8 @@ struct Shared {
 }
 
 /// What a change needs.
-struct Desk {
-    bank: Box<dyn Bank>,
+struct Writer {
+    bank: Box<dyn BankPort>,
     log: Log,
     clock: Box<dyn Fn() -> u64 + Send>,
     next_record: u64,
@@ -281,7 +281,7 @@ fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) 
 
 /// The bank did not take all of an edit.
 struct Stuck {
-    trouble: Trouble,
+    error: BankError,
     /// Budgets that are changed.
     done: usize,
     /// Budgets that were to be changed.
@@ -301,14 +301,14 @@ impl Edits {
         opened: Opened,
         run: u32,
         end_share_max_percent: u8,
-        bank: Box<dyn Bank>,
+        bank: Box<dyn BankPort>,
         clock: Box<dyn Fn() -> u64 + Send>,
     ) -> Edits {
         let Opened { log, overlays, audit, next_record } = opened;
         let rewrite_at = GROW_BYTES_MAX.max(log.len().saturating_mul(2));
         let revision = u64::from(run) << 32;
         Edits(Arc::new(Shared {
-            desk: Mutex::new(Desk {
+            writer: Mutex::new(Writer {
                 bank,
                 log,
                 clock,
@@ -329,21 +329,21 @@ impl Edits {
     /// # Errors
     /// Nothing was done, or nothing but what the text says: see [`EditError`].
     pub fn edit(&self, edit: Edit) -> Result<Edited, EditError> {
-        let mut desk = self.desk();
-        if desk.stopped {
+        let mut writer = self.writer();
+        if writer.stopped {
             return Err(EditError::Stopping);
         }
-        let now_ms = (desk.clock)();
+        let now_ms = (writer.clock)();
         let key = edit.key.as_ref().filter(|_| !edit.dry_run);
         let key = key.map(|(key, digest)| Key::new(key, *digest));
         if let Some(answer) = key.as_ref().and_then(|key| self.seen().audit.answered(key, now_ms)) {
             return answer;
         }
-        let planned = self.plan(&desk, &edit)?;
+        let planned = self.plan(&writer, &edit)?;
         if edit.dry_run {
             return Ok(answer(planned.rows.into_iter().map(|judged| judged.row), None));
         }
-        self.carry_out(&mut desk, edit, planned, key, now_ms)
+        self.carry_out(&mut writer, edit, planned, key, now_ms)
     }
 
     /// The first answer to an idempotency key, where it is remembered with the same digest.
@@ -351,7 +351,7 @@ impl Edits {
     /// # Errors
     /// [`EditError::KeyReused`]: it came with another.
     pub fn replay(&self, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
-        let now_ms = (self.desk().clock)();
+        let now_ms = (self.writer().clock)();
         self.seen().audit.answered(&Key::new(key, *digest), now_ms).transpose()
     }
 
@@ -408,34 +408,39 @@ impl Edits {
     /// Takes over what a file says, with the edits on top.
     ///
     /// # Errors
-    /// The bank's, and [`Trouble::Ends`] for a file that looks cut or emptied; the budgets before stay in force, and so do
+    /// The bank's, and [`BankError::Ends`] for a file that looks cut or emptied; the budgets before stay in force, and so do
     /// all edits.
-    pub fn load(&self, lines: Vec<Line>, market: CampaignIndex, why: &str) -> Result<(), Trouble> {
-        let mut desk = self.desk();
-        if desk.stopped {
-            return Err(Trouble::Gone);
+    pub fn load(
+        &self,
+        lines: Vec<Line>,
+        market: CampaignIndex,
+        why: &str,
+    ) -> Result<(), BankError> {
+        let mut writer = self.writer();
+        if writer.stopped {
+            return Err(BankError::Gone);
         }
-        let now_ms = (desk.clock)();
+        let now_ms = (writer.clock)();
         let is_empty = lines.is_empty();
         let merged = overlay::merge(lines, &self.seen().overlays, now_ms);
-        let live = desk.bank.live().inspect_err(|trouble| {
+        let live = writer.bank.live().inspect_err(|error| {
             // Nothing was handed over yet: it is tried again.
-            if matches!(trouble, Trouble::Silent) {
+            if matches!(error, BankError::Silent) {
                 self.0.unsure.store(true, Ordering::Release);
             }
         })?;
         let ending = Ending::of(&live, &merged.lines, is_empty);
         let done = ending.done();
-        if let Some(ending) = ending.beyond(desk.end_share_max_percent) {
-            return Err(Trouble::Ends(ending));
+        if let Some(ending) = ending.beyond(writer.end_share_max_percent) {
+            return Err(BankError::Ends(ending));
         }
         let budgets = merged.lines.iter().map(|line| plain(&line.budget)).collect();
         let note = Note { who: "budgets file".into(), why: why.into(), edits: Vec::new() };
-        let answer = desk.bank.configure(budgets, Some(market), note);
+        let answer = writer.bank.configure(budgets, Some(market), note);
         match answer {
             Ok(()) => {}
-            Err(Trouble::Silent) => self.0.unsure.store(true, Ordering::Release),
-            Err(trouble) => return Err(trouble),
+            Err(BankError::Silent) => self.0.unsure.store(true, Ordering::Release),
+            Err(error) => return Err(error),
         }
         if let Some(done) = done {
             tracing::warn!("{why} and {done}");
@@ -444,13 +449,13 @@ impl Edits {
         tell(&ended, &away, &back);
         // In this order: what is back may end in part.
         if !back.is_empty() {
-            desk.note_load(&Entry::Back { ids: back });
+            writer.note_load(&Entry::Back { ids: back });
         }
         if !away.is_empty() {
-            desk.note_load(&Entry::Away { at_ms: now_ms, ids: away });
+            writer.note_load(&Entry::Away { at_ms: now_ms, ids: away });
         }
         if !ended.is_empty() {
-            desk.note_load(&Entry::Ended { at_ms: now_ms, ended });
+            writer.note_load(&Entry::Ended { at_ms: now_ms, ended });
         }
         self.seen_mut().configured(lines, overlays);
         answer
@@ -463,10 +468,10 @@ impl Edits {
 
     /// Refuses every change from now on; waits for the one that is under way.
     pub fn stop(&self) {
-        self.desk().stopped = true;
+        self.writer().stopped = true;
     }
 
-    fn plan(&self, desk: &Desk, edit: &Edit) -> Result<Planned, EditError> {
+    fn plan(&self, writer: &Writer, edit: &Edit) -> Result<Planned, EditError> {
         let seen = self.seen();
         let mut judge = Judge::new(&seen, edit.action);
         let (mut rows, undo_of) = match &edit.rows {
@@ -481,21 +486,21 @@ impl Edits {
             }
         };
         for judged in &mut rows {
-            desk.ask(&seen, judged, undo_of.is_some())?;
+            writer.ask(&seen, judged, undo_of.is_some())?;
         }
         Ok(Planned { rows, undo_of })
     }
 
     fn carry_out(
         &self,
-        desk: &mut Desk,
+        writer: &mut Writer,
         edit: Edit,
         planned: Planned,
         key: Option<Key>,
         now_ms: u64,
     ) -> Result<Edited, EditError> {
         let Planned { mut rows, undo_of } = planned;
-        let record = desk.next_record;
+        let record = writer.next_record;
         let changed = rows.iter().any(|judged| judged.row.outcome.is_changed());
         if !changed && key.is_none() {
             return Ok(answer(rows.into_iter().map(|judged| judged.row), None));
@@ -509,19 +514,19 @@ impl Edits {
         let (who, why) = (who.into(), why.into());
         let entry = EditEntry { record, at_ms: now_ms, who, action, why, undo_of, key, rows };
         let (entry, line) = entry.written();
-        let before = desk.append(&line).map_err(not_written)?;
+        let before = writer.append(&line).map_err(not_written)?;
         let done = match changed {
-            true => self.put_in_force(desk, &entry, &budgets),
+            true => self.put_in_force(writer, &entry, &budgets),
             false => Ok(()),
         };
         let pending = match done {
             Ok(()) => None,
-            Err(stuck) if stuck.is_undone() => return Err(desk.take_back(before, stuck.trouble)),
+            Err(stuck) if stuck.is_undone() => return Err(writer.take_back(before, stuck.error)),
             Err(stuck) => Some(stuck.pending(record)),
         };
-        desk.next_record = record.saturating_add(1);
+        writer.next_record = record.saturating_add(1);
         self.seen_mut().edited(&entry, line.into(), budgets, revision);
-        self.rewrite_if_long(desk);
+        self.rewrite_if_long(writer);
         if let Some(pending) = pending {
             // The next load of the file hands everything over again.
             self.0.unsure.store(true, Ordering::Release);
@@ -533,7 +538,7 @@ impl Edits {
     /// Tells the bank.
     fn put_in_force(
         &self,
-        desk: &mut Desk,
+        writer: &mut Writer,
         entry: &EditEntry,
         budgets: &[Option<Budget>],
     ) -> Result<(), Stuck> {
@@ -543,30 +548,30 @@ impl Edits {
             |(row, _): &(&Row, &Option<Budget>)| row.before.is_empty() || row.after.is_empty();
         if changed.iter().any(comes_or_goes) {
             let all = self.seen().all_with(&changed);
-            let answer = desk.bank.configure(all, None, note(entry, &changed));
-            return answer.map_err(|trouble| Stuck { trouble, done: 0, of: changed.len() });
+            let answer = writer.bank.configure(all, None, note(entry, &changed));
+            return answer.map_err(|error| Stuck { error, done: 0, of: changed.len() });
         }
         for (number, slice) in changed.chunks(SLICE).enumerate() {
             let budgets = slice.iter().filter_map(|(_, to)| to.as_ref().map(plain)).collect();
-            let answer = desk.bank.amend(budgets, note(entry, slice));
+            let answer = writer.bank.amend(budgets, note(entry, slice));
             let done = number * SLICE;
-            answer.map_err(|trouble| Stuck { trouble, done, of: changed.len() })?;
+            answer.map_err(|error| Stuck { error, done, of: changed.len() })?;
         }
         Ok(())
     }
 
-    fn rewrite_if_long(&self, desk: &mut Desk) {
-        if desk.log.len() > desk.rewrite_at {
+    fn rewrite_if_long(&self, writer: &mut Writer) {
+        if writer.log.len() > writer.rewrite_at {
             let seen = self.seen();
-            rewrite(&mut desk.log, desk.next_record, &seen.audit, &seen.overlays);
-            desk.rewrite_at = GROW_BYTES_MAX.max(desk.log.len().saturating_mul(2));
+            rewrite(&mut writer.log, writer.next_record, &seen.audit, &seen.overlays);
+            writer.rewrite_at = GROW_BYTES_MAX.max(writer.log.len().saturating_mul(2));
         }
     }
 
     // Each of the three holds values that are replaced whole: a thread that died left nothing half done.
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.0.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.0.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn seen(&self) -> RwLockReadGuard<'_, Seen> {
@@ -584,12 +589,12 @@ impl std::fmt::Debug for Edits {
     }
 }
 
-impl Desk {
+impl Writer {
     /// Nothing of the edit is in force: its line must not bring it about at the next start.
-    fn take_back(&mut self, len: u64, trouble: Trouble) -> EditError {
+    fn take_back(&mut self, len: u64, error: BankError) -> EditError {
         match self.log.cut(len) {
-            Ok(()) => nothing_done(trouble),
-            Err(text) => EditError::Unsure(format!("{}. {text}", why(&trouble))),
+            Ok(()) => nothing_done(error),
+            Err(text) => EditError::Unsure(format!("{}. {text}", why(&error))),
         }
     }
 
@@ -624,7 +629,7 @@ impl Desk {
         let parent = budget.spec.parent.filter(|parent| !seen.known.contains_key(parent));
         let (known, error) = match self.bank.judge(budget.spec.clone()) {
             Ok(judgement) => judgement,
-            Err(trouble) => return Err(nothing_done(trouble)),
+            Err(error) => return Err(nothing_done(error)),
         };
         let problem = match (known && !again, error, parent) {
             (true, _, _) => Some(RowProblem::Exists(id)),
@@ -648,36 +653,36 @@ impl Desk {
 impl Stuck {
     /// Is nothing at all in force? Of a bank that does not answer nobody knows.
     fn is_undone(&self) -> bool {
-        self.done == 0 && !matches!(self.trouble, Trouble::Silent)
+        self.done == 0 && !matches!(self.error, BankError::Silent)
     }
 
     fn pending(&self, record: u64) -> EditError {
-        let Stuck { done, of, trouble } = self;
-        EditError::Pending { record, done: *done, of: *of, why: why(trouble) }
+        let Stuck { done, of, error } = self;
+        EditError::Pending { record, done: *done, of: *of, why: why(error) }
     }
 }
 
 /// What the bank says.
-fn why(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Journal(text) => format!("the journal cannot seal: {text}"),
-        Trouble::Silent => "the bank does not answer".into(),
-        Trouble::Gone => "the node is stopping".into(),
-        Trouble::Ends(ending) => ending.to_string(),
-        Trouble::Specs(errors) => {
+fn why(error: &BankError) -> String {
+    match error {
+        BankError::Journal(text) => format!("the journal cannot seal: {text}"),
+        BankError::Silent => "the bank does not answer".into(),
+        BankError::Gone => "the node is stopping".into(),
+        BankError::Ends(ending) => ending.to_string(),
+        BankError::Specs(errors) => {
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
             texts.join("; ")
         }
     }
 }
 
-fn nothing_done(trouble: Trouble) -> EditError {
-    match &trouble {
-        Trouble::Journal(_) | Trouble::Silent => {
-            EditError::Journal(format!("{}; try again when GET /readyz answers 200", why(&trouble)))
+fn nothing_done(error: BankError) -> EditError {
+    match &error {
+        BankError::Journal(_) | BankError::Silent => {
+            EditError::Journal(format!("{}; try again when GET /readyz answers 200", why(&error)))
         }
-        Trouble::Specs(_) | Trouble::Ends(_) => EditError::Refused(why(&trouble)),
-        Trouble::Gone => EditError::Stopping,
+        BankError::Specs(_) | BankError::Ends(_) => EditError::Refused(why(&error)),
+        BankError::Gone => EditError::Stopping,
     }
 }
 

@@ -46,11 +46,11 @@ impl FakeBank {
         self.0.lock().unwrap()
     }
 
-    fn take(&self, note: Note, change: impl FnOnce(&mut Told)) -> Result<(), Trouble> {
+    fn take(&self, note: Note, change: impl FnOnce(&mut Told)) -> Result<(), BankError> {
         let mut told = self.told();
         match told.mood {
             Mood::CannotSeal | Mood::FailsAfter(0) => {
-                return Err(Trouble::Journal("the disk is full".into()));
+                return Err(BankError::Journal("the disk is full".into()));
             }
             Mood::FailsAfter(calls) => told.mood = Mood::FailsAfter(calls - 1),
             Mood::Well | Mood::Mute => {}
@@ -59,16 +59,16 @@ impl FakeBank {
             told.edits.push((record, budget, action, before, after));
         }
         change(&mut told);
-        if told.mood == Mood::Mute { Err(Trouble::Silent) } else { Ok(()) }
+        if told.mood == Mood::Mute { Err(BankError::Silent) } else { Ok(()) }
     }
 }
 
-impl Bank for FakeBank {
-    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble> {
+impl BankPort for FakeBank {
+    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), BankError> {
         Ok((self.told().ids.contains_key(&spec.id), None))
     }
 
-    fn live(&self) -> Result<Vec<u64>, Trouble> {
+    fn live(&self) -> Result<Vec<u64>, BankError> {
         // What a file may end is tested on a real bank.
         Ok(Vec::new())
     }
@@ -78,14 +78,14 @@ impl Bank for FakeBank {
         budgets: Vec<Budget>,
         _: Option<CampaignIndex>,
         note: Note,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), BankError> {
         self.take(note, |told| {
             told.ids.extend(budgets.iter().map(|budget| (budget.spec.id, ())));
             told.budgets = budgets.into_iter().map(|budget| (budget.spec.id, budget)).collect();
         })
     }
 
-    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), Trouble> {
+    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), BankError> {
         self.take(note, |told| {
             told.amended.push(budgets.len());
             for budget in budgets {
@@ -119,7 +119,7 @@ impl Bench {
         self.try_load(lines).unwrap();
     }
 
-    fn try_load(&self, lines: &str) -> Result<(), Trouble> {
+    fn try_load(&self, lines: &str) -> Result<(), BankError> {
         let path = self.folder.path().join("budgets.jsonl");
         std::fs::write(&path, lines).unwrap();
         let lines = budgets::read_lines(&path).unwrap();

@@ -18,7 +18,7 @@ use probe::NodeClock;
 use weir_config::budgets::{self, Budget, Line, LineError};
 use weir_config::campaign_index::{CampaignIndex, Currencies, of_file};
 use weir_config::config::Config;
-use weir_edits::{Bank, Edits, Note, Opened, Trouble, is_live};
+use weir_edits::{BankError, BankPort, Edits, Note, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
 use weir_node::thread::spawn;
 
@@ -302,21 +302,21 @@ impl Watch {
         let why = format!("{} has {count} budgets", self.path.display());
         match self.edits.load(lines, market, &why) {
             Ok(()) => self.status.configured(self.names()),
-            Err(Trouble::Journal(error)) => {
+            Err(BankError::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
                 self.looks.forget();
             }
-            Err(Trouble::Ends(ending)) => {
+            Err(BankError::Ends(ending)) => {
                 self.refuse(vec![format!("{}: {ending}", self.path.display())]);
             }
-            Err(Trouble::Specs(errors)) => {
+            Err(BankError::Specs(errors)) => {
                 let file = self.path.display();
                 let line = |id| places.get(&id).copied().unwrap_or(1);
                 let told =
                     errors.iter().map(|error| format!("{file}:{}: {error}", line(error.id())));
                 self.refuse(told.collect());
             }
-            Err(Trouble::Gone | Trouble::Silent) => tracing::error!(
+            Err(BankError::Gone | BankError::Silent) => tracing::error!(
                 "the bank does not answer: the budgets come into force when the journal takes them"
             ),
         }
@@ -401,20 +401,20 @@ impl BankLink {
     fn ask<T>(
         &self,
         command: impl FnOnce(std::sync::mpsc::Sender<T>) -> Command,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, BankError> {
         let (reply, answer) = channel();
-        self.commands.send(command(reply)).map_err(|_| Trouble::Gone)?;
-        answer.recv_timeout(ANSWER_WAIT).map_err(|_| Trouble::Silent)
+        self.commands.send(command(reply)).map_err(|_| BankError::Gone)?;
+        answer.recv_timeout(ANSWER_WAIT).map_err(|_| BankError::Silent)
     }
 }
 
-impl Bank for BankLink {
-    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), Trouble> {
+impl BankPort for BankLink {
+    fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), BankError> {
         let judged = self.ask(|reply| Command::Judge { spec: Box::new(spec), reply })?;
         Ok((judged.known, judged.error))
     }
 
-    fn live(&self) -> Result<Vec<u64>, Trouble> {
+    fn live(&self) -> Result<Vec<u64>, BankError> {
         let (now, mut live) = (self.clock.now(), Vec::new());
         for from_slot in (0..).step_by(PAGE as usize) {
             let page = self.ask(|reply| Command::Specs { from_slot, max: PAGE, reply })?;
@@ -431,13 +431,13 @@ impl Bank for BankLink {
         budgets: Vec<Budget>,
         market: Option<CampaignIndex>,
         note: Note,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), BankError> {
         let present = || Arc::clone(&lock(&self.markets).market);
         let market = market.map_or_else(present, Arc::new);
         let (count, campaigns, handed) = (budgets.len(), market.len(), Arc::clone(&market));
         let configure = |reply| Command::Configure { budgets, market: handed, note, reply };
         let answer = self.ask(configure);
-        if matches!(answer, Ok(Ok(_)) | Err(Trouble::Silent)) {
+        if matches!(answer, Ok(Ok(_)) | Err(BankError::Silent)) {
             lock(&self.markets).replace(market);
         }
         let snapshot = answer?.map_err(trouble)?.snapshot;
@@ -445,15 +445,15 @@ impl Bank for BankLink {
         Ok(())
     }
 
-    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), Trouble> {
+    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), BankError> {
         self.ask(|reply| Command::Amend { budgets, note, reply })?.map_err(trouble)
     }
 }
 
-fn trouble(refusal: Refusal) -> Trouble {
+fn trouble(refusal: Refusal) -> BankError {
     match refusal {
-        Refusal::Specs(errors) => Trouble::Specs(errors),
-        Refusal::Journal(text) => Trouble::Journal(text),
+        Refusal::Specs(errors) => BankError::Specs(errors),
+        Refusal::Journal(text) => BankError::Journal(text),
     }
 }
 
