@@ -357,7 +357,7 @@ impl Worker {
                 Down::Ledger(ToWorker::Echo { reply }) => self.parking.echoed(reply),
                 Down::Ledger(message) => self.purses.take(message, self.at.now_ms),
                 Down::Snapshot(snapshot, paces) => {
-                    self.apply(snapshot);
+                    self.install(snapshot);
                     self.replace_paces(paces);
                 }
                 Down::Paces(paces) => self.replace_paces(paces),
@@ -382,7 +382,7 @@ impl Worker {
     }
 
     /// Between two batches, never in the middle of one.
-    fn apply(&mut self, snapshot: Arc<Snapshot>) {
+    fn install(&mut self, snapshot: Arc<Snapshot>) {
         self.purses.grow(snapshot.units.len());
         self.openrtb.campaigns_changed(snapshot.market.len());
         let old = std::mem::replace(&mut self.snapshot, snapshot);

@@ -58,7 +58,7 @@ pub(super) const LINES_MAX: usize = 1_024;
 const COMMANDS_TIME: Duration = Duration::from_millis(1);
 
 /// Something that may be known only once the records before it are sealed.
-enum Held {
+enum AwaitingSeal {
     Down(usize, Down),
     Reply(Box<dyn FnOnce() + Send>),
 }
@@ -100,7 +100,7 @@ pub(crate) struct BankThread {
     journal: Journal,
     laps: Laps<BankStage>,
     /// With the first sequence that need not be sealed for it, in order.
-    held: VecDeque<(u64, Held)>,
+    held: VecDeque<(u64, AwaitingSeal)>,
     /// Workers were told that the journal cannot seal.
     failing: bool,
     /// Clients' questions, in the order in which they came: link, connection, question.
@@ -364,7 +364,10 @@ impl BankThread {
         self.out.records.clear();
         let needed = self.journal.next_sequence();
         for (worker, message) in self.out.messages.drain(..) {
-            self.held.push_back((needed, Held::Down(usize::from(worker), Down::Ledger(message))));
+            self.held.push_back((
+                needed,
+                AwaitingSeal::Down(usize::from(worker), Down::Ledger(message)),
+            ));
         }
         let sealed = self.journal.sealed();
         self.await_seal(sealed, self.clock.steady_ms());
@@ -372,8 +375,8 @@ impl BankThread {
         let waited = self.held.len();
         while let Some((_, held)) = self.held.pop_front_if(|(needed, _)| *needed <= sealed) {
             match held {
-                Held::Down(link, down) => self.links[link].backlog.push_back(down),
-                Held::Reply(reply) => replies.push(reply),
+                AwaitingSeal::Down(link, down) => self.links[link].backlog.push_back(down),
+                AwaitingSeal::Reply(reply) => replies.push(reply),
             }
         }
         self.tell_failure();
@@ -416,7 +419,7 @@ impl BankThread {
         let needed = self.journal.next_sequence();
         for link in 0..self.links.len() {
             let down = Down::Keys(Arc::clone(&ring));
-            self.held.push_back((needed, Held::Down(link, down)));
+            self.held.push_back((needed, AwaitingSeal::Down(link, down)));
         }
     }
 
@@ -574,7 +577,7 @@ impl BankThread {
         self.laps.lap(BankStage::Commands, 0);
         self.seal_and_send();
         let needed = self.journal.next_sequence();
-        self.held.push_back((needed, Held::Reply(Box::new(reply))));
+        self.held.push_back((needed, AwaitingSeal::Reply(Box::new(reply))));
     }
 
     fn cannot_seal(&self) -> Option<String> {
