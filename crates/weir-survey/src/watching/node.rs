@@ -198,9 +198,8 @@ impl Watched {
 }
 
 impl super::survey::Catalogue for Edits {
-    fn statics(&self) -> super::survey::Statics {
-        let weir_edits::Statics { generation, budgets, edited } = Edits::statics(self);
-        super::survey::Statics { generation, budgets, edited }
+    fn statics(&self) -> weir_edits::Statics {
+        Edits::statics(self)
     }
 }
 

@@ -11,6 +11,7 @@ use money::Instant;
 use watch::board::View;
 use watch::{Budget, Flags, Pacing, Reason, State, Status};
 use weir_config::campaign_index::CampaignIndex;
+use weir_edits::Statics;
 use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
 use weir_node::bank::{Command, ask};
 
@@ -40,17 +41,6 @@ pub(super) trait Outlet: Send {
     fn publish(&mut self, view: View);
     /// What happened in a minute since 1970, and the 99th percentile of latency in it, microseconds.
     fn record(&mut self, minute: u64, rows: &[MinuteRow], latency_p99_us: u32);
-}
-
-/// What of budgets changes only when somebody changes it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Statics {
-    /// Rises when anything of it changes.
-    pub(super) generation: u64,
-    /// Every configured budget, in the order of ids.
-    pub(super) budgets: Arc<[Budget]>,
-    /// By the same index: is it changed by the API?
-    pub(super) edited: Arc<[bool]>,
 }
 
 /// Who knows the configuration.
