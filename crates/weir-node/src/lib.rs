@@ -13,7 +13,7 @@
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
 //! - `messages` pass between workers and bank; [`counters`] are written by one thread and read by others.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
-//! - [`reconcile`] reads the lines of what an exchange says of bids.
+//! - [`reconcile_file`] reads the lines of what an exchange says of bids.
 //!
 //! Nothing here serves people: the admin door, the watcher and the survey are in `weir-survey` and talk to the bank by
 //! [`bank::Command`].
@@ -31,7 +31,7 @@ pub mod openrtb;
 mod parking;
 mod pending;
 mod questions;
-pub mod reconcile;
+pub mod reconcile_file;
 pub mod refusals;
 pub mod stages;
 pub mod start;

@@ -27,7 +27,7 @@ use weir_node::bank::{BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
 use weir_node::measured::Sources;
 use weir_node::openrtb::counts;
-use weir_node::reconcile::Row;
+use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
 use weir_pacer::Standing;
 use wire::Reason;
@@ -513,7 +513,7 @@ async fn reconcile(
     // A watermark alone needs no lines.
     let rows = match body.trim().is_empty() && until_ms.is_some() {
         true => Ok(Vec::new()),
-        false => weir_node::reconcile::parse(&body),
+        false => weir_node::reconcile_file::parse(&body),
     };
     let rows = match rows {
         Ok(rows) => rows,

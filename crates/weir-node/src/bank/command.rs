@@ -15,7 +15,7 @@ use wire::Verdict;
 use super::books::{BookLine, Totals};
 use super::reconcile::{Booking, Fault, Freed, Outcome};
 use super::rows::{Scene, SlotSpec, SurveyPart, SurveyRow};
-use crate::reconcile::Row;
+use crate::reconcile_file::Row;
 
 /// What others may ask of the bank.
 pub enum Command {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use wire::Verdict;
 
 use crate::openrtb::{hold_id, sent_cost};
-use crate::reconcile::{Id, Row, amount_of};
+use crate::reconcile_file::{Id, Row, amount_of};
 
 /// Lines that are told one by one in an answer.
 const TOLD_MAX: usize = 100;

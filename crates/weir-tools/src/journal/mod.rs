@@ -4,17 +4,17 @@
 //! All commands but `repair` only read, and work beside a running node: they see what is sealed.
 //!
 //! - `trail`: walking over the records, where a walk can begin, and what the numbers in records stand for.
-//! - `survey`: every file judged; what `verify` prints and `repair` plans with.
+//! - `holes`: every file judged; what `verify` prints and `repair` plans with.
 //! - `text`: a record as a line or as JSON.
 //! - `balances`: a second reader of the records with arithmetic of its own, for `audit`.
 
 mod audit;
 mod balances;
 mod export;
+mod holes;
 mod inspect;
 mod live;
 mod repair;
-mod survey;
 mod text;
 mod trail;
 mod verify;

@@ -18,7 +18,7 @@ use ledger_journal::snapshot::load;
 use ledger_journal::{Disk, Durability, Gather, Position, ReadError, Tail, Writer, segment_head};
 use weir_node::known;
 
-use super::survey::{Segment, Snapshot, Survey};
+use super::holes::{Segment, Snapshot, Survey};
 use super::text::{self, Fields, Spent};
 use super::trail::{Folder, Known};
 use super::{JournalError, Outcome, Where, verify};

@@ -5,7 +5,7 @@ use std::io::Write;
 use ledger_journal::WATERMARK;
 use weir_node::known;
 
-use super::survey::{Segment, Snapshot, Survey};
+use super::holes::{Segment, Snapshot, Survey};
 use super::text::time;
 use super::trail::Folder;
 use super::{JournalError, Outcome, Where};
