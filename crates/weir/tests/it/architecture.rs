@@ -255,23 +255,22 @@ fn licences_are_on_the_list() {
 
 /// What docs/attacks.md may name as a test: functions of ours, files of journeys, targets of the Makefile.
 struct Known {
-    functions: BTreeSet<String>,
+    /// By crate.
+    functions: BTreeMap<String, BTreeSet<String>>,
     journeys: BTreeSet<String>,
     makefile: String,
 }
 
 impl Known {
     fn read() -> Known {
-        let mut functions = BTreeSet::new();
-        let folders = crates("crates").into_values().chain(crates("proof").into_values());
-        for folder in folders.flat_map(|folder| [folder.join("src"), folder.join("tests")]) {
-            if !folder.is_dir() {
-                continue;
-            }
-            for (_, text) in rust_files(folder) {
+        let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, folder) in crates("crates").into_iter().chain(crates("proof")) {
+            let known = functions.entry(name).or_default();
+            let folders = [folder.join("src"), folder.join("tests")];
+            for (_, text) in folders.into_iter().filter(|path| path.is_dir()).flat_map(rust_files) {
                 let names =
                     text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
-                functions.extend(names.map(str::to_string));
+                known.extend(names.map(str::to_string));
             }
         }
         let journeys = std::fs::read_dir(root().join("web/journeys")).unwrap();
@@ -288,7 +287,10 @@ impl Known {
         match place {
             "journey" => self.journeys.contains(name),
             "web" => root().join("web").join(name).is_file(),
-            _ => self.functions.contains(name.rsplit("::").next().unwrap()),
+            _ => self
+                .functions
+                .get(place)
+                .is_some_and(|known| known.contains(name.rsplit("::").next().unwrap())),
         }
     }
 }
