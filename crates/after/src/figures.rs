@@ -1,9 +1,8 @@
 //! What a queue did, for reports.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use table::ring;
 
 use crate::shared::Shared;
 
@@ -11,7 +10,28 @@ use crate::shared::Shared;
 #[derive(Clone, Debug)]
 pub struct Gauge {
     shared: Arc<Shared>,
-    rings: Arc<[ring::Gauge]>,
+    pushes: Arc<[Arc<Pushes>]>,
+}
+
+/// What one producer counts, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Pushes {
+    taken: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Pushes {
+    /// An item was taken. Only the producer's thread counts, so no read-modify-write is needed.
+    #[inline]
+    pub(crate) fn count_taken(&self) {
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// An item found no room.
+    pub(crate) fn count_refused(&self) {
+        self.refused.store(self.refused.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
 }
 
 /// What a queue did since it was made, all producers together. Read while it runs, the numbers are not of one instant.
@@ -47,8 +67,8 @@ impl Figures {
 }
 
 impl Gauge {
-    pub(crate) fn new(shared: Arc<Shared>, rings: Vec<ring::Gauge>) -> Gauge {
-        Gauge { shared, rings: rings.into() }
+    pub(crate) fn new(shared: Arc<Shared>, pushes: Vec<Arc<Pushes>>) -> Gauge {
+        Gauge { shared, pushes: pushes.into() }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -60,9 +80,10 @@ impl Gauge {
     pub fn read(&self) -> Figures {
         // What is done is read before what was pushed: the other way round, more could seem done than pushed.
         let mut figures = self.shared.worked();
-        for counts in self.rings.iter().map(ring::Gauge::read) {
-            figures.pushed = figures.pushed.saturating_add(counts.sent);
-            figures.refused = figures.refused.saturating_add(counts.full);
+        for pushes in &*self.pushes {
+            let (taken, refused) = (&pushes.taken, &pushes.refused);
+            figures.pushed = figures.pushed.saturating_add(taken.load(Ordering::Relaxed));
+            figures.refused = figures.refused.saturating_add(refused.load(Ordering::Relaxed));
         }
         figures
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use table::ring::{SendError, Sender};
 
+use crate::figures::Pushes;
 use crate::shared::Shared;
 
 /// Between two looks of a [`Producer::push_wait`] at a full queue.
@@ -14,6 +15,7 @@ const LOOK_AGAIN: Duration = Duration::from_micros(100);
 #[derive(Debug)]
 pub struct Producer<T> {
     ring: Sender<T>,
+    pushes: Arc<Pushes>,
     shared: Arc<Shared>,
 }
 
@@ -29,8 +31,8 @@ pub enum PushError<T> {
 }
 
 impl<T> Producer<T> {
-    pub(crate) fn new(ring: Sender<T>, shared: Arc<Shared>) -> Producer<T> {
-        Producer { ring, shared }
+    pub(crate) fn new(ring: Sender<T>, pushes: Arc<Pushes>, shared: Arc<Shared>) -> Producer<T> {
+        Producer { ring, pushes, shared }
     }
 
     /// Hands one item to the worker. Never blocks, never allocates; makes a system call only if the worker sleeps.
@@ -43,9 +45,21 @@ impl<T> Producer<T> {
         if self.shared.is_closed() {
             return Err(PushError::Closed(item));
         }
-        self.ring.try_send(item)?;
+        self.ring.try_send(item).map_err(|error| self.refused(error))?;
+        self.pushes.count_taken();
         self.shared.wake_if_asleep();
         Ok(())
+    }
+
+    #[cold]
+    fn refused(&self, error: SendError<T>) -> PushError<T> {
+        match error {
+            SendError::Full(item) => {
+                self.pushes.count_refused();
+                PushError::Full(item)
+            }
+            SendError::Closed(item) => PushError::Closed(item),
+        }
     }
 
     /// As [`push`](Self::push), for callers that may wait: while there is no room it sleeps, `within` at most. A wait
@@ -75,14 +89,5 @@ impl<T> Producer<T> {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed() || self.ring.is_closed()
-    }
-}
-
-impl<T> From<SendError<T>> for PushError<T> {
-    fn from(error: SendError<T>) -> PushError<T> {
-        match error {
-            SendError::Full(item) => PushError::Full(item),
-            SendError::Closed(item) => PushError::Closed(item),
-        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use table::ring;
 
-use crate::figures::Gauge;
+use crate::figures::{Gauge, Pushes};
 use crate::handle::After;
 use crate::items::{Items, Ring};
 use crate::producer::Producer;
@@ -19,7 +20,7 @@ pub struct Setup<T> {
     capacity: usize,
     shared: Arc<Shared>,
     rings: Vec<Ring<T>>,
-    gauges: Vec<ring::Gauge>,
+    pushes: Vec<Arc<Pushes>>,
 }
 
 /// The worker could not start.
@@ -37,15 +38,16 @@ impl<T: Send + 'static> Setup<T> {
     /// in log lines; Linux shows its first 15 bytes.
     #[must_use]
     pub fn new(name: &'static str, capacity: usize) -> Setup<T> {
-        Setup { name, capacity, shared: Arc::default(), rings: Vec::new(), gauges: Vec::new() }
+        Setup { name, capacity, shared: Arc::default(), rings: Vec::new(), pushes: Vec::new() }
     }
 
     /// One more producer, with a ring of its own. Allocates the ring. It may push before the worker has started.
     pub fn producer(&mut self) -> Producer<T> {
         let (sender, receiver) = ring::channel(self.capacity);
-        self.gauges.push(receiver.gauge());
+        let pushes = Arc::<Pushes>::default();
+        self.pushes.push(Arc::clone(&pushes));
         self.rings.push(Ring::new(receiver));
-        Producer::new(sender, Arc::clone(&self.shared))
+        Producer::new(sender, pushes, Arc::clone(&self.shared))
     }
 
     /// Starts the worker. It calls `work` with each batch, on its thread, for as long as the [`After`] lives.
@@ -59,9 +61,12 @@ impl<T: Send + 'static> Setup<T> {
     where
         W: FnMut(&mut Items<'_, T>) + Send + 'static,
     {
-        let Setup { name, shared, rings, gauges, .. } = self;
-        let gauge = Gauge::new(Arc::clone(&shared), gauges);
-        let worker = Worker::new(name, shared, rings, work);
-        After::start(name, gauge, worker).map_err(|source| StartError { name, source })
+        let Setup { name, shared, rings, pushes, .. } = self;
+        let gauge = Gauge::new(Arc::clone(&shared), pushes);
+        let worker = Worker::new(name, Arc::clone(&shared), rings, work);
+        After::start(name, gauge, worker).map_err(|source| {
+            shared.close(Duration::ZERO);
+            StartError { name, source }
+        })
     }
 }

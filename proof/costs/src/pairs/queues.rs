@@ -1,4 +1,4 @@
-//! Handing items to another thread: `table::ring` (`rtrb` with names and counters) beside `rtrb` itself,
+//! Handing items to another thread: `table::ring` (`rtrb`, whose refusal says full or closed) beside `rtrb` itself,
 //! `crossbeam`, the standard bounded channel, and a queue behind a mutex.
 //!
 //! - *one thread*: push one, pop one: what the instructions cost, nothing is shared.
@@ -21,8 +21,6 @@ const ITEMS: u64 = 400_000;
 const ROUNDS: usize = 11;
 /// How long two new threads run before their time is taken.
 const SETTLE: Duration = Duration::from_millis(12);
-/// Items that `drain` takes at most in one call.
-const CHUNK: usize = 64;
 
 /// Makes the pairs `queue/core-to-core` and `queue/one-thread`.
 ///
@@ -96,8 +94,7 @@ fn one_thread(rounds: usize, items: u64) -> Result<Pair, Error> {
 
 fn core_to_core(rounds: usize, items: u64) -> Result<Pair, Error> {
     let ways: Vec<TimedWay<'_>> = vec![
-        ("table::ring, recv", Box::new(move || ours(items, None))),
-        ("table::ring, drain", Box::new(move || ours(items, Some(CHUNK)))),
+        ("table::ring", Box::new(move || ours(items))),
         ("rtrb", Box::new(move || plain_rtrb(items))),
         ("crossbeam ArrayQueue", Box::new(move || crossbeam_array(items))),
         ("crossbeam bounded channel", Box::new(move || crossbeam_bounded(items))),
@@ -125,13 +122,10 @@ fn pairs<'a>(
     })
 }
 
-fn ours(items: u64, chunk: Option<usize>) -> (Done, Duration) {
+fn ours(items: u64) -> (Done, Duration) {
     let (mut sender, mut receiver) = table::ring::channel(CAPACITY);
     let push = move |item| sender.try_send(item).is_ok();
-    match chunk {
-        None => cross(items, push, move |take| receiver.recv().map(take).is_some()),
-        Some(max) => cross(items, push, move |take| receiver.drain(max, take) > 0),
-    }
+    cross(items, push, move |take| receiver.recv().map(take).is_some())
 }
 
 fn plain_rtrb(items: u64) -> (Done, Duration) {
