@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - The **slow half** is a pure function of (configuration, counters, now). There is no controller memory, so a
-//!   restart changes nothing, and counters of shards may be added in any order.
+//!   restart changes nothing, and counters of several workers may be added in any order.
 //! - The **fast half** is a hash, two compares and a subtraction, the same for every strategy.
 //!
 //! A plan never enforces a limit, the ledger does; it only says *not now*, or *not so much*.

@@ -79,9 +79,9 @@ fn small(folder: &Path, users: u64, reads: u64) {
         table.time("  HashMap in 256 RwLocks, boxed values, one by one", reads, || {
             for read in 0..reads {
                 let user = at(read);
-                let shard = map[(user >> 56) as usize].read().unwrap();
+                let stripe = map[(user >> 56) as usize].read().unwrap();
                 copy.clear();
-                copy.extend_from_slice(&shard[&user]);
+                copy.extend_from_slice(&stripe[&user]);
                 black_box(&copy);
             }
         });

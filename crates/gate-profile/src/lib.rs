@@ -2,7 +2,7 @@
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | [`Profiles`] | the front: read, reserve, confirm, release, count; 256 shards, each behind a lock |
+//! | [`Profiles`] | the front: read, reserve, confirm, release, count; 256 stripes, each behind a lock |
 //! | [`Profile`] | a user as one request sees it: segments, and "is this candidate capped?" without a lock |
 //! | [`Cap`] | at most so many impressions of an item to a user in a window |
 //! | [`load_segments`] | bulk load from a file |
@@ -28,10 +28,10 @@ mod options;
 mod profile;
 mod profiles;
 mod queue;
-mod shard;
 mod shared;
 mod slot;
 mod stored;
+mod stripe;
 mod window;
 mod writer;
 

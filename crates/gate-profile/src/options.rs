@@ -8,7 +8,7 @@ pub struct Options {
     /// 16 random bytes of this process: nobody can choose user ids that slow the table down.
     pub secret: u128,
     /// Bytes of memory for users (index, slots, blocks); at least 1 MiB. Default 1 GiB. Growing the
-    /// index of a shard, 1/256 of the table, may pass it by the size of that index.
+    /// index of a stripe, 1/256 of the table, may pass it by the size of that index.
     pub memory_bytes_max: usize,
     /// Users for whom memory is taken at the start, so that the table need not grow while it works.
     /// Default 0: it grows, a 256th of it at a time.

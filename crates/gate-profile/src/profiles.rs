@@ -11,9 +11,9 @@ use crate::error::{Busy, CloseError, OpenError, Refused, UpdateError};
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::queue::{Stop, distinct};
-use crate::shard::Shard;
 use crate::shared::{Edit, Shared};
 use crate::slot::NoPlace;
+use crate::stripe::Stripe;
 use crate::window::Cap;
 use crate::writer::{Log, Writer, now_ms, open_log};
 
@@ -145,8 +145,8 @@ impl Profiles {
     #[inline]
     pub fn prefetch(&self, users: &[u64]) {
         let shared = &self.handle.shared;
-        users.iter().for_each(|&user| shared.shard(user).prefetch_index(user));
-        users.iter().for_each(|&user| shared.shard(user).prefetch_slot(user));
+        users.iter().for_each(|&user| shared.stripe(user).prefetch_index(user));
+        users.iter().for_each(|&user| shared.stripe(user).prefetch_slot(user));
     }
 
     /// Fills `profile` with the user's segments and counters at `now_ms`, under one lock. What it
@@ -155,17 +155,17 @@ impl Profiles {
     pub fn read(&self, user: u64, now_ms: u64, profile: &mut Profile) -> Presence {
         profile.start(now_ms);
         let shared = &self.handle.shared;
-        let mut shard = shared.shard(user);
-        if shard.read(user, now_ms, profile) {
+        let mut stripe = shared.stripe(user);
+        if stripe.read(user, now_ms, profile) {
             return Presence::Hot;
         }
-        if self.is_cold(&mut shard, user) {
-            shard.tally.cold += 1;
-            drop(shard);
+        if self.is_cold(&mut stripe, user) {
+            stripe.tally.cold += 1;
+            drop(stripe);
             shared.queue.load(user);
             return Presence::Cold;
         }
-        shard.tally.new += 1;
+        stripe.tally.new += 1;
         Presence::New
     }
 
@@ -189,17 +189,17 @@ impl Profiles {
             return Ok(());
         }
         let shared = &self.handle.shared;
-        let mut shard = shared.shard(user);
-        if self.is_cold(&mut shard, user) {
-            drop(shard);
+        let mut stripe = shared.stripe(user);
+        if self.is_cold(&mut stripe, user) {
+            drop(stripe);
             shared.queue.load(user);
             return Err(Refused::Cold);
         }
-        if shard.get(user).is_none() && !shard.admit(user, shared.room(now_ms)) {
+        if stripe.get(user).is_none() && !stripe.admit(user, shared.room(now_ms)) {
             return Err(Refused::Full);
         }
         let reserve = |slot: &mut crate::slot::Slot| slot.reserve(hold, caps, deadline_ms, now_ms);
-        match shard.change(user, reserve) {
+        match stripe.change(user, reserve) {
             Some(Ok(())) => Ok(()),
             Some(Err(NoPlace::Capped(which))) => Err(Refused::Capped(which)),
             Some(Err(NoPlace::Bound)) | None => Err(Refused::Full),
@@ -209,14 +209,14 @@ impl Profiles {
     /// The bid was won: the reservation lives until `deadline_ms`. False when it has expired or never
     /// was; a billing is then still counted, and may pass the limit.
     pub fn confirm(&self, user: u64, hold: u64, deadline_ms: u64, now_ms: u64) -> bool {
-        let mut shard = self.handle.shared.shard(user);
-        shard.change(user, |slot| slot.confirm(hold, deadline_ms, now_ms)).unwrap_or(false)
+        let mut stripe = self.handle.shared.stripe(user);
+        stripe.change(user, |slot| slot.confirm(hold, deadline_ms, now_ms)).unwrap_or(false)
     }
 
     /// The bid was lost: the places are free again. False when there was no such reservation.
     pub fn release(&self, user: u64, hold: u64) -> bool {
-        let mut shard = self.handle.shared.shard(user);
-        shard.change(user, |slot| slot.release(hold)).unwrap_or(false)
+        let mut stripe = self.handle.shared.stripe(user);
+        stripe.change(user, |slot| slot.release(hold)).unwrap_or(false)
     }
 
     /// The impression was billed: it counts in the windows of `now_ms`, its reservation, if one is
@@ -230,29 +230,29 @@ impl Profiles {
     /// [`Busy`]: the queue is full, nothing changed.
     pub fn count(&self, user: u64, hold: u64, caps: &[Cap], now_ms: u64) -> Result<Counted, Busy> {
         let shared = &self.handle.shared;
-        let mut shard = shared.shard(user);
-        if shard.counted.contains(hold) {
-            shard.tally.repeats += 1;
+        let mut stripe = shared.stripe(user);
+        if stripe.counted.contains(hold) {
+            stripe.tally.repeats += 1;
             return Ok(Counted::Again(shared.queue.last_seq()));
         }
         if caps.is_empty() {
             return Ok(Counted::First(0));
         }
         // Asked before the count is queued: once it is folded, the user is in the store because of it.
-        let partial = self.is_cold(&mut shard, user);
+        let partial = self.is_cold(&mut stripe, user);
         let seq = shared.queue.push(user, hold, caps, now_ms)?;
-        shard.tally.forgotten += u64::from(shard.counted.insert(hold, now_ms));
-        if shard.get(user).is_none() && !shard.admit(user, shared.room(now_ms)) {
-            shard.tally.uncounted += caps.len() as u64;
+        stripe.tally.forgotten += u64::from(stripe.counted.insert(hold, now_ms));
+        if stripe.get(user).is_none() && !stripe.admit(user, shared.room(now_ms)) {
+            stripe.tally.uncounted += caps.len() as u64;
             return Ok(Counted::First(seq));
         }
-        let missed = shard.change(user, |slot| {
+        let missed = stripe.change(user, |slot| {
             slot.release(hold);
             slot.partial = partial;
             slot.delta_seq = seq;
             distinct(caps).filter(|cap| !slot.count(cap.item, cap.at(now_ms), now_ms)).count()
         });
-        shard.tally.uncounted += missed.unwrap_or(0) as u64;
+        stripe.tally.uncounted += missed.unwrap_or(0) as u64;
         Ok(Counted::First(seq))
     }
 
@@ -298,7 +298,7 @@ impl Profiles {
         self.update(user, Edit::Remove(ids))
     }
 
-    /// Counters of the whole. Takes every shard's lock in turn.
+    /// Counters of the whole. Takes every stripe's lock in turn.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let shared = &self.handle.shared;
@@ -316,7 +316,7 @@ impl Profiles {
             warm: shared.filter_complete.load(Ordering::Acquire),
             ..Figures::default()
         };
-        shared.shards().for_each(|shard| figures.add(&shard));
+        shared.stripes().for_each(|stripe| figures.add(&stripe));
         figures
     }
 
@@ -339,8 +339,8 @@ impl Profiles {
     }
 
     /// Not wholly in memory, and perhaps in the store.
-    fn is_cold(&self, shard: &mut Shard, user: u64) -> bool {
-        match shard.get(user) {
+    fn is_cold(&self, stripe: &mut Stripe, user: u64) -> bool {
+        match stripe.get(user) {
             Some(slot) => slot.partial,
             None => self.handle.shared.may_be_stored(user),
         }
@@ -377,17 +377,17 @@ impl Drop for Handle {
 }
 
 impl Figures {
-    fn add(&mut self, shard: &Shard) {
-        let tally = shard.tally;
-        self.users += shard.users() as u64;
-        self.bytes += shard.bytes() as u64;
+    fn add(&mut self, stripe: &Stripe) {
+        let tally = stripe.tally;
+        self.users += stripe.users() as u64;
+        self.bytes += stripe.bytes() as u64;
         self.hot += tally.hot;
         self.new += tally.new;
         self.cold += tally.cold;
         self.evicted += tally.evicted;
         self.refused += tally.refused;
         self.repeats += tally.repeats;
-        self.holds_kept += shard.counted.len() as u64;
+        self.holds_kept += stripe.counted.len() as u64;
         self.holds_forgotten += tally.forgotten;
         self.uncounted += tally.uncounted;
     }
@@ -418,7 +418,7 @@ impl Recovered {
     fn remember(&self, shared: &Shared) {
         let now_ms = now_ms();
         for &(user, hold) in &self.holds {
-            shared.shard(user).counted.insert(hold, now_ms);
+            shared.stripe(user).counted.insert(hold, now_ms);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all threads share: the table in its shards, the filter, the queue, the store.
+//! What all threads share: the table in its stripes, the filter, the queue, the store.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use crate::error::{OpenError, StoreError, UpdateError};
 use crate::filter::Filter;
 use crate::options::Options;
 use crate::queue::Queue;
-use crate::shard::{Room, Shard};
 use crate::stored::Stored;
+use crate::stripe::{Room, Stripe};
 
-/// A power of two; with it two workers meet in one shard once in 256 requests.
-pub(crate) const SHARDS: usize = 256;
+/// A power of two; with it two workers meet in one stripe once in 256 requests.
+pub(crate) const STRIPES: usize = 256;
 
 pub(crate) struct Shared {
-    shards: Vec<Padded>,
+    stripes: Vec<Padded>,
     factor: u64,
     pub(crate) queue: Queue,
     pub(crate) filter: Filter,
@@ -27,13 +27,13 @@ pub(crate) struct Shared {
     pub(crate) filter_complete: AtomicBool,
     pub(crate) errors: Errors,
     /// Held while a stored value is read, changed and written, and the table with it. Taken before a
-    /// shard's lock; workers never take it.
+    /// stripe's lock; workers never take it.
     db: Mutex<Db>,
 }
 
 /// Locks of neighbours do not share cache lines.
 #[repr(align(128))]
-struct Padded(Mutex<Shard>);
+struct Padded(Mutex<Stripe>);
 
 /// Failures since the start.
 #[derive(Debug, Default)]
@@ -49,15 +49,15 @@ impl Shared {
         options.check()?;
         #[allow(clippy::cast_possible_truncation, reason = "the two halves are wanted")]
         let factor = (options.secret >> 64) as u64 | 1;
-        let each = |total: usize| total / SHARDS;
-        let shard = || {
+        let each = |total: usize| total / STRIPES;
+        let stripe = || {
             let counted = Counted::new(options.holds_kept_ms, each(options.holds_kept_max));
             let users = each(options.users_expected);
             let secret = Secret::new(options.secret);
-            Padded(Mutex::new(Shard::new(secret, users, each(options.memory_bytes_max), counted)))
+            Padded(Mutex::new(Stripe::new(secret, users, each(options.memory_bytes_max), counted)))
         };
         Ok(Shared {
-            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            stripes: std::iter::repeat_with(stripe).take(STRIPES).collect(),
             factor: factor.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             queue: Queue::new(options.queue_max, options.loads_max, folded),
             filter: Filter::new(options.users_stored_expected),
@@ -68,14 +68,14 @@ impl Shared {
     }
 
     #[inline]
-    pub(crate) fn shard(&self, user: u64) -> MutexGuard<'_, Shard> {
+    pub(crate) fn stripe(&self, user: u64) -> MutexGuard<'_, Stripe> {
         #[allow(clippy::cast_possible_truncation, reason = "eight bits are left")]
         let at = (user.wrapping_mul(self.factor) >> 56) as usize;
-        self.shards[at].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stripes[at].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
-        self.shards.iter().map(|shard| shard.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn stripes(&self) -> impl Iterator<Item = MutexGuard<'_, Stripe>> {
+        self.stripes.iter().map(|stripe| stripe.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The user may have a stored value.
@@ -144,15 +144,15 @@ impl Shared {
     /// Brings memory in line with a changed stored value. One who is not there comes in while there
     /// is room without evicting others, if all that was counted is in the value.
     fn show_segments(&self, user: u64, stored: &Stored) {
-        let mut shard = self.shard(user);
+        let mut stripe = self.stripe(user);
         let set = |slot: &mut crate::slot::Slot| {
             if !slot.partial {
                 slot.set_segments(&stored.segments);
             }
         };
-        let absent = shard.change(user, set).is_none();
-        if absent && shard.has_room() && shard.admit(user, self.room(0)) {
-            shard.change(user, |slot| slot.fill(stored));
+        let absent = stripe.change(user, set).is_none();
+        if absent && stripe.has_room() && stripe.admit(user, self.room(0)) {
+            stripe.change(user, |slot| slot.fill(stored));
         }
     }
 }

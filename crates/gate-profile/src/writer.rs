@@ -241,17 +241,17 @@ impl Writer {
             self.later.push(user);
             return;
         }
-        let mut shard = self.shared.shard(user);
-        if shard.get(user).is_some() || shard.admit(user, self.shared.room(now_ms())) {
-            shard.change(user, |slot| slot.fill(&stored));
+        let mut stripe = self.shared.stripe(user);
+        if stripe.get(user).is_some() || stripe.admit(user, self.shared.room(now_ms())) {
+            stripe.change(user, |slot| slot.fill(&stored));
         }
     }
 
     /// False when the user is in memory already, or has counts that are not folded.
     fn may_load(&self, user: u64) -> bool {
-        let mut shard = self.shared.shard(user);
+        let mut stripe = self.shared.stripe(user);
         let folded = self.shared.queue.folded();
-        shard.get(user).is_none_or(|slot| slot.partial && slot.delta_seq <= folded)
+        stripe.get(user).is_none_or(|slot| slot.partial && slot.delta_seq <= folded)
     }
 
     /// Goes once through the store: everybody into the filter, and into memory while there is room.
@@ -275,12 +275,12 @@ impl Writer {
         };
         for (user, stored) in &found {
             self.shared.filter.insert(*user);
-            let mut shard = self.shared.shard(*user);
-            if shard.get(*user).is_none()
-                && shard.has_room()
-                && shard.admit(*user, self.shared.room(0))
+            let mut stripe = self.shared.stripe(*user);
+            if stripe.get(*user).is_none()
+                && stripe.has_room()
+                && stripe.admit(*user, self.shared.room(0))
             {
-                shard.change(*user, |slot| slot.fill(stored));
+                stripe.change(*user, |slot| slot.fill(stored));
             }
         }
         let last = found.last().map(|(user, _)| *user);

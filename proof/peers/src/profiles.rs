@@ -21,13 +21,13 @@ const BATCH: usize = 10;
 const SEGMENTS: u64 = 6;
 /// Bytes of a user where they are kept as one value: segments and a counter.
 const VALUE_BYTES: usize = 40;
-const SHARDS: usize = 256;
+const STRIPES: usize = 256;
 /// Memory of profiles that do not fit, so that most users stay on the disk.
 const SMALL_MEMORY_BYTES: usize = 16 << 20;
 /// How long a cold user may take to come before the run is given up.
 const COLD_WAIT_MAX: Duration = Duration::from_secs(10);
 
-type Shards = Vec<RwLock<HashMap<u64, Box<[u8]>>>>;
+type Stripes = Vec<RwLock<HashMap<u64, Box<[u8]>>>>;
 
 /// Prints the tables.
 pub fn run(size: Size) {
@@ -42,7 +42,7 @@ fn measure(size: Size) -> Result<(), String> {
     let own = folder.path().join("profiles");
     let (profiles, loaded) = filled(&own, users)?;
     let (_database, direct) = direct(&folder.path().join("direct"), users)?;
-    hot(size, users, &profiles, &shards(users), &direct);
+    hot(size, users, &profiles, &stripes(users), &direct);
     let figures = profiles.figures();
     println!(
         "\n{users} users loaded from a file in {:.1} s; {} bytes of memory a user.",
@@ -54,7 +54,7 @@ fn measure(size: Size) -> Result<(), String> {
     cold(&own, users, size.pick(2_000, 20))
 }
 
-fn hot(size: Size, users: u64, profiles: &Profiles, map: &Shards, direct: &Keyspace) {
+fn hot(size: Size, users: u64, profiles: &Profiles, map: &Stripes, direct: &Keyspace) {
     let reads = size.pick(200_000, 200);
     let now = now_ms();
     // Each case reads others than the one before it, so that none finds its users in a cache.
@@ -88,9 +88,9 @@ fn hot(size: Size, users: u64, profiles: &Profiles, map: &Shards, direct: &Keysp
         let mut copy = Vec::with_capacity(VALUE_BYTES);
         for _ in 0..reads {
             let user = draw();
-            let shard = map[shard(user)].read().expect("nobody panics with it");
+            let stripe = map[stripe(user)].read().expect("nobody panics with it");
             copy.clear();
-            copy.extend_from_slice(&shard[&user]);
+            copy.extend_from_slice(&stripe[&user]);
             black_box(&copy);
         }
         reads
@@ -197,17 +197,17 @@ fn filled(folder: &Path, users: u64) -> Result<(Profiles, Duration), String> {
     Ok((profiles, loaded))
 }
 
-fn shards(users: u64) -> Shards {
-    let map: Shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+fn stripes(users: u64) -> Stripes {
+    let map: Stripes = (0..STRIPES).map(|_| RwLock::default()).collect();
     for user in (0..users).map(key) {
         let value = vec![7; VALUE_BYTES].into_boxed_slice();
-        map[shard(user)].write().expect("nobody panics with it").insert(user, value);
+        map[stripe(user)].write().expect("nobody panics with it").insert(user, value);
     }
     map
 }
 
-fn shard(user: u64) -> usize {
-    (user >> 56) as usize % SHARDS
+fn stripe(user: u64) -> usize {
+    (user >> 56) as usize % STRIPES
 }
 
 /// The store alone; it lives as long as its database.

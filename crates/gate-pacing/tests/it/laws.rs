@@ -190,9 +190,9 @@ proptest! {
         }
     }
 
-    /// Sums of shards, in any order and any split, are the same counters: only sums are looked at.
+    /// Sums of parts, in any order and any split, are the same counters: only sums are looked at.
     #[test]
-    fn counters_of_shards_add_up(plan in plans(), counters in counters(), part in 0_u64..1_000) {
+    fn counters_of_parts_add_up(plan in plans(), counters in counters(), part in 0_u64..1_000) {
         let split = |whole: Amount| {
             let one = whole.checked_mul_ratio(part, 1_000, money::Rounding::Down).expect("a part");
             Amount::total([whole.checked_sub(one).expect("the rest"), one]).expect("the whole")

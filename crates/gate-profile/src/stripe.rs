@@ -20,7 +20,7 @@ pub(crate) struct Room {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shard {
+pub(crate) struct Stripe {
     index: Map<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -32,7 +32,7 @@ pub(crate) struct Shard {
     pub(crate) tally: Tally,
 }
 
-/// What happened in a shard; plain numbers, as the lock is held anyway.
+/// What happened in a stripe; plain numbers, as the lock is held anyway.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) hot: u64,
@@ -45,9 +45,9 @@ pub(crate) struct Tally {
     pub(crate) forgotten: u64,
 }
 
-impl Shard {
-    pub(crate) fn new(secret: Secret, users: usize, bytes_max: usize, counted: Counted) -> Shard {
-        Shard {
+impl Stripe {
+    pub(crate) fn new(secret: Secret, users: usize, bytes_max: usize, counted: Counted) -> Stripe {
+        Stripe {
             index: Map::with_capacity(secret, users),
             slots: Vec::with_capacity(users),
             free: Vec::new(),
@@ -184,39 +184,39 @@ mod tests {
     const CAP: Cap = Cap { item: 1, window: Window::Lifetime, limit: 9, offset_minutes: 0 };
     const ROOM: Room = Room { now_ms: 0, folded: 0 };
 
-    fn full_shard() -> (Shard, Vec<u64>) {
-        let mut shard = Shard::new(Secret::new(1), 4, 20_000, Counted::new(1, 1));
+    fn full_stripe() -> (Stripe, Vec<u64>) {
+        let mut stripe = Stripe::new(Secret::new(1), 4, 20_000, Counted::new(1, 1));
         let users: Vec<u64> =
-            (0..).take_while(|&user| shard.has_room() && shard.admit(user, ROOM)).collect();
-        (shard, users)
+            (0..).take_while(|&user| stripe.has_room() && stripe.admit(user, ROOM)).collect();
+        (stripe, users)
     }
 
     #[test]
     fn users_with_reservations_or_unfolded_counts_stay_and_others_go() {
-        let (mut shard, users) = full_shard();
+        let (mut stripe, users) = full_stripe();
         let (reserved, counted) = (users[0], users[1]);
-        assert!(shard.change(reserved, |slot| slot.reserve(1, &[CAP], 100, 0)).unwrap().is_ok());
-        shard.change(counted, |slot| slot.delta_seq = 7);
+        assert!(stripe.change(reserved, |slot| slot.reserve(1, &[CAP], 100, 0)).unwrap().is_ok());
+        stripe.change(counted, |slot| slot.delta_seq = 7);
         for user in 10_000..10_000 + 3 * users.len() as u64 {
-            assert!(shard.admit(user, ROOM));
+            assert!(stripe.admit(user, ROOM));
         }
-        assert!(shard.get(reserved).is_some() && shard.get(counted).is_some());
-        assert_eq!(shard.users(), users.len());
+        assert!(stripe.get(reserved).is_some() && stripe.get(counted).is_some());
+        assert_eq!(stripe.users(), users.len());
         let later = Room { now_ms: 100, folded: 7 };
         for user in 20_000..20_000 + 3 * users.len() as u64 {
-            assert!(shard.admit(user, later));
+            assert!(stripe.admit(user, later));
         }
-        assert!(shard.get(reserved).is_none() && shard.get(counted).is_none());
-        assert!(shard.bytes() <= shard.bytes_max + shard.index.bytes());
+        assert!(stripe.get(reserved).is_none() && stripe.get(counted).is_none());
+        assert!(stripe.bytes() <= stripe.bytes_max + stripe.index.bytes());
     }
 
     #[test]
     fn when_everybody_must_stay_nobody_is_let_in() {
-        let (mut shard, users) = full_shard();
+        let (mut stripe, users) = full_stripe();
         for &user in &users {
-            shard.change(user, |slot| slot.delta_seq = 1);
+            stripe.change(user, |slot| slot.delta_seq = 1);
         }
-        assert!(!shard.admit(99_999, ROOM));
-        assert_eq!(shard.tally.refused, 1);
+        assert!(!stripe.admit(99_999, ROOM));
+        assert_eq!(stripe.tally.refused, 1);
     }
 }
