@@ -25,6 +25,7 @@ mod filter;
 mod key;
 mod load;
 mod options;
+mod positions;
 mod profile;
 mod profiles;
 mod queue;
@@ -32,6 +33,8 @@ mod shared;
 mod slot;
 mod stored;
 mod stripe;
+mod stripes;
+mod sync;
 mod window;
 mod writer;
 

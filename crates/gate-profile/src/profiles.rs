@@ -313,7 +313,7 @@ impl Profiles {
             folded: shared.queue.folded(),
             log_errors: shared.errors.log.load(Ordering::Relaxed),
             store_errors: shared.errors.store.load(Ordering::Relaxed),
-            warm: shared.filter_complete.load(Ordering::Acquire),
+            warm: shared.filter.is_complete(),
             ..Figures::default()
         };
         shared.stripes().for_each(|stripe| figures.add(&stripe));
@@ -342,7 +342,7 @@ impl Profiles {
     fn is_cold(&self, stripe: &mut Stripe, user: u64) -> bool {
         match stripe.get(user) {
             Some(slot) => slot.partial,
-            None => self.handle.shared.may_be_stored(user),
+            None => self.handle.shared.filter.may_contain(user),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What workers hand to the background thread: counts to write, users to load.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::delta::Delta;
 use crate::error::Busy;
+use crate::positions::Positions;
 use crate::window::Cap;
 
 /// How the background thread ends.
@@ -32,8 +33,7 @@ type Wake = Box<dyn Fn() + Send>;
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     arrived: Condvar,
-    written: AtomicU64,
-    folded: AtomicU64,
+    positions: Positions,
     failing: AtomicBool,
     wakes: Mutex<Vec<Wake>>,
     deltas_max: usize,
@@ -53,8 +53,7 @@ impl Queue {
         Queue {
             inner: Mutex::new(Inner { deltas, loads: HashSet::new(), last_seq, stop: None }),
             arrived: Condvar::new(),
-            written: AtomicU64::new(last_seq),
-            folded: AtomicU64::new(last_seq),
+            positions: Positions::new(last_seq),
             failing: AtomicBool::new(false),
             wakes: Mutex::new(Vec::new()),
             deltas_max,
@@ -142,22 +141,22 @@ impl Queue {
     }
 
     pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
+        self.positions.written()
     }
 
     /// Publishes what is on disk, and tells those who wait.
     pub(crate) fn set_written(&self, seq: u64) {
-        self.written.store(seq, Ordering::Release);
+        self.positions.set_written(seq);
         let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         wakes.iter().for_each(|wake| wake());
     }
 
     pub(crate) fn folded(&self) -> u64 {
-        self.folded.load(Ordering::Acquire)
+        self.positions.folded()
     }
 
     pub(crate) fn set_folded(&self, seq: u64) {
-        self.folded.store(seq, Ordering::Release);
+        self.positions.set_folded(seq);
     }
 
     pub(crate) fn failing(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What all threads share: the table in its stripes, the filter, the queue, the store.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use table::Secret;
@@ -14,26 +14,17 @@ use crate::options::Options;
 use crate::queue::Queue;
 use crate::stored::Stored;
 use crate::stripe::{Room, Stripe};
-
-/// A power of two; with it two workers meet in one stripe once in 256 requests.
-pub(crate) const STRIPES: usize = 256;
+use crate::stripes::{STRIPES, Stripes};
 
 pub(crate) struct Shared {
-    stripes: Vec<Padded>,
-    factor: u64,
+    stripes: Stripes<Stripe>,
     pub(crate) queue: Queue,
     pub(crate) filter: Filter,
-    /// Every stored user is in the filter; before that, whoever is not in memory may be stored.
-    pub(crate) filter_complete: AtomicBool,
     pub(crate) errors: Errors,
     /// Held while a stored value is read, changed and written, and the table with it. Taken before a
     /// stripe's lock; workers never take it.
     db: Mutex<Db>,
 }
-
-/// Locks of neighbours do not share cache lines.
-#[repr(align(128))]
-struct Padded(Mutex<Stripe>);
 
 /// Failures since the start.
 #[derive(Debug, Default)]
@@ -47,21 +38,17 @@ pub(crate) struct Errors {
 impl Shared {
     pub(crate) fn new(options: &Options, db: Db, folded: u64) -> Result<Shared, OpenError> {
         options.check()?;
-        #[allow(clippy::cast_possible_truncation, reason = "the two halves are wanted")]
-        let factor = (options.secret >> 64) as u64 | 1;
         let each = |total: usize| total / STRIPES;
         let stripe = || {
             let counted = Counted::new(options.holds_kept_ms, each(options.holds_kept_max));
             let users = each(options.users_expected);
             let secret = Secret::new(options.secret);
-            Padded(Mutex::new(Stripe::new(secret, users, each(options.memory_bytes_max), counted)))
+            Stripe::new(secret, users, each(options.memory_bytes_max), counted)
         };
         Ok(Shared {
-            stripes: std::iter::repeat_with(stripe).take(STRIPES).collect(),
-            factor: factor.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            stripes: Stripes::new(options.secret, stripe),
             queue: Queue::new(options.queue_max, options.loads_max, folded),
             filter: Filter::new(options.users_stored_expected),
-            filter_complete: AtomicBool::new(false),
             errors: Errors::default(),
             db: Mutex::new(db),
         })
@@ -69,18 +56,11 @@ impl Shared {
 
     #[inline]
     pub(crate) fn stripe(&self, user: u64) -> MutexGuard<'_, Stripe> {
-        #[allow(clippy::cast_possible_truncation, reason = "eight bits are left")]
-        let at = (user.wrapping_mul(self.factor) >> 56) as usize;
-        self.stripes[at].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stripes.of(user)
     }
 
     pub(crate) fn stripes(&self) -> impl Iterator<Item = MutexGuard<'_, Stripe>> {
-        self.stripes.iter().map(|stripe| stripe.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The user may have a stored value.
-    pub(crate) fn may_be_stored(&self, user: u64) -> bool {
-        self.filter.may_contain(user) || !self.filter_complete.load(Ordering::Acquire)
+        self.stripes.all()
     }
 
     pub(crate) fn room(&self, now_ms: u64) -> Room {
@@ -94,7 +74,7 @@ impl Shared {
     /// The stored value, an empty one when there is none. The caller holds the store. A damaged value
     /// is lost: it is counted, told, and taken for none, as one user must not stop all others.
     pub(crate) fn stored(&self, db: &Db, user: u64) -> Result<Stored, StoreError> {
-        if !self.may_be_stored(user) {
+        if !self.filter.may_contain(user) {
             return Ok(Stored::default());
         }
         match db.get(user) {

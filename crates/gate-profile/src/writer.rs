@@ -285,7 +285,9 @@ impl Writer {
         }
         let last = found.last().map(|(user, _)| *user);
         self.warm_from = last.filter(|_| found.len() == WARM_STEP).and_then(|u| u.checked_add(1));
-        self.shared.filter_complete.store(self.warm_from.is_none(), Ordering::Release);
+        if self.warm_from.is_none() {
+            self.shared.filter.complete();
+        }
         true
     }
 

@@ -1,4 +1,9 @@
 //! Log-linear buckets: every power of two is cut into 64 equal parts.
+//!
+//! Own, although `hdrhistogram` has the same buckets: there, a histogram that another thread may look at is a pair of thread-local
+//! parts and a merge, or a lock. Here the buckets are plain numbers, so the same ones stand in an array of atomics that one thread
+//! writes without a locked instruction ([`shared_histogram`](crate::shared_histogram)). The load tool, which shares nothing,
+//! records with `hdrhistogram`; `costs pairs histogram` compares the two.
 
 /// Bits of a value that are kept below its leading one.
 const PART_BITS: u32 = 6;

@@ -32,6 +32,7 @@ mod shared;
 pub mod sheet;
 mod span;
 mod stage;
+mod sync;
 mod timer;
 
 pub use calibration::Calibration;

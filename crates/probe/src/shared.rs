@@ -1,9 +1,8 @@
-//! A histogram that one thread writes and others read, without a locked instruction.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+//! A histogram that one thread writes and others read, without a locked instruction. `proof/interleavings` runs this file under
+//! all orders in which writer and reader can meet in it.
 
 use crate::histogram::{BUCKETS, Histogram, bucket_of};
+use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// Makes a shared histogram: its one writer and a reader, of which there may be clones.
 #[must_use]
@@ -40,12 +39,12 @@ impl Recorder {
     pub fn record_many(&mut self, value: u64, times: u64) {
         let count = &self.0.counts[bucket_of(value)];
         let max = &self.0.max;
-        // The maximum first: a reader that sees the count usually sees its maximum too.
+        // The maximum first, and the count tells of it: a reader that sees the count sees its maximum too.
         if times > 0 && value > max.load(Ordering::Relaxed) {
             max.store(value, Ordering::Relaxed);
         }
         let counted = count.load(Ordering::Relaxed).wrapping_add(times);
-        count.store(counted, Ordering::Relaxed);
+        count.store(counted, Ordering::Release);
     }
 
     /// Another reader.
@@ -56,12 +55,11 @@ impl Recorder {
 }
 
 impl Reader {
-    /// Copies what has been counted so far. While the writer goes on, the copy may lack its last
-    /// values, and `max` may belong to a value that is not yet among the counts; nothing is ever counted
-    /// twice.
+    /// Copies what has been counted so far. While the writer goes on, the copy may lack its last values, and `max` may
+    /// belong to a value that is not yet among the counts; it is never below one that is. Nothing is ever counted twice.
     #[must_use]
     pub fn read(&self) -> Histogram {
-        let counts = self.0.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = self.0.counts.iter().map(|count| count.load(Ordering::Acquire));
         Histogram::from_counts(counts, || self.0.max.load(Ordering::Relaxed))
     }
 }

@@ -1,0 +1,6 @@
+//! Loom's types in the place of the standard library's.
+
+pub(crate) use std::sync::PoisonError;
+
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
