@@ -204,13 +204,14 @@ impl Buckets {
         }
         self.drained = Some(now);
         while let Some(at) = self.earliest_due(now) {
-            let deadline_ms = self.ring[at].tick * self.width_ms;
-            let mut next = 0;
-            while let Some(slot) = self.ring[at].dirty.first_from(next) {
-                let cell = self.empty_cell(at, slot);
+            let Bucket { tick, cells, dirty } = &mut self.ring[at];
+            let deadline_ms = *tick * self.width_ms;
+            dirty.drain(|slot| {
+                let cell = core::mem::take(&mut cells[slot as usize]);
+                // Cannot leave the range: the parts of a sum were checked when they were added.
+                self.sums[slot as usize] -= cell.amount();
                 give(slot, deadline_ms, cell.amount(), cell.holds);
-                next = slot;
-            }
+            });
         }
     }
 
@@ -397,14 +398,25 @@ impl Bitmap {
         }
     }
 
-    /// The lowest slot set, when the caller knows that none is set below `slot`.
-    fn first_from(&self, slot: u32) -> Option<u32> {
-        let start = slot as usize / (64 * 64);
-        let (skipped, summary) =
-            self.summary.iter().skip(start).enumerate().find(|(_, word)| **word != 0)?;
-        let word = (start + skipped) * 64 + summary.trailing_zeros() as usize;
-        let slot = word * 64 + self.words[word].trailing_zeros() as usize;
-        u32::try_from(slot).ok()
+    /// Clears all that are set, in order, a word at a time.
+    fn drain(&mut self, mut each: impl FnMut(u32)) {
+        self.count = 0;
+        for (at, summary) in self.summary.iter_mut().enumerate() {
+            while *summary != 0 {
+                let word = at * 64 + summary.trailing_zeros() as usize;
+                *summary &= *summary - 1;
+                let mut bits = core::mem::take(&mut self.words[word]);
+                while bits != 0 {
+                    let slot = word * 64 + bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    #[allow(
+                        clippy::cast_possible_truncation,
+                        reason = "slots are counted in 32 bits"
+                    )]
+                    each(slot as u32);
+                }
+            }
+        }
     }
 
     fn bytes(&self) -> usize {

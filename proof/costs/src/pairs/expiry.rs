@@ -5,6 +5,12 @@
 //! drawn evenly, and gives back what is due. At 200,000 holds a second hardly two share a purse and a deadline, so sums save
 //! nothing; at 4 million a second eight do. What only sums and bits offer in either case: memory that does not depend on the
 //! number of holds, and taking a confirmed or released hold out at once, at any deadline.
+//!
+//! Where it loses, in counts that a busy machine does not change (callgrind with caches of 32 KiB and 1 MiB, 20,000 holds a tick
+//! as in `expiry/buckets`, for one hold's booking and giving back together): the buckets take 86 instructions, 4.4 misses of the first and
+//! 1.9 of the second cache, the queue 55, 2.7 and 0.9. A queue writes and reads in one direction; a sum lies where its purse and
+//! deadline are, one line that is cold when it is booked and again when it is due. It stays: what comes out of the buckets is what the node
+//! sends, one message for a purse and deadline, which the bank books for over a microsecond; a queue must sort and add up first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
