@@ -1,12 +1,11 @@
 //! The snapshot: all campaigns in the order of what they can bid, and who wants what.
 
 use money::CurrencyCode;
-use table::{Map, Secret};
+use table::{Map, Secret, spread};
 
 use crate::auction::Bidder;
 use crate::campaign::{CAMPAIGNS_MAX, Campaign, CampaignError, Creative};
 use crate::conditions;
-use crate::key::mix;
 use crate::price::{MODIFIER_ONE, Price};
 use crate::record::{Record, Records, Span};
 use crate::request::{Dimension, Format, Placement};
@@ -183,7 +182,7 @@ impl Entry {
     /// The hash that breaks ties. Different campaigns never have the same one for a request: all steps are bijections.
     #[inline]
     pub(crate) fn tie(&self, request: u64) -> u64 {
-        mix(request ^ mix(self.id ^ DOMAIN))
+        spread(request ^ spread(self.id ^ DOMAIN))
     }
 }
 

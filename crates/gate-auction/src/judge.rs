@@ -1,8 +1,10 @@
 //! What one campaign is asked: may it bid, what, with which deal and creative?
 
+use table::spread;
+
 use crate::auction::{Auction, Desk};
 use crate::index::Asked;
-use crate::key::{UNKNOWN, mix};
+use crate::key::UNKNOWN;
 use crate::price::{At, Floor, Price};
 use crate::rank::{Class, Offer};
 use crate::reason::Reason;
@@ -176,7 +178,7 @@ impl Auction<'_> {
         let start = match count as u64 {
             0 | 1 => 0,
             // Less than the number of creatives.
-            count => usize::try_from(mix(tie ^ self.at as u64) % count).unwrap_or(0),
+            count => usize::try_from(spread(tie ^ self.at as u64) % count).unwrap_or(0),
         };
         let mut farthest = Refused::DoesNotFit;
         for at in (start..count).chain(0..start) {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use table::spread;
+
 /// Keys are below this: bitmaps are as long as the largest key. A snapshot that needs more is refused.
 pub const KEY_MAX: u32 = 1 << 22;
 /// The key of a text that no campaign mentions. It is in no list, so it matches nothing; but a list that holds it is
@@ -118,7 +120,7 @@ impl Hasher for TextHasher {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = mix(self.0.rotate_left(5) ^ u64::from_le_bytes(word));
+            self.0 = spread(self.0.rotate_left(5) ^ u64::from_le_bytes(word));
         }
     }
 
@@ -126,14 +128,6 @@ impl Hasher for TextHasher {
     fn finish(&self) -> u64 {
         self.0
     }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014), a bijection: different numbers stay different.
-#[inline]
-pub(crate) const fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

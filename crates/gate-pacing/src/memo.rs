@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use money::{Amount, Instant, Window};
+use table::spread;
 
 use crate::fixed::{Divisor, ONE_Q62, share_q62};
-use crate::pace::mix;
 use crate::shape::Segment;
 use crate::strategy::start_q32;
 use crate::{Counters, Forecast, Landscape, Plan, Strategy};
@@ -68,7 +68,8 @@ impl Memo {
     ) {
         let arrivals =
             forecast.arrivals.as_ref().filter(|_| plan.spec().strategy == Strategy::Steer);
-        let print = arrivals.map_or(plan.print(), |arrivals| mix(plan.print() ^ arrivals.print()));
+        let print =
+            arrivals.map_or(plan.print(), |arrivals| spread(plan.print() ^ arrivals.print()));
         let of_window = self.print == print && self.window == *window && self.rebase == rebase;
         if of_window
             && self.plan.contains(now)

@@ -1,6 +1,7 @@
 //! The fast half: what a worker does with every request.
 
 use money::Amount;
+use table::spread;
 
 /// Separates this use of hashed ids from others: experiments, ties.
 const DOMAIN: u64 = u64::from_le_bytes(*b"pace/1\0\0");
@@ -198,7 +199,7 @@ impl Pace {
 
     #[inline]
     fn coin(&self, request_id: u64, threshold: u32) -> bool {
-        mix(request_id ^ self.salt) >> 32 <= u64::from(threshold)
+        spread(request_id ^ self.salt) >> 32 <= u64::from(threshold)
     }
 
     /// The value times the multiplier, rounded down, at least 1; not above 0 where the value is not.
@@ -248,16 +249,7 @@ fn below_one(q32: u64) -> u32 {
 
 /// The salt of a budget's coin.
 pub(crate) fn salt(budget_id: u64) -> u64 {
-    mix(mix(budget_id ^ DOMAIN).wrapping_add(DOMAIN))
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014):
-/// a bijection whose output is even for sequential ids too, where one multiplication would not be enough.
-#[inline]
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    spread(spread(budget_id ^ DOMAIN).wrapping_add(DOMAIN))
 }
 
 #[cfg(test)]
@@ -338,7 +330,7 @@ mod tests {
         for budget in 0..200 {
             let (salt, mut cells) = (salt(budget), [0_u32; 64]);
             for id in 0..IDS {
-                cells[usize::try_from(mix(id ^ salt) >> 58).unwrap()] += 1;
+                cells[usize::try_from(spread(id ^ salt) >> 58).unwrap()] += 1;
             }
             let expected = IDS as f64 / 64.0;
             let square = |seen: &u32| (f64::from(*seen) - expected).powi(2) / expected;
@@ -353,7 +345,7 @@ mod tests {
     #[test]
     fn coins_of_budgets_are_independent() {
         for other in 1..50 {
-            let both = |id: &u64| (mix(id ^ salt(0)) >> 63) == (mix(id ^ salt(other)) >> 63);
+            let both = |id: &u64| (spread(id ^ salt(0)) >> 63) == (spread(id ^ salt(other)) >> 63);
             let same = (0..10_000_u64).filter(both).count();
             assert!((4_700..5_300).contains(&same), "budget {other}: {same} of 10,000 agree");
         }
@@ -362,7 +354,7 @@ mod tests {
     #[test]
     fn the_coin_is_pinned() {
         // A recorded run must replay: changing these changes every answer.
-        assert_eq!(mix(1), 0x5692_161d_100b_05e5);
+        assert_eq!(spread(1), 0x5692_161d_100b_05e5);
         assert_eq!(salt(1), salt(1));
         assert_ne!(salt(1), salt(2));
     }

@@ -1,10 +1,11 @@
 //! The slow half: from where a budget stands to what its workers may let through until the next tick.
 
 use money::{Amount, Instant, Window, Zone, day_at};
+use table::spread;
 
 use crate::fixed::{Divisor, ONE_Q62, narrow_u64, part_q62, share_q62};
 use crate::memo::Memo;
-use crate::pace::{Pace, mix, salt};
+use crate::pace::{Pace, salt};
 use crate::strategy::Situation;
 use crate::{Counters, DayParts, Forecast, Shape, Spend, Strategy};
 
@@ -194,8 +195,9 @@ impl Plan {
         };
         let flight = [spec.flight.start.ms(), spec.flight.end.ms(), u64::from(spec.daily)];
         let zone = spec.zone.name().bytes().map(u64::from);
-        let print =
-            zone.chain(flight).fold(shape.print(), |print, part| mix(print ^ part).wrapping_add(1));
+        let print = zone
+            .chain(flight)
+            .fold(shape.print(), |print, part| spread(print ^ part).wrapping_add(1));
         Ok(Plan { salt: salt(spec.budget_id), spec, shape, print })
     }
 

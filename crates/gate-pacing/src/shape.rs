@@ -3,10 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use money::{Instant, Window, Zone};
+use table::spread;
 
 use crate::DayParts;
 use crate::fixed::{ONE_Q62, narrow_u64, share_q62};
-use crate::pace::mix;
 
 /// Largest weight of an hour.
 pub const WEIGHT_MAX: u16 = 10_000;
@@ -146,7 +146,7 @@ impl Shape {
         if first == last {
             return Err(ShapeError::Flat);
         }
-        let print = cumulative.iter().fold(2, |print, share| mix(print ^ share).wrapping_add(1));
+        let print = cumulative.iter().fold(2, |print, share| spread(print ^ share).wrapping_add(1));
         Ok(Shape { form: Form::Table(cumulative.into()), print })
     }
 
@@ -173,7 +173,7 @@ impl Shape {
             let (weight, open) =
                 (weight(quarter), parts.as_ref().is_none_or(|p| p.is_open(quarter)));
             sums[quarter + 1] = sums[quarter] + u32::from(weight);
-            print = mix(print ^ (u64::from(weight) << 1 | u64::from(open))).wrapping_add(1);
+            print = spread(print ^ (u64::from(weight) << 1 | u64::from(open))).wrapping_add(1);
         }
         Shape { form: Form::Week(Arc::new(Week { sums, parts })), print }
     }

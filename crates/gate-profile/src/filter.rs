@@ -1,5 +1,7 @@
 //! Which users may be in the store: a Bloom filter of which one look-up touches one cache line.
 
+use table::SplitMix64;
+
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Words of a line.
@@ -61,9 +63,9 @@ impl Filter {
     }
 
     fn find(&self, key: u64) -> (&Line, u64) {
-        let mixed = spread(key);
+        let mixed = SplitMix64::new(key).draw();
         let at = usize::try_from(mixed).unwrap_or(0) & (self.lines.len() - 1);
-        (&self.lines[at], spread(mixed))
+        (&self.lines[at], SplitMix64::new(mixed).draw())
     }
 }
 
@@ -73,14 +75,6 @@ fn bits(probes: u64) -> impl Iterator<Item = (usize, u64)> {
         let nine = probes >> (probe * 9);
         (((nine >> 6) & 7) as usize, 1 << (nine & 63))
     })
-}
-
-/// The finisher of SplitMix64.
-const fn spread(key: u64) -> u64 {
-    let mut x = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

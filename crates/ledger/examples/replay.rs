@@ -9,6 +9,7 @@ use ledger::{
     Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Part, Record, Restore, Status,
     Verdict,
 };
+use table::SplitMix64;
 
 const NOW_MS: u64 = 1_767_268_800_000;
 const ORIGIN: Origin = Origin { door: Door::Batch, request_id: 0 };
@@ -142,7 +143,7 @@ struct Open {
 
 struct Maker {
     size: Size,
-    random: u64,
+    random: SplitMix64,
     next_grant: u64,
     open: Vec<Open>,
     at_ms: u64,
@@ -151,15 +152,11 @@ struct Maker {
 impl Maker {
     fn new(size: Size) -> Maker {
         let open = vec![Open::default(); usize::try_from(size.budgets).expect("few")];
-        Maker { size, random: 1, next_grant: 1, open, at_ms: NOW_MS }
+        Maker { size, random: SplitMix64::new(1), next_grant: 1, open, at_ms: NOW_MS }
     }
 
-    /// The next number of a xorshift generator: Marsaglia, "Xorshift RNGs", 2003.
     fn next(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+        self.random.draw()
     }
 
     fn begin(&self) -> Vec<Record> {

@@ -4,6 +4,7 @@
 //! fixed table of sets of eight; where all eight places of a set hold live answers, the request is refused
 //! (`Busy`) rather than answered in a way that could not be repeated.
 
+use table::spread;
 use wire::Verdict;
 
 use crate::Hold;
@@ -141,13 +142,6 @@ impl Remembered {
     fn set(&self, tag: u64) -> usize {
         usize::try_from(spread(tag) % self.tags.len() as u64).expect("below a length")
     }
-}
-
-/// The finaliser of splitmix64 (Steele, Lea, Flood, 2014), a bijection.
-fn spread(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

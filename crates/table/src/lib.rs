@@ -5,9 +5,10 @@
 //! | [`Map`] | an id (u64) to a small number: budget id to slot, looked up a frame at a time |
 //! | [`Buckets`] | sums of holds by deadline, so that expiry costs one visit a purse, not one a hold |
 //! | [`ring`] | one thread hands items to one other thread without a lock |
+//! | [`SplitMix64`], [`spread`] | the numbers that a seed repeats; what mixes an id |
 //!
-//! The crate is pure: no I/O, no threads, no clock, no randomness (the secret of a [`Map`] is
-//! passed in), and nothing allocates after construction except where a method says that it grows.
+//! The crate is pure: no I/O, no threads, no clock, no randomness (the secret of a [`Map`] and the seed of a
+//! [`SplitMix64`] are passed in), and nothing allocates after construction except where a method says that it grows.
 //! All `unsafe` code lives in one private module, `hot`: cache prefetch and the huge page advice.
 
 mod buckets;
@@ -19,4 +20,4 @@ pub mod ring;
 pub use buckets::{BucketError, Buckets};
 pub use hot::{in_huge_pages, prefetch};
 pub use map::{DuplicateKey, Map, ProbeLengths};
-pub use mix::Secret;
+pub use mix::{Secret, SplitMix64, spread};

@@ -1,4 +1,4 @@
-//! The keyed mixing of a [`Map`](crate::Map): which line a key starts at.
+//! The keyed mixing of a [`Map`](crate::Map), and the numbers that a seed repeats.
 
 /// The secret that decides where keys land, 128 bits, drawn once a process by the caller (this crate
 /// has no randomness). Whoever does not know it cannot choose keys that fall on one another. It is
@@ -50,11 +50,45 @@ const fn fold(left: u64, right: u64) -> u64 {
     low ^ high
 }
 
-/// The finisher of SplitMix64 (Steele, Lea, Flood 2014), a bijection.
-const fn spread(mut x: u64) -> u64 {
+/// The finisher of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014): a bijection of
+/// 64 bits that leaves no visible relation between neighbours. Recorded runs depend on it, so it never changes.
+///
+/// It has no secret: keys that strangers choose need a [`Secret`].
+#[inline]
+#[must_use]
+pub const fn spread(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+/// SplitMix64: the one generator of random numbers here. A seed gives the same numbers on every machine and in every
+/// version; neighbouring seeds give unrelated ones. It passes BigCrush and holds no secret.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// A stream of its own for every seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> SplitMix64 {
+        SplitMix64(seed)
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub const fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        spread(self.0)
+    }
+
+    /// A number below `limit` (the remainder of a draw, so even to one part in 2^64 / `limit`); 0 where `limit` is 0.
+    #[inline]
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        match self.draw().checked_rem(limit) {
+            Some(rest) => rest,
+            None => 0,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -89,6 +123,25 @@ mod tests {
             assert_ne!(folded(1, key), folded(2, key));
             assert_ne!(folded(1, key), folded(1 << 64, key));
         }
+    }
+
+    /// The vector that other implementations publish (Vigna's `splitmix64.c`, seed 1234567).
+    #[test]
+    fn the_generator_is_splitmix64() {
+        let mut random = SplitMix64::new(1_234_567);
+        let drawn = [random.draw(), random.draw(), random.draw()];
+        assert_eq!(
+            drawn,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+
+    #[test]
+    fn numbers_below_a_limit_reach_all_of_it() {
+        let mut random = SplitMix64::new(7);
+        let mut seen = [false; 5];
+        (0..200).for_each(|_| seen[usize::try_from(random.below(5)).unwrap()] = true);
+        assert_eq!((seen, random.below(0), random.below(1)), ([true; 5], 0, 0));
     }
 
     #[test]

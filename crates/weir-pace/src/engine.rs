@@ -27,6 +27,7 @@ use ledger::{
     PurseOptions, Purses, Restore, SpecError, Status, ToBank, ToWorker, Verdict,
 };
 use money::{ASK_MAX, Instant, Unit, Window, Zone};
+use table::spread;
 use weir_pacer::{Pacer, PacerOptions, Pacing};
 
 /// Most workers of an engine.
@@ -163,7 +164,7 @@ impl Engine {
         for (place, campaign) in (0..).zip(&campaigns) {
             assert_eq!(bank.slot(campaign.id), Some(place), "slots follow the order of the set");
         }
-        let ties = campaigns.iter().map(|campaign| mix(campaign.id ^ TIE)).collect();
+        let ties = campaigns.iter().map(|campaign| spread(campaign.id ^ TIE)).collect();
         let mut engine = Engine {
             options,
             campaigns,
@@ -492,14 +493,6 @@ impl Engine {
     fn records_are_sealed(&mut self) {
         self.out.records.clear();
     }
-}
-
-/// The finaliser of SplitMix64: a bijection that spreads an id over all 64 bits.
-#[inline]
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// What all workers hold for a slot.

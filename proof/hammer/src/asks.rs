@@ -4,7 +4,7 @@
 //! an answer touches only the few rows that have one.
 
 use crate::args::AmountRange;
-use crate::random::{Random, Zipf, mix64};
+use crate::random::{Random, Zipf};
 
 /// Rows of a synthetic table at least: enough that no branch predictor learns the pattern by heart.
 pub(crate) const ROWS_MIN: usize = 1 << 16;
@@ -106,7 +106,7 @@ impl IdRule {
         match self {
             Self::Sequential { salt } => salt ^ (pass << 20),
             Self::Hashed if pass == 0 => 0,
-            Self::Hashed => mix64(pass),
+            Self::Hashed => table::spread(pass),
         }
     }
 }
@@ -158,7 +158,7 @@ impl AskTable {
                 unit: [0; 4],
             })
             .collect();
-        let salt = mix64(draw.seed ^ 0x7769_6572) & !((1 << 20) - 1);
+        let salt = table::spread(draw.seed ^ 0x7769_6572) & !((1 << 20) - 1);
         Self::with_fates(rows, shares, draw.seed, IdRule::Sequential { salt }, batch)
     }
 
@@ -170,7 +170,7 @@ impl AskTable {
         let mut rows = Vec::with_capacity(rounds * asks.len());
         for round in 0..rounds as u64 {
             // The upper half keeps these numbers apart from those of later passes.
-            let change = if round == 0 { 0 } else { mix64(round | 1 << 63) };
+            let change = if round == 0 { 0 } else { table::spread(round | 1 << 63) };
             rows.extend(
                 asks.iter().map(|ask| Ask { request_id: ask.request_id ^ change, ..ask.clone() }),
             );

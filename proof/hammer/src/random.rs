@@ -1,41 +1,32 @@
 //! Random numbers that a seed repeats, and the Zipf law. Nothing here touches money but the draw of test amounts.
 
-/// `SplitMix64` (Steele, Lea, Flood 2014): 64 bits of state, passes `BigCrush`, three multiplications a number.
-#[derive(Debug, Clone)]
-pub(crate) struct Random {
-    state: u64,
-}
+use table::{SplitMix64, spread};
 
-/// A bijection of 64 bits that leaves no visible relation between neighbours.
-#[must_use]
-pub(crate) const fn mix64(value: u64) -> u64 {
-    let mut z = value;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+/// [`SplitMix64`] with the draws of a load.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(SplitMix64);
 
 /// A hash of bytes that is the same on every machine and in every version: FNV-1a, then mixed.
 #[must_use]
 pub(crate) fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325 ^ mix64(seed);
+    let mut hash = 0xcbf2_9ce4_8422_2325 ^ spread(seed);
     for &byte in bytes {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
-    mix64(hash)
+    spread(hash)
 }
 
 impl Random {
     /// A stream for a seed; `stream` separates uses of the same seed.
     #[must_use]
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        Self { state: mix64(seed) ^ mix64(stream.wrapping_add(0x9e37_79b9)).rotate_left(17) }
+        let stream = spread(stream.wrapping_add(0x9e37_79b9)).rotate_left(17);
+        Self(SplitMix64::new(spread(seed) ^ stream))
     }
 
     /// The next 64 bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix64(self.state)
+        self.0.draw()
     }
 
     /// A number in `0..bound`; `bound` 0 gives 0. Multiply-shift: the bias is below 2^-32 for our bounds.
@@ -110,7 +101,7 @@ mod tests {
 
     #[test]
     fn hashes_are_stable_across_versions() {
-        assert_eq!(hash_bytes(0, b""), mix64(0xcbf2_9ce4_8422_2325));
+        assert_eq!(hash_bytes(0, b""), spread(0xcbf2_9ce4_8422_2325));
         assert_ne!(hash_bytes(0, b"a"), hash_bytes(1, b"a"));
         assert_ne!(hash_bytes(0, b"ab"), hash_bytes(0, b"ba"));
     }

@@ -1,22 +1,20 @@
 //! A seeded generator: the only source of chance in a run.
 
-/// splitmix64 (Steele, Lea, Flood, 2014): small, good enough, and the same everywhere.
+use table::SplitMix64;
+
+/// [`SplitMix64`] with the draws of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     /// A generator that gives the same numbers for the same seed.
     pub(crate) fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5757_4549_5253_494d)
+        Rng(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5757_4549_5253_494d))
     }
 
     /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        self.0.draw()
     }
 
     /// A number below `end`; 0 if `end` is 0.

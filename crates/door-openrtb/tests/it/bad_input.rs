@@ -65,7 +65,7 @@ fn swap_value(body: &mut Vec<u8>, numbers: &mut Numbers, at: usize) {
 
 #[test]
 fn mutations_of_our_own_bodies() {
-    let (mut door, mut numbers) = (door(), Numbers(1));
+    let (mut door, mut numbers) = (door(), Numbers::new(1));
     let (mut sound, mut refused) = (0, 0);
     for round in 0..400 {
         for (_, seed) in bodies::seeds().iter().filter(|(_, seed)| !seed.is_empty()) {
@@ -100,7 +100,7 @@ fn the_real_corpus_and_its_mutations() {
     };
     let path = std::path::Path::new(&folder).join("openrtb/bodies.jsonl");
     let lines = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let (mut door, mut gate, mut numbers) = (door(), Bidder::default(), Numbers(2));
+    let (mut door, mut gate, mut numbers) = (door(), Bidder::default(), Numbers::new(2));
     let (mut bodies, mut bids) = (0, 0);
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let answer = door.bid(&mut line.to_vec(), &mut gate).status;

@@ -1,19 +1,21 @@
 //! Bodies of our own making, from small to large, the same in every run.
 
-/// A generator of numbers that needs no seed but one (SplitMix64).
-pub(crate) struct Numbers(pub(crate) u64);
+use table::SplitMix64;
+
+/// Numbers from a seed.
+pub(crate) struct Numbers(SplitMix64);
 
 impl Numbers {
+    pub(crate) fn new(seed: u64) -> Numbers {
+        Numbers(SplitMix64::new(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        value ^ (value >> 31)
+        self.0.draw()
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap()
+        usize::try_from(self.0.below(end as u64)).unwrap()
     }
 }
 

@@ -149,7 +149,7 @@ pub fn garbage_hurts_only_its_sender(options: Options) {
     let server = Server::start(options);
     let mut good = server.client();
     for seed in 0..30 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let size = 1 + dice.below(5000);
         let mut client = server.client();
         // A length that is a lie, then noise.

@@ -16,7 +16,7 @@ fn echo_in_pieces(server: &Server, bytes: &[u8], piece_bytes_max: usize, seed: u
     let mut writer = client.0.try_clone().unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let mut dice = Dice(seed);
+            let mut dice = Dice::new(seed);
             let mut rest = bytes;
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(1 + dice.below(piece_bytes_max.min(rest.len())));
@@ -29,7 +29,7 @@ fn echo_in_pieces(server: &Server, bytes: &[u8], piece_bytes_max: usize, seed: u
 }
 
 fn random_frames(seed: u64, count: usize, bytes_max: usize) -> Vec<u8> {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     (0..count)
         .flat_map(|_| {
             let size = dice.below(bytes_max);
@@ -86,7 +86,7 @@ pub fn bytes_one_by_one(options: Options) {
 pub fn a_large_message_arrives_whole(options: Options) {
     let server = Server::start(options);
     // The whole of what is allowed: 1 MiB with its head.
-    let payload = Dice(1).bytes(1024 * 1024 - 5);
+    let payload = Dice::new(1).bytes(1024 * 1024 - 5);
     server.client().echo(&payload);
     server.stop();
 }

@@ -11,6 +11,7 @@ use door_transport::{
     CloseReason, ConnId, Handle, Listener, Listeners, Options, Out, Outbox, Peer, RunError,
     Service, Step, TaskRun, Transport, Turn, choose, run,
 };
+use table::SplitMix64;
 
 /// Nothing in these tests takes longer on a healthy machine, however busy.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -265,15 +266,15 @@ impl<T: Read + Write> Client<T> {
 }
 
 /// Numbers that only depend on the seed.
-pub struct Dice(pub u64);
+pub struct Dice(SplitMix64);
 
 impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(SplitMix64::new(seed))
+    }
+
     pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
+        usize::try_from(self.0.below(bound as u64)).unwrap()
     }
 
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {

@@ -5,26 +5,23 @@ use gate_auction::{
     Placement, Price, Pricing, Request, Rules, Targeting, Timing,
 };
 use money::CurrencyCode;
+use table::SplitMix64;
 
-/// Numbers from a seed (SplitMix64).
-pub(crate) struct Dice(u64);
+/// Numbers from a seed.
+pub(crate) struct Dice(SplitMix64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed)
+        Dice(SplitMix64::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// 0 to `n` - 1.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
+        self.0.below(n)
     }
 
     pub(crate) fn percent(&mut self, percent: u64) -> bool {

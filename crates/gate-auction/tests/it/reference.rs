@@ -5,6 +5,7 @@ use gate_auction::{
     Pricing, Reason, Request, Timing,
 };
 use money::CurrencyCode;
+use table::spread;
 
 /// Who bids, with what, at what price.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Moods {
     pub(crate) const NONE: Moods = Moods(0);
 
     fn of(self, campaign: u64) -> u64 {
-        if self.0 == 0 { 7 } else { mix(self.0 ^ campaign) % 8 }
+        if self.0 == 0 { 7 } else { spread(self.0 ^ campaign) % 8 }
     }
 
     fn offers(self, campaign: u64, bid: Price) -> Option<Price> {
@@ -71,7 +72,7 @@ impl Moods {
     }
 
     fn shows(self, campaign: u64, creative: usize) -> bool {
-        self.0 == 0 || !mix(self.0 ^ mix(campaign ^ creative as u64)).is_multiple_of(4)
+        self.0 == 0 || !spread(self.0 ^ spread(campaign ^ creative as u64)).is_multiple_of(4)
     }
 }
 
@@ -208,7 +209,7 @@ fn offer<'a>(
     let (deal, floor) = deals.chain(open.then_some(None)).find_map(|deal| {
         let deal_at = deal.map(|at| &impression.deals[at]);
         // The creatives' turn begins where a hash says.
-        let (count, start) = (campaign.creatives.len(), mix(tie ^ at as u64));
+        let (count, start) = (campaign.creatives.len(), spread(tie ^ at as u64));
         let first = usize::try_from(start % count as u64).unwrap();
         let mut turn = (0..count).map(|n| (first + n) % count);
         turn.find_map(|position| {
@@ -301,11 +302,5 @@ fn lasts(creative: &Creative, deal: Option<&Deal<'_>>, impression: &Impression<'
 
 /// Pinned here too: a recorded run must replay.
 fn tie(request: u64, campaign: u64) -> u64 {
-    mix(request ^ mix(campaign ^ u64::from_le_bytes(*b"tie/1\0\0\0")))
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    spread(request ^ spread(campaign ^ u64::from_le_bytes(*b"tie/1\0\0\0")))
 }

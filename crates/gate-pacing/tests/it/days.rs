@@ -5,6 +5,7 @@ use gate_pacing::{
     Counters, Decision, Demand, Forecast, Memo, Pace, Plan, PlanSpec, Shape, Spend, Strategy,
 };
 use money::{Amount, Instant, Zone, day_at};
+use table::SplitMix64;
 
 use crate::{DAY_MS, START_MS, flight};
 
@@ -85,18 +86,6 @@ struct Outcome {
     above_ppm: i64,
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    }
-}
-
 fn add(line: &mut Amount, amount: i64) {
     *line = line.checked_add(Amount::new(amount)).expect("small numbers");
 }
@@ -109,7 +98,7 @@ struct Node {
     holds: std::collections::VecDeque<(u64, i64, i64, i64)>,
     /// Counters as the pacing sees them, oldest first.
     seen: std::collections::VecDeque<Counters>,
-    random: Random,
+    random: SplitMix64,
     requests: u64,
     memo: Memo,
     bids: bool,
@@ -128,16 +117,16 @@ impl Node {
         let busy = BUSY[usize::try_from(of_day / 3_600_000).expect("an hour")];
         let down = (market.outage.0..market.outage.1).contains(&of_day);
         let thousandths = if down { 0 } else { market.rate * busy * market.tick_ms / 100 };
-        let count = thousandths / 1_000 + u64::from(self.random.next(1_000) < thousandths % 1_000);
+        let count = thousandths / 1_000 + u64::from(self.random.below(1_000) < thousandths % 1_000);
         let (mut reserved, mut won, mut paid) = (0, 0, 0);
         for _ in 0..count {
             self.requests += 1;
             let value = market.ask / 2
-                + i64::try_from(self.random.next(market.ask.unsigned_abs())).expect("small");
+                + i64::try_from(self.random.below(market.ask.unsigned_abs())).expect("small");
             let worker = usize::try_from(self.requests).expect("small") % WORKERS;
-            let wanted = self.random.next(market.win) == 0;
+            let wanted = self.random.below(market.win) == 0;
             // Of those who bid: the price of the market, anything up to the value.
-            let price = value * i64::try_from(self.random.next(1_000)).expect("small") / 1_000;
+            let price = value * i64::try_from(self.random.below(1_000)).expect("small") / 1_000;
             let Some(bid) = self.bid(worker, value) else { continue };
             if bid + reserved > self.left() {
                 continue;
@@ -213,7 +202,7 @@ fn run(kind: &Kind, limit: i64, daily: bool, market: Market) -> Outcome {
         paces: [Pace::CLOSED; WORKERS],
         holds: std::collections::VecDeque::new(),
         seen: std::collections::VecDeque::new(),
-        random: Random(1),
+        random: SplitMix64::new(1),
         requests: 0,
         memo: Memo::default(),
         bids: kind.bids,
@@ -355,13 +344,13 @@ fn workers_do_not_change_answers() {
         };
         let (limit, ask_max) = (Amount::new(LIMIT), Amount::new(10_000));
         let mut counters = Counters { limit, ask_max, ..Counters::default() };
-        let mut random = Random(3);
+        let mut random = SplitMix64::new(3);
         for second in 0..86_400_u64 {
             let now_ms = START_MS + second * 1_000;
             let (mut one, mut four) = (pace(&counters, now_ms, 1), [pace(&counters, now_ms, 4); 4]);
             let on = one.allowance() > Amount::ZERO;
             for request in second * 4..second * 4 + 4 {
-                let value = 1 + i64::try_from(random.next(10_000)).expect("small");
+                let value = 1 + i64::try_from(random.below(10_000)).expect("small");
                 let worker = usize::try_from(request % 4).expect("small");
                 let (bid, other) = (one.bid(request, value), four[worker].bid(request, value));
                 let room = |pace: &Pace| pace.allows(Amount::new(value));

@@ -1,23 +1,21 @@
 //! Random numbers that two runs draw alike.
 
-/// SplitMix64: small, seeded, good enough to draw orders, keys and resamples. Not for secrets.
+use table::SplitMix64;
+
+/// [`SplitMix64`] that draws orders, keys and resamples. Not for secrets.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// A stream of its own for every seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(SplitMix64::new(seed))
     }
 
     /// 64 random bits.
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        self.0.draw()
     }
 
     /// A number below `limit`; 0 where `limit` is 0.

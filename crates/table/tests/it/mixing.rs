@@ -2,19 +2,13 @@
 //! keys. The limits below were set from random keys: mean 1.049 lines at the highest load, longest
 //! 9 to 16.
 
-use table::{Map, Secret};
+use table::{Map, Secret, spread};
 
 /// Filled to a load of just below one half, the worst there is.
 const KEYS: u64 = (1 << 15) - 100;
 const SECRETS: u64 = 40;
 const MEAN_THOUSANDTHS_MAX: u64 = 1_065;
 const LONGEST_MAX: usize = 24;
-
-fn spread(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 fn secret(number: u64) -> Secret {
     Secret::new(u128::from(spread(number)) << 64 | u128::from(spread(!number)))

@@ -1,9 +1,11 @@
 //! A seeded generator: the only source of chance in a day.
 
-/// splitmix64 (Steele, Lea, Flood, 2014): small, good enough, and the same everywhere.
+use table::{SplitMix64, spread};
+
+/// [`SplitMix64`] that also draws real and normal numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng {
-    state: u64,
+    bits: SplitMix64,
     /// The second number of the last pair of normal ones.
     spare: Option<f64>,
 }
@@ -11,14 +13,13 @@ pub(crate) struct Rng {
 impl Rng {
     /// A generator that gives the same numbers for the same seed and purpose, and unrelated ones for another purpose.
     pub(crate) fn new(seed: u64, purpose: &str) -> Rng {
-        Rng { state: hash(seed, purpose), spare: None }
+        Rng { bits: SplitMix64::new(hash(seed, purpose)), spare: None }
     }
 
     /// The next 64 bits.
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.state)
+        self.bits.draw()
     }
 
     /// Evenly spread in `0.0 .. 1.0`.
@@ -70,15 +71,8 @@ pub(crate) fn whole(number: f64) -> u64 {
 
 /// A text hashed under a seed.
 pub(crate) fn hash(seed: u64, text: &str) -> u64 {
-    text.bytes().fold(mix(seed ^ 0x5745_4952_5041_4345), |state, byte| mix(state ^ u64::from(byte)))
-}
-
-/// The splitmix64 finaliser, a bijection.
-#[inline]
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    text.bytes()
+        .fold(spread(seed ^ 0x5745_4952_5041_4345), |state, byte| spread(state ^ u64::from(byte)))
 }
 
 /// The upper 53 bits as a part of one.

@@ -14,6 +14,8 @@
 //! After the last second of the day the loop goes on, without requests, until the last notice and the last billing file
 //! have come. The same seed of the day gives the same delays and losses to every strategy that bids the same.
 
+use table::SplitMix64;
+
 use super::day::{Auction, Day, DayRequest, MINUTES, Notices, SECONDS};
 
 /// What bids in a run: the engine with the real ledger, or a simple one to compare it with.
@@ -387,12 +389,9 @@ fn below(hash: u64, of: u32) -> u32 {
     u32::try_from((u128::from(hash) * u128::from(of)) >> 64).unwrap_or(0)
 }
 
-/// The finaliser of splitmix64.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
+/// The numbers of a request: hashes of its id.
+fn mix(id: u64) -> u64 {
+    SplitMix64::new(id).draw()
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::io::{BufRead, Write};
 
 use ledger::{Action, Amount, Hold, Verdict};
 use money::ASK_MAX;
-use table::{Map, Secret};
+use table::{Map, Secret, spread};
 
 use super::error::{Fault, StdioError};
 use super::lines::{InputLines, Words, number};
 use super::setup::{BASE_MS, DAY_MS, Setup};
 use super::{Silence, StdioOptions, Summary};
-use crate::engine::{Engine, EngineOptions, mix};
+use crate::engine::{Engine, EngineOptions};
 
 /// Longest request id, bytes.
 const RID_BYTES_MAX: usize = 64;
@@ -269,7 +269,7 @@ impl Session {
             self.offers += u64::from(value > 0);
             self.timely += u64::from(value > 0 && self.engine.is_in_flight(place));
             let Some(price) = self.engine.bid(worker, place, request, value) else { continue };
-            let offer = Offer { price, tie: mix(request ^ self.engine.tie(place)), campaign };
+            let offer = Offer { price, tie: spread(request ^ self.engine.tie(place)), campaign };
             // Who cannot reserve is out before anybody is compared.
             if Some(offer) > best && self.engine.able(worker, place, price) {
                 best = Some(offer);
@@ -315,12 +315,12 @@ fn request_id<'a>(words: &mut Words<'a>) -> Result<(u64, &'a [u8]), StdioError> 
 /// Any two request ids differ, but for a chance of one in a billion a day. FNV-1a, its bits spread at the end.
 fn hash(word: &[u8]) -> u64 {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    mix(word.iter().fold(0xcbf2_9ce4_8422_2325, fold))
+    spread(word.iter().fold(0xcbf2_9ce4_8422_2325, fold))
 }
 
 /// Not by the bits of the coins: workers then differ in nothing but their requests.
 fn worker_of(request: u64, workers: u16) -> u16 {
-    let share = (u128::from(mix(!request)) * u128::from(workers)) >> 64;
+    let share = (u128::from(spread(!request)) * u128::from(workers)) >> 64;
     u16::try_from(share).unwrap_or(0)
 }
 

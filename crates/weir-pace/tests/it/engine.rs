@@ -7,9 +7,7 @@ use money::{Instant, Window, Zone};
 use proptest::prelude::*;
 use weir_pace::engine::{Engine, EngineCampaign, EngineError, EngineOptions};
 
-use crate::engine_market::{
-    Answer, BAD, Bidder, Mail, Market, Notice, RELIABLE, Request, STEP_S, mix,
-};
+use crate::engine_market::{Answer, BAD, Bidder, Mail, Market, Notice, RELIABLE, Request, STEP_S};
 
 const START_MS: u64 = 978_307_200_000;
 const DAY_MS: u64 = 86_400_000;
@@ -67,7 +65,7 @@ impl Player {
     }
 
     fn answer(&mut self, request: &Request) -> Answer {
-        let worker = u16::try_from(mix(!request.id) % u64::from(self.workers)).unwrap();
+        let worker = u16::try_from(table::spread(!request.id) % u64::from(self.workers)).unwrap();
         let mut best: Answer = None;
         for (campaign, value) in &request.eligible {
             let Some(bid) = self.engine.bid(worker, *campaign, request.id, *value) else {

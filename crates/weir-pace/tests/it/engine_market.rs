@@ -3,21 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use table::SplitMix64;
+
 /// Seconds between two batches.
 pub(crate) const STEP_S: u64 = 20;
 
-/// SplitMix64: a seed replays exactly.
+/// A seed replays exactly.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Rng {
-        Rng(seed)
+        Rng(SplitMix64::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.0.draw()
     }
 
     /// 0 ..= max
@@ -33,12 +34,6 @@ impl Rng {
     pub(crate) fn chance(&mut self, ppm: u64) -> bool {
         self.upto(999_999) < ppm
     }
-}
-
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// What happens to notices.

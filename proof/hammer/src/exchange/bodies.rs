@@ -302,7 +302,7 @@ fn whole(value: &Value) -> Option<u64> {
 /// The id of request number `serial` in hexadecimal digits. Different serials never have equal ids.
 pub(crate) fn id_text(salt: u64, serial: u64) -> [u8; ID_LEN] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let id = crate::random::mix64(serial ^ salt).to_be_bytes();
+    let id = table::spread(serial ^ salt).to_be_bytes();
     let mut text = [0; ID_LEN];
     for (pair, byte) in text.chunks_exact_mut(2).zip(id) {
         pair[0] = HEX[usize::from(byte >> 4)];

@@ -135,7 +135,7 @@ fn plan(args: &Args, bank: Option<&Bank>) -> Result<ExchangePlan, HammerError> {
         depth: usize::try_from(args.depth).unwrap_or(1),
         rate: args.rate,
         seed: args.seed,
-        id_salt: crate::random::mix64(args.seed) ^ ns(now),
+        id_salt: table::spread(args.seed) ^ ns(now),
         load_ns: ns(args.duration),
         drain_ns: ns(args.drain).saturating_add(longest_ns.max(late_longest_ns)),
         minute_ns,

@@ -16,6 +16,7 @@ use gate_pacing::{
 };
 use money::{Amount, Instant, Window, Zone};
 use probe::compare::Random;
+use table::spread;
 
 use crate::pairs::{Meaning, Pair};
 use crate::race::{Done, Way, race};
@@ -172,7 +173,7 @@ impl PerRequest for Hourly {
 impl PerRequest for Coin {
     #[inline]
     fn passes(&mut self, id: u64, amount: i64, _: u64) -> bool {
-        mix(id ^ self.salt) >> 32 <= self.threshold && take(&mut self.spent, amount, LIMIT)
+        spread(id ^ self.salt) >> 32 <= self.threshold && take(&mut self.spent, amount, LIMIT)
     }
 }
 
@@ -184,13 +185,6 @@ fn take(spent: &mut i64, amount: i64, planned: i64) -> bool {
     let passes = *spent + amount <= planned;
     *spent += if passes { amount } else { 0 };
     passes
-}
-
-/// The same hash as `Pace` uses.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[derive(Clone)]
