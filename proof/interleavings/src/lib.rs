@@ -21,6 +21,8 @@
 //!
 //! Not here: `table::ring` has no atomics of its own (they are `rtrb`'s), and `after` relies on time where a push meets a worker
 //! that falls asleep (`FIRST_SLEEP` in `after/src/worker.rs`), which loom does not know.
+// The included files have tests of their own, which run where the files belong, also under `cargo test --lib`.
+#![cfg(not(test))]
 
 #[path = "../../../crates/gate-profile/src/filter.rs"]
 #[allow(dead_code, reason = "the file is the product's; a model needs a part of it")]
