@@ -257,8 +257,8 @@ bench:
 	@echo "== building the benchmarks"
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir -p peers -p costs
 	@target/release/peers
-	@echo "== every abstraction beside its alternatives (docs/before-after.md)"
-	@target/release/costs pairs --json proof/costs/alternatives.json --markdown docs/before-after.md
+	@echo "== every abstraction beside its alternatives (target/pairs.md)"
+	@target/release/costs pairs --json proof/costs/alternatives.json --markdown target/pairs.md
 
 costs-docs: $(WEIR)
 	@echo "== the cost sheet of a node under load (docs/costs.md)"

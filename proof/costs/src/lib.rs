@@ -50,7 +50,7 @@ pub enum Error {
     /// The machine did not give what a comparison needs: a file, a socket, a thread.
     #[error("{action}: {source}")]
     Io {
-        /// What was tried, such as "writing docs/before-after.md".
+        /// What was tried, such as "writing target/pairs.md".
         action: String,
         /// What the system says.
         source: std::io::Error,

@@ -1,4 +1,4 @@
-//! The pairs as tables, as JSON for the cost sheet, and as the document `docs/before-after.md`.
+//! The pairs as tables, as JSON for the cost sheet, and as a document.
 
 use std::fmt::Write as _;
 
@@ -134,7 +134,7 @@ pub fn markdown(origin: &Origin, pairs: &[Pair]) -> String {
     for paragraph in intro {
         let _ = writeln!(text, "{}\n", wrapped(&paragraph));
     }
-    text += "```\ncargo run --release -p costs -- pairs --json proof/costs/alternatives.json --markdown docs/before-after.md\n```\n";
+    text += "```\ncargo run --release -p costs -- pairs --json proof/costs/alternatives.json --markdown target/pairs.md\n```\n";
     text += &summary(pairs);
     text += &tables(pairs);
     text

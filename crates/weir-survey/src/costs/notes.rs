@@ -26,7 +26,7 @@ pub(crate) fn of(measured: &Measured, with: &Instruments<'_>, marks: &Marks) -> 
     notes.push(counters(measured));
     notes.extend(instructions(with.baseline));
     notes.push(
-        "what the columns mean: docs/measuring.md; the other ways: docs/before-after.md".into(),
+        "what the columns mean: docs/measuring.md; the other ways: docs/performance.md".into(),
     );
     notes
 }

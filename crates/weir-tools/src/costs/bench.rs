@@ -294,7 +294,7 @@ fn document(sheets: &[(Door, String)], format: Format) -> String {
 const PREAMBLE: &str = "# What Weir costs
 
 Written by `weir costs --bench --markdown --save docs/costs.md`; not by hand. A node is started for each door, loaded, and measured
-while it serves. [measuring.md](measuring.md) says how, and what the columns mean; [before-after.md](before-after.md) has the
+while it serves. [measuring.md](measuring.md) says how, and what the columns mean; [performance.md](performance.md) has the
 other ways.
 ";
 
