@@ -1,4 +1,15 @@
-//! A user as the store keeps it.
+//! A user as the store keeps it. Numbers are little-endian; the key is the user's key, big-endian.
+//!
+//! | offset | type | field |
+//! | ---: | --- | --- |
+//! | 0 | u8 | layout, 2; layout 1, without rolling counters, is read too |
+//! | 1, 2 | u8, u8 | segments s, counters c |
+//! | 3 | u32 x s | segments, ascending |
+//! | 3 + 4s | 16 or 20 bytes x c | item u64, window u32 (kind in the top 3 bits, number since 1970 below), count |
+//!
+//! The count of a calendar window is a u32. The count of a rolling window is eight u8, one per step, the latest step first;
+//! its kinds are 5 (hour), 6 (day) and 7 (week), and its number is that of the latest step. A record of the log has 44 bytes:
+//! user, number, hold, item, time (u64 each), window (u32).
 
 use crate::window::WindowId;
 use crate::{COUNTERS_MAX, SEGMENTS_MAX};

@@ -1,4 +1,18 @@
-//! Bytes shared by segments and runs. `docs/segment-store.md` draws them.
+//! Bytes shared by segments and runs. All numbers are little-endian, and CRC is CRC-32C.
+//!
+//! Files are `000000000012.seg` (segment 12), `000000000013.run` (run 13; both share one count), `MANIFEST`, `MANIFEST.tmp` and
+//! `LOCK`. Segments and runs begin with a header of 64 bytes:
+//!
+//! ```text
+//!  0          8         12        16        20         24         32          40        60
+//!  +----------+---------+---------+---------+----------+----------+-----------+---------+---------+
+//!  | magic    | version | layout  | record  | 0        | number   | window    | 0       | CRC of  |
+//!  | 8 bytes  | u32 = 1 | u32     | bytes   |          | u64      | start, ms |         | 0..60   |
+//!  |          |         |         | u32     |          |          | u64       |         | u32     |
+//!  +----------+---------+---------+---------+----------+----------+-----------+---------+---------+
+//! ```
+//!
+//! The magic is `WEIRSEG\0` or `WEIRRUN\0`, the layout [`Record::LAYOUT`].
 
 use std::path::Path;
 

@@ -14,7 +14,57 @@
 //! One owner calls everything; there are no threads and no clock in here. [`Store::maintain`] does the sealing
 //! and merging in bounded steps between two appends.
 //!
-//! The bytes on disk and the guarantees are in `docs/segment-store.md`.
+//! # Guarantees
+//!
+//! - **An append that returned survives `kill -9`**, because it is in the page cache. A power cut can take what was appended
+//!   since the last [`Store::sync`]. Closing a segment syncs it, so at most `segment_ms_max` of records are at stake.
+//! - **A batch is there whole or not at all**, window by window: one block, one checksum. A batch of more than 65,536
+//!   records is several blocks. After an error some windows of a batch may be written; append it again if its records
+//!   have ids.
+//! - **A repeat counts once.** Records with equal key, sub, window and id (but 0) are one. Under time windows that holds
+//!   until the window closes; a later repeat is refused like any late record. Without windows it holds for a repeat
+//!   within `ID_LIFE_MS` of its time.
+//! - **Expired records leave the disk.** Under time windows until the first [`Store::maintain`] after the window's
+//!   `dead_ms`; under the other policies, with `keep_ms`, after at most twice that.
+//! - **After a crash, a full disk or a failed write** the store opens as it was after some prefix of its appends that holds
+//!   all that returned. Left-over files are removed and counted.
+//! - **A failed sync is final**, because the kernel may have dropped the pages. The store answers `Broken` until it is
+//!   opened again.
+//! - **Damage in a closed file is an error** that names file and byte, never a wrong record. An open segment ends at its
+//!   first unsound block; `Recovered::cut_bytes` says how much was behind it.
+//!
+//! [`Store::get`] sees sealed runs only. Records with ids are merged in order of id, so their merge must be commutative.
+//! There is no cache but the system's. A lock keeps a folder to one process.
+//!
+//! # Policies
+//!
+//! | | [`TimeWindow`] | [`SizeTiered`] | [`Leveled`] |
+//! | --- | --- | --- | --- |
+//! | for | data that nobody needs after its time: caps, events | counters that never end, written all the time | data that is read by key |
+//! | runs per read | per window: few while open, then one | at most (`fan_in` - 1) x (3.1 x log2(n) + 1) | level 0, and one per level |
+//! | rewrites per record | as size-tiered in its window, and once | at most 2.4 x log2(n) + 2 | about `ratio` / 2 + 1 per level |
+//! | extra disk in a merge | one window | up to the whole store | a few runs |
+//! | expiry | removes a window's files unread | removes dead runs, rewrites overdue ones | the same |
+//!
+//! n is all bytes divided by those of the smallest segment. [`SizeTiered`] merges at least `fan_in` neighbours in age, each
+//! at most a quarter larger than the newer ones together. A window takes records until its end plus `lateness_ms`; later
+//! ones, and those of windows that begin more than `ahead_ms_max` after now, are refused and counted (`Appended::late`).
+//! A window is dead at its end plus the larger of `keep_ms` and `lateness_ms`. A store of one kind of policy is refused by
+//! another; the parameters of a policy may change.
+//!
+//! # How a change becomes true
+//!
+//! 1. New files are written and synced. 2. The new manifest is written to `MANIFEST.tmp` and synced. 3. The folder is
+//!    synced. 4. The manifest is renamed. 5. The folder is synced. 6. Files that the manifest no longer names are removed.
+//!
+//! A crash before 4 leaves the old store and left-overs, after 4 the new one and left-overs. If 5 fails, the store stops
+//! until it is opened again.
+//!
+//! Three things are not cut into steps: the sort of one segment (`segment_bytes_max`), the sync of a finished run, and the
+//! records of one (key, sub, window). An owner that must not wait for them runs the store on a background thread.
+//! `cargo run --release -p costs -- policies` compares the policies.
+//!
+//! The bytes on disk are drawn in the modules `format` (header), `segment`, `run` and `manifest`.
 
 mod disk;
 mod error;

@@ -1,6 +1,19 @@
 //! The manifest: which segments and runs count. A file that it does not name is a left-over.
 //!
 //! It is replaced whole: a temporary file, synced, takes its place.
+//!
+//! ```text
+//!  0          8         12        16        20      24         32      40       48         56      60
+//!  +----------+---------+---------+---------+-------+----------+-------+--------+----------+-------+---+------+----------+
+//!  | magic    | version | layout  | record  | policy| next     | seq   | runs   | segments | CRC   | 0 | runs | segments |
+//!  | WEIRMAN\0| u32 = 1 | u32     | bytes   | tag   | number   | u64   | u64    | u64      | u32   |   |      |          |
+//!  +----------+---------+---------+---------+-------+----------+-------+--------+----------+-------+---+------+----------+
+//!
+//!  run, 80 bytes:       id | level | window start ms | newest seq | records | bytes | least key | greatest key | oldest ms | newest ms
+//!  segment, 24 bytes:   number | window start ms | bytes when it was closed, 2^64 - 1 while it is open
+//! ```
+//!
+//! All fields of the lists are u64. The CRC covers everything but itself.
 
 use std::path::Path;
 

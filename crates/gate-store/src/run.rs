@@ -1,4 +1,18 @@
 //! Runs: sorted, folded, immutable. A header, blocks of records, the first key of each block, a footer.
+//!
+//! ```text
+//!  +--------+---------+---------+-----+----------------+--------+
+//!  | header | block 0 | block 1 | ... | index          | footer |
+//!  | 64     |         |         |     | 8 bytes each   | 32     |
+//!  +--------+---------+---------+-----+----------------+--------+
+//!
+//!  block:   CRC u32 | count u32 | records     the CRC covers what follows it; each block but the last has
+//!                                             (4,096 - 8) / record bytes records, rounded down
+//!  index:   the first key of each block, u64
+//!  footer:  "RUN-END\0" | blocks u64 | records u64 | CRC of the index u32 | CRC of the footer's first 28 bytes u32
+//! ```
+//!
+//! A point read searches the index, which is in memory, and reads one block.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,15 @@
-//! Segments: where batches are appended. A header, then one block a batch.
+//! Segments: where batches are appended. A header, then one block per batch and window:
+//!
+//! ```text
+//!  0         4         8                16
+//!  +---------+---------+----------------+-------------------------------
+//!  | CRC     | count   | seq            | count x record, as they came
+//!  | u32     | u32     | u64            |
+//!  +---------+---------+----------------+-------------------------------
+//! ```
+//!
+//! The CRC covers the segment's number (u64) and the block from byte 4 on, so a block of another file does not fit. The count
+//! is 1 to 65,536. `seq` is the number of the newest record of the batch, over all records that the store ever took.
 //!
 //! A block carries its checksum, so the first one that does not fit is where the file ends: a torn tail.
 
