@@ -117,7 +117,7 @@ impl Books {
         self.assert_conserved();
     }
 
-    /// Conservation (DESIGN: invariant 4): the lines add up to the limit. Checked in release builds at every
+    /// Conservation (ARCHITECTURE.md, invariant 3 of money): the lines add up to the limit. Checked in release builds at every
     /// change, live and in replay.
     fn assert_conserved(&self) {
         let total = self.lines.iter().fold(Amount::ZERO, |sum, line| plus(sum, *line));

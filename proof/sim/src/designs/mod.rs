@@ -1,6 +1,6 @@
 //! Four ways to keep a budget on several nodes, in one simulated market: three that lose money and ours. The
 //! losing ones are must-fail tests: a judge that does not catch them proves nothing about ours. The story for
-//! readers is `docs/why-grants.md`.
+//! readers is in `docs/ledger.md`.
 //!
 //! The losing designs get every benefit of the doubt: a central store that never fails, exact removal of
 //! duplicates, no acknowledgement before the store has it. Only what gives them their name is wrong with them.
