@@ -28,7 +28,7 @@
 //!   has a creative, else bids without one where it may.
 //! - [`Rules::bids_per_impression_max`] bids are made for an impression, each priced as if those before it were not
 //!   there.
-//! - A floor whose currency has no rate is met by nobody.
+//! - No bid satisfies a floor in a currency without a rate.
 //! - The text of a list that no campaign knows is [`UNKNOWN`]: a whitelist of strangers excludes all of ours. A blocked
 //!   category blocks its children: [`Dictionary::family`].
 //!
@@ -44,7 +44,20 @@
 //! peeks at the desk. Run it for a sample of requests with [`Counters`], which know the size of the sample.
 //! [`Index::explain`] tells of one impression every step of every campaign.
 //!
-//! `docs/auction.md` says more, with figures.
+//! # How it is fast
+//! 1. The place of a campaign in the order of bounds is its slot; 512 slots are a **block**.
+//! 2. Each key of each dimension has a **row** with one bit per campaign that wants the key or nothing of the dimension. A
+//!    block of a row is one cache line. Rare keys have a sorted list of slots instead. Placements, seats, and the
+//!    categories and languages of creatives are keys as well.
+//! 3. A request is processed block by block, the highest bounds first: rows of a dimension are joined by or, dimensions by
+//!    and. Only the `none` and `all` lists are checked per campaign. The lines of one block lie together.
+//! 4. What a candidate needs lies in an entry of 64 bytes and one packed record: conditions, modifiers, deals, creatives.
+//! 5. A **signature** of 64 bits beside each entry of a deal's list excludes most campaigns of the deal unread.
+//!
+//! An impression searches 1.9 of 98 blocks, looks at 3.3 campaigns and asks 2.1 for a price (50,000 made-up campaigns,
+//! `cargo run --release -p gate-auction --example auction_bench`).
+//!
+//! `docs/auction.md` has the rules and the laws.
 //!
 //! # What is left to others
 //! Turning JSON into keys, currency rates, frequency caps and purses (a [`Desk`]), notices. Floors by ranges of duration

@@ -178,7 +178,7 @@ pub struct Request<'a> {
     pub categories: &'a [u32],
     /// Segments of the user.
     pub segments: &'a [u32],
-    /// Hour of the week, 0 to 167; beyond that only campaigns without hours take part.
+    /// Quarter of an hour of the week in UTC, 0 to 671; beyond that only campaigns without hours take part.
     pub hour: u32,
     /// The request's `at`.
     pub at: At,
