@@ -13,7 +13,7 @@ const TOOLS: [&str; 1] = ["watch-top"];
 const PURE: [&str; 6] = ["money", "wire", "table", "gate-pacing", "gate-auction", "ledger"];
 /// Where `unsafe` may stand.
 const UNSAFE: [&str; 3] = ["door-transport", "probe", "table"];
-/// The one family that knows all others...
+/// The one family that knows all others.
 const COMPOSER: &str = "weir";
 /// ...and its own order: each depends on those before it, never on one after it.
 const COMPOSED: [&str; 9] = [
