@@ -12,6 +12,8 @@ use gate_auction::{Conversion, Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::{CurrencyCode, Unit};
 
+use crate::doors::{all_doors, transport_options};
+
 /// Something wrong with the configuration: where, what was found, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -589,38 +591,22 @@ impl Config {
                 errors.push(ConfigError { place: "doors".into(), text });
             }
         };
-        let listen = self.batch.listen;
-        must(
-            listen.ip().is_loopback() || !self.batch.auth_token.is_empty(),
-            format!(
-                "batch.listen is {listen}, beyond loopback: set batch.auth_token, or listen on 127.0.0.1"
-            ),
-        );
-        let listen = self.openrtb.listen;
-        must(
-            listen.ip().is_loopback() || !self.openrtb.path_token.is_empty(),
-            format!(
-                "openrtb.listen is {listen}, beyond loopback: set openrtb.path_token, or listen on 127.0.0.1"
-            ),
-        );
-        let listen = self.admin.listen;
-        must(
-            listen.ip().is_loopback() || !self.admin.tokens_file.is_empty(),
-            format!(
-                "admin.listen is {listen}, beyond loopback: set admin.tokens_file, or listen on 127.0.0.1"
-            ),
-        );
-        // Each worker listens by itself on the two of its doors: the kernel would give one address to both.
-        let doors = [
-            ("batch", self.batch.listen),
-            ("openrtb", self.openrtb.listen),
-            ("admin", self.admin.listen),
-        ];
-        for (at, (door, listen)) in doors.iter().enumerate() {
-            let same = |other: &&(&str, SocketAddr)| other.1 == *listen && listen.port() != 0;
-            if let Some((other, _)) = doors.iter().take(at).find(same) {
-                must(false, format!("{door}.listen is {listen}, which is {other}.listen, too"));
+        // Each worker listens by itself on each of its doors: the kernel would give one address to two.
+        let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+        for door in all_doors() {
+            let (name, listen) = (door.name, door.address(self));
+            must(
+                listen.ip().is_loopback() || (door.is_guarded)(self),
+                format!(
+                    "{name}.listen is {listen}, beyond loopback: set {name}.{}, or listen on 127.0.0.1",
+                    door.guard
+                ),
+            );
+            let same = |other: &&(&str, SocketAddr)| other.1 == listen && listen.port() != 0;
+            if let Some((other, _)) = taken.iter().find(same) {
+                must(false, format!("{name}.listen is {listen}, which is {other}.listen, too"));
             }
+            taken.push((name, listen));
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
@@ -628,7 +614,7 @@ impl Config {
     /// What no single key can tell.
     fn check(&self, file: Option<&Path>, errors: &mut Vec<ConfigError>) {
         errors.extend(self.check_doors().err().unwrap_or_default());
-        if let Err(error) = crate::doors::transport_options(self).check() {
+        if let Err(error) = transport_options(self).check() {
             errors.push(ConfigError { place: "transport".into(), text: error.to_string() });
         }
         let place = file.map_or("configuration".into(), |path| path.display().to_string());

@@ -11,7 +11,63 @@ use crate::config::Config;
 /// Bytes of a request's head; the body comes on top.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// What the event loops are told.
+/// A door, as configuration and command line know it.
+#[derive(Clone, Copy, Debug)]
+pub struct DoorSpec {
+    /// Its name: of its section in the configuration, of its flag, in `addresses.json`, of its line when a node starts.
+    pub name: &'static str,
+    /// What the door is called in help texts.
+    pub title: &'static str,
+    /// Where it listens.
+    pub listen: fn(&mut Config) -> &mut SocketAddr,
+    /// The key of its section without which it may listen on loopback only.
+    pub guard: &'static str,
+    /// Is that key set?
+    pub is_guarded: fn(&Config) -> bool,
+}
+
+impl DoorSpec {
+    /// Where the door listens.
+    #[must_use]
+    pub fn address(&self, config: &Config) -> SocketAddr {
+        *(self.listen)(&mut config.clone())
+    }
+}
+
+/// The doors of a worker, in the order of their listeners. The set of the node (`weir_node::doors`) has the same names, or it does not
+/// compile.
+pub const DOORS: [DoorSpec; 2] = [
+    DoorSpec {
+        name: "batch",
+        title: "batch door",
+        listen: |config| &mut config.batch.listen,
+        guard: "auth_token",
+        is_guarded: |config| !config.batch.auth_token.is_empty(),
+    },
+    DoorSpec {
+        name: "openrtb",
+        title: "OpenRTB door",
+        listen: |config| &mut config.openrtb.listen,
+        guard: "path_token",
+        is_guarded: |config| !config.openrtb.path_token.is_empty(),
+    },
+];
+
+/// The door for people and tools; no worker serves it.
+pub const ADMIN: DoorSpec = DoorSpec {
+    name: "admin",
+    title: "admin door",
+    listen: |config| &mut config.admin.listen,
+    guard: "tokens_file",
+    is_guarded: |config| !config.admin.tokens_file.is_empty(),
+};
+
+/// All doors of a node.
+pub fn all_doors() -> impl Iterator<Item = &'static DoorSpec> {
+    DOORS.iter().chain([&ADMIN])
+}
+
+/// The options of the event loops.
 #[must_use]
 pub fn transport_options(config: &Config) -> TransportOptions {
     let t = &config.transport;

@@ -8,7 +8,7 @@ use ledger::Amount;
 use probe::ClockState;
 use wire::{Reason, Verdict};
 
-use crate::openrtb::counts::SeenCounts;
+use crate::doors::openrtb::counts::SeenCounts;
 use crate::refusals::LastRefusals;
 use crate::thread::ThreadMeter;
 

@@ -20,22 +20,20 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 pub mod bank;
 pub mod counters;
+pub mod doors;
 mod error;
 pub mod known;
 pub mod measured;
 mod messages;
-pub mod openrtb;
-mod parking;
-mod pending;
 mod questions;
 pub mod reconcile_file;
 pub mod refusals;
 pub mod stages;
 pub mod start;
 pub mod thread;
+mod till;
 mod worker;
 
 pub use error::StartError;

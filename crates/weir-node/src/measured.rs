@@ -10,7 +10,7 @@ use probe::{
 };
 
 use crate::counters::WorkerCounters;
-use crate::openrtb::counts::Happening;
+use crate::doors::openrtb::counts::Happening;
 use crate::stages::{BankStage, JudgePart, Sampling, Serves, WorkerProbes, WorkerStage};
 use crate::thread::{ThreadMeter, Usage};
 
@@ -351,7 +351,7 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::openrtb::counts::Counts;
+    use crate::doors::openrtb::counts::Counts;
     use wire::Verdict;
 
     /// Workers' probes of which every turn is sampled.

@@ -58,7 +58,7 @@ impl LastRefusals {
     }
 
     /// How many are remembered.
-    pub fn len(&self) -> u64 {
+    pub fn remembered(&self) -> u64 {
         self.noted.load(Relaxed).min(LAST_MAX as u64)
     }
 
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_is_noted_is_read_newest_first() {
         let last = LastRefusals::default();
-        assert_eq!((last.len(), last.read(NOW_MS).count()), (0, 0));
+        assert_eq!((last.remembered(), last.read(NOW_MS).count()), (0, 0));
         let budgets = u32::try_from(ledger::BUDGETS_MAX).unwrap();
         let refused = Verdict::ALL.iter().filter(|v| (1..15).contains(&v.as_raw()));
         let mut all: Vec<LastRefusal> = (0_u32..)
@@ -120,7 +120,7 @@ mod tests {
         for now_ms in [NOW_MS, NOW_MS + 86_400_000] {
             assert_eq!(last.read(now_ms).collect::<Vec<_>>(), all);
         }
-        assert_eq!(last.len(), all.len() as u64);
+        assert_eq!(last.remembered(), all.len() as u64);
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         let newest = u32::try_from(LAST_MAX as u64 + more - 1).unwrap();
         let oldest = u32::try_from(more).unwrap();
         assert_eq!(read, (oldest..=newest).rev().collect::<Vec<_>>());
-        assert_eq!(last.len(), LAST_MAX as u64);
+        assert_eq!(last.remembered(), LAST_MAX as u64);
     }
 
     /// However the two interleave, a reader sees whole refusals only.

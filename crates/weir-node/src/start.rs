@@ -15,20 +15,23 @@ use gate_profile::Profiles;
 use ledger::{Bank, KeyRing, PurseOptions, Purses};
 use table::ring;
 use weir_config::config::Config;
-use weir_config::doors::transport_options;
+use weir_config::doors::{DOORS, DoorSpec, transport_options};
 use weir_config::private;
 
 use crate::bank::keys;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::counters::{Pulse, WorkerCounters};
+use crate::doors::batch::BatchDoor;
+use crate::doors::openrtb::{BidTerms, OpenRtbDoor};
+use crate::doors::{DoorId, Doors};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
 use crate::messages::{Down, Facts, Up};
-use crate::openrtb::{Door, OpenRtb};
 use crate::stages::WorkerProbes;
 use crate::thread::spawn;
+use crate::till::Till;
 use crate::worker::{Lines, Worker};
 
 /// How long a door's address may be taken by a process that just ended.
@@ -38,15 +41,15 @@ const BIND_PAUSE: Duration = Duration::from_millis(20);
 /// Messages that fit between a worker and the bank, each way.
 const RING_LEN: usize = 65_536;
 
-type WorkerThread = JoinHandle<Result<Worker, RunError>>;
+type WorkerThread = JoinHandle<Result<Worker<Doors>, RunError>>;
 
 /// Cores and addresses for the workers, taken before the journal is read: what cannot be had is known at once.
 #[derive(Debug)]
 pub struct Seats {
     cores: Placement,
     transport: TransportOptions,
-    batch: (SocketAddr, Vec<Listener>),
-    openrtb: (SocketAddr, Vec<Listener>),
+    /// By door: where it listens, and a listener per worker.
+    doors: Vec<(SocketAddr, Vec<Listener>)>,
 }
 
 impl Seats {
@@ -58,17 +61,17 @@ impl Seats {
         let cores = place(config)?;
         let transport = transport_options(config);
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
-        let batch = bind("batch", config.batch.listen, cores.workers.len())?;
-        let openrtb = bind("openrtb", config.openrtb.listen, cores.workers.len())?;
-        Ok(Seats { cores, transport, batch, openrtb })
+        let bind = |door: &DoorSpec| bind(door.name, door.address(config), cores.workers.len());
+        let doors = DOORS.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Seats { cores, transport, doors })
     }
 }
 
 /// The running bank and workers of a node.
 #[derive(Debug)]
 pub struct Engine {
-    batch: SocketAddr,
-    openrtb: SocketAddr,
+    /// Where the doors listen, in the order of [`DOORS`].
+    addresses: Vec<SocketAddr>,
     /// By worker, the core that it was given.
     cores: Vec<Option<usize>>,
     handles: Vec<Handle>,
@@ -95,8 +98,8 @@ struct End {
 struct Seat {
     end: End,
     probes: WorkerProbes,
-    /// In this order: `worker::BATCH_DOOR`.
-    listeners: [Listener; 2],
+    /// One per door, in the order of [`DOORS`].
+    listeners: Vec<Listener>,
     /// The core that it is pinned to.
     core: Option<usize>,
 }
@@ -104,7 +107,7 @@ struct Seat {
 /// What all workers are started with.
 struct Common {
     facts: Arc<Facts>,
-    door: Arc<Door>,
+    terms: Arc<BidTerms>,
     profiles: Profiles,
     transport: TransportOptions,
     bank: std::thread::Thread,
@@ -120,7 +123,8 @@ impl Engine {
     /// # Errors
     /// [`StartError`].
     pub fn start(config: &Config, permits: Permits, seats: Seats) -> Result<Engine, StartError> {
-        let Seats { cores, transport, batch, openrtb } = seats;
+        let Seats { cores, transport, doors } = seats;
+        let (addresses, listeners): (Vec<_>, Vec<_>) = doors.into_iter().unzip();
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         let start = recover(config, permits, cores.workers.len(), purses)?;
         let facts = Arc::new(facts(config, &start.bank)?);
@@ -128,7 +132,8 @@ impl Engine {
         let random = u128::from_le_bytes(keys::random()?);
         let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
         let profiles = open_profiles(config)?;
-        let door = Arc::new(Door::new(config, openrtb.0).map_err(StartError::OpenRtb)?);
+        let openrtb = addresses[usize::from(DoorId::OpenRtb as u8)];
+        let terms = Arc::new(BidTerms::new(config, openrtb).map_err(StartError::OpenRtb)?);
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
@@ -154,7 +159,7 @@ impl Engine {
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
         let common = Common {
             facts,
-            door,
+            terms,
             profiles: profiled,
             transport,
             bank: thread,
@@ -162,7 +167,7 @@ impl Engine {
             purses,
             slots,
         };
-        let listeners = batch.1.into_iter().zip(openrtb.1).map(<[Listener; 2]>::from);
+        let listeners = by_worker(listeners, cores.workers.len());
         let seats = ends.into_iter().zip(worker_probes).zip(listeners).zip(&cores.workers);
         let seats = seats.map(|(((end, probes), listeners), core)| {
             let core = core.filter(|_| config.workers.pin);
@@ -170,11 +175,9 @@ impl Engine {
         });
         let started = seats.enumerate().map(|(number, seat)| common.start_worker(number, seat));
         let workers = started.collect::<Result<Vec<_>, _>>()?;
-        let (batch, openrtb, cores, sources) =
-            (batch.0, openrtb.0, cores.workers, Arc::new(sources));
+        let (cores, sources) = (cores.workers, Arc::new(sources));
         Ok(Engine {
-            batch,
-            openrtb,
+            addresses,
             cores,
             handles,
             counters,
@@ -189,16 +192,9 @@ impl Engine {
         })
     }
 
-    /// Where the batch door listens.
-    #[must_use]
-    pub fn batch_address(&self) -> SocketAddr {
-        self.batch
-    }
-
-    /// Where the OpenRTB door listens.
-    #[must_use]
-    pub fn openrtb_address(&self) -> SocketAddr {
-        self.openrtb
+    /// Where each door listens, by its name.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        DOORS.iter().map(|door| door.name).zip(self.addresses.iter().copied())
     }
 
     /// The cores that the workers were given, by worker; `None`: it runs where the system wants.
@@ -296,11 +292,11 @@ impl Common {
         let Seat { end: End { up, down, counters, handle }, probes, listeners, core } = seat;
         let number = u16::try_from(number).unwrap_or(u16::MAX);
         let (facts, transport) = (Arc::clone(&self.facts), self.transport.clone());
-        let lines = Lines { up, down, bank: self.bank.clone(), keys: Arc::clone(&self.keys) };
+        let (lines, keys) = (Lines { up, down, bank: self.bank.clone() }, Arc::clone(&self.keys));
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
         self.profiles.on_written(Box::new(move || waker.wake()));
-        let openrtb = OpenRtb::new(Arc::clone(&self.door), self.profiles.clone());
+        let doors = self.doors();
         spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)
@@ -308,10 +304,33 @@ impl Common {
                 tracing::warn!(%error, "worker runs unpinned");
             }
             counters.thread.sign();
-            let worker = Worker::new(number, facts, counters, purses, lines, openrtb, probes);
-            door_transport::run(Vec::from(listeners), &transport, worker, &handle)
+            let till = Till::new(number, facts, counters, purses, keys, probes);
+            door_transport::run(listeners, &transport, Worker::new(till, doors, lines), &handle)
         })
     }
+
+    /// A worker's doors.
+    fn doors(&self) -> Doors {
+        Doors {
+            batch: BatchDoor::new(DoorId::Batch as u8, self.facts.waiting_max),
+            openrtb: OpenRtbDoor::new(
+                DoorId::OpenRtb as u8,
+                Arc::clone(&self.terms),
+                self.profiles.clone(),
+            ),
+        }
+    }
+}
+
+/// Listeners by door as listeners by worker.
+fn by_worker(doors: Vec<Vec<Listener>>, workers: usize) -> Vec<Vec<Listener>> {
+    let mut of_workers: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+    for door in doors {
+        for (listeners, listener) in of_workers.iter_mut().zip(door) {
+            listeners.push(listener);
+        }
+    }
+    of_workers
 }
 
 /// Two ends of what joins a worker with the bank.

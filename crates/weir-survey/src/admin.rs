@@ -26,7 +26,7 @@ use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed
 use weir_node::bank::{BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
 use weir_node::measured::Sources;
-use weir_node::openrtb::counts;
+use weir_node::doors::openrtb::counts;
 use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
 use weir_pacer::Standing;

@@ -111,19 +111,18 @@ impl Node {
         Ok(node)
     }
 
-    /// Where the batch door listens.
-    pub fn batch_address(&self) -> SocketAddr {
-        self.engine.batch_address()
+    /// Where each door listens, by its name; the admin door is the last.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.engine.addresses().chain([("admin", self.door.address())])
     }
 
-    /// Where the OpenRTB door listens.
-    pub fn openrtb_address(&self) -> SocketAddr {
-        self.engine.openrtb_address()
-    }
-
-    /// Where the admin door listens.
-    pub fn admin_address(&self) -> SocketAddr {
-        self.door.address()
+    /// Where a door listens.
+    ///
+    /// # Panics
+    /// There is no door of this name.
+    pub fn address(&self, door: &str) -> SocketAddr {
+        let found = self.addresses().find(|(name, _)| *name == door);
+        found.unwrap_or_else(|| panic!("a node has no door {door}")).1
     }
 
     /// The configuration, and changes of it by the API.
@@ -150,12 +149,12 @@ impl Node {
 
     /// For `weir stat --data`: where this node is reached, and what every answer of its admin door says of the run.
     fn write_addresses(&self, admin_tls: bool) {
-        let (batch, openrtb) = (self.batch_address(), self.openrtb_address());
-        let (admin, run_id) = (self.admin_address(), self.engine.run_id());
-        let text = format!(
-            "{{\"batch\":\"{batch}\",\"openrtb\":\"{openrtb}\",\"admin\":\"{admin}\",\"admin_tls\":{admin_tls},\
-             \"run_id\":\"{run_id}\"}}\n"
-        );
+        let addresses = self.addresses().map(|(name, address)| (name, address.to_string().into()));
+        let mut all: serde_json::Map<String, serde_json::Value> =
+            addresses.map(|(name, address)| (name.to_string(), address)).collect();
+        all.insert("admin_tls".into(), admin_tls.into());
+        all.insert("run_id".into(), self.engine.run_id().into());
+        let text = format!("{}\n", serde_json::Value::from(all));
         if let Err(error) = std::fs::write(self.data.join(known::ADDRESSES), text) {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use weir_config::budgets::{Budget, LineError};
 use weir_config::campaign_index::{self, CampaignIndex, Currencies};
 use weir_config::config::Config;
-use weir_node::openrtb::translate::{Lists, Terms};
+use weir_node::doors::openrtb::translate::{Lists, Terms};
 use weir_survey::SAMPLE_MIN;
 
 use crate::words::sentence;

@@ -1,7 +1,8 @@
 //! The `weir` binary.
 
+mod doors;
+
 use std::io::{self, IsTerminal, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +15,12 @@ use door_transport::Transport;
 use serde_json::Value;
 use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
+use weir_config::doors::ADMIN;
 use weir_node::known::Permits;
 use weir_survey::Node;
 use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, why};
+
+use crate::doors::DoorAddresses;
 
 /// Of the binary, and of the dashboard in it.
 static VERSION: LazyLock<String> =
@@ -90,15 +94,8 @@ struct RunArgs {
     /// Folder for what the node keeps.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Address of the batch door; port 0 picks a free one.
-    #[arg(long, value_name = "HOST:PORT", value_parser = config::address)]
-    batch: Option<SocketAddr>,
-    /// Address of the OpenRTB door; port 0 picks a free one.
-    #[arg(long, value_name = "HOST:PORT", value_parser = config::address)]
-    openrtb: Option<SocketAddr>,
-    /// Address of the admin door; port 0 picks a free one.
-    #[arg(long, value_name = "HOST:PORT", value_parser = config::address)]
-    admin: Option<SocketAddr>,
+    #[command(flatten)]
+    doors: DoorAddresses,
     /// auto, io_uring or epoll.
     #[arg(long)]
     transport: Option<Transport>,
@@ -318,9 +315,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     if let Some(data) = &args.data {
         config.node.data_dir.clone_from(data);
     }
-    config.batch.listen = args.batch.unwrap_or(config.batch.listen);
-    config.openrtb.listen = args.openrtb.unwrap_or(config.openrtb.listen);
-    config.admin.listen = args.admin.unwrap_or(config.admin.listen);
+    args.doors.apply(&mut config);
     config.transport.kind = args.transport.unwrap_or(config.transport.kind);
     config.check_doors().map_err(|errors| lines(&errors))?;
     if let Some(file) = &args.files.budgets
@@ -333,9 +328,10 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let node = Node::start_permitted(&config, permits, weir_docs::PAGES);
     let node = node.map_err(|error| error.to_string())?;
-    say(&format!("batch {}", node.batch_address()));
-    say(&format!("openrtb {}", node.openrtb_address()));
-    let admin = format!("{}://{}/", config.admin_scheme(), node.admin_address());
+    for (door, address) in node.addresses().filter(|(door, _)| *door != ADMIN.name) {
+        say(&format!("{door} {address}"));
+    }
+    let admin = format!("{}://{}/", config.admin_scheme(), node.address(ADMIN.name));
     say(&format!("admin {admin}"));
     say(&format!("dashboard {admin}ui/"));
     say("ready");

@@ -17,7 +17,7 @@ use money::Unit;
 use serde_json::{Map, Value, json};
 use wire::Verdict;
 
-use crate::openrtb::{hold_id, sent_cost};
+use crate::doors::openrtb::{hold_id, sent_cost};
 use crate::reconcile_file::{Id, Row, amount_of};
 
 /// Lines that are told one by one in an answer.

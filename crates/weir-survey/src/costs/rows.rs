@@ -168,7 +168,7 @@ pub(crate) const ROWS: &[Row] = &[
     .counted("table"),
     Row::new(
         "judging an ask",
-        "crates/weir-node/src/worker.rs",
+        "crates/weir-node/src/doors/batch/mod.rs",
         (Worker, "judge", Ask),
         "Amounts and units are types, verdicts one byte, and the work space is kept: a no costs no allocation.",
     ),
@@ -195,7 +195,7 @@ pub(crate) const ROWS: &[Row] = &[
     .beside_case("expiry/buckets", "BinaryHeap"),
     Row::new(
         "verdict",
-        "crates/weir-node/src/worker.rs",
+        "crates/weir-node/src/doors/batch/mod.rs",
         (Judge, "verdict", Ask),
         "The answer is written straight into the connection's output, so nothing is copied later.",
     ),
@@ -239,7 +239,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "texts to keys",
-        "crates/weir-node/src/openrtb/translate.rs",
+        "crates/weir-node/src/doors/openrtb/translate.rs",
         (Worker, "translate", BidRequest),
         "Each text is hashed once a request, and thousands of campaigns are then compared by numbers.",
     ),
@@ -275,7 +275,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "notice",
-        "crates/weir-node/src/openrtb/mod.rs",
+        "crates/weir-node/src/doors/openrtb/mod.rs",
         (Worker, "notice", Resolve),
         "A notice is believed for its MAC alone and answered once it is sealed, which needs no table of bids.",
     ),

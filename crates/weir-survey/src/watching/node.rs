@@ -95,7 +95,7 @@ impl watch::Node for Watched {
             surveyed: sum(&|fates| fates.impressions),
             why,
             recent: self.last_refusals(&found, slot),
-            recent_of: self.status.counters().iter().map(|of| of.refusals.len()).sum(),
+            recent_of: self.status.counters().iter().map(|of| of.refusals.remembered()).sum(),
         })
     }
 

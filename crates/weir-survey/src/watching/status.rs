@@ -3,8 +3,8 @@
 use door_transport::{Counters, Handle};
 use probe::Histogram;
 use serde_json::{Value, json};
+use weir_node::doors::openrtb::counts::violations;
 use weir_node::measured::DOORS;
-use weir_node::openrtb::counts::violations;
 use wire::Reason;
 
 use super::load::{DoorFigures, Figures, WorkerFigures, micros, ticks};

@@ -192,7 +192,7 @@ impl Door {
             args: hammer::Args,
         }
         let (batch, openrtb) =
-            (node.batch_address().to_string(), node.openrtb_address().to_string());
+            (node.address("batch").to_string(), node.address("openrtb").to_string());
         let mut words = vec!["hammer", "--duration", "24h", "--quiet", "--target"];
         match self {
             Door::Batch => words.push(&batch),
@@ -247,7 +247,7 @@ fn fetched(
 }
 
 fn client_of(node: &Node) -> Client {
-    Client::new(node.admin_address().into(), None, None)
+    Client::new(node.address("admin").into(), None, None)
 }
 
 /// Sleeps; false as soon as nobody wants it any more.

@@ -44,7 +44,7 @@ fn write_budgets(folder: &Path, text: &str) {
 }
 
 fn connect(node: &Node) -> Client {
-    let mut client = Client::connect(node.batch_address());
+    let mut client = Client::connect(node.address("batch"));
     let Reply::Welcome { .. } = client.hello() else { panic!("no welcome") };
     client
 }

@@ -34,7 +34,7 @@ impl Bench {
         std::fs::write(folder.path().join("budgets.jsonl"), lines.concat()).unwrap();
         let node = Node::start(&config(folder.path())).unwrap();
         let bench = Bench { node, folder };
-        let mut client = Client::connect(bench.node.batch_address());
+        let mut client = Client::connect(bench.node.address("batch"));
         let Reply::Welcome { .. } = client.hello() else { panic!("no welcome") };
         for id in [1, 2, 3] {
             wait_for("spend that pushes the multiplier down", || {
@@ -49,7 +49,7 @@ impl Bench {
     }
 
     fn pace(&self, id: u64) -> Value {
-        let (status, body) = http_get(self.node.admin_address(), &format!("/stat?budget={id}"));
+        let (status, body) = http_get(self.node.address("admin"), &format!("/stat?budget={id}"));
         assert_eq!(status, 200, "{body}");
         body.parse::<Value>().unwrap()["pace"].clone()
     }

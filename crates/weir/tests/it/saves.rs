@@ -52,7 +52,7 @@ impl Bench {
 
     /// `budgets_file` of `/stat`: loads, refused, errors.
     fn told(&self) -> (u64, u64, String) {
-        let (status, body) = http_get(self.node().admin_address(), "/stat");
+        let (status, body) = http_get(self.node().address("admin"), "/stat");
         assert_eq!(status, 200, "{body}");
         let stat: Value = serde_json::from_str(&body).unwrap();
         let file = &stat["budgets_file"];
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     fn client(&self) -> Client {
-        let mut client = Client::connect(self.node().batch_address());
+        let mut client = Client::connect(self.node().address("batch"));
         let Reply::Welcome { .. } = client.hello() else { panic!("no welcome") };
         client
     }
@@ -98,7 +98,7 @@ impl Bench {
         client.wait_verdict(1, 1, Verdict::Granted);
         client.wait_verdict(2, 1, Verdict::Paused);
         client.wait_verdict(5, 1, Verdict::Granted);
-        let (_, books) = http_get(self.node().admin_address(), "/stat?budget=3");
+        let (_, books) = http_get(self.node().address("admin"), "/stat?budget=3");
         let books: Value = serde_json::from_str(&books).unwrap();
         assert_eq!(books["limit"], 4_000_000, "{books}");
     }

@@ -23,17 +23,17 @@ use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 
-#[path = "../../../../crates/weir-node/src/openrtb/cost.rs"]
+#[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
 mod cost;
 #[allow(dead_code, reason = "the node undoes holds, a benchmark lets them lapse")]
-#[path = "../../../../crates/weir-node/src/openrtb/desk.rs"]
+#[path = "../../../../crates/weir-node/src/doors/openrtb/desk.rs"]
 mod desk;
 #[allow(dead_code, reason = "no notice comes back")]
-#[path = "../../../../crates/weir-node/src/openrtb/note.rs"]
+#[path = "../../../../crates/weir-node/src/doors/openrtb/note.rs"]
 mod note;
-#[path = "../../../../crates/weir-node/src/openrtb/translate.rs"]
+#[path = "../../../../crates/weir-node/src/doors/openrtb/translate.rs"]
 mod translate;
-#[path = "../../../../crates/weir-node/src/openrtb/user.rs"]
+#[path = "../../../../crates/weir-node/src/doors/openrtb/user.rs"]
 mod user;
 
 /// One auction in so many is surveyed, as by default.

@@ -27,11 +27,11 @@ use door_openrtb::{
     Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
     NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
 };
-use door_transport::{ConnId, Out, Outbox, Step};
+use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
 use gate_profile::{Cap, Presence, Profile, Profiles};
 use ledger::note::NOTE_LEN;
-use ledger::{Action, Amount, Door as Origins, Hold, Origin, ToBank, TokenError};
+use ledger::{Action, Amount, Door as Origins, Hold, Origin, TokenError};
 use money::{CurrencyCode, Instant};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Config;
@@ -45,12 +45,14 @@ use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 use self::user::user_of;
 use self::waiting::{Waiting, Waitings};
+use super::{Door, DoorOutbox, Reply};
+use crate::counters::WorkerCounters;
 use crate::stages::WorkerStage;
-use crate::worker::{Session, Worker};
+use crate::till::Till;
 
-/// What all workers are told.
+/// The door's settings, the same for all workers.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct BidTerms {
     settings: door_openrtb::Settings,
     terms: Terms,
     currency: CurrencyCode,
@@ -62,12 +64,12 @@ pub(crate) struct Door {
     expires_s: u32,
 }
 
-impl Door {
-    /// A door that listens on an address.
+impl BidTerms {
+    /// Of a door that listens on an address.
     ///
     /// # Errors
-    /// What of the configuration cannot be used.
-    pub(crate) fn new(config: &Config, address: SocketAddr) -> Result<Door, String> {
+    /// The part of the configuration that cannot be used.
+    pub(crate) fn new(config: &Config, address: SocketAddr) -> Result<BidTerms, String> {
         let o = &config.openrtb;
         let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
         let path = match o.path_token.as_str() {
@@ -91,7 +93,7 @@ impl Door {
             ..door_openrtb::Settings::default()
         };
         settings.check().map_err(|error| error.to_string())?;
-        Ok(Door {
+        Ok(BidTerms {
             settings,
             terms: Terms::new(config),
             currency: o.currency,
@@ -105,21 +107,29 @@ impl Door {
 }
 
 /// One worker's side of the door.
-pub(crate) struct OpenRtb {
-    facts: Arc<Door>,
-    /// Taken out while it calls the worker.
-    front: Option<Box<FrontRoom>>,
-    profiles: Profiles,
-    room: BidRoom,
-    pub(crate) waiting: Waitings,
-    why: Counters,
-    pub(crate) counts: Counts,
+pub(crate) struct OpenRtbDoor {
+    door: door_openrtb::Door,
+    /// What HTTP works in.
+    room: door_http::Room,
+    bidder: NodeBidder,
 }
 
-/// What HTTP and JSON work in.
-struct FrontRoom {
-    door: door_openrtb::Door,
-    room: door_http::Room,
+/// What stands behind the protocol.
+struct NodeBidder {
+    /// The door's place among the worker's doors.
+    number: u8,
+    facts: Arc<BidTerms>,
+    profiles: Profiles,
+    room: BidRoom,
+    waiting: Waitings,
+    why: Counters,
+    counts: Counts,
+}
+
+/// The door with the worker's till, as the protocol asks it.
+struct BidGate<'a> {
+    openrtb: &'a mut NodeBidder,
+    till: &'a mut Till,
 }
 
 /// What an auction works in, kept so that nothing is allocated a request.
@@ -134,83 +144,99 @@ struct BidRoom {
     choices: Vec<Choice>,
 }
 
-impl OpenRtb {
-    pub(crate) fn new(facts: Arc<Door>, profiles: Profiles) -> OpenRtb {
+impl OpenRtbDoor {
+    /// The door at this place of its set.
+    pub(crate) fn new(number: u8, facts: Arc<BidTerms>, profiles: Profiles) -> OpenRtbDoor {
         let door = door_openrtb::Door::new(facts.settings.clone());
-        let door = door.expect("the settings were checked when the node started");
-        let room = door_http::Room::default();
-        OpenRtb {
-            front: Some(Box::new(FrontRoom { door, room })),
-            profiles,
-            room: BidRoom::default(),
-            waiting: Waitings::new(facts.waiting_max),
-            why: Counters::new(0),
-            counts: Counts::default(),
-            facts,
+        OpenRtbDoor {
+            door: door.expect("the settings were checked when the node started"),
+            room: door_http::Room::default(),
+            bidder: NodeBidder {
+                number,
+                profiles,
+                room: BidRoom::default(),
+                waiting: Waitings::new(facts.waiting_max),
+                why: Counters::new(0),
+                counts: Counts::default(),
+                facts,
+            },
         }
-    }
-
-    /// Other campaigns are in force: what was counted of the former ones is forgotten.
-    pub(crate) fn campaigns_changed(&mut self, campaigns: usize) {
-        self.why = Counters::new(campaigns);
-    }
-
-    /// What became of a campaign in the auctions that were surveyed.
-    pub(crate) fn fates(&self, market: &CampaignIndex, campaign: u64) -> Option<Fates> {
-        self.why.fates(market.slot(campaign)?)
     }
 }
 
-impl Worker {
-    /// Reads what a connection of the OpenRTB door received.
-    pub(crate) fn received_http(
+impl Door for OpenRtbDoor {
+    const NAME: &'static str = "openrtb";
+    type Conn = door_http::Session;
+
+    fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> door_http::Session {
+        door_http::Session::default()
+    }
+
+    #[inline(always)]
+    fn received(
         &mut self,
+        till: &mut Till,
         id: ConnId,
-        session: &mut door_http::Session,
+        conn: &mut door_http::Session,
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
-        let mut front = self.openrtb.front.take().expect("a call does not call itself");
-        let FrontRoom { door, room } = &mut *front;
-        let step = session.received(id, input, out, room, &mut Front { door, gate: self });
-        self.openrtb.front = Some(front);
-        step
-    }
-
-    /// Sends to the bank what was waiting for the profiles' log.
-    pub(crate) fn send_logged(&mut self) {
-        let written = self.openrtb.profiles.written();
-        while let Some((reply, waiting)) = self.openrtb.waiting.next_logged(written) {
-            self.send_notice(reply, &waiting);
-        }
-    }
-
-    fn send_notice(&mut self, reply: u64, waiting: &Waiting) {
-        let &Waiting { action, hold, amount, note, .. } = waiting;
-        let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
-        let at_ms = self.at.now_ms;
-        self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
-        self.urgent = true;
+        let OpenRtbDoor { door, room, bidder } = self;
+        let gate = &mut BidGate { openrtb: bidder, till };
+        conn.received(id, input, out, room, &mut Front { door, gate })
     }
 
     /// The bank has sealed a notice, or refused it.
-    pub(crate) fn answer_notice(
+    fn resolved<S>(
         &mut self,
-        reply: u64,
+        till: &mut Till,
+        reply: Reply,
         verdict: Verdict,
         repeat: bool,
-        outbox: &mut Outbox<'_, Session>,
+        outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>,
     ) {
-        let waiting = self.openrtb.waiting.close(reply);
-        let status = self.noticed(&waiting, verdict, repeat);
-        let answer = |session: &mut Session, out: &mut Out<'_>| match session {
-            Session::OpenRtb(session) => session.answer(out, &door_openrtb::noticed(status)),
-            Session::Batch(_) => None,
-        };
-        let after = outbox.with(waiting.conn, |session, out| answer(session, out));
+        let waiting = self.bidder.waiting.close(reply.index);
+        let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, verdict, repeat);
+        let answer = door_openrtb::noticed(status);
+        let after = outbox.with(waiting.conn, |session, out| session.answer(out, &answer));
         if let Some(after) = after.flatten() {
-            after.settle(outbox, waiting.conn);
+            after.settle(outbox.all(), waiting.conn);
         }
+    }
+
+    /// What was counted of the campaigns before is forgotten.
+    fn configured(&mut self, till: &Till) {
+        self.bidder.why = Counters::new(till.snapshot.market.len());
+    }
+
+    /// Sends to the bank what was waiting for the profiles' log.
+    fn turn<S>(&mut self, till: &mut Till, _: &mut DoorOutbox<'_, '_, S, door_http::Session>) {
+        let written = self.bidder.profiles.written();
+        while let Some((index, waiting)) = self.bidder.waiting.next_logged(written) {
+            BidGate { openrtb: &mut self.bidder, till }.send_notice(index, &waiting);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.bidder.waiting.len()
+    }
+
+    fn publish(&mut self, counters: &WorkerCounters) {
+        self.bidder.counts.publish(&counters.openrtb);
+    }
+
+    fn fates(&self, till: &Till, campaign: u64) -> Option<Fates> {
+        self.bidder.why.fates(till.snapshot.market.slot(campaign)?)
+    }
+}
+
+impl BidGate<'_> {
+    fn send_notice(&mut self, index: u32, waiting: &Waiting) {
+        let &Waiting { action, hold, amount, note, .. } = waiting;
+        let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
+        let reply = Reply { door: self.openrtb.number, index, entry: 0 };
+        self.till.resolve(reply, action, hold, amount, origin);
+        self.till.urgent = true;
     }
 
     /// What a sealed notice means for the user's caps, and what its sender is told.
@@ -241,10 +267,10 @@ impl Worker {
 
     fn tell_profile(&mut self, waiting: &Waiting, verdict: Verdict) {
         let Waiting { hold, note, .. } = waiting;
-        let (profiles, id, now_ms) = (&self.openrtb.profiles, hold_id(hold), self.at.now_ms);
+        let (profiles, id, now_ms) = (&self.openrtb.profiles, hold_id(hold), self.till.at.now_ms);
         match verdict {
             Verdict::Confirmed => {
-                let until_ms = hold.deadline_ms + u64::from(self.facts.billing_ms);
+                let until_ms = hold.deadline_ms + u64::from(self.till.facts.billing_ms);
                 profiles.confirm(note.user, id, until_ms, now_ms);
             }
             Verdict::Released => {
@@ -268,18 +294,18 @@ fn creative_number(item: u64) -> u32 {
     u32::try_from(item & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-impl Gate for Worker {
+impl Gate for BidGate<'_> {
     fn now_ms(&self) -> u64 {
-        self.at.now_ms
+        self.till.at.now_ms
     }
 
     fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
         self.openrtb.counts.add(Happening::Requests, 1);
-        if self.journal_fails {
+        if self.till.journal_fails {
             return Outcome::NoBid(NoBidReason::Technical);
         }
         // Requests of one wake-up wait for each other: only a fresh look at the clock tells how long.
-        if self.clock.now_ms() >= answer.deadline_ms() {
+        if self.till.clock.now_ms() >= answer.deadline_ms() {
             return Outcome::NoBid(NoBidReason::InsufficientTime);
         }
         let refusal = self.auction(request);
@@ -291,7 +317,7 @@ impl Gate for Worker {
 
     fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
         let noticed = self.take(conn, notice);
-        self.probes.lap(WorkerStage::Notice, 1);
+        self.till.lap(WorkerStage::Notice, 1);
         noticed
     }
 
@@ -302,10 +328,10 @@ impl Gate for Worker {
     #[inline(always)]
     fn passed(&mut self, boundary: Passed) {
         match boundary {
-            Passed::Arrived => self.probes.lap(WorkerStage::Http, 1),
-            Passed::Read => self.probes.lap(WorkerStage::JsonRead, 1),
-            Passed::Written => self.probes.lap(WorkerStage::AnswerWrite, 0),
-            Passed::Answered => self.probes.lap(WorkerStage::HttpWrite, 1),
+            Passed::Arrived => self.till.lap(WorkerStage::Http, 1),
+            Passed::Read => self.till.lap(WorkerStage::JsonRead, 1),
+            Passed::Written => self.till.lap(WorkerStage::AnswerWrite, 0),
+            Passed::Answered => self.till.lap(WorkerStage::HttpWrite, 1),
         }
     }
 
@@ -329,12 +355,12 @@ impl Gate for Worker {
     }
 }
 
-impl Worker {
+impl BidGate<'_> {
     /// Judges a notice; what is genuine is on its way to the bank.
     fn take(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
-        let Worker { openrtb, keys, .. } = self;
+        let BidGate { openrtb, till } = self;
         let counts = &mut openrtb.counts;
-        let (hold, note) = match keys.open_note(notice.id) {
+        let (hold, note) = match till.keys.open_note(notice.id) {
             Ok((hold, note)) => (hold, Note::from_bytes(&note)),
             Err(error) => {
                 counts.add(unknown(error), 1);
@@ -351,7 +377,7 @@ impl Worker {
             NoticeKind::Loss => (Action::Release, Happening::Loss),
         };
         counts.add(happening, 1);
-        if self.at.now_ms > hold.deadline_ms.saturating_add(openrtb.facts.judged_ms) {
+        if self.till.at.now_ms > hold.deadline_ms.saturating_add(openrtb.facts.judged_ms) {
             // Nothing is known of it any more; what is not booked must not be counted for the user either.
             counts.add(Happening::TooOld, 1);
             return Noticed::Now(NoticeStatus::Unknown);
@@ -369,7 +395,7 @@ impl Worker {
             counts.add(Happening::Audit, 1);
             return Noticed::Now(NoticeStatus::Taken);
         }
-        if self.journal_fails || openrtb.waiting.is_full() {
+        if self.till.journal_fails || openrtb.waiting.is_full() {
             counts.add(Happening::Busy, 1);
             return Noticed::Now(NoticeStatus::Busy);
         }
@@ -389,12 +415,13 @@ fn unknown(error: TokenError) -> Happening {
     }
 }
 
-impl Worker {
+impl BidGate<'_> {
     /// Finds who bids and sets the money aside: `room.held`. Returns what stood in the way of the first who wanted to
     /// bid and could not.
     fn auction(&mut self, request: &BidRequest<'_>) -> Option<Reason> {
-        let Worker { openrtb, snapshot, paces, purses, at, probes, .. } = self;
-        let OpenRtb { facts, profiles, room, why, counts, .. } = openrtb;
+        let BidGate { openrtb, till } = self;
+        let Till { snapshot, paces, purses, at, probes, .. } = &mut **till;
+        let NodeBidder { facts, profiles, room, why, counts, .. } = openrtb;
         let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
         held.clear();
         let (market, now_ms) = (&*snapshot.market, at.now_ms);
@@ -468,8 +495,9 @@ impl Worker {
         answer: &mut Answer<'_>,
     ) -> Result<(), Violation> {
         let hold = held.hold.unwrap_or(self.no_hold());
-        let Worker { openrtb, keys, snapshot, probes, .. } = self;
-        let OpenRtb { facts, room, .. } = &openrtb;
+        let BidGate { openrtb, till } = self;
+        let Till { keys, snapshot, probes, .. } = &mut **till;
+        let NodeBidder { facts, room, .. } = &**openrtb;
         let choice = &held.choice;
         let imp = &request.imps[choice.impression];
         let offer = snapshot.market.offer(choice.slot);
@@ -511,7 +539,8 @@ impl Worker {
     }
 
     fn give_all_back(&mut self) {
-        let Worker { openrtb, snapshot, paces, purses, .. } = self;
+        let BidGate { openrtb, till } = self;
+        let Till { snapshot, paces, purses, .. } = &mut **till;
         let BidRoom { held, viewer, .. } = &mut openrtb.room;
         for held in held.drain(..) {
             give_back(&held, &snapshot.purses, paces, purses, &openrtb.profiles, *viewer);
@@ -520,13 +549,13 @@ impl Worker {
 
     /// What the notices of a test bid name: nothing.
     fn no_hold(&self) -> Hold {
-        let (node, deadline_ms) = (self.facts.node, self.at.deadline_ms);
+        let (node, deadline_ms) = (self.till.facts.node, self.till.at.deadline_ms);
         Hold { grant: 0, seq: 0, node, deadline_ms, amount: Amount::ZERO }
     }
 
     /// What a billing notice books: the price that it names, or where that cannot be meant the one that was sent.
     fn billed(&mut self, notice: &Notice<'_>, note: &Note, hold: &Hold) -> Amount {
-        let OpenRtb { facts, counts, .. } = &mut self.openrtb;
+        let NodeBidder { facts, counts, .. } = &mut *self.openrtb;
         let sent = note.price_micros;
         let highest = sent.saturating_mul(facts.price_factor_max);
         let own_currency = notice.currency.is_none_or(|found| found == facts.currency);
@@ -558,20 +587,20 @@ impl Worker {
     /// A genuine notice goes to the bank; a billed impression that somebody counts is written down first.
     fn take_notice(&mut self, waiting: Waiting) -> Noticed {
         let Waiting { action, note, hold, .. } = waiting;
-        let OpenRtb { waiting: all, profiles, counts, .. } = &mut self.openrtb;
-        let reply = all.open(waiting).expect("it was asked whether there is room");
+        let NodeBidder { waiting: all, profiles, counts, .. } = &mut *self.openrtb;
+        let index = all.open(waiting).expect("it was asked whether there is room");
         if action != Action::Settle || !note.capped {
-            self.send_notice(reply, &waiting);
+            self.send_notice(index, &waiting);
             return Noticed::Later;
         }
-        let caps = caps_of(&self.snapshot.market, &note);
-        match profiles.count(note.user, hold_id(&hold), caps, self.at.now_ms) {
+        let caps = caps_of(&self.till.snapshot.market, &note);
+        match profiles.count(note.user, hold_id(&hold), caps, self.till.at.now_ms) {
             Ok(counted) => {
-                all.after_log(reply, counted.seq());
+                all.after_log(index, counted.seq());
                 Noticed::Later
             }
             Err(_) => {
-                all.close(reply);
+                all.close(index);
                 counts.add(Happening::CapBusy, 1);
                 Noticed::Now(NoticeStatus::Busy)
             }

@@ -8,9 +8,6 @@ use ledger::{Action, Amount, Hold};
 
 use super::note::Note;
 
-/// Marks a reply of the bank as one to a notice, not to a frame of the batch door.
-const NOTICE: u64 = 1 << 63;
-
 /// A notice that was found genuine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
@@ -45,10 +42,6 @@ impl Waitings {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }
@@ -57,40 +50,30 @@ impl Waitings {
         self.free.is_empty()
     }
 
-    /// Keeps a notice and returns the reply by which the bank will speak of it; `None` if too many wait.
-    pub(crate) fn open(&mut self, waiting: Waiting) -> Option<u64> {
+    /// Keeps a notice and returns its place; `None` if too many wait.
+    pub(crate) fn open(&mut self, waiting: Waiting) -> Option<u32> {
         let index = self.free.pop()?;
         self.all[index as usize] = Some(waiting);
-        Some(NOTICE | u64::from(index))
+        Some(index)
     }
 
     /// The notice goes to the bank once the profiles' log has written so far.
-    pub(crate) fn after_log(&mut self, reply: u64, sequence: u64) {
-        self.logged.push_back((sequence, index(reply)));
+    pub(crate) fn after_log(&mut self, index: u32, sequence: u64) {
+        self.logged.push_back((sequence, index));
     }
 
-    /// The next notice whose count is written, with its reply.
-    pub(crate) fn next_logged(&mut self, written: u64) -> Option<(u64, Waiting)> {
+    /// The next notice whose count is written, with its place.
+    pub(crate) fn next_logged(&mut self, written: u64) -> Option<(u32, Waiting)> {
         let (_, index) = self.logged.pop_front_if(|(sequence, _)| *sequence <= written)?;
         let waiting = self.all[index as usize].expect("it waits until it is closed");
-        Some((NOTICE | u64::from(index), waiting))
-    }
-
-    /// Is this a reply to a notice?
-    pub(crate) fn is_ours(reply: u64) -> bool {
-        reply & NOTICE != 0
+        Some((index, waiting))
     }
 
     /// The bank has answered.
-    pub(crate) fn close(&mut self, reply: u64) -> Waiting {
-        let index = index(reply);
+    pub(crate) fn close(&mut self, index: u32) -> Waiting {
         self.free.push(index);
         self.all[index as usize].take().expect("answered once, while it waits")
     }
-}
-
-fn index(reply: u64) -> u32 {
-    u32::try_from(reply & !NOTICE).expect("made from an index")
 }
 
 #[cfg(test)]
@@ -120,7 +103,6 @@ mod tests {
         let first = all.open(waiting(1)).unwrap();
         let second = all.open(waiting(2)).unwrap();
         assert!(all.is_full() && all.open(waiting(3)).is_none());
-        assert!(Waitings::is_ours(first) && !Waitings::is_ours(5));
         all.after_log(first, 10);
         all.after_log(second, 11);
         assert!(all.next_logged(9).is_none());
@@ -130,6 +112,6 @@ mod tests {
         assert_eq!(all.next_logged(12).unwrap().0, second);
         assert_eq!(all.close(second).note.campaign, 2);
         assert_eq!((all.len(), all.close(first).note.campaign), (1, 1));
-        assert!(all.is_empty());
+        assert_eq!(all.len(), 0);
     }
 }

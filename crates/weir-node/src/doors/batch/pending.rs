@@ -5,27 +5,7 @@ use std::collections::VecDeque;
 use door_transport::Out;
 use wire::{ResolvedFlags, Verdict, resolved};
 
-/// One entry of one waiting frame, as it travels to the bank and back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    index: u32,
-    entry: u32,
-}
-
-impl Place {
-    pub(crate) fn new(index: u32, entry: usize) -> Place {
-        Place { index, entry: u32::try_from(entry).expect("a batch has at most 1,024 entries") }
-    }
-
-    pub(crate) fn to_bits(self) -> u64 {
-        u64::from(self.index) << 32 | u64::from(self.entry)
-    }
-
-    pub(crate) fn from_bits(bits: u64) -> Place {
-        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).expect("32 bits");
-        Place { index: half(bits >> 32), entry: half(bits) }
-    }
-}
+use crate::doors::Reply;
 
 /// A frame of resolves and the answers to it so far.
 #[derive(Debug, Default)]
@@ -85,7 +65,7 @@ impl Waiting {
     }
 
     /// Takes the answer to one entry.
-    pub(crate) fn answer(&mut self, place: Place, verdict: Verdict, repeat: bool) {
+    pub(crate) fn answer(&mut self, place: Reply, verdict: Verdict, repeat: bool) {
         let batch =
             self.batches[place.index as usize].as_mut().expect("answered once, while it waits");
         let flags = if repeat { ResolvedFlags::REPEAT } else { ResolvedFlags::default() };
@@ -121,17 +101,21 @@ impl Waiting {
 mod tests {
     use super::*;
 
+    fn place(index: u32, entry: u32) -> Reply {
+        Reply { door: 0, index, entry }
+    }
+
     #[test]
     fn a_frame_is_complete_when_all_its_entries_are_answered() {
         let mut waiting = Waiting::new(2);
         let first = waiting.open(1, 10, 2).unwrap();
         let second = waiting.open(2, 20, 1).unwrap();
         assert_eq!(waiting.open(3, 30, 1), None, "bounded");
-        waiting.answer(Place::new(first, 1), Verdict::Settled, false);
+        waiting.answer(place(first, 1), Verdict::Settled, false);
         assert!(waiting.next_complete().is_none());
-        waiting.answer(Place::from_bits(Place::new(second, 0).to_bits()), Verdict::Forged, false);
+        waiting.answer(place(second, 0), Verdict::Forged, false);
         assert_eq!(waiting.next_complete().map(|batch| batch.frame), Some(20));
-        waiting.answer(Place::new(first, 0), Verdict::Released, true);
+        waiting.answer(place(first, 0), Verdict::Released, true);
         let batch = waiting.next_complete().unwrap();
         assert_eq!(batch.answers[1].verdict(), Some(Verdict::Settled));
         assert!(batch.answers[0].flags().repeat());

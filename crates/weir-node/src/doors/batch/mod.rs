@@ -1,0 +1,523 @@
+//! The batch door of a worker: what happens between the bytes of a frame and the bytes of its answer.
+//!
+//! The walk of one batch: read the asks in place, look all their budgets up at once, let the plan and then the
+//! purse judge each, make the tokens of those that were granted, all together.
+
+mod answers;
+mod parking;
+mod pending;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use door_batch::{Gate, Limits, Passed, Question, Session};
+use door_transport::{ConnId, Out, Peer, Step};
+use gate_pacing::Decision;
+use ledger::{
+    Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
+    TokenError,
+};
+use wire::decide::Ask;
+use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
+
+use self::answers::write_answer;
+use self::parking::Parking;
+use self::pending::Waiting;
+use super::{Door, DoorOutbox, Reply};
+use crate::counters::WorkerCounters;
+use crate::messages::{Answer, Facts};
+use crate::stages::{JudgePart, WorkerStage};
+use crate::till::{Till, add_one};
+
+/// One worker's side of the door.
+pub(crate) struct BatchDoor {
+    /// Its place among the worker's doors.
+    number: u8,
+    remembered: Option<Remembered>,
+    waiting: Waiting,
+    /// Frames that wait for the bank before they are judged.
+    parking: Parking,
+    frame: Frame,
+    /// Asks by verdict.
+    verdicts: [u64; 256],
+}
+
+/// Work space for one frame, kept so that nothing is allocated a frame.
+#[derive(Default)]
+struct Frame {
+    ids: Vec<u64>,
+    slots: Vec<Option<u32>>,
+    /// Answers that were granted: their tokens are written, and sealed all together.
+    places: Vec<u16>,
+    /// Holds of the pod that is being judged.
+    pod: Vec<Hold>,
+}
+
+/// The door with the worker's till, as the protocol asks it.
+struct BatchGate<'a> {
+    door: &'a mut BatchDoor,
+    till: &'a mut Till,
+}
+
+impl BatchDoor {
+    /// The door at this place of its set; so many frames of resolves may wait.
+    pub(crate) fn new(number: u8, waiting_max: usize) -> BatchDoor {
+        BatchDoor {
+            number,
+            remembered: None,
+            waiting: Waiting::new(waiting_max),
+            parking: Parking::default(),
+            frame: Frame::default(),
+            verdicts: [0; 256],
+        }
+    }
+}
+
+impl Door for BatchDoor {
+    const NAME: &'static str = "batch";
+    type Conn = Session;
+
+    fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> Session {
+        Session::default()
+    }
+
+    #[inline(always)]
+    fn received(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut Session,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        conn.received(id, input, out, &mut BatchGate { door: self, till })
+    }
+
+    #[inline(always)]
+    fn resolved<S>(
+        &mut self,
+        _: &mut Till,
+        reply: Reply,
+        verdict: Verdict,
+        repeat: bool,
+        _: &mut DoorOutbox<'_, '_, S, Session>,
+    ) {
+        self.waiting.answer(reply, verdict, repeat);
+    }
+
+    fn echoed(&mut self, reply: Reply) {
+        self.parking.echoed(reply.number());
+    }
+
+    fn told(_: &mut Session, answer: &Answer, out: &mut Out<'_>) {
+        write_answer(out, answer);
+    }
+
+    /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten.
+    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, Session>) {
+        let steady_ms = till.clock.steady_ms();
+        while let Some(parked) = self.parking.next_due(steady_ms) {
+            let mut gate = BatchGate { door: self, till };
+            outbox.with(ConnId::from_bits(parked.conn), |_, out| {
+                door_batch::decide_frame(parked.client, &parked.frame, out, &mut gate);
+            });
+            self.parking.recycle(parked);
+        }
+    }
+
+    fn ask_bank(&mut self, till: &mut Till) {
+        if let Some(number) = self.parking.next_echo() {
+            till.echo(Reply::numbered(self.number, number));
+        }
+    }
+
+    fn write<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, Session>) {
+        while let Some(batch) = self.waiting.next_complete() {
+            outbox.with(ConnId::from_bits(batch.conn), |_, out| batch.write(out));
+            self.waiting.recycle(batch);
+        }
+    }
+
+    fn wait_ms(&self, till: &mut Till) -> Option<u64> {
+        self.parking.wait_ms(till.clock.steady_ms())
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.waiting.is_empty() && self.parking.is_empty()
+    }
+
+    fn publish(&mut self, counters: &WorkerCounters) {
+        let rows =
+            [(&counters.verdicts, &self.verdicts), (&counters.resolved, &self.waiting.counts)];
+        for (shared, counts) in rows {
+            for (shared, count) in shared.iter().zip(counts) {
+                shared.store(*count, Relaxed);
+            }
+        }
+    }
+}
+
+impl BatchGate<'_> {
+    /// Judges one ask: is it sound, does its plan allow it, is the money there. With `PARTS` it is noted how long each
+    /// of these takes; the answer is the same.
+    #[inline(always)]
+    fn judge<const PARTS: bool>(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
+        let slot = slot.ok_or(Verdict::UnknownBudget)?;
+        let amount = Amount::new(ask.amount());
+        if !amount.is_ask() {
+            return Err(Verdict::BadAmount);
+        }
+        let (unit, expected) = (ask.unit(), self.till.snapshot.units[slot as usize]);
+        if unit != expected && unit != [0; 4] {
+            return Err(Verdict::UnitMismatch);
+        }
+        self.part::<PARTS>(JudgePart::Check);
+        let pace = &mut self.till.paces[slot as usize];
+        let decision = pace.decide(ask.request_id(), amount);
+        self.part::<PARTS>(JudgePart::Pacing);
+        if decision == Decision::Paced {
+            return Err(Verdict::Paced);
+        }
+        let reserved = self.till.purses.reserve(slot, amount, self.till.at);
+        let held = reserved.inspect_err(|_| self.till.paces[slot as usize].give_back(amount));
+        self.part::<PARTS>(JudgePart::Purse);
+        held
+    }
+
+    /// A part of judging ends here.
+    #[inline(always)]
+    fn part<const PARTS: bool>(&mut self, part: JudgePart) {
+        if PARTS {
+            self.till.probes.parts.lap(part, 1);
+        }
+    }
+
+    fn judge_all<const PARTS: bool>(
+        &mut self,
+        batch: &Decide<'_>,
+        answers: &mut [decided::Answer],
+    ) {
+        for (i, ask) in batch.asks().iter().enumerate() {
+            let judged = self.judge::<PARTS>(ask, self.door.frame.slots[i]);
+            self.answer(i, judged, answers);
+            self.part::<PARTS>(JudgePart::Verdict);
+        }
+    }
+
+    /// The same in a turn in which the parts of judging are told apart.
+    #[cold]
+    #[inline(never)]
+    fn judge_all_in_parts(&mut self, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        self.till.probes.parts.skip();
+        self.judge_all::<true>(batch, answers);
+    }
+
+    /// Neighbours with the same non-zero pod are granted all or none.
+    fn judge_pods(&mut self, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        let asks = batch.asks();
+        let mut from = 0;
+        while let Some(first) = asks.get(from) {
+            let pod = first.pod();
+            let same = asks.iter().skip(from + 1).take_while(|ask| pod != 0 && ask.pod() == pod);
+            let to = from + 1 + same.count();
+            self.judge_pod(batch, from..to, answers);
+            from = to;
+        }
+    }
+
+    fn judge_pod(
+        &mut self,
+        batch: &Decide<'_>,
+        members: std::ops::Range<usize>,
+        answers: &mut [decided::Answer],
+    ) {
+        let granted_before = self.door.frame.places.len();
+        self.door.frame.pod.clear();
+        for i in members.clone() {
+            let Some(ask) = batch.asks().get(i) else { return };
+            let judged = self.judge::<false>(ask, self.door.frame.slots[i]);
+            let why = match judged {
+                Err(why) => why,
+                Ok(hold) => {
+                    self.door.frame.pod.push(hold);
+                    self.answer(i, judged, answers);
+                    continue;
+                }
+            };
+            self.undo_pod(granted_before);
+            for other in members.clone() {
+                let verdict = if other == i { why } else { Verdict::PodRefused };
+                self.correct(other, verdict, other < i, answers);
+            }
+            return;
+        }
+    }
+
+    /// Takes back the holds of the pod so far, as if they had never been asked for.
+    fn undo_pod(&mut self, granted_before: usize) {
+        while let Some(hold) = self.door.frame.pod.pop() {
+            let place = self.door.frame.places.pop().expect("a granted answer has a place");
+            if let Some(slot) = self.door.frame.slots[usize::from(place)] {
+                self.till.purses.undo(slot, &hold);
+                self.till.paces[slot as usize].give_back(hold.amount);
+            }
+        }
+        assert_eq!(self.door.frame.places.len(), granted_before, "a pod is undone whole");
+    }
+
+    fn correct(
+        &mut self,
+        i: usize,
+        verdict: Verdict,
+        counted: bool,
+        answers: &mut [decided::Answer],
+    ) {
+        if counted {
+            self.door.verdicts[usize::from(Verdict::Granted.as_raw())] -= 1;
+        }
+        self.answer(i, Err(verdict), answers);
+    }
+
+    /// Notes the answer to ask `i`; tokens are made later, all together.
+    #[inline(always)]
+    fn answer(&mut self, i: usize, judged: Result<Hold, Verdict>, answers: &mut [decided::Answer]) {
+        let verdict = match judged {
+            Ok(hold) => {
+                self.till.keys.write(&hold, answers[i].token_mut());
+                let place = u16::try_from(i).expect("a batch has at most 1,024 entries");
+                self.door.frame.places.push(place);
+                Verdict::Granted
+            }
+            Err(why) => {
+                answers[i].set_token([0; 32]);
+                self.tally(i, why);
+                why
+            }
+        };
+        answers[i].set_verdict(verdict);
+        self.door.verdicts[usize::from(verdict.as_raw())] += 1;
+    }
+
+    /// Counts a refusal for the budget that ask `i` named, if there is one, and remembers it for a while.
+    #[inline(always)]
+    fn tally(&self, i: usize, why: Verdict) {
+        if let Some(Some(slot)) = self.door.frame.slots.get(i) {
+            self.till.refused(*slot, why);
+        }
+    }
+
+    /// With the remember flag: a request id seen before gets its first answer.
+    fn judge_remembered(
+        &mut self,
+        client: u64,
+        batch: &Decide<'_>,
+        answers: &mut [decided::Answer],
+    ) {
+        let (secret, max, lifetime) =
+            (self.till.facts.secret, self.till.facts.remember_max, self.till.facts.hold_ms);
+        let mut table = self
+            .door
+            .remembered
+            .take()
+            .unwrap_or_else(|| Remembered::new(max, u64::from(lifetime), secret));
+        let now_ms = self.till.at.now_ms;
+        for (i, ask) in batch.asks().iter().enumerate() {
+            let request = request_of(client, ask);
+            let judged = match table.recall(&request, now_ms) {
+                Recall::Answered(first) => {
+                    add_one(&self.till.counters.remembered);
+                    first.hold.ok_or(first.verdict)
+                }
+                Recall::Different => Err(Verdict::IdReused),
+                Recall::Full => Err(Verdict::Busy),
+                // All or none cannot be promised for answers that are remembered one by one.
+                Recall::New(_) if ask.pod() != 0 => Err(Verdict::PodRefused),
+                Recall::New(place) => {
+                    let judged = self.judge::<false>(ask, self.door.frame.slots[i]);
+                    let verdict = judged.err().unwrap_or(Verdict::Granted);
+                    let answer = Remembrance { verdict, hold: judged.ok() };
+                    table.store(place, &request, answer, now_ms);
+                    judged
+                }
+            };
+            self.answer(i, judged, answers);
+        }
+        self.door.remembered = Some(table);
+    }
+
+    /// Seals the tokens of the frame, where they stand in its answer.
+    fn seal(&mut self, answers: &mut [decided::Answer]) {
+        self.till.keys.seal(answers, &self.door.frame.places, decided::Answer::token_mut);
+        self.till.lap(WorkerStage::Token, self.door.frame.places.len());
+        self.door.frame.places.clear();
+    }
+
+    /// Asks the bank for what the purses are short of for this batch; true if it was asked for anything.
+    fn call_for(&mut self, batch: &Decide<'_>) -> bool {
+        let mut asked = std::mem::take(&mut self.door.parking.asked);
+        asked.clear();
+        for ask in batch.asks().iter() {
+            let Some(slot) = self.till.snapshot.slots.get(ask.budget_id()) else { continue };
+            let unit = ask.unit();
+            let same_unit = unit == [0; 4] || unit == self.till.snapshot.units[slot as usize];
+            if same_unit && Amount::new(ask.amount()).is_ask() {
+                asked.push((slot, ask.amount()));
+            }
+        }
+        asked.sort_unstable();
+        let mut called = false;
+        for of_slot in asked.chunk_by(|(a, _), (b, _)| a == b) {
+            // At most 1,024 asks of at most 10^15.
+            let amount: i64 = of_slot.iter().map(|(_, amount)| amount).sum();
+            called |= self.till.purses.call(of_slot[0].0, Amount::new(amount), self.till.at);
+        }
+        self.door.parking.asked = asked;
+        called
+    }
+
+    fn resolve_one(&mut self, place: Reply, request: resolve::ItemView<'_>) {
+        let opened = self.till.keys.open(request.token());
+        let refused = match (opened, request.action()) {
+            (Ok(hold), Some(action)) => {
+                let amount = Amount::new(request.amount());
+                // Clients of version 1 give no name.
+                let request_id = request.request_id().unwrap_or(0);
+                let origin = Origin { door: Origins::Batch, request_id };
+                self.till.resolve(place, action, hold, amount, origin);
+                return;
+            }
+            (Err(TokenError::Foreign(_)), _) => Verdict::Foreign,
+            (Err(TokenError::TooOld(_)), _) => Verdict::TooOld,
+            (Err(_), _) => Verdict::Forged,
+            (Ok(_), None) => Verdict::BadAction,
+        };
+        self.door.waiting.answer(place, refused, false);
+    }
+}
+
+/// What names a request, and the rest of it.
+fn request_of(client: u64, ask: &Ask) -> Request {
+    let unit = u64::from(u32::from_le_bytes(ask.unit())) << 16 | u64::from(ask.pod());
+    let content = [ask.budget_id(), ask.amount().cast_unsigned(), ask.user_id(), unit];
+    Request { client, id: ask.request_id(), content }
+}
+
+impl Gate for BatchGate<'_> {
+    fn limits(&self) -> Limits {
+        let Facts { batch_max, frame_bytes_max, .. } = *self.till.facts;
+        Limits { batch_max: usize::from(batch_max), frame_bytes_max }
+    }
+
+    fn authorised(&self, token: &[u8]) -> bool {
+        let expected = &self.till.facts.auth_token;
+        let differing = expected.iter().zip(token).fold(0, |bits, (a, b)| bits | (a ^ b));
+        expected.is_empty() || (expected.len() == token.len() && differing == 0)
+    }
+
+    fn welcome(&self) -> welcome::Block {
+        let f = &self.till.facts;
+        welcome::Block::new(
+            wire::SCHEMA_VERSION,
+            f.node,
+            f.run,
+            f.batch_max,
+            self.till.number,
+            f.frame_bytes_max,
+            f.hold_ms,
+            f.billing_ms,
+            self.till.at.now_ms,
+        )
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.till.at.now_ms
+    }
+
+    fn snapshot(&self) -> u32 {
+        self.till.snapshot.number
+    }
+
+    #[inline]
+    fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+        self.till.lap(WorkerStage::Encode, batch.asks().len());
+        let asks = batch.asks();
+        let mut pods = 0;
+        self.door.frame.ids.clear();
+        for ask in asks.iter() {
+            self.door.frame.ids.push(ask.budget_id());
+            pods |= ask.pod();
+        }
+        self.door.frame.slots.resize(asks.len(), None);
+        self.till.snapshot.slots.get_batch(&self.door.frame.ids, &mut self.door.frame.slots);
+        for slot in self.door.frame.slots.iter().flatten() {
+            table::prefetch(&self.till.paces[*slot as usize]);
+            self.till.purses.prefetch(*slot);
+        }
+        self.till.lap(WorkerStage::Lookup, asks.len());
+        if self.till.journal_fails {
+            (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
+            return;
+        }
+        if batch.flags().remember() {
+            self.judge_remembered(client, batch, answers);
+        } else if pods != 0 {
+            self.judge_pods(batch, answers);
+        } else if self.till.probes.has_parts() {
+            self.judge_all_in_parts(batch, answers);
+        } else {
+            self.judge_all::<false>(batch, answers);
+        }
+        self.till.lap(WorkerStage::Judge, asks.len());
+        self.seal(answers);
+    }
+
+    fn postpone(&mut self, conn: ConnId, client: u64, batch: &Decide<'_>, frame: &[u8]) -> bool {
+        let may_wait = self.till.facts.wait_ms > 0 && !self.till.journal_fails;
+        if !may_wait || !self.door.parking.has_room(frame.len()) || !self.call_for(batch) {
+            return false;
+        }
+        let until_ms = self.till.clock.steady_ms() + self.till.facts.wait_ms;
+        self.door.parking.park(conn.to_bits(), client, frame, until_ms);
+        true
+    }
+
+    fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
+        if self.till.journal_fails {
+            return Err(Reason::Journal);
+        }
+        let resolves = batch.resolves();
+        let index = self
+            .door
+            .waiting
+            .open(conn.to_bits(), batch.frame(), resolves.len())
+            .ok_or(Reason::Busy)?;
+        for (entry, resolve) in resolves.iter().enumerate() {
+            let entry = u32::try_from(entry).expect("a batch has at most 1,024 entries");
+            self.resolve_one(Reply { door: self.door.number, index, entry }, resolve);
+        }
+        self.till.lap(WorkerStage::Resolve, resolves.len());
+        Ok(())
+    }
+
+    fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
+        self.till.question(conn, question)
+    }
+
+    fn refused(&mut self, reason: Reason) {
+        add_one(&self.till.counters.refused[usize::from(reason.as_raw())]);
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, boundary: Passed) {
+        match boundary {
+            Passed::Decoded => self.till.lap(WorkerStage::FrameDecode, 1),
+            Passed::Encoded => self.till.lap(WorkerStage::Encode, 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

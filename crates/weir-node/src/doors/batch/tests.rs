@@ -1,0 +1,301 @@
+//! Frames at a worker's till, without sockets.
+
+use std::sync::Arc;
+
+use gate_pacing::Pace;
+use ledger::{KeyRing, Purses, ToBank, ToWorker};
+use probe::{Laps, NodeClock};
+use proptest::prelude::*;
+use table::{Map, Secret};
+use weir_config::campaign_index::CampaignIndex;
+use wire::{DecideFlags, Message, decide};
+
+use super::*;
+use crate::counters::SlotCells;
+use crate::messages::Snapshot;
+use crate::stages::WorkerProbes;
+
+const NOW_MS: u64 = 1_000_000;
+const BUDGETS: u32 = 8;
+/// What every purse has.
+const FILLED: i64 = 1_000;
+
+/// The door at a till.
+struct Bench {
+    door: BatchDoor,
+    till: Till,
+}
+
+impl Bench {
+    fn gate(&mut self) -> BatchGate<'_> {
+        BatchGate { door: &mut self.door, till: &mut self.till }
+    }
+
+    /// What the worker does when a wake-up has nothing more to read.
+    fn run_timers(&mut self) {
+        let now_ms = self.till.at.now_ms;
+        self.till.purses.turn(now_ms);
+        self.door.ask_bank(&mut self.till);
+        self.till.purses.tick(now_ms);
+    }
+}
+
+/// A door at a fixed instant: every third plan is closed, every purse has the same money.
+fn worker(probes: WorkerProbes) -> Bench {
+    let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
+    let options = ledger::PurseOptions { node: 1, hold_ms: 2_000 };
+    let mut purses = Purses::new(options, BUDGETS as usize);
+    let (valid_from_ms, valid_until_ms) = (0, u64::MAX);
+    for slot in 0..BUDGETS {
+        let (grant, amount) = (u64::from(slot) + 1, Amount::new(FILLED));
+        let fill = ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms };
+        purses.take(fill, NOW_MS);
+    }
+    let counters = Arc::new(WorkerCounters::default());
+    let mut till = Till::new(0, Arc::new(facts()), counters, purses, keys, probes);
+    till.at = till.purses.at(NOW_MS);
+    let pace = |slot: u32| if slot.is_multiple_of(3) { Pace::CLOSED } else { Pace::OPEN };
+    till.paces = (0..BUDGETS).map(pace).collect();
+    let ids = (0..BUDGETS).map(|slot| (u64::from(slot) + 1, slot));
+    till.snapshot = Arc::new(Snapshot {
+        number: 1,
+        slots: Map::build(Secret::new(5), ids).unwrap(),
+        units: vec![*b"USD\0"; BUDGETS as usize],
+        market: CampaignIndex::empty(),
+        purses: Arc::new([]),
+        cells: SlotCells::new(BUDGETS as usize),
+    });
+    Bench { door: BatchDoor::new(0, 16), till }
+}
+
+fn facts() -> Facts {
+    Facts {
+        node: 1,
+        run: 1,
+        hold_ms: 2_000,
+        billing_ms: 3_600_000,
+        auth_token: Vec::new(),
+        batch_max: 1_024,
+        frame_bytes_max: 65_536,
+        waiting_max: 16,
+        wait_ms: 10,
+        earliest_ms: 0,
+        secret: 9,
+        remember_max: 1_024,
+    }
+}
+
+/// What the worker answers to these frames, each in a turn of its own.
+fn answers(worker: &mut Bench, frames: &[(DecideFlags, Vec<decide::Ask>)]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (number, (flags, asks)) in (0..).zip(frames) {
+        let mut frame = vec![0; decide::encoded_len(asks.len())];
+        let block = decide::Block::new(number, *flags);
+        decide::encode(&mut frame, &block).unwrap().asks(asks).unwrap().finish();
+        let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+        let mut answer = vec![0; decided::encoded_len(asks.len())];
+        let block = decided::Block::new(number, 1);
+        let encoder = decided::encode(&mut answer, &block).unwrap();
+        let (answers, encoder) = encoder.answers_mut(asks.len()).unwrap();
+        worker.till.probes.begin();
+        worker.gate().decide(7, &batch, answers);
+        encoder.finish();
+        all.append(&mut answer);
+    }
+    all
+}
+
+fn probes(stages_every: u32, parts_every: u32) -> WorkerProbes {
+    WorkerProbes::new(Laps::new(stages_every).0, Laps::new(parts_every).0)
+}
+
+fn ask() -> impl Strategy<Value = decide::Ask> {
+    let unit = prop_oneof![8 => Just([0; 4]), 1 => Just(*b"USD\0"), 1 => Just(*b"EUR\0")];
+    let (budgets, amounts) = (0..=u64::from(BUDGETS) + 1, -1..FILLED / 2);
+    let pod = prop_oneof![9 => Just(0), 1 => 1..3_u16];
+    (0..500_u64, budgets, amounts, unit, pod).prop_map(|(id, budget, amount, unit, pod)| {
+        decide::Ask::new(id, budget, amount, 7, unit, pod, 0)
+    })
+}
+
+fn frame() -> impl Strategy<Value = (DecideFlags, Vec<decide::Ask>)> {
+    let flags = prop_oneof![4 => Just(DecideFlags::default()), 1 => Just(DecideFlags::REMEMBER)];
+    let alone = prop::collection::vec(ask(), 1..12).prop_map(|mut asks| {
+        asks.iter_mut().for_each(|ask| ask.set_pod(0));
+        asks
+    });
+    (flags, prop_oneof![3 => alone, 1 => prop::collection::vec(ask(), 1..12)])
+}
+
+#[test]
+fn measuring_changes_no_answer() {
+    let answers =
+        |frames: &[_], (stages, parts)| answers(&mut worker(probes(stages, parts)), frames);
+    proptest!(|(frames in prop::collection::vec(frame(), 1..30))| {
+        let plain = answers(&frames, (0, 0));
+        for measured in [(1, 0), (0, 1), (2, 2)] {
+            prop_assert_eq!(&answers(&frames, measured), &plain);
+        }
+    });
+}
+
+#[test]
+fn a_refusal_is_remembered_with_the_budget_that_was_named() {
+    let mut worker = worker(probes(0, 0));
+    let ask = |budget, amount| decide::Ask::new(1, budget, amount, 7, [0; 4], 0, 0);
+    let frame = |asks| (DecideFlags::default(), asks);
+    answers(&mut worker, &[frame(vec![ask(2, 10), ask(3, 0), ask(99, 10), ask(1, 10)])]);
+    worker.till.journal_fails = true;
+    answers(&mut worker, &[frame(vec![ask(6, 10)])]);
+    let last = worker.till.counters.refusals.read(NOW_MS + 5);
+    let last: Vec<_> = last.map(|one| (one.at_ms, one.slot, one.verdict)).collect();
+    let refused = |slot, verdict| (NOW_MS, slot, verdict);
+    let expected =
+        [refused(5, Verdict::Journal), refused(0, Verdict::Paced), refused(2, Verdict::BadAmount)];
+    assert_eq!(last, expected);
+    for (_, slot, verdict) in expected {
+        let tally = &worker.till.snapshot.cells.tallies[slot as usize];
+        assert_eq!(tally.count(verdict.as_raw().into()), 1, "{verdict:?}");
+    }
+}
+
+/// The node's clock stands still for a day, as the system's time of day was a day ahead and was put right: purses want
+/// money, and what is counted is told.
+#[test]
+fn a_worker_goes_on_while_its_clock_stands() {
+    let mut worker = worker(probes(0, 0));
+    let hand = probe::HandClock::new(NOW_MS);
+    worker.till.clock = NodeClock::by_hand(Arc::clone(&hand));
+    hand.step(-86_400_000);
+    for round in 1..=5 {
+        hand.pass(6);
+        worker.till.wake();
+        assert_eq!(worker.till.at.now_ms, NOW_MS);
+        let ask = decide::Ask::new(round, 2, FILLED + 1, 7, [0; 4], 0, 0);
+        answers(&mut worker, &[(DecideFlags::default(), vec![ask])]);
+        worker.run_timers();
+        worker.door.publish(&worker.till.counters);
+        let said: Vec<ToBank> = std::iter::from_fn(|| worker.till.purses.next_message()).collect();
+        assert!(said.iter().any(|message| matches!(message, ToBank::Want { .. })), "{said:?}");
+        assert_eq!(worker.till.counters.verdict(Verdict::PurseEmpty), round, "published");
+    }
+}
+
+/// Two requests whose ids lie so that they were once taken for one: two holds, of which each settles.
+#[test]
+fn requests_of_different_clients_have_holds_of_their_own() {
+    let mut worker = worker(probes(0, 0));
+    let mut token = |client, id| {
+        let asks = [decide::Ask::new(id, 2, 10, 7, [0; 4], 0, 0)];
+        let mut frame = vec![0; decide::encoded_len(1)];
+        let block = decide::Block::new(1, DecideFlags::REMEMBER);
+        decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
+        let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+        let mut answers = [decided::Answer::new([0; 32], Verdict::Busy)];
+        worker.gate().decide(client, &batch, &mut answers);
+        assert_eq!(answers[0].verdict(), Some(Verdict::Granted));
+        *answers[0].token()
+    };
+    let first = token(1, 1_000);
+    assert_ne!(token(2, 1_000 ^ 0x6000_0000), first);
+    assert_ne!(token(2, 1_000), first);
+    assert_eq!(token(1, 1_000), first, "the same request");
+}
+
+/// A frame with the flag `awaitFill` that asks `amount` of the second budget; true if it waits.
+fn postpone(worker: &mut Bench, amount: i64) -> bool {
+    let asks = [decide::Ask::new(1, 2, amount, 7, [0; 4], 0, 0)];
+    let mut frame = vec![0; decide::encoded_len(asks.len())];
+    let block = decide::Block::new(1, DecideFlags::AWAIT_FILL);
+    decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
+    let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+    worker.gate().postpone(ConnId::from_bits(5), 7, &batch, &frame)
+}
+
+fn said(worker: &mut Bench) -> Vec<ToBank> {
+    worker.run_timers();
+    std::iter::from_fn(|| worker.till.purses.next_message()).collect()
+}
+
+#[test]
+fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
+    let mut worker = worker(probes(0, 0));
+    let hand = probe::HandClock::new(NOW_MS);
+    worker.till.clock = NodeClock::by_hand(Arc::clone(&hand));
+    worker.till.wake();
+    assert!(!postpone(&mut worker, FILLED), "the purse has it");
+    assert!(postpone(&mut worker, 5 * FILLED));
+    let said_now = said(&mut worker);
+    let called = Amount::new(5 * FILLED);
+    let wants = |of: &ToBank| matches!(of, ToBank::Want { slot: 1, called: c, .. } if *c == called);
+    let want = said_now.iter().position(wants).expect("a want");
+    let echo = said_now.iter().position(|of| *of == ToBank::Echo { reply: 1 }).expect("an echo");
+    assert!(want < echo, "{said_now:?}");
+    let due =
+        |worker: &mut Bench| worker.door.parking.next_due(worker.till.clock.steady_ms()).is_some();
+    assert!(!due(&mut worker));
+    // The bank says no: the frame is judged at once, and the next one does not wait.
+    worker.till.purses.take(ToWorker::Deny { slot: 1, why: Verdict::Exhausted }, NOW_MS);
+    worker.door.parking.echoed(1);
+    assert!(due(&mut worker));
+    assert!(!postpone(&mut worker, 5 * FILLED));
+    // The bank is silent: its time is up.
+    let fill = ToWorker::Fill {
+        slot: 1,
+        grant: 2,
+        amount: Amount::new(1),
+        valid_from_ms: 0,
+        valid_until_ms: u64::MAX,
+    };
+    worker.till.purses.take(fill, NOW_MS);
+    assert!(postpone(&mut worker, 5 * FILLED));
+    hand.pass(worker.till.facts.wait_ms - 1);
+    worker.till.wake();
+    assert!(
+        !due(&mut worker) && worker.door.parking.wait_ms(worker.till.clock.steady_ms()) == Some(1)
+    );
+    hand.pass(1);
+    worker.till.wake();
+    assert!(due(&mut worker) && worker.door.parking.is_empty());
+}
+
+#[test]
+fn a_frame_does_not_wait_for_what_no_bank_can_give() {
+    let mut worker = worker(probes(0, 0));
+    assert!(!postpone(&mut worker, 0), "no amount");
+    assert!(!postpone(&mut worker, i64::MAX), "no amount that may be asked");
+    worker.till.journal_fails = true;
+    assert!(!postpone(&mut worker, 5 * FILLED), "nothing can be sealed");
+    worker.till.journal_fails = false;
+    let places = (0..10_000).take_while(|_| postpone(&mut worker, 5 * FILLED)).count();
+    assert!((1..10_000).contains(&places), "bounded: {places}");
+    let facts = Facts { wait_ms: 0, ..facts() };
+    worker.till.facts = Arc::new(facts);
+    worker.door.parking = Parking::default();
+    assert!(!postpone(&mut worker, 5 * FILLED), "switched off");
+}
+
+#[test]
+fn all_verdicts_of_an_ask_come_up() {
+    let mut worker = worker(probes(0, 1));
+    let ask = |budget, amount, unit| decide::Ask::new(1, budget, amount, 7, unit, 0, 0);
+    let asks = vec![
+        ask(2, 10, [0; 4]),
+        ask(1, 10, [0; 4]),
+        ask(99, 10, [0; 4]),
+        ask(2, 0, [0; 4]),
+        ask(2, 10, *b"EUR\0"),
+        ask(2, FILLED, [0; 4]),
+    ];
+    answers(&mut worker, &[(DecideFlags::default(), asks)]);
+    for verdict in [
+        Verdict::Granted,
+        Verdict::Paced,
+        Verdict::UnknownBudget,
+        Verdict::BadAmount,
+        Verdict::UnitMismatch,
+        Verdict::PurseEmpty,
+    ] {
+        assert_eq!(worker.door.verdicts[usize::from(verdict.as_raw())], 1, "{verdict:?}");
+    }
+}

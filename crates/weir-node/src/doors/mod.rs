@@ -1,0 +1,430 @@
+//! The doors of a worker: each is one folder here, one line in [`Doors`], and one in `weir_config::doors`.
+//!
+//! A [`Door`] knows how its protocol's messages become reservations and how their answers become bytes again. What it needs of the
+//! worker is the [`Till`]. [`doors!`] makes a worker's set of doors out of a list: what is kept per connection, which of them a listener
+//! belongs to, who hears an answer of the bank. All of it is static dispatch.
+
+pub(crate) mod batch;
+pub mod openrtb;
+
+use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Step};
+use gate_auction::Fates;
+use wire::Verdict;
+
+use crate::counters::WorkerCounters;
+use crate::messages::Answer;
+use crate::till::Till;
+use batch::BatchDoor;
+use openrtb::OpenRtbDoor;
+
+/// One protocol of a worker.
+pub(crate) trait Door {
+    /// Its name: in the configuration, in `addresses.json`, in metrics.
+    const NAME: &'static str;
+    /// What it keeps per connection.
+    type Conn;
+
+    /// A connection was accepted.
+    fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer) -> Self::Conn;
+
+    /// Bytes arrived; see [`door_transport::Service::received`].
+    fn received(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut Self::Conn,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step;
+
+    /// A connection is gone.
+    fn closed(&mut self, _till: &mut Till, _id: ConnId, _conn: Self::Conn, _why: CloseReason) {}
+
+    /// The bank has sealed what was asked with [`Till::resolve`], or refused it. `repeat`: it is the first answer again.
+    fn resolved<S>(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        verdict: Verdict,
+        repeat: bool,
+        outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    );
+
+    /// The bank has taken everything that was said before [`Till::echo`].
+    fn echoed(&mut self, _reply: Reply) {}
+
+    /// The answer to a question of this connection: [`Till::question`].
+    fn told(_conn: &mut Self::Conn, _answer: &Answer, _out: &mut Out<'_>) {}
+
+    /// Another configuration is in force.
+    fn configured(&mut self, _till: &Till) {}
+
+    /// Once per wake-up, when what the bank said has been taken.
+    fn turn<S>(&mut self, _till: &mut Till, _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>) {}
+
+    /// Once per wake-up, after purses said what they want and before that goes to the bank.
+    fn ask_bank(&mut self, _till: &mut Till) {}
+
+    /// Once per wake-up, at its end.
+    fn write<S>(&mut self, _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>) {}
+
+    /// How long the door can sleep, ms; `None`: for as long as nothing happens.
+    fn wait_ms(&self, _till: &mut Till) -> Option<u64> {
+        None
+    }
+
+    /// Requests whose answers are still to come from the bank.
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    /// Nothing is in flight.
+    fn is_drained(&self) -> bool {
+        self.waiting() == 0
+    }
+
+    /// Writes the door's counts where other threads read them.
+    fn publish(&mut self, _counters: &WorkerCounters) {}
+
+    /// What became of a campaign in this worker's auctions; `None` where the door holds none.
+    fn fates(&self, _till: &Till, _campaign: u64) -> Option<Fates> {
+        None
+    }
+}
+
+/// Who hears an answer of the bank: a door, and a place that means something to it. Travels as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// The door, by its place in the set.
+    pub(crate) door: u8,
+    /// A place among what the door has waiting, below 2^28.
+    pub(crate) index: u32,
+    /// An entry of it.
+    pub(crate) entry: u32,
+}
+
+impl Reply {
+    const DOOR_BITS: u32 = 4;
+    const INDEX_BITS: u32 = 64 - Reply::DOOR_BITS - u32::BITS;
+
+    /// The reply as a number.
+    #[inline(always)]
+    pub(crate) fn to_bits(self) -> u64 {
+        debug_assert!(self.door >> Reply::DOOR_BITS == 0 && self.index >> Reply::INDEX_BITS == 0);
+        u64::from(self.door) << (64 - Reply::DOOR_BITS)
+            | u64::from(self.index) << u32::BITS
+            | u64::from(self.entry)
+    }
+
+    /// The reply that [`Reply::to_bits`] gave.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of the number")]
+    pub(crate) fn from_bits(bits: u64) -> Reply {
+        let index = (bits >> u32::BITS) as u32 & ((1 << Reply::INDEX_BITS) - 1);
+        Reply { door: (bits >> (64 - Reply::DOOR_BITS)) as u8, index, entry: bits as u32 }
+    }
+
+    /// A reply to a door that counts instead of keeping places; numbers are below 2^60.
+    pub(crate) fn numbered(door: u8, number: u64) -> Reply {
+        let of_door = u64::from(door) << (64 - Reply::DOOR_BITS);
+        Reply::from_bits(of_door | number & (u64::MAX >> Reply::DOOR_BITS))
+    }
+
+    /// The number that [`Reply::numbered`] was given.
+    pub(crate) fn number(self) -> u64 {
+        self.to_bits() & (u64::MAX >> Reply::DOOR_BITS)
+    }
+}
+
+/// One door's view of all connections of its worker: it reaches its own.
+pub(crate) struct DoorOutbox<'a, 'b, S, C> {
+    all: &'a mut Outbox<'b, S>,
+    own: fn(&mut S) -> Option<&mut C>,
+}
+
+impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
+    pub(crate) fn new<'a>(
+        all: &'a mut Outbox<'b, S>,
+        own: fn(&mut S) -> Option<&mut C>,
+    ) -> DoorOutbox<'a, 'b, S, C> {
+        DoorOutbox { all, own }
+    }
+
+    /// Runs `write` on a connection of the door, if it is still open.
+    pub(crate) fn with<R>(
+        &mut self,
+        id: ConnId,
+        write: impl FnOnce(&mut C, &mut Out<'_>) -> R,
+    ) -> Option<R> {
+        let own = self.own;
+        self.all.with(id, |session, out| own(session).map(|conn| write(conn, out))).flatten()
+    }
+
+    /// The transport's outbox, to resume or close a connection.
+    pub(crate) fn all(&mut self) -> &mut Outbox<'b, S> {
+        self.all
+    }
+}
+
+/// The doors of one worker, whichever they are; [`doors!`] implements it.
+pub(crate) trait DoorSet {
+    /// What is kept per connection.
+    type Session;
+    /// Names by place, which is the order of the listeners.
+    const NAMES: &'static [&'static str];
+
+    /// A connection was accepted on the listener with this index.
+    fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer, listener: usize)
+    -> Self::Session;
+    /// See [`Door::received`].
+    fn received(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        session: &mut Self::Session,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step;
+    /// See [`Door::closed`].
+    fn closed(&mut self, till: &mut Till, id: ConnId, session: Self::Session, why: CloseReason);
+    /// See [`Door::resolved`].
+    fn resolved(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        verdict: Verdict,
+        repeat: bool,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
+    /// See [`Door::echoed`].
+    fn echoed(&mut self, reply: Reply);
+    /// See [`Door::told`].
+    fn told(session: &mut Self::Session, answer: &Answer, out: &mut Out<'_>);
+    /// See [`Door::configured`].
+    fn configured(&mut self, till: &Till);
+    /// See [`Door::turn`].
+    fn turn(&mut self, till: &mut Till, outbox: &mut Outbox<'_, Self::Session>);
+    /// See [`Door::ask_bank`].
+    fn ask_bank(&mut self, till: &mut Till);
+    /// See [`Door::write`].
+    fn write(&mut self, outbox: &mut Outbox<'_, Self::Session>);
+    /// The shortest [`Door::wait_ms`].
+    fn wait_ms(&self, till: &mut Till) -> Option<u64>;
+    /// All of [`Door::waiting`].
+    fn waiting(&self) -> usize;
+    /// See [`Door::is_drained`].
+    fn is_drained(&self) -> bool;
+    /// See [`Door::publish`].
+    fn publish(&mut self, counters: &WorkerCounters);
+    /// The first of [`Door::fates`].
+    fn fates(&self, till: &Till, campaign: u64) -> Option<Fates>;
+}
+
+/// Makes a set of doors, what is kept per connection of them, and their numbers:
+/// `doors! { /// About. Doors, Session, DoorId { Batch = batch: BatchDoor, } }`.
+macro_rules! doors {
+    ($(#[$about:meta])* $set:ident, $session:ident, $id:ident { $($name:ident = $field:ident: $door:ty,)+ }) => {
+        $(#[$about])*
+        pub(crate) struct $set {
+            $(pub(crate) $field: $door,)+
+        }
+
+        /// What a worker keeps per connection, by its door.
+        pub(crate) enum $session {
+            $($name(<$door as $crate::doors::Door>::Conn),)+
+        }
+
+        /// The number of a door in replies, and the place of its listener.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum $id {
+            $(
+                #[doc = concat!("Of the door `", stringify!($field), "`.")]
+                $name,
+            )+
+        }
+
+        impl $crate::doors::DoorSet for $set {
+            type Session = $session;
+            const NAMES: &'static [&'static str] = &[$(<$door as $crate::doors::Door>::NAME),+];
+
+            fn opened(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                peer: door_transport::Peer,
+                listener: usize,
+            ) -> $session {
+                $(
+                    if listener == $id::$name as usize {
+                        return $session::$name($crate::doors::Door::opened(&mut self.$field, till, id, peer));
+                    }
+                )+
+                unreachable!("one listener per door")
+            }
+
+            #[inline(always)]
+            fn received(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                input: &[u8],
+                out: &mut door_transport::Out<'_>,
+            ) -> door_transport::Step {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::received(&mut self.$field, till, id, conn, input, out)
+                    })+
+                }
+            }
+
+            fn closed(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                session: $session,
+                why: door_transport::CloseReason,
+            ) {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::closed(&mut self.$field, till, id, conn, why);
+                    })+
+                }
+            }
+
+            #[inline]
+            fn resolved(
+                &mut self,
+                till: &mut $crate::till::Till,
+                reply: $crate::doors::Reply,
+                verdict: wire::Verdict,
+                repeat: bool,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    if reply.door == $id::$name as u8 {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::resolved(
+                            &mut self.$field, till, reply, verdict, repeat, &mut own,
+                        );
+                    }
+                )+
+            }
+
+            fn echoed(&mut self, reply: $crate::doors::Reply) {
+                $(
+                    if reply.door == $id::$name as u8 {
+                        return $crate::doors::Door::echoed(&mut self.$field, reply);
+                    }
+                )+
+            }
+
+            fn told(
+                session: &mut $session,
+                answer: &$crate::messages::Answer,
+                out: &mut door_transport::Out<'_>,
+            ) {
+                match session {
+                    $($session::$name(conn) => <$door as $crate::doors::Door>::told(conn, answer, out),)+
+                }
+            }
+
+            fn configured(&mut self, till: &$crate::till::Till) {
+                $($crate::doors::Door::configured(&mut self.$field, till);)+
+            }
+
+            #[inline]
+            fn turn(
+                &mut self,
+                till: &mut $crate::till::Till,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                    $crate::doors::Door::turn(&mut self.$field, till, &mut own);
+                )+
+            }
+
+            #[inline]
+            fn ask_bank(&mut self, till: &mut $crate::till::Till) {
+                $($crate::doors::Door::ask_bank(&mut self.$field, till);)+
+            }
+
+            #[inline]
+            fn write(&mut self, outbox: &mut door_transport::Outbox<'_, $session>) {
+                $(
+                    let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                    $crate::doors::Door::write(&mut self.$field, &mut own);
+                )+
+            }
+
+            fn wait_ms(&self, till: &mut $crate::till::Till) -> Option<u64> {
+                [$($crate::doors::Door::wait_ms(&self.$field, till)),+].into_iter().flatten().min()
+            }
+
+            fn waiting(&self) -> usize {
+                [$($crate::doors::Door::waiting(&self.$field)),+].into_iter().sum()
+            }
+
+            fn is_drained(&self) -> bool {
+                $($crate::doors::Door::is_drained(&self.$field))&&+
+            }
+
+            fn publish(&mut self, counters: &$crate::counters::WorkerCounters) {
+                $($crate::doors::Door::publish(&mut self.$field, counters);)+
+            }
+
+            fn fates(&self, till: &$crate::till::Till, campaign: u64) -> Option<gate_auction::Fates> {
+                None$(.or_else(|| $crate::doors::Door::fates(&self.$field, till, campaign)))+
+            }
+        }
+
+        impl $session {
+            $(
+                #[doc = concat!("The connection, if it is one of the door `", stringify!($field), "`.")]
+                #[allow(irrefutable_let_patterns, reason = "a set may have one door")]
+                fn $field(&mut self) -> Option<&mut <$door as $crate::doors::Door>::Conn> {
+                    if let $session::$name(conn) = self { Some(conn) } else { None }
+                }
+            )+
+        }
+    };
+}
+
+doors! {
+    /// The doors of a node's worker.
+    Doors, Session, DoorId {
+        Batch = batch: BatchDoor,
+        OpenRtb = openrtb: OpenRtbDoor,
+    }
+}
+
+const _: () = assert!(
+    Doors::NAMES.len() == weir_config::doors::DOORS.len() && Doors::NAMES.len() <= 16,
+    "the doors of a worker are those of the configuration, and a reply has four bits for them"
+);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_doors_of_a_worker_are_those_of_the_configuration() {
+        let configured = weir_config::doors::DOORS.map(|door| door.name);
+        assert_eq!(Doors::NAMES, configured);
+        assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8), (0, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_reply_survives_its_trip(door in 0..16_u8, index in 0..1_u32 << 28, entry: u32, number in 0..1_u64 << 60) {
+            let reply = Reply { door, index, entry };
+            prop_assert_eq!(Reply::from_bits(reply.to_bits()), reply);
+            let counted = Reply::numbered(door, number);
+            prop_assert_eq!((counted.door, Reply::from_bits(counted.to_bits()).number()), (door, number));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! One flag per door: `--batch HOST:PORT` and its like, out of the list of doors.
+
+use std::net::SocketAddr;
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use weir_config::config::{Config, address};
+use weir_config::doors::{DoorSpec, all_doors};
+
+/// Where doors listen, as far as the command line says so.
+pub(crate) struct DoorAddresses(Vec<(&'static DoorSpec, SocketAddr)>);
+
+impl DoorAddresses {
+    /// Puts the addresses in the place of the configured ones.
+    pub(crate) fn apply(&self, config: &mut Config) {
+        for (door, address) in &self.0 {
+            *(door.listen)(config) = *address;
+        }
+    }
+}
+
+impl FromArgMatches for DoorAddresses {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<DoorAddresses, clap::Error> {
+        let given = |door: &'static DoorSpec| Some((door, *matches.get_one(door.name)?));
+        Ok(DoorAddresses(all_doors().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = DoorAddresses::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for DoorAddresses {
+    fn augment_args(command: Command) -> Command {
+        all_doors().fold(command, |command, door| {
+            let help = format!("Address of the {}; port 0 picks a free one", door.title);
+            let flag = Arg::new(door.name).long(door.name).value_name("HOST:PORT");
+            command.arg(flag.value_parser(address).help(help))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        DoorAddresses::augment_args(command)
+    }
+}
