@@ -19,6 +19,7 @@ pub enum WriterStage {
 impl Stage for WriterStage {
     const ALL: &'static [WriterStage] =
         &[WriterStage::Close, WriterStage::SealWait, WriterStage::Tell];
+    const WAITS: bool = true;
 
     #[inline(always)]
     fn index(self) -> usize {

@@ -4,6 +4,10 @@
 //! boundary between two stages the counter is read once, and what passed since the boundary before belongs to the stage
 //! that ends. So the stages of a sampled turn add up to all of it, and the other turns cost one branch a boundary.
 //!
+//! A thread may lose its core within a turn. Then its processor time is less than what passed, and what is missing is taken
+//! off the longest lap since the boundaries were last recorded, which is counted apart ([`LapsFigures::lost_laps`]) and in no
+//! quantile: others ran meanwhile, and no stage took that time.
+//!
 //! A boundary is only written down. Sums and histograms are brought up to date when the turn is over, at the next
 //! [`Laps::begin`] (or when 64 boundaries have gathered), outside every stage: so recording disturbs no stage's time or
 //! caches. Its own time is counted too ([`LapsFigures::own_ticks`]).
@@ -12,7 +16,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::cycles::{decide, ticks, ticks_ordered};
+use crate::cycles::{Cycles, decide, ticks, ticks_ordered};
+use crate::machine::thread_cpu_ns;
 use crate::sampler::Sampler;
 use crate::shared::{Reader, Recorder, shared_histogram};
 use crate::stage::{StageFigures, StageReader, StageWriter, add, stage};
@@ -21,6 +26,9 @@ use crate::stage::{StageFigures, StageReader, StageWriter, add, stage};
 pub trait Stage: Copy + 'static {
     /// All of them, in order of [`Stage::index`].
     const ALL: &'static [Self];
+
+    /// Do turns hold waits, for a disk say? Less processor time than passed is no loss of the core there.
+    const WAITS: bool = false;
 
     /// Its place in [`Stage::ALL`].
     fn index(self) -> usize;
@@ -42,7 +50,13 @@ pub struct Laps<S> {
     kept: usize,
     begun: u64,
     last: u64,
+    /// How the thread stood on its core when the boundaries that are kept began; none of a thread whose turns hold waits.
+    core: Option<OnCore>,
+    /// [`Stage::WAITS`], for what knows no stages.
+    waits: bool,
     stages: Vec<StageWriter>,
+    /// Ticks and items of this turn by stage, where turns are a sample of all.
+    turn: Vec<(u64, u64)>,
     /// Stages whose ends are told since the beginning of the turn.
     marks: Vec<(u16, Recorder)>,
     shared: Arc<Shared>,
@@ -62,7 +76,19 @@ struct Shared {
     turns: AtomicU64,
     sampled: AtomicU64,
     own_ticks: AtomicU64,
+    lost_laps: AtomicU64,
+    lost_ticks: AtomicU64,
 }
+
+/// A moment by the counter and by the thread's processor time.
+#[derive(Clone, Copy, Debug)]
+struct OnCore {
+    ticks: u64,
+    cpu_ns: u64,
+}
+
+/// Less than this is no loss of the core, ns: an interrupt, and the time that the two readings of a moment are apart.
+const LOST_NS_MIN: f64 = 3_000.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Boundary {
@@ -72,7 +98,7 @@ struct Boundary {
 }
 
 /// What was recorded until some moment, or between two.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LapsFigures {
     /// Turns, sampled or not.
     pub turns: u64,
@@ -80,6 +106,11 @@ pub struct LapsFigures {
     pub sampled: u64,
     /// Ticks of the thread that bringing the figures up to date took: of no stage.
     pub own_ticks: u64,
+    /// Laps in which the thread lost its core: they hold what it ran, as far as its processor time tells, and are in no
+    /// quantile.
+    pub lost_laps: u64,
+    /// Ticks that were taken off these laps: the time of others.
+    pub lost_ticks: u64,
     /// By stage.
     pub stages: Vec<StageFigures>,
 }
@@ -91,6 +122,8 @@ impl<S: Stage> Laps<S> {
         let (writers, readers) = S::ALL.iter().map(|_| stage()).unzip();
         if every > 0 {
             decide();
+            // Some 20 ms the first time, which no turn should take.
+            let _ = Cycles::get();
         }
         let shared = Arc::new(Shared::default());
         let reader = LapsReader { stages: readers, shared: Arc::clone(&shared), kind: PhantomData };
@@ -101,7 +134,10 @@ impl<S: Stage> Laps<S> {
             kept: 0,
             begun: 0,
             last: 0,
+            core: None,
+            waits: S::WAITS,
             stages: writers,
+            turn: if every > 1 { vec![(0, 0); S::ALL.len()] } else { Vec::new() },
             marks: Vec::new(),
             shared,
             kind: PhantomData,
@@ -155,9 +191,12 @@ impl<S: Stage> Laps<S> {
 
     #[cold]
     fn sample(&mut self) {
+        let asked = ticks();
         self.on = true;
+        self.core = if self.waits { None } else { Some(OnCore::now()) };
         self.begun = ticks_ordered();
         self.last = self.begun;
+        add(&self.shared.own_ticks, self.begun.saturating_sub(asked));
     }
 
     /// Out of line: what surrounds a boundary should not grow by more than a test and a call.
@@ -178,26 +217,83 @@ impl<S> Laps<S> {
     fn end(&mut self) {
         self.on = false;
         self.record();
+        for (stage, (ticks, items)) in self.stages.iter_mut().zip(&mut self.turn) {
+            if *ticks > 0 {
+                stage.turn(std::mem::take(ticks), std::mem::take(items));
+            }
+        }
         add(&self.shared.sampled, 1);
     }
 
     /// Brings sums and histograms up to date.
     fn record(&mut self) {
         let begun = ticks();
-        for boundary in &self.boundaries[..self.kept] {
+        let (lost, longest) = (self.lost(), self.longest());
+        for (at, boundary) in self.boundaries[..self.kept].iter().enumerate() {
             let passed = boundary.at.saturating_sub(self.last);
             self.last = boundary.at;
             let marked = |mark: &&mut (u16, Recorder)| Some(mark.0) == boundary.stage;
             if let Some((_, mark)) = self.marks.iter_mut().find(marked) {
                 mark.record(boundary.at.saturating_sub(self.begun));
             }
-            let stage = boundary.stage.and_then(|stage| self.stages.get_mut(usize::from(stage)));
-            if let Some(stage) = stage {
+            let Some(number) = boundary.stage.map(usize::from) else { continue };
+            let Some(stage) = self.stages.get_mut(number) else { continue };
+            let lost = if at == longest { lost.min(passed) } else { 0 };
+            if lost > 0 {
+                stage.record_apart(passed - lost, boundary.items);
+                add(&self.shared.lost_laps, 1);
+                add(&self.shared.lost_ticks, lost);
+            } else {
                 stage.record(passed, boundary.items);
+            }
+            if let Some((ticks, items)) = self.turn.get_mut(number) {
+                *ticks += passed - lost;
+                *items += u64::from(boundary.items);
             }
         }
         self.kept = 0;
         add(&self.shared.own_ticks, ticks().saturating_sub(begun));
+    }
+
+    /// Ticks since the boundaries were last recorded in which the thread did not run.
+    fn lost(&mut self) -> u64 {
+        let Some(since) = self.core else { return 0 };
+        let now = OnCore::now();
+        self.core = Some(now);
+        now.lost_since(&since)
+    }
+
+    /// The longest lap among the boundaries that are kept.
+    fn longest(&self) -> usize {
+        let mut last = self.last;
+        let mut longest = (0, 0);
+        for (at, boundary) in self.boundaries[..self.kept].iter().enumerate() {
+            let passed = boundary.at.saturating_sub(last);
+            last = boundary.at;
+            if passed > longest.1 {
+                longest = (at, passed);
+            }
+        }
+        longest.0
+    }
+}
+
+impl OnCore {
+    fn now() -> OnCore {
+        OnCore { ticks: ticks(), cpu_ns: thread_cpu_ns() }
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "times of a turn, far below 2^52, and above 0"
+    )]
+    fn lost_since(&self, earlier: &OnCore) -> u64 {
+        let ns_per_tick = Cycles::get().ns_per_tick();
+        let passed_ns = self.ticks.saturating_sub(earlier.ticks) as f64 * ns_per_tick;
+        let lost_ns = passed_ns - self.cpu_ns.saturating_sub(earlier.cpu_ns) as f64;
+        if lost_ns > LOST_NS_MIN { (lost_ns / ns_per_tick) as u64 } else { 0 }
     }
 }
 
@@ -223,6 +319,8 @@ impl<S: Stage> LapsReader<S> {
             turns: self.shared.turns.load(Relaxed),
             sampled: self.shared.sampled.load(Relaxed),
             own_ticks: self.shared.own_ticks.load(Relaxed),
+            lost_laps: self.shared.lost_laps.load(Relaxed),
+            lost_ticks: self.shared.lost_ticks.load(Relaxed),
             stages: self.stages.iter().map(StageReader::read).collect(),
         }
     }
@@ -237,6 +335,8 @@ impl LapsFigures {
             turns: self.turns.saturating_sub(earlier.turns),
             sampled: self.sampled.saturating_sub(earlier.sampled),
             own_ticks: self.own_ticks.saturating_sub(earlier.own_ticks),
+            lost_laps: self.lost_laps.saturating_sub(earlier.lost_laps),
+            lost_ticks: self.lost_ticks.saturating_sub(earlier.lost_ticks),
             stages: stages.map(|(now, then)| now.since(then)).collect(),
         }
     }
@@ -246,6 +346,8 @@ impl LapsFigures {
         self.turns = self.turns.saturating_add(other.turns);
         self.sampled = self.sampled.saturating_add(other.sampled);
         self.own_ticks = self.own_ticks.saturating_add(other.own_ticks);
+        self.lost_laps = self.lost_laps.saturating_add(other.lost_laps);
+        self.lost_ticks = self.lost_ticks.saturating_add(other.lost_ticks);
         self.stages.iter_mut().zip(&other.stages).for_each(|(own, more)| own.merge(more));
     }
 
@@ -254,5 +356,30 @@ impl LapsFigures {
     #[allow(clippy::cast_precision_loss, reason = "turns, far below 2^52")]
     pub fn turns_a_sample(&self) -> f64 {
         if self.sampled == 0 { 0.0 } else { self.turns as f64 / self.sampled as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(us: f64, cpu_us: u64) -> OnCore {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a time of a test"
+        )]
+        let ticks = (us * 1_000.0 / Cycles::get().ns_per_tick()) as u64;
+        OnCore { ticks, cpu_ns: cpu_us * 1_000 }
+    }
+
+    #[test]
+    fn what_passed_without_the_thread_is_lost() {
+        let start = moment(0.0, 500);
+        assert_eq!(moment(100.0, 600).lost_since(&start), 0, "it ran all the time");
+        assert_eq!(moment(102.0, 600).lost_since(&start), 0, "an interrupt");
+        assert_eq!(moment(50.0, 600).lost_since(&start), 0, "more than passed");
+        let (lost, wanted) = (moment(400.0, 600).lost_since(&start), moment(300.0, 0).ticks);
+        assert!(lost.abs_diff(wanted) <= 1, "{lost} of {wanted}");
     }
 }

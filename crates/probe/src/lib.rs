@@ -46,7 +46,7 @@ pub use nanos::Nanos;
 pub use sampler::Sampler;
 pub use shared::{Reader, Recorder, shared_histogram};
 pub use span::{Probe, ProbeFigures, ProbeReader, Span};
-pub use stage::StageFigures;
+pub use stage::{Spread, StageFigures};
 pub use timer::{TimerCost, Trust};
 
 /// The code of the README, compiled and run as a test.

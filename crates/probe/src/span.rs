@@ -41,7 +41,7 @@ pub struct ProbeReader {
 }
 
 /// What was recorded until some moment, or between two.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProbeFigures {
     /// What the step is called.
     pub name: &'static str,

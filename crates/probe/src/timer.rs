@@ -115,11 +115,14 @@ impl TimerCost {
     }
 
     /// The ticks of a stage without the timer, and how far they may be off. Laps meet the counter anywhere within its step, so
-    /// what that adds to some it takes from others: of a sum it grows with the root of their number only.
+    /// what that adds to some it takes from others: of a sum it grows with the root of their number only. Where turns are a
+    /// sample, the others may differ from it.
     fn left_of(&self, stage: &StageFigures) -> (f64, f64) {
         let laps = stage.laps as f64;
-        let error = laps * self.bias + laps.sqrt() * self.calibration.step_ticks();
-        (stage.ticks as f64 - laps * self.mean_ticks(), error)
+        let timer = laps * self.bias + laps.sqrt() * self.calibration.step_ticks();
+        let sample = stage.spread.error_ticks(stage.ticks as f64, stage.items as f64);
+        // The two have nothing to do with each other.
+        (stage.ticks as f64 - laps * self.mean_ticks(), timer.hypot(sample))
     }
 
     /// The quantile `q` (0 to 1) of an item of a stage, ns, without the timer.
@@ -223,6 +226,7 @@ impl Stage for Nothing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::Spread;
 
     /// A timer that adds 31 ticks, known to 6; the counter goes on by 3.
     fn timer() -> TimerCost {
@@ -234,8 +238,8 @@ mod tests {
 
     fn stage(ticks: u64, laps: u64, items: u64) -> StageFigures {
         let mut an_item = Histogram::new();
-        an_item.record_many(ticks * PARTS_A_TICK / items, items);
-        StageFigures { ticks, laps, items, an_item }
+        an_item.record_many((ticks * PARTS_A_TICK).checked_div(items).unwrap_or(0), items);
+        StageFigures { ticks, laps, items, an_item, spread: Spread::default() }
     }
 
     /// Both ends in ticks, without what the calibration may be off.
@@ -279,7 +283,7 @@ mod tests {
 
     #[test]
     fn nothing_recorded_is_nothing_known() {
-        let nothing = StageFigures { ticks: 0, laps: 0, items: 0, an_item: Histogram::new() };
+        let nothing = stage(0, 0, 0);
         assert!(timer().mean(&nothing).is_below() && timer().quantile(&nothing, 0.5).is_below());
     }
 

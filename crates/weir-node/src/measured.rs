@@ -48,6 +48,10 @@ pub struct MeasuredThread {
     pub sampled: u64,
     /// Ticks in which the probes brought their sums up to date after sampled turns; in no stage.
     pub own_ticks: u64,
+    /// Laps in which it lost its core: they hold what it ran, and are in no quantile.
+    pub lost_laps: u64,
+    /// Ticks of these laps that others had.
+    pub lost_ticks: u64,
     /// By stage: its name in `probe::Stage::name`, and what was recorded.
     pub stages: Vec<(&'static str, StageFigures)>,
     /// What one of the stages is made of, recorded in other turns.
@@ -308,7 +312,8 @@ impl ThreadReading {
 
     fn measured(self) -> MeasuredThread {
         let Usage { cpu_ns, user_ns, system_ns, preempted, instructions } = self.usage;
-        let LapsFigures { turns, sampled, own_ticks, .. } = self.stages.figures;
+        let LapsFigures { turns, sampled, own_ticks, lost_laps, lost_ticks, .. } =
+            self.stages.figures;
         MeasuredThread {
             name: self.name,
             cpu_ns,
@@ -318,6 +323,8 @@ impl ThreadReading {
             turns,
             sampled,
             own_ticks,
+            lost_laps,
+            lost_ticks,
             stages: self.stages.named(),
             parts: self.parts.map(MeasuredParts::of_judge),
             instructions,

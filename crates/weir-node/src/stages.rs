@@ -51,6 +51,7 @@ stages! {
         FromBank = "from_bank", "What the bank sent: purses, snapshots, answers to resolves and notices. An item is a message.";
         Timers = "timers", "Deadlines that have passed, the tick for the bank. An item is a turn.";
         ToBank = "to_bank", "What goes to the bank. An item is a message.";
+        WakeBank = "wake_bank", "The bank is woken, which is a call of the kernel. An item is a call.";
         Gauges = "gauges", "Counters and gauges for other threads. An item is a turn.";
         Send = "send", "The loop: time-outs, and each connection that changed. An item is a turn.";
     }
@@ -98,7 +99,7 @@ impl WorkerStage {
             FrameDecode | Encode | Lookup | Judge | Token | Resolve => Serves::Batch,
             Http | JsonRead | UserProfile | Translate | Survey | Auction | SealNote
             | AnswerWrite | HttpWrite | Notice => Serves::OpenRtb,
-            Receive | FromBank | Timers | ToBank | Gauges | Send => Serves::Both,
+            Receive | FromBank | Timers | ToBank | WakeBank | Gauges | Send => Serves::Both,
         }
     }
 }

@@ -122,10 +122,15 @@ impl<D: DoorSet> Worker<D> {
             }
             sent += 1;
         }
-        if std::mem::take(&mut till.urgent) {
-            self.bank.unpark();
-        }
         sent
+    }
+
+    /// Wakes the bank, if it should not sleep over what it was told.
+    fn wake_bank(&mut self) {
+        if std::mem::take(&mut self.till.urgent) {
+            self.bank.unpark();
+            self.till.lap(WorkerStage::WakeBank, 1);
+        }
     }
 
     /// Before the purses' messages: where the queue is full of these, a question has its place as well.
@@ -225,6 +230,7 @@ impl<D: DoorSet> Service for Worker<D> {
         self.till.lap(WorkerStage::Timers, 1);
         let sent = self.push_up();
         self.till.lap(WorkerStage::ToBank, sent);
+        self.wake_bank();
         self.doors.write(outbox);
         self.till.lap(WorkerStage::FromBank, 0);
         self.publish();

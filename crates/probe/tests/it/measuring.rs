@@ -220,6 +220,41 @@ fn recorded_and_unrecorded_time_add_up_to_the_threads() {
     some_try_is_right(attempt, |share| (0.95..1.05).contains(share));
 }
 
+/// Two threads for every core beside it: it loses its core in turns, and what the others ran is in no stage.
+#[test]
+fn recorded_time_is_the_threads_on_a_machine_that_is_too_busy() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stopped = || stop.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..2 * cores {
+            scope.spawn(|| while !stopped() {});
+        }
+        let attempt = || {
+            let (mut laps, reader) = Laps::<Work>::new(1);
+            let begun = thread_cpu_ns();
+            for _ in 0..2_000 {
+                laps.begin();
+                for item in 0..10 {
+                    chain(2_000 + 10 * item);
+                    laps.lap(Work::Think, 1);
+                }
+            }
+            drop(laps);
+            let used_ns = thread_cpu_ns() - begun;
+            let figures = reader.read();
+            let ticks = figures.stages.iter().map(|stage| stage.ticks).sum::<u64>();
+            #[allow(clippy::cast_precision_loss)]
+            let share =
+                (ticks + figures.own_ticks) as f64 * Cycles::get().ns_per_tick() / used_ns as f64;
+            (share, figures.lost_laps)
+        };
+        let is_right = |(share, lost): &(f64, u64)| (0.95..1.05).contains(share) && *lost > 0;
+        some_try_is_right(attempt, is_right);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 /// The thread sleeps within a turn: that is nobody's.
 #[test]
 fn what_is_skipped_is_nobodys() {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use probe::Machine;
 use serde::Deserialize;
 
 const ALTERNATIVES: &str = include_str!("../../../../proof/costs/alternatives.json");
@@ -64,10 +65,24 @@ pub(crate) struct Workload {
     pub(crate) unit: String,
 }
 
-/// The pairs that this version was compared in.
+/// The pairs that this version was compared in, if that was on a processor like this one: none otherwise.
 pub(crate) fn alternatives() -> &'static Alternatives {
-    static READ: OnceLock<Alternatives> = OnceLock::new();
-    READ.get_or_init(|| serde_json::from_str(ALTERNATIVES).expect("compiled in; a test reads it"))
+    static HERE: OnceLock<Alternatives> = OnceLock::new();
+    HERE.get_or_init(|| {
+        let all = measured();
+        if all.are_of(&Machine::detect().model) { all } else { Alternatives::default() }
+    })
+}
+
+/// The machine on which the pairs were measured, where that is another one than this.
+pub(crate) fn elsewhere() -> Option<String> {
+    let all = measured();
+    (!all.are_of(&Machine::detect().model)).then_some(all.machine)
+}
+
+/// The pairs, wherever they were measured.
+pub(crate) fn measured() -> Alternatives {
+    serde_json::from_str(ALTERNATIVES).expect("compiled in; a test reads it")
 }
 
 /// The instructions of this version.
@@ -77,6 +92,11 @@ pub(crate) fn baseline() -> &'static Baseline {
 }
 
 impl Alternatives {
+    /// Were they measured on a processor that calls itself so?
+    fn are_of(&self, model: &str) -> bool {
+        self.machine.contains(model)
+    }
+
     /// Our case of a pair, and another one, or the fastest other one; `None` where this was not measured.
     pub(crate) fn find(&self, id: &str, case: Option<&str>) -> Option<(&Pair, &Case, &Case)> {
         let pair = self.pairs.iter().find(|pair| pair.id == id)?;
@@ -92,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_compiled_in_can_be_read() {
-        for pair in &alternatives().pairs {
+        for pair in &measured().pairs {
             assert!(pair.cases.len() > 1, "{} compares nothing", pair.id);
             for case in &pair.cases {
                 let (low, high) = (case.ratio_low, case.ratio_high);
@@ -103,6 +123,13 @@ mod tests {
             assert!(workload.instructions > 0.0, "{name}");
             assert!(!workload.unit.is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn pairs_of_another_processor_are_told_apart() {
+        let machine = "2 CPUs of Intel(R) Xeon(R) Processor, Linux 6.18".to_string();
+        let all = Alternatives { machine, ..Alternatives::default() };
+        assert!(all.are_of("Intel(R) Xeon(R) Processor") && !all.are_of("AMD EPYC 9B45"));
     }
 
     #[test]

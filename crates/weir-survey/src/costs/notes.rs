@@ -15,6 +15,8 @@ pub(crate) fn of(measured: &Measured, with: &Instruments<'_>, marks: &Marks) -> 
     }
     notes.extend(too_few(measured));
     notes.extend(marked(measured, marks));
+    notes.extend(lost(measured, with));
+    notes.extend(elsewhere());
     notes.push(probes(measured, with));
     notes.push(format!("timer: {}", Cycles::get().note()));
     if measured.threads.iter().any(|thread| thread.parts.is_some()) {
@@ -73,8 +75,28 @@ fn marked(measured: &Measured, marks: &Marks) -> Option<String> {
     for thread in measured.threads.iter().filter(|thread| thread.preempted > 0) {
         all.push(format!("{} lost its core {} times", thread.name, thread.preempted));
     }
-    let told = "means and p99 may be too high";
+    let told = "laps that lost their core hold what they ran, and are in no quantile";
     (!all.is_empty()).then(|| format!("MARKED: {}; {told}", all.join(", ")))
+}
+
+/// Laps that lost their core, which are counted apart.
+fn lost(measured: &Measured, with: &Instruments<'_>) -> Option<String> {
+    let lost = measured.threads.iter().filter(|thread| thread.lost_laps > 0);
+    let told = lost.map(|thread| {
+        let ms = thread.lost_ticks as f64 * with.ns_per_tick / 1e6;
+        format!("{} {} of its laps, for {ms:.2} ms", thread.name, thread.lost_laps)
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("lost their core in measured turns: {}", told.join(", ")))
+}
+
+/// Nothing stands beside the rows, and why.
+fn elsewhere() -> Option<String> {
+    let machine = super::known::elsewhere()?;
+    Some(format!(
+        "the alternatives of this version were measured on another processor ({machine}) and are left out: their ratios need \
+         not hold here; make bench measures them"
+    ))
 }
 
 fn probes(measured: &Measured, with: &Instruments<'_>) -> String {

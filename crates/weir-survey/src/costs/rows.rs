@@ -90,7 +90,7 @@ pub(crate) struct Row {
     pub(crate) probes: Probes,
     /// ...and which of their stages.
     pub(crate) stage: &'static str,
-    /// Its time is mostly waiting; what it takes of a processor is the kernel's.
+    /// It is a wait, or a call of the kernel: what it takes of a processor is in the row of the kernel.
     pub(crate) waits: bool,
     /// What its cost is counted per.
     pub(crate) per: Per,
@@ -109,8 +109,6 @@ pub(crate) struct Beside {
     pub(crate) pair: &'static str,
     /// The case that could take our place; `None`: the fastest of them.
     pub(crate) case: Option<&'static str>,
-    /// Operations of the pair that an item of the row holds.
-    pub(crate) times: f64,
 }
 
 impl Row {
@@ -125,16 +123,11 @@ impl Row {
     }
 
     const fn beside(self, pair: &'static str) -> Row {
-        Row { alternative: Some(Beside { pair, case: None, times: 1.0 }), ..self }
+        Row { alternative: Some(Beside { pair, case: None }), ..self }
     }
 
     const fn beside_case(self, pair: &'static str, case: &'static str) -> Row {
-        Row { alternative: Some(Beside { pair, case: Some(case), times: 1.0 }), ..self }
-    }
-
-    /// Beside a pair whose operation is a frame of ten, of which an item of the row is one.
-    const fn beside_frames(self, pair: &'static str) -> Row {
-        Row { alternative: Some(Beside { pair, case: None, times: 0.1 }), ..self }
+        Row { alternative: Some(Beside { pair, case: Some(case) }), ..self }
     }
 
     const fn counted(self, workload: &'static str) -> Row {
@@ -211,7 +204,7 @@ pub(crate) const ROWS: &[Row] = &[
         (Worker, "encode", Ask),
         "A codec generated from a published standard can be evolved and is spoken by other languages.",
     )
-    .beside_frames("allocation/frame"),
+    .beside("allocation/frame"),
     Row::new(
         "tokens that come back",
         "crates/ledger/src/token.rs",
@@ -311,6 +304,13 @@ pub(crate) const ROWS: &[Row] = &[
         "What moves money for good goes to one writer, in order, without a lock.",
     )
     .beside("queue/core-to-core"),
+    Row::new(
+        "waking the bank",
+        "crates/weir/src/node/worker.rs",
+        (Worker, "wake_bank", Request),
+        "The bank sleeps while nobody needs it; one call wakes it, whatever a turn has for it.",
+    )
+    .waiting(),
     Row::new(
         "gauges",
         "crates/weir-node/src/counters.rs",
@@ -443,7 +443,7 @@ mod tests {
     /// Where pairs and workloads have been measured, rows name those that there are.
     #[test]
     fn what_rows_are_compared_with_was_measured() {
-        let known = known::alternatives();
+        let known = known::measured();
         let all = || ROWS.iter().chain([&PROBES, &KERNEL]);
         for beside in all().filter_map(|row| row.alternative) {
             let found = known.find(beside.pair, beside.case).is_some();
