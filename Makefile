@@ -7,7 +7,7 @@ DEMO  := target/demo
 CARGO_FLAGS := --locked
 
 .PHONY: help run demo test test-peers test-prebid go-bidder bench bench-pacing bench-web smoke fmt clippy unit sim crash interop docs \
-  check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-docs ab web web-unit browser chromium journeys api-contract promtool machine
+  check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
 	@echo "make costs-check   instructions of the hot path beside the accepted ones (part of make test)"
 	@echo "make costs-accept REASON=\"...\"  accepts what the hot path costs now; commit the files with the change"
+	@echo "make costs-log     a line for every commit since the last one, and the page that draws them (docs/costs-log.md)"
 	@echo "make ab BASE=main  two revisions against each other by the clock; HEAD=rev, ROUNDS=n choose others"
 	@echo "make costs-docs    the cost sheet of a node under load, as docs/costs.md (about a minute)"
 	@echo "make bench-pacing  what pacing costs, and how good it is on simulated days (about ten minutes)"
@@ -186,44 +187,57 @@ sim: $(SIM)
 valgrind:
 	$(call debian,valgrind,valgrind,which counts instructions)
 
-INSTRUCTIONS := target/release/instructions
+INSTRUCTIONS  := target/release/instructions
+NODE_BASELINE := proof/costs/node/baseline.json
 
-# Two figures follow: what the hot path costs now, and whether the gate that says so can be believed.
+# Against what was accepted, the last release and the parent; then whether the gate that says so can be believed.
+# BASE=revision is another parent; OTHER_TOOLS=pass passes on a machine with other tools than the accepted figures'.
 costs-check: valgrind
 	@echo "== instructions of the hot path: no workload more than 2 % above what was accepted (docs/ci.md)"
 	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
-	@$(INSTRUCTIONS) check
+	@proof/instructions/check-step $(BASE)
 	@echo "== the gate itself: silent on the same program and on 1 % more, shut at 3 % more"
 	@$(INSTRUCTIONS) rates --runs 2 decide codec
 
+# WORKLOADS="settle codec" accepts these alone; RELEASE=0.2.0 begins to add up anew. The workloads through
+# the node's own worker have figures of their own: costs-accept-node.
 export REASON
 costs-accept: valgrind
 	@test -n "$$REASON" || { echo "make: say why: make costs-accept REASON=\"...\""; exit 2; }
 	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
-	@$(INSTRUCTIONS) accept --reason "$$REASON"
+	@$(INSTRUCTIONS) accept --reason "$$REASON" $(if $(RELEASE),--release "$(RELEASE)") $(WORKLOADS)
+
+# The workloads through the node's own worker: no part of make test until their figures are accepted.
+costs-check-node: valgrind
+	@echo "== the node's own worker and doors, with the optimisation of the tests, whose node is there already"
+	@$(CARGO) build $(CARGO_FLAGS) --quiet -p instructions --features node
+	@target/debug/instructions --baseline $(NODE_BASELINE) check worker exchange \
+	  || { ending=$$?; test $$ending = 3 -a "$(OTHER_TOOLS)" = pass; }
+
+costs-accept-node: valgrind
+	@test -n "$$REASON" || { echo "make: say why: make costs-accept-node REASON=\"...\""; exit 2; }
+	@$(CARGO) build $(CARGO_FLAGS) --quiet -p instructions --features node
+	@target/debug/instructions --baseline $(NODE_BASELINE) accept --reason "$$REASON" \
+	  $(if $(RELEASE),--release "$(RELEASE)") worker exchange
+
+# One line for every commit that proof/costs/commits.jsonl does not tell of, the last COMMITS of them, and the page that draws
+# them. SHEET=1 also runs the node of each for its cost sheet.
+COMMITS ?= 20
+costs-log: valgrind
+	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
+	@COMMITS=$(COMMITS) ROUNDS=$(ROUNDS) SHEET=$(SHEET) proof/instructions/log-commits
 
 # BASE against HEAD, or against the files as they are. Each revision has a work tree under target/ab; all share one
 # target folder, so that a second comparison compiles little.
-ROUNDS ?= 31
+ROUNDS ?= 15
 AB     := target/ab
 ab:
 	@test -n "$(BASE)" || { echo "make: say what to compare with: make ab BASE=main"; exit 2; }
-	@mkdir -p $(AB); git worktree prune; \
-	build() { \
-	  echo "== building $$1: $$2"; \
-	  test -f "$$3/proof/instructions/src/ab.rs" || { \
-	    echo "make: $$2 has no proof/instructions yet; take a later revision"; return 1; }; \
-	  (cd "$$3" && CARGO_TARGET_DIR="$(CURDIR)/$(AB)/target" $(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions) \
-	    && cp $(AB)/target/release/instructions $(AB)/$$1; \
-	}; \
-	tree() { \
-	  rev=$$(git rev-parse --verify --quiet "$$2^{commit}") || { echo "make: there is no revision $$2"; return 1; }; \
-	  if [ -e "$$1/.git" ]; then git -C "$$1" checkout --quiet --force --detach "$$rev"; \
-	  else git worktree add --quiet --force --detach "$$1" "$$rev"; fi; \
-	}; \
-	tree $(AB)/base-tree "$(BASE)" && build base "$(BASE)" $(AB)/base-tree || exit 1; \
-	if [ -n "$(HEAD)" ]; then tree $(AB)/head-tree "$(HEAD)" && build head "$(HEAD)" $(AB)/head-tree || exit 1; \
-	else build head "the files as they are" . || exit 1; fi; \
+	@export CARGO_TARGET_DIR="$(CURDIR)/$(AB)/target"; \
+	proof/instructions/build-revision "$(BASE)" $(AB)/base-tree $(AB)/base || exit 1; \
+	if [ -n "$(HEAD)" ]; then proof/instructions/build-revision "$(HEAD)" $(AB)/head-tree $(AB)/head || exit 1; \
+	else $(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions \
+	  && cp $(AB)/target/release/instructions $(AB)/head || exit 1; fi; \
 	echo "== $(ROUNDS) rounds of both, by the clock"; \
 	$(AB)/head ab --base $(AB)/base --head $(AB)/head --rounds $(ROUNDS)
 

@@ -42,6 +42,7 @@ mod outbox;
 mod run;
 mod service;
 mod sys;
+mod unconnected;
 mod uring;
 mod wake;
 
@@ -54,4 +55,5 @@ pub use outbox::Outbox;
 pub use run::run;
 pub use service::{Boundary, CloseReason, ConnId, Peer, Service, Step, Turn};
 pub use sys::raise_descriptor_limit;
+pub use unconnected::Unconnected;
 pub use wake::{Handle, Waker};

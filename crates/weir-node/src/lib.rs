@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bank;
+pub mod bench;
 pub mod counters;
 pub mod doors;
 mod error;

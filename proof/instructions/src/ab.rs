@@ -115,6 +115,17 @@ pub struct Report {
     stolen: Vec<usize>,
 }
 
+/// The median of the ratios of all rounds, and its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Interval {
+    /// Of head to base: above 1 the head is slower.
+    pub ratio: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
 #[derive(Clone, Debug)]
 struct Line {
     workload: Name,
@@ -146,7 +157,7 @@ struct Rate {
 /// # Errors
 /// One of them cannot be run, or is not this program.
 pub fn compare(options: &Options) -> Result<Report, AbError> {
-    let workloads = if options.workloads.is_empty() { &Name::ALL } else { &options.workloads[..] };
+    let workloads = if options.workloads.is_empty() { Name::ALL } else { &options.workloads[..] };
     let runs: Vec<Run<'_>> = workloads
         .iter()
         .flat_map(|workload| [&options.base, &options.head].map(|program| (program, *workload)))
@@ -262,6 +273,14 @@ fn read_ns(path: &Path, arguments: &str, output: &Output) -> Result<f64, AbError
 }
 
 impl Report {
+    /// Every workload with the ratio of head to base and its interval.
+    pub fn ratios(&self) -> impl Iterator<Item = (Name, Interval)> {
+        self.lines.iter().map(|line| {
+            let Outcome { ratio, ratio_low: low, ratio_high: high, .. } = line.head;
+            (line.workload, Interval { ratio, low, high })
+        })
+    }
+
     /// Workloads of which the head is slower, as far as can be told.
     pub fn slower(&self) -> impl Iterator<Item = Name> {
         let slower = |line: &&Line| line.head.verdict(MIN_EFFECT) == Verdict::Slower;

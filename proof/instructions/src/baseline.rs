@@ -33,6 +33,21 @@ pub struct Figures {
     pub functions: BTreeMap<String, f64>,
     /// Those of each source file, wherever its code was inlined.
     pub files: BTreeMap<String, f64>,
+    /// Those of each crate: of the lines that stand in its files. Figures of before 2026-11-22 have none.
+    #[serde(default)]
+    pub crates: BTreeMap<String, f64>,
+    /// Misses of the simulated caches an operation, where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<Misses>,
+}
+
+/// Reads and writes of data that the simulated caches missed, an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Misses {
+    /// Of the first level, 32 KiB.
+    pub first: f64,
+    /// Of the last level, 1 MiB.
+    pub last: f64,
 }
 
 /// One change of the baseline: a line of the history.
@@ -44,6 +59,9 @@ pub struct Entry {
     pub on_top_of: String,
     /// Why the figures may be as they are.
     pub reason: String,
+    /// The version that was released with these figures: what comes after is added up from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
     /// What was counted with.
     #[serde(flatten)]
     pub toolchain: Toolchain,
@@ -103,6 +121,17 @@ pub enum FilesError {
         /// In the history.
         history: Option<f64>,
     },
+    /// The two files name different tools.
+    #[error(
+        "the baseline says that it was counted with {baseline}, the last line of the history {history}; \
+         nobody edits these files by hand: make costs-accept REASON=\"...\""
+    )]
+    EditedTools {
+        /// In the baseline.
+        baseline: Box<Toolchain>,
+        /// In the history.
+        history: Box<Toolchain>,
+    },
     /// Nothing was accepted so far.
     #[error(
         "{0} has no figures of this workload; make costs-accept REASON=\"...\" takes the first ones"
@@ -115,6 +144,15 @@ impl Figures {
     #[must_use]
     pub fn of(name: Name, count: &Count) -> Figures {
         let least = count.instructions() * PART_MIN;
+        let mut crates: BTreeMap<String, u64> = BTreeMap::new();
+        for (file, part) in &count.profile.files {
+            *crates.entry(crate_of(file).to_string()).or_default() += part;
+        }
+        let crates = crates.iter().map(|(name, part)| (name.clone(), rounded(count.each(*part))));
+        let misses = |of: crate::callgrind::Misses| Misses {
+            first: rounded(count.each(of.first)),
+            last: rounded(count.each(of.last)),
+        };
         let parts = |all: &BTreeMap<String, u64>| {
             let each = all.iter().map(|(name, part)| (name.clone(), count.each(*part)));
             each.filter(|(_, part)| *part >= least)
@@ -126,8 +164,22 @@ impl Figures {
             unit: name.unit().to_string(),
             functions: parts(&count.profile.functions),
             files: parts(&count.profile.files),
+            crates: crates.collect(),
+            misses: count.profile.misses.map(misses),
         }
     }
+}
+
+/// The crate that a source file belongs to: its folder in the repository or in the standard library, or its package. What
+/// has none of these (files of the C library) stands for itself.
+fn crate_of(file: &str) -> &str {
+    let file = file.trim_start_matches("./");
+    let ends = |slashes: usize| file.match_indices('/').nth(slashes - 1).map(|(at, _)| at);
+    let own = ["crates/", "proof/", "library/"].iter().any(|root| file.starts_with(root));
+    if let Some((package, _)) = file.split_once(", generated: ") {
+        return package;
+    }
+    ends(if own { 2 } else { 1 }).map_or(file, |end| &file[..end])
 }
 
 /// To thousandths.
@@ -155,10 +207,28 @@ impl Entry {
             date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
             on_top_of,
             reason: reason.to_string(),
+            release: None,
             toolchain: after.toolchain.clone(),
             workloads: after.workloads.iter().map(step).collect(),
         }
     }
+}
+
+/// What the accepted steps of a workload come to since the last release, or since the first line: the factor between the
+/// figure of that line and the last one. A step to other tools is none of ours, and left out.
+#[must_use]
+pub fn since_release(history: &[Entry], workload: &str) -> f64 {
+    let release = history.iter().rposition(|entry| entry.release.is_some()).unwrap_or(0);
+    let mut factor = 1.0;
+    for pair in history[release.min(history.len())..].windows(2) {
+        let same_tools = pair[0].toolchain == pair[1].toolchain;
+        if let Some(Step { before: Some(before), after, .. }) = pair[1].workloads.get(workload)
+            && same_tools
+        {
+            factor *= after / before;
+        }
+    }
+    factor
 }
 
 impl Files {
@@ -176,6 +246,11 @@ impl Files {
         let Some(text) = read(&self.baseline)? else { return Ok(None) };
         let baseline: Baseline = self.parse(&self.baseline, 1, &text)?;
         let history = self.history()?;
+        if let Some(last) = history.last().filter(|last| last.toolchain != baseline.toolchain) {
+            let (baseline, history) =
+                (Box::new(baseline.toolchain), Box::new(last.toolchain.clone()));
+            return Err(FilesError::EditedTools { baseline, history });
+        }
         let said = |workload: &String| Some(history.last()?.workloads.get(workload)?.after);
         for (workload, figures) in &baseline.workloads {
             let (own, history) = (Some(figures.instructions), said(workload));
@@ -185,6 +260,12 @@ impl Files {
             }
         }
         Ok(Some(baseline))
+    }
+
+    /// Where the history is.
+    #[must_use]
+    pub fn history_path(&self) -> &Path {
+        &self.history
     }
 
     /// All changes, the oldest first.

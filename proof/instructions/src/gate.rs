@@ -3,10 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::baseline::{Baseline, Figures};
+use crate::baseline::Figures;
 
 /// So much dearer a workload may become without a word, percent. Above it the gate is shut.
 pub const LIMIT_PERCENT: f64 = 2.0;
+/// So much dearer a crate's part of a workload may become, percent, if it is also more than [`CRATE_MIN`].
+pub const CRATE_PERCENT: f64 = 5.0;
+/// Instructions an operation that a crate may grow by, whatever part of its own that is.
+pub const CRATE_MIN: f64 = 20.0;
+/// So many more misses of a simulated cache an operation may have, percent, if it is also more than [`MISSES_MIN`].
+/// Addresses of the stack move the first level's by 0.5 %.
+pub const MISSES_PERCENT: f64 = 5.0;
+/// Misses an operation that may come on top, whatever part that is.
+pub const MISSES_MIN: f64 = 0.1;
+/// The crate of the workloads themselves: no part of a node, so it has no limit of its own.
+const OWN_CRATE: &str = "proof/instructions";
 /// Functions, and files, that are named.
 const NAMED: usize = 8;
 
@@ -40,10 +51,10 @@ pub enum Verdict {
 impl Comparison {
     /// Compares.
     #[must_use]
-    pub fn of(before: &Baseline, now: &BTreeMap<String, Figures>) -> Comparison {
+    pub fn of(before: &BTreeMap<String, Figures>, now: &BTreeMap<String, Figures>) -> Comparison {
         let row = |(workload, now): (&String, &Figures)| Row {
             workload: workload.clone(),
-            before: before.workloads.get(workload).cloned(),
+            before: before.get(workload).cloned(),
             now: now.clone(),
         };
         Comparison { rows: now.iter().map(row).collect() }
@@ -52,7 +63,19 @@ impl Comparison {
     /// Whether a workload is too much dearer.
     #[must_use]
     pub fn trips(&self) -> bool {
-        self.has(Verdict::Dearer)
+        self.tripped().next().is_some()
+    }
+
+    /// The workloads of which something is too much.
+    pub fn tripped(&self) -> impl Iterator<Item = &str> {
+        let tripped = self.rows.iter().filter(|row| !row.breaches().is_empty());
+        tripped.map(|row| row.workload.as_str())
+    }
+
+    /// The workloads that were compared.
+    #[must_use]
+    pub fn compared(&self) -> usize {
+        self.rows.iter().filter(|row| row.before.is_some()).count()
     }
 
     /// Whether this is said of a workload.
@@ -69,6 +92,27 @@ impl Row {
         Some((self.now.instructions - before) / before * 100.0)
     }
 
+    /// Instructions an operation that are left until the gate is shut.
+    fn slack(&self) -> Option<f64> {
+        let before = self.before.as_ref()?.instructions;
+        Some(before * (1.0 + LIMIT_PERCENT / 100.0) - self.now.instructions)
+    }
+
+    /// Everything about it that is too much, in words.
+    fn breaches(&self) -> Vec<String> {
+        let Some(before) = &self.before else { return Vec::new() };
+        let mut all = Vec::new();
+        if self.verdict() == Verdict::Dearer {
+            all.push(format!("more than {LIMIT_PERCENT} % dearer"));
+        }
+        all.extend(crates_grown(&before.crates, &self.now.crates).iter().map(Growth::told));
+        if let (Some(before), Some(now)) = (before.misses, self.now.misses) {
+            all.extend(more_misses("first", before.first, now.first));
+            all.extend(more_misses("last", before.last, now.last));
+        }
+        all
+    }
+
     fn verdict(&self) -> Verdict {
         match self.change() {
             None => Verdict::New,
@@ -77,6 +121,41 @@ impl Row {
             Some(_) => Verdict::Same,
         }
     }
+}
+
+fn more_misses(level: &str, before: f64, now: f64) -> Option<String> {
+    let too_many = now - before > MISSES_MIN && now > before * (1.0 + MISSES_PERCENT / 100.0);
+    too_many.then(|| format!("misses of the {level} level of cache: {before:.3} -> {now:.3}"))
+}
+
+/// The crates that grew too much. Whose files moved to a crate of another name has not grown: what is gone whole is taken
+/// off what is new, the largest first.
+fn crates_grown(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Vec<Growth> {
+    if before.is_empty() {
+        return Vec::new();
+    }
+    let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
+    let mut gone: f64 = gone.map(|(_, part)| part).sum();
+    let mut grown: Vec<Growth> = now
+        .iter()
+        .filter(|(name, _)| *name != OWN_CRATE)
+        .map(|(name, part)| Growth {
+            name: name.clone(),
+            before: before.get(name).copied(),
+            now: Some(*part),
+        })
+        .collect();
+    grown.sort_by(|a, b| b.instructions().total_cmp(&a.instructions()));
+    for growth in grown.iter_mut().filter(|growth| growth.before.is_none()) {
+        let moved = growth.now.unwrap_or(0.0).min(gone);
+        gone -= moved;
+        growth.before = (moved > 0.0).then_some(moved);
+    }
+    grown.retain(|growth| {
+        let (before, more) = (growth.before.unwrap_or(0.0), growth.instructions());
+        more > CRATE_MIN && more > before * CRATE_PERCENT / 100.0
+    });
+    grown
 }
 
 /// A part of a workload, before and now.
@@ -90,6 +169,11 @@ struct Growth {
 impl Growth {
     fn instructions(&self) -> f64 {
         self.now.unwrap_or(0.0) - self.before.unwrap_or(0.0)
+    }
+
+    fn told(&self) -> String {
+        let (name, before, now) = (&self.name, self.before.unwrap_or(0.0), self.now.unwrap_or(0.0));
+        format!("lines of {name}: {before:.2} -> {now:.2} instructions")
     }
 }
 
@@ -116,13 +200,18 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<10} {:<10} {:>12} {:>12} {:>10}",
-            "workload", "an op is", "before", "now", "change"
+            "{:<10} {:<10} {:>12} {:>12} {:>10} {:>12}",
+            "workload", "an op is", "before", "now", "change", "slack left"
         )?;
         for row in &self.rows {
             writeln!(f, "{row}")?;
         }
-        for row in self.rows.iter().filter(|row| row.verdict() == Verdict::Dearer) {
+        for row in &self.rows {
+            for breach in row.breaches() {
+                writeln!(f, "  {}: {breach}", row.workload)?;
+            }
+        }
+        for row in self.rows.iter().filter(|row| !row.breaches().is_empty()) {
             let Some(before) = &row.before else { continue };
             let (workload, unit) = (&row.workload, &row.now.unit);
             writeln!(f, "\n{workload}: functions, instructions of their own for each {unit}")?;
@@ -139,7 +228,9 @@ impl fmt::Display for Row {
         let Row { workload, now, before } = self;
         let before = before.as_ref().map_or("-".into(), |f| format!("{:.2}", f.instructions));
         let change = self.change().map_or("-".into(), |change| format!("{change:+.2} %"));
+        let slack = self.slack().map_or("-".into(), |slack| format!("{slack:+.2}"));
         let said = match self.verdict() {
+            _ if !self.breaches().is_empty() => "  TOO MUCH",
             Verdict::Dearer => "  TOO MUCH",
             Verdict::Cheaper => "  cheaper",
             Verdict::Same => "",
@@ -148,7 +239,7 @@ impl fmt::Display for Row {
         let unit = &now.unit;
         write!(
             f,
-            "{workload:<10} {unit:<10} {before:>12} {:>12.2} {change:>10}{said}",
+            "{workload:<10} {unit:<10} {before:>12} {:>12.2} {change:>10} {slack:>12}{said}",
             now.instructions
         )
     }
@@ -170,27 +261,20 @@ fn write_growths(f: &mut fmt::Formatter<'_>, growths: &[Growth]) -> fmt::Result 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toolchain::Toolchain;
 
     fn figures(instructions: f64, functions: &[(&str, f64)]) -> Figures {
         let functions: BTreeMap<String, f64> =
             functions.iter().map(|(name, part)| (name.to_string(), *part)).collect();
-        Figures { instructions, unit: "ask".into(), files: BTreeMap::new(), functions }
+        let (files, crates) = (BTreeMap::new(), BTreeMap::new());
+        Figures { instructions, unit: "ask".into(), files, functions, crates, misses: None }
     }
 
     fn comparison(before: f64, now: f64) -> Comparison {
-        let toolchain = Toolchain {
-            rustc: String::new(),
-            profile: String::new(),
-            target: String::new(),
-            valgrind: String::new(),
-            libc: String::new(),
-        };
         let parts = [("stays", 50.0), ("grows", 10.0), ("inlined", 5.0)];
         let workloads = [("decide".to_string(), figures(before, &parts))].into();
         let parts = [("stays", 50.0), ("grows", 18.5), ("planted", 1.5)];
         let now = [("decide".to_string(), figures(now, &parts))].into();
-        Comparison::of(&Baseline { toolchain, workloads }, &now)
+        Comparison::of(&workloads, &now)
     }
 
     #[test]
@@ -207,7 +291,10 @@ mod tests {
     fn who_grew_is_named_the_largest_first() {
         let text = comparison(1_000.0, 1_030.0).to_string();
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in\n{text}"));
-        assert!(at("decide     ask             1000.00      1030.00    +3.00 %  TOO MUCH") > 0);
+        assert!(
+            at("decide     ask             1000.00      1030.00    +3.00 %       -10.00  TOO MUCH")
+                > 0
+        );
         assert!(
             at("+8.50      10.00      18.50  grows") < at("+1.50        new       1.50  planted")
         );
@@ -219,6 +306,48 @@ mod tests {
     fn within_the_limit_nobody_is_named() {
         let text = comparison(1_000.0, 1_010.0).to_string();
         assert!(text.contains("+1.00 %") && !text.contains("grows"), "{text}");
+    }
+
+    fn grown(before: &[(&str, f64)], now: &[(&str, f64)]) -> Vec<String> {
+        let parts = |all: &[(&str, f64)]| all.iter().map(|(n, p)| (n.to_string(), *p)).collect();
+        crates_grown(&parts(before), &parts(now)).iter().map(Growth::told).collect()
+    }
+
+    #[test]
+    fn a_crate_has_a_limit_of_its_own() {
+        let before = [("crates/gate-auction", 5_000.0), ("crates/money", 10.0)];
+        let now = |auction, money| [("crates/gate-auction", auction), ("crates/money", money)];
+        assert!(grown(&before, &now(5_250.0, 30.0)).is_empty(), "5 %, and 20 instructions");
+        let told = grown(&before, &now(5_251.0, 30.1));
+        assert_eq!(
+            told,
+            [
+                "lines of crates/gate-auction: 5000.00 -> 5251.00 instructions",
+                "lines of crates/money: 10.00 -> 30.10 instructions"
+            ]
+        );
+        let with_malloc = [now(5_000.0, 10.0).to_vec(), vec![("malloc", 700.0)]].concat();
+        assert_eq!(grown(&before, &with_malloc), ["lines of malloc: 0.00 -> 700.00 instructions"]);
+        assert!(grown(&[], &with_malloc).is_empty(), "figures that have no crates");
+    }
+
+    #[test]
+    fn a_crate_that_is_renamed_or_split_has_not_grown() {
+        let before = [("crates/weir", 1_000.0)];
+        let after = [("crates/weir-config", 300.0), ("crates/weir-node", 700.0)];
+        assert!(grown(&before, &after).is_empty());
+        let dearer = [("crates/weir-config", 300.0), ("crates/weir-node", 800.0)];
+        assert_eq!(
+            grown(&before, &dearer),
+            ["lines of crates/weir-config: 200.00 -> 300.00 instructions"]
+        );
+    }
+
+    #[test]
+    fn more_misses_trip_where_they_are_more_than_noise() {
+        assert!(more_misses("last", 1.0, 1.09).is_none(), "no more than 0.1");
+        assert!(more_misses("last", 10.0, 10.4).is_none(), "no more than 5 %");
+        assert!(more_misses("last", 1.0, 1.2).is_some());
     }
 
     #[test]

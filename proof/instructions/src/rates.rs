@@ -5,12 +5,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::baseline::{Baseline, Figures};
+use crate::baseline::Figures;
 use crate::callgrind::{self, Count, Run};
 use crate::check::{CheckError, count_once};
 use crate::gate::Comparison;
 use crate::parallel;
-use crate::toolchain::Toolchain;
 use crate::workload::Name;
 
 /// A planted percentage may read so much larger or smaller.
@@ -52,7 +51,6 @@ pub struct Rates {
 /// # Errors
 /// [`CheckError`]: nothing could be counted.
 pub fn rates(program: &Path, workloads: &[Name], runs: usize) -> Result<Rates, CheckError> {
-    let toolchain = Toolchain::here()?;
     let first = parallel::map(workloads, |name| count_once(program, *name, 0.0));
     let first: Vec<Count> = first.into_iter().collect::<Result<_, _>>()?;
     let kinds = workloads.iter().zip(&first);
@@ -66,8 +64,7 @@ pub fn rates(program: &Path, workloads: &[Name], runs: usize) -> Result<Rates, C
         parallel::map(&all, |(name, first, trial, run)| again(program, *name, first, *trial, *run));
     let counts: Vec<Count> = counts.into_iter().collect::<Result<_, _>>()?;
     let lines = kinds.iter().zip(counts.chunks(runs.max(1)));
-    let lines = lines
-        .map(|((name, first, trial), counts)| Line::of(*name, *trial, first, counts, &toolchain));
+    let lines = lines.map(|((name, first, trial), counts)| Line::of(*name, *trial, first, counts));
     Ok(Rates { lines: lines.collect() })
 }
 
@@ -102,16 +99,10 @@ fn copy(program: &Path, folder: &Path) -> std::io::Result<PathBuf> {
 }
 
 impl Line {
-    fn of(
-        workload: Name,
-        trial: Trial,
-        first: &Count,
-        counts: &[Count],
-        toolchain: &Toolchain,
-    ) -> Line {
+    fn of(workload: Name, trial: Trial, first: &Count, counts: &[Count]) -> Line {
         let named = |count| (workload.as_str().to_string(), Figures::of(workload, count));
-        let baseline = Baseline { toolchain: toolchain.clone(), workloads: [named(first)].into() };
-        let compared = counts.iter().map(|count| Comparison::of(&baseline, &[named(count)].into()));
+        let before = [named(first)].into();
+        let compared = counts.iter().map(|count| Comparison::of(&before, &[named(count)].into()));
         let tripped: Vec<Comparison> = compared.filter(Comparison::trips).collect();
         let unnamed = tripped.iter().filter(|table| !table.to_string().contains(PLANTED)).count();
         let before = first.instructions();

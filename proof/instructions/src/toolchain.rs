@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::callgrind::{self, CountError};
 
 /// Counts made with two different ones cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Toolchain {
     /// The compiler.
     pub rustc: String,
@@ -35,6 +35,15 @@ impl Toolchain {
             valgrind: callgrind::version()?,
             libc: said(Command::new("getconf").arg("GNU_LIBC_VERSION")),
         })
+    }
+}
+
+impl Toolchain {
+    /// 16 hexadecimal digits that two different ones do not share: FNV-1a of what it displays as.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        format!("{:016x}", self.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step))
     }
 }
 

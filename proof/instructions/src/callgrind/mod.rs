@@ -6,9 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub use parse::{ParseError, Profile, parse};
+pub use parse::{Misses, ParseError, Profile, parse};
 
 use crate::workload::{LEFT_OUT, MEASURED, Name};
+
+/// How the program ends on a name that it does not know.
+const WRONG_USAGE: i32 = 2;
 
 /// One counted run.
 #[derive(Clone, Debug)]
@@ -65,6 +68,12 @@ pub enum CountError {
         /// The end of what it wrote.
         said: String,
     },
+    /// The program was built from a revision that has no such workload.
+    #[error("this program has no workload {workload}")]
+    NoWorkload {
+        /// What was asked for.
+        workload: &'static str,
+    },
     /// The program did not say how much it did.
     #[error("workload {workload} printed {printed:?}, expected the number of its operations")]
     NoOperations {
@@ -116,6 +125,9 @@ pub fn version() -> Result<String, CountError> {
 pub fn count(run: &Run, folder: &Path) -> Result<Count, CountError> {
     let (workload, path) = (run.workload.as_str(), folder.join("callgrind.out"));
     let output = command(run, &path).output().map_err(CountError::NoValgrind)?;
+    if output.status.code() == Some(WRONG_USAGE) {
+        return Err(CountError::NoWorkload { workload });
+    }
     if !output.status.success() {
         return Err(CountError::Failed { workload, status: output.status, said: end_of(&output) });
     }
@@ -133,6 +145,11 @@ pub fn count(run: &Run, folder: &Path) -> Result<Count, CountError> {
     Ok(Count { ops, profile })
 }
 
+/// The caches that are simulated where a workload asks for them: those of a small core of today, the same on every
+/// machine. Callgrind would else take those of the processor that it runs on.
+const CACHES: [&str; 4] =
+    ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"];
+
 fn command(run: &Run, out: &Path) -> Command {
     let mut file = OsString::from("--callgrind-out-file=");
     file.push(out);
@@ -141,6 +158,9 @@ fn command(run: &Run, out: &Path) -> Command {
     command.env_clear().env("PATH", path).envs(run.environment.iter().cloned());
     command.args(["--tool=callgrind", "--quiet"]).arg(file);
     command.arg(format!("--toggle-collect={MEASURED}"));
+    if run.workload.has_misses() {
+        command.args(CACHES);
+    }
     command.arg(&run.program).args(["workload", run.workload.as_str()]);
     command.args(["--ops", &run.ops.to_string()]);
     if run.plant > 0.0 {

@@ -16,6 +16,17 @@ pub struct Profile {
     pub functions: BTreeMap<String, u64>,
     /// Those of the lines of each source file, wherever they were inlined.
     pub files: BTreeMap<String, u64>,
+    /// Reads and writes of data that the simulated caches missed; `None` where no caches were simulated.
+    pub misses: Option<Misses>,
+}
+
+/// Cache misses of data, of the processor that callgrind simulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// Of the first level.
+    pub first: u64,
+    /// Of the last level.
+    pub last: u64,
 }
 
 /// What is wrong with a file.
@@ -71,6 +82,9 @@ struct Reader<'a> {
     positions: usize,
     /// Which of the costs are instructions.
     event: Option<usize>,
+    /// Which are misses of the first level, and of the last one: reads and writes. Empty without simulated caches.
+    miss_events: [Vec<usize>; 2],
+    misses: Misses,
     functions: Names,
     files: Names,
     function: Option<usize>,
@@ -108,7 +122,7 @@ impl Reader<'_> {
     fn header(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
         match key {
             "positions" => self.positions = value.split_whitespace().count(),
-            "events" => self.event = value.split_whitespace().position(|event| event == "Ir"),
+            "events" => self.events(value),
             "totals" => {
                 let place = self.event.ok_or("`events:` before `totals:`")?;
                 let total = value.split_whitespace().nth(place).unwrap_or("0");
@@ -117,6 +131,13 @@ impl Reader<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn events(&mut self, names: &str) {
+        let place = |wanted: &str| names.split_whitespace().position(|event| event == wanted);
+        self.event = place("Ir");
+        let level = |wanted: [&str; 2]| wanted.iter().filter_map(|name| place(name)).collect();
+        self.miss_events = [level(["D1mr", "D1mw"]), level(["DLmr", "DLmw"])];
     }
 
     fn specification(&mut self, key: &str, value: &str) -> Result<(), &'static str> {
@@ -138,8 +159,17 @@ impl Reader<'_> {
             return Ok(());
         }
         // Costs of zero at the end of a line are left out.
-        let cost = line.split_whitespace().nth(self.positions + place).unwrap_or("0");
-        let cost: u64 = cost.parse().map_err(|_| "numbers as costs")?;
+        let cost_at = |place: usize| -> Result<u64, &'static str> {
+            let cost = line.split_whitespace().nth(self.positions + place).unwrap_or("0");
+            cost.parse().map_err(|_| "numbers as costs")
+        };
+        let cost = cost_at(place)?;
+        let [first, last] = &self.miss_events;
+        for (sum, events) in [(&mut self.misses.first, first), (&mut self.misses.last, last)] {
+            for event in events {
+                *sum += cost_at(*event)?;
+            }
+        }
         let function = self.function.ok_or("`fn=` before costs")?;
         if function_name(self.functions.text(function)) == self.left_out {
             self.left_out_cost += cost;
@@ -154,7 +184,9 @@ impl Reader<'_> {
 
     fn finish(self) -> Result<Profile, ParseError> {
         self.event.ok_or(ParseError::NoEvents)?;
-        let mut profile = Profile::default();
+        let simulated = self.miss_events.iter().all(|events| !events.is_empty());
+        let misses = simulated.then_some(self.misses);
+        let mut profile = Profile { misses, ..Profile::default() };
         for (number, cost) in &self.by_function {
             let name = function_name(self.functions.text(*number));
             *profile.functions.entry(name).or_default() += cost;

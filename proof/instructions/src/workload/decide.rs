@@ -19,9 +19,22 @@ use super::Workload;
 use super::purses::{self, START_MS};
 use super::random::Random;
 
-const BUDGETS: u32 = 1_000;
+/// So many budgets, and frames that come in turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(super) budgets: u32,
+    frames: u64,
+    /// A wake-up comes every millisecond, a tick of the pacer every so many of them.
+    tick_ms: u64,
+}
+
+/// What a worker's caches hold.
+pub(crate) const FEW: Size = Size { budgets: 1_000, frames: 256, tick_ms: 100 };
+/// What they do not: every ask waits for memory, or for what was fetched ahead. A tick copies all plans here, which the node
+/// does elsewhere; so it is rare.
+pub(crate) const MANY: Size = Size { budgets: 50_000, frames: 8_192, tick_ms: 5_000 };
 /// Asks in a frame.
-const FRAME: u32 = 10;
+pub(super) const FRAME: u32 = 10;
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 const UNIT: [u8; 4] = *b"USD\0";
 /// Every fourth budget follows a plan.
@@ -38,6 +51,7 @@ pub(crate) struct Frames {
     worker: Worker,
     /// What the pacer makes at every tick.
     fresh: Vec<Pace>,
+    tick_ms: u64,
 }
 
 /// What a worker has.
@@ -57,27 +71,35 @@ struct Worker {
 impl Frames {
     /// Frames that one wake-up finds.
     const WAKE_UP: usize = 8;
-    /// A wake-up comes every millisecond, a tick of the pacer every so many of them.
+    /// The tick that plans are made for.
     const TICK_MS: u64 = 100;
 
-    pub(crate) fn new() -> Frames {
+    pub(crate) fn new(size: Size) -> Frames {
+        let budgets = size.budgets;
         let mut random = Random::new(1);
-        let fresh: Vec<Pace> = (0..BUDGETS).map(pace).collect();
-        let entries = (0..BUDGETS).map(|slot| (id(slot), slot));
+        let fresh: Vec<Pace> = (0..budgets).map(pace).collect();
+        let entries = (0..budgets).map(|slot| (id(slot), slot));
         let worker = Worker {
             now_ms: START_MS,
             map: Map::build(Secret::new(77), entries).expect("the ids differ"),
-            units: vec![UNIT; BUDGETS as usize],
+            units: vec![UNIT; budgets as usize],
             paces: fresh.clone(),
-            purses: purses::full(BUDGETS),
+            purses: purses::full(budgets),
             keys: KeyRing::new(1, 1, [7; 16]),
             ids: Vec::new(),
             slots: Vec::new(),
             places: Vec::new(),
             verdicts: [0; 256],
         };
-        let frames = (0..256).map(|number| asks(number, &mut random)).collect();
-        Frames { frames, next_frame: 0, output: vec![0; 4_096], worker, fresh }
+        let frames = self::frames(size, &mut random);
+        Frames {
+            frames,
+            next_frame: 0,
+            output: vec![0; 4_096],
+            worker,
+            fresh,
+            tick_ms: size.tick_ms,
+        }
     }
 
     /// What the door does with the bytes of one frame.
@@ -98,7 +120,7 @@ impl Frames {
 
 impl Workload for Frames {
     fn step(&mut self) -> u64 {
-        if self.worker.now_ms.is_multiple_of(Frames::TICK_MS) {
+        if self.worker.now_ms.is_multiple_of(self.tick_ms) {
             self.worker.paces.copy_from_slice(&self.fresh);
         }
         for _ in 0..Frames::WAKE_UP {
@@ -179,11 +201,16 @@ impl Worker {
     }
 }
 
+/// What clients send.
+pub(super) fn frames(Size { budgets, frames, .. }: Size, random: &mut Random) -> Vec<Vec<u8>> {
+    (0..frames).map(|number| asks(number, budgets, random)).collect()
+}
+
 /// A client's frame: one ask in fifty is for a budget that nobody knows.
-fn asks(number: u64, random: &mut Random) -> Vec<u8> {
+fn asks(number: u64, budgets: u32, random: &mut Random) -> Vec<u8> {
     let mut ask = |request| {
-        let slot = random.below(BUDGETS);
-        let budget = if random.percent(2) { id(slot + BUDGETS) } else { id(slot) };
+        let slot = random.below(budgets);
+        let budget = if random.percent(2) { id(slot + budgets) } else { id(slot) };
         let amount = 1_000 + i64::from(random.below(4_000));
         Ask::new(request, budget, amount, random.next(), UNIT, 0, 0)
     };
@@ -196,7 +223,8 @@ fn asks(number: u64, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn id(slot: u32) -> u64 {
+/// The id of a budget.
+pub(super) fn id(slot: u32) -> u64 {
     u64::from(slot) * 7 + 1
 }
 
@@ -224,13 +252,15 @@ mod tests {
 
     #[test]
     fn most_asks_are_granted_and_some_are_not() {
-        let mut frames = Frames::new();
-        let asked: u64 = (0..200).map(|_| frames.step()).sum();
-        let verdicts = frames.worker.verdicts;
-        let of = |verdict: Verdict| verdicts[usize::from(verdict.as_raw())];
-        assert_eq!(verdicts.iter().sum::<u64>(), asked, "every frame was read");
-        assert!(of(Verdict::Granted) > asked * 8 / 10, "{} granted", of(Verdict::Granted));
-        assert!(of(Verdict::Paced) > asked / 100, "{} paced", of(Verdict::Paced));
-        assert!(of(Verdict::UnknownBudget) > asked / 200);
+        for size in [FEW, MANY] {
+            let mut frames = Frames::new(size);
+            let asked: u64 = (0..200).map(|_| frames.step()).sum();
+            let verdicts = frames.worker.verdicts;
+            let of = |verdict: Verdict| verdicts[usize::from(verdict.as_raw())];
+            assert_eq!(verdicts.iter().sum::<u64>(), asked, "every frame was read");
+            assert!(of(Verdict::Granted) > asked * 8 / 10, "{} granted", of(Verdict::Granted));
+            assert!(of(Verdict::Paced) > asked / 100, "{} paced", of(Verdict::Paced));
+            assert!(of(Verdict::UnknownBudget) > asked / 200);
+        }
     }
 }

@@ -9,6 +9,8 @@ mod auction;
 mod codec;
 mod decide;
 mod market;
+#[cfg(feature = "node")]
+mod node;
 mod purses;
 mod random;
 mod settle;
@@ -29,6 +31,9 @@ const TIMED: Duration = Duration::from_millis(60);
 pub enum Name {
     /// Frames of ten asks: decoded, looked up, paced, reserved, sealed, encoded.
     Decide,
+    /// The same frames over 50,000 budgets, which no cache of a core holds.
+    #[value(name = "decide-50k")]
+    Decide50k,
     /// OpenRTB bodies: read, auctioned, answered.
     Auction,
     /// Confirmations and settlements: judged, booked, encoded into a group of the journal.
@@ -37,22 +42,43 @@ pub enum Name {
     Codec,
     /// Budget ids: looked up by ten, inserted, removed.
     Table,
+    /// The same frames as of `decide` through the node's own worker and the session of its batch door.
+    #[cfg(feature = "node")]
+    Worker,
+    /// Requests over HTTP through the node's own worker: profiles, pods, notices.
+    #[cfg(feature = "node")]
+    Exchange,
 }
 
 impl Name {
     /// All of them.
-    pub const ALL: [Name; 5] =
-        [Name::Decide, Name::Auction, Name::Settle, Name::Codec, Name::Table];
+    pub const ALL: &[Name] = &[
+        Name::Decide,
+        Name::Decide50k,
+        Name::Auction,
+        Name::Settle,
+        Name::Codec,
+        Name::Table,
+        #[cfg(feature = "node")]
+        Name::Worker,
+        #[cfg(feature = "node")]
+        Name::Exchange,
+    ];
 
     /// As it stands in files and on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Name::Decide => "decide",
+            Name::Decide50k => "decide-50k",
             Name::Auction => "auction",
             Name::Settle => "settle",
             Name::Codec => "codec",
             Name::Table => "table",
+            #[cfg(feature = "node")]
+            Name::Worker => "worker",
+            #[cfg(feature = "node")]
+            Name::Exchange => "exchange",
         }
     }
 
@@ -60,11 +86,15 @@ impl Name {
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
-            Name::Decide => "ask",
+            Name::Decide | Name::Decide50k => "ask",
             Name::Auction => "request",
             Name::Settle => "resolve",
             Name::Codec => "context",
             Name::Table => "key",
+            #[cfg(feature = "node")]
+            Name::Worker => "ask",
+            #[cfg(feature = "node")]
+            Name::Exchange => "request",
         }
     }
 
@@ -73,11 +103,23 @@ impl Name {
     pub const fn ops(self) -> u64 {
         match self {
             Name::Decide => 40_000,
+            Name::Decide50k => 80_000,
             Name::Auction => 1_000,
             Name::Settle => 10_000,
             Name::Codec => 10_000,
             Name::Table => 200_000,
+            #[cfg(feature = "node")]
+            Name::Worker => 40_000,
+            #[cfg(feature = "node")]
+            Name::Exchange => 1_008,
         }
+    }
+
+    /// Whether its misses of simulated caches are counted too. That takes twice as long, so it is done where memory is
+    /// what costs.
+    #[must_use]
+    pub const fn has_misses(self) -> bool {
+        matches!(self, Name::Decide | Name::Decide50k | Name::Table)
     }
 }
 
@@ -130,11 +172,16 @@ type Work<'a> = dyn FnMut(Until) -> (u64, Duration) + 'a;
 
 fn with<R>(name: Name, plant: Plant, use_it: impl FnOnce(&mut Work<'_>) -> R) -> R {
     match name {
-        Name::Decide => use_it(&mut work(decide::Frames::new(), plant)),
+        Name::Decide => use_it(&mut work(decide::Frames::new(decide::FEW), plant)),
+        Name::Decide50k => use_it(&mut work(decide::Frames::new(decide::MANY), plant)),
         Name::Auction => use_it(&mut work(auction::Bodies::new(), plant)),
         Name::Settle => use_it(&mut work(settle::Settle::new(), plant)),
         Name::Codec => use_it(&mut work(codec::Codec::new(), plant)),
         Name::Table => use_it(&mut work(table::Table::new(), plant)),
+        #[cfg(feature = "node")]
+        Name::Worker => use_it(&mut work(node::Worker::new(), plant)),
+        #[cfg(feature = "node")]
+        Name::Exchange => use_it(&mut work(node::Exchange::new(), plant)),
     }
 }
 
@@ -238,7 +285,7 @@ mod tests {
 
     #[test]
     fn every_workload_does_what_it_was_told() {
-        for name in Name::ALL {
+        for &name in Name::ALL {
             let ops = run(name, 100, Plant::NONE);
             assert!((100..2_000).contains(&ops), "{}: {ops} operations", name.as_str());
         }

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use instructions::baseline::{Baseline, Figures};
+use instructions::baseline::Figures;
 use instructions::callgrind::{self, Count, CountError, Run};
 use instructions::gate::Comparison;
-use instructions::toolchain::Toolchain;
 use instructions::workload::Name;
 
 /// `None`, said loudly: without valgrind nothing is counted.
@@ -28,9 +27,7 @@ fn count(plant: f64, environment: &[(&str, &str)]) -> Option<Count> {
 
 fn compare(before: &Count, now: &Count) -> Comparison {
     let named = |count| ("codec".to_string(), Figures::of(Name::Codec, count));
-    let toolchain = Toolchain::here().unwrap();
-    let baseline = Baseline { toolchain, workloads: [named(before)].into() };
-    Comparison::of(&baseline, &[named(now)].into())
+    Comparison::of(&[named(before)].into(), &[named(now)].into())
 }
 
 #[test]

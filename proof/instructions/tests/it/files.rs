@@ -19,6 +19,8 @@ fn baseline(decide: f64) -> Baseline {
         unit: "ask".into(),
         functions: [("ledger::reserve".to_string(), 90.5)].into(),
         files: [("crates/ledger/src/purse.rs".to_string(), 44.0)].into(),
+        crates: [("crates/ledger".to_string(), 90.5)].into(),
+        misses: None,
     };
     Baseline { toolchain, workloads: [("decide".to_string(), figures)].into() }
 }
@@ -59,6 +61,9 @@ fn nobody_changes_a_figure_without_a_reason() {
     let error = files.read().unwrap_err();
     assert!(matches!(error, FilesError::Edited { .. }), "{error}");
     assert!(error.to_string().contains("make costs-accept"));
+    std::fs::write(&path, text.replace("valgrind-3.19.0", "valgrind-3.19.1")).unwrap();
+    let error = files.read().unwrap_err();
+    assert!(matches!(error, FilesError::EditedTools { .. }), "{error}");
     std::fs::remove_file(folder.path().join("history.jsonl")).unwrap();
     assert!(matches!(files.read(), Err(FilesError::Edited { history: None, .. })));
 }
@@ -81,7 +86,7 @@ fn a_damaged_file_is_named_with_its_line() {
 fn the_committed_figures_have_their_reason() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../costs/baseline.json");
     let baseline = Files::new(&path).read().unwrap().expect("a committed baseline");
-    for name in Name::ALL {
+    for name in Name::ALL.iter().copied() {
         let figures = &baseline.workloads[name.as_str()];
         assert!(figures.instructions > 1.0 && figures.unit == name.unit(), "{}", name.as_str());
     }

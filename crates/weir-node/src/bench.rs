@@ -1,0 +1,184 @@
+//! A worker without sockets, without a bank and at an instant set by hand: for programs that count or time what a node
+//! does between the bytes that it receives and those that it answers (`proof/instructions`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use door_transport::{ConnId, Peer, Service, Step, Unconnected};
+use gate_pacing::Pace;
+use ledger::{Amount, KeyRing, PurseOptions, Purses, ToBank, ToWorker};
+use money::Instant;
+use probe::{HandClock, Laps, NodeClock};
+use table::ring::{self, Receiver, Sender};
+use table::{Map, Secret};
+use wire::Verdict;
+
+use weir_config::budgets::Budget;
+use weir_config::campaign_index::{CampaignIndex, Currencies};
+use weir_config::config::Config;
+
+use crate::counters::{SlotCells, WorkerCounters};
+use crate::doors::batch::BatchDoor;
+use crate::doors::openrtb::{BidTerms, OpenRtbDoor};
+use crate::doors::{DoorId, DoorSet, Doors, Session};
+use crate::messages::{Down, Facts, Snapshot, Up};
+use crate::stages::WorkerProbes;
+use crate::till::Till;
+use crate::worker::{Lines, Worker};
+
+/// When it begins, ms since 1970.
+pub const START_MS: u64 = 1_800_000_000_000;
+/// Money of every purse: more than any run asks for.
+const FILLED: Amount = Amount::new(1_000_000_000_000);
+/// Messages that each queue holds: more than one turn brings.
+const QUEUE: usize = 16_384;
+/// Keeps nobody out here.
+const SECRET: u128 = 77;
+
+/// One worker of a node, with one connection of each door.
+pub struct Bench {
+    worker: Worker<Doors>,
+    hand: Arc<HandClock>,
+    batch: Session,
+    openrtb: Session,
+    unconnected: Unconnected<Session>,
+    from_worker: Receiver<Up>,
+    to_worker: Sender<Down>,
+}
+
+impl Bench {
+    /// A worker with these budgets, whose profiles lie in `folder`. Every budget may spend, and has money.
+    ///
+    /// # Errors
+    /// What of the configuration or the budgets cannot be used.
+    pub fn new(config: &Config, budgets: &[Budget], folder: &Path) -> Result<Bench, String> {
+        let terms = Arc::new(BidTerms::new(config, config.openrtb.listen)?);
+        let options = gate_profile::Options { secret: SECRET, ..gate_profile::Options::default() };
+        let profiles = gate_profile::Profiles::open(folder, &options);
+        let profiles = profiles.map_err(|error| error.to_string())?;
+        let mut doors = Doors {
+            batch: BatchDoor::new(DoorId::Batch as u8, QUEUE),
+            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, terms, profiles),
+        };
+        let hand = HandClock::new(START_MS);
+        let till = till(config, budgets, &hand)?;
+        doors.configured(&till);
+        let (up, from_worker) = ring::channel(QUEUE);
+        let (to_worker, down) = ring::channel(QUEUE);
+        let lines = Lines { up, down, bank: std::thread::current() };
+        let mut worker = Worker::new(till, doors, lines);
+        let id = ConnId::from_bits(1);
+        let [batch, openrtb] = [DoorId::Batch, DoorId::OpenRtb]
+            .map(|door| worker.opened(id, Peer::Local, door as usize));
+        let unconnected = Unconnected::default();
+        Ok(Bench { worker, hand, batch, openrtb, unconnected, from_worker, to_worker })
+    }
+
+    /// The batch door receives bytes. What it answers goes to `read`.
+    pub fn batch<R>(&mut self, input: &[u8], read: impl FnOnce(&[u8]) -> R) -> (Step, R) {
+        let Bench { worker, batch, unconnected, .. } = self;
+        received(worker, batch, unconnected, input, read)
+    }
+
+    /// The OpenRTB door receives bytes. What it answers goes to `read`; answers to notices never come, for they wait for
+    /// a connection that there is not.
+    pub fn openrtb<R>(&mut self, input: &[u8], read: impl FnOnce(&[u8]) -> R) -> (Step, R) {
+        let Bench { worker, openrtb, unconnected, .. } = self;
+        received(worker, openrtb, unconnected, input, read)
+    }
+
+    /// A wake-up begins, `ms` after the one before.
+    pub fn wake(&mut self, ms: u64) {
+        self.hand.pass(ms);
+        self.worker.woke();
+    }
+
+    /// A wake-up ends. The bank, which is this, confirms or settles all that it is asked to.
+    pub fn turn(&mut self) {
+        self.worker.turn(&mut self.unconnected.outbox());
+        while let Some(message) = self.from_worker.recv() {
+            if let Up::Ledger(ToBank::Resolve { reply, .. }) = message {
+                let verdict = Verdict::Settled;
+                let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+                // A queue that is full loses an answer, of which more than a turn brings fit in.
+                let _ = self.to_worker.try_send(Down::Ledger(answer));
+            }
+        }
+    }
+}
+
+/// A till at the beginning: every plan is open, every purse is full.
+fn till(config: &Config, budgets: &[Budget], hand: &Arc<HandClock>) -> Result<Till, String> {
+    let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
+    let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
+    let counters = Arc::new(WorkerCounters::default());
+    let purses = purses(budgets.len());
+    let mut till = Till::new(0, Arc::new(facts(config)), counters, purses, keys, probes);
+    till.clock = NodeClock::by_hand(Arc::clone(hand));
+    till.paces = vec![Pace::OPEN; budgets.len()].into();
+    till.snapshot = Arc::new(snapshot(config, budgets)?);
+    Ok(till)
+}
+
+#[inline(always)]
+fn received<R>(
+    worker: &mut Worker<Doors>,
+    session: &mut Session,
+    unconnected: &mut Unconnected<Session>,
+    input: &[u8],
+    read: impl FnOnce(&[u8]) -> R,
+) -> (Step, R) {
+    let step = worker.received(ConnId::from_bits(1), session, input, &mut unconnected.out());
+    (step, unconnected.sent(read))
+}
+
+fn purses(count: usize) -> Purses {
+    let options = PurseOptions { node: 1, hold_ms: 2_000 };
+    let mut purses = Purses::new(options, count);
+    for slot in 0..u32::try_from(count).unwrap_or(u32::MAX) {
+        let fill = ToWorker::Fill {
+            slot,
+            grant: u64::from(slot) + 1,
+            amount: FILLED,
+            valid_from_ms: 0,
+            valid_until_ms: u64::MAX,
+        };
+        purses.take(fill, START_MS);
+    }
+    purses
+}
+
+fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
+    let now = Instant::from_ms(START_MS);
+    let market = CampaignIndex::build(&Currencies::of(config), budgets, now);
+    let market =
+        market.map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())?;
+    let ids: Vec<(u64, u32)> = budgets.iter().map(|budget| budget.spec.id).zip(0..).collect();
+    let slots = Map::build(Secret::new(SECRET), ids).map_err(|error| format!("{error:?}"))?;
+    let purses = market.index().ids().iter().map(|id| slots.get(*id).unwrap_or(0)).collect();
+    Ok(Snapshot {
+        number: 1,
+        slots,
+        units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
+        market: Arc::new(market),
+        purses,
+        cells: SlotCells::new(budgets.len()),
+    })
+}
+
+fn facts(config: &Config) -> Facts {
+    Facts {
+        node: 1,
+        run: 1,
+        hold_ms: 2_000,
+        billing_ms: u32::try_from(config.ledger.billing_ms).unwrap_or(u32::MAX),
+        auth_token: Vec::new(),
+        batch_max: 1_024,
+        frame_bytes_max: 1 << 20,
+        waiting_max: QUEUE,
+        wait_ms: 0,
+        earliest_ms: 0,
+        secret: SECRET,
+        remember_max: 1_024,
+    }
+}
