@@ -40,6 +40,10 @@ impl Buffer {
         &self.bytes[self.start..self.end]
     }
 
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
     /// `count` writable bytes behind the end; they count once they are committed.
     pub(crate) fn reserve(&mut self, count: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < count {
@@ -131,11 +135,14 @@ impl Pool {
 
 /// A connection's answers: `pending` grows, `flying` is what the kernel was given.
 ///
-/// Two buffers, so that memory under an unfinished io_uring send is never written or moved.
+/// Two buffers, so that memory under an unfinished io_uring send is never written or moved. Where the connection has TLS,
+/// `pending` is what the service wrote and `flying` is what was made of it: only encrypting moves bytes from one to the other.
 #[derive(Default)]
 pub(crate) struct Output {
-    pending: Buffer,
-    flying: Buffer,
+    pub(crate) pending: Buffer,
+    pub(crate) flying: Buffer,
+    /// The service wants to write more once there is room.
+    pub(crate) asks: bool,
 }
 
 impl Output {
@@ -152,15 +159,19 @@ impl Output {
         self.pending.memory() + self.flying.memory()
     }
 
-    /// What to send next: the rest of the last send, or everything that was written since.
-    pub(crate) fn next(&mut self) -> &[u8] {
+    /// Takes everything that was written for the next send, unless the last one is unfinished.
+    pub(crate) fn take_off(&mut self) {
         if self.flying.is_empty() && !self.pending.is_empty() {
             mem::swap(&mut self.flying, &mut self.pending);
         }
+    }
+
+    /// What to send: the rest of the last send, or what [`take_off`](Self::take_off) took.
+    pub(crate) fn flying(&self) -> &[u8] {
         self.flying.as_slice()
     }
 
-    /// The kernel took `count` bytes of [`next`](Self::next).
+    /// The kernel took `count` bytes of [`flying`](Self::flying).
     pub(crate) fn sent(&mut self, count: usize, pool: &mut Pool) {
         self.flying.consume(count);
         if self.flying.is_empty() {
@@ -204,6 +215,12 @@ impl<'a> Out<'a> {
     pub fn write(&mut self, bytes: &[u8]) {
         self.pool.equip(&mut self.output.pending);
         self.output.pending.append(bytes);
+    }
+
+    /// Calls [`Service::drained`](crate::Service::drained) once, as soon as at most half of `output_bytes_max` waits: how
+    /// a body that is larger than memory is written.
+    pub fn ask_for_more(&mut self) {
+        self.output.asks = true;
     }
 
     /// Bytes that wait to be taken by the peer.
@@ -289,15 +306,18 @@ mod tests {
     fn bytes_under_a_send_are_not_touched_by_new_answers() {
         let (mut output, mut pool) = (Output::default(), Pool::default());
         Out::new(&mut output, &mut pool, 100).write(b"first");
-        let address = output.next().as_ptr();
+        output.take_off();
+        let address = output.flying().as_ptr();
         let mut out = Out::new(&mut output, &mut pool, 100);
         out.write(&[7; 5000]);
         assert_eq!((out.len(), out.room()), (5005, 0));
-        assert_eq!(output.next().as_ptr(), address);
+        output.take_off();
+        assert_eq!(output.flying().as_ptr(), address);
         output.sent(2, &mut pool);
-        assert_eq!(output.next(), b"rst");
+        assert_eq!(output.flying(), b"rst");
         output.sent(3, &mut pool);
-        assert_eq!(output.next(), [7; 5000]);
+        output.take_off();
+        assert_eq!(output.flying(), [7; 5000]);
         output.sent(5000, &mut pool);
         assert!(output.is_empty());
     }

@@ -2,8 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::buffer::{Buffer, Output};
+use crate::buffer::{Buffer, Output, Pool};
+use crate::dial::{DialFailure, DialId};
 use crate::service::{CloseReason, ConnId};
+use crate::tls_session::Session;
 
 /// No instant: the clock of a worker starts at 0 and counts milliseconds.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -11,6 +13,8 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// Where a connection is in its life. It only moves downwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// We asked to be connected; there is no answer yet.
+    Connecting,
     /// Read and answered.
     Open,
     /// Not read any more; its answers go out, then it ends.
@@ -25,7 +29,7 @@ pub(crate) enum Phase {
 /// One connection. The last group belongs to the backend.
 pub(crate) struct Connection<C> {
     pub(crate) fd: OwnedFd,
-    /// What the service keeps; gone once the service was told of the end.
+    /// What the service keeps; gone once the service was told of the end, not yet there during a TLS handshake.
     pub(crate) user: Option<C>,
     pub(crate) phase: Phase,
     /// The start of an unfinished message; while paused, everything unread.
@@ -44,6 +48,10 @@ pub(crate) struct Connection<C> {
     pub(crate) waiting: bool,
     /// The peer's stream ended while paused; what it sent before is still to be answered.
     pub(crate) ended: bool,
+    /// The dial that this is the connection of, where we opened it, and what went wrong with it so far.
+    pub(crate) dial: Option<(DialId, Option<DialFailure>)>,
+    /// Where the connection has TLS.
+    pub(crate) tls: Option<Box<Session>>,
     /// On the list of those the backend must look at.
     pub(crate) dirty: bool,
     /// When the last whole message came, or the connection.
@@ -79,6 +87,8 @@ impl<C> Connection<C> {
             paused: false,
             waiting: false,
             ended: false,
+            dial: None,
+            tls: None,
             dirty: false,
             message_ms: now_ms,
             partial_ms: NEVER,
@@ -94,12 +104,27 @@ impl<C> Connection<C> {
         self.fd.as_fd()
     }
 
+    /// Makes what waits ready to be sent as it goes over the wire; see `output.flying()`. Plain bytes of a connection
+    /// with TLS have no other way there than through its encryption.
+    #[inline]
+    pub(crate) fn take_off(&mut self, pool: &mut Pool) {
+        match &mut self.tls {
+            None => self.output.take_off(),
+            Some(tls) => tls.seal(&mut self.output, pool, self.phase != Phase::Open),
+        }
+    }
+
+    /// Whether anything waits to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
+    }
+
     /// Whether bytes from the peer are wanted now.
     pub(crate) fn wants_bytes(&self, stopping: bool) -> bool {
         match self.phase {
             Phase::Open => !self.paused && !self.ended && !stopping,
             Phase::Lingering(_) => true,
-            Phase::Finishing(_) | Phase::Dead(_) => false,
+            Phase::Connecting | Phase::Finishing(_) | Phase::Dead(_) => false,
         }
     }
 

@@ -12,11 +12,16 @@ use std::time::{Duration, Instant};
 
 use crate::buffer::{Out, Output, Pool};
 use crate::conns::{Connection, NEVER, Phase, Slab};
-use crate::counters::Counters;
+use crate::counters::{Counters, HandshakeFailure};
+use crate::dial::{DialFailure, Due, DialId, Dials};
+use crate::listen::Listener;
 use crate::options::Options;
 use crate::outbox::Outbox;
-use crate::service::{CloseReason, ConnId, Peer, Service, Step, Turn};
+use crate::service::{CloseReason, ConnId, Peer, Service, Step, Then, Turn};
 use crate::sys;
+use crate::timers::{Timer, Timers};
+use crate::tls::ServerTls;
+use crate::tls_session::{Event, Session, is_client_hello};
 use crate::wake::Waker;
 
 /// A whole scan of all connections for time-outs takes so long, in this many parts.
@@ -25,6 +30,8 @@ const SWEEP_PARTS: u32 = 5;
 /// Memory of answers above which the allocator is asked to give back what is free again, once three quarters are. It would
 /// keep it otherwise: it sees buffers of these sizes come and go.
 const GIVE_BACK_BYTES: usize = 32 * 1024 * 1024;
+/// Handshakes that go on in one wake-up: each may cost as much as hundreds of messages of those who are through theirs.
+const HANDSHAKES_PER_WAKEUP: u32 = 8;
 /// How long a connection that we ended waits for the peer's end of stream.
 const LINGER_MS_MAX: u64 = 1_000;
 /// What peers get for taking their last answers when draining used up the whole grace.
@@ -100,6 +107,8 @@ enum End {
     Waiting,
     Closed {
         after_output: bool,
+        /// What it closed on is the start of a TLS handshake.
+        hello: bool,
     },
 }
 
@@ -116,8 +125,12 @@ pub(crate) struct Engine<'o, C> {
     pub(crate) conns: Slab<C>,
     pool: Pool,
     dirty: Vec<u32>,
-    /// Paused connections whose answers went out.
+    /// Paused connections whose answers went out, and handshakes that have something to do.
     resumable: Vec<u32>,
+    /// For each listener: its TLS, if it has any.
+    tls: Vec<Option<ServerTls>>,
+    /// TLS handshakes now.
+    handshakes: usize,
     totals: Totals,
     started: Instant,
     now: Instant,
@@ -125,13 +138,21 @@ pub(crate) struct Engine<'o, C> {
     now_ms: u64,
     sweep_due_ms: u64,
     sweep_from: u32,
+    /// When the next of all these is due: the sweep, a tick, a dial.
+    due_ms: u64,
+    timers: Timers,
+    dials: Dials,
     stop: Stop,
     /// The next turn must not wait.
     again: bool,
 }
 
 impl<'o, C> Engine<'o, C> {
-    pub(crate) fn new(options: &'o Options, counters: &'o Counters) -> Self {
+    pub(crate) fn new(
+        options: &'o Options,
+        counters: &'o Counters,
+        listeners: &[Listener],
+    ) -> Self {
         let now = Instant::now();
         Self {
             options,
@@ -140,6 +161,8 @@ impl<'o, C> Engine<'o, C> {
             pool: Pool::default(),
             dirty: Vec::new(),
             resumable: Vec::new(),
+            tls: listeners.iter().map(|listener| listener.tls().cloned()).collect(),
+            handshakes: 0,
             totals: Totals::default(),
             started: now,
             now,
@@ -147,6 +170,9 @@ impl<'o, C> Engine<'o, C> {
             now_ms: 0,
             sweep_due_ms: 0,
             sweep_from: 0,
+            due_ms: 0,
+            timers: Timers::default(),
+            dials: Dials::new(seed()),
             stop: Stop::No,
             again: false,
         }
@@ -184,15 +210,224 @@ impl<'o, C> Engine<'o, C> {
             self.counters.refused_full.add(1);
             return None;
         }
-        let id = self.conns.insert(Connection::new(fd, self.now_ms));
+        let mut conn = Connection::new(fd, self.now_ms);
+        if let Some(Some(tls)) = self.tls.get(door) {
+            conn.tls = Some(Box::new(self.shake_hands(Session::server(tls, peer, door))?));
+        }
+        let with_tls = conn.tls.is_some();
+        let id = self.conns.insert(conn);
         self.counters.accepted.add(1);
         self.counters.connections.set(self.conns.len());
-        let user = service.opened(id, peer, door);
-        if let Some(conn) = self.conns.get(id) {
-            conn.user = Some(user);
+        if !with_tls {
+            self.open(service, id, peer, door);
         }
         self.mark(id.slot);
         Some(id)
+    }
+
+    /// Tells the service of a connection.
+    fn open<S: Service<Conn = C>>(&mut self, service: &mut S, id: ConnId, peer: Peer, door: usize) {
+        let dial = self.conns.get(id).and_then(|conn| conn.dial);
+        let user = match dial {
+            None => Some(service.opened(id, peer, door)),
+            Some((dial, _)) => {
+                self.counters.dialled.add(1);
+                self.dials.opened(dial, id, self.now_ms);
+                service.dialled(id, dial, peer)
+            }
+        };
+        let period_ms = user.as_ref().map_or(0, |user| service.tick_ms(user));
+        if let Some(conn) = self.conns.get(id) {
+            if user.is_none() {
+                conn.phase = Phase::Dead(CloseReason::ServiceClosed);
+            }
+            conn.user = user;
+        }
+        if period_ms > 0 {
+            self.tick_at(self.now_ms.saturating_add(period_ms), Timer::Connection(id.to_bits()));
+        }
+    }
+
+    fn tick_at(&mut self, due_ms: u64, timer: Timer) {
+        let live = self.conns.len();
+        let conns = &mut self.conns;
+        self.timers.set(due_ms, timer, live, |id| conns.get(id).is_some());
+        self.due_ms = self.due_ms.min(due_ms);
+    }
+
+    /// Asks the service for its own tick. Once, before the loop.
+    pub(crate) fn begin<S: Service<Conn = C>>(&mut self, service: &S) {
+        let period_ms = service.service_tick_ms();
+        if period_ms > 0 {
+            self.tick_at(period_ms, Timer::Service);
+        }
+    }
+
+    /// Does what is due: time-outs, ticks, dials. One comparison where nothing is.
+    #[inline]
+    pub(crate) fn run_timers<S: Service<Conn = C>>(&mut self, service: &mut S) {
+        if self.now_ms >= self.due_ms {
+            self.run_due(service);
+        }
+    }
+
+    #[inline(never)]
+    fn run_due<S: Service<Conn = C>>(&mut self, service: &mut S) {
+        let now_ms = self.now_ms;
+        self.sweep();
+        while let Some((due_ms, timer)) = self.timers.take(now_ms) {
+            let period_ms = match timer {
+                Timer::Connection(bits) => self.tick(service, ConnId::from_bits(bits)),
+                Timer::Service => {
+                    service.service_tick(now_ms, &mut self.outbox());
+                    service.service_tick_ms()
+                }
+            };
+            if period_ms > 0 {
+                let next_ms = due_ms.saturating_add(period_ms);
+                let missed = next_ms <= now_ms;
+                self.tick_at(
+                    if missed { now_ms.saturating_add(period_ms) } else { next_ms },
+                    timer,
+                );
+            }
+        }
+        while let Some(due) = self.dials.take_due(now_ms) {
+            match due {
+                Due::Connect { dial, address } => self.connect(service, dial, address),
+                Due::GiveUp { id } => self.give_up(id, DialFailure::TimedOut),
+            }
+        }
+        self.due_ms = self.sweep_due_ms.min(self.asked_ms());
+    }
+
+    /// When the next tick or dial is due, or `NEVER`.
+    fn asked_ms(&self) -> u64 {
+        self.timers.due_ms().min(self.dials.due_ms())
+    }
+
+    /// One connection's tick; when its next one comes.
+    fn tick<S: Service<Conn = C>>(&mut self, service: &mut S, id: ConnId) -> u64 {
+        let Some(conn) = self.conns.get(id).filter(|conn| conn.phase == Phase::Open) else {
+            return 0;
+        };
+        let Some(user) = &mut conn.user else { return 0 };
+        let mut out = Out::new(&mut conn.output, &mut self.pool, self.options.output_bytes_max);
+        let then = service.tick(id, user, self.now_ms, &mut out);
+        let period_ms = service.tick_ms(user);
+        self.obey(id.slot, then);
+        period_ms
+    }
+
+    /// Does what the service said of a connection.
+    fn obey(&mut self, slot: u32, then: Then) {
+        let Some(conn) = self.conns.at(slot) else { return };
+        match then {
+            Then::Stay => {}
+            Then::Resume => {
+                conn.waiting = false;
+                self.resumable.push(slot);
+            }
+            Then::Close { after_output } if conn.is_writable() => {
+                let why = CloseReason::ServiceClosed;
+                conn.phase = if after_output { Phase::Finishing(why) } else { Phase::Dead(why) };
+            }
+            Then::Close { .. } => {}
+        }
+        self.mark(slot);
+    }
+
+    /// Begins an attempt of a dial.
+    fn connect<S: Service<Conn = C>>(
+        &mut self,
+        service: &mut S,
+        dial: DialId,
+        address: std::net::SocketAddr,
+    ) {
+        if self.conns.len() >= self.options.connections_max {
+            return self.dial_failed(service, dial, DialFailure::Full);
+        }
+        let fd = match sys::connect_tcp(address) {
+            Ok(fd) => fd,
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(0);
+                return self.dial_failed(service, dial, DialFailure::Refused(errno));
+            }
+        };
+        let mut conn = Connection::new(fd, self.now_ms);
+        conn.phase = Phase::Connecting;
+        conn.dial = Some((dial, None));
+        let id = self.conns.insert(conn);
+        self.counters.connections.set(self.conns.len());
+        self.dials.connecting(dial, id, self.now_ms);
+        self.mark(id.slot);
+    }
+
+    /// Ends an attempt that has no connection yet.
+    fn give_up(&mut self, id: ConnId, why: DialFailure) {
+        let Some(conn) = self.conns.get(id).filter(|conn| conn.user.is_none()) else { return };
+        conn.phase = Phase::Dead(CloseReason::PeerReset);
+        if let Some((_, failure)) = &mut conn.dial {
+            failure.get_or_insert(why);
+        }
+        self.mark(id.slot);
+    }
+
+    fn dial_failed<S: Service<Conn = C>>(
+        &mut self,
+        service: &mut S,
+        dial: DialId,
+        why: DialFailure,
+    ) {
+        if let Some((retry_ms, address)) = self.dials.ended(dial, self.now_ms) {
+            self.counters.dials_failed.add(1);
+            service.dial_failed(dial, address, why, retry_ms);
+        }
+    }
+
+    /// The attempt in `slot` is over: the backend saw its socket become writable.
+    pub(crate) fn connected<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32) {
+        let id = self.conns.id_at(slot);
+        let Some(conn) = self.conns.at(slot) else { return };
+        let (Phase::Connecting, Some((dial, _))) = (conn.phase, conn.dial) else { return };
+        let peer = match sys::connect_result(conn.fd()) {
+            Ok(peer) => peer,
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(0);
+                return self.give_up(id, DialFailure::Refused(errno));
+            }
+        };
+        conn.phase = Phase::Open;
+        conn.message_ms = self.now_ms;
+        self.dials.connected(dial, id);
+        if let Some(tls) = self.dials.tls(dial) {
+            let session = self.shake_hands(Session::client(&tls, peer, usize::MAX));
+            let Some(mut session) = session else {
+                return self.give_up(id, DialFailure::Tls);
+            };
+            session.queued = true;
+            if let Some(conn) = self.conns.at(slot) {
+                conn.tls = Some(Box::new(session));
+            }
+            self.resumable.push(slot);
+        } else {
+            self.open(service, id, peer, usize::MAX);
+        }
+        self.mark(slot);
+    }
+
+    /// Takes a handshake in, unless there are too many.
+    fn shake_hands(&mut self, session: Result<Session, rustls::Error>) -> Option<Session> {
+        if self.handshakes >= self.options.tls_handshakes_max {
+            self.counters.count_handshake_failed(HandshakeFailure::TooMany);
+            return None;
+        }
+        let Ok(session) = session else {
+            self.counters.count_handshake_failed(HandshakeFailure::Refused);
+            return None;
+        };
+        self.handshakes += 1;
+        Some(session)
     }
 
     /// Puts a connection on the backend's list.
@@ -231,11 +466,99 @@ impl<'o, C> Engine<'o, C> {
         if conn.phase != Phase::Open {
             return;
         }
-        if choked || conn.paused {
-            self.hold(slot, chunk);
+        // One branch for all that is out of the ordinary.
+        if choked | conn.paused | conn.tls.is_some() {
+            self.feed_slowly(service, slot, chunk);
         } else {
             self.hand_over(service, slot, chunk);
         }
+    }
+
+    /// Takes bytes of a connection that has TLS or is not to be read.
+    #[inline(never)]
+    fn feed_slowly<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32, chunk: &[u8]) {
+        let Some(conn) = self.conns.at(slot) else { return };
+        let Some(tls) = &mut conn.tls else { return self.hold(slot, chunk) };
+        tls.append(chunk, &mut self.pool);
+        if tls.is_established() || tls.is_over_full() {
+            self.read_records(service, slot);
+        } else if !tls.queued {
+            // Its turn comes with those who read on, so that many at once do not hold up everybody else.
+            tls.queued = true;
+            self.resumable.push(slot);
+        }
+    }
+
+    /// Decrypts what came and hands it over.
+    fn read_records<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32) {
+        // Taken out while the service is called; nothing else looks for it meanwhile.
+        let Some(mut tls) = self.conns.at(slot).and_then(|conn| conn.tls.take()) else { return };
+        let (peer, door) = (tls.peer, tls.door);
+        let result = tls.read(&mut |event| match event {
+            Event::Established(secured) => {
+                self.handshakes -= 1;
+                self.counters.handshakes.add(1);
+                let id = self.conns.id_at(slot);
+                self.open(service, id, peer, door);
+                let now_ms = self.now_ms;
+                if let Some(conn) = self.conns.at(slot)
+                    && let Some(user) = &mut conn.user
+                {
+                    conn.message_ms = now_ms;
+                    service.secured(id, user, &secured);
+                }
+            }
+            Event::Bytes(bytes) => self.feed_plain(service, slot, bytes),
+        });
+        tls.release(&mut self.pool);
+        self.totals.input_memory += tls.memory();
+        self.totals.input_memory -= tls.memory_counted;
+        tls.memory_counted = tls.memory();
+        let (unsent, closed) = (tls.has_unsent(), tls.is_peer_closed());
+        let endless = !tls.is_established() && tls.is_over_full();
+        if endless {
+            tls.failure = Some(HandshakeFailure::Refused);
+        }
+        let Some(conn) = self.conns.at(slot) else { return };
+        conn.tls = Some(tls);
+        if endless {
+            conn.phase = Phase::Dead(CloseReason::TooLarge);
+            self.mark(slot);
+        } else if result.is_err() {
+            if conn.phase == Phase::Open {
+                conn.phase = Phase::Finishing(CloseReason::TlsBroken);
+            }
+            self.mark(slot);
+        } else if closed {
+            self.ended(slot);
+        } else if unsent {
+            self.mark(slot);
+        }
+    }
+
+    /// Decrypted bytes arrived.
+    fn feed_plain<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32, bytes: &[u8]) {
+        let choked = self.totals.choked;
+        let Some(conn) = self.conns.at(slot) else { return };
+        if conn.phase != Phase::Open {
+            return;
+        }
+        if choked || conn.paused {
+            self.hold(slot, bytes);
+        } else {
+            self.hand_over(service, slot, bytes);
+        }
+    }
+
+    /// The connection in `slot`, if it may be sent to, with what waits made ready.
+    #[inline]
+    pub(crate) fn sendable(&mut self, slot: u32) -> Option<&mut Connection<C>> {
+        let conn = self.conns.at(slot)?;
+        if !conn.is_writable() {
+            return None;
+        }
+        conn.take_off(&mut self.pool);
+        Some(conn)
     }
 
     /// Keeps bytes that came although the connection is not to be read.
@@ -318,11 +641,10 @@ impl<'o, C> Engine<'o, C> {
         let Some(conn) = self.conns.at(slot) else { return };
         let message_bytes = conn.input.len().max(conn.need);
         match end {
-            End::Closed { after_output: true } => {
-                conn.phase = Phase::Finishing(CloseReason::ServiceClosed);
-            }
-            End::Closed { after_output: false } => {
-                conn.phase = Phase::Dead(CloseReason::ServiceClosed);
+            End::Closed { after_output, hello } => {
+                self.counters.tls_on_plain.add(usize::from(hello));
+                let why = CloseReason::ServiceClosed;
+                conn.phase = if after_output { Phase::Finishing(why) } else { Phase::Dead(why) };
             }
             End::Waiting => (conn.paused, conn.waiting) = (true, true),
             End::Full => {
@@ -330,6 +652,8 @@ impl<'o, C> Engine<'o, C> {
                 self.counters.paused_reads.add(1);
             }
             End::Hungry if message_bytes > self.options.input_bytes_max => {
+                let hello = is_client_hello(conn.input.as_slice());
+                self.counters.tls_on_plain.add(usize::from(hello));
                 conn.phase = Phase::Finishing(CloseReason::TooLarge);
             }
             End::Hungry => {}
@@ -349,7 +673,8 @@ impl<'o, C> Engine<'o, C> {
         } else if progress || conn.partial_ms == NEVER {
             conn.partial_ms = self.now_ms;
         }
-        let waits = !conn.output.is_empty() || conn.paused || conn.phase != Phase::Open;
+        let waits =
+            !conn.output.is_empty() || conn.paused | conn.output.asks || conn.phase != Phase::Open;
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
         if self.bound_input(slot) || waits {
             self.mark(slot);
@@ -359,11 +684,21 @@ impl<'o, C> Engine<'o, C> {
     /// The peer ended its stream: what it is owed still goes out.
     pub(crate) fn ended(&mut self, slot: u32) {
         let Some(conn) = self.conns.at(slot) else { return };
+        let torn = conn.tls.as_ref().is_some_and(|tls| !tls.is_peer_closed());
+        let unread = conn.tls.as_ref().is_some_and(|tls| tls.queued);
         match conn.phase {
-            Phase::Open if conn.paused => conn.ended = true,
-            Phase::Open => conn.phase = Phase::Finishing(CloseReason::PeerClosed),
+            Phase::Open if conn.paused | conn.output.asks | unread => conn.ended = true,
+            Phase::Open if conn.user.is_none() => conn.phase = Phase::Dead(CloseReason::PeerClosed),
+            // What it asked for in whole messages is authentic, and is still answered.
+            Phase::Open if torn => conn.phase = Phase::Finishing(CloseReason::TlsBroken),
+            Phase::Open => {
+                if is_client_hello(conn.input.as_slice()) {
+                    self.counters.tls_on_plain.add(1);
+                }
+                conn.phase = Phase::Finishing(CloseReason::PeerClosed);
+            }
             Phase::Lingering(why) => conn.phase = Phase::Dead(why),
-            Phase::Finishing(_) | Phase::Dead(_) => {}
+            Phase::Connecting | Phase::Finishing(_) | Phase::Dead(_) => {}
         }
         self.mark(slot);
     }
@@ -372,7 +707,7 @@ impl<'o, C> Engine<'o, C> {
     pub(crate) fn failed(&mut self, slot: u32) {
         let Some(conn) = self.conns.at(slot) else { return };
         match conn.phase {
-            Phase::Open => conn.phase = Phase::Dead(CloseReason::PeerReset),
+            Phase::Open | Phase::Connecting => conn.phase = Phase::Dead(CloseReason::PeerReset),
             Phase::Finishing(why) | Phase::Lingering(why) => conn.phase = Phase::Dead(why),
             Phase::Dead(_) => {}
         }
@@ -392,7 +727,7 @@ impl<'o, C> Engine<'o, C> {
         conn.progress_ms = self.now_ms;
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
         let half = self.options.output_bytes_max / 2;
-        if conn.paused && !conn.waiting && conn.output.len() <= half {
+        if ((conn.paused & !conn.waiting) | conn.output.asks) && conn.output.len() <= half {
             self.resumable.push(slot);
         }
     }
@@ -404,27 +739,74 @@ impl<'o, C> Engine<'o, C> {
             return;
         }
         let mut list = std::mem::take(&mut self.resumable);
+        let mut handshakes_left = HANDSHAKES_PER_WAKEUP;
         for slot in list.drain(..) {
-            let choked = self.totals.choked;
-            let half = self.options.output_bytes_max / 2;
-            let Some(conn) = self.conns.at(slot) else { continue };
-            let held = choked || conn.waiting || conn.output.len() > half;
-            if !conn.paused || held || conn.phase != Phase::Open {
-                continue;
-            }
-            conn.paused = false;
-            self.hand_over(service, slot, &[]);
             if let Some(conn) = self.conns.at(slot)
-                && conn.ended
-                && !conn.paused
+                && let Some(tls) = &mut conn.tls
+                && tls.queued
             {
-                self.ended(slot);
+                if handshakes_left == 0 {
+                    self.resumable.push(slot);
+                    continue;
+                }
+                handshakes_left -= 1;
+                tls.queued = false;
+                let (open, ended) = (conn.phase == Phase::Open, conn.ended);
+                if open {
+                    self.read_records(service, slot);
+                }
+                if ended && self.conns.at(slot).is_some_and(|conn| !conn.paused) {
+                    self.ended(slot);
+                }
             }
-            self.mark(slot);
+            self.ask_for_more(service, slot);
+            self.resume_one(service, slot);
         }
         if self.resumable.is_empty() {
             self.resumable = list;
         }
+    }
+
+    /// Asks the service for more to send, where it wants to be asked and there is room.
+    fn ask_for_more<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32) -> Option<()> {
+        let (id, choked) = (self.conns.id_at(slot), self.totals.choked);
+        let bytes_max = self.options.output_bytes_max;
+        let conn = self.conns.at(slot)?;
+        if !conn.output.asks || choked || conn.output.len() > bytes_max / 2 || !conn.is_writable() {
+            return None;
+        }
+        conn.output.asks = false;
+        // Somebody takes what is written: this is no idle connection.
+        conn.message_ms = self.now_ms;
+        let user = conn.user.as_mut()?;
+        let then =
+            service.drained(id, user, &mut Out::new(&mut conn.output, &mut self.pool, bytes_max));
+        self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
+        let ended = conn.ended && !conn.paused && !conn.output.asks;
+        self.obey(slot, then);
+        if ended {
+            self.ended(slot);
+        }
+        Some(())
+    }
+
+    /// Reads on in one connection, unless something still keeps it from that.
+    fn resume_one<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32) -> Option<()> {
+        let choked = self.totals.choked;
+        let half = self.options.output_bytes_max / 2;
+        let conn = self.conns.at(slot)?;
+        let held = choked || conn.waiting || conn.output.len() > half;
+        if !conn.paused || held || conn.phase != Phase::Open {
+            return None;
+        }
+        conn.paused = false;
+        self.hand_over(service, slot, &[]);
+        let conn = self.conns.at(slot)?;
+        if conn.ended && !conn.paused {
+            self.ended(slot);
+        }
+        self.mark(slot);
+        Some(())
     }
 
     /// Ends the worker-wide pause once half of the allowed output is left.
@@ -436,22 +818,32 @@ impl<'o, C> Engine<'o, C> {
         }
         self.totals.choked = false;
         for slot in 0..self.conns.slots() {
-            if self.conns.at(slot).is_some_and(|conn| conn.paused) {
+            if self.conns.at(slot).is_some_and(|conn| conn.paused | conn.output.asks) {
                 self.resumable.push(slot);
             }
         }
     }
 
-    /// The service's turn.
-    pub(crate) fn turn<S: Service<Conn = C>>(&mut self, service: &mut S) -> Turn {
-        service.turn(&mut Outbox {
+    fn outbox(&mut self) -> Outbox<'_, C> {
+        let left = self.options.output_total_bytes_max.saturating_sub(self.totals.output_memory);
+        Outbox {
             conns: &mut self.conns,
             dirty: &mut self.dirty,
             resumable: &mut self.resumable,
             pool: &mut self.pool,
             output_bytes_max: self.options.output_bytes_max,
+            output_left: left,
+            dials: &mut self.dials,
+            now_ms: self.now_ms,
             stopping: self.stop != Stop::No,
-        })
+        }
+    }
+
+    /// The service's turn.
+    pub(crate) fn turn<S: Service<Conn = C>>(&mut self, service: &mut S) -> Turn {
+        let turn = service.turn(&mut self.outbox());
+        self.due_ms = self.due_ms.min(self.dials.due_ms());
+        turn
     }
 
     /// Moves a connection without unsent answers one phase on. Called by the backend after it sent.
@@ -463,8 +855,11 @@ impl<'o, C> Engine<'o, C> {
             conn.output.release(&mut self.pool);
         }
         self.totals.count(conn, now_ms, self.options.output_total_bytes_max);
-        if !empty {
+        if conn.has_unsent() || ((conn.phase == Phase::Open) & !conn.output.asks) {
             return;
+        }
+        if conn.output.asks {
+            self.resumable.push(slot);
         }
         if let Phase::Finishing(why) = conn.phase {
             if why == CloseReason::PeerClosed {
@@ -481,12 +876,36 @@ impl<'o, C> Engine<'o, C> {
     pub(crate) fn bury<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32) {
         let id = self.conns.id_at(slot);
         let Some(conn) = self.conns.at(slot) else { return };
-        let (Phase::Dead(why), Some(user)) = (conn.phase, conn.user.take()) else { return };
+        let Phase::Dead(why) = conn.phase else { return };
+        let dial = conn.dial.take();
+        let Some(user) = conn.user.take() else {
+            self.bury_handshake(slot, why);
+            if let Some((dial, failure)) = dial {
+                self.dial_failed(service, dial, failure.unwrap_or(DialFailure::Tls));
+            }
+            return;
+        };
         if matches!(why, CloseReason::Stalled | CloseReason::PeerReset) {
             sys::abort_on_close(conn.fd());
         }
         self.counters.count_closed(why);
         service.closed(id, user, why);
+        if let Some((dial, _)) = dial {
+            self.dials.ended(dial, self.now_ms);
+            self.due_ms = self.due_ms.min(self.dials.due_ms());
+        }
+    }
+
+    /// Counts a handshake that failed, once.
+    fn bury_handshake(&mut self, slot: u32, why: CloseReason) {
+        let Some(conn) = self.conns.at(slot) else { return };
+        // It has no TLS any more once it was counted; nothing is sent or read.
+        let Some(tls) = conn.tls.take().filter(|tls| !tls.is_established()) else { return };
+        self.handshakes -= 1;
+        self.totals.input_memory -= tls.memory_counted;
+        let late = why == CloseReason::SlowMessage;
+        let guess = if late { HandshakeFailure::TimedOut } else { HandshakeFailure::Abandoned };
+        self.counters.count_handshake_failed(tls.failure.unwrap_or(guess));
     }
 
     /// Frees a buried connection's slot, memory and descriptor. Nothing may be in flight on it.
@@ -494,12 +913,15 @@ impl<'o, C> Engine<'o, C> {
         let Some(mut conn) = self.conns.remove(slot) else { return };
         conn.output.release(&mut self.pool);
         self.pool.recycle(&mut conn.input);
+        if let Some(tls) = conn.tls.take() {
+            self.totals.input_memory -= tls.memory_counted;
+        }
         self.totals.count(&mut conn, self.now_ms, self.options.output_total_bytes_max);
         self.counters.connections.set(self.conns.len());
     }
 
     /// Looks for time-outs in a part of the connections, when due, and for memory to give back.
-    pub(crate) fn sweep(&mut self) {
+    fn sweep(&mut self) {
         if self.now_ms < self.sweep_due_ms {
             return;
         }
@@ -512,6 +934,9 @@ impl<'o, C> Engine<'o, C> {
         for slot in self.sweep_from..until {
             let Some(conn) = self.conns.at(slot) else { continue };
             if let Some(why) = overdue(conn, self.now_ms, self.options) {
+                if why == CloseReason::SlowMessage && is_client_hello(conn.input.as_slice()) {
+                    self.counters.tls_on_plain.add(1);
+                }
                 if matches!(conn.phase, Phase::Lingering(_)) {
                     // It still sends, perhaps into a full window: only a reset tells it that nobody reads.
                     sys::abort_on_close(conn.fd());
@@ -529,7 +954,12 @@ impl<'o, C> Engine<'o, C> {
             Stop::No if asked => {
                 let until_ms = self.now_ms.saturating_add(self.options.stop_grace_ms_max);
                 self.stop = Stop::Draining { until_ms };
-                self.for_all(|_| {});
+                self.dials.stop();
+                self.for_all(|conn| {
+                    if conn.phase == Phase::Connecting {
+                        conn.phase = Phase::Dead(CloseReason::Shutdown);
+                    }
+                });
                 // The service gets one turn that knows of the stop.
                 self.again = true;
             }
@@ -559,7 +989,7 @@ impl<'o, C> Engine<'o, C> {
     /// Ends every connection at once.
     pub(crate) fn kill_all(&mut self) {
         self.for_all(|conn| match conn.phase {
-            Phase::Open => conn.phase = Phase::Dead(CloseReason::Shutdown),
+            Phase::Open | Phase::Connecting => conn.phase = Phase::Dead(CloseReason::Shutdown),
             Phase::Finishing(why) | Phase::Lingering(why) => conn.phase = Phase::Dead(why),
             Phase::Dead(_) => {}
         });
@@ -594,9 +1024,19 @@ impl<'o, C> Engine<'o, C> {
                 until_ms.saturating_sub(self.now_ms)
             }
         };
-        let wait_ms = turn.wait_ms_max.min(sweep_ms).min(stop_ms);
+        let asked_ms = match self.asked_ms() {
+            NEVER => NEVER,
+            due_ms => due_ms.saturating_sub(self.now_ms),
+        };
+        let wait_ms = turn.wait_ms_max.min(sweep_ms).min(stop_ms).min(asked_ms);
         if wait_ms == 0 || !bell.may_sleep() { 0 } else { wait_ms }
     }
+}
+
+/// Numbers that differ between processes, for waits that are not to fall together.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// Calls the service until it has no use for what is left.
@@ -633,7 +1073,7 @@ fn deliver<S: Service>(
                 return Delivered { consumed: at, need: 0, end: End::Waiting };
             }
             Step::Close { after_output, .. } => {
-                let end = End::Closed { after_output };
+                let end = End::Closed { after_output, hello: is_client_hello(rest) };
                 return Delivered { consumed: input.len(), need: 0, end };
             }
         }
@@ -645,9 +1085,14 @@ fn deliver<S: Service>(
 fn overdue<C>(conn: &Connection<C>, now_ms: u64, options: &Options) -> Option<CloseReason> {
     let over = |since_ms: u64, ms_max: u64| ms_max > 0 && now_ms.saturating_sub(since_ms) > ms_max;
     match conn.phase {
-        Phase::Dead(_) => return None,
+        // An attempt to connect has a time limit of its own.
+        Phase::Dead(_) | Phase::Connecting => return None,
         Phase::Lingering(why) => return (now_ms >= conn.linger_until_ms).then_some(why),
         Phase::Open | Phase::Finishing(_) => {}
+    }
+    if conn.user.is_none() {
+        let late = over(conn.message_ms, options.tls_handshake_ms_max);
+        return late.then_some(CloseReason::SlowMessage);
     }
     if !conn.output.is_empty() {
         return over(conn.progress_ms, options.stalled_ms_max).then_some(CloseReason::Stalled);

@@ -4,7 +4,6 @@
 //! is left in a socket is reported again after everybody else had a turn.
 
 use std::io;
-use std::os::fd::AsFd;
 
 use crate::choose::RunError;
 use crate::conns::{NEVER, Phase};
@@ -27,6 +26,7 @@ const WAKE: u32 = u32::MAX;
 const FIRST_DOOR: u32 = u32::MAX - 1;
 
 const READ: Interest = Interest { read: true, write: false };
+const WRITE: Interest = Interest { read: false, write: true };
 const NOTHING: Interest = Interest { read: false, write: false };
 
 /// Whether a failed accept means that descriptors or kernel memory ran out.
@@ -70,9 +70,10 @@ pub(crate) fn run<S: Service>(
     }
     let counters = handle.counters();
     let scratch = vec![0; options.receive_buffer_bytes as usize];
-    let engine = Engine::new(options, counters);
+    let engine = Engine::new(options, counters, &listeners);
     let accept_again_ms = NEVER;
     let mut all = Loop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
+    all.engine.begin(&*all.service);
     all.spin(handle).map_err(kernel("epoll_wait"))
 }
 
@@ -97,7 +98,7 @@ impl<S: Service> Loop<'_, S> {
             self.engine.resume(self.service);
             bell.look();
             let turn = self.engine.turn(self.service);
-            self.engine.sweep();
+            self.engine.run_timers(self.service);
             let was_stopping = self.engine.stopping();
             let done = self.engine.stop_step(handle.stopping(), &turn);
             if self.engine.stopping() && !was_stopping {
@@ -139,6 +140,8 @@ impl<S: Service> Loop<'_, S> {
                 Err(error) if is_transient(&error) => {}
                 Err(_) => self.engine.failed(id.slot),
             }
+        } else if conn.phase == Phase::Connecting {
+            self.engine.connected(self.service, id.slot);
         } else if ready.broken {
             self.engine.failed(id.slot);
         }
@@ -213,10 +216,14 @@ impl<S: Service> Loop<'_, S> {
         self.engine.advance(slot);
         let (id, stopping) = (self.engine.conns.id_at(slot), self.engine.stopping());
         let conn = self.engine.conns.at(slot)?;
-        if matches!(conn.phase, Phase::Dead(_)) {
-            self.engine.bury(self.service, slot);
-            self.engine.remove(slot);
-            return None;
+        match conn.phase {
+            Phase::Dead(_) => {
+                self.engine.bury(self.service, slot);
+                self.engine.remove(slot);
+                return None;
+            }
+            Phase::Connecting => return self.watch_attempt(id),
+            _ => {}
         }
         let wanted = Interest { read: conn.wants_bytes(stopping), write: blocked };
         if wanted == (Interest { read: conn.reading, write: conn.writing }) {
@@ -229,18 +236,30 @@ impl<S: Service> Loop<'_, S> {
         Some(())
     }
 
+    /// Has epoll tell when an attempt to connect is over.
+    fn watch_attempt(&mut self, id: ConnId) -> Option<()> {
+        let conn = self.engine.conns.get(id)?;
+        if conn.writing {
+            return None;
+        }
+        conn.writing = true;
+        if self.epoll.add(conn.fd(), token(id), WRITE).is_err() {
+            self.engine.failed(id.slot);
+        }
+        Some(())
+    }
+
     /// Sends what waits; true when the socket has no room for the rest.
     fn flush(&mut self, slot: u32) -> Option<bool> {
         loop {
-            let conn = self.engine.conns.at(slot)?;
-            if !conn.is_writable() || conn.output.is_empty() {
+            let Some(conn) = self.engine.sendable(slot) else { return Some(false) };
+            let bytes = conn.output.flying();
+            let size = bytes.len();
+            if size == 0 {
                 return Some(false);
             }
-            let crate::conns::Connection { fd, output, .. } = conn;
-            let bytes = output.next();
-            let size = bytes.len();
             self.service.passed(Boundary::SendCall);
-            let sent = sys::send(fd.as_fd(), bytes);
+            let sent = sys::send(conn.fd(), bytes);
             self.service.passed(Boundary::CallReturned);
             match sent {
                 Ok(count) => {

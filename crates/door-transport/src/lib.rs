@@ -12,7 +12,7 @@
 //!   Service::received  ...   for every connection with bytes; read in place, answers appended
 //!   Service::turn            queues of other threads, timers, answers to any connection
 //!     │
-//!   time-outs                a part of the connections each 50 ms, all in 250 ms
+//!   time-outs, ticks, dials  a part of the connections each 50 ms, all in 250 ms; only ticks and dials that are due
 //!   visit                    each connection that changed, once: one send of all its answers
 //!     └── again
 //! ```
@@ -27,6 +27,9 @@
 //! - Hold a connection for nothing: `idle_ms_max`, `partial_ms_max`.
 //! - Starve others: what one connection gets read in one wake-up is bounded.
 //! - Reach another connection's answers: ids carry generations.
+//! - Make TLS handshakes cost others their turn: their number, time and bytes are bounded (`tls_*` of [`Options`]).
+//!
+//! The table of attacks, each with its test, is in `docs/attacks.md`.
 
 mod buffer;
 mod buffer_ring;
@@ -34,26 +37,33 @@ mod choose;
 mod conns;
 pub mod cores;
 mod counters;
+mod dial;
 mod engine;
 mod epoll;
 mod listen;
 mod options;
 mod outbox;
+mod replies;
 mod run;
 mod service;
 mod sys;
+mod timers;
+pub mod tls;
+mod tls_session;
 mod unconnected;
 mod uring;
 mod wake;
 
 pub use buffer::Out;
 pub use choose::{Backend, Choice, Refusal, RunError, choose};
-pub use counters::{Counter, Counters};
+pub use counters::{Counter, Counters, HandshakeFailure};
+pub use dial::{Dial, DialFailure, DialId};
 pub use listen::{BindError, Listener, Listeners};
 pub use options::{Options, OptionsError, TaskRun, Transport, TransportError};
-pub use outbox::Outbox;
+pub use outbox::{Outbox, Unreachable};
+pub use replies::{Filled, Replies, ReplyLimits, Ticket};
 pub use run::run;
-pub use service::{Boundary, CloseReason, ConnId, Peer, Service, Step, Turn};
+pub use service::{Boundary, CloseReason, ConnId, Peer, Service, Step, Then, Turn};
 pub use sys::raise_descriptor_limit;
 pub use unconnected::Unconnected;
 pub use wake::{Handle, Waker};

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::service::Peer;
 use crate::sys;
+use crate::tls::ServerTls;
 
 /// Why an address cannot be listened on.
 #[derive(Debug, Error)]
@@ -56,9 +57,22 @@ impl BindError {
 pub struct Listener {
     fd: OwnedFd,
     address: Option<SocketAddr>,
+    tls: Option<ServerTls>,
 }
 
 impl Listener {
+    /// The same listener, whose connections speak TLS: the service sees plain bytes, and hears of a connection once its
+    /// handshake is over.
+    #[must_use]
+    pub fn with_tls(mut self, tls: ServerTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_ref()
+    }
+
     /// The TCP address with its real port; `None` for a Unix socket.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.address
@@ -91,10 +105,10 @@ impl Listeners {
             Peer::Tcp(real) => real,
             Peer::Local => address,
         };
-        let mut all = vec![Listener { fd: first, address: Some(real) }];
+        let mut all = vec![Listener { fd: first, address: Some(real), tls: None }];
         for _ in 1..workers {
             let fd = sys::listen_tcp(real, true).map_err(failed)?;
-            all.push(Listener { fd, address: Some(real) });
+            all.push(Listener { fd, address: Some(real), tls: None });
         }
         Ok(all)
     }
@@ -116,9 +130,9 @@ impl Listeners {
         let first = OwnedFd::from(UnixListener::bind(path).map_err(failed)?);
         let mut all = Vec::new();
         for _ in 1..workers {
-            all.push(Listener { fd: first.try_clone().map_err(failed)?, address: None });
+            all.push(Listener { fd: first.try_clone().map_err(failed)?, address: None, tls: None });
         }
-        all.push(Listener { fd: first, address: None });
+        all.push(Listener { fd: first, address: None, tls: None });
         Ok(all)
     }
 }

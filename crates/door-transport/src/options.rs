@@ -62,8 +62,8 @@ pub enum TaskRun {
 ///
 /// Memory that peers can make a worker hold is at most `input_total_bytes_max` plus
 /// `output_total_bytes_max`, plus what one wake-up adds (`output_bytes_max` and a quarter of it for
-/// the connection that passes the total, the receive buffers), plus about 300 bytes a connection, plus
-/// `receive_buffers * receive_buffer_bytes`, plus 16 MiB of spare buffers. What counts towards the
+/// the connection that passes the total, the receive buffers), plus about 300 bytes a connection (25 kB with
+/// TLS, and 64 KiB for each handshake), plus `receive_buffers * receive_buffer_bytes`, plus 16 MiB of spare buffers. What counts towards the
 /// totals is what is allocated, not what is in it. When most of more than 32 MiB is free again, the
 /// system gets it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +102,11 @@ pub struct Options {
     /// After a stop is asked for: how long the service may drain and peers may take their answers.
     /// Default: 5,000.
     pub stop_grace_ms_max: u64,
+    /// A TLS handshake that takes longer ends; 0 = never. Default: 10,000.
+    pub tls_handshake_ms_max: u64,
+    /// TLS handshakes at once, 1 to 1,000,000. One more is closed at once. Each holds at most 64 KiB of its peer's, and
+    /// a wake-up goes on with at most 8. Default: 1,024.
+    pub tls_handshakes_max: usize,
     /// How long to poll without sleeping after the last event, in microseconds; 0 = sleep at once.
     /// Burns the core; buys the wake-up latency. Default: 0.
     pub busy_poll_us: u64,
@@ -123,6 +128,8 @@ impl Default for Options {
             partial_ms_max: 10_000,
             stalled_ms_max: 10_000,
             stop_grace_ms_max: 5_000,
+            tls_handshake_ms_max: 10_000,
+            tls_handshakes_max: 1_024,
             busy_poll_us: 0,
         }
     }
@@ -153,6 +160,12 @@ impl Options {
                 "connections_max",
                 wide(self.connections_max),
                 (1..=1_000_000).contains(&self.connections_max),
+                "1 to 1,000,000",
+            ),
+            (
+                "tls_handshakes_max",
+                wide(self.tls_handshakes_max),
+                (1..=1_000_000).contains(&self.tls_handshakes_max),
                 "1 to 1,000,000",
             ),
             (
@@ -218,6 +231,7 @@ mod tests {
         assert_eq!(Options::default().check(), Ok(()));
         let wrong = [
             ("connections_max", Options { connections_max: 0, ..Options::default() }),
+            ("tls_handshakes_max", Options { tls_handshakes_max: 0, ..Options::default() }),
             ("receive_buffers", Options { receive_buffers: 100, ..Options::default() }),
             ("receive_buffer_bytes", Options { receive_buffer_bytes: 1, ..Options::default() }),
             ("input_bytes_max", Options { input_bytes_max: 0, ..Options::default() }),

@@ -2,6 +2,7 @@
 
 use crate::buffer::{Out, Pool};
 use crate::conns::{Phase, Slab};
+use crate::dial::{Dial, DialId, Dials};
 use crate::service::{CloseReason, ConnId};
 
 /// Every open connection of the worker, for answers that come later than their message.
@@ -11,7 +12,20 @@ pub struct Outbox<'a, C> {
     pub(crate) resumable: &'a mut Vec<u32>,
     pub(crate) pool: &'a mut Pool,
     pub(crate) output_bytes_max: usize,
+    /// What may still be added to the answers of all connections in this turn.
+    pub(crate) output_left: usize,
+    pub(crate) dials: &'a mut Dials,
+    pub(crate) now_ms: u64,
     pub(crate) stopping: bool,
+}
+
+/// Why bytes for another connection were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// It is closed or closing.
+    Gone,
+    /// Its answers, or those of all connections, have no room left. Its peer is slow: offer again after a while.
+    Full,
 }
 
 impl<C> Outbox<'_, C> {
@@ -40,6 +54,51 @@ impl<C> Outbox<'_, C> {
     ) -> Option<R> {
         let (user, mut out) = self.to(id)?;
         Some(write(user, &mut out))
+    }
+
+    /// Sends `bytes` to the connection `id`, all of them or none, within `output_bytes_max` and `output_total_bytes_max`:
+    /// for bytes that the connection did not ask for, such as those that another one brought.
+    ///
+    /// # Errors
+    /// The connection is gone, or there is no room.
+    pub fn offer(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), Unreachable> {
+        let left = self.output_left;
+        let (_, mut out) = self.to(id).ok_or(Unreachable::Gone)?;
+        if bytes.len() > out.room() || bytes.len() > left {
+            return Err(Unreachable::Full);
+        }
+        out.write(bytes);
+        self.output_left -= bytes.len();
+        Ok(())
+    }
+
+    /// Opens a dial: a connection that is opened by us, and opened again whenever it ends, until
+    /// [`hang_up`](Self::hang_up). The service hears of it by [`dialled`](crate::Service::dialled) and
+    /// [`dial_failed`](crate::Service::dial_failed). `None` when the worker has 256 dials, is stopping, or there is no address.
+    pub fn dial(&mut self, dial: Dial) -> Option<DialId> {
+        if self.stopping { None } else { self.dials.add(dial, self.now_ms) }
+    }
+
+    /// Ends a dial and its connection, which may first take its answers; false when it is none any more.
+    pub fn hang_up(&mut self, dial: DialId) -> bool {
+        let Some(id) = self.dials.remove(dial) else { return false };
+        if let Some(id) = id
+            && !self.close(id)
+            && let Some(conn) = self.conns.get(id)
+            && conn.phase == Phase::Connecting
+        {
+            conn.phase = Phase::Dead(CloseReason::ServiceClosed);
+            if !conn.dirty {
+                conn.dirty = true;
+                self.dirty.push(id.slot);
+            }
+        }
+        true
+    }
+
+    /// Milliseconds since the loop began, on the monotonic clock.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     /// Reads on where the service paused ([`Step::Pause`](crate::Step::Pause)), in the next wake-up;

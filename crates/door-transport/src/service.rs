@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::buffer::Out;
+use crate::dial::{DialFailure, DialId};
 use crate::outbox::Outbox;
+use crate::tls::Secured;
 
 /// One connection of one worker, for as long as it lives: a slot and how often it was used.
 ///
@@ -74,11 +76,13 @@ pub enum CloseReason {
     ServiceClosed,
     /// The loop was stopped.
     Shutdown,
+    /// A TLS record was damaged or forged, or the stream ended without `close_notify`: somebody may have cut it.
+    TlsBroken,
 }
 
 impl CloseReason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::PeerClosed,
         Self::PeerReset,
         Self::Idle,
@@ -88,6 +92,7 @@ impl CloseReason {
         Self::Overload,
         Self::ServiceClosed,
         Self::Shutdown,
+        Self::TlsBroken,
     ];
 
     /// The reason's name in metrics and logs.
@@ -102,6 +107,7 @@ impl CloseReason {
             Self::Overload => "overload",
             Self::ServiceClosed => "service_closed",
             Self::Shutdown => "shutdown",
+            Self::TlsBroken => "tls_broken",
         }
     }
 }
@@ -150,6 +156,20 @@ impl Turn {
     pub const IDLE: Self = Self { wait_ms_max: u64::MAX, spin: false, drained: true };
 }
 
+/// What becomes of a connection after the service was asked about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It goes on as it is.
+    Stay,
+    /// It is read on, where the service had [paused](Step::Pause).
+    Resume,
+    /// It ends; unread input is dropped.
+    Close {
+        /// Whether the peer may first take its answers (within `stalled_ms_max`).
+        after_output: bool,
+    },
+}
+
 /// How far the loop has come in a wake-up, where the service would not know otherwise. The wake-up begins with
 /// [`Service::woke`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,8 +196,11 @@ pub trait Service {
     #[inline(always)]
     fn passed(&mut self, _: Boundary) {}
 
-    /// A connection was accepted on the listener with index `door`.
+    /// A connection was accepted on the listener with index `door`, and its TLS handshake is over where that has TLS.
     fn opened(&mut self, id: ConnId, peer: Peer, door: usize) -> Self::Conn;
+
+    /// The connection's TLS handshake is over. Called right after the connection was opened, before any bytes of it.
+    fn secured(&mut self, _id: ConnId, _conn: &mut Self::Conn, _secured: &Secured<'_>) {}
 
     /// Bytes arrived. `input` begins where the last call's consumption ended and is contiguous; it
     /// holds at least `need` bytes if the last call asked for them. Called again until it consumes
@@ -192,6 +215,53 @@ pub trait Service {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step;
+
+    /// How often this connection [ticks](Self::tick), in ms; 0 = never. Asked once it is open, and after each tick.
+    fn tick_ms(&self, _conn: &Self::Conn) -> u64 {
+        0
+    }
+
+    /// The connection's time has come: heartbeats, time limits of a session. `now_ms` counts from the loop's start on the
+    /// monotonic clock. A tick may be some ms late; one that was missed is not made up for.
+    fn tick(
+        &mut self,
+        _id: ConnId,
+        _conn: &mut Self::Conn,
+        _now_ms: u64,
+        _out: &mut Out<'_>,
+    ) -> Then {
+        Then::Stay
+    }
+
+    /// How often the service itself [ticks](Self::service_tick), in ms; 0 = never. Asked at the start, and after each tick.
+    fn service_tick_ms(&self) -> u64 {
+        0
+    }
+
+    /// The service's time has come. `now_ms` is as in [`tick`](Self::tick).
+    fn service_tick(&mut self, _now_ms: u64, _outbox: &mut Outbox<'_, Self::Conn>) {}
+
+    /// The peer took so much that there is room for more: called once for each time that the service
+    /// [asked](Out::ask_for_more).
+    fn drained(&mut self, _id: ConnId, _conn: &mut Self::Conn, _out: &mut Out<'_>) -> Then {
+        Then::Stay
+    }
+
+    /// A [dial](Outbox::dial) is connected, and its TLS handshake is over where it has TLS. `None` closes the connection;
+    /// the dial tries again later.
+    fn dialled(&mut self, _id: ConnId, _line: DialId, _peer: Peer) -> Option<Self::Conn> {
+        None
+    }
+
+    /// An attempt of a dial failed. The next one comes in `retry_ms`.
+    fn dial_failed(
+        &mut self,
+        _line: DialId,
+        _address: SocketAddr,
+        _why: DialFailure,
+        _retry_ms: u64,
+    ) {
+    }
 
     /// The connection is gone; its id reaches nothing any more.
     fn closed(&mut self, id: ConnId, conn: Self::Conn, why: CloseReason);

@@ -109,6 +109,15 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
 }
 
+/// Makes calls on `fd` wait, as `io_uring` wants them.
+pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no pointers.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) })
+        .map(drop)
+}
+
 /// A listening TCP socket. TCP_NODELAY is set here because accepted sockets inherit it.
 pub(crate) fn listen_tcp(address: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
@@ -129,6 +138,51 @@ pub(crate) fn listen_tcp(address: SocketAddr, shared: bool) -> io::Result<OwnedF
     // SAFETY: no pointers.
     check(unsafe { libc::listen(fd.as_raw_fd(), BACKLOG) })?;
     Ok(fd)
+}
+
+/// Begins to connect to `address`. The socket does not wait; it becomes writable when the attempt is over.
+pub(crate) fn connect_tcp(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers.
+    let fd = check(unsafe { libc::socket(family, kind, 0) }).map(own)?;
+    let on = 1 as c_int;
+    set_option(std::os::fd::AsFd::as_fd(&fd), libc::IPPROTO_TCP, libc::TCP_NODELAY, &on)?;
+    let (storage, length) = to_storage(address);
+    // SAFETY: `storage` is a live sockaddr of `length` valid bytes; the kernel only reads it.
+    let result = check(unsafe {
+        libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&storage).cast::<libc::sockaddr>(), length)
+    });
+    match result {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(fd),
+    }
+}
+
+/// How an attempt to connect ended, and with whom.
+pub(crate) fn connect_result(fd: BorrowedFd<'_>) -> io::Result<Peer> {
+    let mut errno: c_int = 0;
+    let mut length = size_of_c::<c_int>();
+    // SAFETY: the kernel writes at most `length` bytes to `errno`, which is a c_int; both live through the call.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut errno).cast::<c_void>(),
+            &raw mut length,
+        )
+    })?;
+    if errno != 0 {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    let peer = peer_of(fd)?;
+    // Without a listener, a port of this machine can be given to the very socket that asks for it: TCP then connects
+    // the socket to itself.
+    if local_of(fd)? == peer {
+        return Err(io::Error::from_raw_os_error(libc::ECONNREFUSED));
+    }
+    Ok(peer)
 }
 
 fn to_storage(address: SocketAddr) -> (libc::sockaddr_storage, socklen_t) {

@@ -2,6 +2,7 @@
 
 use crate::buffer::{Out, Output, Pool};
 use crate::conns::Slab;
+use crate::dial::Dials;
 use crate::outbox::Outbox;
 
 /// Bytes that may wait, as of a connection whose peer reads.
@@ -14,6 +15,7 @@ pub struct Unconnected<C> {
     conns: Slab<C>,
     dirty: Vec<u32>,
     resumable: Vec<u32>,
+    dials: Dials,
 }
 
 impl<C> Default for Unconnected<C> {
@@ -24,6 +26,7 @@ impl<C> Default for Unconnected<C> {
             conns: Slab::new(),
             dirty: Vec::new(),
             resumable: Vec::new(),
+            dials: Dials::new(0),
         }
     }
 }
@@ -42,13 +45,17 @@ impl<C> Unconnected<C> {
             resumable: &mut self.resumable,
             pool: &mut self.pool,
             output_bytes_max: OUTPUT_BYTES_MAX,
+            output_left: OUTPUT_BYTES_MAX,
+            dials: &mut self.dials,
+            now_ms: 0,
             stopping: false,
         }
     }
 
     /// Hands what was written since the last call to `read`, and takes it as sent.
     pub fn sent<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> R {
-        let bytes = self.output.next();
+        self.output.take_off();
+        let bytes = self.output.flying();
         let (count, result) = (bytes.len(), read(bytes));
         self.output.sent(count, &mut self.pool);
         result

@@ -45,6 +45,7 @@ enum Kind {
     Accept = 3,
     Wake = 4,
     Cancel = 5,
+    Connect = 6,
 }
 
 fn tag(kind: Kind, index: u32) -> u64 {
@@ -52,7 +53,7 @@ fn tag(kind: Kind, index: u32) -> u64 {
 }
 
 fn untag(data: u64) -> (Option<Kind>, u32) {
-    let kinds = [Kind::Receive, Kind::Send, Kind::Accept, Kind::Wake, Kind::Cancel];
+    let kinds = [Kind::Receive, Kind::Send, Kind::Accept, Kind::Wake, Kind::Cancel, Kind::Connect];
     let kind = kinds.into_iter().find(|kind| *kind as u64 == data >> 32);
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     (kind, data as u32)
@@ -120,7 +121,7 @@ pub(crate) fn run<S: Service>(
     let mut all = Loop {
         ring,
         buffers,
-        engine: Engine::new(options, counters),
+        engine: Engine::new(options, counters, &listeners),
         counters,
         service,
         listeners,
@@ -132,6 +133,7 @@ pub(crate) fn run<S: Service>(
         exhausted: false,
         completions: Vec::new(),
     };
+    all.engine.begin(&*all.service);
     all.spin(handle).map_err(|source| RunError::Kernel { what: "io_uring_enter", source })
 }
 
@@ -161,7 +163,7 @@ impl<S: Service> Loop<'_, S> {
             self.engine.resume(self.service);
             bell.look();
             let turn = self.engine.turn(self.service);
-            self.engine.sweep();
+            self.engine.run_timers(self.service);
             let was_stopping = self.engine.stopping();
             let done = self.engine.stop_step(handle.stopping(), &turn);
             if self.engine.stopping() && !was_stopping {
@@ -273,8 +275,36 @@ impl<S: Service> Loop<'_, S> {
                 self.in_flight -= 1;
                 self.arm_wake();
             }
+            Some(Kind::Connect) => self.connected(index),
             Some(Kind::Cancel) | None => {}
         }
+    }
+
+    /// The attempt to connect in `slot` is over.
+    fn connected(&mut self, slot: u32) {
+        self.in_flight -= 1;
+        let Some(conn) = self.engine.conns.at(slot) else { return };
+        conn.writing = false;
+        // Operations on a socket that does not wait would end with nothing.
+        let result = sys::set_blocking(conn.fd());
+        self.engine.mark(slot);
+        match result {
+            Ok(()) => self.engine.connected(self.service, slot),
+            Err(_) => self.engine.failed(slot),
+        }
+    }
+
+    /// Has the ring tell when an attempt to connect is over.
+    fn watch_attempt(&mut self, slot: u32) -> Option<()> {
+        let conn = self.engine.conns.at(slot)?;
+        if conn.writing {
+            return None;
+        }
+        conn.writing = true;
+        let writable = libc::POLLOUT.cast_unsigned().into();
+        let entry = opcode::PollAdd::new(Fd(conn.fd.as_raw_fd()), writable).build();
+        self.push_or_fail(&entry.user_data(tag(Kind::Connect, slot)), slot);
+        Some(())
     }
 
     fn received(&mut self, entry: &cqueue::Entry, slot: u32) {
@@ -327,7 +357,7 @@ impl<S: Service> Loop<'_, S> {
             Err(_) => self.engine.failed(slot),
         }
         let Some(conn) = self.engine.conns.at(slot) else { return };
-        if conn.phase != Phase::Open || !conn.output.is_empty() {
+        if conn.phase != Phase::Open || conn.has_unsent() {
             self.engine.mark(slot);
         }
     }
@@ -381,8 +411,10 @@ impl<S: Service> Loop<'_, S> {
         self.engine.advance(slot);
         let stopping = self.engine.stopping();
         let conn = self.engine.conns.at(slot)?;
-        if matches!(conn.phase, Phase::Dead(_)) {
-            return self.close(slot);
+        match conn.phase {
+            Phase::Dead(_) => return self.close(slot),
+            Phase::Connecting => return self.watch_attempt(slot),
+            _ => {}
         }
         let wanted = conn.wants_bytes(stopping);
         if wanted && !conn.reading {
@@ -400,12 +432,16 @@ impl<S: Service> Loop<'_, S> {
     /// Sends everything that waits, unless a send is in flight.
     fn start_send(&mut self, slot: u32) -> Option<()> {
         let conn = self.engine.conns.at(slot)?;
-        if conn.writing || !conn.is_writable() || conn.output.is_empty() {
+        if conn.writing {
+            return None;
+        }
+        let conn = self.engine.sendable(slot)?;
+        if conn.output.flying().is_empty() {
             return None;
         }
         conn.writing = true;
         let Connection { fd, output, .. } = conn;
-        let bytes = output.next();
+        let bytes = output.flying();
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let entry = opcode::Send::new(Fd(fd.as_raw_fd()), bytes.as_ptr(), size)
             .flags(libc::MSG_NOSIGNAL)
@@ -423,7 +459,7 @@ impl<S: Service> Loop<'_, S> {
         let (kind, _) = untag(entry.get_user_data());
         if let Some(conn) = self.engine.conns.at(slot) {
             match kind {
-                Some(Kind::Send) => conn.writing = false,
+                Some(Kind::Send | Kind::Connect) => conn.writing = false,
                 _ => conn.reading = false,
             }
         }

@@ -8,9 +8,14 @@ mod abuse;
 mod basics;
 mod child;
 mod limits;
+mod dials;
+mod pieces;
 mod refusal;
 mod stopping;
 mod support;
+mod ticks;
+mod tls;
+mod tls_abuse;
 mod waking;
 
 /// Makes one test a backend out of each named function.
@@ -54,13 +59,61 @@ over_backends!(
     limits::a_full_worker_refuses,
     limits::too_large_messages_are_refused_early,
     limits::unfinished_messages_are_bounded_in_total,
+    dials::a_full_worker_does_not_dial,
+    dials::a_line_finds_the_address_that_answers_and_comes_back,
+    dials::a_refused_line_waits_longer_each_time,
+    dials::a_stop_does_not_wait_for_an_attempt,
+    dials::no_answer_is_a_time_out,
+    pieces::a_large_answer_is_made_as_fast_as_it_is_taken,
+    pieces::a_large_body_is_taken_in_pieces_as_fast_as_it_is_used,
+    pieces::bytes_for_a_slow_connection_are_bounded,
+    pieces::bytes_reach_another_connection_and_never_its_successor,
+    pieces::later_answers_keep_the_order_of_their_requests,
     stopping::a_panic_of_the_service_leaves_nothing_running,
     stopping::a_stop_before_the_start_ends_at_once,
     stopping::stop_answers_what_was_received,
     stopping::stop_is_bounded_by_the_grace,
+    ticks::those_who_asked_tick_and_others_do_not,
+    ticks::ticks_of_those_who_are_gone_reach_nobody,
     waking::a_paused_connection_keeps_the_order_of_its_answers,
     waking::a_stale_id_reaches_nobody,
     waking::answers_of_other_threads_wake_the_loop,
     waking::no_wake_up_is_lost,
     waking::spinning_and_timers_take_turns,
 );
+
+mod over_tls {
+    over_backends!(
+        dials::a_line_speaks_tls_and_shows_its_certificate,
+        dials::a_line_to_no_tls_server_fails_in_time,
+        dials::a_line_trusts_nobody_else,
+        pieces::a_large_answer_over_tls,
+        tls::a_large_message_arrives_whole,
+        tls::a_protocol_that_nobody_speaks_is_refused,
+        tls::a_renewed_certificate_is_shown_from_the_next_handshake_on,
+        tls::a_stop_says_goodbye,
+        tls::a_ticket_of_before_a_reload_buys_nothing,
+        tls::client_certificates_are_asked_for_and_shown,
+        tls::close_notify_ends_both_directions,
+        tls::pipelined_frames_are_answered_together,
+        tls::random_pieces_come_back,
+        tls_abuse::a_byte_at_a_time,
+        tls_abuse::a_cut_stream_is_told_from_its_end,
+        tls_abuse::a_damaged_record_ends_its_connection_only,
+        tls_abuse::a_flood_of_handshakes_does_not_starve_others,
+        tls_abuse::a_full_worker_refuses,
+        tls_abuse::a_peer_that_never_reads_costs_bounded_memory,
+        tls_abuse::a_peer_that_never_reads_is_closed,
+        tls_abuse::a_reset_is_noticed,
+        tls_abuse::a_slow_handshake_is_ended,
+        tls_abuse::a_slow_message_is_closed,
+        tls_abuse::endless_handshakes_are_ended,
+        tls_abuse::garbage_hurts_only_its_sender,
+        tls_abuse::half_handshakes_are_bounded,
+        tls_abuse::plain_bytes_on_a_tls_port_are_counted,
+        tls_abuse::random_bytes_instead_of_a_handshake,
+        tls_abuse::silence_is_closed,
+        tls_abuse::tls_on_a_plain_port_is_counted,
+        tls_abuse::too_large_messages_are_refused_early,
+    );
+}

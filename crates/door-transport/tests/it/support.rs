@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use door_transport::tls::Secured;
 use door_transport::{
     CloseReason, ConnId, Handle, Listener, Listeners, Options, Out, Outbox, Peer, RunError,
     Service, Step, TaskRun, Transport, Turn, choose, run,
@@ -51,6 +52,8 @@ pub fn over(backend: &str, case: fn(Options)) {
 pub struct Shared {
     pub opened: Vec<(ConnId, Peer, usize)>,
     pub closed: Vec<(ConnId, CloseReason)>,
+    /// What each TLS handshake agreed on.
+    pub secured: Vec<Shown>,
     /// Payloads of `L` frames: to be answered in a turn, by the test's leave or at a stop.
     pub later: VecDeque<(ConnId, Vec<u8>)>,
     /// Answers from outside: written in the next turn.
@@ -61,6 +64,15 @@ pub struct Shared {
     pub answer_at_stop: bool,
     pub turns: u64,
     pub turn: Option<Turn>,
+}
+
+/// What a handshake showed the service.
+#[derive(Debug)]
+pub struct Shown {
+    pub alpn: Option<Vec<u8>>,
+    pub certificate: Option<Vec<u8>>,
+    pub common_name: Option<String>,
+    pub dns_names: Vec<String>,
 }
 
 /// Frames: a 4-byte length, a command byte, a payload.
@@ -88,6 +100,16 @@ impl Service for Framed {
     fn opened(&mut self, id: ConnId, peer: Peer, door: usize) -> u64 {
         self.shared().opened.push((id, peer, door));
         0
+    }
+
+    fn secured(&mut self, _: ConnId, seen: &mut u64, secured: &Secured<'_>) {
+        assert_eq!(*seen, 0, "before any bytes");
+        self.shared().secured.push(Shown {
+            alpn: secured.alpn().map(<[u8]>::to_vec),
+            certificate: secured.certificate().map(<[u8]>::to_vec),
+            common_name: secured.common_name(),
+            dns_names: secured.dns_names(),
+        });
     }
 
     fn received(&mut self, id: ConnId, seen: &mut u64, input: &[u8], out: &mut Out<'_>) -> Step {
@@ -279,5 +301,46 @@ impl Dice {
 
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.below(256).to_le_bytes()[0]).collect()
+    }
+}
+
+/// A running service of a test's own.
+pub struct Running {
+    pub address: SocketAddr,
+    pub handle: Handle,
+    thread: JoinHandle<()>,
+}
+
+/// Runs `service` behind `listeners`.
+pub fn start<S: Service + Send + 'static>(
+    listeners: Vec<Listener>,
+    options: Options,
+    service: S,
+) -> Running {
+    let address = listeners.iter().find_map(Listener::local_addr);
+    let address = address.unwrap_or_else(|| "0.0.0.0:0".parse().unwrap());
+    let handle = Handle::new().unwrap();
+    let remote = handle.clone();
+    let thread = thread::spawn(move || drop(run(listeners, &options, service, &remote).unwrap()));
+    Running { address, handle, thread }
+}
+
+/// One listener on a free port.
+pub fn listener() -> Vec<Listener> {
+    Listeners::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap()
+}
+
+impl Running {
+    pub fn client(&self) -> Client {
+        Client::over(TcpStream::connect(self.address).unwrap())
+    }
+
+    pub fn stop(self) {
+        self.handle.stop();
+        wait_for(|| self.thread.is_finished(), "the end of the loop");
+        self.thread.join().unwrap();
+        let counters = self.handle.counters();
+        assert_eq!(counters.connections.get(), 0);
+        assert_eq!((counters.output_bytes.get(), counters.input_bytes.get()), (0, 0));
     }
 }
