@@ -5,19 +5,38 @@
 //! and the connection lives on; once the framing itself is broken, nobody knows where the next frame begins, so
 //! the refusal is followed by a close.
 
+mod client;
+
+use std::sync::Arc;
+
+use access::Principal;
 use door_transport::{ConnId, Out, Step};
 use wire::{
     Decide, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
     books, decided, frame, pong, refused, welcome,
 };
 
+pub use client::{Client, Denied};
+
 /// What stands behind the door.
 pub trait Gate {
     /// What the door accepts.
     fn limits(&self) -> Limits;
 
-    /// Is this the door's auth token?
-    fn authorised(&self, token: &[u8]) -> bool;
+    /// Whom the token of a Hello lets in: a principal, or nobody in particular where the door has one key for all, or none.
+    ///
+    /// # Errors
+    /// Why it lets nobody in.
+    fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied>;
+
+    /// Number of the token file in force. When it changes, a session looks for its principal again before the next frame.
+    fn tokens_number(&self) -> u32;
+
+    /// The principal as the token file in force has it.
+    ///
+    /// # Errors
+    /// Why it would not be let in any more.
+    fn enter_again(&self, principal: &Principal) -> Result<Arc<Principal>, Denied>;
 
     /// The facts of this node; the door fills in the version.
     fn welcome(&self) -> welcome::Block;
@@ -29,11 +48,11 @@ pub trait Gate {
     fn snapshot(&self) -> u32;
 
     /// Decides a batch: writes one answer an ask, in order.
-    fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]);
+    fn decide(&mut self, client: &Client, batch: &Decide<'_>, answers: &mut [decided::Answer]);
 
     /// A batch that may wait, as `frame`, before it is judged: true if the gate keeps a copy and answers later, with
     /// [`decide_frame`]; false if it is to be judged now.
-    fn postpone(&mut self, _: ConnId, _client: u64, _: &Decide<'_>, _frame: &[u8]) -> bool {
+    fn postpone(&mut self, _: ConnId, _: &Client, _: &Decide<'_>, _frame: &[u8]) -> bool {
         false
     }
 
@@ -95,10 +114,12 @@ pub enum Question {
 }
 
 /// What the door keeps a connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
     greeted: bool,
-    client: u64,
+    client: Client,
+    /// Of the token file that the client's principal was found in.
+    tokens_number: u32,
 }
 
 impl Session {
@@ -144,14 +165,17 @@ impl Session {
         gate: &mut G,
         limits: Limits,
     ) -> Result<(), Refusal> {
+        if self.tokens_number != gate.tokens_number() {
+            self.enter_again(gate)?;
+        }
         match Message::decode(frame).map_err(Refusal::of)? {
             Message::Decide(batch) if self.greeted => {
                 check_batch(batch.asks().len(), limits)?;
                 gate.passed(Passed::Decoded);
-                if batch.flags().await_fill() && gate.postpone(id, self.client, &batch, frame) {
+                if batch.flags().await_fill() && gate.postpone(id, &self.client, &batch, frame) {
                     return Ok(());
                 }
-                decide(self.client, &batch, out, gate);
+                decide(&self.client, &batch, out, gate);
                 gate.passed(Passed::Encoded);
                 Ok(())
             }
@@ -166,6 +190,10 @@ impl Session {
                 let block = pong::Block::new(ping.frame(), gate.now_ms());
                 write(out, pong::encoded_len(), |buf| Ok(pong::encode(buf, &block)?.finish()));
                 Ok(())
+            }
+            // Of all budgets.
+            Message::BooksRequest(_) | Message::TotalsRequest(_) if self.client.is_limited() => {
+                Err(Refusal::of_all_budgets())
             }
             Message::BooksRequest(request) => {
                 let (from, max) = (request.from_budget_id(), request.max());
@@ -199,16 +227,10 @@ impl Session {
                 close: true,
             });
         }
-        if !gate.authorised(hello.auth()) {
-            return Err(Refusal {
-                reason: Reason::Unauthorised,
-                detail: "the auth token in Hello is not the one this door is configured with"
-                    .into(),
-                close: true,
-            });
-        }
+        let principal = gate.enter(hello.auth()).map_err(Refusal::denied)?;
         self.greeted = true;
-        self.client = hello.client_id();
+        self.client = Client { id: hello.client_id(), principal };
+        self.tokens_number = gate.tokens_number();
         let mut block = gate.welcome();
         block.set_version(SCHEMA_VERSION.min(max));
         write(out, welcome::encoded_len(), |buf| Ok(welcome::encode(buf, &block)?.finish()));
@@ -216,8 +238,20 @@ impl Session {
     }
 }
 
+impl Session {
+    /// After the token file was replaced: its principal as the new file has it.
+    #[cold]
+    fn enter_again<G: Gate>(&mut self, gate: &G) -> Result<(), Refusal> {
+        if let Some(principal) = &mut self.client.principal {
+            *principal = gate.enter_again(principal).map_err(Refusal::denied)?;
+        }
+        self.tokens_number = gate.tokens_number();
+        Ok(())
+    }
+}
+
 /// Judges a frame that the gate kept when it was asked to [`Gate::postpone`] it, and writes the answer.
-pub fn decide_frame<G: Gate>(client: u64, frame: &[u8], out: &mut Out<'_>, gate: &mut G) {
+pub fn decide_frame<G: Gate>(client: &Client, frame: &[u8], out: &mut Out<'_>, gate: &mut G) {
     let Ok(Message::Decide(batch)) = Message::decode(frame) else {
         unreachable!("only frames that were read are kept")
     };
@@ -225,7 +259,7 @@ pub fn decide_frame<G: Gate>(client: u64, frame: &[u8], out: &mut Out<'_>, gate:
 }
 
 #[inline]
-fn decide<G: Gate>(client: u64, batch: &Decide<'_>, out: &mut Out<'_>, gate: &mut G) {
+fn decide<G: Gate>(client: &Client, batch: &Decide<'_>, out: &mut Out<'_>, gate: &mut G) {
     let count = batch.asks().len();
     let block = decided::Block::new(batch.frame(), gate.snapshot());
     write(out, decided::encoded_len(count), |buf| {
@@ -292,6 +326,15 @@ impl Refusal {
             _ => "",
         };
         Refusal { reason, detail: detail.into(), close: false }
+    }
+
+    fn denied(why: Denied) -> Refusal {
+        Refusal { reason: Reason::Unauthorised, detail: why.to_string(), close: true }
+    }
+
+    fn of_all_budgets() -> Refusal {
+        let detail = "the scopes of this token limit it to some budgets; books and totals are of all of them";
+        Refusal { reason: Reason::Unauthorised, detail: detail.into(), close: false }
     }
 
     fn hello_expected() -> Refusal {

@@ -197,7 +197,7 @@ impl<G: Gate> Front<'_, G> {
     /// Answers by path and method.
     fn route(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
         let (path, method) = (request.path, request.method);
-        if !self.door.settings.hosts.allow(request.host) {
+        if !self.door.settings.hosts.allows(request.host) {
             self.gate.count(Event::WrongHost);
             return reply.send(&refusal(421, WRONG_HOST));
         }

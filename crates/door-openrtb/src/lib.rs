@@ -41,7 +41,7 @@ pub use request::{
     Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
     Stream, Top, User,
 };
-pub use settings::{Hosts, NoBidForm, Settings, SettingsError, without_port};
+pub use settings::{NoBidForm, Settings, SettingsError};
 
 use door_transport::ConnId;
 

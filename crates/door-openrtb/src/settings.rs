@@ -1,5 +1,6 @@
 //! What an operator decides about the door.
 
+use access::HostGuard;
 use money::CurrencyCode;
 use thiserror::Error;
 
@@ -13,7 +14,7 @@ pub struct Settings {
     /// Limits of a request.
     pub read: ReadLimits,
     /// The names by which it may be called. Default: any.
-    pub hosts: Hosts,
+    pub hosts: HostGuard,
     /// Paths that take bid requests. Default: `/openrtb2/bid`.
     pub bid_paths: Vec<String>,
     /// How the world reaches this node's notices: scheme, host and perhaps a path, without a slash at the end.
@@ -33,64 +34,6 @@ pub struct Settings {
     pub loss_notices: bool,
 }
 
-/// The names by which a door may be called. A page in a browser on this machine can reach a door on loopback by a name of
-/// its own that leads here (DNS rebinding): then it reads the answers, too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hosts {
-    /// All.
-    Any,
-    /// These, whatever the port; made by [`Hosts::only`].
-    Only(Vec<String>),
-}
-
-impl Hosts {
-    /// These names: each a name, an IPv4 address, or an IPv6 address in brackets.
-    ///
-    /// # Errors
-    /// The first that is none of these.
-    pub fn only<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Hosts, SettingsError> {
-        let one = |name: &'n str| match is_name(name.as_bytes()) {
-            true => Ok(name.to_string()),
-            false => Err(SettingsError::Host { found: name.into() }),
-        };
-        Ok(Hosts::Only(names.into_iter().map(one).collect::<Result<_, _>>()?))
-    }
-
-    /// May a request come in that calls the door so? One that calls it nothing may: HTTP/1.0, which no browser speaks.
-    #[must_use]
-    pub fn allow(&self, host: Option<&[u8]>) -> bool {
-        let (Hosts::Only(names), Some(host)) = (self, host) else { return true };
-        let name = without_port(host);
-        name.is_some_and(|name| names.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name)))
-    }
-}
-
-/// A name or an address, as it stands in an address.
-fn is_name(name: &[u8]) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
-    match name {
-        [b'[', inner @ .., b']'] => {
-            inner.iter().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(byte))
-        }
-        _ => !name.is_empty() && name.iter().all(plain),
-    }
-}
-
-/// The name in what a `Host` says; `None` where it is not a name and perhaps a port.
-#[must_use]
-pub fn without_port(host: &[u8]) -> Option<&[u8]> {
-    let end = match host.first()? {
-        b'[' => host.iter().position(|byte| *byte == b']')? + 1,
-        _ => host.iter().position(|byte| *byte == b':').unwrap_or(host.len()),
-    };
-    let (name, port) = host.split_at(end);
-    match port {
-        [] => Some(name),
-        [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => Some(name),
-        _ => None,
-    }
-}
-
 /// How no bid is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBidForm {
@@ -105,7 +48,7 @@ impl Default for Settings {
         Self {
             http: door_http::Limits::default(),
             read: ReadLimits::default(),
-            hosts: Hosts::Any,
+            hosts: HostGuard::Any,
             bid_paths: vec!["/openrtb2/bid".into()],
             notice_base_url: "http://127.0.0.1:7701".into(),
             margin_ms: 30,
@@ -135,14 +78,6 @@ pub enum SettingsError {
         "bid_paths: {found:?}: expected a path that begins with / and is not one of the door's own"
     )]
     BidPath {
-        /// What it was set to.
-        found: String,
-    },
-    /// A name of the door.
-    #[error(
-        "hosts: {found:?}: expected names and addresses without scheme or port, as bid.example or [2001:db8::1]"
-    )]
-    Host {
         /// What it was set to.
         found: String,
     },
@@ -201,37 +136,5 @@ mod tests {
         }
         let settings = Settings { bid_paths: Vec::new(), ..Settings::default() };
         assert_eq!(settings.check(), Err(SettingsError::NoBidPath));
-    }
-
-    #[test]
-    fn a_door_is_called_by_its_names_only() {
-        let hosts = Hosts::only(["localhost", "[::1]", "Bid.Example"]).unwrap();
-        for host in
-            ["localhost", "LocalHost:80", "localhost:", "[::1]", "[::1]:7701", "bid.example:1"]
-        {
-            assert!(hosts.allow(Some(host.as_bytes())), "{host}");
-        }
-        for host in [
-            "",
-            ":",
-            ":80",
-            "localhost:x",
-            "localhost.",
-            "a.localhost",
-            "[::1",
-            "[::1]x",
-            "::1",
-            "localhost:1:2",
-            "x@localhost",
-        ] {
-            assert!(!hosts.allow(Some(host.as_bytes())), "{host}");
-            assert!(Hosts::Any.allow(Some(host.as_bytes())));
-        }
-        assert!(!hosts.allow(Some(b"localhost\xff")) && hosts.allow(None));
-        for name in
-            ["", "*", "*.example", "a b", "a:80", "http://a", "a/", "[::1", "[x]", "\u{fc}.example"]
-        {
-            assert_eq!(Hosts::only([name]), Err(SettingsError::Host { found: name.into() }));
-        }
     }
 }

@@ -1,14 +1,16 @@
 //! What stands before every call: is the door meant, who asks, may they, and where does the page come from that asks.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use access::{BadOrigin, HostGuard, LiveTokens, OriginGuard};
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::auth::{Role, Tokens, Who, token_of};
+use crate::auth::{AdminRole, Who, token_of};
 use crate::problem::{Kind, Problem};
 
 /// Where the live stream is.
@@ -33,31 +35,25 @@ pub(crate) struct Gate(Arc<Rules>);
 
 #[derive(Debug)]
 struct Rules {
-    tokens: Option<Tokens>,
-    /// Other pages that may ask, as a browser writes them: `https://ops.example`.
-    origins: Vec<String>,
-    /// The names of those.
-    hosts: Vec<String>,
-    /// `http` or `https`.
-    scheme: &'static str,
-    /// On loopback a name that is not of this machine means that a stranger's page calls itself so (DNS rebinding).
-    loopback: bool,
+    tokens: Option<LiveTokens>,
+    hosts: HostGuard,
+    origins: OriginGuard,
 }
 
 impl Gate {
+    /// The rules of a door at this address. On loopback a name that is not of this machine means that a stranger's page
+    /// calls itself so (DNS rebinding); beyond it the door does not know what it is called.
     pub(crate) fn new(
-        tokens: Option<Tokens>,
-        origins: Vec<String>,
-        tls: bool,
-        loopback: bool,
-    ) -> Gate {
-        let name = |origin: &String| {
-            let authority: Authority = origin.split_once("://")?.1.parse().ok()?;
-            Some(authority.host().to_ascii_lowercase())
+        tokens: Option<LiveTokens>,
+        origins: OriginGuard,
+        listens_on: IpAddr,
+    ) -> Result<Gate, BadOrigin> {
+        let hosts = match listens_on.is_loopback() {
+            true => HostGuard::of_machine(listens_on, origins.names())
+                .map_err(|bad| BadOrigin { found: bad.found })?,
+            false => HostGuard::Any,
         };
-        let hosts = origins.iter().filter_map(name).collect();
-        let scheme = if tls { "https" } else { "http" };
-        Gate(Arc::new(Rules { tokens, origins, hosts, scheme, loopback }))
+        Ok(Gate(Arc::new(Rules { tokens, hosts, origins })))
     }
 
     fn judge(&self, request: &Request) -> Result<Who, Problem> {
@@ -65,10 +61,13 @@ impl Gate {
         rules.check_host(request)?;
         rules.check_origin(request)?;
         if is_public(request.uri().path()) {
-            return Ok(Who { name: "".into(), role: Role::Read });
+            return Ok(Who::anybody());
         }
         let who = rules.who(request.headers())?;
-        let needed = if is_safe(request.method()) { Role::Read } else { Role::Operate };
+        let needed = match is_safe(request.method()) {
+            true => AdminRole::Read,
+            false => AdminRole::Operate,
+        };
         if who.role < needed {
             let detail = format!(
                 "the token of {} may read only; this call needs the role operate",
@@ -83,33 +82,28 @@ impl Gate {
 impl Rules {
     fn check_host(&self, request: &Request) -> Result<(), Problem> {
         let host = host_of(request);
-        let known = host.as_ref().is_some_and(|host| self.is_own(host.host()));
-        if known || !self.loopback {
+        // Only HTTP/1.0 may call the door nothing.
+        let is_named = host.is_some() || request.version() < Version::HTTP_11;
+        if self.hosts == HostGuard::Any || (is_named && self.hosts.allows(host)) {
             return Ok(());
         }
-        let found = host.map_or_else(|| "none".to_string(), |host| host.to_string());
+        let found = host.map_or("none".into(), String::from_utf8_lossy);
         let expected = "localhost, 127.0.0.1, [::1], or a name of admin.origins";
         Err(Problem::at(Kind::Host, "Host", &found, expected))
-    }
-
-    fn is_own(&self, host: &str) -> bool {
-        let host = host.to_ascii_lowercase();
-        matches!(&*host, "localhost" | "127.0.0.1" | "[::1]") || self.hosts.contains(&host)
     }
 
     /// A page of another origin may neither change anything nor open the live stream.
     fn check_origin(&self, request: &Request) -> Result<(), Problem> {
         let guarded = !is_safe(request.method()) || request.uri().path() == LIVE;
-        let Some(origin) = request.headers().get(header::ORIGIN).filter(|_| guarded) else {
-            return Ok(());
-        };
-        let own = host_of(request).map(|host| format!("{}://{host}", self.scheme));
-        let origin = origin.to_str().unwrap_or("bytes that are not text");
-        if own.as_deref() == Some(origin) || self.origins.iter().any(|known| known == origin) {
+        let origin = request.headers().get(header::ORIGIN).filter(|_| guarded);
+        let host = host_of(request).and_then(|host| std::str::from_utf8(host).ok());
+        if self.origins.allows(host, origin.map(HeaderValue::as_bytes)) {
             return Ok(());
         }
+        let origin = origin.and_then(|origin| origin.to_str().ok());
+        let found = origin.unwrap_or("bytes that are not text");
         let expected = "the door's own origin, or one of admin.origins";
-        Err(Problem::at(Kind::Forbidden, "Origin", origin, expected))
+        Err(Problem::at(Kind::Forbidden, "Origin", found, expected))
     }
 
     fn who(&self, headers: &HeaderMap) -> Result<Who, Problem> {
@@ -117,8 +111,18 @@ impl Rules {
         let refused = |detail| Problem::new(Kind::Unauthorised, detail);
         let token = token_of(headers)
             .ok_or_else(|| refused("expected the header Authorization: Bearer TOKEN"))?;
-        let who = tokens.find(token).cloned();
-        who.ok_or_else(|| refused("no token of this node; see the file admin.tokens_file"))
+        let file = tokens.file();
+        let found = file
+            .find(token.as_bytes())
+            .ok_or_else(|| refused("no token of this node; see the file admin.tokens_file"))?;
+        let role = AdminRole::of(found.role()).ok_or_else(|| {
+            let (name, role) = (found.name(), found.role());
+            let detail = format!(
+                "the token of {name} has the role {role}; this door knows read and operate"
+            );
+            Problem::new(Kind::Forbidden, detail)
+        })?;
+        Ok(Who::principal(found, role, tokens))
     }
 }
 
@@ -133,12 +137,10 @@ fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
 }
 
-/// The name that the client calls the door by.
-fn host_of(request: &Request) -> Option<Authority> {
-    if let Some(authority) = request.uri().authority() {
-        return Some(authority.clone());
-    }
-    request.headers().get(header::HOST)?.to_str().ok()?.parse().ok()
+/// The name that the client calls the door by, with the port.
+fn host_of(request: &Request) -> Option<&[u8]> {
+    let authority = request.uri().authority().map(Authority::as_str);
+    authority.map(str::as_bytes).or_else(|| Some(request.headers().get(header::HOST)?.as_bytes()))
 }
 
 /// Lets in who may, and says who it is in the request's extensions.
@@ -166,6 +168,7 @@ pub(crate) async fn harden(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use access::TokenFile;
     use axum::body::Body;
 
     fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request {
@@ -180,8 +183,15 @@ mod tests {
         gate.judge(&request(method, path, headers)).map_or_else(|problem| problem.status, |_| 200)
     }
 
+    fn gate(tokens: Option<&str>, origins: &[&str], ip: &str) -> Gate {
+        let tokens = tokens.map(|text| LiveTokens::new(TokenFile::parse(text).unwrap()));
+        let origins = origins.iter().map(ToString::to_string).collect();
+        let origins = OriginGuard::new(false, origins).unwrap();
+        Gate::new(tokens, origins, ip.parse().unwrap()).unwrap()
+    }
+
     fn local(origins: &[&str]) -> Gate {
-        Gate::new(None, origins.iter().map(ToString::to_string).collect(), false, true)
+        gate(None, origins, "127.0.0.1")
     }
 
     #[test]
@@ -190,13 +200,21 @@ mod tests {
         for host in ["localhost", "LOCALHOST:7780", "127.0.0.1:1", "[::1]:7780", "ops.example"] {
             assert_eq!(status(&gate, "GET", "/v1/me", &[("host", host)]), 200, "{host}");
         }
-        for host in
-            ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "127.0.0.2"]
-        {
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:80",
+            "",
+            "127.0.0.2",
+            "x@localhost",
+        ] {
             assert_eq!(status(&gate, "GET", "/ui/", &[("host", host)]), 421, "{host}");
         }
         assert_eq!(status(&gate, "GET", "/v1/me", &[]), 421);
-        let open = Gate::new(None, Vec::new(), true, false);
+        let mut old = request("GET", "/healthz", &[]);
+        *old.version_mut() = Version::HTTP_10;
+        assert!(gate.judge(&old).is_ok(), "a probe without a Host, which no browser sends");
+        let open = self::gate(None, &[], "10.0.0.7");
         assert_eq!(status(&open, "GET", "/v1/me", &[("host", "node7.example")]), 200);
     }
 
@@ -220,8 +238,9 @@ mod tests {
 
     #[test]
     fn roles_say_what_may_be_done() {
-        let tokens = Tokens::parse("a operate aaaaaaaaaaaaaaaa\nb read bbbbbbbbbbbbbbbb").unwrap();
-        let gate = Gate::new(Some(tokens), Vec::new(), false, true);
+        let tokens =
+            "a operate aaaaaaaaaaaaaaaa\nb read bbbbbbbbbbbbbbbb\nc spend cccccccccccccccc";
+        let gate = gate(Some(tokens), &[], "127.0.0.1");
         let of = |method, path, token: &str| {
             status(&gate, method, path, &[("host", "localhost"), ("authorization", token)])
         };
@@ -229,6 +248,8 @@ mod tests {
         assert_eq!((of("GET", "/v1/me", read), of("POST", "/v1/bulk", read)), (200, 403));
         assert_eq!((of("GET", "/v1/me", operate), of("POST", "/v1/bulk", operate)), (200, 200));
         assert_eq!((of("GET", "/v1/me", "Bearer x"), of("GET", "/metrics", "")), (401, 401));
+        let spend = "Bearer cccccccccccccccc";
+        assert_eq!((of("GET", "/v1/me", spend), of("POST", "/v1/bulk", spend)), (403, 403));
         for public in ["/", "/ui/", "/ui/assets/x.js", "/healthz", "/docs/api", "/v1/openapi.json"]
         {
             assert_eq!(of("GET", public, ""), 200, "{public}");

@@ -25,7 +25,7 @@ mod server;
 mod tls;
 
 pub use assets::{Asset, ui_version};
-pub use auth::{Role, Tokens, Who};
+pub use auth::{AdminRole, Who};
 pub use board::Board;
 pub use history::History;
 pub use model::{Budget, Flags, Pacing, Reason, State, Status};

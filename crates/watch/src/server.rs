@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use access::{LiveTokens, OriginGuard};
 use axum::http::HeaderValue;
 use axum::response::Response;
 use axum::{Router, middleware};
@@ -22,7 +23,6 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::api::{self, App};
 use crate::assets::Asset;
-use crate::auth::Tokens;
 use crate::guard::{Gate, guard, harden};
 use crate::history::{History, HistoryError};
 use crate::live::{Live, StreamLimits};
@@ -57,8 +57,9 @@ pub struct Options {
     /// Rows that a survey tells every live stream of at most, beside those that a page watches; others
     /// follow in turn.
     pub live_rows: usize,
-    /// Who may do what; without tokens everybody on this machine may do everything.
-    pub tokens: Option<Tokens>,
+    /// Who may do what; without tokens everybody on this machine may do everything. Whoever keeps a clone can replace the file
+    /// while the door is open.
+    pub tokens: Option<LiveTokens>,
     /// HTTPS instead of HTTP.
     pub tls: Option<Tls>,
     /// Other pages that may change things and open live streams: `https://ops.example`.
@@ -84,8 +85,8 @@ pub enum StartError {
     )]
     Open(SocketAddr),
     /// An origin that no browser sends.
-    #[error("admin.origins: found {0:?}, expected an origin such as \"https://ops.example\"")]
-    Origin(String),
+    #[error("admin.origins: {0}")]
+    Origin(#[from] access::BadOrigin),
     /// The history cannot be used.
     #[error(transparent)]
     History(#[from] HistoryError),
@@ -118,7 +119,10 @@ impl Server {
         extra: Router,
     ) -> Result<Server, StartError> {
         let address = listener.local_addr()?;
-        check(address, &options)?;
+        if !address.ip().is_loopback() && options.tokens.is_none() {
+            return Err(StartError::Open(address));
+        }
+        let origins = OriginGuard::new(options.tls.is_some(), options.origins)?;
         listener.set_nonblocking(true)?;
         let history = Arc::new(History::open(&options.history, options.keep_days)?);
         let board = Arc::new(Board::new(options.live_rows));
@@ -126,12 +130,7 @@ impl Server {
         let app = App::new(node, Arc::clone(&board), Arc::clone(&history));
         let live =
             Live::new(Arc::clone(&board), StreamLimits::new(options.live_max), stopped.clone());
-        let gate = Gate::new(
-            options.tokens.clone(),
-            options.origins,
-            options.tls.is_some(),
-            address.ip().is_loopback(),
-        );
+        let gate = Gate::new(options.tokens.clone(), origins, address.ip())?;
         let routes = api::routes(app, &options.version, options.tokens.is_some())
             .merge(live.routes())
             .merge(extra);
@@ -190,20 +189,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-fn check(address: SocketAddr, options: &Options) -> Result<(), StartError> {
-    if !address.ip().is_loopback() && options.tokens.is_none() {
-        return Err(StartError::Open(address));
-    }
-    let is_origin = |origin: &&String| {
-        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']))
-    };
-    match options.origins.iter().find(|origin| !is_origin(origin)) {
-        None => Ok(()),
-        Some(origin) => Err(StartError::Origin(origin.clone())),
     }
 }
 

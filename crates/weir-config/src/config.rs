@@ -326,8 +326,9 @@ config! {
         stalled_ms_max: u64 = 10_000, " A client that reads nothing of its answers for so long is closed, milliseconds.";
     }
     batch ("The batch door: SBE messages in frames over TCP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the door. Beyond loopback an auth_token is required.";
-        auth_token: String = String::new() => secret, " What clients must say in Hello; empty lets everybody in.";
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the door. Beyond loopback an auth_token or a tokens_file is required.";
+        auth_token: String = String::new() => secret, " One key for all clients, said in Hello. Empty, and without a tokens_file: everybody is let in.";
+        tokens_file: String = String::new(), " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them; a scope `budget:ID` or `budget:DIGITS*` limits the budgets. Clients say the token in Hello; auth_token lets in beside it.";
         batch_max: u16 = 1024, " Entries a frame may hold, 1 to 1024.";
         frame_bytes_max: u32 = 65_536, " Bytes a frame may have, 4,096 to 1,048,576.";
         resolves_waiting_max: usize = 4_096, " Frames of confirms, settles and releases of one worker that may wait for the bank; more are refused as busy.";
@@ -361,7 +362,7 @@ config! {
     }
     admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the HTTP door. Beyond loopback a tokens_file is required.";
-        tokens_file: String = String::new(), " Who may do what: lines of `name role token`, role read or operate, token of 16 characters or more; # begins a comment. Empty: everybody on this machine may do everything.";
+        tokens_file: String = String::new(), " Who may do what: lines of `name role token`, role read or operate, token of 16 characters or more or its sha256:DIGEST; # begins a comment. Empty: everybody on this machine may do everything.";
         tls_cert: String = String::new(), " Certificates of the door, PEM, its own first; with tls_key the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new(), " Key of the certificate, PEM.";
         origins: String = String::new(), " Other pages that may change things and open live streams, as `https://ops.example`, separated by commas.";
@@ -598,7 +599,7 @@ impl Config {
             must(
                 listen.ip().is_loopback() || (door.is_guarded)(self),
                 format!(
-                    "{name}.listen is {listen}, beyond loopback: set {name}.{}, or listen on 127.0.0.1",
+                    "{name}.listen is {listen}, beyond loopback: set {}, or listen on 127.0.0.1",
                     door.guard
                 ),
             );
@@ -765,6 +766,7 @@ mod tests {
         let open = "[batch]\nlisten = \"0.0.0.0:7700\"\n";
         assert!(read(open, &[]).unwrap_err()[0].text.contains("set batch.auth_token"));
         assert!(read(&format!("{open}auth_token = \"x\"\n"), &[]).is_ok());
+        assert!(read(&format!("{open}tokens_file = \"x\"\n"), &[]).is_ok());
     }
 
     #[test]

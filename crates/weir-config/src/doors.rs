@@ -1,9 +1,9 @@
 //! What the configuration comes to for the doors: the options of the event loops, the limits of HTTP, and the names by which
 //! the OpenRTB door may be called. The check of a configuration asks the same functions as the start of a node.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use door_openrtb::{Hosts, SettingsError, without_port};
+use access::{BadHost, HostGuard, without_port};
 use door_transport::Options as TransportOptions;
 
 use crate::config::Config;
@@ -20,9 +20,9 @@ pub struct DoorSpec {
     pub title: &'static str,
     /// Where it listens.
     pub listen: fn(&mut Config) -> &mut SocketAddr,
-    /// The key of its section without which it may listen on loopback only.
+    /// The keys without one of which it may listen on loopback only.
     pub guard: &'static str,
-    /// Is that key set?
+    /// Is one of them set?
     pub is_guarded: fn(&Config) -> bool,
 }
 
@@ -41,14 +41,16 @@ pub const DOORS: [DoorSpec; 2] = [
         name: "batch",
         title: "batch door",
         listen: |config| &mut config.batch.listen,
-        guard: "auth_token",
-        is_guarded: |config| !config.batch.auth_token.is_empty(),
+        guard: "batch.auth_token or batch.tokens_file",
+        is_guarded: |config| {
+            !(config.batch.auth_token.is_empty() && config.batch.tokens_file.is_empty())
+        },
     },
     DoorSpec {
         name: "openrtb",
         title: "OpenRTB door",
         listen: |config| &mut config.openrtb.listen,
-        guard: "path_token",
+        guard: "openrtb.path_token",
         is_guarded: |config| !config.openrtb.path_token.is_empty(),
     },
 ];
@@ -58,7 +60,7 @@ pub const ADMIN: DoorSpec = DoorSpec {
     name: "admin",
     title: "admin door",
     listen: |config| &mut config.admin.listen,
-    guard: "tokens_file",
+    guard: "admin.tokens_file",
     is_guarded: |config| !config.admin.tokens_file.is_empty(),
 };
 
@@ -90,23 +92,16 @@ pub fn transport_options(config: &Config) -> TransportOptions {
 ///
 /// # Errors
 /// The first name that no door can have.
-pub fn hosts(listed: &str, url: &str, address: SocketAddr) -> Result<Hosts, SettingsError> {
+pub fn hosts(listed: &str, url: &str, address: SocketAddr) -> Result<HostGuard, BadHost> {
     let listed: Vec<&str> = names(listed).collect();
     if listed.is_empty() && !address.ip().is_loopback() {
-        return Ok(Hosts::Any);
+        return Ok(HostGuard::Any);
     }
-    let own = match address.ip() {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    };
     let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next());
     let public = authority.and_then(|host| without_port(host.as_bytes()));
     let public = public.and_then(|host| std::str::from_utf8(host).ok());
-    let public = public.filter(|host| Hosts::only([*host]).is_ok());
-    let mut all = vec!["localhost", "127.0.0.1", "[::1]", own.as_str()];
-    all.extend(listed);
-    all.extend(public);
-    Hosts::only(all)
+    let public = public.filter(|host| HostGuard::only([*host]).is_ok());
+    HostGuard::of_machine(address.ip(), listed.into_iter().chain(public))
 }
 
 /// The names in a list with commas.
@@ -119,7 +114,7 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
 /// # Errors
 /// The first that is none.
 pub fn check_hosts(list: &str) -> Result<(), String> {
-    Hosts::only(names(list)).map(|_| ()).map_err(|error| error.to_string())
+    HostGuard::only(names(list)).map(|_| ()).map_err(|error| format!("hosts: {error}"))
 }
 
 /// The bounds of a request at the OpenRTB door.
@@ -149,7 +144,7 @@ mod tests {
         let of = |listed: &str, url: &str, address: &str| {
             hosts(listed, url, address.parse().unwrap()).unwrap()
         };
-        let allows = |hosts: &Hosts, host: &str| hosts.allow(Some(host.as_bytes()));
+        let allows = |hosts: &HostGuard, host: &str| hosts.allows(Some(host.as_bytes()));
         let local = of("", "http://127.0.0.9:7701", "127.0.0.9:7701");
         for host in ["localhost", "127.0.0.1:80", "[::1]", "127.0.0.9:7701"] {
             assert!(allows(&local, host), "{host}");
@@ -158,7 +153,7 @@ mod tests {
         let public = of("", "https://win.example:8443/rtb", "127.0.0.1:7701");
         assert!(allows(&public, "win.example") && !allows(&public, "bid.example"));
         // Beyond loopback nothing is known of names until some are named; then those count, and its own.
-        assert_eq!(of("", "https://win.example", "10.0.0.7:7701"), Hosts::Any);
+        assert_eq!(of("", "https://win.example", "10.0.0.7:7701"), HostGuard::Any);
         let named = of("bid.example", "https://win.example", "[2001:db8::7]:7701");
         for host in ["bid.example", "win.example", "[2001:db8::7]:7701", "localhost"] {
             assert!(allows(&named, host), "{host}");

@@ -57,7 +57,7 @@ impl Bench {
         let profiles = gate_profile::Profiles::open(folder, &options);
         let profiles = profiles.map_err(|error| error.to_string())?;
         let mut doors = Doors {
-            batch: BatchDoor::new(DoorId::Batch as u8, QUEUE),
+            batch: BatchDoor::new(DoorId::Batch as u8, &facts(config)),
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, terms, profiles),
         };
         let hand = HandClock::new(START_MS);
@@ -173,6 +173,7 @@ fn facts(config: &Config) -> Facts {
         hold_ms: 2_000,
         billing_ms: u32::try_from(config.ledger.billing_ms).unwrap_or(u32::MAX),
         auth_token: Vec::new(),
+        tokens: None,
         batch_max: 1_024,
         frame_bytes_max: 1 << 20,
         waiting_max: QUEUE,

@@ -242,6 +242,8 @@ pub struct WorkerCounters {
     pub refusals: LastRefusals,
     /// Asks answered from memory.
     pub remembered: AtomicU64,
+    /// Asks that named a budget outside of the scopes of their client.
+    pub out_of_scope: AtomicU64,
     /// Frames of resolves that wait for the bank.
     pub waiting: AtomicU64,
     /// Jumps of the system clock backwards that were held back.
@@ -261,6 +263,7 @@ impl Default for WorkerCounters {
             refused: row(),
             refusals: LastRefusals::default(),
             remembered: AtomicU64::new(0),
+            out_of_scope: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             clock_back: AtomicU64::new(0),
             openrtb: SeenCounts::default(),

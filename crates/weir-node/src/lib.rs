@@ -35,6 +35,7 @@ pub mod stages;
 pub mod start;
 pub mod thread;
 mod till;
+pub mod tokens;
 mod worker;
 
 pub use error::StartError;

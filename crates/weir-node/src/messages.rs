@@ -100,6 +100,8 @@ pub(crate) struct Facts {
     pub(crate) billing_ms: u32,
     /// What clients must say in Hello.
     pub(crate) auth_token: Vec<u8>,
+    /// Or a token of these principals.
+    pub(crate) tokens: Option<access::LiveTokens>,
     /// Entries a frame may hold.
     pub(crate) batch_max: u16,
     /// Bytes a frame may have.

@@ -32,6 +32,7 @@ use crate::messages::{Down, Facts, Up};
 use crate::stages::WorkerProbes;
 use crate::thread::spawn;
 use crate::till::Till;
+use crate::tokens::Tokens;
 use crate::worker::{Lines, Worker};
 
 /// How long a door's address may be taken by a process that just ended.
@@ -122,12 +123,17 @@ impl Engine {
     ///
     /// # Errors
     /// [`StartError`].
-    pub fn start(config: &Config, permits: Permits, seats: Seats) -> Result<Engine, StartError> {
+    pub fn start(
+        config: &Config,
+        permits: Permits,
+        seats: Seats,
+        tokens: &Tokens,
+    ) -> Result<Engine, StartError> {
         let Seats { cores, transport, doors } = seats;
         let (addresses, listeners): (Vec<_>, Vec<_>) = doors.into_iter().unzip();
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         let start = recover(config, permits, cores.workers.len(), purses)?;
-        let facts = Arc::new(facts(config, &start.bank)?);
+        let facts = Arc::new(facts(config, tokens, &start.bank)?);
         // The run alone does not tell: two nodes, or a restored folder, can have the same.
         let random = u128::from_le_bytes(keys::random()?);
         let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
@@ -312,7 +318,7 @@ impl Common {
     /// A worker's doors.
     fn doors(&self) -> Doors {
         Doors {
-            batch: BatchDoor::new(DoorId::Batch as u8, self.facts.waiting_max),
+            batch: BatchDoor::new(DoorId::Batch as u8, &self.facts),
             openrtb: OpenRtbDoor::new(
                 DoorId::OpenRtb as u8,
                 Arc::clone(&self.terms),
@@ -423,7 +429,7 @@ fn confine(rest: &[usize]) {
     }
 }
 
-fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
+fn facts(config: &Config, tokens: &Tokens, bank: &Bank) -> Result<Facts, StartError> {
     let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
     Ok(Facts {
         node: config.node.id,
@@ -432,6 +438,7 @@ fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
         hold_ms: small(config.ledger.hold_ms),
         billing_ms: small(config.ledger.billing_ms),
         auth_token: config.batch.auth_token.clone().into_bytes(),
+        tokens: tokens.batch.clone(),
         batch_max: config.batch.batch_max,
         frame_bytes_max: config.batch.frame_bytes_max,
         waiting_max: config.batch.resolves_waiting_max,

@@ -29,6 +29,7 @@ use weir_node::measured::Sources;
 use weir_node::doors::openrtb::counts;
 use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
+use weir_node::tokens::Tokens;
 use weir_pacer::Standing;
 use wire::Reason;
 
@@ -195,6 +196,7 @@ impl Status {
             ("output_bytes_waiting", sum(&|h| h.counters().output_bytes.get())),
             ("reads_paused", sum(&|h| h.counters().paused_reads.get())),
             ("remembered", self.worker_sum(|c| &c.remembered)),
+            ("out_of_scope", self.worker_sum(|c| &c.out_of_scope)),
             ("resolves_waiting", self.worker_sum(|c| &c.waiting)),
             ("clock_back", self.worker_sum(|c| &c.clock_back)),
         ] {
@@ -245,14 +247,13 @@ pub(crate) fn routes(status: Status, commands: Commands<Command>) -> Router {
         .with_state(App { status, commands })
 }
 
-/// How the door is opened, as far as files say.
+/// How the doors are opened, as far as files say.
 ///
 /// # Errors
 /// What is wrong with the tokens or the certificates, all of it.
-pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
+pub fn door_options(config: &Config) -> Result<(watch::Options, Tokens), Vec<String>> {
     let admin = &config.admin;
-    let (tokens, tls) = (tokens(&admin.tokens_file), tls(&admin.tls_cert, &admin.tls_key));
-    let (tokens, tls) = match (tokens, tls) {
+    let (tokens, tls) = match (Tokens::read(config), tls(&admin.tls_cert, &admin.tls_key)) {
         (Ok(tokens), Ok(tls)) => (tokens, tls),
         (tokens, tls) => {
             let errors = tokens.err().into_iter().flatten().chain(tls.err());
@@ -260,10 +261,10 @@ pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
         }
     };
     let origins = admin.origins.split(',').map(str::trim).filter(|origin| !origin.is_empty());
-    Ok(watch::Options {
+    let options = watch::Options {
         live_max: admin.live_max,
         live_rows: admin.live_rows,
-        tokens,
+        tokens: tokens.admin.clone(),
         tls,
         origins: origins.map(String::from).collect(),
         history: config.node.data_dir.join("history"),
@@ -271,19 +272,8 @@ pub fn door_options(config: &Config) -> Result<watch::Options, Vec<String>> {
         run_id: String::new(),
         version: env!("CARGO_PKG_VERSION").to_string(),
         docs: &[],
-    })
-}
-
-fn tokens(file: &str) -> Result<Option<watch::Tokens>, Vec<String>> {
-    if file.is_empty() {
-        return Ok(None);
-    }
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| vec![format!("admin.tokens_file {file}: cannot be read: {error}")])?;
-    let told = |errors: Vec<String>| {
-        errors.iter().map(|error| format!("admin.tokens_file {file}: {error}")).collect()
     };
-    watch::Tokens::parse(&text).map(Some).map_err(told)
+    Ok((options, tokens))
 }
 
 fn tls(certificate: &str, key: &str) -> Result<Option<watch::Tls>, String> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_config::budgets::LineError;
 use weir_config::config::Config;
 use weir_edits::{Edits, LogError, Opened};
+use weir_node::tokens::Tokens;
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
 
@@ -50,6 +51,7 @@ pub struct Node {
     watcher: watcher::Watcher,
     door: watch::Server,
     watching: watching::Watching,
+    tokens: Tokens,
     data: PathBuf,
     /// Held while the node runs.
     _lock: std::fs::File,
@@ -81,9 +83,9 @@ impl Node {
         let edits = Opened::open(&config.node.data_dir.join("edits"))?;
         let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let seats = Seats::take(config)?;
-        let mut door_options = door_options(config).map_err(StartError::AdminFiles)?;
+        let (mut door_options, tokens) = door_options(config).map_err(StartError::AdminFiles)?;
         let admin_listener = admin::bind(config.admin.listen)?;
-        let engine = Engine::start(config, permits, seats)?;
+        let engine = Engine::start(config, permits, seats, &tokens)?;
         door_options.run_id = engine.run_id().to_string();
         door_options.docs = docs;
         let status = admin::Status::new(config, &engine);
@@ -106,7 +108,7 @@ impl Node {
         let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
         let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
         let data = config.node.data_dir.clone();
-        let node = Node { engine, watcher, door, watching, data, _lock: lock };
+        let node = Node { engine, watcher, door, watching, tokens, data, _lock: lock };
         node.write_addresses(config.admin_scheme() == "https");
         Ok(node)
     }
@@ -125,6 +127,11 @@ impl Node {
         found.unwrap_or_else(|| panic!("a node has no door {door}")).1
     }
 
+    /// The token files of the doors, which can be read again while the node runs.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
     /// The configuration, and changes of it by the API.
     pub fn edits(&self) -> &Edits {
         self.watcher.edits()
@@ -137,7 +144,7 @@ impl Node {
 
     /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
     pub fn stop(self) -> bool {
-        let Node { engine, watcher, door, watching, data, _lock } = self;
+        let Node { engine, watcher, door, watching, tokens: _, data, _lock } = self;
         watcher.stop();
         watching.stop();
         let well = engine.stop(|| door.stop());

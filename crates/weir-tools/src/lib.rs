@@ -22,5 +22,6 @@ pub mod profiles;
 pub mod sample;
 pub mod sample_campaigns;
 pub mod stat;
+pub mod token;
 pub mod why;
 pub mod words;

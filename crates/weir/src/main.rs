@@ -18,7 +18,7 @@ use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::ADMIN;
 use weir_node::known::Permits;
 use weir_survey::Node;
-use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, why};
+use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, token, why};
 
 use crate::doors::DoorAddresses;
 
@@ -79,6 +79,8 @@ enum Command {
     /// Look into the journal of a node, prove it, export it, repair it.
     #[command(after_help = "Example: weir journal verify --data weir-data")]
     Journal(journal::Args),
+    /// Make access tokens for the doors of a node.
+    Token(token::Args),
     /// Print made-up budgets, to try a node with.
     #[command(after_help = "Example: weir sample-budgets --count 1000 > budgets.jsonl")]
     SampleBudgets(SampleArgs),
@@ -273,6 +275,9 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
         Command::Profiles(args) => load_profiles(&args, out),
         Command::Pace(args) => Ok(pace(&args)),
         Command::Journal(args) => journal::main(&args, out).map_err(|error| error.to_string()),
+        Command::Token(args) => {
+            token::main(&args, &mut io::stdin(), out, &mut io::stderr()).map(|()| ExitCode::SUCCESS)
+        }
         Command::SampleBudgets(args) => unless_gone(sample::write(args.count, args.seed, out)),
         Command::SampleCampaigns(args) => {
             unless_gone(sample_campaigns::write(args.count, args.seed, out))

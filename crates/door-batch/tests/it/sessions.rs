@@ -1,13 +1,14 @@
 //! What the door keeps of a connection, and what it tells the gate.
 
+use access::TokenFile;
 use door_batch::Question;
 use door_transport::Options;
 use wire::{Message, Reason};
 
 use crate::model::{Said, said};
 use crate::support::{
-    AUTH, LIMITS, books_frame, decide_frame, frames, hello_frame, over_transports, ping_frame,
-    resolve_frame,
+    AUTH, LIMITS, SOME, WHOLE, books_frame, decide_frame, frames, hello_frame, over_transports,
+    ping_frame, resolve_frame,
 };
 
 #[test]
@@ -33,6 +34,59 @@ fn the_gate_hears_who_asks_and_a_second_greeting_changes_that() {
         let answers = frames(&server.client().exchange(&stream.concat(), 13));
         assert_eq!(answers.len(), 4);
         assert_eq!(server.seen.lock().unwrap().clients, [11, 22]);
+    });
+}
+
+#[test]
+fn the_gate_hears_whose_token_was_shown() {
+    over_transports(&Options::default(), |server| {
+        let greetings = [WHOLE, SOME, AUTH].map(|token| hello_frame(1, token));
+        let stream: Vec<u8> =
+            greetings.into_iter().flat_map(|hello| [hello, decide_frame(1, 1)].concat()).collect();
+        assert_eq!(frames(&server.client().exchange(&stream, 7)).len(), 6);
+        assert_eq!(server.seen.lock().unwrap().limited, [false, true, false]);
+    });
+}
+
+#[test]
+fn who_is_limited_to_some_budgets_does_not_read_the_books_of_all() {
+    over_transports(&Options::default(), |server| {
+        let stream = [hello_frame(1, SOME), books_frame(2, 1), decide_frame(3, 1)].concat();
+        let answers = frames(&server.client().exchange(&stream, 1_000));
+        assert_eq!(said(&answers[1]), Said::Refused(Reason::Unauthorised));
+        assert!(matches!(Message::decode(&answers[2]), Ok(Message::Decided(_))), "it lives on");
+        assert!(server.seen.lock().unwrap().questions.is_empty());
+    });
+}
+
+/// One connection, four files: the token keeps its place, gets scopes, is gone.
+#[test]
+fn a_replaced_token_file_counts_from_the_next_frame() {
+    over_transports(&Options::default(), |server| {
+        let mut client = server.client();
+        client.send(&[hello_frame(1, WHOLE), decide_frame(1, 1)].concat());
+        client.receive_frames(2);
+        let mut limited = vec![false];
+        for (file, is_limited) in [
+            ("renamed spend whole-0123456789", false),
+            ("whole spend whole-0123456789 budget:7", true),
+        ] {
+            server.tokens.replace(TokenFile::parse(file).unwrap());
+            client.send(&decide_frame(2, 1));
+            client.receive_frames(1);
+            limited.push(is_limited);
+            assert_eq!(server.seen.lock().unwrap().limited, limited);
+        }
+        let none = "other spend other-0123456789";
+        server.tokens.replace(TokenFile::parse(none).unwrap());
+        let answers =
+            frames(&client.exchange(&[decide_frame(3, 1), decide_frame(4, 1)].concat(), 99));
+        assert_eq!(answers.len(), 1, "closed behind the refusal");
+        assert_eq!(said(&answers[0]), Said::Refused(Reason::Unauthorised));
+        assert_eq!(server.seen.lock().unwrap().limited, limited);
+        // Whoever has the one key for all has no place in any file.
+        let stream = [hello_frame(1, AUTH), decide_frame(1, 1)].concat();
+        assert_eq!(frames(&server.client().exchange(&stream, 99)).len(), 2);
     });
 }
 

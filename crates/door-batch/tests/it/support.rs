@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use door_batch::{Gate, Limits, Question, Session};
+use access::{LiveTokens, Principal, TokenFile};
+use door_batch::{Denied, Gate, Limits, Question, Session};
 use door_transport::{
     CloseReason, ConnId, Handle, Listeners, Options, Out, Outbox, Peer, RunError, Service, Step,
     Transport, Turn, choose, run,
@@ -20,6 +21,11 @@ use wire::{
 const PATIENCE: Duration = Duration::from_secs(90);
 /// What the gate lets in.
 pub(crate) const AUTH: &[u8] = b"secret";
+/// Principals: one for all budgets, one for some.
+pub(crate) const TOKENS: &str =
+    "whole spend whole-0123456789\nsome spend some-01234567890 budget:1001\n";
+pub(crate) const WHOLE: &[u8] = b"whole-0123456789";
+pub(crate) const SOME: &[u8] = b"some-01234567890";
 /// What the door takes.
 pub(crate) const LIMITS: Limits = Limits { batch_max: 8, frame_bytes_max: 4_096 };
 
@@ -28,20 +34,32 @@ pub(crate) const LIMITS: Limits = Limits { batch_max: 8, frame_bytes_max: 4_096 
 pub(crate) struct Seen {
     pub(crate) asks: usize,
     pub(crate) clients: Vec<u64>,
+    pub(crate) limited: Vec<bool>,
     pub(crate) resolves: usize,
     pub(crate) questions: Vec<Question>,
     pub(crate) refused: Vec<Reason>,
 }
 
-struct Counting(Arc<Mutex<Seen>>);
+struct Counting(Arc<Mutex<Seen>>, LiveTokens);
 
 impl Gate for Counting {
     fn limits(&self) -> Limits {
         LIMITS
     }
 
-    fn authorised(&self, token: &[u8]) -> bool {
-        token == AUTH
+    fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied> {
+        if token == AUTH {
+            return Ok(None);
+        }
+        self.1.file().find(token).cloned().map(Some).ok_or(Denied::Unknown)
+    }
+
+    fn tokens_number(&self) -> u32 {
+        self.1.view().number()
+    }
+
+    fn enter_again(&self, principal: &Principal) -> Result<Arc<Principal>, Denied> {
+        self.1.file().find_again(principal).cloned().ok_or(Denied::Unknown)
     }
 
     fn welcome(&self) -> welcome::Block {
@@ -56,10 +74,16 @@ impl Gate for Counting {
         3
     }
 
-    fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+    fn decide(
+        &mut self,
+        client: &door_batch::Client,
+        batch: &Decide<'_>,
+        answers: &mut [decided::Answer],
+    ) {
         let mut seen = self.0.lock().unwrap();
         seen.asks += answers.len();
-        seen.clients.push(client);
+        seen.clients.push(client.id);
+        seen.limited.push(client.is_limited());
         for (answer, ask) in answers.iter_mut().zip(batch.asks()) {
             let first = ask.request_id().to_le_bytes()[0];
             *answer = decided::Answer::new([first; 32], Verdict::Granted);
@@ -107,6 +131,7 @@ pub(crate) struct Server {
     address: SocketAddr,
     handle: Handle,
     pub(crate) seen: Arc<Mutex<Seen>>,
+    pub(crate) tokens: LiveTokens,
     thread: Option<JoinHandle<Result<Door, RunError>>>,
 }
 
@@ -115,9 +140,10 @@ impl Server {
         let listeners = Listeners::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = listeners[0].local_addr().unwrap();
         let (handle, seen) = (Handle::new().unwrap(), Arc::default());
-        let (remote, door) = (handle.clone(), Door(Counting(Arc::clone(&seen))));
+        let tokens = LiveTokens::new(TokenFile::parse(TOKENS).unwrap());
+        let (remote, door) = (handle.clone(), Door(Counting(Arc::clone(&seen), tokens.clone())));
         let thread = std::thread::spawn(move || run(listeners, &options, door, &remote));
-        Server { address, handle, seen, thread: Some(thread) }
+        Server { address, handle, seen, tokens, thread: Some(thread) }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -162,6 +188,20 @@ pub(crate) fn over_transports(options: &Options, case: impl Fn(&Server)) {
 pub(crate) struct Client(pub(crate) TcpStream);
 
 impl Client {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// Reads so many whole frames.
+    pub(crate) fn receive_frames(&mut self, count: usize) {
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4_096]);
+        while whole_frames(&bytes) < count {
+            let read = self.0.read(&mut piece).unwrap();
+            assert!(read > 0, "the door closed the connection");
+            bytes.extend_from_slice(&piece[..read]);
+        }
+    }
+
     /// Says all of it, in pieces, and reads what the door says until it ends the connection.
     pub(crate) fn exchange(mut self, bytes: &[u8], piece: usize) -> Vec<u8> {
         for piece in bytes.chunks(piece.max(1)) {
@@ -179,6 +219,15 @@ impl Client {
         }
         all
     }
+}
+
+fn whole_frames(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while let Ok(Split::Frame(frame)) = frame::split(bytes, 1 << 20) {
+        bytes = &bytes[frame.len()..];
+        count += 1;
+    }
+    count
 }
 
 /// Cuts the door's output into frames; all of it must be whole frames.

@@ -9,7 +9,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::types::Id;
-use crate::auth::Role;
+use crate::auth::AdminRole;
 use crate::model::Pacing;
 use crate::node::{AuditRecord, AuditRow, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source};
 use crate::problem::Problem;
@@ -360,7 +360,7 @@ pub(super) struct Me {
     /// The name of the token.
     #[schema(example = "local")]
     pub(super) name: String,
-    pub(super) role: Role,
+    pub(super) role: AdminRole,
 }
 
 /// What became of one budget.

@@ -16,16 +16,16 @@ mod socket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, watch};
 
-use crate::Board;
 use crate::problem::{Kind, Problem};
+use crate::{Board, Who};
 use request::REQUEST_BYTES_MAX;
 use session::Session;
 use socket::{Form, Socket};
@@ -113,18 +113,24 @@ struct StreamParams {
 
 async fn open(
     State(Live(streams)): State<Live>,
+    who: Option<Extension<Who>>,
     Query(params): Query<StreamParams>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let opened = match upgrade {
-        Ok(upgrade) => streams.open(&params, upgrade),
+        Ok(upgrade) => streams.open(&params, upgrade, who.map_or_else(Who::local, |who| who.0)),
         Err(refused) => return refused.into_response(),
     };
     opened.unwrap_or_else(IntoResponse::into_response)
 }
 
 impl Streams {
-    fn open(&self, params: &StreamParams, upgrade: WebSocketUpgrade) -> Result<Response, Problem> {
+    fn open(
+        &self,
+        params: &StreamParams,
+        upgrade: WebSocketUpgrade,
+        who: Who,
+    ) -> Result<Response, Problem> {
         let form = match params.fmt.as_deref() {
             None => Form::Binary,
             Some("json") => Form::Json,
@@ -149,8 +155,13 @@ impl Streams {
             return Err(Problem::new(Kind::NotReady, detail));
         };
         let session = Session::new(self.board.follow(), self.limits.snapshot_every);
-        let socket =
-            Socket::new(session, form, self.limits, self.board.versions(), self.stop.clone());
+        let socket = Socket::new(
+            session,
+            (form, who),
+            self.limits,
+            self.board.versions(),
+            self.stop.clone(),
+        );
         Ok(upgrade.on_upgrade(move |connection| async move {
             socket.run(connection).await;
             drop(place);

@@ -10,6 +10,7 @@ use super::StreamLimits;
 use super::debug;
 use super::request::{Fault, Request};
 use super::session::Session;
+use crate::Who;
 
 /// How long a closed connection may take to say so too.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
@@ -46,6 +47,7 @@ enum Event {
 pub(super) struct Socket {
     session: Session,
     form: Form,
+    who: Who,
     limits: StreamLimits,
     versions: watch::Receiver<u64>,
     stop: watch::Receiver<bool>,
@@ -56,12 +58,12 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn new(
         session: Session,
-        form: Form,
+        (form, who): (Form, Who),
         limits: StreamLimits,
         versions: watch::Receiver<u64>,
         stop: watch::Receiver<bool>,
     ) -> Socket {
-        Socket { session, form, limits, versions, stop, heard: Instant::now() }
+        Socket { session, form, who, limits, versions, stop, heard: Instant::now() }
     }
 
     /// Serves the connection until it ends.
@@ -131,6 +133,10 @@ impl Socket {
     }
 
     async fn ping(&mut self, connection: &mut WebSocket) -> Result<(), End> {
+        if !self.who.is_in_force() {
+            let reason = "the token of this page is no longer one of this node".to_string();
+            return Err(End::Close(close_code::POLICY, reason));
+        }
         if self.heard.elapsed() >= self.limits.silence_max {
             return Err(End::Close(close_code::AWAY, "the page answers no pings".to_string()));
         }

@@ -5,18 +5,26 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use access::{LiveTokens, TokenFile};
+use futures_util::StreamExt;
 use serde_json::json;
 use tokio_rustls::rustls;
-use watch::{Node, Options, Server, StartError, Tls, Tokens};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use watch::{Node, Options, Server, StartError, Tls};
 
 use crate::fake::{Door, Fake};
 use crate::http::{Answer, call, get};
 
 const FILE: &str = "ann operate aaaaaaaaaaaaaaaa\nscreen read bbbbbbbbbbbbbbbb";
 
+fn tokens(file: &str) -> LiveTokens {
+    LiveTokens::new(TokenFile::parse(file).unwrap())
+}
+
 fn guarded() -> Door {
     Door::with(3, |options| {
-        options.tokens = Some(Tokens::parse(FILE).unwrap());
+        options.tokens = Some(tokens(FILE));
         options.origins = vec!["https://ops.example".into()];
     })
 }
@@ -45,6 +53,44 @@ fn tokens_say_who_may_do_what() {
     for public in ["/healthz", "/readyz", "/v1/openapi.json", "/docs/api", "/ui/"] {
         get(public).send(door.to).expect(200);
     }
+}
+
+#[test]
+fn a_token_of_another_door_opens_nothing_here() {
+    let door = Door::with(1, |options| {
+        options.tokens = Some(tokens(&format!("{FILE}\nshop spend cccccccccccccccc budget:1")));
+    });
+    let refused = get("/v1/me").with("Authorization", "Bearer cccccccccccccccc").send(door.to);
+    let detail = refused.problem(403, "forbidden")["detail"].to_string();
+    assert!(detail.contains("role spend") && !detail.contains("cccc"), "{detail}");
+}
+
+#[test]
+fn a_replaced_file_counts_from_the_next_call_and_ends_streams() {
+    let live = tokens(FILE);
+    let door = Door::with(1, |options| options.tokens = Some(live.clone()));
+    let status = |token: &str| {
+        get("/v1/me").with("Authorization", format!("Bearer {token}")).send(door.to).status
+    };
+    assert_eq!((status("aaaaaaaaaaaaaaaa"), status("bbbbbbbbbbbbbbbb")), (200, 200));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut request = format!("ws://{}/v1/live", door.to).into_client_request().unwrap();
+        let protocol = "weir.live.1, bearer.bbbbbbbbbbbbbbbb".parse().unwrap();
+        request.headers_mut().insert("sec-websocket-protocol", protocol);
+        let (mut page, _) = tokio_tungstenite::connect_async(request).await.unwrap();
+        live.replace(TokenFile::parse("ann operate aaaaaaaaaaaaaaaa").unwrap());
+        let end = tokio::time::timeout(Duration::from_secs(90), async {
+            loop {
+                if let Message::Close(why) = page.next().await.unwrap().unwrap() {
+                    return why.unwrap();
+                }
+            }
+        });
+        let why = end.await.unwrap();
+        assert_eq!((u16::from(why.code), why.reason.contains("token")), (1008, true));
+    });
+    assert_eq!((status("aaaaaaaaaaaaaaaa"), status("bbbbbbbbbbbbbbbb")), (200, 401));
 }
 
 #[test]
@@ -103,7 +149,7 @@ fn a_door_to_the_network_wants_tokens() {
         Server::start(TcpListener::bind("0.0.0.0:0").unwrap(), options, node, axum::Router::new())
     };
     assert!(matches!(start(None, Vec::new()), Err(StartError::Open(_))));
-    let tokens = || Some(Tokens::parse(FILE).unwrap());
+    let tokens = || Some(tokens(FILE));
     assert!(matches!(start(tokens(), vec!["ops.example".into()]), Err(StartError::Origin(_))));
     start(tokens(), Vec::new()).unwrap().stop();
 }

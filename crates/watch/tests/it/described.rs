@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use access::{LiveTokens, TokenFile};
 use serde_json::{Value, json};
-use watch::Tokens;
 
 use crate::fake::Door;
 use crate::http::{call, get};
@@ -248,7 +248,7 @@ fn the_type_of_an_error_leads_somewhere() {
 fn security_is_described_where_it_is_asked_for() {
     let open = Door::open(1);
     assert!(document(&open)["components"].get("securitySchemes").is_none());
-    let tokens = Tokens::parse("ann operate aaaaaaaaaaaaaaaa").unwrap();
+    let tokens = LiveTokens::new(TokenFile::parse("ann operate aaaaaaaaaaaaaaaa").unwrap());
     let guarded = Door::with(1, |options| options.tokens = Some(tokens));
     let document = document(&guarded);
     assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");

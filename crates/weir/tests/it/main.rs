@@ -29,6 +29,7 @@ mod openrtb_guard;
 mod openrtb_http;
 mod openrtb_money;
 mod openrtb_notices;
+mod principals;
 mod reconciling;
 mod reloads;
 mod requests;

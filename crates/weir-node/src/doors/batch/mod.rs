@@ -4,12 +4,15 @@
 //! purse judge each, make the tokens of those that were granted, all together.
 
 mod answers;
+mod entrance;
 mod parking;
 mod pending;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use door_batch::{Gate, Limits, Passed, Question, Session};
+use access::Principal;
+use door_batch::{Client, Denied, Gate, Limits, Passed, Question, Session};
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_pacing::Decision;
 use ledger::{
@@ -20,6 +23,7 @@ use wire::decide::Ask;
 use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
 use self::answers::write_answer;
+use self::entrance::Entrance;
 use self::parking::Parking;
 use self::pending::Waiting;
 use super::{Door, DoorOutbox, Reply};
@@ -32,6 +36,7 @@ use crate::till::{Till, add_one};
 pub(crate) struct BatchDoor {
     /// Its place among the worker's doors.
     number: u8,
+    entrance: Entrance,
     remembered: Option<Remembered>,
     waiting: Waiting,
     /// Frames that wait for the bank before they are judged.
@@ -59,12 +64,13 @@ struct BatchGate<'a> {
 }
 
 impl BatchDoor {
-    /// The door at this place of its set; so many frames of resolves may wait.
-    pub(crate) fn new(number: u8, waiting_max: usize) -> BatchDoor {
+    /// The door at this place of its set.
+    pub(crate) fn new(number: u8, facts: &Facts) -> BatchDoor {
         BatchDoor {
             number,
+            entrance: Entrance::new(&facts.auth_token, facts.tokens.as_ref()),
             remembered: None,
-            waiting: Waiting::new(waiting_max),
+            waiting: Waiting::new(facts.waiting_max),
             parking: Parking::default(),
             frame: Frame::default(),
             verdicts: [0; 256],
@@ -112,13 +118,15 @@ impl Door for BatchDoor {
         write_answer(out, answer);
     }
 
-    /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten.
+    /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten. From the next wake-up on
+    /// the token file in force counts: never in the middle of a batch.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, Session>) {
+        self.entrance.refresh();
         let steady_ms = till.clock.steady_ms();
         while let Some(parked) = self.parking.next_due(steady_ms) {
             let mut gate = BatchGate { door: self, till };
             outbox.with(ConnId::from_bits(parked.conn), |_, out| {
-                door_batch::decide_frame(parked.client, &parked.frame, out, &mut gate);
+                door_batch::decide_frame(&parked.client, &parked.frame, out, &mut gate);
             });
             self.parking.recycle(parked);
         }
@@ -161,6 +169,20 @@ impl Door for BatchDoor {
 }
 
 impl BatchGate<'_> {
+    /// Budgets that a client may not name are none to it: it learns nothing of them, and nothing is counted for them.
+    #[cold]
+    fn hide_from(&mut self, client: &Client) {
+        let mut hidden = 0;
+        let Frame { ids, slots, .. } = &mut self.door.frame;
+        for (id, slot) in ids.iter().zip(slots) {
+            if !client.allows_budget(*id) {
+                (*slot, hidden) = (None, hidden + 1);
+            }
+        }
+        let count = &self.till.counters.out_of_scope;
+        count.store(count.load(Relaxed) + hidden, Relaxed);
+    }
+
     /// Judges one ask: is it sound, does its plan allow it, is the money there. With `PARTS` it is noted how long each
     /// of these takes; the answer is the same.
     #[inline(always)]
@@ -312,7 +334,7 @@ impl BatchGate<'_> {
     /// With the remember flag: a request id seen before gets its first answer.
     fn judge_remembered(
         &mut self,
-        client: u64,
+        client: &Client,
         batch: &Decide<'_>,
         answers: &mut [decided::Answer],
     ) {
@@ -325,7 +347,12 @@ impl BatchGate<'_> {
             .unwrap_or_else(|| Remembered::new(max, u64::from(lifetime), secret));
         let now_ms = self.till.at.now_ms;
         for (i, ask) in batch.asks().iter().enumerate() {
-            let request = request_of(client, ask);
+            // Before the table, which may have the answer to somebody else.
+            if !client.allows_budget(ask.budget_id()) {
+                self.answer(i, Err(Verdict::UnknownBudget), answers);
+                continue;
+            }
+            let request = request_of(client.id, ask);
             let judged = match table.recall(&request, now_ms) {
                 Recall::Answered(first) => {
                     add_one(&self.till.counters.remembered);
@@ -356,10 +383,13 @@ impl BatchGate<'_> {
     }
 
     /// Asks the bank for what the purses are short of for this batch; true if it was asked for anything.
-    fn call_for(&mut self, batch: &Decide<'_>) -> bool {
+    fn call_for(&mut self, client: &Client, batch: &Decide<'_>) -> bool {
         let mut asked = std::mem::take(&mut self.door.parking.asked);
         asked.clear();
         for ask in batch.asks().iter() {
+            if !client.allows_budget(ask.budget_id()) {
+                continue;
+            }
             let Some(slot) = self.till.snapshot.slots.get(ask.budget_id()) else { continue };
             let unit = ask.unit();
             let same_unit = unit == [0; 4] || unit == self.till.snapshot.units[slot as usize];
@@ -411,10 +441,17 @@ impl Gate for BatchGate<'_> {
         Limits { batch_max: usize::from(batch_max), frame_bytes_max }
     }
 
-    fn authorised(&self, token: &[u8]) -> bool {
-        let expected = &self.till.facts.auth_token;
-        let differing = expected.iter().zip(token).fold(0, |bits, (a, b)| bits | (a ^ b));
-        expected.is_empty() || (expected.len() == token.len() && differing == 0)
+    fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied> {
+        self.door.entrance.enter(token)
+    }
+
+    #[inline(always)]
+    fn tokens_number(&self) -> u32 {
+        self.door.entrance.number()
+    }
+
+    fn enter_again(&self, principal: &Principal) -> Result<Arc<Principal>, Denied> {
+        self.door.entrance.enter_again(principal)
     }
 
     fn welcome(&self) -> welcome::Block {
@@ -441,7 +478,7 @@ impl Gate for BatchGate<'_> {
     }
 
     #[inline]
-    fn decide(&mut self, client: u64, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
+    fn decide(&mut self, client: &Client, batch: &Decide<'_>, answers: &mut [decided::Answer]) {
         self.till.lap(WorkerStage::Encode, batch.asks().len());
         let asks = batch.asks();
         let mut pods = 0;
@@ -452,6 +489,9 @@ impl Gate for BatchGate<'_> {
         }
         self.door.frame.slots.resize(asks.len(), None);
         self.till.snapshot.slots.get_batch(&self.door.frame.ids, &mut self.door.frame.slots);
+        if client.is_limited() {
+            self.hide_from(client);
+        }
         for slot in self.door.frame.slots.iter().flatten() {
             table::prefetch(&self.till.paces[*slot as usize]);
             self.till.purses.prefetch(*slot);
@@ -474,13 +514,19 @@ impl Gate for BatchGate<'_> {
         self.seal(answers);
     }
 
-    fn postpone(&mut self, conn: ConnId, client: u64, batch: &Decide<'_>, frame: &[u8]) -> bool {
+    fn postpone(
+        &mut self,
+        conn: ConnId,
+        client: &Client,
+        batch: &Decide<'_>,
+        frame: &[u8],
+    ) -> bool {
         let may_wait = self.till.facts.wait_ms > 0 && !self.till.journal_fails;
-        if !may_wait || !self.door.parking.has_room(frame.len()) || !self.call_for(batch) {
+        if !may_wait || !self.door.parking.has_room(frame.len()) || !self.call_for(client, batch) {
             return false;
         }
         let until_ms = self.till.clock.steady_ms() + self.till.facts.wait_ms;
-        self.door.parking.park(conn.to_bits(), client, frame, until_ms);
+        self.door.parking.park(conn.to_bits(), client.clone(), frame, until_ms);
         true
     }
 

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use door_batch::Client;
+
 /// Frames that may wait on one worker.
 const FRAMES_MAX: usize = 256;
 /// Bytes of all of them.
@@ -15,7 +17,7 @@ const BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Parked {
     /// The connection, as bits of its id.
     pub(crate) conn: u64,
-    pub(crate) client: u64,
+    pub(crate) client: Client,
     pub(crate) frame: Vec<u8>,
     number: u64,
     until_ms: u64,
@@ -46,7 +48,7 @@ impl Parking {
     }
 
     /// Keeps a copy of a frame, up to an instant of the steady clock. There must be room.
-    pub(crate) fn park(&mut self, conn: u64, client: u64, frame: &[u8], until_ms: u64) {
+    pub(crate) fn park(&mut self, conn: u64, client: Client, frame: &[u8], until_ms: u64) {
         assert!(self.has_room(frame.len()), "asked before");
         let mut parked = self.spare.pop().unwrap_or_default();
         self.number += 1;
@@ -115,10 +117,10 @@ mod tests {
     #[test]
     fn frames_leave_in_order_when_their_echo_is_back_or_their_time_is_up() {
         let mut parking = Parking::default();
-        parking.park(1, 7, &[1], 10);
-        parking.park(2, 7, &[2], 10);
+        parking.park(1, Client::default(), &[1], 10);
+        parking.park(2, Client::default(), &[2], 10);
         assert_eq!((parking.next_echo(), parking.next_echo()), (Some(2), None));
-        parking.park(3, 7, &[3], 12);
+        parking.park(3, Client::default(), &[3], 12);
         assert_eq!(parking.next_echo(), Some(3));
         assert_eq!((parking.wait_ms(4), parking.wait_ms(99)), (Some(6), Some(0)));
         assert_eq!(due(&mut parking, 9), [0_u64; 0]);
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!((due(&mut parking, 99), parking.wait_ms(0)), (vec![], None), "an echo too late");
         assert!(parking.is_empty());
         // An echo that is too late for one frame is none for the next.
-        parking.park(4, 7, &[4], 200);
+        parking.park(4, Client::default(), &[4], 200);
         assert_eq!(due(&mut parking, 100), [0_u64; 0]);
     }
 
@@ -138,13 +140,13 @@ mod tests {
         let mut parking = Parking::default();
         for conn in 0..FRAMES_MAX as u64 {
             assert!(parking.has_room(100));
-            parking.park(conn, 7, &[0; 100], 10);
+            parking.park(conn, Client::default(), &[0; 100], 10);
         }
         assert!(!parking.has_room(1));
         assert_eq!(due(&mut parking, 10).len(), FRAMES_MAX);
         let large = vec![0; BYTES_MAX / 2];
-        parking.park(1, 7, &large, 10);
-        parking.park(2, 7, &large, 10);
+        parking.park(1, Client::default(), &large, 10);
+        parking.park(2, Client::default(), &large, 10);
         assert!(!parking.has_room(1) && parking.has_room(0));
         assert_eq!(due(&mut parking, 10), [1, 2]);
         assert!(parking.has_room(BYTES_MAX));

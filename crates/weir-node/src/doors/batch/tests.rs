@@ -65,7 +65,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         purses: Arc::new([]),
         cells: SlotCells::new(BUDGETS as usize),
     });
-    Bench { door: BatchDoor::new(0, 16), till }
+    Bench { door: BatchDoor::new(0, &facts()), till }
 }
 
 fn facts() -> Facts {
@@ -75,6 +75,7 @@ fn facts() -> Facts {
         hold_ms: 2_000,
         billing_ms: 3_600_000,
         auth_token: Vec::new(),
+        tokens: None,
         batch_max: 1_024,
         frame_bytes_max: 65_536,
         waiting_max: 16,
@@ -98,7 +99,7 @@ fn answers(worker: &mut Bench, frames: &[(DecideFlags, Vec<decide::Ask>)]) -> Ve
         let encoder = decided::encode(&mut answer, &block).unwrap();
         let (answers, encoder) = encoder.answers_mut(asks.len()).unwrap();
         worker.till.probes.begin();
-        worker.gate().decide(7, &batch, answers);
+        worker.gate().decide(&client(7), &batch, answers);
         encoder.finish();
         all.append(&mut answer);
     }
@@ -185,14 +186,14 @@ fn a_worker_goes_on_while_its_clock_stands() {
 #[test]
 fn requests_of_different_clients_have_holds_of_their_own() {
     let mut worker = worker(probes(0, 0));
-    let mut token = |client, id| {
+    let mut token = |number, id| {
         let asks = [decide::Ask::new(id, 2, 10, 7, [0; 4], 0, 0)];
         let mut frame = vec![0; decide::encoded_len(1)];
         let block = decide::Block::new(1, DecideFlags::REMEMBER);
         decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
         let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
         let mut answers = [decided::Answer::new([0; 32], Verdict::Busy)];
-        worker.gate().decide(client, &batch, &mut answers);
+        worker.gate().decide(&client(number), &batch, &mut answers);
         assert_eq!(answers[0].verdict(), Some(Verdict::Granted));
         *answers[0].token()
     };
@@ -202,14 +203,71 @@ fn requests_of_different_clients_have_holds_of_their_own() {
     assert_eq!(token(1, 1_000), first, "the same request");
 }
 
+fn client(id: u64) -> Client {
+    Client { id, principal: None }
+}
+
+/// Client 7 with the token of a principal of these scopes.
+fn limited(scopes: &str) -> Client {
+    let line = format!("shop spend shop-0123456789a {scopes}");
+    let file = access::TokenFile::parse(&line).unwrap();
+    Client { id: 7, principal: file.find(b"shop-0123456789a").cloned() }
+}
+
+/// Verdicts on one ask of 10 for each of these budgets, and whether there is a token.
+fn verdicts(
+    worker: &mut Bench,
+    client: &Client,
+    (flags, pod): (DecideFlags, u16),
+    budgets: &[u64],
+) -> Vec<(Verdict, bool)> {
+    let ask = |budget: &u64| decide::Ask::new(*budget, *budget, 10, 7, [0; 4], pod, 0);
+    let asks: Vec<decide::Ask> = budgets.iter().map(ask).collect();
+    let mut frame = vec![0; decide::encoded_len(asks.len())];
+    let block = decide::Block::new(1, flags);
+    decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
+    let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+    let mut answers = vec![decided::Answer::new([9; 32], Verdict::Busy); asks.len()];
+    worker.gate().decide(client, &batch, &mut answers);
+    answers.iter().map(|a| (a.verdict().unwrap(), *a.token() != [0; 32])).collect()
+}
+
+#[test]
+fn a_budget_out_of_scope_is_unknown_however_it_is_asked_for() {
+    let mut worker = worker(probes(0, 0));
+    let (granted, unknown) = ((Verdict::Granted, true), (Verdict::UnknownBudget, false));
+    let (plain, remember) = (DecideFlags::default(), DecideFlags::REMEMBER);
+    // Somebody else with the same number had a yes, which is remembered.
+    assert_eq!(verdicts(&mut worker, &client(7), (remember, 0), &[3]), [granted]);
+    let held = worker.till.purses.held(2);
+    let shop = limited("budget:2,budget:5*");
+    for flags in [plain, remember] {
+        let found = verdicts(&mut worker, &shop, (flags, 0), &[2, 3, 5, 99]);
+        assert_eq!(found, [granted, unknown, granted, unknown], "{flags:?}");
+    }
+    let pod = verdicts(&mut worker, &shop, (plain, 1), &[2, 3]);
+    assert_eq!(pod, [(Verdict::PodRefused, false), unknown]);
+    assert_eq!(worker.till.purses.held(2), held, "nothing of it was taken");
+    let tally = &worker.till.snapshot.cells.tallies[2];
+    assert_eq!(tally.count(Verdict::UnknownBudget.as_raw().into()), 0, "or counted for it");
+    assert_eq!(worker.till.counters.out_of_scope.load(Relaxed), 5);
+    let all = [2, 3, 5, 8];
+    assert_eq!(verdicts(&mut worker, &limited(""), (plain, 0), &all), [granted; 4]);
+    assert_eq!(verdicts(&mut worker, &limited("budget:*"), (plain, 0), &all), [granted; 4]);
+}
+
 /// A frame with the flag `awaitFill` that asks `amount` of the second budget; true if it waits.
 fn postpone(worker: &mut Bench, amount: i64) -> bool {
+    postpone_of(worker, &client(7), amount)
+}
+
+fn postpone_of(worker: &mut Bench, client: &Client, amount: i64) -> bool {
     let asks = [decide::Ask::new(1, 2, amount, 7, [0; 4], 0, 0)];
     let mut frame = vec![0; decide::encoded_len(asks.len())];
     let block = decide::Block::new(1, DecideFlags::AWAIT_FILL);
     decide::encode(&mut frame, &block).unwrap().asks(&asks).unwrap().finish();
     let Message::Decide(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
-    worker.gate().postpone(ConnId::from_bits(5), 7, &batch, &frame)
+    worker.gate().postpone(ConnId::from_bits(5), client, &batch, &frame)
 }
 
 fn said(worker: &mut Bench) -> Vec<ToBank> {
@@ -264,6 +322,9 @@ fn a_frame_does_not_wait_for_what_no_bank_can_give() {
     let mut worker = worker(probes(0, 0));
     assert!(!postpone(&mut worker, 0), "no amount");
     assert!(!postpone(&mut worker, i64::MAX), "no amount that may be asked");
+    let other = limited("budget:3");
+    assert!(!postpone_of(&mut worker, &other, 5 * FILLED), "no budget that it may name");
+    assert!(!said(&mut worker).iter().any(|of| matches!(of, ToBank::Want { .. })));
     worker.till.journal_fails = true;
     assert!(!postpone(&mut worker, 5 * FILLED), "nothing can be sealed");
     worker.till.journal_fails = false;

@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use access::{BadHost, HostGuard};
 use door_openrtb::{
     Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
     NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
@@ -82,7 +83,7 @@ impl BidTerms {
         };
         let settings = door_openrtb::Settings {
             http: http_limits(config),
-            hosts: hosts(&o.hosts, &url, address).map_err(|error| error.to_string())?,
+            hosts: hosts(&o.hosts, &url, address).map_err(|error| format!("hosts: {error}"))?,
             bid_paths: vec![path],
             default_currency: o.currency,
             notice_base_url: url,

@@ -1,0 +1,27 @@
+//! Who may do what at a door: one format of token files, one guard of names, one guard of origins, for every door.
+//!
+//! - [`TokenFile`] reads lines `name role token [scope,...]` and finds the [`Principal`] that a token belongs to.
+//! - [`Role`] says what a principal may do, [`Scopes`] where; a door accepts only the roles that mean something to it.
+//! - [`LiveTokens`] holds the file in force and swaps it whole while doors read it.
+//! - [`AccessToken`] makes a token, [`append`](file::append) puts its line into a file.
+//! - [`HostGuard`] and [`OriginGuard`] keep the pages of strangers away from a door that speaks HTTP.
+//!
+//! Parsing and judging are pure; only [`file`] touches the disk, and only [`AccessToken::random`] asks the system for
+//! randomness. A token is never repeated in an error, and no `Debug` shows one.
+
+#![forbid(unsafe_code)]
+
+pub mod file;
+mod host;
+mod live;
+mod origin;
+mod principal;
+mod scope;
+mod token;
+
+pub use host::{BadHost, HostGuard, without_port};
+pub use live::{LiveTokens, TokenView};
+pub use origin::{BadOrigin, OriginGuard};
+pub use principal::{LineError, LineFault, Principal, Role, TokenFile};
+pub use scope::{ScopeError, Scopes};
+pub use token::{AccessToken, TokenDigest};

@@ -1,0 +1,196 @@
+//! Scopes: to which budgets a principal is limited.
+
+/// Scopes of one principal at most.
+const SCOPES_MAX: usize = 256;
+/// What a scope of budgets begins with: the only kind there is. A door with other things to limit adds its own kind.
+const BUDGET: &str = "budget:";
+
+/// The scopes of a principal. None at all means no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scopes {
+    /// Ids, in order.
+    ids: Box<[u64]>,
+    prefixes: Box<[Prefix]>,
+}
+
+/// The first decimal digits of ids; no digits: all ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefix {
+    value: u64,
+    digits: u32,
+}
+
+/// Why scopes cannot be read. What was found is not repeated: it may be a token in the wrong column.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ScopeError {
+    /// Not a scope.
+    #[error(
+        "scope {0}: expected budget:ID, budget:DIGITS* or budget:*, an ID without leading zeros"
+    )]
+    Form(usize),
+    /// More than there may be.
+    #[error("expected at most {SCOPES_MAX} scopes")]
+    Many,
+}
+
+impl Scopes {
+    /// Reads `budget:ID` (one budget), `budget:DIGITS*` (all whose ids begin with these digits) and `budget:*` (all),
+    /// separated by commas; an empty text is no scope.
+    ///
+    /// # Errors
+    /// [`ScopeError`]: the number of the first scope that cannot be read, from 1, or too many scopes.
+    pub fn parse(text: &str) -> Result<Scopes, ScopeError> {
+        let (mut ids, mut prefixes) = (Vec::new(), Vec::new());
+        for (number, scope) in (1..).zip(text.split(',').filter(|_| !text.is_empty())) {
+            if number > SCOPES_MAX {
+                return Err(ScopeError::Many);
+            }
+            let pattern = scope.strip_prefix(BUDGET).ok_or(ScopeError::Form(number))?;
+            match pattern.strip_suffix('*') {
+                Some(digits) => {
+                    prefixes.push(Prefix::parse(digits).ok_or(ScopeError::Form(number))?);
+                }
+                None => ids.push(id(pattern).ok_or(ScopeError::Form(number))?),
+            }
+        }
+        ids.sort_unstable();
+        Ok(Scopes { ids: ids.into(), prefixes: prefixes.into() })
+    }
+
+    /// Is there any limit?
+    #[inline]
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        !(self.ids.is_empty() && self.prefixes.is_empty())
+    }
+
+    /// May the principal name this budget?
+    #[must_use]
+    pub fn allows_budget(&self, id: u64) -> bool {
+        !self.is_limited()
+            || self.ids.binary_search(&id).is_ok()
+            || self.prefixes.iter().any(|prefix| prefix.begins(id))
+    }
+}
+
+/// As written in a file: `budget:7,budget:1*`.
+impl std::fmt::Display for Scopes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ids = self.ids.iter().map(|id| format!("{BUDGET}{id}"));
+        let prefixes = self.prefixes.iter().map(|prefix| match prefix.digits {
+            0 => format!("{BUDGET}*"),
+            _ => format!("{BUDGET}{}*", prefix.value),
+        });
+        f.write_str(&ids.chain(prefixes).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl Prefix {
+    fn parse(digits: &str) -> Option<Prefix> {
+        if digits.is_empty() {
+            return Some(Prefix { value: 0, digits: 0 });
+        }
+        // No id but 0 begins with 0.
+        let value = id(digits).filter(|value| *value > 0)?;
+        Some(Prefix { value, digits: length(value) })
+    }
+
+    fn begins(self, id: u64) -> bool {
+        match length(id).checked_sub(self.digits) {
+            Some(further) => self.digits == 0 || id / 10_u64.pow(further) == self.value,
+            None => false,
+        }
+    }
+}
+
+/// Decimal digits of an id.
+fn length(id: u64) -> u32 {
+    id.checked_ilog10().unwrap_or(0) + 1
+}
+
+/// A number without sign and leading zeros.
+fn id(digits: &str) -> Option<u64> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_short = digits == "0" || !digits.starts_with('0');
+    (is_number && is_short).then(|| digits.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn scopes_say_which_budgets() {
+        let allows = |text: &str, id| Scopes::parse(text).unwrap().allows_budget(id);
+        assert!(allows("", 7) && allows("budget:*", 7) && allows("budget:*", 0));
+        assert!(allows("budget:1001", 1001) && !allows("budget:1001", 1002));
+        assert!(!allows("budget:1001", 10_010) && !allows("budget:1001", 0));
+        for id in [10, 100, 109, 1_012_345, 10_000_000_000_000_000_000] {
+            assert!(allows("budget:10*", id), "{id}");
+        }
+        for id in [0, 1, 11, 2, 20, 110, 9_999, u64::MAX] {
+            assert!(!allows("budget:10*", id), "{id}");
+        }
+        let max = u64::MAX;
+        assert!(allows(&format!("budget:{max}*"), max) && allows(&format!("budget:{max}"), max));
+        assert!(allows("budget:0", 0) && !allows("budget:1*", 0));
+        let some = Scopes::parse("budget:9,budget:2*,budget:5").unwrap();
+        assert_eq!(some.to_string(), "budget:5,budget:9,budget:2*");
+        assert_eq!([5, 9, 2, 29].map(|id| some.allows_budget(id)), [true; 4]);
+        assert_eq!([1, 50, 92].map(|id| some.allows_budget(id)), [false; 3]);
+        assert!(some.is_limited() && !Scopes::default().is_limited());
+    }
+
+    #[test]
+    fn what_is_no_scope_is_refused_and_not_repeated() {
+        for wrong in [
+            "1001",
+            "budget",
+            "budget:",
+            "budget:x",
+            "budget:1**",
+            "budget:*1",
+            "budget:+1",
+            "budget:-1",
+            "budget:01",
+            "budget:00",
+            "budget:0*",
+            "budget:1.0",
+            "budget: 1",
+            "budget:18446744073709551616",
+            "Budget:1",
+            "campaign:1",
+            "budget:1*2",
+            "*",
+            ",",
+            "budget:\u{661}",
+        ] {
+            assert_eq!(Scopes::parse(wrong), Err(ScopeError::Form(1)), "{wrong}");
+        }
+        assert_eq!(Scopes::parse("budget:1,"), Err(ScopeError::Form(2)));
+        assert_eq!(Scopes::parse("budget:1,,budget:2"), Err(ScopeError::Form(2)));
+        let many = |count| vec!["budget:1"; count].join(",");
+        assert!(Scopes::parse(&many(SCOPES_MAX)).is_ok());
+        assert_eq!(Scopes::parse(&many(SCOPES_MAX + 1)), Err(ScopeError::Many));
+    }
+
+    proptest! {
+        #[test]
+        fn a_prefix_is_one_of_the_decimal_text(id: u64, digits in 1..u64::from(u32::MAX), short in 1..2_000_u64) {
+            for prefix in [digits, short, id.max(1), (id / 10).max(1)] {
+                let allowed = Scopes::parse(&format!("budget:{prefix}*")).unwrap().allows_budget(id);
+                prop_assert_eq!(allowed, id.to_string().starts_with(&prefix.to_string()));
+            }
+        }
+
+        #[test]
+        fn what_is_written_reads_back(ids in prop::collection::vec(any::<u64>(), 0..9), prefixes in prop::collection::vec(1..u64::MAX, 0..9)) {
+            let ids = ids.iter().map(|id| format!("budget:{id}"));
+            let all: Vec<String> = ids.chain(prefixes.iter().map(|p| format!("budget:{p}*"))).collect();
+            let scopes = Scopes::parse(&all.join(",")).unwrap();
+            prop_assert_eq!(Scopes::parse(&scopes.to_string()), Ok(scopes));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The token files of the doors: read at the start, and again while the node runs.
+
+use std::path::Path;
+
+use access::{LiveTokens, Role, TokenFile, file};
+
+use weir_config::config::Config;
+
+/// What is in force at each door that has a file; doors may share one.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// Of `admin.tokens_file`.
+    pub admin: Option<LiveTokens>,
+    /// Of `batch.tokens_file`.
+    pub batch: Option<LiveTokens>,
+}
+
+/// The files of all doors, as they are now.
+struct Files {
+    admin: Option<TokenFile>,
+    batch: Option<TokenFile>,
+}
+
+impl Tokens {
+    /// Reads the files that a configuration names.
+    ///
+    /// # Errors
+    /// What is wrong with any of them, each line of it.
+    pub fn read(config: &Config) -> Result<Tokens, Vec<String>> {
+        let files = Files::read(config)?;
+        let live = |file: Option<TokenFile>| file.map(LiveTokens::new);
+        Ok(Tokens { admin: live(files.admin), batch: live(files.batch) })
+    }
+
+    /// Reads the files again and puts them in force: the next call, the next batch and the next look at a live stream are
+    /// judged by them. A token that is gone lets nobody in any more, also on a connection that it opened.
+    ///
+    /// # Errors
+    /// What is wrong with any of them, or what only a start can change; all doors then keep the files that they have.
+    pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
+        let files = Files::read(config)?;
+        let doors = [
+            ("admin.tokens_file", &self.admin, files.admin),
+            ("batch.tokens_file", &self.batch, files.batch),
+        ];
+        let errors: Vec<String> = doors
+            .iter()
+            .filter(|(_, live, file)| live.is_some() != file.is_some())
+            .map(|(key, ..)| {
+                format!("{key}: a door gets or loses its file at a start only; restart the node")
+            })
+            .collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        for (_, live, file) in doors {
+            if let (Some(live), Some(file)) = (live, file) {
+                live.replace(file);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Files {
+    fn read(config: &Config) -> Result<Files, Vec<String>> {
+        let admin = read("admin.tokens_file", &config.admin.tokens_file, &[Role::Read, Role::Operate]);
+        let batch = read("batch.tokens_file", &config.batch.tokens_file, &[Role::Spend]);
+        match (admin, batch) {
+            (Ok(admin), Ok(batch)) => Ok(Files { admin, batch }),
+            (admin, batch) => Err(admin.err().into_iter().chain(batch.err()).flatten().collect()),
+        }
+    }
+}
+
+/// The file of a key, if it is set; it must name somebody whom its door lets in.
+fn read(key: &str, path: &str, roles: &[Role]) -> Result<Option<TokenFile>, Vec<String>> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let found = file::read(Path::new(path)).map_err(|error| {
+        error.to_string().lines().map(|line| format!("{key} {line}")).collect::<Vec<_>>()
+    })?;
+    if !found.file.has_role(roles) {
+        let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+        let roles = roles.join(" or ");
+        return Err(vec![format!(
+            "{key} {path}: no line has the role {roles}: nobody could enter"
+        )]);
+    }
+    for warning in found.warnings {
+        tracing::warn!("{key} {warning}");
+    }
+    Ok(Some(found.file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "ann operate aaaaaaaaaaaaaaaa\nshop spend bbbbbbbbbbbbbbbb budget:1\n";
+
+    fn config(path: &Path) -> Config {
+        let mut config = Config::default();
+        config.admin.tokens_file = path.display().to_string();
+        config.batch.tokens_file = path.display().to_string();
+        config
+    }
+
+    fn named(tokens: &Option<LiveTokens>, token: &[u8]) -> Option<String> {
+        let file = tokens.as_ref().unwrap().file();
+        file.find(token).map(|principal| principal.name().to_string())
+    }
+
+    #[test]
+    fn a_bad_file_leaves_all_doors_what_they_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        std::fs::write(&path, FILE).unwrap();
+        let config = config(&path);
+        let tokens = Tokens::read(&config).unwrap();
+        for (bad, expected) in [
+            ("ann operate short\nbob owner aaaaaaaaaaaaaaaa\n", 4),
+            ("ann operate aaaaaaaaaaaaaaaa\n", 1),
+            ("shop spend bbbbbbbbbbbbbbbb\n", 1),
+            ("", 2),
+            ("ann operate aaaaaaaaaaaaaaaa\nshop spend bbbbb", 2),
+        ] {
+            std::fs::write(&path, bad).unwrap();
+            let errors = tokens.reload(&config).unwrap_err();
+            assert_eq!(errors.len(), expected, "{errors:?}");
+            assert!(errors.iter().all(|error| error.contains("tokens_file ")), "{errors:?}");
+            assert_eq!(named(&tokens.batch, b"bbbbbbbbbbbbbbbb").as_deref(), Some("shop"));
+            assert_eq!(named(&tokens.admin, b"aaaaaaaaaaaaaaaa").as_deref(), Some("ann"));
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(tokens.reload(&config).unwrap_err()[0].contains("No such file"));
+        std::fs::write(&path, FILE.replace("shop", "store")).unwrap();
+        tokens.reload(&config).unwrap();
+        assert_eq!(named(&tokens.batch, b"bbbbbbbbbbbbbbbb").as_deref(), Some("store"));
+    }
+
+    /// Without this a door that asks for tokens would stand open once the key is emptied.
+    #[test]
+    fn a_door_gets_or_loses_its_file_at_a_start_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        std::fs::write(&path, FILE).unwrap();
+        let mut config = config(&path);
+        let tokens = Tokens::read(&config).unwrap();
+        config.admin.tokens_file.clear();
+        let errors = tokens.reload(&config).unwrap_err();
+        assert!(errors[0].starts_with("admin.tokens_file: ") && errors.len() == 1, "{errors:?}");
+        assert!(Tokens::read(&config).unwrap().admin.is_none());
+    }
+}
