@@ -26,14 +26,14 @@ pub(crate) fn code_words(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_string).collect()
 }
 
-/// Words that a glossary defines more than once. A definition is the first cell of a row, in bold.
+/// Words that a glossary defines more than once. A definition begins an item of a list, in bold: `- **word**, **other**: meaning`.
 pub fn doubly_defined(glossary: &str) -> Vec<String> {
     let mut seen = BTreeMap::<String, usize>::new();
-    for line in glossary.lines() {
-        let Some(word) = line.strip_prefix("| **").and_then(|rest| rest.split("**").next()) else {
-            continue;
-        };
-        *seen.entry(word.to_lowercase()).or_default() += 1;
+    for line in glossary.lines().filter(|line| line.starts_with("- **")) {
+        let defined = line.split("**:").next().unwrap_or_default();
+        for word in defined.split("**").skip(1).step_by(2) {
+            *seen.entry(word.to_lowercase()).or_default() += 1;
+        }
     }
     seen.into_iter().filter(|(_, count)| *count > 1).map(|(word, _)| word).collect()
 }

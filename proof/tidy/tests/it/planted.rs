@@ -78,7 +78,7 @@ fn a_queue_without_a_row_is_found() {
 
 #[test]
 fn a_word_that_is_defined_twice_is_found() {
-    let page = "| word | meaning |\n| --- | --- |\n| **tick** | one |\n| **hold** | two |\n| **Tick** | three |\n";
+    let page = "- **tick**: one\n- **hold**, **held**: two\n- **Tick**: three\n";
     assert_eq!(tidy::doubly_defined(page), ["tick"]);
 }
 
