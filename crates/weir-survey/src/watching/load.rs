@@ -7,8 +7,8 @@ use std::time::Instant;
 use probe::{Cycles, Histogram};
 use weir_node::bank::rows::Scene;
 use weir_node::counters::WorkerCounters;
-use weir_node::measured::DOORS;
 use weir_node::doors::openrtb::counts::{Happening, outcomes};
+use weir_node::measured::DOORS;
 use wire::Verdict;
 
 use super::proof::Proof;
