@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::buffer::{Out, Output, Pool};
 use crate::conns::{Connection, NEVER, Phase, Slab};
 use crate::counters::{Counters, HandshakeFailure};
-use crate::dial::{DialFailure, Due, DialId, Dials};
+use crate::dial::{DialFailure, DialId, Dials, Due};
 use crate::listen::Listener;
 use crate::options::Options;
 use crate::outbox::Outbox;

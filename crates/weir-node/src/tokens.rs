@@ -64,7 +64,8 @@ impl Tokens {
 
 impl Files {
     fn read(config: &Config) -> Result<Files, Vec<String>> {
-        let admin = read("admin.tokens_file", &config.admin.tokens_file, &[Role::Read, Role::Operate]);
+        let admin =
+            read("admin.tokens_file", &config.admin.tokens_file, &[Role::Read, Role::Operate]);
         let batch = read("batch.tokens_file", &config.batch.tokens_file, &[Role::Spend]);
         match (admin, batch) {
             (Ok(admin), Ok(batch)) => Ok(Files { admin, batch }),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use weir_config::budgets::LineError;
 use weir_config::config::Config;
 use weir_edits::{Edits, LogError, Opened};
-use weir_node::tokens::Tokens;
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
+use weir_node::tokens::Tokens;
 
 use crate::admin::{self, door_options};
 use crate::{watcher, watching};

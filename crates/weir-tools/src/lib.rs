@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | [`check`] | `weir check`: a folder and a file judged as a start would judge them |
 //! | [`costs`] | `weir costs`: what every abstraction costs, of a running node or of one that is loaded for it |
+//! | [`door_addresses`] | the flags of `weir run` that say where doors listen |
 //! | [`journal`] | `weir journal`: look into a journal, prove it, export it, repair it |
 //! | [`profiles`] | `weir profiles`: users' segments from a file into a stopped node |
 //! | [`sample`], [`sample_campaigns`] | `weir sample-budgets`, `weir sample-campaigns`: made-up files to try a node with |
 //! | [`stat`] | `weir stat`: the live counters of a running node |
+//! | [`token`] | `weir token`: make access tokens |
 //! | [`why`] | `weir why`: why a campaign does not bid |
 //!
 //! A tool writes to what it is given and returns its errors as values; the crate `weir` has the command line, standard output and
@@ -17,6 +19,7 @@
 
 pub mod check;
 pub mod costs;
+pub mod door_addresses;
 pub mod journal;
 pub mod profiles;
 pub mod sample;

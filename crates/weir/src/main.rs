@@ -1,7 +1,5 @@
 //! The `weir` binary.
 
-mod doors;
-
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +18,7 @@ use weir_node::known::Permits;
 use weir_survey::Node;
 use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, token, why};
 
-use crate::doors::DoorAddresses;
+use weir_tools::door_addresses::DoorAddresses;
 
 /// Of the binary, and of the dashboard in it.
 static VERSION: LazyLock<String> =

@@ -7,8 +7,8 @@
 mod abuse;
 mod basics;
 mod child;
-mod limits;
 mod dials;
+mod limits;
 mod pieces;
 mod refusal;
 mod stopping;

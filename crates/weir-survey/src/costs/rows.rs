@@ -306,7 +306,7 @@ pub(crate) const ROWS: &[Row] = &[
     .beside("queue/core-to-core"),
     Row::new(
         "waking the bank",
-        "crates/weir/src/node/worker.rs",
+        "crates/weir-node/src/worker.rs",
         (Worker, "wake_bank", Request),
         "The bank sleeps while nobody needs it; one call wakes it, whatever a turn has for it.",
     )

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use weir::config::Config;
-use weir::node::Node;
+use weir_config::config::Config;
+use weir_survey::Node;
 use wire::{Reason, Verdict};
 
 use crate::client::{Client, Reply, ask, books_frame, hello_frame};
@@ -94,7 +94,7 @@ fn a_file_that_is_read_again_counts_on_connections_that_are_open() {
     let file = folder.path().join("tokens");
     let shop = token(&file, &["--name", "shop", "--role", "spend"]);
     let (node, config) = started(folder.path(), &file);
-    let mut client = Client::connect(node.batch_address());
+    let mut client = Client::connect(node.address("batch"));
     assert!(enters(&mut client, &shop));
     let known = |client: &mut Client| client.verdict(1001, 1) != Verdict::UnknownBudget;
     assert!(known(&mut client));
@@ -114,8 +114,8 @@ fn a_file_that_is_read_again_counts_on_connections_that_are_open() {
     client.send(&crate::client::decide_frame(77, wire::DecideFlags::default(), &[ask(1, 2001, 1)]));
     client.expect_refusal(Reason::Unauthorised);
     client.expect_end();
-    assert!(!enters(&mut Client::connect(node.batch_address()), &shop));
-    assert!(enters(&mut Client::connect(node.batch_address()), "other-0123456789"));
+    assert!(!enters(&mut Client::connect(node.address("batch")), &shop));
+    assert!(enters(&mut Client::connect(node.address("batch")), "other-0123456789"));
     assert!(node.stop());
 }
 

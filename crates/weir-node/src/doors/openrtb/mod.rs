@@ -23,7 +23,6 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use access::{BadHost, HostGuard};
 use door_openrtb::{
     Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
     NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,

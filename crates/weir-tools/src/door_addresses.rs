@@ -7,11 +7,11 @@ use weir_config::config::{Config, address};
 use weir_config::doors::{DoorSpec, all_doors};
 
 /// Where doors listen, as far as the command line says so.
-pub(crate) struct DoorAddresses(Vec<(&'static DoorSpec, SocketAddr)>);
+pub struct DoorAddresses(Vec<(&'static DoorSpec, SocketAddr)>);
 
 impl DoorAddresses {
     /// Puts the addresses in the place of the configured ones.
-    pub(crate) fn apply(&self, config: &mut Config) {
+    pub fn apply(&self, config: &mut Config) {
         for (door, address) in &self.0 {
             *(door.listen)(config) = *address;
         }
