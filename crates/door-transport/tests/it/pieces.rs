@@ -318,7 +318,7 @@ fn shuffle(
     held: &AtomicBool,
 ) {
     let waker = waker.recv().unwrap();
-    let mut dice = Dice(3);
+    let mut dice = Dice::new(3);
     while let Ok(first) = asks.recv() {
         let mut some = vec![first];
         some.extend(asks.try_iter().take(40));
@@ -355,7 +355,7 @@ pub fn later_answers_keep_the_order_of_their_requests(options: Options) {
     let mut client = running.client();
     for round in 0..20 {
         // More than there are places for: the rest waits unread.
-        let asked = Dice(round).bytes(400);
+        let asked = Dice::new(round).bytes(400);
         let expected: Vec<u8> = asked.iter().flat_map(|byte| [*byte, b'!']).collect();
         client.send(&asked);
         client.expect(&expected);

@@ -152,7 +152,7 @@ pub fn random_pieces_come_back(options: Options) {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let mut client = connect(&secure.server, &Arc::new(config));
-        let mut dice = Dice(seed as u64);
+        let mut dice = Dice::new(seed as u64);
         for _ in 0..200 {
             let count = dice.below(30_000);
             let bytes = frame(b'E', &dice.bytes(count));
@@ -169,7 +169,7 @@ pub fn random_pieces_come_back(options: Options) {
 
 pub fn a_large_message_arrives_whole(options: Options) {
     let secure = Secure::start(options);
-    let payload = Dice(1).bytes(1024 * 1024 - 5);
+    let payload = Dice::new(1).bytes(1024 * 1024 - 5);
     secure.client().echo(&payload);
     secure.stop();
 }

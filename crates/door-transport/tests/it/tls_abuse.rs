@@ -226,7 +226,7 @@ pub fn random_bytes_instead_of_a_handshake(options: Options) {
     let secure = Secure::start(options);
     let (_, good) = hello(&secure);
     for seed in 0..40 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut bytes = good.clone();
         if seed % 2 == 0 {
             let count = 5 + dice.below(3000);
@@ -301,7 +301,7 @@ pub fn garbage_hurts_only_its_sender(options: Options) {
     let secure = Secure::start(options);
     let mut good = secure.client();
     for seed in 0..10 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let size = 1 + dice.below(5000);
         let mut client = secure.client();
         let mut bytes = vec![0xff; 4];
