@@ -89,6 +89,9 @@ struct OnCore {
 
 /// Less than this is no loss of the core, ns: an interrupt, and the time that the two readings of a moment are apart.
 const LOST_NS_MIN: f64 = 3_000.0;
+/// What recording takes at most, ns: more of it was no work of ours. A thread loses its core where a call of the kernel returns, and
+/// recording reads the thread's processor time.
+const OWN_NS_MAX: f64 = 10_000.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Boundary {
@@ -193,10 +196,10 @@ impl<S: Stage> Laps<S> {
     fn sample(&mut self) {
         let asked = ticks();
         self.on = true;
-        self.core = if self.waits { None } else { Some(OnCore::now()) };
+        self.core = if self.waits { None } else { Some(OnCore::from_here()) };
         self.begun = ticks_ordered();
         self.last = self.begun;
-        add(&self.shared.own_ticks, self.begun.saturating_sub(asked));
+        add(&self.shared.own_ticks, own_ticks(asked, self.begun));
     }
 
     /// Out of line: what surrounds a boundary should not grow by more than a test and a call.
@@ -207,6 +210,7 @@ impl<S: Stage> Laps<S> {
         self.kept += 1;
         if self.kept == KEPT_MAX {
             self.record();
+            self.core = self.core.map(|_| OnCore::from_here());
             self.last = ticks_ordered();
         }
     }
@@ -252,15 +256,12 @@ impl<S> Laps<S> {
             }
         }
         self.kept = 0;
-        add(&self.shared.own_ticks, ticks().saturating_sub(begun));
+        add(&self.shared.own_ticks, own_ticks(begun, ticks()));
     }
 
     /// Ticks since the boundaries were last recorded in which the thread did not run.
-    fn lost(&mut self) -> u64 {
-        let Some(since) = self.core else { return 0 };
-        let now = OnCore::now();
-        self.core = Some(now);
-        now.lost_since(&since)
+    fn lost(&self) -> u64 {
+        self.core.map_or(0, |since| OnCore::up_to_here().lost_since(&since))
     }
 
     /// The longest lap among the boundaries that are kept.
@@ -278,9 +279,28 @@ impl<S> Laps<S> {
     }
 }
 
+/// Ticks of recording between two readings.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "some microseconds, and above 0"
+)]
+fn own_ticks(begun: u64, ended: u64) -> u64 {
+    ended.saturating_sub(begun).min((OWN_NS_MAX / Cycles::get().ns_per_tick()) as u64)
+}
+
 impl OnCore {
-    fn now() -> OnCore {
-        OnCore { ticks: ticks(), cpu_ns: thread_cpu_ns() }
+    /// What passes from here on: a core that is lost in the call that reads the processor time is not lost to what follows.
+    fn from_here() -> OnCore {
+        let cpu_ns = thread_cpu_ns();
+        OnCore { ticks: ticks(), cpu_ns }
+    }
+
+    /// What has passed up to here, likewise.
+    fn up_to_here() -> OnCore {
+        let ticks = ticks();
+        OnCore { ticks, cpu_ns: thread_cpu_ns() }
     }
 
     #[allow(

@@ -189,6 +189,7 @@ impl<D: DoorSet> Service for Worker<D> {
 
     fn woke(&mut self) {
         self.till.wake();
+        self.doors.woke();
     }
 
     #[inline(always)]

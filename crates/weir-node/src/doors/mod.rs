@@ -24,6 +24,9 @@ pub(crate) trait Door {
     /// What it keeps per connection.
     type Conn;
 
+    /// A wake-up begins.
+    fn woke(&mut self) {}
+
     /// A connection was accepted.
     fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer) -> Self::Conn;
 
@@ -173,6 +176,8 @@ pub(crate) trait DoorSet {
     /// Names by place, which is the order of the listeners.
     const NAMES: &'static [&'static str];
 
+    /// See [`Door::woke`].
+    fn woke(&mut self);
     /// A connection was accepted on the listener with this index.
     fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer, listener: usize)
     -> Self::Session;
@@ -247,6 +252,11 @@ macro_rules! doors {
         impl $crate::doors::DoorSet for $set {
             type Session = $session;
             const NAMES: &'static [&'static str] = &[$(<$door as $crate::doors::Door>::NAME),+];
+
+            #[inline]
+            fn woke(&mut self) {
+                $($crate::doors::Door::woke(&mut self.$field);)+
+            }
 
             fn opened(
                 &mut self,

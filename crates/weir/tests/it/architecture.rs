@@ -240,6 +240,14 @@ fn readme_shows_the_commands() {
 }
 
 #[test]
+fn ci_runs_our_own_tests_and_the_peers() {
+    let script = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    for command in ["make test", "make test-peers"] {
+        assert!(script.lines().any(|line| line == command), ".ci/run does not call `{command}`");
+    }
+}
+
+#[test]
 fn licences_are_on_the_list() {
     let lock: toml::Table =
         std::fs::read_to_string(root().join("Cargo.lock")).unwrap().parse().unwrap();
