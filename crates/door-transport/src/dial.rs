@@ -89,7 +89,7 @@ struct DialState {
     failures: u32,
 }
 
-struct Slot {
+struct DialSlot {
     generation: u32,
     dial: Option<DialState>,
 }
@@ -102,7 +102,7 @@ pub(crate) enum Due {
 
 /// All dials of a worker.
 pub(crate) struct Dials {
-    slots: Vec<Slot>,
+    slots: Vec<DialSlot>,
     /// When the next one has something to do, or `NEVER`.
     due_ms: u64,
     random: u64,
@@ -127,7 +127,7 @@ impl Dials {
         let index = match self.slots.iter().position(|slot| slot.dial.is_none()) {
             Some(free) => free,
             None if self.slots.len() < LINES_MAX => {
-                self.slots.push(Slot { generation: 0, dial: None });
+                self.slots.push(DialSlot { generation: 0, dial: None });
                 self.slots.len() - 1
             }
             None => return None,

@@ -39,7 +39,7 @@ fn door_slot(door: usize) -> u32 {
     FIRST_DOOR - u32::try_from(door).unwrap_or(0)
 }
 
-struct Loop<'a, S: Service> {
+struct EpollLoop<'a, S: Service> {
     epoll: Epoll,
     engine: Engine<'a, S::Conn>,
     counters: &'a Counters,
@@ -72,7 +72,7 @@ pub(crate) fn run<S: Service>(
     let scratch = vec![0; options.receive_buffer_bytes as usize];
     let engine = Engine::new(options, counters, &listeners);
     let accept_again_ms = NEVER;
-    let mut all = Loop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
+    let mut all = EpollLoop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
     all.engine.begin(&*all.service);
     all.spin(handle).map_err(kernel("epoll_wait"))
 }
@@ -81,7 +81,7 @@ fn token(id: ConnId) -> u64 {
     id.to_bits()
 }
 
-impl<S: Service> Loop<'_, S> {
+impl<S: Service> EpollLoop<'_, S> {
     fn spin(&mut self, handle: &Handle) -> io::Result<()> {
         let bell = handle.bell();
         let mut sleep_ms = 0;

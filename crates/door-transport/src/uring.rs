@@ -84,7 +84,7 @@ fn set_up(options: &Options) -> Result<IoUring, Refusal> {
     builder.build(SUBMISSIONS).map_err(refused("io_uring_setup"))
 }
 
-struct Loop<'a, S: Service> {
+struct UringLoop<'a, S: Service> {
     ring: IoUring,
     buffers: BufferRing,
     engine: Engine<'a, S::Conn>,
@@ -118,7 +118,7 @@ pub(crate) fn run<S: Service>(
     buffers.register(&ring.submitter()).map_err(refused("io_uring_register of the buffers"))?;
     let accepting = vec![false; listeners.len()];
     let counters = handle.counters();
-    let mut all = Loop {
+    let mut all = UringLoop {
         ring,
         buffers,
         engine: Engine::new(options, counters, &listeners),
@@ -137,7 +137,7 @@ pub(crate) fn run<S: Service>(
     all.spin(handle).map_err(|source| RunError::Kernel { what: "io_uring_enter", source })
 }
 
-impl<S: Service> Loop<'_, S> {
+impl<S: Service> UringLoop<'_, S> {
     fn spin(&mut self, handle: &Handle) -> io::Result<()> {
         let bell = handle.bell();
         self.arm_wake();
@@ -505,7 +505,7 @@ impl<S: Service> Loop<'_, S> {
     }
 }
 
-impl<S: Service> Drop for Loop<'_, S> {
+impl<S: Service> Drop for UringLoop<'_, S> {
     fn drop(&mut self) {
         if self.quiesce() {
             return;

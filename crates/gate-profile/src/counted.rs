@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 /// The holds of the last one to two spans of time, in two generations; the older one is dropped whole.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedHolds {
     young: HashSet<u64>,
     old: HashSet<u64>,
     turns_at_ms: u64,
@@ -12,11 +12,11 @@ pub(crate) struct Counted {
     young_max: usize,
 }
 
-impl Counted {
+impl CountedHolds {
     /// Remembers each hold for `keep_ms` at least, unless more than `max` come in that time.
-    pub(crate) fn new(keep_ms: u64, max: usize) -> Counted {
+    pub(crate) fn new(keep_ms: u64, max: usize) -> CountedHolds {
         let young_max = (max / 2).max(1);
-        Counted { young: HashSet::new(), old: HashSet::new(), turns_at_ms: 0, keep_ms, young_max }
+        CountedHolds { young: HashSet::new(), old: HashSet::new(), turns_at_ms: 0, keep_ms, young_max }
     }
 
     pub(crate) fn contains(&self, hold: u64) -> bool {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_hold_is_remembered_for_its_time_and_not_for_ever() {
-        let mut counted = Counted::new(100, 1_000);
+        let mut counted = CountedHolds::new(100, 1_000);
         for hold in 0..1_000 {
             counted.insert(hold, hold);
             assert!((hold.saturating_sub(100)..=hold).all(|hold| counted.contains(hold)));
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_bound_is_reported() {
-        let mut counted = Counted::new(1_000, 10);
+        let mut counted = CountedHolds::new(1_000, 10);
         let early = (0..1_000).filter(|&hold| counted.insert(hold, 0)).count();
         assert!(early > 0 && counted.len() <= 10);
         assert!(counted.contains(999));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use table::Secret;
 
 use crate::SEGMENTS_MAX;
-use crate::counted::Counted;
+use crate::counted::CountedHolds;
 use crate::db::{Changes, Db};
 use crate::error::{OpenError, StoreError, UpdateError};
 use crate::filter::Filter;
@@ -40,7 +40,7 @@ impl Shared {
         options.check()?;
         let each = |total: usize| total / STRIPES;
         let stripe = || {
-            let counted = Counted::new(options.holds_kept_ms, each(options.holds_kept_max));
+            let counted = CountedHolds::new(options.holds_kept_ms, each(options.holds_kept_max));
             let users = each(options.users_expected);
             let secret = Secret::new(options.secret);
             Stripe::new(secret, users, each(options.memory_bytes_max), counted)

@@ -2,7 +2,7 @@
 
 use table::{Map, Secret};
 
-use crate::counted::Counted;
+use crate::counted::CountedHolds;
 use crate::profile::Profile;
 use crate::slot::Slot;
 
@@ -28,7 +28,7 @@ pub(crate) struct Stripe {
     hand: usize,
     block_bytes: usize,
     bytes_max: usize,
-    pub(crate) counted: Counted,
+    pub(crate) counted: CountedHolds,
     pub(crate) tally: Tally,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Tally {
 }
 
 impl Stripe {
-    pub(crate) fn new(secret: Secret, users: usize, bytes_max: usize, counted: Counted) -> Stripe {
+    pub(crate) fn new(secret: Secret, users: usize, bytes_max: usize, counted: CountedHolds) -> Stripe {
         Stripe {
             index: Map::with_capacity(secret, users),
             slots: Vec::with_capacity(users),
@@ -185,7 +185,7 @@ mod tests {
     const ROOM: Room = Room { now_ms: 0, folded: 0 };
 
     fn full_stripe() -> (Stripe, Vec<u64>) {
-        let mut stripe = Stripe::new(Secret::new(1), 4, 20_000, Counted::new(1, 1));
+        let mut stripe = Stripe::new(Secret::new(1), 4, 20_000, CountedHolds::new(1, 1));
         let users: Vec<u64> =
             (0..).take_while(|&user| stripe.has_room() && stripe.admit(user, ROOM)).collect();
         (stripe, users)

@@ -27,7 +27,7 @@ pub const FORWARD_STANDS_MS: u64 = 10_000;
 /// Either is counted, and [`ClockState::held_ms`] says for how long the two clocks have been apart.
 #[derive(Debug)]
 pub struct NodeClock {
-    source: Source,
+    source: TimeSource,
     /// The time of day at the start.
     started_ms: u64,
     state: ClockState,
@@ -35,7 +35,7 @@ pub struct NodeClock {
 
 /// Where a clock reads the time.
 #[derive(Debug)]
-enum Source {
+enum TimeSource {
     System(Instant),
     Hand(Arc<HandClock>),
 }
@@ -79,7 +79,7 @@ pub struct ClockState {
     monotonic_ns: u64,
     wall_ms: u64,
     /// The last reading that was believed.
-    believed: Reading,
+    believed: ClockReading,
     /// A forward step that is not followed yet.
     leap: Option<Leap>,
     /// Since when the node's time is not the system's, by the monotonic clock.
@@ -87,7 +87,7 @@ pub struct ClockState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
+struct ClockReading {
     monotonic_ns: u64,
     wall_ms: u64,
 }
@@ -102,7 +102,7 @@ impl NodeClock {
     /// A clock that starts with the system's time of day.
     #[must_use]
     pub fn new() -> NodeClock {
-        NodeClock::of(Source::System(Instant::now()))
+        NodeClock::of(TimeSource::System(Instant::now()))
     }
 
     /// A clock that does not start before an instant, ms since 1970: one that its user has already acted on. Where the
@@ -117,17 +117,17 @@ impl NodeClock {
     /// A clock that is set by hand.
     #[must_use]
     pub fn by_hand(hand: Arc<HandClock>) -> NodeClock {
-        NodeClock::of(Source::Hand(hand))
+        NodeClock::of(TimeSource::Hand(hand))
     }
 
-    fn of(source: Source) -> NodeClock {
-        let Reading { monotonic_ns, wall_ms } = source.read();
+    fn of(source: TimeSource) -> NodeClock {
+        let ClockReading { monotonic_ns, wall_ms } = source.read();
         NodeClock { source, started_ms: wall_ms, state: ClockState::start(monotonic_ns, wall_ms) }
     }
 
     /// Reads the clocks and returns the node's time, ms since 1970.
     pub fn now_ms(&mut self) -> u64 {
-        let Reading { monotonic_ns, wall_ms } = self.source.read();
+        let ClockReading { monotonic_ns, wall_ms } = self.source.read();
         self.state = self.state.advance(monotonic_ns, wall_ms);
         self.state.now_ms
     }
@@ -158,14 +158,14 @@ impl Default for NodeClock {
     }
 }
 
-impl Source {
-    fn read(&self) -> Reading {
+impl TimeSource {
+    fn read(&self) -> ClockReading {
         match self {
-            Source::System(started) => Reading {
+            TimeSource::System(started) => ClockReading {
                 monotonic_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 wall_ms: system_ms(),
             },
-            Source::Hand(hand) => Reading {
+            TimeSource::Hand(hand) => ClockReading {
                 monotonic_ns: hand.monotonic_ms.load(Relaxed).saturating_mul(NS_PER_MS),
                 wall_ms: hand.wall_ms.load(Relaxed),
             },
@@ -183,7 +183,7 @@ impl ClockState {
             stepped_forward: 0,
             monotonic_ns,
             wall_ms,
-            believed: Reading { monotonic_ns, wall_ms },
+            believed: ClockReading { monotonic_ns, wall_ms },
             leap: None,
             apart_since_ns: None,
         }
@@ -194,17 +194,17 @@ impl ClockState {
     #[must_use]
     pub fn advance(self, monotonic_ns: u64, wall_ms: u64) -> ClockState {
         let monotonic_ns = monotonic_ns.max(self.monotonic_ns);
-        let since = |before: Reading| {
+        let since = |before: ClockReading| {
             let passed_ms = (monotonic_ns - before.monotonic_ns) / NS_PER_MS;
             before.wall_ms.saturating_add(passed_ms)
         };
-        let last = Reading { monotonic_ns: self.monotonic_ns, wall_ms: self.wall_ms };
+        let last = ClockReading { monotonic_ns: self.monotonic_ns, wall_ms: self.wall_ms };
         let back = wall_ms.saturating_add(STEP_MS) < since(last);
         let forward = wall_ms > since(last).saturating_add(STEP_MS);
         // What the time of day would be without steps.
         let even_ms = since(self.believed);
         let leap = self.leap_to(wall_ms, even_ms, monotonic_ns);
-        let believed = Reading { monotonic_ns, wall_ms };
+        let believed = ClockReading { monotonic_ns, wall_ms };
         let (now_ms, believed) = match leap {
             None => (self.now_ms.max(wall_ms), believed),
             Some(_) => (self.now_ms.max(even_ms), self.believed),

@@ -59,7 +59,7 @@ pub struct Laps<S> {
     turn: Vec<(u64, u64)>,
     /// Stages whose ends are told since the beginning of the turn.
     marks: Vec<(u16, Recorder)>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedLaps>,
     kind: PhantomData<S>,
 }
 
@@ -67,12 +67,12 @@ pub struct Laps<S> {
 #[derive(Clone, Debug)]
 pub struct LapsReader<S> {
     stages: Vec<StageReader>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedLaps>,
     kind: PhantomData<S>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedLaps {
     turns: AtomicU64,
     sampled: AtomicU64,
     own_ticks: AtomicU64,
@@ -128,7 +128,7 @@ impl<S: Stage> Laps<S> {
             // Some 20 ms the first time, which no turn should take.
             let _ = Cycles::get();
         }
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedLaps::default());
         let reader = LapsReader { stages: readers, shared: Arc::clone(&shared), kind: PhantomData };
         let laps = Laps {
             on: false,

@@ -8,21 +8,21 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 #[must_use]
 pub fn shared_histogram() -> (Recorder, Reader) {
     let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-    let shared = Arc::new(Shared { counts, max: AtomicU64::new(0) });
+    let shared = Arc::new(SharedCounts { counts, max: AtomicU64::new(0) });
     (Recorder(Arc::clone(&shared)), Reader(shared))
 }
 
 /// The writing end. There is only one (it is no `Clone`, and recording needs `&mut`), so a plain load
 /// and a plain store do what would otherwise take an atomic addition, in half the time.
 #[derive(Debug)]
-pub struct Recorder(Arc<Shared>);
+pub struct Recorder(Arc<SharedCounts>);
 
 /// The reading end.
 #[derive(Clone, Debug)]
-pub struct Reader(Arc<Shared>);
+pub struct Reader(Arc<SharedCounts>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedCounts {
     counts: Box<[AtomicU64]>,
     max: AtomicU64,
 }

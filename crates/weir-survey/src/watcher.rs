@@ -86,14 +86,14 @@ impl Looks {
 /// Bytes that were read, to be compared with the file once more: a change within one step of the time stamps leaves no other
 /// trace.
 #[derive(Debug)]
-struct Proof {
+struct FileCheck {
     sum: u32,
     read_at: Monotonic,
 }
 
-impl Proof {
-    fn of(bytes: &[u8]) -> Proof {
-        Proof { sum: crc32c::crc32c(bytes), read_at: Monotonic::now() }
+impl FileCheck {
+    fn of(bytes: &[u8]) -> FileCheck {
+        FileCheck { sum: crc32c::crc32c(bytes), read_at: Monotonic::now() }
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Watcher {
 pub(crate) struct FirstRead {
     read: Option<(Vec<Line>, CampaignIndex)>,
     looks: Looks,
-    proof: Option<Proof>,
+    proof: Option<FileCheck>,
 }
 
 /// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
@@ -136,7 +136,7 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
         let mut looks = Looks::default();
         looks.judged(before);
         let read = read(path, &bytes, &Currencies::of(config))?;
-        return Ok(FirstRead { read: Some(read), looks, proof: Some(Proof::of(&bytes)) });
+        return Ok(FirstRead { read: Some(read), looks, proof: Some(FileCheck::of(&bytes)) });
     }
     tracing::warn!(file = %path.display(), "the budgets file goes on changing: every ask is refused until it stands still");
     Ok(FirstRead::default())
@@ -217,7 +217,7 @@ struct Watch {
     path: PathBuf,
     looks: Looks,
     /// Of what was read last, until it is compared once more.
-    proof: Option<Proof>,
+    proof: Option<FileCheck>,
     currencies: Currencies,
     markets: Arc<Mutex<Markets>>,
     edits: Edits,
@@ -272,7 +272,7 @@ impl Watch {
             return;
         }
         self.looks.judged(before);
-        self.proof = bytes.as_deref().ok().map(Proof::of);
+        self.proof = bytes.as_deref().ok().map(FileCheck::of);
         match bytes.and_then(|bytes| read(&self.path, &bytes, &self.currencies)) {
             Ok((lines, market)) => self.hand_over(lines, market),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),

@@ -11,13 +11,13 @@ const INPUT_BYTES_MAX: u64 = 4 << 10;
 
 /// The command and its arguments.
 #[derive(Debug, Parser)]
-pub struct Args {
+pub struct TokenArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TokenCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum TokenCommand {
     /// Make a token and its line for a token file. The file gets the SHA-256 of the token only.
     #[command(
         after_help = "Examples:\n  weir token new --name shop --role spend --scope budget:1001,budget:2* --append tokens > shop.token\n  weir token new --name ann --role operate\n\nWith --append, standard output is the token alone. Without it, standard output is the line for the file, and the token\nis shown once on standard error."
@@ -53,12 +53,12 @@ fn role(name: &str) -> Result<Role, String> {
 /// # Errors
 /// What is wrong with the arguments, the input or the file, or that an output cannot be written.
 pub fn main(
-    args: &Args,
+    args: &TokenArgs,
     input: &mut dyn Read,
     out: &mut dyn Write,
     aside: &mut dyn Write,
 ) -> Result<(), String> {
-    let Command::New(new) = &args.command;
+    let TokenCommand::New(new) = &args.command;
     let token = if new.hash { read_token(input)? } else { made()? };
     let principal = Principal::new(&new.name, new.role, token.digest(), new.scope.clone())
         .map_err(|fault| fault.to_string())?;
@@ -103,7 +103,7 @@ mod tests {
 
     /// What a command prints on standard output and beside it, or its error.
     fn run(words: &str, input: &str) -> Result<(String, String), String> {
-        let args = Args::try_parse_from(["token"].into_iter().chain(words.split(' ')));
+        let args = TokenArgs::try_parse_from(["token"].into_iter().chain(words.split(' ')));
         let (mut out, mut aside) = (Vec::new(), Vec::new());
         let args = args.map_err(|error| error.to_string())?;
         main(&args, &mut input.as_bytes(), &mut out, &mut aside)?;

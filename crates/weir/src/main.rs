@@ -56,7 +56,7 @@ enum Command {
     #[command(
         after_help = "Examples:\n  weir costs --seconds 10    of the node on ./weir-data, over ten seconds\n  weir costs --bench         of a node that is started and loaded for it\n\ndocs/measuring.md says what the columns mean."
     )]
-    Costs(costs::Args),
+    Costs(costs::CostsArgs),
     /// Watch a running node in the terminal: decisions, latency, the top budgets and why they do not spend
     #[command(
         after_help = "Example: weir top --sort pace\n\nA token comes from --token-file or WEIR_TOKEN. Piped, or with --once: one screen as text."
@@ -76,9 +76,9 @@ enum Command {
     Pace(Box<weir_pace::sim::cli::PaceArgs>),
     /// Look into the journal of a node, prove it, export it, repair it.
     #[command(after_help = "Example: weir journal verify --data weir-data")]
-    Journal(journal::Args),
+    Journal(journal::JournalArgs),
     /// Make access tokens for the doors of a node.
-    Token(token::Args),
+    Token(token::TokenArgs),
     /// Print made-up budgets, to try a node with.
     #[command(after_help = "Example: weir sample-budgets --count 1000 > budgets.jsonl")]
     SampleBudgets(SampleArgs),
@@ -521,7 +521,7 @@ fn top(args: &TopArgs) -> Result<ExitCode, String> {
     watch_top::run(&options).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
 }
 
-fn show_costs(args: &costs::Args, out: &mut Out) -> Result<ExitCode, String> {
+fn show_costs(args: &costs::CostsArgs, out: &mut Out) -> Result<ExitCode, String> {
     // A node of --bench can be configured by the environment; only what it complains of is told.
     let config = config::load(None, config::environment()).map_err(|errors| lines(&errors))?;
     log_to_stderr("warn");

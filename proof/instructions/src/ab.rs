@@ -24,7 +24,7 @@ const PADDING: &str = "INSTRUCTIONS_AB_PADDING";
 
 /// What `ab` is asked.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct AbOptions {
     /// This program, built from the revision to compare with
     #[arg(long, value_name = "PATH")]
     pub base: PathBuf,
@@ -95,7 +95,7 @@ pub enum AbError {
 
 /// One way to run a workload.
 #[derive(Clone, Copy, Debug)]
-struct Run<'a> {
+struct TimedRun<'a> {
     program: &'a Path,
     workload: Name,
     plant_percent: f64,
@@ -110,7 +110,7 @@ struct Samples {
 /// How the head stands to the base.
 #[derive(Clone, Debug)]
 pub struct Report {
-    lines: Vec<Line>,
+    lines: Vec<ComparedLine>,
     rounds: usize,
     stolen: Vec<usize>,
 }
@@ -127,7 +127,7 @@ pub struct Interval {
 }
 
 #[derive(Clone, Debug)]
-struct Line {
+struct ComparedLine {
     workload: Name,
     base: Outcome,
     head: Outcome,
@@ -135,7 +135,7 @@ struct Line {
 
 /// How often the comparison was right about what was planted. Displays as a Markdown table.
 #[derive(Clone, Debug)]
-pub struct Rates {
+pub struct ClockRates {
     workload: Name,
     comparisons: usize,
     rounds: usize,
@@ -156,16 +156,16 @@ struct Rate {
 ///
 /// # Errors
 /// One of them cannot be run, or is not this program.
-pub fn compare(options: &Options) -> Result<Report, AbError> {
+pub fn compare(options: &AbOptions) -> Result<Report, AbError> {
     let workloads = if options.workloads.is_empty() { Name::ALL } else { &options.workloads[..] };
-    let runs: Vec<Run<'_>> = workloads
+    let runs: Vec<TimedRun<'_>> = workloads
         .iter()
         .flat_map(|workload| [&options.base, &options.head].map(|program| (program, *workload)))
-        .map(|(program, workload)| Run { program, workload, plant_percent: 0.0 })
+        .map(|(program, workload)| TimedRun { program, workload, plant_percent: 0.0 })
         .collect();
     let rounds = usize::from(options.rounds);
     let samples = sample(&runs, rounds, time_ns)?;
-    let lines = workloads.iter().zip(samples.ns.chunks(2)).map(|(workload, ns)| Line {
+    let lines = workloads.iter().zip(samples.ns.chunks(2)).map(|(workload, ns)| ComparedLine {
         workload: *workload,
         base: Outcome::of("base", &ns[0], &ns[0]),
         head: Outcome::of("head", &ns[1], &ns[0]),
@@ -177,18 +177,18 @@ pub fn compare(options: &Options) -> Result<Report, AbError> {
 ///
 /// # Errors
 /// The program cannot be run.
-pub fn rates(program: &Path, options: &RatesOptions) -> Result<Rates, AbError> {
+pub fn rates(program: &Path, options: &RatesOptions) -> Result<ClockRates, AbError> {
     let plants = if options.plants.is_empty() { vec![1.0, 3.0] } else { options.plants.clone() };
     let plants: Vec<f64> = [0.0].into_iter().chain(plants).collect();
     // The first run is what all others are compared with; the second is the same once more.
     let variants = [0.0].iter().chain(&plants);
-    let runs: Vec<Run<'_>> = variants
-        .map(|percent| Run { program, workload: options.workload, plant_percent: *percent })
+    let runs: Vec<TimedRun<'_>> = variants
+        .map(|percent| TimedRun { program, workload: options.workload, plant_percent: *percent })
         .collect();
     let (comparisons, rounds) = (usize::from(options.comparisons), usize::from(options.rounds));
     let samples = sample(&runs, comparisons * rounds, time_ns)?;
     let lines = plants.iter().zip(&samples.ns[1..]);
-    Ok(Rates {
+    Ok(ClockRates {
         workload: options.workload,
         comparisons,
         rounds,
@@ -216,9 +216,9 @@ impl Rate {
 
 /// Runs every run once a round, in an order and with an environment drawn anew.
 fn sample(
-    runs: &[Run<'_>],
+    runs: &[TimedRun<'_>],
     rounds: usize,
-    mut time_ns: impl FnMut(&Run<'_>, usize) -> Result<f64, AbError>,
+    mut time_ns: impl FnMut(&TimedRun<'_>, usize) -> Result<f64, AbError>,
 ) -> Result<Samples, AbError> {
     let mut random = Random::new(SEED);
     let mut samples = Samples { ns: vec![Vec::with_capacity(rounds); runs.len()], stolen: vec![] };
@@ -237,7 +237,7 @@ fn sample(
 }
 
 /// One run in a process of its own: ns an operation.
-fn time_ns(run: &Run<'_>, padding: usize) -> Result<f64, AbError> {
+fn time_ns(run: &TimedRun<'_>, padding: usize) -> Result<f64, AbError> {
     let path = run.program;
     let arguments = run.arguments();
     let output = Command::new(path)
@@ -248,7 +248,7 @@ fn time_ns(run: &Run<'_>, padding: usize) -> Result<f64, AbError> {
     read_ns(path, &arguments.join(" "), &output)
 }
 
-impl Run<'_> {
+impl TimedRun<'_> {
     /// A build that knows of no plants runs without one.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["time".to_owned(), self.workload.as_str().to_owned()];
@@ -283,7 +283,7 @@ impl Report {
 
     /// Workloads of which the head is slower, as far as can be told.
     pub fn slower(&self) -> impl Iterator<Item = Name> {
-        let slower = |line: &&Line| line.head.verdict(MIN_EFFECT) == Verdict::Slower;
+        let slower = |line: &&ComparedLine| line.head.verdict(MIN_EFFECT) == Verdict::Slower;
         self.lines.iter().filter(slower).map(|line| line.workload)
     }
 }
@@ -292,7 +292,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "| workload | base, ns | head, ns | head / base [95 %] | |")?;
         writeln!(f, "| :--- | ---: | ---: | ---: | :--- |")?;
-        for Line { workload, base, head } in &self.lines {
+        for ComparedLine { workload, base, head } in &self.lines {
             let (name, unit) = (workload.as_str(), workload.unit());
             let (base_ns, head_ns) = (base.median_ns, head.median_ns);
             let told = match head.verdict(MIN_EFFECT) {
@@ -313,7 +313,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Rates {
+impl fmt::Display for ClockRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (comparisons, rounds, name) = (self.comparisons, self.rounds, self.workload.as_str());
         let (stolen, all) = (self.stolen, comparisons * rounds);
@@ -350,8 +350,8 @@ mod tests {
 
     const WORKLOAD: Name = Name::Table;
 
-    fn run(program: &str, plant_percent: f64) -> Run<'_> {
-        Run { program: Path::new(program), workload: WORKLOAD, plant_percent }
+    fn run(program: &str, plant_percent: f64) -> TimedRun<'_> {
+        TimedRun { program: Path::new(program), workload: WORKLOAD, plant_percent }
     }
 
     #[test]
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_report_says_what_can_be_told() {
-        let line = |head_ns: f64| Line {
+        let line = |head_ns: f64| ComparedLine {
             workload: WORKLOAD,
             base: Outcome::of("base", &[100.0; 5], &[100.0; 5]),
             head: Outcome::of("head", &[head_ns; 5], &[100.0; 5]),

@@ -66,12 +66,12 @@ pub struct Entry {
     #[serde(flatten)]
     pub toolchain: Toolchain,
     /// By name of the workload.
-    pub workloads: BTreeMap<String, Step>,
+    pub workloads: BTreeMap<String, FigureStep>,
 }
 
 /// What became of a workload's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct FigureStep {
     /// Instructions an operation, before; none for the first.
     pub before: Option<f64>,
     /// And now.
@@ -149,7 +149,7 @@ impl Figures {
             *crates.entry(crate_of(file).to_string()).or_default() += part;
         }
         let crates = crates.iter().map(|(name, part)| (name.clone(), rounded(count.each(*part))));
-        let misses = |of: crate::callgrind::Misses| Misses {
+        let misses = |of: crate::callgrind::MissCounts| Misses {
             first: rounded(count.each(of.first)),
             last: rounded(count.each(of.last)),
         };
@@ -201,7 +201,7 @@ impl Entry {
             let former = before.and_then(|before| before.workloads.get(name));
             let before = former.map(|figures| figures.instructions);
             let cycles = cycles(name).map(rounded);
-            (name.clone(), Step { before, after: figures.instructions, cycles })
+            (name.clone(), FigureStep { before, after: figures.instructions, cycles })
         };
         Entry {
             date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
@@ -222,7 +222,7 @@ pub fn since_release(history: &[Entry], workload: &str) -> f64 {
     let mut factor = 1.0;
     for pair in history[release.min(history.len())..].windows(2) {
         let same_tools = pair[0].toolchain == pair[1].toolchain;
-        if let Some(Step { before: Some(before), after, .. }) = pair[1].workloads.get(workload)
+        if let Some(FigureStep { before: Some(before), after, .. }) = pair[1].workloads.get(workload)
             && same_tools
         {
             factor *= after / before;

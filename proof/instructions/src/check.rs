@@ -332,7 +332,7 @@ mod tests {
     }
 
     fn entry(before: Option<f64>, after: f64, toolchain: Toolchain) -> Entry {
-        let step = baseline::Step { before, after, cycles: None };
+        let step = baseline::FigureStep { before, after, cycles: None };
         Entry {
             date: "2026-11-22".into(),
             on_top_of: "0123abc".into(),

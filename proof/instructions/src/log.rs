@@ -15,7 +15,7 @@ use crate::workload::Name;
 
 /// What is known of one commit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct CommitLine {
     /// Its full hash.
     pub commit: String,
     /// When it was committed, year-month-day.
@@ -42,7 +42,7 @@ pub struct Line {
 
 /// What a line is made from.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct CommitOptions {
     /// The commit
     #[arg(long)]
     commit: String,
@@ -92,13 +92,13 @@ pub enum LogError {
     },
 }
 
-impl Line {
+impl CommitLine {
     /// Counts a commit, and times it against its parent unless both are the same program.
     ///
     /// # Errors
     /// [`LogError`]: it could not.
-    pub fn of(options: &Options) -> Result<Line, LogError> {
-        let Options { commit, date, subject, program, parent, rounds, sheet } = options;
+    pub fn of(options: &CommitOptions) -> Result<CommitLine, LogError> {
+        let CommitOptions { commit, date, subject, program, parent, rounds, sheet } = options;
         let now = figures(program, Name::ALL)?;
         let same = match parent {
             Some(parent) => same_bytes(parent, program).map_err(CheckError::Program)?,
@@ -110,7 +110,7 @@ impl Line {
         };
         let counts = now.iter().map(|(name, figures)| (name.clone(), figures.instructions));
         let misses = now.iter().filter_map(|(name, figures)| Some((name.clone(), figures.misses?)));
-        Ok(Line {
+        Ok(CommitLine {
             commit: commit.clone(),
             date: date.clone(),
             subject: subject.clone(),
@@ -134,7 +134,7 @@ fn clock(
     let mut all = BTreeMap::new();
     for name in Name::ALL.iter().copied().filter(|name| now.contains_key(name.as_str())) {
         let (base, head) = (parent.to_owned(), program.to_owned());
-        let options = ab::Options { base, head, rounds, workloads: vec![name] };
+        let options = ab::AbOptions { base, head, rounds, workloads: vec![name] };
         match ab::compare(&options) {
             Ok(report) => {
                 all.extend(report.ratios().map(|(name, ratio)| (name.as_str().into(), ratio)));
@@ -170,11 +170,11 @@ struct Sheet {
 #[derive(Deserialize)]
 struct Group {
     name: String,
-    rows: Vec<Row>,
+    rows: Vec<SheetRow>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct SheetRow {
     name: String,
     depth: u32,
     per_request: Option<Ns>,
@@ -185,7 +185,7 @@ struct Ns {
     ns: Option<f64>,
 }
 
-impl Row {
+impl SheetRow {
     fn ns(&self) -> Option<f64> {
         self.per_request.as_ref()?.ns
     }
@@ -195,7 +195,7 @@ impl Row {
 ///
 /// # Errors
 /// [`LogError`]: not readable. A file that is not there has no lines.
-pub fn lines(path: &Path) -> Result<Vec<Line>, LogError> {
+pub fn lines(path: &Path) -> Result<Vec<CommitLine>, LogError> {
     let text = if path.exists() { read(path)? } else { String::new() };
     let wrong = |line| move |source| LogError::Json { path: path.into(), line, source };
     (1..)
@@ -208,7 +208,7 @@ pub fn lines(path: &Path) -> Result<Vec<Line>, LogError> {
 ///
 /// # Errors
 /// [`LogError`]: not writable.
-pub fn append(path: &Path, line: &Line) -> Result<(), LogError> {
+pub fn append(path: &Path, line: &CommitLine) -> Result<(), LogError> {
     let mut all = lines(path)?;
     match all.iter_mut().find(|known| known.commit == line.commit) {
         Some(known) => known.clone_from(line),
@@ -239,8 +239,8 @@ fn read(path: &Path) -> Result<String, LogError> {
 mod tests {
     use super::*;
 
-    pub(crate) fn line(commit: &str, decide: f64) -> Line {
-        Line {
+    pub(crate) fn line(commit: &str, decide: f64) -> CommitLine {
+        CommitLine {
             commit: commit.into(),
             date: "2026-11-22".into(),
             subject: "What is true now".into(),

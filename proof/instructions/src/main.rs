@@ -91,7 +91,7 @@ enum Cmd {
     /// Counts and times a commit, and writes its line into the log
     Log {
         #[command(flatten)]
-        options: log::Options,
+        options: log::CommitOptions,
         /// The log
         #[arg(long, value_name = "FILE", default_value = "proof/costs/commits.jsonl")]
         file: PathBuf,
@@ -106,7 +106,7 @@ enum Cmd {
         page: PathBuf,
     },
     /// Compares two builds of this program by the clock
-    Ab(ab::Options),
+    Ab(ab::AbOptions),
     /// Measures how often that comparison is right
     AbRates(ab::RatesOptions),
 }
@@ -182,7 +182,7 @@ fn run(command: &Cmd, files: &Files) -> Result<Ending, String> {
             Ok(Ending::Good)
         }
         Cmd::Log { options, file } => {
-            log::append(file, &log::Line::of(options).map_err(said)?).map_err(said)?;
+            log::append(file, &log::CommitLine::of(options).map_err(said)?).map_err(said)?;
             Ok(Ending::Good)
         }
         Cmd::Page { file, page } => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::log::Line;
+use crate::log::CommitLine;
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 150.0;
@@ -30,7 +30,7 @@ impl Frame {
 
 /// All workloads, one drawing below the other.
 #[must_use]
-pub fn svg(lines: &[Line]) -> String {
+pub fn svg(lines: &[CommitLine]) -> String {
     let names: BTreeSet<&String> = lines.iter().flat_map(|line| line.counts.keys()).collect();
     #[allow(clippy::cast_precision_loss, reason = "a handful of workloads")]
     let height = (HEIGHT + 2.0 * TOP) * names.len() as f64 + TOP;
@@ -49,7 +49,7 @@ pub fn svg(lines: &[Line]) -> String {
 }
 
 /// One workload. Counts of other tools begin a curve of their own, since the two cannot be compared.
-fn curve(out: &mut String, lines: &[Line], name: &str, top: f64) {
+fn curve(out: &mut String, lines: &[CommitLine], name: &str, top: f64) {
     let counts = relative(lines, name);
     let clock = by_clock(lines, name);
     let all = counts.iter().chain(&clock).flatten();
@@ -99,9 +99,9 @@ fn curve(out: &mut String, lines: &[Line], name: &str, top: f64) {
 }
 
 /// Instructions of each commit over those of the first one with the same tools.
-fn relative(lines: &[Line], name: &str) -> Vec<Option<f64>> {
+fn relative(lines: &[CommitLine], name: &str) -> Vec<Option<f64>> {
     let mut firsts: BTreeMap<&str, f64> = BTreeMap::new();
-    let relative = |line: &Line, first: f64| line.counts.get(name).map(|count| count / first);
+    let relative = |line: &CommitLine, first: f64| line.counts.get(name).map(|count| count / first);
     let mut all = Vec::with_capacity(lines.len());
     for line in lines {
         if let Some(count) = line.counts.get(name) {
@@ -113,7 +113,7 @@ fn relative(lines: &[Line], name: &str) -> Vec<Option<f64>> {
 }
 
 /// The products of the ratios of all commits so far: what the clock says that they come to.
-fn by_clock(lines: &[Line], name: &str) -> Vec<Option<f64>> {
+fn by_clock(lines: &[CommitLine], name: &str) -> Vec<Option<f64>> {
     let mut product = 1.0;
     let product = lines.iter().map(|line| {
         product *= line.clock.get(name).map_or(1.0, |clock| clock.ratio);
@@ -142,7 +142,7 @@ fn escaped(text: &str) -> String {
 
 /// The page around the drawing: what it shows, and the noise of the clock.
 #[must_use]
-pub fn markdown(lines: &[Line]) -> String {
+pub fn markdown(lines: &[CommitLine]) -> String {
     let mut out = String::from(
         "# What each commit cost\n\nWritten by `make costs-log` from `proof/costs/commits.jsonl`; not by hand. Blue: instructions \
          of a workload, relative to the\nfirst commit of the log. Orange: the product of the ratios by the clock, each commit \
@@ -156,7 +156,7 @@ pub fn markdown(lines: &[Line]) -> String {
     );
     let names: BTreeSet<&String> = lines.iter().flat_map(|line| line.counts.keys()).collect();
     for name in names {
-        let own: Vec<&Line> = lines.iter().filter(|line| line.counts.contains_key(name)).collect();
+        let own: Vec<&CommitLine> = lines.iter().filter(|line| line.counts.contains_key(name)).collect();
         let programs = own.iter().filter(|line| !line.same).count();
         let (Some(first), Some(last)) = (own.first(), own.last()) else { continue };
         let noise = noise(lines, name)
@@ -173,9 +173,9 @@ pub fn markdown(lines: &[Line]) -> String {
     out
 }
 
-fn largest_step(lines: &[&Line], name: &str) -> String {
+fn largest_step(lines: &[&CommitLine], name: &str) -> String {
     let pairs = lines.windows(2).filter(|pair| pair[0].tools == pair[1].tools);
-    let step = |pair: &[&Line]| (pair[1].counts[name] / pair[0].counts[name] - 1.0) * 100.0;
+    let step = |pair: &[&CommitLine]| (pair[1].counts[name] / pair[0].counts[name] - 1.0) * 100.0;
     let steps = pairs.map(|pair| (step(pair), pair[1].commit.chars().take(8).collect::<String>()));
     let largest = steps.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
     match largest {
@@ -193,7 +193,7 @@ const FENCE: f64 = 1.5;
 
 /// Between which ratios the clock says nothing: the fences around those of commits whose counts stood still.
 #[must_use]
-pub fn noise(lines: &[Line], name: &str) -> Option<(f64, f64)> {
+pub fn noise(lines: &[CommitLine], name: &str) -> Option<(f64, f64)> {
     let still = lines.windows(2).filter_map(|pair| {
         let (before, now) = (pair[0].counts.get(name)?, pair[1].counts.get(name)?);
         let is_still = (now / before - 1.0).abs() < SILENT && pair[0].tools == pair[1].tools;
@@ -214,9 +214,9 @@ mod tests {
     use super::*;
     use crate::ab::Interval;
 
-    fn line(commit: &str, decide: f64, ratio: f64) -> Line {
+    fn line(commit: &str, decide: f64, ratio: f64) -> CommitLine {
         let clock = Interval { ratio, low: ratio - 0.01, high: ratio + 0.01 };
-        Line {
+        CommitLine {
             commit: commit.into(),
             date: "2026-11-22".into(),
             subject: "Less & <more>".into(),
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn noise_comes_from_commits_that_changed_nothing() {
         let ratios = [0.99, 1.0, 1.0, 1.0, 1.01, 1.0, 1.0, 0.99, 1.01, 1.0];
-        let mut lines: Vec<Line> = ratios.iter().map(|ratio| line("a", 100.0, *ratio)).collect();
+        let mut lines: Vec<CommitLine> = ratios.iter().map(|ratio| line("a", 100.0, *ratio)).collect();
         let quiet = noise(&lines, "decide").unwrap();
         assert!(quiet.0 <= 1.0 && quiet.1 >= 1.0 && quiet.1 < 1.03);
         lines.push(line("b", 150.0, 1.5));

@@ -30,7 +30,7 @@ const TRIALS: [Trial; 3] = [Trial::Again, Trial::Planted(1.0), Trial::Planted(3.
 
 /// What came of one kind of trial with one workload.
 #[derive(Clone, Debug)]
-struct Line {
+struct TrialLine {
     workload: Name,
     trial: Trial,
     /// What the count changed by, percent, of each run.
@@ -42,15 +42,15 @@ struct Line {
 
 /// What the gate tells, and what it should have told.
 #[derive(Clone, Debug)]
-pub struct Rates {
-    lines: Vec<Line>,
+pub struct GateRates {
+    lines: Vec<TrialLine>,
 }
 
 /// Tries the gate with a program: `runs` of each kind with each workload.
 ///
 /// # Errors
 /// [`CheckError`]: nothing could be counted.
-pub fn rates(program: &Path, workloads: &[Name], runs: usize) -> Result<Rates, CheckError> {
+pub fn rates(program: &Path, workloads: &[Name], runs: usize) -> Result<GateRates, CheckError> {
     let first = parallel::map(workloads, |name| count_once(program, *name, 0.0));
     let first: Vec<Count> = first.into_iter().collect::<Result<_, _>>()?;
     let kinds = workloads.iter().zip(&first);
@@ -64,8 +64,8 @@ pub fn rates(program: &Path, workloads: &[Name], runs: usize) -> Result<Rates, C
         parallel::map(&all, |(name, first, trial, run)| again(program, *name, first, *trial, *run));
     let counts: Vec<Count> = counts.into_iter().collect::<Result<_, _>>()?;
     let lines = kinds.iter().zip(counts.chunks(runs.max(1)));
-    let lines = lines.map(|((name, first, trial), counts)| Line::of(*name, *trial, first, counts));
-    Ok(Rates { lines: lines.collect() })
+    let lines = lines.map(|((name, first, trial), counts)| TrialLine::of(*name, *trial, first, counts));
+    Ok(GateRates { lines: lines.collect() })
 }
 
 /// One more run. Each comes from a folder of its own, whose name has another length, with another environment: what is
@@ -98,8 +98,8 @@ fn copy(program: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     Ok(copy)
 }
 
-impl Line {
-    fn of(workload: Name, trial: Trial, first: &Count, counts: &[Count]) -> Line {
+impl TrialLine {
+    fn of(workload: Name, trial: Trial, first: &Count, counts: &[Count]) -> TrialLine {
         let named = |count| (workload.as_str().to_string(), Figures::of(workload, count));
         let before = [named(first)].into();
         let compared = counts.iter().map(|count| Comparison::of(&before, &[named(count)].into()));
@@ -108,7 +108,7 @@ impl Line {
         let before = first.instructions();
         let change = |count: &Count| (count.instructions() - before) / before * 100.0;
         let changes = counts.iter().map(change).collect();
-        Line { workload, trial, changes, tripped: tripped.len(), unnamed }
+        TrialLine { workload, trial, changes, tripped: tripped.len(), unnamed }
     }
 
     /// What is wrong with it.
@@ -132,7 +132,7 @@ impl Line {
     }
 }
 
-impl Rates {
+impl GateRates {
     /// Whether the gate told everything, and nothing else.
     #[must_use]
     pub fn are_right(&self) -> bool {
@@ -140,7 +140,7 @@ impl Rates {
     }
 }
 
-impl fmt::Display for Rates {
+impl fmt::Display for GateRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

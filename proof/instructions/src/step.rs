@@ -113,7 +113,7 @@ fn clock(
             return Ok(Vec::new());
         }
         let (base, head) = (parent.program.clone(), program.to_owned());
-        let report = ab::compare(&ab::Options { base, head, rounds, workloads })?;
+        let report = ab::compare(&ab::AbOptions { base, head, rounds, workloads })?;
         Ok(report.ratios().collect())
     };
     let mut all = compare(both, parent.rounds)?;
@@ -180,7 +180,7 @@ mod tests {
     use crate::toolchain::Toolchain;
 
     fn entry(reason: &str, before: Option<f64>, after: f64) -> Entry {
-        let step = |before, after| baseline::Step { before, after, cycles: None };
+        let step = |before, after| baseline::FigureStep { before, after, cycles: None };
         Entry {
             date: "2026-11-22".into(),
             on_top_of: "0123abc".into(),

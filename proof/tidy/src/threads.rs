@@ -28,7 +28,8 @@ pub struct Threads {
 /// the names of threads that nothing of ours starts by name: those of libraries, and the main one.
 pub fn threads_of(tree: &Tree, page: &str, heading: &str, others: &[&str]) -> Threads {
     let rows = table(page, heading, "thread");
-    let listed: BTreeSet<String> = rows.iter().map(|row| row[0].clone()).collect();
+    let names_of = |row: &Vec<String>| row[0].split(", ").map(str::to_string).collect::<Vec<_>>();
+    let listed: BTreeSet<String> = rows.iter().flat_map(names_of).collect();
     let started = starts(tree);
     let names: BTreeSet<&str> = started.iter().map(|(name, _)| name.as_str()).collect();
     let unlisted = started

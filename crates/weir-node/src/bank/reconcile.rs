@@ -185,7 +185,7 @@ pub enum Failure {
 #[derive(Debug)]
 pub struct Unfinished {
     lines: usize,
-    report: Report,
+    report: ReconcileReport,
     /// The first and the last line of the part that is not known to be booked, and why; later ones were not tried.
     stopped: Option<(usize, usize, NotSealed)>,
 }
@@ -199,7 +199,7 @@ pub fn book_file(
     let lines = rows.len();
     let judged = judge_all(clerk, rows)?;
     let rounded = judged.iter().filter(|row| row.rounded).count();
-    let mut report = Report { rounded, ..Report::default() };
+    let mut report = ReconcileReport { rounded, ..ReconcileReport::default() };
     let unfinished =
         |report, stopped| Failure::Unfinished(Box::new(Unfinished { lines, report, stopped }));
     for part in judged.chunks(PART_ROWS) {
@@ -260,7 +260,7 @@ fn contradictions(judged: &[Booking]) -> impl Iterator<Item = Fault> {
 
 /// What became of the lines of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct ReconcileReport {
     booked: u64,
     repeats: u64,
     rounded: usize,
@@ -268,7 +268,7 @@ pub(crate) struct Report {
     unbooked: Vec<Outcome>,
 }
 
-impl Report {
+impl ReconcileReport {
     fn add(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             *self.verdicts.entry(outcome.verdict.name()).or_default() += 1;

@@ -247,7 +247,7 @@ pub fn csv(cells: &[Cell], out: &mut dyn io::Write) -> io::Result<()> {
 
 /// One minute of one strategy's day.
 #[derive(Serialize)]
-struct Minute<'a> {
+struct CourseMinute<'a> {
     scenario: &'a str,
     auction: &'static str,
     strategy: &'static str,
@@ -265,7 +265,7 @@ pub fn course(cells: &[Cell], out: &mut dyn io::Write) -> io::Result<()> {
         let points = course.spent.iter().zip(&course.planned).zip(&course.deviation);
         for (minute, ((&spent, &planned), &deviation)) in points.enumerate() {
             let (auction, strategy) = (auction.name(), *strategy);
-            let row = Minute { scenario, auction, strategy, minute, spent, planned, deviation };
+            let row = CourseMinute { scenario, auction, strategy, minute, spent, planned, deviation };
             rows.serialize(row).map_err(io::Error::other)?;
         }
     }

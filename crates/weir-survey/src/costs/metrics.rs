@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use probe::{Cycles, StageFigures, TimerCost};
 use weir_node::measured::{ByDoor, Measured, MeasuredThread, Reading, Sources};
 
-use super::openmetrics::{Exposition, Kind, Unit};
+use super::openmetrics::{Exposition, FamilyKind, Unit};
 use super::rows::{Probes, THREADS};
 
 /// Somebody calls [`Metrics::note`] this often...
@@ -108,7 +108,7 @@ impl Metrics {
 
     fn doors(&self, text: &mut Exposition, now: &ByDoor) {
         let help = "Worker time in the stages of a door; `shared`: in those that serve both. Estimated from sampled turns.";
-        text.in_unit("weir_door", Unit::Seconds, Kind::Counter, help);
+        text.in_unit("weir_door", Unit::Seconds, FamilyKind::Counter, help);
         for ((door, ns), told) in DOORS.into_iter().zip(door_ns(now)).zip(&self.told_ns) {
             // The timer's part is taken off by its mean, so an estimate may fall back by some ns.
             let before = told.fetch_max(ns, Relaxed);
@@ -126,7 +126,7 @@ fn door_ns(by_door: &ByDoor) -> [u64; 3] {
 }
 
 fn requests(text: &mut Exposition, now: &ByDoor) {
-    text.family("weir_requests", Kind::Counter, "Requests, by door and kind.");
+    text.family("weir_requests", FamilyKind::Counter, "Requests, by door and kind.");
     for (door, kind, count) in [
         ("batch", "ask", now.asks),
         ("batch", "resolve", now.batch_resolves),
@@ -151,7 +151,7 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
     let ns = door_ns(to).into_iter().zip(door_ns(from)).map(|(to, from)| to.saturating_sub(from));
     let help = "Worker time in the stages of a door for one of its requests over the last minute; `shared`: \
                 in those that serve both, for one request of either.";
-    text.in_unit("weir_door_request", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_door_request", Unit::Seconds, FamilyKind::Gauge, help);
     for ((door, ns), requests) in DOORS.into_iter().zip(ns).zip(&requests) {
         if *requests > 0 {
             text.value(&[("door", door)], seconds(ns) / *requests as f64);
@@ -159,7 +159,7 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
     }
     text.family(
         "weir_door_requests_per_second",
-        Kind::Gauge,
+        FamilyKind::Gauge,
         "Requests of a door over the last minute.",
     );
     for (door, requests) in DOORS[..2].iter().zip(&requests) {
@@ -168,12 +168,12 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
 }
 
 fn threads(text: &mut Exposition, total: &Measured) {
-    text.in_unit("weir_thread_cpu", Unit::Seconds, Kind::Counter, "Processor time of a thread.");
+    text.in_unit("weir_thread_cpu", Unit::Seconds, FamilyKind::Counter, "Processor time of a thread.");
     for thread in &total.threads {
         text.value(&[("thread", &thread.name)], seconds(thread.cpu_ns));
     }
     let mut counter = |name, help, of: &dyn Fn(&MeasuredThread) -> u64| {
-        text.family(name, Kind::Counter, help);
+        text.family(name, FamilyKind::Counter, help);
         for thread in &total.threads {
             text.count(&[("thread", &thread.name)], of(thread));
         }
@@ -190,15 +190,15 @@ fn stages(text: &mut Exposition, total: &Measured) {
     let ns_per_tick = Cycles::get().ns_per_tick();
     let labels = |thread: &'static str, stage: &'static str| [("thread", thread), ("stage", stage)];
     let help = "Time of a stage in sampled turns, with one reading of the timer a lap.";
-    text.in_unit("weir_stage_sampled", Unit::Seconds, Kind::Counter, help);
+    text.in_unit("weir_stage_sampled", Unit::Seconds, FamilyKind::Counter, help);
     for (thread, stage, of) in &all {
         text.value(&labels(thread, stage), of.ticks as f64 * ns_per_tick / 1e9);
     }
-    text.family("weir_stage_sampled_laps", Kind::Counter, "Times that a stage was measured.");
+    text.family("weir_stage_sampled_laps", FamilyKind::Counter, "Times that a stage was measured.");
     for (thread, stage, of) in &all {
         text.count(&labels(thread, stage), of.laps);
     }
-    text.family("weir_stage_sampled_items", Kind::Counter, "Items that it handled then.");
+    text.family("weir_stage_sampled_items", FamilyKind::Counter, "Items that it handled then.");
     for (thread, stage, of) in &all {
         text.count(&labels(thread, stage), of.items);
     }
@@ -225,10 +225,10 @@ fn timer(text: &mut Exposition) {
     let (timer, cycles) = (TimerCost::get(), Cycles::get());
     let ns = cycles.ns_per_tick();
     let seconds = Unit::Seconds;
-    text.in_unit("weir_timer_reading", seconds, Kind::Gauge, "What reading the timer costs.");
+    text.in_unit("weir_timer_reading", seconds, FamilyKind::Gauge, "What reading the timer costs.");
     text.value(&[], timer.mean_ticks() * ns / 1e9);
-    text.in_unit("weir_timer_resolution", seconds, Kind::Gauge, "What one lap cannot resolve.");
+    text.in_unit("weir_timer_resolution", seconds, FamilyKind::Gauge, "What one lap cannot resolve.");
     text.value(&[], timer.resolution_ticks() * ns / 1e9);
-    text.family("weir_timer", Kind::Info, "What the timer is.");
+    text.family("weir_timer", FamilyKind::Info, "What the timer is.");
     text.count(&[("clock", &cycles.note()), ("version", env!("CARGO_PKG_VERSION"))], 1);
 }

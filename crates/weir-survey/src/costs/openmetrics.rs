@@ -7,7 +7,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 
 /// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FamilyKind {
     /// Never goes back while the process lives; its samples are called `NAME_total`.
     Counter,
     /// May go up and down.
@@ -34,21 +34,21 @@ impl Unit {
     }
 }
 
-impl Kind {
+impl FamilyKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Info => "info",
-            Kind::Histogram => "histogram",
+            FamilyKind::Counter => "counter",
+            FamilyKind::Gauge => "gauge",
+            FamilyKind::Info => "info",
+            FamilyKind::Histogram => "histogram",
         }
     }
 
     fn suffix(self) -> &'static str {
         match self {
-            Kind::Counter => "_total",
-            Kind::Gauge | Kind::Histogram => "",
-            Kind::Info => "_info",
+            FamilyKind::Counter => "_total",
+            FamilyKind::Gauge | FamilyKind::Histogram => "",
+            FamilyKind::Info => "_info",
         }
     }
 }
@@ -66,13 +66,13 @@ pub(crate) struct Exposition {
 
 impl Exposition {
     /// Begins a family; the samples that follow are its.
-    pub(crate) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: FamilyKind, help: &str) {
         (self.name, self.suffix) = (name.to_string(), kind.suffix());
         self.text += &format!("# TYPE {name} {}\n# HELP {name} {}\n", kind.name(), escaped(help));
     }
 
     /// Begins a family whose values are in a unit: `NAME_UNIT`.
-    pub(crate) fn in_unit(&mut self, name: &str, unit: Unit, kind: Kind, help: &str) {
+    pub(crate) fn in_unit(&mut self, name: &str, unit: Unit, kind: FamilyKind, help: &str) {
         let name = format!("{name}_{}", unit.name());
         self.family(&name, kind, help);
         self.text += &format!("# UNIT {name} {}\n", unit.name());
@@ -128,15 +128,15 @@ mod tests {
     #[test]
     fn families_and_samples_are_written_as_the_format_wants() {
         let mut text = Exposition::default();
-        text.family("weir_requests", Kind::Counter, "Requests.");
+        text.family("weir_requests", FamilyKind::Counter, "Requests.");
         text.count(&[("door", "batch")], 7);
         text.count(&[("door", "a\"b\\c\nd")], 0);
-        text.family("weir_ns_per_request", Kind::Gauge, "Time.");
+        text.family("weir_ns_per_request", FamilyKind::Gauge, "Time.");
         text.value(&[], 12.5);
         text.value(&[], f64::NAN);
-        text.family("weir_timer", Kind::Info, "The timer.");
+        text.family("weir_timer", FamilyKind::Info, "The timer.");
         text.count(&[("clock", "tsc")], 1);
-        text.in_unit("weir_latency", Unit::Seconds, Kind::Histogram, "Latency.");
+        text.in_unit("weir_latency", Unit::Seconds, FamilyKind::Histogram, "Latency.");
         text.part("_bucket", &[("le", "+Inf")], 2.0);
         let expected = "# TYPE weir_requests counter\n# HELP weir_requests Requests.\n\
             weir_requests_total{door=\"batch\"} 7\n\

@@ -43,7 +43,7 @@ struct DoorSample {
 
 /// What a survey found.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(super) struct Surveyed {
     pub(super) as_of_ms: u64,
     pub(super) scene: Scene,
     pub(super) proof: Proof,
@@ -129,7 +129,7 @@ impl Sample {
 
 impl Load {
     /// Looks at everything, and tells how it stands now and stood over the last seconds.
-    pub(super) fn figures(&mut self, status: &Status, survey: Survey) -> Figures {
+    pub(super) fn figures(&mut self, status: &Status, survey: Surveyed) -> Figures {
         let now = Sample::take(status, &survey.scene);
         let old = |sample: &mut Sample| now.at.duration_since(sample.at).as_millis() > WINDOW_MS;
         // One that is older stays as the beginning of the stretch.

@@ -8,7 +8,7 @@ use wire::Verdict;
 use super::load::{FIRST_OF_RESOLVES, Figures, ticks};
 use super::status::{Bounds, Identity, LATENCY_LE_US, errors, queues, sum};
 use crate::admin::Status;
-use crate::costs::openmetrics::{Exposition, Kind, Unit};
+use crate::costs::openmetrics::{Exposition, FamilyKind, Unit};
 
 /// All families.
 pub(super) fn write(
@@ -29,33 +29,33 @@ pub(super) fn write(
 }
 
 fn node(text: &mut Exposition, figures: &Figures, status: &Status, identity: &Identity) {
-    text.family("weir_build_info", Kind::Gauge, "What runs; always 1.");
+    text.family("weir_build_info", FamilyKind::Gauge, "What runs; always 1.");
     let (node, run) = (identity.node.to_string(), figures.scene.run.to_string());
     text.count(&[("node", &node), ("run", &run), ("version", identity.version)], 1);
-    text.in_unit("weir_uptime", Unit::Seconds, Kind::Gauge, "Since the node started.");
+    text.in_unit("weir_uptime", Unit::Seconds, FamilyKind::Gauge, "Since the node started.");
     text.value(&[], status.uptime_ms() as f64 / 1e3);
-    text.family("weir_budgets", Kind::Gauge, "Budgets that the bank knows.");
+    text.family("weir_budgets", FamilyKind::Gauge, "Budgets that the bank knows.");
     text.count(&[], figures.scene.report.budgets as u64);
-    text.in_unit("weir_survey_age", Unit::Seconds, Kind::Gauge, "Age of these figures.");
+    text.in_unit("weir_survey_age", Unit::Seconds, FamilyKind::Gauge, "Age of these figures.");
     text.value(&[], figures.age_ms() as f64 / 1e3);
     let help = "How long the last look at all budgets took.";
-    text.in_unit("weir_survey_duration", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_survey_duration", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], figures.survey_ms as f64 / 1e3);
     let help = "Since the bank's last turn began; a turn takes milliseconds.";
-    text.in_unit("weir_bank_turn_age", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_bank_turn_age", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], status.pulse().age_ms() as f64 / 1e3);
     let help = "The node's time, less the system's time of day.";
-    text.in_unit("weir_clock_ahead", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_clock_ahead", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], status.pulse().clock_ahead_ms() as f64 / 1e3);
     let help = "For how long the node's time has not been the system's.";
-    text.in_unit("weir_clock_held", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_clock_held", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], status.pulse().clock_held_ms() as f64 / 1e3);
 }
 
 fn doors(text: &mut Exposition, figures: &Figures) {
     text.family(
         "weir_decisions",
-        Kind::Counter,
+        FamilyKind::Counter,
         "Asks and bid requests answered, by door and verdict.",
     );
     for (door, found) in DOORS.iter().zip(&figures.doors) {
@@ -64,7 +64,7 @@ fn doors(text: &mut Exposition, figures: &Figures) {
         }
     }
     let help = "From a wake-up to a whole answer, in sampled wake-ups.";
-    text.in_unit("weir_latency", Unit::Seconds, Kind::Histogram, help);
+    text.in_unit("weir_latency", Unit::Seconds, FamilyKind::Histogram, help);
     for (door, found) in DOORS.iter().zip(&figures.doors) {
         let latency = &found.latency_total;
         let buckets =
@@ -77,7 +77,7 @@ fn doors(text: &mut Exposition, figures: &Figures) {
         text.part("_sum", &[("door", door)], sum_s(latency));
     }
     let help = "Percentiles of the last ten seconds, from a wake-up to a whole answer.";
-    text.in_unit("weir_latency_recent", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_latency_recent", Unit::Seconds, FamilyKind::Gauge, help);
     for (door, found) in DOORS.iter().zip(&figures.doors) {
         for (q, quantile) in
             [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.999", 0.999), ("1", 1.0)]
@@ -104,7 +104,7 @@ fn workers(text: &mut Exposition, figures: &Figures, identity: &Identity) {
     let name =
         |core: &Option<usize>| core.map_or_else(|| "any".to_string(), |core| core.to_string());
     let all = || figures.workers.iter().zip(&identity.cores).enumerate();
-    text.in_unit("weir_worker_busy", Unit::Seconds, Kind::Counter, "Processor time of a worker.");
+    text.in_unit("weir_worker_busy", Unit::Seconds, FamilyKind::Counter, "Processor time of a worker.");
     for (number, (worker, core)) in all() {
         let labels = [("worker", number.to_string()), ("core", name(core))];
         text.value(
@@ -113,7 +113,7 @@ fn workers(text: &mut Exposition, figures: &Figures, identity: &Identity) {
         );
     }
     let help = "Time in which a worker could have run and another thread had its core.";
-    text.in_unit("weir_worker_wait", Unit::Seconds, Kind::Counter, help);
+    text.in_unit("weir_worker_wait", Unit::Seconds, FamilyKind::Counter, help);
     for (number, (worker, core)) in all() {
         let labels = [("worker", number.to_string()), ("core", name(core))];
         text.value(
@@ -121,7 +121,7 @@ fn workers(text: &mut Exposition, figures: &Figures, identity: &Identity) {
             worker.wait_ns as f64 / 1e9,
         );
     }
-    text.family("weir_worker_decisions", Kind::Counter, "Asks and bid requests of a worker.");
+    text.family("weir_worker_decisions", FamilyKind::Counter, "Asks and bid requests of a worker.");
     for (number, (worker, core)) in all() {
         let labels = [("worker", number.to_string()), ("core", name(core))];
         text.count(
@@ -133,33 +133,33 @@ fn workers(text: &mut Exposition, figures: &Figures, identity: &Identity) {
 
 fn journal(text: &mut Exposition, figures: &Figures) {
     let (report, journal) = (&figures.scene.report, &figures.scene.report.journal);
-    text.family("weir_journal_failing", Kind::Gauge, "1 while the journal cannot seal.");
+    text.family("weir_journal_failing", FamilyKind::Gauge, "1 while the journal cannot seal.");
     text.count(&[], journal.failure.is_some().into());
     let help = "How long the oldest record that is not sealed has waited.";
-    text.in_unit("weir_journal_lag", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_journal_lag", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], figures.scene.journal_lag_ms as f64 / 1e3);
     let help = "Writing and sealing a group, percentiles of the last ten seconds.";
-    text.in_unit("weir_journal_seal_recent", Unit::Seconds, Kind::Gauge, help);
+    text.in_unit("weir_journal_seal_recent", Unit::Seconds, FamilyKind::Gauge, help);
     for (q, quantile) in [("0.5", 0.5), ("0.99", 0.99), ("1", 1.0)] {
         text.value(&[("q", q)], figures.seal_ns.quantile(quantile) as f64 / 1e9);
     }
     let help = "Records that wait for the disk.";
-    text.in_unit("weir_journal_unsealed", Unit::Bytes, Kind::Gauge, help);
+    text.in_unit("weir_journal_unsealed", Unit::Bytes, FamilyKind::Gauge, help);
     text.count(&[], journal.unsealed_bytes);
     text.in_unit(
         "weir_journal_sealed",
         Unit::Bytes,
-        Kind::Counter,
+        FamilyKind::Counter,
         "Bytes sealed, filler included.",
     );
     text.count(&[], journal.bytes);
-    text.family("weir_journal_groups", Kind::Counter, "Groups sealed.");
+    text.family("weir_journal_groups", FamilyKind::Counter, "Groups sealed.");
     text.count(&[], journal.groups);
-    text.family("weir_journal_snapshots", Kind::Counter, "Snapshots made.");
+    text.family("weir_journal_snapshots", FamilyKind::Counter, "Snapshots made.");
     text.count(&[], journal.kept.snapshots);
     text.family(
         "weir_resolves",
-        Kind::Counter,
+        FamilyKind::Counter,
         "Confirms, settles and releases of the batch door, by verdict.",
     );
     let resolves = Verdict::ALL.iter().filter(|verdict| verdict.as_raw() >= FIRST_OF_RESOLVES);
@@ -167,19 +167,19 @@ fn journal(text: &mut Exposition, figures: &Figures) {
         let found = report.resolved.iter().find(|(known, _)| known == verdict);
         text.count(&[("verdict", verdict.name())], found.map_or(0, |(_, count)| *count));
     }
-    text.family("weir_grants_open", Kind::Gauge, "Shares of budgets that workers have.");
+    text.family("weir_grants_open", FamilyKind::Gauge, "Shares of budgets that workers have.");
     text.count(&[], report.grants as u64);
-    text.family("weir_fills", Kind::Counter, "Grants made, refills included.");
+    text.family("weir_fills", FamilyKind::Counter, "Grants made, refills included.");
     text.count(&[], report.bank.fills);
 }
 
 fn queue_depths(text: &mut Exposition, figures: &Figures, status: &Status, bounds: &Bounds) {
     let queues = queues(figures, status, bounds);
-    text.family("weir_queue_depth", Kind::Gauge, "What is in a bounded queue.");
+    text.family("weir_queue_depth", FamilyKind::Gauge, "What is in a bounded queue.");
     for (queue, depth, _) in &queues {
         text.count(&[("queue", queue)], *depth);
     }
-    text.family("weir_queue_limit", Kind::Gauge, "What may be in it.");
+    text.family("weir_queue_limit", FamilyKind::Gauge, "What may be in it.");
     for (queue, _, max) in &queues {
         text.count(&[("queue", queue)], *max);
     }
@@ -188,15 +188,15 @@ fn queue_depths(text: &mut Exposition, figures: &Figures, status: &Status, bound
 fn connections(text: &mut Exposition, status: &Status) {
     text.family(
         "weir_connections",
-        Kind::Gauge,
+        FamilyKind::Gauge,
         "Connections open on the batch and OpenRTB doors.",
     );
     text.count(&[], sum(status, |counters| counters.connections.get()));
-    text.family("weir_connections_accepted", Kind::Counter, "Connections accepted and kept.");
+    text.family("weir_connections_accepted", FamilyKind::Counter, "Connections accepted and kept.");
     text.count(&[], sum(status, |counters| counters.accepted.get()));
-    text.in_unit("weir_received", Unit::Bytes, Kind::Counter, "Bytes received.");
+    text.in_unit("weir_received", Unit::Bytes, FamilyKind::Counter, "Bytes received.");
     text.count(&[], sum(status, |counters| counters.bytes_in.get()));
-    text.in_unit("weir_sent", Unit::Bytes, Kind::Counter, "Bytes sent.");
+    text.in_unit("weir_sent", Unit::Bytes, FamilyKind::Counter, "Bytes sent.");
     text.count(&[], sum(status, |counters| counters.bytes_out.get()));
 }
 
@@ -204,27 +204,27 @@ fn proof(text: &mut Exposition, figures: &Figures) {
     let proof = &figures.proof;
     text.family(
         "weir_proof_budgets",
-        Kind::Gauge,
+        FamilyKind::Gauge,
         "Budgets of which the last check looked at every line.",
     );
     text.count(&[], proof.budgets);
-    text.family("weir_proof_violations", Kind::Gauge, "Of these, budgets that break a promise.");
+    text.family("weir_proof_violations", FamilyKind::Gauge, "Of these, budgets that break a promise.");
     text.count(&[], proof.violations());
-    text.family("weir_proof_checks", Kind::Counter, "Checks of all budgets.");
+    text.family("weir_proof_checks", FamilyKind::Counter, "Checks of all budgets.");
     text.count(&[], proof.checks_total);
     text.family(
         "weir_budgets_in_debt",
-        Kind::Gauge,
+        FamilyKind::Gauge,
         "Budgets with spend above holds or after they were gone.",
     );
     text.count(&[], proof.debts);
     let help = "Budgets whose limit is below what was out when it was lowered.";
-    text.family("weir_budgets_lowered", Kind::Gauge, help);
+    text.family("weir_budgets_lowered", FamilyKind::Gauge, help);
     text.count(&[], proof.lowered);
 }
 
 fn failures(text: &mut Exposition, figures: &Figures, status: &Status) {
-    text.family("weir_errors", Kind::Counter, "What should not happen, by code.");
+    text.family("weir_errors", FamilyKind::Counter, "What should not happen, by code.");
     for (code, count, _) in errors(figures, status) {
         text.count(&[("code", &code)], count);
     }

@@ -168,7 +168,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             tracing::error!(?budgets, "books that break a promise: see docs/ledger.md");
         }
         let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let survey = load::Survey { as_of_ms: now_ms, scene, proof, took_ms };
+        let survey = load::Surveyed { as_of_ms: now_ms, scene, proof, took_ms };
         let figures = self.load.figures(&self.status, survey);
         self.record_minute(&figures);
         self.latest.set(Found { figures, slots: Arc::clone(&self.roll.by_id) });

@@ -14,7 +14,7 @@ use super::bench::{self, BenchError};
 
 /// What is to be shown, of which node.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CostsArgs {
     #[command(flatten)]
     node: Options,
     /// Start a node in a temporary folder, load its batch door and its OpenRTB door, and show the sheet of each.
@@ -68,7 +68,7 @@ pub enum CostsError {
 /// # Errors
 /// [`CostsError`].
 pub fn main(
-    args: &Args,
+    args: &CostsArgs,
     config: Config,
     stop: &AtomicBool,
     out: &mut dyn Write,
@@ -100,7 +100,7 @@ pub(crate) fn fetch(client: Client, seconds: f64, format: Format) -> Result<Stri
     client.with_wait(Duration::from_secs_f64(seconds) + PATIENCE).get_text(&path)
 }
 
-impl Args {
+impl CostsArgs {
     /// Whether a node is started, and loaded, for the sheet.
     #[must_use]
     pub fn is_bench(&self) -> bool {

@@ -4,4 +4,4 @@ mod bench;
 mod cli;
 
 pub use bench::BenchError;
-pub use cli::{Args, CostsError, main};
+pub use cli::{CostsArgs, CostsError, main};

@@ -16,7 +16,7 @@ use super::trail::Folder;
 use super::{JournalError, Outcome, Progress, Where};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct AuditArgs {
     #[command(flatten)]
     place: Where,
     /// With --target: compare with the running node, too.
@@ -34,7 +34,7 @@ pub(super) struct Args {
 const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+pub(super) fn run(args: &AuditArgs, out: &mut dyn Write) -> Result<Outcome, JournalError> {
     let folder = args.place.folder()?;
     let client = (args.live || args.access.target.is_some())
         .then(|| args.access.open(&folder.data))

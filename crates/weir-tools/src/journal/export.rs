@@ -16,7 +16,7 @@ use super::trail::{Folder, Known, beside};
 use super::{JournalError, Outcome, Progress, Where};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct ExportArgs {
     #[command(flatten)]
     place: Where,
     /// First instant: RFC 3339 (2026-11-01T00:00:00Z), or a date, whose first instant is meant.
@@ -82,7 +82,7 @@ impl When {
     }
 }
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, JournalError> {
     let (from, to) = (args.from.instant(&args.zone), args.to.instant(&args.zone));
     if from >= to {
         return Err(JournalError::Usage(format!("--from ({from}) must be before --to ({to})")));
@@ -116,7 +116,7 @@ fn unwritten(path: &Path, source: io::Error) -> JournalError {
 
 /// Writes the whole export into a file and seals it.
 fn write(
-    args: &Args,
+    args: &ExportArgs,
     folder: &Folder,
     (from, to): (Instant, Instant),
     path: &Path,
@@ -131,7 +131,7 @@ fn write(
 
 /// Totals, the last word, and the file in its place: under another name if it does not reconcile.
 fn finish(
-    args: &Args,
+    args: &ExportArgs,
     folder: &Folder,
     export: &Export,
     file: Option<(&Path, &Path)>,

@@ -9,7 +9,7 @@ use super::text::{self, Fields, TYPES};
 use super::{JournalError, Outcome, Where};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct InspectArgs {
     #[command(flatten)]
     place: Where,
     /// From this record on.
@@ -35,7 +35,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+pub(super) fn run(args: &InspectArgs, out: &mut dyn Write) -> Result<Outcome, JournalError> {
     let (from, to) = (args.from.unwrap_or(0), args.to.unwrap_or(u64::MAX));
     if from > to {
         return Err(JournalError::Usage(format!("--from {from} is after --to {to}")));

@@ -32,38 +32,38 @@ use trail::{Folder, Refusal};
 
 /// Look into the journal of a node, prove it, export it, repair it.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct JournalArgs {
     #[command(subcommand)]
-    command: Command,
+    command: JournalCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum JournalCommand {
     /// Read every file whole and prove that nothing is missing or changed.
     #[command(
         after_help = "Example: weir journal verify --data weir-data\n\nA line a file. Exit code 0: sound; 1: damaged, and what to do. A torn end of the last segment is no damage: a crash left it, it was never acknowledged, and the next start cuts it off. Works beside a running node."
     )]
-    Verify(verify::Args),
+    Verify(verify::VerifyArgs),
     /// Print records, one a line.
     #[command(
         after_help = "Example: weir journal inspect --budget 7 --type settled,settled_over,settled_late --limit 20\n\nTimes are UTC; amounts are in the budget's unit. Token keys are never printed. Exit code 1 if damage ends the reading. Works beside a running node."
     )]
-    Inspect(inspect::Args),
+    Inspect(inspect::InspectArgs),
     /// Every settlement of a period, for finance, with totals that reconcile with the balances.
     #[command(
         after_help = "Example: weir journal export --from 2026-11-01 --to 2026-12-01 --zone Europe/Paris --format csv --out november.csv --totals november-totals.csv\n\nThe period begins with --from and ends before --to; a settlement belongs to it by the time it was judged at. Exit code 1 if the period is not whole any more, or does not reconcile; then the file is left as FILE.unreconciled. Works beside a running node."
     )]
-    Export(export::Args),
+    Export(export::ExportArgs),
     /// Recompute every balance from the records alone, and compare.
     #[command(
         after_help = "Example: weir journal audit --live\n\nCompares an arithmetic of its own with the books that a start would have, and with --live or --target with those of the running node. These are equal only while no settles come in; otherwise they are compared as bounds. Exit code 1 at any difference."
     )]
-    Audit(audit::Args),
+    Audit(audit::AuditArgs),
     /// Get a damaged journal to start again from what is sound.
     #[command(
         after_help = "Example: weir journal repair --from-snapshot (shows what would be done), then: weir journal repair --from-snapshot --yes\n\nOnly with the node stopped, and only where no backup can be restored. Takes the newest sound snapshot and the sound records after it. What follows the damage is set aside under `quarantine-...`; what of it can still be read is written to a salvage file.\n\nThe risk: grants and settlements behind the damage are not in the books. Tokens of lost grants are answered with `too_old`, so they cannot be mistaken for others; money that they spend is not seen by Weir. Before the node starts again, lower the limits by the salvage totals, and by a margin for what could not be read; book the salvaged settlements by hand."
     )]
-    Repair(repair::Args),
+    Repair(repair::RepairArgs),
 }
 
 /// Where the journal is.
@@ -162,13 +162,13 @@ enum Outcome {
 ///
 /// # Errors
 /// [`JournalError`].
-pub fn main(args: &Args, out: &mut dyn Write) -> Result<ExitCode, JournalError> {
+pub fn main(args: &JournalArgs, out: &mut dyn Write) -> Result<ExitCode, JournalError> {
     let done = match &args.command {
-        Command::Verify(args) => verify::run(args, out),
-        Command::Inspect(args) => inspect::run(args, out),
-        Command::Export(args) => export::run(args, out),
-        Command::Audit(args) => audit::run(args, out),
-        Command::Repair(args) => repair::run(args, out),
+        JournalCommand::Verify(args) => verify::run(args, out),
+        JournalCommand::Inspect(args) => inspect::run(args, out),
+        JournalCommand::Export(args) => export::run(args, out),
+        JournalCommand::Audit(args) => audit::run(args, out),
+        JournalCommand::Repair(args) => repair::run(args, out),
     };
     match done {
         Ok(Outcome::Well) => Ok(ExitCode::SUCCESS),

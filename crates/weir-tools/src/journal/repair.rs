@@ -24,7 +24,7 @@ use super::trail::{Folder, Known};
 use super::{JournalError, Outcome, Where, verify};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct RepairArgs {
     #[command(flatten)]
     place: Where,
     /// Go on from the newest sound snapshot and the sound records after it.
@@ -35,7 +35,7 @@ pub(super) struct Args {
     yes: bool,
 }
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, JournalError> {
     let folder = args.place.folder()?;
     let _lock = lock(&folder)?;
     let survey = Survey::of(&folder)?;
@@ -82,7 +82,7 @@ fn lock(folder: &Folder) -> Result<File, JournalError> {
 
 /// No snapshot is sound and the first segments are gone: there are no books to go on from.
 fn hopeless(
-    args: &Args,
+    args: &RepairArgs,
     folder: &Folder,
     survey: &Survey,
     out: &mut dyn Write,

@@ -11,12 +11,12 @@ use super::trail::Folder;
 use super::{JournalError, Outcome, Where};
 
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub(super) struct VerifyArgs {
     #[command(flatten)]
     place: Where,
 }
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Outcome, JournalError> {
+pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, JournalError> {
     let folder = args.place.folder()?;
     let mut survey = Survey::of(&folder)?;
     for _ in 0..3 {

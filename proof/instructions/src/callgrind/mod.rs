@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub use parse::{Misses, ParseError, Profile, parse};
+pub use parse::{MissCounts, ParseError, Profile, parse};
 
 use crate::workload::{LEFT_OUT, MEASURED, Name};
 

@@ -17,12 +17,12 @@ pub struct Profile {
     /// Those of the lines of each source file, wherever they were inlined.
     pub files: BTreeMap<String, u64>,
     /// Reads and writes of data that the simulated caches missed; `None` where no caches were simulated.
-    pub misses: Option<Misses>,
+    pub misses: Option<MissCounts>,
 }
 
 /// Cache misses of data, of the processor that callgrind simulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Misses {
+pub struct MissCounts {
     /// Of the first level.
     pub first: u64,
     /// Of the last level.
@@ -84,7 +84,7 @@ struct Reader<'a> {
     event: Option<usize>,
     /// Which are misses of the first level, and of the last one: reads and writes. Empty without simulated caches.
     miss_events: [Vec<usize>; 2],
-    misses: Misses,
+    misses: MissCounts,
     functions: Names,
     files: Names,
     function: Option<usize>,

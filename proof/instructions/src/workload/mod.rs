@@ -179,7 +179,7 @@ fn with<R>(name: Name, plant: Plant, use_it: impl FnOnce(&mut Work<'_>) -> R) ->
         Name::Codec => use_it(&mut work(codec::Codec::new(), plant)),
         Name::Table => use_it(&mut work(table::Table::new(), plant)),
         #[cfg(feature = "node")]
-        Name::Worker => use_it(&mut work(node::Worker::new(), plant)),
+        Name::Worker => use_it(&mut work(node::WorkerBench::new(), plant)),
         #[cfg(feature = "node")]
         Name::Exchange => use_it(&mut work(node::Exchange::new(), plant)),
     }

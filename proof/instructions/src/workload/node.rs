@@ -28,7 +28,7 @@ const WINS: u64 = 8;
 const REQUESTS: &str = include_str!("../../../hammer/samples/openrtb.jsonl");
 
 /// Frames of ten asks through the batch door, and one in ten of the granted tokens confirmed.
-pub(crate) struct Worker {
+pub(crate) struct WorkerBench {
     bench: Bench,
     frames: Vec<Vec<u8>>,
     next: usize,
@@ -37,8 +37,8 @@ pub(crate) struct Worker {
     _folder: tempfile::TempDir,
 }
 
-impl Worker {
-    pub(crate) fn new() -> Worker {
+impl WorkerBench {
+    pub(crate) fn new() -> WorkerBench {
         let mut random = Random::new(1);
         let frames = decide::frames(FEW, &mut random);
         let lines: Vec<String> = (0..FEW.budgets)
@@ -53,7 +53,7 @@ impl Worker {
         let (_, welcomed) = bench.batch(&greeting, |answer| !answer.is_empty());
         assert!(welcomed, "the door welcomes its client");
         let (tokens, resolves) = (Vec::new(), Vec::new());
-        Worker { bench, frames, next: 0, tokens, resolves, _folder: folder }
+        WorkerBench { bench, frames, next: 0, tokens, resolves, _folder: folder }
     }
 
     fn ask(&mut self) {
@@ -81,7 +81,7 @@ impl Worker {
     }
 }
 
-impl Workload for Worker {
+impl Workload for WorkerBench {
     fn step(&mut self) -> u64 {
         self.bench.wake(WAKE_MS);
         for _ in 0..WAKE_UP {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_batch_door_grants_and_takes_tokens_back() {
-        let mut worker = Worker::new();
+        let mut worker = WorkerBench::new();
         let asked: u64 = (0..100).map(|_| worker.step()).sum();
         assert_eq!(asked, 100 * 80);
         assert!(worker.tokens.len() < 2 * RESOLVE_EVERY, "the rest came back");

@@ -44,7 +44,7 @@ use self::desk::{BidDesk, Held, Viewer, give_back};
 use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 use self::user::user_of;
-use self::waiting::{Waiting, Waitings};
+use self::waiting::{WaitingNotice, WaitingNotices};
 use super::{Door, DoorOutbox, Reply};
 use crate::counters::WorkerCounters;
 use crate::stages::WorkerStage;
@@ -121,7 +121,7 @@ struct NodeBidder {
     facts: Arc<BidTerms>,
     profiles: Profiles,
     room: BidRoom,
-    waiting: Waitings,
+    waiting: WaitingNotices,
     why: Counters,
     counts: Counts,
 }
@@ -155,7 +155,7 @@ impl OpenRtbDoor {
                 number,
                 profiles,
                 room: BidRoom::default(),
-                waiting: Waitings::new(facts.waiting_max),
+                waiting: WaitingNotices::new(facts.waiting_max),
                 why: Counters::new(0),
                 counts: Counts::default(),
                 facts,
@@ -231,8 +231,8 @@ impl Door for OpenRtbDoor {
 }
 
 impl BidGate<'_> {
-    fn send_notice(&mut self, index: u32, waiting: &Waiting) {
-        let &Waiting { action, hold, amount, note, .. } = waiting;
+    fn send_notice(&mut self, index: u32, waiting: &WaitingNotice) {
+        let &WaitingNotice { action, hold, amount, note, .. } = waiting;
         let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
         let reply = Reply { door: self.openrtb.number, index, entry: 0 };
         self.till.resolve(reply, action, hold, amount, origin);
@@ -240,7 +240,7 @@ impl BidGate<'_> {
     }
 
     /// What a sealed notice means for the user's caps, and what its sender is told.
-    fn noticed(&mut self, waiting: &Waiting, verdict: Verdict, repeat: bool) -> NoticeStatus {
+    fn noticed(&mut self, waiting: &WaitingNotice, verdict: Verdict, repeat: bool) -> NoticeStatus {
         let counts = &mut self.openrtb.counts;
         if repeat {
             counts.add(Happening::Repeat, 1);
@@ -265,8 +265,8 @@ impl BidGate<'_> {
         }
     }
 
-    fn tell_profile(&mut self, waiting: &Waiting, verdict: Verdict) {
-        let Waiting { hold, note, .. } = waiting;
+    fn tell_profile(&mut self, waiting: &WaitingNotice, verdict: Verdict) {
+        let WaitingNotice { hold, note, .. } = waiting;
         let (profiles, id, now_ms) = (&self.openrtb.profiles, hold_id(hold), self.till.at.now_ms);
         match verdict {
             Verdict::Confirmed => {
@@ -403,7 +403,7 @@ impl BidGate<'_> {
             Action::Settle => self.billed(notice, &note, &hold),
             _ => Amount::ZERO,
         };
-        self.take_notice(Waiting { conn, action, hold, amount, note })
+        self.take_notice(WaitingNotice { conn, action, hold, amount, note })
     }
 }
 
@@ -585,8 +585,8 @@ impl BidGate<'_> {
     }
 
     /// A genuine notice goes to the bank; a billed impression that somebody counts is written down first.
-    fn take_notice(&mut self, waiting: Waiting) -> Noticed {
-        let Waiting { action, note, hold, .. } = waiting;
+    fn take_notice(&mut self, waiting: WaitingNotice) -> Noticed {
+        let WaitingNotice { action, note, hold, .. } = waiting;
         let NodeBidder { waiting: all, profiles, counts, .. } = &mut *self.openrtb;
         let index = all.open(waiting).expect("it was asked whether there is room");
         if action != Action::Settle || !note.capped {

@@ -10,7 +10,7 @@ use super::note::Note;
 
 /// A notice that was found genuine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingNotice {
     /// Who waits.
     pub(crate) conn: ConnId,
     /// What it wants of the hold.
@@ -25,17 +25,17 @@ pub(crate) struct Waiting {
 
 /// All notices of a worker that wait; their number is bounded.
 #[derive(Debug)]
-pub(crate) struct Waitings {
-    all: Vec<Option<Waiting>>,
+pub(crate) struct WaitingNotices {
+    all: Vec<Option<WaitingNotice>>,
     free: Vec<u32>,
     /// Those that wait for the profiles' log, with the number it must reach, in order.
     logged: VecDeque<(u64, u32)>,
 }
 
-impl Waitings {
-    pub(crate) fn new(max: usize) -> Waitings {
+impl WaitingNotices {
+    pub(crate) fn new(max: usize) -> WaitingNotices {
         let max = u32::try_from(max).unwrap_or(u32::MAX);
-        Waitings {
+        WaitingNotices {
             all: (0..max).map(|_| None).collect(),
             free: (0..max).rev().collect(),
             logged: VecDeque::new(),
@@ -51,7 +51,7 @@ impl Waitings {
     }
 
     /// Keeps a notice and returns its place; `None` if too many wait.
-    pub(crate) fn open(&mut self, waiting: Waiting) -> Option<u32> {
+    pub(crate) fn open(&mut self, waiting: WaitingNotice) -> Option<u32> {
         let index = self.free.pop()?;
         self.all[index as usize] = Some(waiting);
         Some(index)
@@ -63,14 +63,14 @@ impl Waitings {
     }
 
     /// The next notice whose count is written, with its place.
-    pub(crate) fn next_logged(&mut self, written: u64) -> Option<(u32, Waiting)> {
+    pub(crate) fn next_logged(&mut self, written: u64) -> Option<(u32, WaitingNotice)> {
         let (_, index) = self.logged.pop_front_if(|(sequence, _)| *sequence <= written)?;
         let waiting = self.all[index as usize].expect("it waits until it is closed");
         Some((index, waiting))
     }
 
     /// The bank has answered.
-    pub(crate) fn close(&mut self, index: u32) -> Waiting {
+    pub(crate) fn close(&mut self, index: u32) -> WaitingNotice {
         self.free.push(index);
         self.all[index as usize].take().expect("answered once, while it waits")
     }
@@ -80,7 +80,7 @@ impl Waitings {
 mod tests {
     use super::*;
 
-    fn waiting(campaign: u64) -> Waiting {
+    fn waiting(campaign: u64) -> WaitingNotice {
         let note = Note {
             campaign,
             user: 1,
@@ -94,12 +94,12 @@ mod tests {
         };
         let amount = Amount::new(1);
         let hold = Hold { grant: 1, seq: 1, node: 1, deadline_ms: 0, amount };
-        Waiting { conn: ConnId::from_bits(7), action: Action::Settle, hold, amount, note }
+        WaitingNotice { conn: ConnId::from_bits(7), action: Action::Settle, hold, amount, note }
     }
 
     #[test]
     fn notices_go_to_the_bank_when_they_are_logged() {
-        let mut all = Waitings::new(2);
+        let mut all = WaitingNotices::new(2);
         let first = all.open(waiting(1)).unwrap();
         let second = all.open(waiting(2)).unwrap();
         assert!(all.is_full() && all.open(waiting(3)).is_none());
