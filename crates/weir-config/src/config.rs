@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -57,6 +58,10 @@ trait Value: Sized {
     const IS_BARE: bool = false;
     fn read(written: &Written) -> Option<Self>;
     fn print(&self) -> String;
+    /// The value, where it is a whole number.
+    fn number(&self) -> Option<u64> {
+        None
+    }
 }
 
 macro_rules! integer_value {
@@ -73,6 +78,9 @@ macro_rules! integer_value {
             }
             fn print(&self) -> String {
                 self.to_string()
+            }
+            fn number(&self) -> Option<u64> {
+                u64::try_from(*self).ok()
             }
         }
     )*};
@@ -229,7 +237,7 @@ impl Value for bool {
 
 macro_rules! config {
     ($($section:ident ($section_doc:literal) {
-        $($key:ident: $type:ty = $default:expr $(=> $secret:ident)?, $doc:literal;)*
+        $($key:ident: $type:ty = $default:expr $(=> $mark:ident)?, $([$range:expr],)? $doc:literal;)*
     })*) => {
         /// The whole configuration, one field a section of the file.
         #[derive(Clone, Debug, Default)]
@@ -284,7 +292,7 @@ macro_rules! config {
                 $(
                     let mut section = serde_json::Map::new();
                     $(
-                        let secret = stringify!($($secret)?) == "secret";
+                        let secret = stringify!($($mark)?) == "secret";
                         section.insert(stringify!($key).into(), shown(&self.$section.$key, secret));
                     )*
                     all.insert(stringify!($section).into(), section.into());
@@ -297,10 +305,36 @@ macro_rules! config {
                 let mut text = String::new();
                 $(
                     text += &format!("# {}\n[{}]\n", $section_doc.trim(), stringify!($section));
-                    $(text += &format!("#{}\n{} = {}\n", $doc, stringify!($key), self.$section.$key.print());)*
+                    $(
+                        let range = ranged($doc, [$(RangeInclusive::<u64>::from($range))?]);
+                        text += &format!("#{range}\n{} = {}\n", stringify!($key), self.$section.$key.print());
+                    )*
                     text += "\n";
                 )*
                 text
+            }
+
+            /// Every key with its default, its meaning and its range as a Markdown table, as docs/operations.md has it.
+            #[must_use]
+            pub fn table() -> String {
+                let config = Config::default();
+                let mut text = "| key | default | meaning | read |\n| --- | --- | --- | --- |\n".to_string();
+                $($(
+                    let meaning = ranged($doc, [$(RangeInclusive::<u64>::from($range))?]);
+                    let read = if stringify!($($mark)?) == "live" { "live" } else { "start" };
+                    text += &row(stringify!($section), stringify!($key), &config.$section.$key, &meaning, read);
+                )*)*
+                text
+            }
+
+            /// Numbers that are outside of their ranges.
+            fn out_of_range(&self) -> Vec<String> {
+                let mut found = Vec::new();
+                $($($(
+                    let key = (stringify!($section), stringify!($key));
+                    found.extend(outside(key, &self.$section.$key, &RangeInclusive::<u64>::from($range)));
+                )?)*)*
+                found
             }
         }
     };
@@ -316,99 +350,135 @@ config! {
         pin: bool = true, " Pin each worker to its core.";
     }
     transport ("The event loop of the workers.") {
-        kind: Transport = Transport::Auto, " \"io_uring\", \"epoll\", or \"auto\": io_uring where the kernel lets us.";
+        kind: Transport = Transport::Auto, " \"io_uring\", \"epoll\", or \"auto\": io_uring where the kernel allows it.";
         task_run: TaskRun = TaskRun::Defer, " How io_uring completes operations: \"defer\" (Linux 6.1) or \"coop\".";
-        connections_max: usize = 20_000, " Connections of one worker; more are closed at once and counted.";
-        output_bytes_max: usize = 1_048_576, " Unsent answers of one connection; above it the connection is not read.";
-        output_total_bytes_max: usize = 268_435_456, " Unsent answers of all connections of a worker; above it none is read.";
-        idle_ms_max: u64 = 300_000, " A connection without a message for so long is closed, milliseconds.";
-        partial_ms_max: u64 = 10_000, " A message must be complete this long after its first byte, milliseconds.";
-        stalled_ms_max: u64 = 10_000, " A client that reads nothing of its answers for so long is closed, milliseconds.";
+        connections_max: usize = 20_000, " Connections of one worker; more are closed at once (`refused_full`).";
+        output_bytes_max: usize = 1_048_576, " Unsent answers of one connection; above this it is not read until half is left.";
+        output_total_bytes_max: usize = 268_435_456, " Unsent answers of all connections of a worker, as allocated; above this none is read until half is left.";
+        idle_ms_max: u64 = 300_000, " A connection idle for this long is closed (`idle`), milliseconds.";
+        partial_ms_max: u64 = 10_000, " A message that is unfinished for this long closes its connection (`slow_message`), milliseconds.";
+        stalled_ms_max: u64 = 10_000, " A client that reads nothing for this long is closed (`stalled`), milliseconds.";
     }
     batch ("The batch door: SBE messages in frames over TCP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the door. Beyond loopback an auth_token or a tokens_file is required.";
-        auth_token: String = String::new() => secret, " One key for all clients, said in Hello. Empty, and without a tokens_file: everybody is let in.";
-        tokens_file: String = String::new(), " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them; a scope `budget:ID` or `budget:DIGITS*` limits the budgets. Clients say the token in Hello; auth_token lets in beside it.";
-        batch_max: u16 = 1024, " Entries a frame may hold, 1 to 1024.";
-        frame_bytes_max: u32 = 65_536, " Bytes a frame may have, 4,096 to 1,048,576.";
-        resolves_waiting_max: usize = 4_096, " Frames of confirms, settles and releases of one worker that may wait for the bank; more are refused as busy.";
-        wait_ms: u64 = 10, " A frame with the flag wait waits at most so long for the bank before it is judged, milliseconds, 0 to 10,000; 0: it does not wait.";
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the batch door; beyond loopback `auth_token` or `tokens_file` is required.";
+        auth_token: String = String::new() => secret, " One token for all clients, sent in Hello; empty and without `tokens_file`: everybody is let in.";
+        tokens_file: String = String::new() => live, " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them. Clients send the token in Hello; `auth_token` lets in beside it.";
+        batch_max: u16 = 1024, [1..=1024], " Entries per frame.";
+        frame_bytes_max: u32 = 65_536, [4_096..=1_048_576], " Bytes per frame.";
+        resolves_waiting_max: usize = 4_096, " Frames of resolves per worker that may wait for the bank.";
+        wait_ms: u64 = 10, [0..=10_000], " A frame with the flag `awaitFill` waits at most this long for the bank, milliseconds; 0: it does not wait.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the door. Beyond loopback a path_token is required.";
-        path_token: String = String::new() => secret, " Bid requests are taken at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
-        public_url: String = String::new(), " What notice addresses begin with, as \"https\" and a host; empty: \"http\" and the door's address.";
-        hosts: String = String::new(), " Names by which the door may be called (the Host of requests), separated by commas, beside those of this machine and of public_url. Empty: on loopback those alone, beyond it any.";
-        currency: CurrencyCode = usd(), " All campaigns bid in this currency.";
-        rates: Rates = Rates::default(), " What one unit of other currencies is worth in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". A floor in a currency without a rate is met by nobody.";
-        fee_bp: u16 = 0, " Floors are net of the exchange's fee, which takes so many basis points of a bid, 0 to 9,000; 0: floors are gross.";
-        margin_ms: u64 = 20, " An answer is late this long before tmax has passed, milliseconds: the network's share.";
-        tmax_ms: u64 = 200, " tmax of requests that have none, milliseconds, 1 to 60,000.";
-        pricing: Pricing = Pricing::ByAt, " Which price is sent: \"at\" (as the request's `at` says), \"first\" (the bid) or \"second\" (the next best of our own campaigns and a millionth).";
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the OpenRTB door; beyond loopback `path_token` is required.";
+        path_token: String = String::new() => secret, " Bid requests are accepted at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
+        public_url: String = String::new(), " Beginning of notice addresses, such as \"https://win.example\"; empty: http:// and the door's address.";
+        hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas, beside those of this machine and of `public_url`. Empty: on loopback those alone, beyond it any.";
+        currency: CurrencyCode = usd(), " Currency of all bids.";
+        rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
+        fee_bp: u16 = 0, [0..=9_000], " The exchange's fee in basis points of the bid; floors are net of it. 0: floors are gross.";
+        margin_ms: u64 = 20, [0..=60_000], " An answer is late this many milliseconds before tmax has passed: the network's share.";
+        tmax_ms: u64 = 200, [1..=60_000], " The tmax of requests that have none, milliseconds.";
+        pricing: Pricing = Pricing::ByAt, " Price that is sent: \"at\" (as the request says), \"first\" (the bid) or \"second\" (the next best of our own campaigns and a millionth).";
         deals_first: bool = true, " A bid with a deal goes before a higher one without.";
-        bids_per_impression_max: u16 = 1, " Bids for one impression, 1 to 16: exchanges with private deals may want several.";
-        exclusive: Exclusive = Exclusive::No, " Impressions of one request: \"no\" limit, one a \"campaign\", or one an \"advertiser\".";
-        pods: Pods = Pods::Together, " Impressions of a video or audio pod: filled \"together\" or not at all (seatbid.group 1), or each for itself, \"apart\".";
+        bids_per_impression_max: u16 = 1, [1..=16], " Bids per impression.";
+        exclusive: Exclusive = Exclusive::No, " Impressions of one request: \"no\" limit, one per \"campaign\", or one per \"advertiser\".";
+        pods: Pods = Pods::Together, " Impressions of a video or audio pod: filled \"together\" or not at all (seatbid.group 1), or each by itself, \"apart\".";
         no_bid_body: bool = false, " Answer 200 with a no-bid code instead of 204.";
-        gzip_bytes_min: usize = 1_024, " Answers of at least so many bytes are compressed where the client takes it.";
-        body_bytes_max: usize = 1_048_576, " Bytes of a request's body, also once unpacked, 1,024 to 16,777,216.";
-        notices_waiting_max: usize = 16_384, " Billing, win and loss notices of one worker that may wait to be sealed; more are answered 429, to be sent again.";
-        loss_notices: bool = true, " Bids carry an address for loss notices (lurl). false where exchanges send none, or hand it to strangers: then none is carried, and loss notices of earlier bids are taken and release nothing.";
-        price_factor_max: u64 = 2, " A billing price above so many times the price we sent is taken for a mistake: the price we sent is booked.";
-        survey_every: u64 = 1_024, " One auction in so many also counts for every campaign why it did not bid; 0: none.";
+        gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
+        body_bytes_max: usize = 1_048_576, [1 << 10..=1 << 24], " Bytes of a request's body, also unpacked.";
+        notices_waiting_max: usize = 16_384, [1..=1 << 20], " Notices per worker that may wait for their seal; more are answered 429.";
+        loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` none is carried, and loss notices of earlier bids are accepted (204) and release nothing.";
+        price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent is a mistake: the price we sent is booked.";
+        survey_every: u64 = 1_024, " Sample one auction in this many and record why each campaign did not bid; 0 disables.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
-        memory_bytes_max: usize = 268_435_456, " Memory for profiles, 16 MiB to 1 TiB; users that were not seen for long are left to the disk.";
+        memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Memory for profiles; users not seen for long stay on disk only.";
     }
     admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the HTTP door. Beyond loopback a tokens_file is required.";
-        tokens_file: String = String::new(), " Who may do what: lines of `name role token`, role read or operate, token of 16 characters or more or its sha256:DIGEST; # begins a comment. Empty: everybody on this machine may do everything.";
-        tls_cert: String = String::new(), " Certificates of the door, PEM, its own first; with tls_key the door speaks HTTPS. Empty: HTTP.";
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the admin door; beyond loopback `tokens_file` is required.";
+        tokens_file: String = String::new() => live, " Who may do what: lines of `name role token`, role `read` or `operate`, as `weir token new` makes them. Empty: everybody on this machine may do everything.";
+        tls_cert: String = String::new(), " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new(), " Key of the certificate, PEM.";
-        origins: String = String::new(), " Other pages that may change things and open live streams, as `https://ops.example`, separated by commas.";
-        live_max: usize = 200, " Dashboards that may be connected at once, 1 to 10,000.";
-        live_rows: usize = 3_000, " Rows that a look tells every dashboard of at most, beside those it shows; more follow in turn. 1 to 1,000,000.";
-        tick_ms: u64 = 2_000, " How often all budgets are looked at for the dashboard, milliseconds, 50 to 60,000.";
+        origins: String = String::new(), " Other web origins that may change things and open live streams, such as `https://ops.example`, separated by commas.";
+        live_max: usize = 200, [1..=10_000], " Dashboards connected at once.";
+        live_rows: usize = 3_000, [1..=1_000_000], " Maximum rows sent to every dashboard per refresh, beside those it shows.";
+        tick_ms: u64 = 2_000, [50..=60_000], " Interval of the survey of all budgets for the dashboard, milliseconds.";
     }
     history ("What became of each budget minute by minute, for the dashboard's charts.") {
-        keep_days: u32 = 7, " Days that it is kept, 1 to 366.";
+        keep_days: u32 = 7, [1..=366], " Days of minutes kept for the dashboard's charts.";
     }
     budgets ("Where budgets come from.") {
-        file: PathBuf = PathBuf::from("budgets.jsonl"), " One budget a line, .jsonl or .csv; taken over again whenever it changes.";
-        check_ms: u64 = 500, " How often the file is looked at, milliseconds, 10 or more; it is taken at the second look that finds it unchanged.";
-        end_share_max_percent: u8 = 20, " A file that no longer names more than this part of the live budgets is refused, 0 to 100 percent; one budget may always go, all never.";
+        file: PathBuf = PathBuf::from("budgets.jsonl"), " The budgets file, .jsonl or .csv, one budget per line; it is read again whenever it changes.";
+        check_ms: u64 = 500, [10..=3_600_000], " Interval at which the file is looked at, milliseconds; a change is taken at the second look that finds it unchanged.";
+        end_share_max_percent: u8 = 20, [0..=100], " A file that leaves out more than this part of the live budgets is refused, percent; one budget may always go, all never.";
     }
     ledger ("Holds and purses.") {
-        hold_ms: u64 = 2_000, " How long an unconfirmed hold lives at least, milliseconds, 80 to 600,000. Rounded up by at most an eighth.";
-        billing_ms: u64 = 3_600_000, " How long a confirmed hold waits for its settlement, milliseconds.";
-        win_notices: bool = true, " Whoever wins is confirmed within hold_ms, so that a hold without a word was lost and its money is free again. false where exchanges send no win notices: then such holds are kept until they are reconciled, on budgets whose on_expiry is \"hold\".";
-        reconcile_ms: u64 = 172_800_000, " How long after its deadlines a hold can be reconciled by its id, milliseconds; token keys are kept that long.";
-        late_ms: u64 = 3_600_000, " How long after that its token is still judged, milliseconds.";
-        key_ms: u64 = 86_400_000, " How long a key mints tokens before the next one does, milliseconds; old keys verify until their tokens are too old.";
-        refresh_ms: u64 = 200, " A purse should last about this long, milliseconds.";
-        remember_max: usize = 65_536, " Answers a worker remembers for frames with the remember flag.";
-        grants_max: usize = 4_000_000, " Grants that may be open at once.";
-        mark_pages_max: usize = 8_000_000, " Pages of marks of resolved holds: 256 holds and 128 bytes each.";
+        hold_ms: u64 = 2_000, [80..=600_000], " Least life of an unconfirmed hold, milliseconds; rounded up by at most an eighth and 10 ms.";
+        billing_ms: u64 = 3_600_000, [1_000..=31 * 86_400_000], " How long a confirmed hold waits for its settle, milliseconds; rounded up by at most a 64th.";
+        win_notices: bool = true, " Wins are confirmed within `hold_ms`, so an unconfirmed hold was lost and is free. false: nobody reports wins, and such holds are kept on budgets with `on_expiry: hold`.";
+        reconcile_ms: u64 = 172_800_000, [0..=62 * 86_400_000], " How long after its deadlines a hold can be reconciled by its id, milliseconds; token keys are kept that long.";
+        late_ms: u64 = 3_600_000, [0..=31 * 86_400_000], " How long after that a token is still judged, milliseconds.";
+        key_ms: u64 = 86_400_000, [1_000..=366 * 86_400_000], " How long a token key mints before the next one does, milliseconds; old keys verify until their tokens are too old.";
+        refresh_ms: u64 = 200, [1..=60_000], " How long a purse should last, milliseconds.";
+        remember_max: usize = 65_536, " Answers that a worker remembers for frames with the flag `remember`.";
+        grants_max: usize = 4_000_000, " Grants open at once.";
+        mark_pages_max: usize = 8_000_000, " Pages of marks, 256 holds and 128 bytes each.";
     }
     journal ("The record of everything that changed money, in the folder `journal` of node.data_dir.") {
-        durability: Durability = Durability::Sealed, " When an answer that changed money goes out: \"sealed\", once the disk has its record, or \"os\", once the system has it: then a crash of the system or a power cut loses the last seconds.";
-        gather_us: u64 = 1_000, " Least time between the beginnings of two writes, microseconds, 0 to 1,000,000: more gathers meanwhile, and the disk costs less. What comes after a pause is written at once.";
-        gather_idle_us: u64 = 5_000, " The same where no client waits for an answer (fillings of purses, holds that lapsed).";
-        segment_bytes: u64 = 67_108_864, " Length of a file of the journal, prepared ahead, 4 MiB to 4 GiB.";
-        snapshot_bytes: u64 = 268_435_456, " A snapshot is made after so many bytes of records; a start reads the newest one and the records since.";
-        unsealed_bytes_max: usize = 67_108_864, " Records that may wait for the disk; above it confirms, settles and releases are refused with `journal`.";
-        keep_bytes_max: u64 = 10_737_418_240, " Old files are kept, for exports and audits, up to so many bytes...";
-        keep_days_max: u64 = 30, " ...and so many days. What a start needs is always kept.";
+        durability: Durability = Durability::Sealed, " When an answer that changed money is sent: \"sealed\", once the disk has its record, or \"os\", once the system has it: then a crash of the system or a power cut loses the last seconds.";
+        gather_us: u64 = 1_000, [0..=1_000_000], " Least time between the beginnings of two writes, microseconds. A write after a pause starts at once; 0 writes as fast as the disk can.";
+        gather_idle_us: u64 = 5_000, [0..=1_000_000], " The same where no client waits: purse fillings, lapsed holds.";
+        segment_bytes: u64 = 67_108_864, [1 << 22..=1 << 32], " Length of a journal file, prepared ahead.";
+        snapshot_bytes: u64 = 268_435_456, [1 << 20..=1 << 40], " A snapshot is made after this many bytes of records.";
+        unsealed_bytes_max: usize = 67_108_864, [1 << 21..=1 << 34], " Records that may wait for the disk; above this, refusals with `journal`.";
+        keep_bytes_max: u64 = 10_737_418_240, " Old files are kept for exports and audits up to this many bytes and `keep_days_max`; what a start needs is always kept.";
+        keep_days_max: u64 = 30, [0..=36_500], " Old files are kept for this many days at most.";
     }
     pacing ("The slow loop that steers the plans.") {
-        tick_ms: u64 = 200, " How often the parameters of all plans are computed anew, milliseconds, 10 to 10,000.";
+        tick_ms: u64 = 200, [10..=10_000], " Interval at which the parameters of all plans are computed, milliseconds.";
     }
     probes ("Where the time of the node's threads goes: `weir costs`.") {
-        every: u32 = 64, " One wake-up of a worker in so many is measured, stage by stage, on average; 0: none, and the cost sheet is empty.";
+        every: u32 = 64, [0..=1_000_000], " One wake-up of a worker in this many is measured; 0 disables the cost sheet.";
     }
     log ("What the node says.") {
         level: String = "info".into(), " error, warn, info, debug or trace.";
     }
+}
+
+/// The meaning of a key, and its range behind it.
+fn ranged<const N: usize>(meaning: &str, range: [RangeInclusive<u64>; N]) -> String {
+    let range = range
+        .first()
+        .map(|range| format!(" {} to {}.", grouped(*range.start()), grouped(*range.end())));
+    format!("{meaning}{}", range.unwrap_or_default())
+}
+
+/// A whole number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let comma = |(place, digit): (usize, char)| {
+        let before = place > 0 && (digits.len() - place).is_multiple_of(3);
+        [before.then_some(','), Some(digit)].into_iter().flatten()
+    };
+    digits.chars().enumerate().flat_map(comma).collect()
+}
+
+fn row(section: &str, key: &str, default: &impl Value, meaning: &str, read: &str) -> String {
+    let default = match default.number() {
+        Some(number) => grouped(number),
+        None => format!("`{}`", default.print()),
+    };
+    format!("| `{section}.{key}` | {default} | {} | {read} |\n", meaning.trim())
+}
+
+fn outside(
+    (section, key): (&str, &str),
+    value: &impl Value,
+    range: &RangeInclusive<u64>,
+) -> Option<String> {
+    let found = value.number().filter(|number| !range.contains(number))?;
+    let (from, to) = (range.start(), range.end());
+    Some(format!("{section}.{key}: found {found}, expected {from} to {to}"))
 }
 
 /// A key as JSON: text, a number or a boolean; a secret as whether it is set.
@@ -624,71 +694,8 @@ impl Config {
                 errors.push(ConfigError { place: place.clone(), text });
             }
         };
-        let range = |name: &str, value: u64, from: u64, to: u64| {
-            (
-                (from..=to).contains(&value),
-                format!("{name}: found {value}, expected {from} to {to}"),
-            )
-        };
-        for (holds, text) in [
-            range("batch.batch_max", self.batch.batch_max.into(), 1, 1024),
-            range("batch.frame_bytes_max", self.batch.frame_bytes_max.into(), 4_096, 1_048_576),
-            range("budgets.check_ms", self.budgets.check_ms, 10, 3_600_000),
-            range(
-                "budgets.end_share_max_percent",
-                self.budgets.end_share_max_percent.into(),
-                0,
-                100,
-            ),
-            range("batch.wait_ms", self.batch.wait_ms, 0, 10_000),
-            range("ledger.hold_ms", self.ledger.hold_ms, 80, 600_000),
-            range("ledger.billing_ms", self.ledger.billing_ms, 1_000, 31 * 86_400_000),
-            range("ledger.late_ms", self.ledger.late_ms, 0, 31 * 86_400_000),
-            range("ledger.reconcile_ms", self.ledger.reconcile_ms, 0, 62 * 86_400_000),
-            range("ledger.key_ms", self.ledger.key_ms, 1_000, 366 * 86_400_000),
-            range("ledger.refresh_ms", self.ledger.refresh_ms, 1, 60_000),
-            range("admin.live_max", self.admin.live_max as u64, 1, 10_000),
-            range("admin.live_rows", self.admin.live_rows as u64, 1, 1_000_000),
-            range("admin.tick_ms", self.admin.tick_ms, 50, 60_000),
-            range("history.keep_days", self.history.keep_days.into(), 1, 366),
-            range("journal.gather_us", self.journal.gather_us, 0, 1_000_000),
-            range("journal.gather_idle_us", self.journal.gather_idle_us, 0, 1_000_000),
-            range("journal.segment_bytes", self.journal.segment_bytes, 1 << 22, 1 << 32),
-            range("journal.snapshot_bytes", self.journal.snapshot_bytes, 1 << 20, 1 << 40),
-            range(
-                "journal.unsealed_bytes_max",
-                self.journal.unsealed_bytes_max as u64,
-                1 << 21,
-                1 << 34,
-            ),
-            range("journal.keep_days_max", self.journal.keep_days_max, 0, 36_500),
-            range("pacing.tick_ms", self.pacing.tick_ms, 10, 10_000),
-            range("probes.every", self.probes.every.into(), 0, 1_000_000),
-            range("openrtb.fee_bp", self.openrtb.fee_bp.into(), 0, 9_000),
-            range("openrtb.margin_ms", self.openrtb.margin_ms, 0, 60_000),
-            range("openrtb.tmax_ms", self.openrtb.tmax_ms, 1, 60_000),
-            range(
-                "openrtb.bids_per_impression_max",
-                self.openrtb.bids_per_impression_max.into(),
-                1,
-                16,
-            ),
-            range("openrtb.body_bytes_max", self.openrtb.body_bytes_max as u64, 1 << 10, 1 << 24),
-            range(
-                "openrtb.notices_waiting_max",
-                self.openrtb.notices_waiting_max as u64,
-                1,
-                1 << 20,
-            ),
-            range("openrtb.price_factor_max", self.openrtb.price_factor_max, 1, 1_000_000),
-            range(
-                "profiles.memory_bytes_max",
-                self.profiles.memory_bytes_max as u64,
-                1 << 24,
-                1 << 40,
-            ),
-        ] {
-            must(holds, text);
+        for text in self.out_of_range() {
+            must(false, text);
         }
         must(
             self.admin.tls_cert.is_empty() == self.admin.tls_key.is_empty(),
@@ -871,5 +878,38 @@ mod tests {
     fn broken_toml_is_told_with_its_line() {
         let errors = read("[node]\nid = \n", &[]).unwrap_err();
         assert!(errors[0].place.ends_with(":2"), "{errors:?}");
+    }
+
+    /// `weir check --keys` prints it.
+    #[test]
+    fn the_documentation_has_every_key_as_it_is_defined() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for row in Config::table().lines() {
+            assert!(
+                page.contains(row),
+                "docs/operations.md lacks the row of `weir check --keys`\n{row}"
+            );
+        }
+        let rows = page.lines().filter(|line| {
+            let key = line.strip_prefix("| `").and_then(|rest| rest.split('`').next());
+            key.and_then(|key| key.split_once('.')).is_some_and(|key| KEYS.contains(&key))
+        });
+        assert_eq!(rows.count(), KEYS.len(), "one row per key");
+    }
+
+    #[test]
+    fn numbers_outside_of_their_ranges_are_told() {
+        let errors = read("[batch]\nbatch_max = 0\n[openrtb]\nfee_bp = 9001\n", &[]).unwrap_err();
+        let texts: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
+        let expected = [
+            "batch.batch_max: found 0, expected 1 to 1024",
+            "openrtb.fee_bp: found 9001, expected 0 to 9000",
+        ];
+        assert_eq!(texts, expected);
+        assert_eq!(
+            (grouped(7), grouped(1_000), grouped(65_536)),
+            ("7".into(), "1,000".into(), "65,536".into())
+        );
     }
 }

@@ -130,6 +130,9 @@ struct CheckArgs {
     /// Print the configuration in force, every key with its meaning.
     #[arg(long)]
     print: bool,
+    /// Print a Markdown table of every key with its default, meaning and range, and do nothing else.
+    #[arg(long, exclusive = true)]
+    keys: bool,
 }
 
 #[derive(Args)]
@@ -415,6 +418,9 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
+    if args.keys {
+        return unless_gone(write!(out, "{}", Config::table()));
+    }
     let loaded = config::load(args.files.config.as_deref(), config::environment());
     let mut errors: Vec<String> =
         loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
