@@ -175,12 +175,12 @@ func (c *check) won(request object, of *campaign) (bid, bool) {
 	var last outcome
 	c.patiently(func() bool {
 		last = c.auction(renewed(request))
-		return len(last.bids) > 0
+		// A cheaper one wins as long as the dearer one's purse is being filled.
+		_, bids := last.of(of)
+		return bids
 	})
-	for _, b := range last.bids {
-		if b.CID == of.cid() {
-			return b, true
-		}
+	if b, bids := last.of(of); bids {
+		return b, true
 	}
 	c.fail("campaign %d did not bid; bids %+v, calls %+v", of.ID, last.bids, last.calls)
 	return bid{}, false

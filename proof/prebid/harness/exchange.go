@@ -145,6 +145,16 @@ type outcome struct {
 	took    map[string]int     // by bidder, ms
 }
 
+// of is the bid of a campaign.
+func (o outcome) of(c *campaign) (bid, bool) {
+	for _, b := range o.bids {
+		if b.CID == c.cid() {
+			return b, true
+		}
+	}
+	return bid{}, false
+}
+
 type call struct {
 	Status       int    `json:"status"`
 	ResponseBody string `json:"responsebody"`
