@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { find, header, ready, titles } from "./lib/grid.mjs";
+import { find, ready, sortById, titles } from "./lib/grid.mjs";
 import { GROUP } from "./lib/budgets.mjs";
 import { same, sure, until } from "./lib/wait.mjs";
 
@@ -32,15 +32,11 @@ export default async function journey(stage) {
   const page = await stage.open();
   await ready(page);
   await find(page, GROUP.name, GROUP.count);
-  await header(page, "Id").click();
-  await until(
-    "an order by id",
-    async () => (await header(page, "Id").getAttribute("aria-sort")) === "ascending",
-  );
+  await sortById(page);
   await until("a column of what is spent", async () => (await titles(page)).includes("Spent"));
 
   const before = new Map((await api.budgets(`q=${GROUP.name}`)).map((budget) => [budget.id, budget]));
-  await until("a frame later than the answer", frameAfter(page));
+  await until("figures that are later than the answer", figuresAfter(page, Date.now()));
   const lines = await download(page);
   const after = (await api.budgets(`q=${GROUP.name}`)).sort((a, b) => Number(a.id) - Number(b.id));
 
@@ -64,9 +60,17 @@ export default async function journey(stage) {
   }
 }
 
-/** True once the page's figures are of a later tick than now. */
-function frameAfter(page) {
-  const asOf = async () => (await page.getByRole("banner").innerText()).match(/as of ([\d:.]+)/)?.[1];
-  const begun = asOf();
-  return async () => (await asOf()) !== (await begun);
+const DAY_MS = 86_400_000;
+
+/** True once the page's figures are of this moment or a later one: a frame that was on its way when the API answered is not. */
+function figuresAfter(page, moment) {
+  return async () => {
+    const [, hours, minutes, seconds] = (await page.getByRole("banner").innerText()).match(
+      /as of (\d+):(\d+):([\d.]+)/,
+    );
+    const asOf = (Number(hours) * 60 + Number(minutes)) * 60_000 + Number(seconds) * 1_000;
+    // The page tells the time of day alone, in UTC: midnight may lie between.
+    const ahead = (asOf - (moment % DAY_MS) + 1.5 * DAY_MS) % DAY_MS;
+    return ahead >= DAY_MS / 2;
+  };
 }

@@ -43,17 +43,18 @@ async function engineRoom(page, node) {
 }
 
 export default async function journey(stage) {
-  const node = await stage.api.get("/node");
-  sure(
-    node.proof.violations === 0 && node.proof.budgets > 0,
-    `the proof of the node: ${JSON.stringify(node.proof)}`,
-  );
+  const node = await until("a proof of the node", async () => {
+    const found = await stage.api.get("/node");
+    return found.proof.budgets > 0 && found;
+  });
+  sure(node.proof.violations === 0, `the proof of the node: ${JSON.stringify(node.proof)}`);
   const page = await stage.open("/ui/engine");
   await engineRoom(page, node);
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Costs" }).click();
   await page.getByRole("heading", { name: "Costs" }).waitFor();
-  const { groups } = await stage.api.get("/costs");
-  const rows = groups.flatMap((group) => group.rows);
-  sure(rows.length > 0, "the node measures what it costs");
-  await page.getByRole("rowheader", { name: rows[0].name, exact: true }).first().waitFor();
+  const row = await until("rows of what the node measures", async () => {
+    const { groups } = await stage.api.get("/costs");
+    return groups.flatMap((group) => group.rows)[0];
+  });
+  await page.getByRole("rowheader", { name: row.name, exact: true }).first().waitFor();
 }

@@ -16,8 +16,10 @@ async function create(page, api) {
   const button = dialog.getByRole("button", { name: "Create" });
   sure(await button.isDisabled(), "an empty form is no budget");
   const fill = (label, text) => dialog.getByLabel(label, { exact: true }).fill(text);
-  const proposed = await dialog.getByLabel("Id", { exact: true }).inputValue();
-  sure(/^\d+$/.test(proposed), `an id is proposed: ${proposed}`);
+  const proposed = await until("an id that is proposed", async () => {
+    const found = await dialog.getByLabel("Id", { exact: true }).inputValue();
+    return /^\d+$/.test(found) && found;
+  });
   await api.call(`/budgets/${proposed}`).then(
     () => Promise.reject(new Error(`budget ${proposed} is there already`)),
     () => {},

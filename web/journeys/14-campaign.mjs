@@ -5,8 +5,8 @@ import { becomes, sure, until } from "./lib/wait.mjs";
 export const title =
   "one campaign: its books, why it does not spend, refusals, history as chart and as table";
 
-/** Two whole minutes of history make the first line of a chart. */
-const HISTORY_MS = 150_000;
+/** Two whole minutes of history make the first line of a chart: a node that has just started has them after three. */
+const HISTORY_MS = 240_000;
 const ID = GROUP.first;
 const LINES = [
   "free",

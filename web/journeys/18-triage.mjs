@@ -1,4 +1,4 @@
-import { find, grid, header, matched, ready, rowOf, rows } from "./lib/grid.mjs";
+import { find, grid, matched, ready, rowOf, rows, sortById } from "./lib/grid.mjs";
 import { SINGLES } from "./lib/budgets.mjs";
 import { becomes, same, sure, until } from "./lib/wait.mjs";
 
@@ -59,15 +59,24 @@ async function neighbours(page, from) {
   const [next, afterNext] = (await rows(page)).slice(at + 1, at + 3).map(({ cells }) => cells.Id);
   await page.keyboard.press("Enter");
   const place = page.getByRole("navigation", { name: "In the list" });
-  await place.getByText(/ of /).waitFor();
+  // The address is there before the page is: its links tell what the keys lead to.
+  const leadsOn = (word, id) =>
+    becomes(
+      () => place.getByRole("link", { name: word }).getAttribute("href"),
+      `/ui/campaign/${id}`,
+      `where ${word} leads`,
+    );
+  await leadsOn(/^Next/, next);
   await page.keyboard.press("j");
   await until("the next campaign", () => page.url().endsWith(`/campaign/${next}`));
+  await leadsOn(/^Next/, afterNext);
   await page.keyboard.press("j");
   await until("the one after it", () => page.url().endsWith(`/campaign/${afterNext}`));
+  await leadsOn(/^Previous/, next);
   await page.keyboard.press("k");
   await until("the one before it", () => page.url().endsWith(`/campaign/${next}`));
   await page.reload();
-  await place.getByText(/ of /).waitFor();
+  await leadsOn(/^Next/, afterNext);
   await place.getByRole("link", { name: /^Next/ }).click();
   await until("the next one after a reload", () => page.url().endsWith(`/campaign/${afterNext}`));
   await page.getByRole("button", { name: "Back" }).click();
@@ -78,8 +87,8 @@ async function neighbours(page, from) {
 export default async function journey(stage) {
   const page = await stage.open("/ui/");
   await ready(page);
-  await header(page, "Id").click();
-  await until("an order by id", () => page.url().includes("sort=id"));
+  await sortById(page);
+  await until("the order in the address", () => page.url().includes("sort=id"));
   const all = await matched(page);
   await links(stage, page);
   const { id, top } = await thereAndBack(page);

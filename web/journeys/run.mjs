@@ -10,13 +10,15 @@ import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Api } from "./lib/api.mjs";
-import { TIMEOUT_MS, launch, watch } from "./lib/browser.mjs";
+import { launch, watch } from "./lib/browser.mjs";
 import { budgetLines, startLoads } from "./lib/budgets.mjs";
 import { Node } from "./lib/node.mjs";
 import { slowDown } from "./lib/slow.mjs";
+import { PATIENCE_MS } from "./lib/wait.mjs";
 
 const { WEIR, NODE_URL, SHOTS, SLOW = "1" } = process.env;
-const JOURNEY_MS = 300_000;
+/** None comes near it: it ends what hangs. */
+const JOURNEY_MS = 900_000;
 
 /** What one journey plays on. */
 class Stage {
@@ -38,7 +40,7 @@ class Stage {
       acceptDownloads: true,
       ...options,
     });
-    context.setDefaultTimeout(TIMEOUT_MS);
+    context.setDefaultTimeout(PATIENCE_MS);
     const page = await context.newPage();
     this.pages.push({ page, errors: watch(page) });
     await slowDown(page, Number(SLOW));

@@ -2,8 +2,6 @@
 import { execFileSync } from "node:child_process";
 import { chromium } from "playwright-core";
 
-export const TIMEOUT_MS = 40_000;
-
 function executable() {
   if (process.env.CHROMIUM) return process.env.CHROMIUM;
   try {

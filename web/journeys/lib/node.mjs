@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-const READY_MS = 60_000;
+const READY_MS = 90_000;
 const END_MS = 40_000;
 
 const running = new Set();

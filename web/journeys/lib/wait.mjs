@@ -2,9 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 const STEP_MS = 100;
+/** How long anything may take that a page, a node or a browser does, on a machine that is busy with other things. */
+export const PATIENCE_MS = 60_000;
 
 /** The first value of `probe` that is not false, null or undefined; an error that says what was waited for if there is none in time. */
-export async function until(what, probe, withinMs = 40_000) {
+export async function until(what, probe, withinMs = PATIENCE_MS) {
   const end = performance.now() + withinMs;
   let last;
   for (;;) {
@@ -33,7 +35,7 @@ export function same(found, expected, what) {
  * The same for what a page shows: it is drawn a moment after it became true, so it is read until it is as expected. What is read once
  * may be what stood there before.
  */
-export async function becomes(probe, expected, what, withinMs = 40_000) {
+export async function becomes(probe, expected, what, withinMs = PATIENCE_MS) {
   const wanted = JSON.stringify(expected);
   let found;
   try {

@@ -49,7 +49,7 @@ function hostOf(model: Model) {
     refresh,
     host: {
       around: () => ({
-        nowMs: model.feed.freshness.nodeMs(Date.now()),
+        nowMs: model.nowMs,
         zoneOf:
           zoneOf[model.view.clock] ??
           ((table: NonNullable<Model["table"]>, row: number) => table.zones[row]!),

@@ -77,6 +77,11 @@ export class Model {
     return this.frozen?.table ?? this.feed.table;
   }
 
+  /** The node's time of what is shown: "for 5 s" stands still with the figures beside it. */
+  get nowMs(): number {
+    return this.frozen?.asOfMs ?? this.feed.freshness.nodeMs(Date.now());
+  }
+
   /** Shows another view, at once. */
   setView(view: View): void {
     if (viewText(view) !== viewText(this.view)) this.show(view);
