@@ -45,10 +45,13 @@ async function refusals(stage) {
     const found = await api.get("/budgets?filter=campaign:no&sort=-refusals&max=1");
     return found.budgets[0].refusals_per_s > 0 && found;
   });
+  // Counted since the start of the run, so what is read before the page opens is on the page, too.
+  const verdicts = await until("counts of what asks were refused for", async () => {
+    const found = (await api.get(`/budgets/${budgets[0].id}/refusals`)).verdicts;
+    return found.length > 0 && found;
+  });
   const page = await stage.open(`/ui/campaign/${budgets[0].id}`);
   const card = page.getByRole("region", { name: /^Why (not spending|it spends)/ }).first();
-  const { verdicts } = await api.get(`/budgets/${budgets[0].id}/refusals`);
-  sure(verdicts.length > 0, "the node counts what asks were refused for");
   for (const { verdict } of verdicts.slice(0, 3))
     await card
       .getByRole("cell", { name: verdict.replaceAll("_", " "), exact: true })
