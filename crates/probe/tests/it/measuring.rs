@@ -14,20 +14,27 @@ use probe::{
 
 use crate::laps::Work;
 
-const TRIES: usize = 40;
+const TRIES: u32 = 40;
+/// Before the second try again; longer before each one after.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Tries until the result is right.
 fn some_try_is_right<T: Debug>(mut attempt: impl FnMut() -> T, right: impl Fn(&T) -> bool) {
     let mut wrong = Vec::new();
-    for _ in 0..TRIES {
+    for number in 0..TRIES {
         let watch = Watch::start();
         let result = attempt();
         if right(&result) {
             return;
         }
         wrong.push(format!("{result:?} ({})", watch.marks()));
+        // What disturbs a machine often lasts for longer than all tries in a row.
+        std::thread::sleep(PAUSE * number);
     }
-    panic!("no try of {TRIES} is right, the last ones are\n{}", wrong[TRIES - 5..].join("\n"));
+    panic!(
+        "no try of {TRIES} is right, the last ones are\n{}",
+        wrong[wrong.len() - 5..].join("\n")
+    );
 }
 
 /// Steps of which each needs the one before.
@@ -66,7 +73,13 @@ fn an_empty_lap_reads_as_zero_within_its_error() {
         let timer = TimerCost::measure();
         (timer.mean(&reader.read().stages[0]), timer.quantile(&reader.read().stages[0], 0.5))
     };
-    some_try_is_right(attempt, |(mean, median)| mean.is_below() && median.is_below());
+    // A lap that keeps a boundary shares its core with whatever runs on the other thread of it, of which no mark tells: then an
+    // empty one is dearer by some nanoseconds than the reading that is taken off.
+    let is_near = |nanos: &Nanos| match nanos {
+        Nanos::Known { ns, error_ns } => *ns <= 2.0 * error_ns,
+        below => below.is_below(),
+    };
+    some_try_is_right(attempt, |(mean, median)| is_near(mean) && is_near(median));
 }
 
 /// The clock that the spin ends by says how long it was, to a reading of that clock; where the kernel has to be asked for the

@@ -99,6 +99,7 @@ fn a_limit_that_was_lowered_below_the_purse_is_there_at_the_first_ask() {
     over_transports(
         || patient(&line(1, "1000", "")),
         |node| {
+            node.wait_budget(1, "a filled purse", |books| books.purses > 0);
             node.reload(&line(1, "5", ""));
             node.wait_budget(1, "an empty purse", |books| books.purses == 0);
             // As long as the bank is left alone after its last word.
