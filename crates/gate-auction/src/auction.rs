@@ -2,7 +2,7 @@
 
 use crate::conditions;
 use crate::index::{Asked, Index};
-use crate::price::{At, Price, price_to_send};
+use crate::price::{Price, PriceRule, price_to_send};
 use crate::rank::{Class, Offer};
 use crate::reason::Reason;
 use crate::request::{Impression, Placement, Request};
@@ -19,9 +19,9 @@ pub struct Bidder {
 
 /// What stands behind the auction: paces, caps, purses. `()` lets everything through.
 ///
-/// What asks without meaning it, [`Index::survey`] and [`Index::explain`], borrows the desk immutably and calls the
+/// What asks without meaning it, [`Index::survey`] and [`Index::explain`], borrows the context immutably and calls the
 /// `peek` methods: they should answer as their twins would and leave no trace.
-pub trait Desk {
+pub trait BidContext {
     /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once an impression, and only until
     /// the impression is decided: first of those that may use a guaranteed deal, then of those that may use another deal,
     /// then of the rest; of each kind in falling order of what they can bid at most.
@@ -69,13 +69,13 @@ pub trait Desk {
         let _ = choice;
     }
 
-    /// [`Desk::peek_price`] may soon be asked of this slot: a chance to ask for its memory.
+    /// [`BidContext::peek_price`] may soon be asked of this slot: a chance to ask for its memory.
     #[inline]
     fn prefetch(&self, slot: u32) {
         let _ = slot;
     }
 
-    /// What [`Desk::price`] would say.
+    /// What [`BidContext::price`] would say.
     ///
     /// # Errors
     /// Why it would not bid.
@@ -85,7 +85,7 @@ pub trait Desk {
         Ok(bid)
     }
 
-    /// What [`Desk::able`], and then [`Desk::hold`], would say.
+    /// What [`BidContext::able`], and then [`BidContext::hold`], would say.
     ///
     /// # Errors
     /// Why not.
@@ -96,12 +96,12 @@ pub trait Desk {
     }
 }
 
-impl Desk for () {}
+impl BidContext for () {}
 
-/// A desk that is only peeked at.
+/// A context that is only peeked at.
 pub(crate) struct Peek<'a, D>(pub(crate) &'a D);
 
-impl<D: Desk> Desk for Peek<'_, D> {
+impl<D: BidContext> BidContext for Peek<'_, D> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         self.0.peek_price(bidder, bid)
@@ -184,16 +184,16 @@ impl Index {
 
 impl Auction<'_> {
     /// Chooses for one impression. `None`: nobody bids, or there is no such impression.
-    pub fn impression(&mut self, at: usize, desk: &mut impl Desk) -> Option<Choice> {
+    pub fn impression(&mut self, at: usize, context: &mut impl BidContext) -> Option<Choice> {
         self.enter(at)?;
-        self.choose(desk)
+        self.choose(context)
     }
 
     /// The chosen one does not bid after all, for instance because its purse is empty. Chooses the next best, whose
     /// price depends on the one after it. Goes on where the search stopped.
-    pub fn refuse(&mut self, desk: &mut impl Desk) -> Option<Choice> {
+    pub fn refuse(&mut self, context: &mut impl BidContext) -> Option<Choice> {
         self.chosen.take()?;
-        self.choose(desk)
+        self.choose(context)
     }
 
     /// The chosen one bids; from now on it excludes what the rules say.
@@ -210,12 +210,12 @@ impl Auction<'_> {
 
     /// After [`Auction::accept`]: a further bid for the same impression, priced as if those before it were not there.
     /// `None` also when there are as many as the rules allow.
-    pub fn another(&mut self, desk: &mut impl Desk) -> Option<Choice> {
+    pub fn another(&mut self, context: &mut impl BidContext) -> Option<Choice> {
         let most = self.request.rules.bids_per_impression_max;
         if self.chosen.is_some() || self.accepted == 0 || self.accepted >= most {
             return None;
         }
-        self.choose(desk)
+        self.choose(context)
     }
 
     /// How many campaigns were looked at so far: the index said that they may want an impression.
@@ -233,7 +233,7 @@ impl Auction<'_> {
     /// Chooses for all impressions, holds the money, and leaves in `out` who bids. Groups are filled whole or not at
     /// all. Impressions are taken in the request's order, each gets the best that is left: where campaigns exclude each
     /// other another assignment might fill a group that this one does not.
-    pub fn fill(&mut self, desk: &mut impl Desk, out: &mut Vec<Choice>) {
+    pub fn fill(&mut self, context: &mut impl BidContext, out: &mut Vec<Choice>) {
         out.clear();
         self.scratch.taken.clear();
         self.scratch.failed_groups.clear();
@@ -243,36 +243,36 @@ impl Auction<'_> {
                 continue;
             }
             let before = out.len();
-            let mut next = self.impression(at, desk);
-            while let Some(choice) = self.hold(next, desk) {
+            let mut next = self.impression(at, context);
+            while let Some(choice) = self.hold(next, context) {
                 out.push(choice);
-                next = self.another(desk);
+                next = self.another(context);
             }
             if group != 0 && out.len() == before {
-                self.give_up(group, desk, out);
+                self.give_up(group, context, out);
             }
         }
     }
 
     /// The choice, or the best after it, whose money could be held.
-    fn hold(&mut self, mut next: Option<Choice>, desk: &mut impl Desk) -> Option<Choice> {
+    fn hold(&mut self, mut next: Option<Choice>, context: &mut impl BidContext) -> Option<Choice> {
         while let Some(choice) = next {
-            if desk.hold(&choice).is_ok() {
+            if context.hold(&choice).is_ok() {
                 self.accept();
                 return Some(choice);
             }
-            next = self.refuse(desk);
+            next = self.refuse(context);
         }
         None
     }
 
-    fn give_up(&mut self, group: u32, desk: &mut impl Desk, out: &mut Vec<Choice>) {
+    fn give_up(&mut self, group: u32, context: &mut impl BidContext, out: &mut Vec<Choice>) {
         self.scratch.failed_groups.push(group);
         self.scratch.taken.retain(|taken| taken.group != group);
         out.retain(|choice| {
             let stays = self.request.impressions[choice.impression].group != group;
             if !stays {
-                desk.release(choice);
+                context.release(choice);
             }
             stays
         });
@@ -319,17 +319,17 @@ impl Auction<'_> {
     }
 
     /// The best that is left, priced.
-    fn choose(&mut self, desk: &mut impl Desk) -> Option<Choice> {
+    fn choose(&mut self, context: &mut impl BidContext) -> Option<Choice> {
         let impression = self.request.impressions.get(self.at)?;
         let best = match self.runner_up.take() {
             Some(runner_up) => runner_up,
-            None => self.next(impression, Class::Open, desk)?,
+            None => self.next(impression, Class::Open, context)?,
         };
         let deal = best.deal.map(|at| at as usize);
         let kind = self.kind(deal.and_then(|at| impression.deals.get(at)));
-        if kind == At::SecondPlus {
+        if kind == PriceRule::SecondPlus {
             // Classes below cannot take the place of this one, so they do not set its price.
-            self.runner_up = self.next(impression, best.class, desk);
+            self.runner_up = self.next(impression, best.class, context);
         }
         let second = self.runner_up.map(|runner_up| runner_up.price);
         self.chosen = Some(Choice {
@@ -351,15 +351,15 @@ impl Auction<'_> {
         &mut self,
         impression: &Impression<'_>,
         class: Class,
-        desk: &mut impl Desk,
+        context: &mut impl BidContext,
     ) -> Option<Offer> {
         loop {
-            self.look_for_better(impression, class, desk);
+            self.look_for_better(impression, class, context);
             if self.scratch.offers.peek()?.class < class {
                 return None;
             }
             let offer = self.scratch.offers.pop()?;
-            if desk.able(self.bidder(offer.slot), offer.price).is_ok() {
+            if context.able(self.bidder(offer.slot), offer.price).is_ok() {
                 return Some(offer);
             }
         }
@@ -367,14 +367,19 @@ impl Auction<'_> {
 
     /// Looks at campaigns until none that is left can go before the best offer: those that may use a guaranteed deal, a
     /// deal, and then all others, as far as these can be of `class`.
-    fn look_for_better(&mut self, impression: &Impression<'_>, class: Class, desk: &mut impl Desk) {
+    fn look_for_better(
+        &mut self,
+        impression: &Impression<'_>,
+        class: Class,
+        context: &mut impl BidContext,
+    ) {
         for (at, of) in (0..).zip(DEALING) {
-            if of >= class && !self.look_at_dealers(at, of, impression, desk) {
+            if of >= class && !self.look_at_dealers(at, of, impression, context) {
                 return;
             }
         }
         if class == Class::Open {
-            self.look_at_rest(impression, desk);
+            self.look_at_rest(impression, context);
         }
     }
 
@@ -384,7 +389,7 @@ impl Auction<'_> {
         at: usize,
         class: Class,
         impression: &Impression<'_>,
-        desk: &mut impl Desk,
+        context: &mut impl BidContext,
     ) -> bool {
         while let Some(&slot) = self.scratch.dealers[at].left() {
             if self.is_beaten(class, slot) {
@@ -394,14 +399,14 @@ impl Auction<'_> {
             self.looked_at += 1;
             let asked = self.index.asked(slot);
             if self.wants(impression, &asked) {
-                self.scratch.offers.extend(self.offer(impression, &asked, desk));
+                self.scratch.offers.extend(self.offer(impression, &asked, context));
             }
         }
         true
     }
 
     /// In falling order of their bounds, until nobody who is left meets the floor.
-    fn look_at_rest(&mut self, impression: &Impression<'_>, desk: &mut impl Desk) {
+    fn look_at_rest(&mut self, impression: &Impression<'_>, context: &mut impl BidContext) {
         let lowest = match self.scratch.place.floor {
             Some(floor) if !self.scratch.place.by_second => floor,
             _ => self.request.rules.price_min,
@@ -418,7 +423,7 @@ impl Auction<'_> {
             self.looked_at += 1;
             let asked = self.index.asked(slot);
             if self.is_candidate(&asked) {
-                self.scratch.offers.extend(self.offer(impression, &asked, desk));
+                self.scratch.offers.extend(self.offer(impression, &asked, context));
             }
         }
     }

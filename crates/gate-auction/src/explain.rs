@@ -1,6 +1,6 @@
 //! One request against all campaigns, step by step.
 
-use crate::auction::{Auction, Choice, Desk, Peek};
+use crate::auction::{Auction, BidContext, Choice, Peek};
 use crate::conditions;
 use crate::index::{Asked, Index};
 use crate::price::Price;
@@ -52,7 +52,7 @@ pub struct Explanation {
 impl Index {
     /// Runs the auction of one impression and tells of every campaign what it was asked, in the order of slots. The
     /// answers come from the functions of the auction itself. It allocates and asks everybody, so it is for people. The
-    /// desk is only peeked at; impressions before this one are not auctioned, so nothing is exclusive.
+    /// context is only peeked at; impressions before this one are not auctioned, so nothing is exclusive.
     ///
     /// Empty where there is no such impression.
     #[must_use]
@@ -61,25 +61,25 @@ impl Index {
         request: &Request<'_>,
         impression: usize,
         scratch: &mut Scratch,
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Vec<Explanation> {
         let Some(place) = request.impressions.get(impression) else { return Vec::new() };
         let mut auction = self.auction(request, scratch);
-        let choices = auction.choices(impression, desk);
-        let explain = |slot| auction.explain_one(place, slot, &choices, desk);
+        let choices = auction.choices(impression, context);
+        let explain = |slot| auction.explain_one(place, slot, &choices, context);
         (0..).take(self.ids().len()).map(explain).collect()
     }
 }
 
 impl Auction<'_> {
     /// All bids for the impression.
-    fn choices(&mut self, impression: usize, desk: &impl Desk) -> Vec<Choice> {
-        let (mut desk, mut choices) = (Peek(desk), Vec::new());
-        let mut next = self.impression(impression, &mut desk);
+    fn choices(&mut self, impression: usize, context: &impl BidContext) -> Vec<Choice> {
+        let (mut context, mut choices) = (Peek(context), Vec::new());
+        let mut next = self.impression(impression, &mut context);
         while let Some(choice) = next {
             choices.push(choice);
             self.accept();
-            next = self.another(&mut desk);
+            next = self.another(&mut context);
         }
         choices
     }
@@ -89,10 +89,10 @@ impl Auction<'_> {
         impression: &Impression<'_>,
         slot: u32,
         choices: &[Choice],
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Explanation {
         let mut steps = self.targeting(impression, slot);
-        let judged = self.judge(impression, slot, &mut steps, desk);
+        let judged = self.judge(impression, slot, &mut steps, context);
         let outcome = match (judged, choices.iter().find(|choice| choice.slot == slot)) {
             (_, Some(choice)) => Outcome::Bids(choice.price),
             (Ok(()), None) => Outcome::Outbid,
@@ -121,7 +121,7 @@ impl Auction<'_> {
         impression: &Impression<'_>,
         slot: u32,
         steps: &mut Vec<Step>,
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Result<(), Reason> {
         let no = |step: &Step| {
             matches!(step, Step::Wants(_, false) | Step::Fits(false) | Step::MayDeal(false))
@@ -129,11 +129,11 @@ impl Auction<'_> {
         if steps.iter().any(no) {
             return Err(Reason::Targeting);
         }
-        let offer = self.offer(impression, &self.index.asked(slot), &mut Peek(desk));
+        let offer = self.offer(impression, &self.index.asked(slot), &mut Peek(context));
         steps.push(Step::Offers(offer.map(|offer| offer.price)));
         let offer = offer?;
         steps.push(Step::Shows(self.index.creatives(slot)[offer.creative as usize].id));
-        let able = desk.peek_able(self.bidder(slot), offer.price);
+        let able = context.peek_able(self.bidder(slot), offer.price);
         steps.push(Step::Able(able));
         able
     }

@@ -2,10 +2,10 @@
 
 use table::spread;
 
-use crate::auction::{Auction, Desk};
+use crate::auction::{Auction, BidContext};
 use crate::index::Asked;
 use crate::key::UNKNOWN;
-use crate::price::{At, Floor, Price};
+use crate::price::{Floor, Price, PriceRule};
 use crate::rank::{Class, Offer};
 use crate::reason::Reason;
 use crate::record::{Outline, Record, pack, unpack};
@@ -36,7 +36,7 @@ impl Auction<'_> {
         &self,
         impression: &Impression<'_>,
         asked: &Asked<'_>,
-        desk: &mut impl Desk,
+        context: &mut impl BidContext,
     ) -> Result<Offer, Reason> {
         if !self.currency_taken {
             return Err(Reason::Currency);
@@ -48,11 +48,11 @@ impl Auction<'_> {
             return Err(Reason::Exclusive);
         }
         let bid = self.modified(asked.entry.bid, asked.record);
-        let price = desk.price(asked.bidder(), bid)?.min(bid);
+        let price = context.price(asked.bidder(), bid)?.min(bid);
         if asked.record.deals.is_empty() {
-            self.without_deal(impression, asked, price, desk)
+            self.without_deal(impression, asked, price, context)
         } else {
-            self.with_deal(impression, asked, price, desk)
+            self.with_deal(impression, asked, price, context)
         }
     }
 
@@ -87,7 +87,7 @@ impl Auction<'_> {
         impression: &Impression<'_>,
         asked: &Asked<'_>,
         price: Price,
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Result<Offer, Reason> {
         let mut refusal = Reason::Deal;
         let floors = &self.scratch.place.deal_floors;
@@ -100,7 +100,7 @@ impl Auction<'_> {
                 continue;
             }
             let terms = Terms { deal: Some((at, deal)), price, floor: *floor };
-            match self.place(impression, asked, terms, desk) {
+            match self.place(impression, asked, terms, context) {
                 Ok(offer) => return Ok(offer),
                 Err(reason) => refusal = reason,
             }
@@ -108,7 +108,7 @@ impl Auction<'_> {
         if asked.entry.span.deals_only {
             return Err(refusal);
         }
-        self.without_deal(impression, asked, price, desk)
+        self.without_deal(impression, asked, price, context)
     }
 
     #[inline]
@@ -117,13 +117,13 @@ impl Auction<'_> {
         impression: &Impression<'_>,
         asked: &Asked<'_>,
         price: Price,
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Result<Offer, Reason> {
         if impression.private {
             return Err(Reason::Deal);
         }
         let terms = Terms { deal: None, price, floor: self.scratch.place.floor };
-        self.place(impression, asked, terms, desk)
+        self.place(impression, asked, terms, context)
     }
 
     #[inline]
@@ -132,7 +132,7 @@ impl Auction<'_> {
         impression: &Impression<'_>,
         asked: &Asked<'_>,
         terms: Terms<'_>,
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Result<Offer, Reason> {
         let Terms { deal, price, floor } = terms;
         if !self.scratch.place.by_second {
@@ -143,7 +143,7 @@ impl Auction<'_> {
             }
         }
         let tie = asked.entry.tie(self.request.id_hash);
-        let shown = self.creative(impression, asked, terms, tie, desk)?;
+        let shown = self.creative(impression, asked, terms, tie, context)?;
         let Shown { creative, placement, floor } = shown;
         let class = match deal {
             Some((_, deal)) if deal.guaranteed => Class::Guaranteed,
@@ -151,14 +151,14 @@ impl Auction<'_> {
             _ => Class::Open,
         };
         // Where the price is fixed nobody can offer more than it.
-        let fixed = self.kind(deal.map(|(_, deal)| deal)) == At::Fixed;
+        let fixed = self.kind(deal.map(|(_, deal)| deal)) == PriceRule::Fixed;
         let price = if fixed { floor } else { price };
         let deal = deal.map(|(at, _)| at);
         Ok(Offer { class, price, tie, slot: asked.slot, deal, creative, placement, floor })
     }
 
     #[inline]
-    pub(crate) fn kind(&self, deal: Option<&Deal<'_>>) -> At {
+    pub(crate) fn kind(&self, deal: Option<&Deal<'_>>) -> PriceRule {
         let at = deal.and_then(|deal| deal.at).unwrap_or(self.request.at);
         self.request.rules.pricing.kind(at)
     }
@@ -172,7 +172,7 @@ impl Auction<'_> {
         asked: &Asked<'_>,
         terms: Terms<'_>,
         tie: u64,
-        desk: &impl Desk,
+        context: &impl BidContext,
     ) -> Result<Shown, Reason> {
         let count = asked.record.count;
         let start = match count as u64 {
@@ -184,7 +184,7 @@ impl Auction<'_> {
         for at in (start..count).chain(0..start) {
             let Some(outline) = asked.record.creative(at) else { continue };
             match self.show(impression, outline, terms) {
-                Ok((placement, floor)) if desk.may_show(asked.bidder(), at) => {
+                Ok((placement, floor)) if context.may_show(asked.bidder(), at) => {
                     // At most 256 creatives.
                     let creative = u32::try_from(at).unwrap_or(0);
                     return Ok(Shown { creative, placement, floor });

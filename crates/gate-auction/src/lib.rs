@@ -1,7 +1,7 @@
 //! Which campaign bids for an impression, with which creative, and at what price.
 //!
 //! Nothing here reads a clock, does I/O or starts a thread; no float and no random number takes part. The answer is a
-//! function of (snapshot, request, desk), whatever order the campaigns came in. After a few requests of the largest
+//! function of (snapshot, request, context), whatever order the campaigns came in. After a few requests of the largest
 //! kind nothing allocates.
 //!
 //! ```text
@@ -10,11 +10,11 @@
 //!                                                  │ 1 keys become rows of bits
 //!   strings ── Dictionary ──▶ keys ──▶ Request     │ 2 per impression, the highest bound first: who may use its deals,
 //!                                                  │   then all others, who are found by joining rows
-//!                                                  │ 3 each: targeting, seat, Desk::price, floor, creative,
-//!                                                  │   Desk::may_show ... until nobody left can change the answer
-//!                                                  │ 4 Desk::able, of the best and the next
+//!                                                  │ 3 each: targeting, seat, BidContext::price, floor, creative,
+//!                                                  │   BidContext::may_show ... until nobody left can change the answer
+//!                                                  │ 4 BidContext::able, of the best and the next
 //!                                                  ▼ 5 the price: first, second or fixed
-//!                                                Choice ── Desk::hold ── refused: the search goes on
+//!                                                Choice ── BidContext::hold ── refused: the search goes on
 //! ```
 //!
 //! # Rules
@@ -41,7 +41,7 @@
 //!
 //! # Why not?
 //! An auction that stops early cannot tell everybody's fate. [`Index::survey`] can: it asks all candidates, but only
-//! peeks at the desk. Run it for a sample of requests with [`Counters`], which know the size of the sample.
+//! peeks at the context. Run it for a sample of requests with [`Counters`], which know the size of the sample.
 //! [`Index::explain`] tells of one impression every step of every campaign.
 //!
 //! # How it is fast
@@ -60,7 +60,7 @@
 //! `docs/auction.md` has the rules and the laws.
 //!
 //! # What is left to others
-//! Turning JSON into keys, currency rates, frequency caps and purses (a [`Desk`]), notices. Floors by ranges of duration
+//! Turning JSON into keys, currency rates, frequency caps and purses (a [`BidContext`]), notices. Floors by ranges of duration
 //! (`durfloors`) are not known.
 
 mod auction;
@@ -81,7 +81,7 @@ mod scratch;
 mod signature;
 mod survey;
 
-pub use auction::{Auction, Bidder, Choice, Desk};
+pub use auction::{Auction, BidContext, Bidder, Choice};
 pub use campaign::{
     CAMPAIGNS_MAX, CREATIVES_MAX, Campaign, CampaignError, Creative, Lists, MODIFIERS_MAX,
     Modifier, Targeting,
@@ -89,7 +89,9 @@ pub use campaign::{
 pub use explain::{Explanation, Outcome, Step};
 pub use index::Index;
 pub use key::{Dictionary, DictionaryFull, KEY_MAX, Space, UNKNOWN};
-pub use price::{At, Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, Pricing, price_to_send};
+pub use price::{
+    Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, PriceRule, Pricing, price_to_send,
+};
 pub use reason::{Counters, Fates, Reason, Tally};
 pub use request::{
     Deal, Dimension, Exclusive, Format, Impression, Placement, Request, Rules, Timing,

@@ -93,7 +93,7 @@ impl Floor {
 
 /// The kind of auction, OpenRTB's `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum PriceRule {
     /// 1: who wins pays the bid.
     First,
     /// 2, and what exchanges define themselves: who wins pays what the next one bid, and a little.
@@ -116,22 +116,22 @@ pub enum Pricing {
 
 impl Pricing {
     /// What counts, given what the request says. A fixed price is fixed under every configuration.
-    pub(crate) fn kind(self, at: At) -> At {
+    pub(crate) fn kind(self, at: PriceRule) -> PriceRule {
         match (self, at) {
-            (_, At::Fixed) | (Pricing::ByAt, _) => at,
-            (Pricing::First, _) => At::First,
-            (Pricing::Second, _) => At::SecondPlus,
+            (_, PriceRule::Fixed) | (Pricing::ByAt, _) => at,
+            (Pricing::First, _) => PriceRule::First,
+            (Pricing::Second, _) => PriceRule::SecondPlus,
         }
     }
 }
 
 /// The price to send: never below `floor`, never above `bid`. `bid` must have met the floor.
 #[must_use]
-pub fn price_to_send(at: At, bid: Price, runner_up: Option<Price>, floor: Price) -> Price {
+pub fn price_to_send(at: PriceRule, bid: Price, runner_up: Option<Price>, floor: Price) -> Price {
     match at {
-        At::First => bid,
-        At::Fixed => floor.min(bid),
-        At::SecondPlus => second_price(bid, runner_up, floor, Price::STEP),
+        PriceRule::First => bid,
+        PriceRule::Fixed => floor.min(bid),
+        PriceRule::SecondPlus => second_price(bid, runner_up, floor, Price::STEP),
     }
 }
 
@@ -166,12 +166,16 @@ mod tests {
             (0, None, 0, 0),
         ];
         for (bid, runner_up, floor, expected) in table {
-            let sent =
-                price_to_send(At::SecondPlus, price(bid), runner_up.map(price), price(floor));
+            let sent = price_to_send(
+                PriceRule::SecondPlus,
+                price(bid),
+                runner_up.map(price),
+                price(floor),
+            );
             assert_eq!(sent, price(expected), "{bid} {runner_up:?} {floor}");
         }
-        assert_eq!(price_to_send(At::First, price(7), Some(price(3)), price(1)), price(7));
-        assert_eq!(price_to_send(At::Fixed, price(7), Some(price(6)), price(2)), price(2));
+        assert_eq!(price_to_send(PriceRule::First, price(7), Some(price(3)), price(1)), price(7));
+        assert_eq!(price_to_send(PriceRule::Fixed, price(7), Some(price(6)), price(2)), price(2));
     }
 
     #[test]

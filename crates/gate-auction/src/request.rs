@@ -2,7 +2,7 @@
 
 use money::CurrencyCode;
 
-use crate::price::{At, Conversion, Floor, Price, Pricing};
+use crate::price::{Conversion, Floor, Price, PriceRule, Pricing};
 
 /// What a creative is, with the numbers of OpenRTB's `mtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub struct Deal<'a> {
     /// Replaces the impression's floor.
     pub floor: Floor,
     /// Replaces the request's `at`.
-    pub at: Option<At>,
+    pub at: Option<PriceRule>,
     /// Seats that may use it; empty: all.
     pub seats: &'a [u32],
     /// Domains of advertisers that may use it; empty: all.
@@ -179,9 +179,9 @@ pub struct Request<'a> {
     /// Segments of the user.
     pub segments: &'a [u32],
     /// Quarter of an hour of the week in UTC, 0 to 671; beyond that only campaigns without hours take part.
-    pub hour: u32,
+    pub quarter_of_week: u32,
     /// The request's `at`.
-    pub at: At,
+    pub at: PriceRule,
     /// Currencies that the exchange takes; empty: all.
     pub currencies: &'a [CurrencyCode],
     /// For floors in other currencies.
@@ -228,8 +228,8 @@ pub enum Dimension {
     Categories,
     /// Languages.
     Languages,
-    /// Hours of the week.
-    Hours,
+    /// Quarters of an hour of the week.
+    Quarters,
 }
 
 impl Dimension {
@@ -243,7 +243,7 @@ impl Dimension {
         Dimension::Domains,
         Dimension::Categories,
         Dimension::Languages,
-        Dimension::Hours,
+        Dimension::Quarters,
     ];
 }
 
@@ -261,7 +261,7 @@ impl Request<'_> {
             Dimension::Domains => self.domains,
             Dimension::Categories => self.categories,
             Dimension::Languages => self.languages,
-            Dimension::Hours => std::slice::from_ref(&self.hour),
+            Dimension::Quarters => std::slice::from_ref(&self.quarter_of_week),
         }
     }
 }

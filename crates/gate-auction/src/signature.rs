@@ -10,7 +10,7 @@ const LANES: [(Dimension, u32); 6] = [
     (Dimension::Segments, 13),
     (Dimension::Devices, 8),
     (Dimension::Oses, 7),
-    (Dimension::Hours, 6),
+    (Dimension::Quarters, 6),
     (Dimension::Languages, 5),
 ];
 /// Bits of the lane of placements, the highest. Nobody takes all, so all of them stand for keys.
@@ -94,7 +94,7 @@ const fn takes_all(width: u32) -> u64 {
 #[inline]
 fn bit(dimension: Dimension, width: u32, key: u32) -> u64 {
     match dimension {
-        Dimension::Hours => 1 << (key % 24 * (width - 1) / 24),
+        Dimension::Quarters => 1 << (key % 24 * (width - 1) / 24),
         _ => 1 << (key % (width - 1)),
     }
 }

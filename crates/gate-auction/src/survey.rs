@@ -1,6 +1,6 @@
 //! The fate of every campaign in one request.
 
-use crate::auction::{Auction, Desk, Peek};
+use crate::auction::{Auction, BidContext, Peek};
 use crate::index::{Asked, Index};
 use crate::rank::Offer;
 use crate::reason::{Reason, Tally};
@@ -13,7 +13,7 @@ const AHEAD: usize = 8;
 impl Index {
     /// Tells `tally` what becomes of every campaign in every impression of a request, as [`Auction::fill`] would decide
     /// it. An auction stops when it is decided, so it cannot tell; a survey asks everybody who might bid, but only peeks
-    /// at the desk. It costs as much as some sixty auctions: run it for a small sample of requests, chosen by a hash of
+    /// at the context. It costs as much as some sixty auctions: run it for a small sample of requests, chosen by a hash of
     /// their ids. [`Counters`](crate::Counters) know how many impressions were surveyed.
     ///
     /// Impressions of a group that already failed are not auctioned, so they are not surveyed either.
@@ -21,7 +21,7 @@ impl Index {
         &self,
         request: &Request<'_>,
         scratch: &mut Scratch,
-        desk: &impl Desk,
+        context: &impl BidContext,
         tally: &mut impl Tally,
     ) {
         let mut auction = self.auction(request, scratch);
@@ -30,7 +30,7 @@ impl Index {
             if group != 0 && auction.scratch.failed_groups.contains(&group) {
                 continue;
             }
-            let bids = auction.survey_one(at, impression, desk, tally);
+            let bids = auction.survey_one(at, impression, context, tally);
             if group != 0 && bids == 0 {
                 auction.fail(group, tally);
             }
@@ -45,7 +45,7 @@ impl Auction<'_> {
         &mut self,
         at: usize,
         impression: &Impression<'_>,
-        desk: &impl Desk,
+        context: &impl BidContext,
         tally: &mut impl Tally,
     ) -> usize {
         if self.begin(at).is_none() {
@@ -54,13 +54,13 @@ impl Auction<'_> {
         tally.impression();
         let dealers = self.gather();
         for at in 0..self.scratch.found.len() {
-            self.prefetch(at, desk, tally);
+            self.prefetch(at, context, tally);
             let asked = self.index.asked(self.scratch.found[at]);
             let is_dealer = at < dealers;
             let wants =
                 if is_dealer { self.wants(impression, &asked) } else { self.is_candidate(&asked) };
             if wants {
-                self.survey_slot(impression, &asked, desk, tally);
+                self.survey_slot(impression, &asked, context, tally);
             }
         }
         self.survey_winners(impression.group)
@@ -79,14 +79,14 @@ impl Auction<'_> {
 
     /// Those that are found lie all over the memory: asks for the ones that come next.
     #[inline]
-    fn prefetch(&self, at: usize, desk: &impl Desk, tally: &impl Tally) {
+    fn prefetch(&self, at: usize, context: &impl BidContext, tally: &impl Tally) {
         let found = &self.scratch.found;
         if let Some(slot) = found.get(at + 2 * AHEAD) {
             self.index.prefetch_entry(*slot);
         }
         if let Some(slot) = found.get(at + AHEAD) {
             self.index.prefetch_record(*slot);
-            desk.prefetch(*slot);
+            context.prefetch(*slot);
             tally.prefetch(*slot);
         }
     }
@@ -96,13 +96,13 @@ impl Auction<'_> {
         &mut self,
         impression: &Impression<'_>,
         asked: &Asked<'_>,
-        desk: &impl Desk,
+        context: &impl BidContext,
         tally: &mut impl Tally,
     ) {
-        let (mut desk, slot) = (Peek(desk), asked.slot);
-        let offer = self.offer(impression, asked, &mut desk);
+        let (mut context, slot) = (Peek(context), asked.slot);
+        let offer = self.offer(impression, asked, &mut context);
         let able = offer.and_then(|offer| {
-            desk.able(asked.bidder(), offer.price)?;
+            context.able(asked.bidder(), offer.price)?;
             Ok(offer)
         });
         match able {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::RwLock;
 use std::time::Instant;
 
-use fjall::{Database, KeyspaceCreateOptions};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use gate_profile::{Cap, Options, Presence, Profile, Profiles, Window};
 
 const ROUNDS: u64 = 5;
@@ -33,53 +33,96 @@ fn run(folder: &Path, users: u64, reads: u64) {
     typical(folder, users / 4, reads);
 }
 
+/// The users that a round asks of, spread over all of them.
+#[derive(Clone, Copy)]
+struct Round {
+    number: u64,
+    users: u64,
+    reads: u64,
+}
+
+impl Round {
+    fn user(self, read: u64) -> u64 {
+        key((self.number * self.reads + read).wrapping_mul(0x9e37_79b9) % self.users)
+    }
+}
+
 /// Six segments and a counter: a user in two cache lines.
 fn small(folder: &Path, users: u64, reads: u64) {
     let profiles = filled(&folder.join("small"), users, 6, 1);
-    let map: Vec<RwLock<HashMap<u64, Box<[u8]>>>> = (0..256).map(|_| RwLock::default()).collect();
-    for user in 0..users {
-        let value = vec![7; 6 * 4 + 16].into_boxed_slice();
-        map[(key(user) >> 56) as usize].write().unwrap().insert(key(user), value);
-    }
-    let direct = Database::builder(folder.join("direct")).open().unwrap();
-    let direct = direct.keyspace("users", KeyspaceCreateOptions::default).unwrap();
-    (0..users).for_each(|user| direct.insert(key(user).to_be_bytes(), [7; 40]).unwrap());
-
-    let now = now_ms();
-    let (mut profile, mut copy) = (Profile::default(), Vec::with_capacity(256));
+    let rivals = Rivals::filled(folder, users);
     let mut table = Table::default();
-    for round in 0..ROUNDS {
-        let at = |read: u64| key((round * reads + read).wrapping_mul(0x9e37_79b9) % users);
-        table.time("read, one by one", reads, || {
-            for read in 0..reads {
-                assert_eq!(profiles.read(at(read), now, &mut profile), Presence::Hot);
+    for number in 0..ROUNDS {
+        let round = Round { number, users, reads };
+        time_reads(&mut table, &profiles, round);
+        rivals.time(&mut table, round);
+        time_candidates(&mut table, &profiles, round);
+        time_writes(&mut table, &profiles, round);
+    }
+    table.print();
+    let figures = profiles.figures();
+    println!("\nmemory: {} bytes a user", figures.bytes / figures.users);
+    cold(&folder.join("small"), profiles, users);
+}
+
+fn time_reads(table: &mut Table, profiles: &Profiles, round: Round) {
+    let (now, reads, mut profile) = (now_ms(), round.reads, Profile::default());
+    table.time("read, one by one", reads, || {
+        for read in 0..reads {
+            assert_eq!(profiles.read(round.user(read), now, &mut profile), Presence::Hot);
+            black_box(profile.segments());
+        }
+    });
+    table.time("read, batches of 10 with prefetch", reads, || {
+        let mut batch = [0; BATCH];
+        for first in (0..reads).step_by(BATCH) {
+            (first..).zip(&mut batch).for_each(|(read, user)| *user = round.user(read));
+            profiles.prefetch(&batch);
+            for &user in &batch {
+                assert_eq!(profiles.read(user, now, &mut profile), Presence::Hot);
                 black_box(profile.segments());
             }
-        });
-        table.time("read, batches of 10 with prefetch", reads, || {
-            let mut batch = [0; BATCH];
-            for first in (0..reads).step_by(BATCH) {
-                (first..).zip(&mut batch).for_each(|(read, user)| *user = at(read));
-                profiles.prefetch(&batch);
-                for &user in &batch {
-                    assert_eq!(profiles.read(user, now, &mut profile), Presence::Hot);
-                    black_box(profile.segments());
-                }
-            }
-        });
-        table.time("read of one user again and again (lock and copy)", reads, || {
-            for _ in 0..reads {
-                black_box(profiles.read(at(0), now, &mut profile));
-            }
-        });
+        }
+    });
+    table.time("read of one user again and again (lock and copy)", reads, || {
+        for _ in 0..reads {
+            black_box(profiles.read(round.user(0), now, &mut profile));
+        }
+    });
+}
+
+/// What a team would write first, and the store alone.
+struct Rivals {
+    map: Vec<RwLock<HashMap<u64, Box<[u8]>>>>,
+    direct: Keyspace,
+    /// Keeps the store of `direct` open.
+    _database: Database,
+}
+
+impl Rivals {
+    fn filled(folder: &Path, users: u64) -> Rivals {
+        let map: Vec<RwLock<HashMap<u64, Box<[u8]>>>> =
+            (0..256).map(|_| RwLock::default()).collect();
+        for user in 0..users {
+            let value = vec![7; 6 * 4 + 16].into_boxed_slice();
+            map[(key(user) >> 56) as usize].write().unwrap().insert(key(user), value);
+        }
+        let database = Database::builder(folder.join("direct")).open().unwrap();
+        let direct = database.keyspace("users", KeyspaceCreateOptions::default).unwrap();
+        (0..users).for_each(|user| direct.insert(key(user).to_be_bytes(), [7; 40]).unwrap());
+        Rivals { map, direct, _database: database }
+    }
+
+    fn time(&self, table: &mut Table, round: Round) {
+        let (reads, mut copy) = (round.reads, Vec::with_capacity(256));
         table.time("  an uncontended lock alone", reads, || {
             let lock = std::sync::Mutex::new(0u64);
             (0..reads).for_each(|_| *black_box(&lock).lock().unwrap() += 1);
         });
         table.time("  HashMap in 256 RwLocks, boxed values, one by one", reads, || {
             for read in 0..reads {
-                let user = at(read);
-                let stripe = map[(user >> 56) as usize].read().unwrap();
+                let user = round.user(read);
+                let stripe = self.map[(user >> 56) as usize].read().unwrap();
                 copy.clear();
                 copy.extend_from_slice(&stripe[&user]);
                 black_box(&copy);
@@ -88,54 +131,54 @@ fn small(folder: &Path, users: u64, reads: u64) {
         let few = reads / 10;
         table.time("  fjall direct (what a cold load reads), one by one", few, || {
             for read in 0..few {
-                black_box(direct.get(at(read).to_be_bytes()).unwrap().unwrap());
+                black_box(self.direct.get(round.user(read).to_be_bytes()).unwrap().unwrap());
             }
         });
-        profiles.read(at(0), now, &mut profile);
-        let candidates: Vec<[Cap; 2]> = (100..400).map(|item| [cap(item), cap(item + 1)]).collect();
-        table.time(
-            "300 candidates judged, two caps each; ns a candidate",
-            reads / 1_000 * 300,
-            || {
-                for _ in 0..reads / 1_000 {
-                    candidates.iter().for_each(|caps| {
-                        black_box(profile.capped(black_box(caps)));
-                    });
-                }
-            },
-        );
-        table.time("reserve and release, one by one", reads, || {
-            for read in 0..reads {
-                assert!(profiles.reserve(at(read), read, &[cap(1)], now + 9_000, now).is_ok());
-                profiles.release(at(read), read);
-            }
-        });
-        let counts = reads.min(20_000);
-        table.time("reserve, confirm, count, one by one (queue has room)", counts, || {
-            for read in 0..counts {
-                let (user, hold) = (at(read), round << 40 | read | 1 << 63);
-                assert!(profiles.reserve(user, hold, &[cap(1)], now + 9_000, now).is_ok());
-                profiles.confirm(user, hold, now + 99_000, now);
-                profiles.count(user, hold, &[cap(1)], now).unwrap();
-            }
-        });
-        let last = profiles.figures().last_seq;
-        let started = Instant::now();
-        while profiles.written() < last {
-            std::thread::yield_now();
-        }
-        let waited = started.elapsed().as_nanos() as f64;
-        table.add("  until all of these were written", waited / counts as f64);
-        while profiles.figures().folded < last {
-            std::thread::yield_now();
-        }
-        let folded = started.elapsed().as_nanos() as f64;
-        table.add("  until all of these were folded (thread of its own)", folded / counts as f64);
     }
-    table.print();
-    let figures = profiles.figures();
-    println!("\nmemory: {} bytes a user", figures.bytes / figures.users);
-    cold(&folder.join("small"), profiles, users);
+}
+
+fn time_candidates(table: &mut Table, profiles: &Profiles, round: Round) {
+    let (reads, mut profile) = (round.reads, Profile::default());
+    profiles.read(round.user(0), now_ms(), &mut profile);
+    let candidates: Vec<[Cap; 2]> = (100..400).map(|item| [cap(item), cap(item + 1)]).collect();
+    table.time("300 candidates judged, two caps each; ns a candidate", reads / 1_000 * 300, || {
+        for _ in 0..reads / 1_000 {
+            candidates.iter().for_each(|caps| {
+                black_box(profile.capped(black_box(caps)));
+            });
+        }
+    });
+}
+
+fn time_writes(table: &mut Table, profiles: &Profiles, round: Round) {
+    let (now, reads) = (now_ms(), round.reads);
+    table.time("reserve and release, one by one", reads, || {
+        for read in 0..reads {
+            assert!(profiles.reserve(round.user(read), read, &[cap(1)], now + 9_000, now).is_ok());
+            profiles.release(round.user(read), read);
+        }
+    });
+    let counts = reads.min(20_000);
+    table.time("reserve, confirm, count, one by one (queue has room)", counts, || {
+        for read in 0..counts {
+            let (user, hold) = (round.user(read), round.number << 40 | read | 1 << 63);
+            assert!(profiles.reserve(user, hold, &[cap(1)], now + 9_000, now).is_ok());
+            profiles.confirm(user, hold, now + 99_000, now);
+            profiles.count(user, hold, &[cap(1)], now).unwrap();
+        }
+    });
+    let last = profiles.figures().last_seq;
+    let started = Instant::now();
+    while profiles.written() < last {
+        std::thread::yield_now();
+    }
+    let waited = started.elapsed().as_nanos() as f64;
+    table.add("  until all of these were written", waited / counts as f64);
+    while profiles.figures().folded < last {
+        std::thread::yield_now();
+    }
+    let folded = started.elapsed().as_nanos() as f64;
+    table.add("  until all of these were folded (thread of its own)", folded / counts as f64);
 }
 
 /// A restart, and reads of users that are still on disk.

@@ -108,7 +108,7 @@ pub struct CampaignIndex {
     index: Index,
     dictionary: Dictionary,
     /// By the campaign's slot in the index.
-    offers: Box<[CampaignAd]>,
+    ads: Box<[CampaignAd]>,
     /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
     holds: Box<[ReserveRule]>,
     /// What the campaign's currency is worth, by the same slots.
@@ -163,8 +163,8 @@ impl CampaignIndex {
     pub fn empty() -> Arc<CampaignIndex> {
         let usd = CurrencyCode::new("USD").expect("a currency");
         let currencies = Currencies { own: usd, rates: Rates::default() };
-        let market = CampaignIndex::build(&currencies, &[], Instant::from_ms(0));
-        Arc::new(market.expect("no campaigns, no errors"))
+        let campaign_index = CampaignIndex::build(&currencies, &[], Instant::from_ms(0));
+        Arc::new(campaign_index.expect("no campaigns, no errors"))
     }
 
     /// The campaigns among `budgets`, with the hours of the week as clocks stand at `now`.
@@ -214,16 +214,15 @@ impl CampaignIndex {
             }
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
-        let (offers, holds) = offers(&slots, budgets, now);
+        let (ads, holds) = ads(&slots, budgets, now);
         let rates = rates(&slots, budgets, currencies);
-        let own =
-            |offer: &CampaignAd| offer.creatives.iter().any(|c| c.caps.len() > offer.caps.len());
-        let creative_caps = offers.iter().map(own).collect();
+        let own = |ad: &CampaignAd| ad.creatives.iter().any(|c| c.caps.len() > ad.caps.len());
+        let creative_caps = ads.iter().map(own).collect();
         let segments = segments(&dictionary, budgets);
-        let market = CampaignIndex {
+        let campaign_index = CampaignIndex {
             index,
             dictionary,
-            offers,
+            ads,
             holds,
             rates,
             creative_caps,
@@ -233,7 +232,7 @@ impl CampaignIndex {
             categories,
             until,
         };
-        Ok(market)
+        Ok(campaign_index)
     }
 
     /// The auction's index.
@@ -253,8 +252,8 @@ impl CampaignIndex {
     /// # Panics
     /// If there is no such slot: slots come from the same index.
     #[must_use]
-    pub fn offer(&self, slot: u32) -> &CampaignAd {
-        &self.offers[slot as usize]
+    pub fn ad(&self, slot: u32) -> &CampaignAd {
+        &self.ads[slot as usize]
     }
 
     /// How much of a price the campaign of a slot holds.
@@ -314,13 +313,13 @@ impl CampaignIndex {
     /// How many campaigns there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.offers.len()
+        self.ads.len()
     }
 
     /// Are there none?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.offers.is_empty()
+        self.ads.is_empty()
     }
 
     /// From then on clocks stand differently in some campaign's time zone: build it anew.
@@ -340,8 +339,8 @@ pub fn read(
     now: Instant,
 ) -> Result<(Vec<Budget>, CampaignIndex), Vec<LineError>> {
     let budgets = budgets::read(path)?;
-    let market = of_file(path, currencies, &budgets.iter().collect::<Vec<_>>(), now)?;
-    Ok((budgets, market))
+    let campaign_index = of_file(path, currencies, &budgets.iter().collect::<Vec<_>>(), now)?;
+    Ok((budgets, campaign_index))
 }
 
 /// The index of a file's campaigns.
@@ -363,9 +362,9 @@ pub fn of_file(
     })
 }
 
-/// The auction's hour of an instant.
+/// The quarter of an hour of the week of an instant, in UTC.
 #[must_use]
-pub fn hour_key(now: Instant) -> u32 {
+pub fn quarter_of_week(now: Instant) -> u32 {
     let quarter = i64::try_from(now.ms()).unwrap_or(0) / QUARTER_MS + EPOCH_QUARTER;
     u32::try_from(quarter.rem_euclid(QUARTERS)).unwrap_or(0)
 }
@@ -461,7 +460,7 @@ impl Builder {
         devices.any = wants.devices.any.iter().map(|device| u32::from(*device)).collect();
         devices.none = wants.devices.none.iter().map(|device| u32::from(*device)).collect();
         if let Some(hours) = &wants.hours {
-            targeting.lists_mut(Dimension::Hours).any = self.quarters(hours, zone);
+            targeting.lists_mut(Dimension::Quarters).any = self.quarters(hours, zone);
         }
         targeting.segments_all = self.keys(Space::Segment, &wants.segments_all)?;
         targeting.deals = self.keys(Space::Deal, &wants.deals)?;
@@ -538,23 +537,22 @@ fn format(format: campaigns::Format) -> Format {
     }
 }
 
-fn offers(
+fn ads(
     slots: &Keys<u64>,
     budgets: &[&Budget],
     now: Instant,
 ) -> (Box<[CampaignAd]>, Box<[ReserveRule]>) {
-    let mut offers: Vec<Option<(CampaignAd, ReserveRule)>> =
-        (0..slots.len()).map(|_| None).collect();
+    let mut ads: Vec<Option<(CampaignAd, ReserveRule)>> = (0..slots.len()).map(|_| None).collect();
     for budget in budgets {
         let Some(campaign) = &budget.campaign else { continue };
         if let Some(slot) = slots.get(&campaign.id) {
             let offset_minutes = offset_min(&budget.spec.zone, now);
-            offers[*slot as usize] = Some((offer(campaign, offset_minutes), campaign.hold));
+            ads[*slot as usize] = Some((ad(campaign, offset_minutes), campaign.hold));
         }
     }
-    let offers = offers.into_iter().map(|offer| offer.expect("each slot is a campaign's"));
-    let (offers, holds): (Vec<CampaignAd>, Vec<ReserveRule>) = offers.unzip();
-    (offers.into(), holds.into())
+    let ads = ads.into_iter().map(|ad| ad.expect("each slot is a campaign's"));
+    let (ads, holds): (Vec<CampaignAd>, Vec<ReserveRule>) = ads.unzip();
+    (ads.into(), holds.into())
 }
 
 fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box<[PinnedRate]> {
@@ -568,7 +566,7 @@ fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box
     rates.into()
 }
 
-fn offer(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
+fn ad(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
     let caps = |of: CapOf, item: u64| {
         let caps = campaign.caps.iter().filter(move |cap| cap.of == of);
         caps.map(move |cap| profile_cap(cap, item, offset_minutes))

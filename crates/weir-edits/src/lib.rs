@@ -59,7 +59,7 @@ pub trait BankPort: Send {
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        market: Option<CampaignIndex>,
+        campaign_index: Option<CampaignIndex>,
         note: Note,
     ) -> Result<(), BankError>;
 
@@ -413,7 +413,7 @@ impl Edits {
     pub fn load(
         &self,
         lines: Vec<Line>,
-        market: CampaignIndex,
+        campaign_index: CampaignIndex,
         why: &str,
     ) -> Result<(), BankError> {
         let mut writer = self.writer();
@@ -436,7 +436,7 @@ impl Edits {
         }
         let budgets = merged.lines.iter().map(|line| plain(&line.budget)).collect();
         let note = Note { who: "budgets file".into(), why: why.into(), edits: Vec::new() };
-        let answer = writer.bank.configure(budgets, Some(market), note);
+        let answer = writer.bank.configure(budgets, Some(campaign_index), note);
         match answer {
             Ok(()) => {}
             Err(BankError::Silent) => self.0.unsure.store(true, Ordering::Release),

@@ -124,8 +124,8 @@ impl Bench {
         std::fs::write(&path, lines).unwrap();
         let lines = budgets::read_lines(&path).unwrap();
         let currencies = Currencies::of(&Config::default());
-        let market = CampaignIndex::build(&currencies, &[], Instant::from_ms(0)).unwrap();
-        self.edits.load(lines, market, "a test")
+        let campaign_index = CampaignIndex::build(&currencies, &[], Instant::from_ms(0)).unwrap();
+        self.edits.load(lines, campaign_index, "a test")
     }
 
     /// Ends without a word and starts again on the same folder, with another bank that knows the same.
@@ -195,10 +195,12 @@ fn problem(edited: &Edited) -> String {
 
 const ONE: &str = r#"{"id":1,"limit":"10"}"#;
 
-/// A file, an edit, a file later on: what is in force then, and is it the edit?
+/// A file, an edit, a file later on: what is in force of a field then, and is it the edit?
+type NewerWord = (&'static str, Value, &'static str, &'static str, Value, bool);
+
 #[test]
 fn the_newer_word_wins_field_by_field() {
-    let table = [
+    judge_newer_words([
         // The file goes on saying the same.
         (ONE, json!({"limit": "20"}), ONE, "limit", json!("20"), true),
         // In other words.
@@ -242,6 +244,12 @@ fn the_newer_word_wins_field_by_field() {
             json!("x"),
             true,
         ),
+    ]);
+}
+
+#[test]
+fn the_newer_word_wins_where_a_field_is_taken_away_or_does_not_fit() {
+    judge_newer_words([
         // Taken away by the API.
         (
             r#"{"id":1,"limit":"10","daily":"3"}"#,
@@ -287,7 +295,10 @@ fn the_newer_word_wins_field_by_field() {
             Value::Null,
             false,
         ),
-    ];
+    ]);
+}
+
+fn judge_newer_words<const N: usize>(table: [NewerWord; N]) {
     for (before, edit, after, field, expected, is_edited) in table {
         let mut bench = Bench::new(before);
         bench.set(1, edit.clone());
@@ -784,35 +795,8 @@ fn take(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>, st
                 model.load(file);
             }
         }
-        Step::Set { id, field, value: number } => {
-            // A limit has to be there, and a name is not taken away here.
-            let number = number.or((field == "limit").then_some(1));
-            let value = value(field, number);
-            let rows = change(id, json!({field: value.clone()}));
-            let Ok(edited) = bench.act(Action::Set, rows) else { return };
-            let before = model.word(id, field);
-            let is_new =
-                before.as_ref().is_some_and(|before| *before != meaning(id, field, value.clone()));
-            assert_eq!(edited.record.is_some(), is_new, "{:?}", edited.rows);
-            if let (Some(record), Some(before)) = (edited.record, before) {
-                model.set(id, field, meaning(id, field, value.clone()));
-                done.insert(record, vec![((id, field), before, meaning(id, field, value))]);
-            }
-        }
-        Step::PauseAll => {
-            let row = |id| RowChange { id, fields: Fields::new(), revision: None };
-            let rows = EditRows::Change(model.ids().into_iter().map(row).collect());
-            let Ok(edited) = bench.act(Action::Pause, rows) else { return };
-            let mut changed = Vec::new();
-            for id in model.ids() {
-                if model.word(id, "status") == Some("active".into()) {
-                    model.set(id, "status", "paused".into());
-                    changed.push(((id, "status"), "active".into(), "paused".into()));
-                }
-            }
-            assert_eq!(edited.record.is_some(), !changed.is_empty());
-            edited.record.map(|record| done.insert(record, changed));
-        }
+        Step::Set { id, field, value } => take_set(bench, model, done, (id, field), value),
+        Step::PauseAll => take_pause_all(bench, model, done),
         Step::Create { id, limit } => {
             let limit = value("limit", Some(limit));
             let fields = map(json!({"id": id, "limit": limit.clone()}));
@@ -824,23 +808,7 @@ fn take(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>, st
                 model.created.insert(id, [("limit", limit)].into());
             }
         }
-        Step::Undo(number) => {
-            let Some((record, changes)) = done.iter().nth(number) else { return };
-            let record = *record;
-            let Ok(edited) = bench.act(Action::Undo, EditRows::Undo(record)) else { return };
-            let mut undone = Vec::new();
-            for ((id, field), before, after) in changes {
-                if model.word(*id, field).as_ref() == Some(after) {
-                    model.set(*id, field, before.clone());
-                    undone.push(((*id, *field), after.clone(), before.clone()));
-                }
-            }
-            assert_eq!(edited.record.is_some(), !undone.is_empty(), "{:?}", edited.rows);
-            if let Some(by) = edited.record {
-                done.remove(&record);
-                done.insert(by, undone);
-            }
-        }
+        Step::Undo(number) => take_undo(bench, model, done, number),
         Step::Later(hours) => {
             let ms = u64::from(hours) * 3_600_000;
             bench.now_ms.fetch_add(ms, Relaxed);
@@ -854,6 +822,60 @@ fn take(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>, st
         Step::Mood(is_well) => {
             bench.bank.told().mood = if is_well { Mood::Well } else { Mood::CannotSeal };
         }
+    }
+}
+
+fn take_set(
+    bench: &mut Bench,
+    model: &mut Model,
+    done: &mut BTreeMap<u64, Done>,
+    (id, field): (u64, &'static str),
+    number: Option<u8>,
+) {
+    // A limit has to be there, and a name is not taken away here.
+    let number = number.or((field == "limit").then_some(1));
+    let value = value(field, number);
+    let rows = change(id, json!({field: value.clone()}));
+    let Ok(edited) = bench.act(Action::Set, rows) else { return };
+    let before = model.word(id, field);
+    let is_new = before.as_ref().is_some_and(|before| *before != meaning(id, field, value.clone()));
+    assert_eq!(edited.record.is_some(), is_new, "{:?}", edited.rows);
+    if let (Some(record), Some(before)) = (edited.record, before) {
+        model.set(id, field, meaning(id, field, value.clone()));
+        done.insert(record, vec![((id, field), before, meaning(id, field, value))]);
+    }
+}
+
+fn take_pause_all(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>) {
+    let row = |id| RowChange { id, fields: Fields::new(), revision: None };
+    let rows = EditRows::Change(model.ids().into_iter().map(row).collect());
+    let Ok(edited) = bench.act(Action::Pause, rows) else { return };
+    let mut changed = Vec::new();
+    for id in model.ids() {
+        if model.word(id, "status") == Some("active".into()) {
+            model.set(id, "status", "paused".into());
+            changed.push(((id, "status"), "active".into(), "paused".into()));
+        }
+    }
+    assert_eq!(edited.record.is_some(), !changed.is_empty());
+    edited.record.map(|record| done.insert(record, changed));
+}
+
+fn take_undo(bench: &mut Bench, model: &mut Model, done: &mut BTreeMap<u64, Done>, number: usize) {
+    let Some((record, changes)) = done.iter().nth(number) else { return };
+    let record = *record;
+    let Ok(edited) = bench.act(Action::Undo, EditRows::Undo(record)) else { return };
+    let mut undone = Vec::new();
+    for ((id, field), before, after) in changes {
+        if model.word(*id, field).as_ref() == Some(after) {
+            model.set(*id, field, before.clone());
+            undone.push(((*id, *field), after.clone(), before.clone()));
+        }
+    }
+    assert_eq!(edited.record.is_some(), !undone.is_empty(), "{:?}", edited.rows);
+    if let Some(by) = edited.record {
+        done.remove(&record);
+        done.insert(by, undone);
     }
 }
 

@@ -150,17 +150,18 @@ fn purses(count: usize) -> Purses {
 
 fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     let now = Instant::from_ms(START_MS);
-    let market = CampaignIndex::build(&Currencies::of(config), budgets, now);
-    let market =
-        market.map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())?;
+    let campaign_index = CampaignIndex::build(&Currencies::of(config), budgets, now);
+    let campaign_index = campaign_index
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())?;
     let ids: Vec<(u64, u32)> = budgets.iter().map(|budget| budget.spec.id).zip(0..).collect();
     let slots = Map::build(Secret::new(SECRET), ids).map_err(|error| format!("{error:?}"))?;
-    let purses = market.index().ids().iter().map(|id| slots.get(*id).unwrap_or(0)).collect();
+    let purses =
+        campaign_index.index().ids().iter().map(|id| slots.get(*id).unwrap_or(0)).collect();
     Ok(Snapshot {
         number: 1,
         slots,
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
-        market: Arc::new(market),
+        campaign_index: Arc::new(campaign_index),
         purses,
         cells: SlotCells::new(budgets.len()),
     })

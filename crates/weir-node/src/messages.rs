@@ -70,8 +70,8 @@ pub(crate) struct Snapshot {
     /// Unit code by slot, as on the wire.
     pub(crate) units: Vec<[u8; 4]>,
     /// The campaigns that bid...
-    pub(crate) market: Arc<CampaignIndex>,
-    /// ...and the slots of their budgets, by the campaign's slot in the market.
+    pub(crate) campaign_index: Arc<CampaignIndex>,
+    /// ...and the slots of their budgets, by the campaign's slot in the campaign index.
     pub(crate) purses: Arc<[u32]>,
     /// What the worker says of each slot, for the bank and for statements.
     pub(crate) cells: SlotCells,
@@ -81,9 +81,9 @@ impl Snapshot {
     /// Before the first configuration.
     pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
-        let (market, purses) = (CampaignIndex::empty(), Arc::new([]));
+        let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
         let cells = SlotCells::new(0);
-        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), market, purses, cells })
+        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), campaign_index, purses, cells })
     }
 }
 

@@ -154,13 +154,7 @@ impl Engine {
         let bank = spawn("bank", move || {
             confine(&rest);
             let probes = BankProbes { bank: laps, writer };
-            match BankThread::new(start, links, inbox, secret, tick_ms, probes) {
-                Ok(thread) => thread.run(),
-                Err(error) => {
-                    tracing::error!(%error, "the journal's threads did not start");
-                    false
-                }
-            }
+            run_bank(BankThread::new(start, links, inbox, secret, tick_ms, probes))
         })?;
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
         let common = Common {
@@ -421,6 +415,17 @@ pub fn lock_data(folder: &Path) -> Result<std::fs::File, StartError> {
 fn place(config: &Config) -> Result<door_transport::cores::Placement, StartError> {
     let allowed = door_transport::cores::allowed().map_err(|e| system("the list of cores", &e))?;
     config.workers.cores.place(&allowed).map_err(|e| StartError::Cores(e.to_string()))
+}
+
+/// Runs the bank until the node ends; false if its threads did not start.
+fn run_bank(made: std::io::Result<BankThread>) -> bool {
+    match made {
+        Ok(thread) => thread.run(),
+        Err(error) => {
+            tracing::error!(%error, "the journal's threads did not start");
+            false
+        }
+    }
 }
 
 fn confine(rest: &[usize]) {

@@ -149,8 +149,8 @@ fn read(
 ) -> Result<(Vec<Line>, CampaignIndex), Vec<LineError>> {
     let lines = budgets::lines_of(path, bytes)?;
     let budgets: Vec<&Budget> = lines.iter().map(|line| &line.budget).collect();
-    let market = of_file(path, currencies, &budgets, now())?;
-    Ok((lines, market))
+    let campaign_index = of_file(path, currencies, &budgets, now())?;
+    Ok((lines, campaign_index))
 }
 
 impl Watcher {
@@ -166,9 +166,9 @@ impl Watcher {
     ) -> Result<Watcher, StartError> {
         let every = Duration::from_millis(config.budgets.check_ms);
         let stop = Arc::new(AtomicBool::new(false));
-        let markets = Arc::new(Mutex::new(Markets::default()));
+        let indexes = Arc::new(Mutex::new(Indexes::default()));
         let clock = Clock::default();
-        let link = BankLink { commands, markets: Arc::clone(&markets), clock: clock.clone() };
+        let link = BankLink { commands, indexes: Arc::clone(&indexes), clock: clock.clone() };
         let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
         let edits =
@@ -178,15 +178,15 @@ impl Watcher {
             looks: first.looks,
             proof: first.proof,
             currencies: Currencies::of(config),
-            markets,
+            indexes,
             edits: edits.clone(),
             status,
             clock,
             starting: true,
             gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
         };
-        if let Some((lines, market)) = first.read {
-            watch.hand_over(lines, market);
+        if let Some((lines, campaign_index)) = first.read {
+            watch.hand_over(lines, campaign_index);
         }
         watch.starting = false;
         let stopped = Arc::clone(&stop);
@@ -219,7 +219,7 @@ struct Watch {
     /// Of what was read last, until it is compared once more.
     proof: Option<FileCheck>,
     currencies: Currencies,
-    markets: Arc<Mutex<Markets>>,
+    indexes: Arc<Mutex<Indexes>>,
     edits: Edits,
     status: Status,
     clock: Clock,
@@ -231,7 +231,7 @@ struct Watch {
 
 impl Watch {
     fn look(&mut self) {
-        if self.clock.now() >= self.markets().free_unused() {
+        if self.clock.now() >= self.indexes().free_unused() {
             tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
             self.looks.forget();
         }
@@ -274,7 +274,7 @@ impl Watch {
         self.looks.judged(before);
         self.proof = bytes.as_deref().ok().map(FileCheck::of);
         match bytes.and_then(|bytes| read(&self.path, &bytes, &self.currencies)) {
-            Ok((lines, market)) => self.hand_over(lines, market),
+            Ok((lines, campaign_index)) => self.hand_over(lines, campaign_index),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }
     }
@@ -291,16 +291,16 @@ impl Watch {
         }
     }
 
-    fn markets(&self) -> MutexGuard<'_, Markets> {
-        lock(&self.markets)
+    fn indexes(&self) -> MutexGuard<'_, Indexes> {
+        lock(&self.indexes)
     }
 
-    fn hand_over(&mut self, lines: Vec<Line>, market: CampaignIndex) {
+    fn hand_over(&mut self, lines: Vec<Line>, campaign_index: CampaignIndex) {
         let count = lines.len();
         let places: HashMap<u64, usize> =
             lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
         let why = format!("{} has {count} budgets", self.path.display());
-        match self.edits.load(lines, market, &why) {
+        match self.edits.load(lines, campaign_index, &why) {
             Ok(()) => self.status.configured(self.names()),
             Err(BankError::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
@@ -359,28 +359,28 @@ impl Watch {
 }
 
 /// The campaigns in force, and former ones.
-struct Markets {
-    market: Arc<CampaignIndex>,
+struct Indexes {
+    campaign_index: Arc<CampaignIndex>,
     /// Until the last worker has let them go: they are freed here, for that takes long.
     replaced: Vec<Arc<CampaignIndex>>,
 }
 
-impl Default for Markets {
-    fn default() -> Markets {
-        Markets { market: CampaignIndex::empty(), replaced: Vec::new() }
+impl Default for Indexes {
+    fn default() -> Indexes {
+        Indexes { campaign_index: CampaignIndex::empty(), replaced: Vec::new() }
     }
 }
 
-impl Markets {
+impl Indexes {
     /// Frees what nobody uses any more, and tells until when the present one is right.
     fn free_unused(&mut self) -> Instant {
-        self.replaced.retain(|market| Arc::strong_count(market) > 1);
-        self.market.until()
+        self.replaced.retain(|campaign_index| Arc::strong_count(campaign_index) > 1);
+        self.campaign_index.until()
     }
 
-    fn replace(&mut self, market: Arc<CampaignIndex>) {
-        if !Arc::ptr_eq(&market, &self.market) {
-            self.replaced.push(std::mem::replace(&mut self.market, market));
+    fn replace(&mut self, campaign_index: Arc<CampaignIndex>) {
+        if !Arc::ptr_eq(&campaign_index, &self.campaign_index) {
+            self.replaced.push(std::mem::replace(&mut self.campaign_index, campaign_index));
         }
     }
 }
@@ -393,7 +393,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The way to the bank.
 struct BankLink {
     commands: Commands<Command>,
-    markets: Arc<Mutex<Markets>>,
+    indexes: Arc<Mutex<Indexes>>,
     clock: Clock,
 }
 
@@ -429,16 +429,17 @@ impl BankPort for BankLink {
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        market: Option<CampaignIndex>,
+        campaign_index: Option<CampaignIndex>,
         note: Note,
     ) -> Result<(), BankError> {
-        let present = || Arc::clone(&lock(&self.markets).market);
-        let market = market.map_or_else(present, Arc::new);
-        let (count, campaigns, handed) = (budgets.len(), market.len(), Arc::clone(&market));
-        let configure = |reply| Command::Configure { budgets, market: handed, note, reply };
+        let present = || Arc::clone(&lock(&self.indexes).campaign_index);
+        let campaign_index = campaign_index.map_or_else(present, Arc::new);
+        let (count, campaigns, handed) =
+            (budgets.len(), campaign_index.len(), Arc::clone(&campaign_index));
+        let configure = |reply| Command::Configure { budgets, campaign_index: handed, note, reply };
         let answer = self.ask(configure);
         if matches!(answer, Ok(Ok(_)) | Err(BankError::Silent)) {
-            lock(&self.markets).replace(market);
+            lock(&self.indexes).replace(campaign_index);
         }
         let snapshot = answer?.map_err(trouble)?.snapshot;
         tracing::info!(budgets = count, campaigns, snapshot, "budgets in force");

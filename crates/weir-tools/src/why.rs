@@ -119,15 +119,22 @@ pub fn explain(
     out: &mut dyn Write,
 ) -> Result<(), WhyError> {
     let read = campaign_index::read(question.campaigns, &Currencies::of(config), now);
-    let (budgets, market) = read.map_err(|errors| lines(&errors))?;
+    let (budgets, campaign_index) = read.map_err(|errors| lines(&errors))?;
     let path = question.request.display().to_string();
     let mut body = std::fs::read(question.request)
         .map_err(|source| WhyError::Read { path: path.clone(), source })?;
     let (terms, profile) = (Terms::new(config), Profile::default());
     let mut lists = Lists::default();
     let explained = Reader::default().read(&mut body, &ReadLimits::default(), |request| {
-        lists.with(request, &market, &terms, &profile, now, |keys| {
-            Explainer { question, market: &market, budgets: &budgets, request, keys }.run(out)
+        lists.with(request, &campaign_index, &terms, &profile, now, |keys| {
+            Explainer {
+                question,
+                campaign_index: &campaign_index,
+                budgets: &budgets,
+                request,
+                keys,
+            }
+            .run(out)
         })
     });
     explained.map_err(|source| WhyError::Request { path, source })?
@@ -140,7 +147,7 @@ fn lines(errors: &[LineError]) -> WhyError {
 
 struct Explainer<'a> {
     question: &'a Question<'a>,
-    market: &'a CampaignIndex,
+    campaign_index: &'a CampaignIndex,
     budgets: &'a [Budget],
     request: &'a BidRequest<'a>,
     keys: &'a Request<'a>,
@@ -149,9 +156,9 @@ struct Explainer<'a> {
 impl Explainer<'_> {
     fn run(&self, out: &mut dyn Write) -> Result<(), WhyError> {
         let mut scratch = Scratch::default();
-        writeln!(out, "request {}, {} campaigns", self.request.id, self.market.len())?;
+        writeln!(out, "request {}, {} campaigns", self.request.id, self.campaign_index.len())?;
         for (at, imp) in self.request.imps.iter().enumerate() {
-            let all = self.market.index().explain(self.keys, at, &mut scratch, &());
+            let all = self.campaign_index.index().explain(self.keys, at, &mut scratch, &());
             writeln!(out, "\nimpression {}", imp.id)?;
             self.print_funnel(&all, out)?;
             self.print_bidders(&all, out)?;

@@ -438,7 +438,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let is_there = file.exists() || args.files.budgets.is_some();
     let read = match is_there {
         true => campaign_index::read(file, &campaign_index::Currencies::of(&config), now())
-            .map(|(budgets, market)| (budgets.len(), market.len())),
+            .map(|(budgets, campaign_index)| (budgets.len(), campaign_index.len())),
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));

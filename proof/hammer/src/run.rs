@@ -352,14 +352,8 @@ fn report(
         wrongs(over_micros, duplicates_booked, lost_acks, lost_answers, &done.desk, &errors);
     let cpu_ns: Option<u64> = outcomes.iter().map(|o| o.run.cpu_ns).sum();
     let latency_us = Quantiles::of(&done.latency);
-    let schedule = args.rate.map(|rate| {
-        let mut lateness = Lateness { waited_ns: Some(0), ..Lateness::new() };
-        outcomes.iter().for_each(|outcome| lateness.add(&outcome.run.lateness));
-        ScheduleReport::new(rate, &lateness, &latency_us, load_ns, args.threads)
-    });
+    let schedule = schedule(args, outcomes, &latency_us, load_ns);
     let notes = notes(args, &moment, &notices, schedule.as_ref());
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let decisions_per_s = if duration_s > 0.0 { loaded as f64 / duration_s } else { 0.0 };
     Report {
         target: args.target.clone().unwrap_or_default(),
         mode: if args.rate.is_some() { "open" } else { "closed" },
@@ -371,7 +365,7 @@ fn report(
         budgets,
         seed: args.seed,
         decisions: moment.decisions,
-        decisions_per_s: (decisions_per_s * 10.0).round() / 10.0,
+        decisions_per_s: per_s(loaded, duration_s),
         granted: moment.granted,
         granted_micros: money.granted,
         refused: moment.refused,
@@ -402,6 +396,24 @@ fn report(
         notes,
         openrtb,
     }
+}
+
+/// How late all threads sent, in the open loop.
+fn schedule(
+    args: &Args,
+    outcomes: &[Sent],
+    latency: &Quantiles,
+    load_ns: u64,
+) -> Option<ScheduleReport> {
+    let mut lateness = Lateness { waited_ns: Some(0), ..Lateness::new() };
+    outcomes.iter().for_each(|outcome| lateness.add(&outcome.run.lateness));
+    args.rate.map(|rate| ScheduleReport::new(rate, &lateness, latency, load_ns, args.threads))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate, of which one decimal is shown")]
+fn per_s(count: u64, duration_s: f64) -> f64 {
+    let rate = if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };
+    (rate * 10.0).round() / 10.0
 }
 
 /// All that keeps the audit from being `ok`, in words.

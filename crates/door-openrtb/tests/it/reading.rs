@@ -31,9 +31,8 @@ fn top(fields: &str) -> String {
 }
 
 #[test]
-fn a_request_of_everything() {
-    let body = include_str!("everything.json");
-    read(body, |request| {
+fn everything_of_the_request_itself() {
+    read(include_str!("everything.json"), |request| {
         let top = &request.top;
         assert_eq!((request.id, top.auction_type, top.tmax_ms), ("r-1", Some(2), Some(120)));
         assert!(top.test && top.all_imps);
@@ -44,7 +43,14 @@ fn a_request_of_everything() {
         assert!(top.advertisers_blocked.contains("bad.example"));
         assert!(top.apps_blocked.contains("com.bad") && top.languages_allowed.contains("en"));
 
-        let place = &top.place;
+        assert!(format!("{request:?}").contains("bad.example"));
+    });
+}
+
+#[test]
+fn everything_of_place_and_device() {
+    read(include_str!("everything.json"), |request| {
+        let place = &request.top.place;
         assert_eq!(
             (place.kind, place.id, place.domain),
             (PlaceKind::Site, Some("s"), Some("a.example"))
@@ -56,7 +62,7 @@ fn a_request_of_everything() {
         assert_eq!((place.publisher_id, place.publisher_domain), (Some("p"), Some("pub.example")));
         assert_eq!(place.content_language, Some("de"));
 
-        let device = &top.device;
+        let device = &request.top.device;
         assert_eq!(
             (device.device_type, device.os, device.language),
             (Some(4), Some("iOS"), Some("en"))
@@ -67,7 +73,13 @@ fn a_request_of_everything() {
         );
         assert_eq!(device.ifa, Some("AAAA"));
         assert!(device.has_ip && device.limits_tracking && !device.do_not_track);
+    });
+}
 
+#[test]
+fn everything_of_user_and_source() {
+    read(include_str!("everything.json"), |request| {
+        let top = &request.top;
         let user = &top.user;
         assert_eq!((user.id, user.buyer_uid, user.consent), (Some("u"), Some("bu"), Some("tcf")));
         let eids = [Eid { source: "id.example", id: "e1" }, Eid { source: "id.example", id: "e2" }];
@@ -84,7 +96,12 @@ fn a_request_of_everything() {
         assert_eq!(top.source.chain_complete, Some(true));
         let node = top.source.chain.iter().next().unwrap();
         assert_eq!((node.asi, node.sid, node.pays), (Some("x.example"), Some("7"), true));
+    });
+}
 
+#[test]
+fn everything_of_impressions() {
+    read(include_str!("everything.json"), |request| {
         let [first, second] = request.imps else { panic!("two impressions") };
         let banner = first.banner.unwrap();
         assert_eq!((banner.width, banner.height), (Some(300), Some(250)));
@@ -121,7 +138,6 @@ fn a_request_of_everything() {
         assert_eq!((video.width, video.height), (Some(640), Some(480)));
         assert!(second.audio.unwrap().mimes.contains("audio/mp4"));
         assert!(request.deals(second).is_empty());
-        assert!(format!("{request:?}").contains("bad.example"));
     });
 }
 

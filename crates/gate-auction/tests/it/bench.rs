@@ -6,7 +6,8 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use gate_auction::{
-    Bidder, Campaign, Choice, Counters, Desk, Dimension, Index, Price, Reason, Request, Scratch,
+    BidContext, Bidder, Campaign, Choice, Counters, Dimension, Index, Price, Reason, Request,
+    Scratch,
 };
 use roaring::RoaringBitmap;
 
@@ -31,25 +32,25 @@ pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
     let few = &bodies[..requests.div_ceil(20)];
 
     let mut names = [
-        ("auction, desk that lets all through", Vec::new()),
-        ("auction, desk that looks up a table", Vec::new()),
+        ("auction, context that lets all through", Vec::new()),
+        ("auction, context that looks up a table", Vec::new()),
         ("the same, 1 in 128 surveyed", Vec::new()),
         ("the same, 1 in 1,024 surveyed", Vec::new()),
         ("survey alone", Vec::new()),
         ("every candidate asked, no early stop", Vec::new()),
         ("joining alone, roaring bitmaps", Vec::new()),
     ];
-    let mut desk = TableDesk::new(&index);
+    let mut context = TableDesk::new(&index);
     let mut counters = Counters::new(index.ids().len());
     let mut sum = Sum::default();
     for _ in 0..rounds {
         sum = Sum::default();
         let figures = [
             auctions(&index, &bodies, &mut (), &mut sum),
-            auctions(&index, &bodies, &mut desk, &mut Sum::default()),
-            with_surveys(&index, &bodies, &mut desk, &mut counters, 128),
-            with_surveys(&index, &bodies, &mut desk, &mut counters, 1_024),
-            surveys(&index, few, &desk, &mut counters),
+            auctions(&index, &bodies, &mut context, &mut Sum::default()),
+            with_surveys(&index, &bodies, &mut context, &mut counters, 128),
+            with_surveys(&index, &bodies, &mut context, &mut counters, 1_024),
+            surveys(&index, few, &context, &mut counters),
             surveys(&index, few, &(), &mut ()),
             rival.run(few),
         ];
@@ -79,7 +80,7 @@ pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
     report
 }
 
-/// A desk with a line a campaign, as a worker's purses have.
+/// A context with a line a campaign, as a worker's purses have.
 struct TableDesk(Vec<Purse>);
 
 #[derive(Clone, Copy)]
@@ -96,7 +97,7 @@ impl TableDesk {
     }
 }
 
-impl Desk for TableDesk {
+impl BidContext for TableDesk {
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         self.peek_price(bidder, bid)
     }
@@ -159,11 +160,16 @@ fn typical(rounds: &[Vec<u64>]) -> u64 {
     (0..requests).map(median).sum::<u64>() / requests as u64
 }
 
-fn auctions(index: &Index, bodies: &[Body], desk: &mut impl Desk, sum: &mut Sum) -> Vec<u64> {
+fn auctions(
+    index: &Index,
+    bodies: &[Body],
+    context: &mut impl BidContext,
+    sum: &mut Sum,
+) -> Vec<u64> {
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     time(bodies, |request| {
         let mut auction = index.auction(request, &mut scratch);
-        auction.fill(desk, &mut out);
+        auction.fill(context, &mut out);
         sum.looked_at += auction.looked_at();
         sum.blocks_read += auction.blocks_read();
         sum.bids += out.len();
@@ -174,15 +180,15 @@ fn auctions(index: &Index, bodies: &[Body], desk: &mut impl Desk, sum: &mut Sum)
 fn with_surveys(
     index: &Index,
     bodies: &[Body],
-    desk: &mut impl Desk,
+    context: &mut impl BidContext,
     counters: &mut Counters,
     every: u64,
 ) -> Vec<u64> {
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     time(bodies, |request| {
-        index.auction(request, &mut scratch).fill(desk, &mut out);
+        index.auction(request, &mut scratch).fill(context, &mut out);
         if request.id_hash.is_multiple_of(every) {
-            index.survey(request, &mut scratch, desk, counters);
+            index.survey(request, &mut scratch, context, counters);
         }
     })
 }
@@ -190,17 +196,17 @@ fn with_surveys(
 fn surveys(
     index: &Index,
     bodies: &[Body],
-    desk: &impl Desk,
+    context: &impl BidContext,
     tally: &mut impl gate_auction::Tally,
 ) -> Vec<u64> {
     let mut scratch = Scratch::default();
-    time(bodies, |request| index.survey(request, &mut scratch, desk, tally))
+    time(bodies, |request| index.survey(request, &mut scratch, context, tally))
 }
 
 /// How many candidates are asked for a price.
 fn asked(index: &Index, bodies: &[Body]) -> usize {
     struct Asked(usize);
-    impl Desk for Asked {
+    impl BidContext for Asked {
         fn price(&mut self, _: Bidder, bid: Price) -> Result<Price, Reason> {
             self.0 += 1;
             Ok(bid)

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use gate_auction::{
-    Bidder, Campaign, Choice, Counters, Desk, Index, Price, Reason, Request, Scratch,
+    BidContext, Bidder, Campaign, Choice, Counters, Index, Price, Reason, Request, Scratch,
 };
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::reference::{self, Bid, House, Moods};
 #[derive(Default)]
 struct Asked(RefCell<Vec<u64>>);
 
-impl Desk for Asked {
+impl BidContext for Asked {
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         self.peek_price(bidder, bid)
     }
@@ -67,22 +67,22 @@ fn compare(world: World, count: u64, requests: u32, seed: u64, moods: Moods) -> 
     let campaigns = campaigns(count, world, seed);
     let house = House { campaigns: &campaigns, own, moods };
     let index = Index::build(own, &campaigns, u128::from(seed)).unwrap();
-    let (mut scratch, mut out, mut bids, mut desk) = (Scratch::default(), Vec::new(), 0, moods);
+    let (mut scratch, mut out, mut bids, mut context) = (Scratch::default(), Vec::new(), 0, moods);
     for _ in 0..requests {
         Body::with_rules(world, &mut dice).lend(|request| {
             for at in 0..request.impressions.len() {
                 let mut auction = index.auction(request, &mut scratch);
                 let mut found = Vec::new();
-                let mut next = auction.impression(at, &mut desk);
+                let mut next = auction.impression(at, &mut context);
                 while let Some(choice) = next {
                     found.push(bid(&choice));
                     auction.accept();
-                    next = auction.another(&mut desk);
+                    next = auction.another(&mut context);
                 }
                 assert_eq!(found, reference::bids(house, request, at, &[]), "seed {seed}");
                 compare_asked(&index, &campaigns, request, at);
             }
-            index.auction(request, &mut scratch).fill(&mut desk, &mut out);
+            index.auction(request, &mut scratch).fill(&mut context, &mut out);
             let found: Vec<Bid> = out.iter().map(bid).collect();
             assert_eq!(found, reference::fill(house, request), "fill, seed {seed}");
             bids += found.len();
@@ -157,13 +157,13 @@ proptest! {
         let campaigns = campaigns(count, SMALL, seed);
         let index = Index::build(currency("USD"), &campaigns, 7).unwrap();
         let (mut dice, mut scratch, mut out) = (Dice::new(seed), Scratch::default(), Vec::new());
-        let mut desk = Moods(moods);
+        let mut context = Moods(moods);
         let mut counters = Counters::new(index.ids().len());
         let mut wins = vec![0; index.ids().len()];
         for _ in 0..20 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
-                index.survey(request, &mut scratch, &desk, &mut counters);
-                index.auction(request, &mut scratch).fill(&mut desk, &mut out);
+                index.survey(request, &mut scratch, &context, &mut counters);
+                index.auction(request, &mut scratch).fill(&mut context, &mut out);
                 out.iter().for_each(|choice| wins[choice.slot as usize] += 1);
             });
         }

@@ -21,14 +21,14 @@ proptest! {
     fn explanations_agree_with_auction_and_survey(seed: u64, count in 1_u64..120, moods in 0_u64..4) {
         let campaigns = campaigns(count, SMALL, seed);
         let index = Index::build(currency("USD"), &campaigns, 1).unwrap();
-        let (mut dice, mut scratch, mut desk) = (Dice::new(seed), Scratch::default(), Moods(moods));
+        let (mut dice, mut scratch, mut context) = (Dice::new(seed), Scratch::default(), Moods(moods));
         for _ in 0..10 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
                 let impressions = &request.impressions[..1];
                 let request = &Request { impressions, ..*request };
                 let mut counters = Counters::new(index.ids().len());
-                index.survey(request, &mut scratch, &desk, &mut counters);
-                let explained = index.explain(request, 0, &mut scratch, &desk);
+                index.survey(request, &mut scratch, &context, &mut counters);
+                let explained = index.explain(request, 0, &mut scratch, &context);
                 assert_eq!(explained.len(), index.ids().len());
                 for explanation in &explained {
                     assert!(agrees(explanation, &counters), "{explanation:?}");
@@ -46,7 +46,7 @@ proptest! {
                     }
                 }
                 let (mut auction, mut chosen) = (index.auction(request, &mut scratch), Vec::new());
-                auction.fill(&mut desk, &mut chosen);
+                auction.fill(&mut context, &mut chosen);
                 chosen.sort_by_key(|choice| choice.slot);
                 let bids = explained.iter().filter_map(|explanation| match explanation.outcome {
                     Outcome::Bids(price) => Some((explanation.campaign, price)),

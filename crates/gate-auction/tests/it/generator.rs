@@ -1,8 +1,8 @@
 //! Plausible campaigns and requests from a seed, integers only. Used by tests, and by the example at full size.
 
 use gate_auction::{
-    At, Campaign, Creative, Deal, Dimension, Exclusive, Floor, Format, Impression, Modifier,
-    Placement, Price, Pricing, Request, Rules, Targeting, Timing,
+    Campaign, Creative, Deal, Dimension, Exclusive, Floor, Format, Impression, Modifier, Placement,
+    Price, PriceRule, Pricing, Request, Rules, Targeting, Timing,
 };
 use money::CurrencyCode;
 use table::SplitMix64;
@@ -149,7 +149,7 @@ fn targeting(world: World, dice: &mut Dice) -> Targeting {
     if dice.percent(20) {
         let (from, to) = (6 + dice.below(6), 15 + dice.below(9));
         let hours = (0..168_u32).filter(|hour| (from..to).contains(&u64::from(hour % 24)));
-        targeting.lists_mut(Dimension::Hours).any = hours.collect();
+        targeting.lists_mut(Dimension::Quarters).any = hours.collect();
     }
     targeting.segments_all = dice.some(6, 3, world.segments);
     targeting.deals = dice.some(5, 3, world.deals);
@@ -193,8 +193,8 @@ pub(crate) struct Body {
     domains: Vec<u32>,
     categories: Vec<u32>,
     segments: Vec<u32>,
-    hour: u32,
-    at: At,
+    quarter_of_week: u32,
+    at: PriceRule,
     seats_allowed: Vec<u32>,
     seats_blocked: Vec<u32>,
     categories_allowed: Vec<u32>,
@@ -229,7 +229,7 @@ struct Limits {
 struct Offer {
     id: u32,
     floor: Floor,
-    at: Option<At>,
+    at: Option<PriceRule>,
     seats: Vec<u32>,
     domains: Vec<u32>,
     guaranteed: bool,
@@ -251,8 +251,8 @@ impl Body {
             domains: vec![dice.skewed(world.domains)],
             categories: dice.always(3, world.categories),
             segments: dice.some(80, 20, world.segments),
-            hour: u32::try_from(dice.below(168)).unwrap(),
-            at: if dice.percent(60) { At::First } else { At::SecondPlus },
+            quarter_of_week: u32::try_from(dice.below(168)).unwrap(),
+            at: if dice.percent(60) { PriceRule::First } else { PriceRule::SecondPlus },
             seats_allowed: rare(dice, 2, world.seats),
             seats_blocked: rare(dice, 2, world.seats),
             categories_allowed: rare(dice, 4, world.categories),
@@ -295,7 +295,7 @@ impl Body {
             domains: &self.domains,
             categories: &self.categories,
             segments: &self.segments,
-            hour: self.hour,
+            quarter_of_week: self.quarter_of_week,
             at: self.at,
             currencies: &[],
             conversions: &[],
@@ -377,7 +377,8 @@ impl Offer {
     }
 
     fn new(world: World, dice: &mut Dice) -> Offer {
-        let at = [None, Some(At::First), Some(At::SecondPlus), Some(At::Fixed)];
+        let at =
+            [None, Some(PriceRule::First), Some(PriceRule::SecondPlus), Some(PriceRule::Fixed)];
         Offer {
             id: dice.skewed(world.deals),
             floor: floor(world, dice, 5_000_000),

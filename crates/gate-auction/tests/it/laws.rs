@@ -1,7 +1,7 @@
 //! Laws of one impression's price. What looks like a law and is none is in `counterexamples`.
 
 use gate_auction::{
-    At, Bidder, Campaign, Choice, Desk, Price, Pricing, Reason, Rules, price_to_send,
+    BidContext, Bidder, Campaign, Choice, Price, PriceRule, Pricing, Reason, Rules, price_to_send,
 };
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ proptest! {
                                               other: Option<u32>) {
         let floor = price((bid - below).max(0));
         let other = other.map(|micros| price(i64::from(micros % 1_000)));
-        for at in [At::First, At::SecondPlus, At::Fixed] {
+        for at in [PriceRule::First, PriceRule::SecondPlus, PriceRule::Fixed] {
             let sent = price_to_send(at, price(bid), other, floor);
             prop_assert!(floor <= sent && sent <= price(bid), "{at:?}");
         }
@@ -229,8 +229,8 @@ proptest! {
         let can: Vec<Campaign> = can.map(|(campaign, _)| campaign.clone()).collect();
         for pricing in [Pricing::First, Pricing::Second] {
             let scene = scene(floor, id, pricing);
-            let mut desk = Purses(purses.iter().map(|(_, purse)| *purse).collect());
-            prop_assert_eq!(paid(&scene.bids(&campaigns, &mut desk)), scene.prices(&can));
+            let mut context = Purses(purses.iter().map(|(_, purse)| *purse).collect());
+            prop_assert_eq!(paid(&scene.bids(&campaigns, &mut context)), scene.prices(&can));
         }
     }
 
@@ -243,15 +243,15 @@ proptest! {
         let campaigns: Vec<Campaign> = (0..).zip(&bids).map(|(id, bid)| campaign(id, *bid)).collect();
         for pricing in [Pricing::First, Pricing::Second] {
             let scene = scene(floor, id, pricing);
-            let mut desk = Refusing { who: refuses, refused: Vec::new() };
-            let made = scene.bids(&campaigns, &mut desk);
-            let left = campaigns.iter().filter(|campaign| !desk.refused.contains(&campaign.id));
+            let mut context = Refusing { who: refuses, refused: Vec::new() };
+            let made = scene.bids(&campaigns, &mut context);
+            let left = campaigns.iter().filter(|campaign| !context.refused.contains(&campaign.id));
             let left: Vec<Campaign> = left.cloned().collect();
             let without = scene.bids(&left, &mut ());
             let bid = |choice: &Choice| (choice.campaign, choice.bid, choice.price);
             prop_assert_eq!(made.first().map(bid), without.first().map(bid));
-            desk.refused.sort_unstable();
-            prop_assert!(desk.refused.windows(2).all(|pair| pair[0] < pair[1]), "nobody is asked twice");
+            context.refused.sort_unstable();
+            prop_assert!(context.refused.windows(2).all(|pair| pair[0] < pair[1]), "nobody is asked twice");
         }
     }
 }
@@ -259,7 +259,7 @@ proptest! {
 /// What each campaign has: all of a worst case must be there.
 struct Purses(Vec<i64>);
 
-impl Desk for Purses {
+impl BidContext for Purses {
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
         let purse = self.0[usize::try_from(bidder.campaign).unwrap()];
         if purse >= bid.micros() { Ok(()) } else { Err(Reason::Purse) }
@@ -272,7 +272,7 @@ struct Refusing {
     refused: Vec<u64>,
 }
 
-impl Desk for Refusing {
+impl BidContext for Refusing {
     fn hold(&mut self, choice: &Choice) -> Result<(), Reason> {
         if self.who >> choice.campaign & 1 == 0 {
             return Ok(());

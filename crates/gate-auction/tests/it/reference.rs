@@ -1,8 +1,8 @@
 //! The auction once more, as short as can be: every campaign is asked everything, all are sorted, no index.
 
 use gate_auction::{
-    At, Bidder, Campaign, Creative, Deal, Desk, Dimension, Exclusive, Format, Impression, Price,
-    Pricing, Reason, Request, Timing,
+    BidContext, Bidder, Campaign, Creative, Deal, Dimension, Exclusive, Format, Impression, Price,
+    PriceRule, Pricing, Reason, Request, Timing,
 };
 use money::CurrencyCode;
 use table::spread;
@@ -76,7 +76,7 @@ impl Moods {
     }
 }
 
-impl Desk for Moods {
+impl BidContext for Moods {
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         self.peek_price(bidder, bid)
     }
@@ -133,9 +133,9 @@ fn bid(request: &Request<'_>, at: usize, offers: &[Offer<'_>]) -> Bid {
     let rival = offers.get(1).filter(|other| other.class == best.class);
     let second = rival.map_or(0, |offer| offer.price.micros() + 1);
     let price = match kind(request, best.deal.map(|deal| &request.impressions[at].deals[deal])) {
-        At::First => best.price,
-        At::Fixed => best.floor,
-        At::SecondPlus => {
+        PriceRule::First => best.price,
+        PriceRule::Fixed => best.floor,
+        PriceRule::SecondPlus => {
             let second = second.max(best.floor.micros()).min(best.price.micros());
             Price::from_micros(second).unwrap()
         }
@@ -171,12 +171,12 @@ fn is_excluded(campaign: &Campaign, request: &Request<'_>, taken: &[&Campaign]) 
     })
 }
 
-fn kind(request: &Request<'_>, deal: Option<&Deal<'_>>) -> At {
+fn kind(request: &Request<'_>, deal: Option<&Deal<'_>>) -> PriceRule {
     let at = deal.and_then(|deal| deal.at).unwrap_or(request.at);
     match (request.rules.pricing, at) {
-        (_, At::Fixed) | (Pricing::ByAt, _) => at,
-        (Pricing::First, _) => At::First,
-        (Pricing::Second, _) => At::SecondPlus,
+        (_, PriceRule::Fixed) | (Pricing::ByAt, _) => at,
+        (Pricing::First, _) => PriceRule::First,
+        (Pricing::Second, _) => PriceRule::SecondPlus,
     }
 }
 
@@ -226,7 +226,7 @@ fn offer<'a>(
         Some(false) if request.rules.deals_first => 1,
         _ => 0,
     };
-    let fixed = kind(request, deal.map(|at| &impression.deals[at])) == At::Fixed;
+    let fixed = kind(request, deal.map(|at| &impression.deals[at])) == PriceRule::Fixed;
     let price = if fixed { floor } else { bid };
     Some(Offer { class, price, tie, campaign, deal, floor })
 }

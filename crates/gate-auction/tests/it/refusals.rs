@@ -1,7 +1,7 @@
 //! Empty purses, groups, and campaigns that are refused.
 
 use gate_auction::{
-    Bidder, Campaign, CampaignError, Choice, Conversion, Counters, Creative, Desk, Dimension,
+    BidContext, Bidder, Campaign, CampaignError, Choice, Conversion, Counters, Creative, Dimension,
     Floor, Impression, Index, Modifier, Price, Reason, Request, Scratch, UNKNOWN,
 };
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ impl Purses {
     }
 }
 
-impl Desk for Purses {
+impl BidContext for Purses {
     fn able(&mut self, bidder: Bidder, _: Price) -> Result<(), Reason> {
         if self.unable >> (bidder.campaign % 64) & 1 == 1 { Err(Reason::Cap) } else { Ok(()) }
     }
@@ -73,13 +73,13 @@ proptest! {
         let (mut dice, mut scratch, mut made) = (Dice::new(seed), Scratch::default(), Vec::new());
         for _ in 0..10 {
             Body::with_rules(SMALL, &mut dice).lend(|request| {
-                let mut desk = Purses::new(unable, refuses);
-                index.auction(request, &mut scratch).fill(&mut desk, &mut made);
-                let mut accounted = desk.released.clone();
+                let mut context = Purses::new(unable, refuses);
+                index.auction(request, &mut scratch).fill(&mut context, &mut made);
+                let mut accounted = context.released.clone();
                 accounted.extend(made.iter().map(|choice| (choice.impression, choice.campaign)));
                 accounted.sort_unstable();
-                desk.held.sort_unstable();
-                assert_eq!(desk.held, accounted);
+                context.held.sort_unstable();
+                assert_eq!(context.held, accounted);
                 for choice in &made {
                     let group = request.impressions[choice.impression].group;
                     let whole = |(at, impression): (usize, &Impression<'_>)| {

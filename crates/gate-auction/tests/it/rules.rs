@@ -1,6 +1,8 @@
 //! Deals, several bids for one impression, durations, and what a creative may be.
 
-use gate_auction::{At, Bidder, Campaign, Desk, Format, Pricing, Rules, Timing, UNKNOWN};
+use gate_auction::{
+    BidContext, Bidder, Campaign, Format, PriceRule, Pricing, Rules, Timing, UNKNOWN,
+};
 use proptest::prelude::*;
 
 use crate::simple::{Scene, campaign, creative, deal, dealer, paid};
@@ -26,7 +28,7 @@ fn deals_go_first_or_compete_by_price() {
 fn guaranteed_deals_go_before_all_others() {
     let campaigns = [campaign(1, 500), dealer(2, 400, &[7]), dealer(3, 80, &[8])];
     let mut guaranteed = deal(8, 50);
-    (guaranteed.guaranteed, guaranteed.at) = (true, Some(At::Fixed));
+    (guaranteed.guaranteed, guaranteed.at) = (true, Some(PriceRule::Fixed));
     let deals = [deal(7, 50), guaranteed];
     for deals_first in [false, true] {
         let rules = Rules { deals_first, bids_per_impression_max: 3, ..Rules::default() };
@@ -61,8 +63,8 @@ fn bidders(of: &[(i64, bool)]) -> Vec<Campaign> {
     (0..).zip(of).map(make).collect()
 }
 
-fn at() -> impl Strategy<Value = At> {
-    prop::sample::select(vec![At::First, At::SecondPlus, At::Fixed])
+fn at() -> impl Strategy<Value = PriceRule> {
+    prop::sample::select(vec![PriceRule::First, PriceRule::SecondPlus, PriceRule::Fixed])
 }
 
 proptest! {
@@ -115,8 +117,8 @@ proptest! {
             let scene = Scene { at: request, deals: &deals, rules, ..Scene::default() };
             let second = if next >= floor { next + 1 } else { floor };
             let expected = match (of_deal.unwrap_or(request), pricing) {
-                (At::Fixed, _) => floor,
-                (At::First, Pricing::ByAt) | (_, Pricing::First) => best,
+                (PriceRule::Fixed, _) => floor,
+                (PriceRule::First, Pricing::ByAt) | (_, Pricing::First) => best,
                 _ => second,
             };
             // At a fixed price both offer the same, and either may win.
@@ -147,7 +149,7 @@ proptest! {
 /// Some creatives of campaign 1 reached a cap of their own.
 struct Capped(&'static [usize]);
 
-impl Desk for Capped {
+impl BidContext for Capped {
     fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
         bidder.campaign != 1 || !self.0.contains(&creative)
     }

@@ -1,8 +1,8 @@
 //! The smallest campaigns and requests, for tests of one rule.
 
 use gate_auction::{
-    At, Campaign, Choice, Creative, Deal, Desk, Floor, Format, Impression, Index, Placement, Price,
-    Request, Rules, Scratch, Targeting, Timing,
+    BidContext, Campaign, Choice, Creative, Deal, Floor, Format, Impression, Index, Placement,
+    Price, PriceRule, Request, Rules, Scratch, Targeting, Timing,
 };
 
 use crate::generator::currency;
@@ -67,7 +67,7 @@ pub(crate) fn deal(id: u32, floor: i64) -> Deal<'static> {
 pub(crate) struct Scene<'a> {
     pub(crate) formats: &'a [Format],
     pub(crate) floor: i64,
-    pub(crate) at: At,
+    pub(crate) at: PriceRule,
     pub(crate) id_hash: u64,
     pub(crate) deals: &'a [Deal<'a>],
     pub(crate) timings: &'a [Timing<'a>],
@@ -86,7 +86,7 @@ impl Default for Scene<'_> {
         Scene {
             formats: &[Format::Banner],
             floor: 1,
-            at: At::SecondPlus,
+            at: PriceRule::SecondPlus,
             id_hash: 0,
             deals: &[],
             timings: &[],
@@ -104,7 +104,11 @@ impl Default for Scene<'_> {
 
 impl Scene<'_> {
     /// All bids among these campaigns.
-    pub(crate) fn bids(&self, campaigns: &[Campaign], desk: &mut impl Desk) -> Vec<Choice> {
+    pub(crate) fn bids(
+        &self,
+        campaigns: &[Campaign],
+        context: &mut impl BidContext,
+    ) -> Vec<Choice> {
         let index = Index::build(currency("USD"), campaigns, 1).unwrap();
         let placement = |format: &Format| [Placement { format: *format, width: 300, height: 250 }];
         let placements: Vec<_> = self.formats.iter().map(placement).collect();
@@ -119,7 +123,7 @@ impl Scene<'_> {
             domains: &[],
             categories: &[],
             segments: &[],
-            hour: 0,
+            quarter_of_week: 0,
             at: self.at,
             currencies: &[],
             conversions: &[],
@@ -135,7 +139,7 @@ impl Scene<'_> {
             rules: self.rules,
         };
         let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-        index.auction(&request, &mut scratch).fill(desk, &mut out);
+        index.auction(&request, &mut scratch).fill(context, &mut out);
         out
     }
 

@@ -26,94 +26,8 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
             state_head::encode(buf, &block)?.finish()
         }
         Part::Budget { spec } => write_budget(spec, buf)?,
-        Part::Books {
-            day_start_ms,
-            day_end_ms,
-            lines,
-            day_lines,
-            evidence,
-            period_start_ms,
-            period_end_ms,
-            period_used,
-        } => {
-            let [free, purses, held, suspended, expired, settled, over, late] =
-                lines.map(Amount::get);
-            let [day_purses, day_held, day_suspended, day_expired, day_settled, day_over, day_late] =
-                day_lines.map(Amount::get);
-            let block = state_books::Block::new(
-                *day_start_ms,
-                *day_end_ms,
-                free,
-                purses,
-                held,
-                suspended,
-                settled,
-                over,
-                late,
-                day_purses,
-                day_held,
-                day_suspended,
-                day_settled,
-                day_over,
-                day_late,
-                expired,
-                day_expired,
-                evidence.resolved.get(),
-                evidence.paid.get(),
-                evidence.won.get(),
-                evidence.expired_resolved.get(),
-                evidence.expired_paid.get(),
-                *period_start_ms,
-                *period_end_ms,
-                period_used.get(),
-            );
-            state_books::encode(buf, &block)?.finish()
-        }
-        Part::Grant {
-            grant,
-            budget,
-            worker,
-            billing_ms,
-            out,
-            keeps,
-            stage,
-            days,
-            billing,
-            expired_ms,
-            unconfirmed,
-            unbilled,
-        } => {
-            let (stage, stage_ms) = match stage {
-                ledger::Stage::Open => (schema::Stage::Open, 0),
-                ledger::Stage::Retired { deadline_ms } => (schema::Stage::Retired, *deadline_ms),
-                ledger::Stage::Suspended { until_ms } => (schema::Stage::Suspended, *until_ms),
-                ledger::Stage::Expired { until_ms } => (schema::Stage::Expired, *until_ms),
-            };
-            let [day0, day1, day2, day3] = *days;
-            let block = state_grant::Block::new(
-                *grant,
-                *budget,
-                *billing_ms,
-                out.get(),
-                stage_ms,
-                day0,
-                day1,
-                day2,
-                day3,
-                *worker,
-                stage,
-                keep_flags(*keeps),
-                *expired_ms,
-            );
-            let billing = entries(billing, state_grant::Billing::new);
-            let unconfirmed = entries(unconfirmed, state_grant::Unconfirmed::new);
-            let unbilled = entries(unbilled, state_grant::Unbilled::new);
-            state_grant::encode(buf, &block)?
-                .billing(&billing)?
-                .unconfirmed(&unconfirmed)?
-                .unbilled(&unbilled)?
-                .finish()
-        }
+        Part::Books { .. } => write_books(part, buf)?,
+        Part::Grant { .. } => write_grant(part, buf)?,
         Part::Marks { page, marks } => {
             state_marks::encode(buf, &state_marks::Block::new(*page, *marks))?.finish()
         }
@@ -124,6 +38,103 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
             state_end::encode(buf, &state_end::Block::new(*parts, *digest))?.finish()
         }
     })
+}
+
+fn write_books(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Part::Books {
+        day_start_ms,
+        day_end_ms,
+        lines,
+        day_lines,
+        evidence,
+        period_start_ms,
+        period_end_ms,
+        period_used,
+    } = part
+    else {
+        unreachable!("chosen by the caller")
+    };
+    let [free, purses, held, suspended, expired, settled, over, late] = lines.map(Amount::get);
+    let [day_purses, day_held, day_suspended, day_expired, day_settled, day_over, day_late] =
+        day_lines.map(Amount::get);
+    let block = state_books::Block::new(
+        *day_start_ms,
+        *day_end_ms,
+        free,
+        purses,
+        held,
+        suspended,
+        settled,
+        over,
+        late,
+        day_purses,
+        day_held,
+        day_suspended,
+        day_settled,
+        day_over,
+        day_late,
+        expired,
+        day_expired,
+        evidence.resolved.get(),
+        evidence.paid.get(),
+        evidence.won.get(),
+        evidence.expired_resolved.get(),
+        evidence.expired_paid.get(),
+        *period_start_ms,
+        *period_end_ms,
+        period_used.get(),
+    );
+    Ok(state_books::encode(buf, &block)?.finish())
+}
+
+fn write_grant(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Part::Grant {
+        grant,
+        budget,
+        worker,
+        billing_ms,
+        out,
+        keeps,
+        stage,
+        days,
+        billing,
+        expired_ms,
+        unconfirmed,
+        unbilled,
+    } = part
+    else {
+        unreachable!("chosen by the caller")
+    };
+    let (stage, stage_ms) = match stage {
+        ledger::Stage::Open => (schema::Stage::Open, 0),
+        ledger::Stage::Retired { deadline_ms } => (schema::Stage::Retired, *deadline_ms),
+        ledger::Stage::Suspended { until_ms } => (schema::Stage::Suspended, *until_ms),
+        ledger::Stage::Expired { until_ms } => (schema::Stage::Expired, *until_ms),
+    };
+    let [day0, day1, day2, day3] = *days;
+    let block = state_grant::Block::new(
+        *grant,
+        *budget,
+        *billing_ms,
+        out.get(),
+        stage_ms,
+        day0,
+        day1,
+        day2,
+        day3,
+        *worker,
+        stage,
+        keep_flags(*keeps),
+        *expired_ms,
+    );
+    let billing = entries(billing, state_grant::Billing::new);
+    let unconfirmed = entries(unconfirmed, state_grant::Unconfirmed::new);
+    let unbilled = entries(unbilled, state_grant::Unbilled::new);
+    Ok(state_grant::encode(buf, &block)?
+        .billing(&billing)?
+        .unconfirmed(&unconfirmed)?
+        .unbilled(&unbilled)?
+        .finish())
 }
 
 fn entries<E>(sums: &[(u64, Amount)], entry: impl Fn(u64, i64) -> E) -> Vec<E> {
@@ -151,73 +162,8 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             run: v.run(),
         },
         View::Budget(v) => Part::Budget { spec: Box::new(spec(&v)?) },
-        View::StateBooks(v) => Part::Books {
-            day_start_ms: v.day_start_ms(),
-            day_end_ms: v.day_end_ms(),
-            lines: [
-                v.free(),
-                v.purses(),
-                v.held(),
-                v.suspended(),
-                v.expired().unwrap_or(0),
-                v.settled(),
-                v.over_settled(),
-                v.late(),
-            ]
-            .map(Amount::new),
-            day_lines: [
-                v.day_purses(),
-                v.day_held(),
-                v.day_suspended(),
-                v.day_expired().unwrap_or(0),
-                v.day_settled(),
-                v.day_over_settled(),
-                v.day_late(),
-            ]
-            .map(Amount::new),
-            evidence: LedgerEvidence {
-                resolved: Amount::new(v.resolved_sum().unwrap_or(0)),
-                paid: Amount::new(v.paid_sum().unwrap_or(0)),
-                won: Amount::new(v.won_sum().unwrap_or(0)),
-                expired_resolved: Amount::new(v.expired_resolved_sum().unwrap_or(0)),
-                expired_paid: Amount::new(v.expired_paid_sum().unwrap_or(0)),
-            },
-            period_start_ms: v.period_start_ms().unwrap_or(0),
-            period_end_ms: v.period_end_ms().unwrap_or(0),
-            period_used: Amount::new(v.period_used().unwrap_or(0)),
-        },
-        View::StateGrant(v) => Part::Grant {
-            grant: v.grant(),
-            budget: v.budget_id(),
-            worker: v.worker(),
-            billing_ms: v.billing_ms(),
-            out: Amount::new(v.out()),
-            keeps: keeps(v.keeps()),
-            stage: match v.stage() {
-                Some(schema::Stage::Open) => ledger::Stage::Open,
-                Some(schema::Stage::Retired) => {
-                    ledger::Stage::Retired { deadline_ms: v.stage_ms() }
-                }
-                Some(schema::Stage::Suspended) => {
-                    ledger::Stage::Suspended { until_ms: v.stage_ms() }
-                }
-                Some(schema::Stage::Expired) => ledger::Stage::Expired { until_ms: v.stage_ms() },
-                None => return Err(unknown("stage", v.stage_raw())),
-            },
-            days: [v.day0_ms(), v.day1_ms(), v.day2_ms(), v.day3_ms()],
-            billing: v
-                .billing()
-                .iter()
-                .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
-                .collect(),
-            expired_ms: v.expired_ms().unwrap_or(0),
-            unconfirmed: (v.unconfirmed().into_iter().flatten())
-                .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
-                .collect(),
-            unbilled: (v.unbilled().into_iter().flatten())
-                .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
-                .collect(),
-        },
+        View::StateBooks(v) => books(&v),
+        View::StateGrant(v) => grant(&v)?,
         View::StateMarks(v) => Part::Marks { page: v.page(), marks: *v.marks() },
         View::StateKey(v) => {
             Part::Key(TokenKey { id: v.key_id(), key: KeyBytes(*v.secret()), since_ms: v.at_ms() })
@@ -225,6 +171,79 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
         View::StateEnd(v) => Part::End { parts: v.parts(), digest: v.digest() },
         _ => return Err("a record stands where a part of a snapshot should".into()),
     })
+}
+
+fn books(v: &StateBooks<'_>) -> Part {
+    Part::Books {
+        day_start_ms: v.day_start_ms(),
+        day_end_ms: v.day_end_ms(),
+        lines: [
+            v.free(),
+            v.purses(),
+            v.held(),
+            v.suspended(),
+            v.expired().unwrap_or(0),
+            v.settled(),
+            v.over_settled(),
+            v.late(),
+        ]
+        .map(Amount::new),
+        day_lines: [
+            v.day_purses(),
+            v.day_held(),
+            v.day_suspended(),
+            v.day_expired().unwrap_or(0),
+            v.day_settled(),
+            v.day_over_settled(),
+            v.day_late(),
+        ]
+        .map(Amount::new),
+        evidence: LedgerEvidence {
+            resolved: Amount::new(v.resolved_sum().unwrap_or(0)),
+            paid: Amount::new(v.paid_sum().unwrap_or(0)),
+            won: Amount::new(v.won_sum().unwrap_or(0)),
+            expired_resolved: Amount::new(v.expired_resolved_sum().unwrap_or(0)),
+            expired_paid: Amount::new(v.expired_paid_sum().unwrap_or(0)),
+        },
+        period_start_ms: v.period_start_ms().unwrap_or(0),
+        period_end_ms: v.period_end_ms().unwrap_or(0),
+        period_used: Amount::new(v.period_used().unwrap_or(0)),
+    }
+}
+
+fn grant(v: &StateGrant<'_>) -> Result<Part, String> {
+    Ok(Part::Grant {
+        grant: v.grant(),
+        budget: v.budget_id(),
+        worker: v.worker(),
+        billing_ms: v.billing_ms(),
+        out: Amount::new(v.out()),
+        keeps: keeps(v.keeps()),
+        stage: stage(v)?,
+        days: [v.day0_ms(), v.day1_ms(), v.day2_ms(), v.day3_ms()],
+        billing: v
+            .billing()
+            .iter()
+            .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
+            .collect(),
+        expired_ms: v.expired_ms().unwrap_or(0),
+        unconfirmed: (v.unconfirmed().into_iter().flatten())
+            .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
+            .collect(),
+        unbilled: (v.unbilled().into_iter().flatten())
+            .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
+            .collect(),
+    })
+}
+
+fn stage(v: &StateGrant<'_>) -> Result<ledger::Stage, String> {
+    match v.stage() {
+        Some(schema::Stage::Open) => Ok(ledger::Stage::Open),
+        Some(schema::Stage::Retired) => Ok(ledger::Stage::Retired { deadline_ms: v.stage_ms() }),
+        Some(schema::Stage::Suspended) => Ok(ledger::Stage::Suspended { until_ms: v.stage_ms() }),
+        Some(schema::Stage::Expired) => Ok(ledger::Stage::Expired { until_ms: v.stage_ms() }),
+        None => Err(unknown("stage", v.stage_raw())),
+    }
 }
 
 /// Grants of the first journals keep nothing.

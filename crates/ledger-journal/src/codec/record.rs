@@ -67,6 +67,35 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
             let block = period_rolled::Block::new(*id, *start_ms, *end_ms);
             period_rolled::encode(buf, &block)?.finish()
         }
+        Record::Granted { .. }
+        | Record::Returned { .. }
+        | Record::BillingLapsed { .. }
+        | Record::Expired { .. }
+        | Record::Reconciled { .. }
+        | Record::Retired { .. }
+        | Record::Suspended { .. }
+        | Record::Resumed { .. }
+        | Record::GrantClosed { .. } => write_of_grant(record, buf)?,
+        Record::KeyAdded { key_id, key, at_ms } => {
+            key_added::encode(buf, &key_added::Block::new(*at_ms, key.0, *key_id))?.finish()
+        }
+        Record::KeyRetired { key_id } => {
+            key_retired::encode(buf, &key_retired::Block::new(*key_id))?.finish()
+        }
+        Record::Operator { at_ms, who, why } => {
+            operator::encode(buf, &operator::Block::new(*at_ms))?.who(who)?.why(why)?.finish()
+        }
+        Record::Edited { at_ms, record, budget, action, before, after } => {
+            let action =
+                schema::EditAction::from_raw(*action as u8).expect("actions are numbered alike");
+            let block = edited::Block::new(*at_ms, *record, *budget, action);
+            edited::encode(buf, &block)?.before(before)?.after(after)?.finish()
+        }
+    })
+}
+
+fn write_of_grant(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    Ok(match record {
         Record::Granted { grant, budget, worker, amount, at_ms } => {
             let block = granted::Block::new(*grant, *budget, amount.get(), *at_ms, *worker);
             granted::encode(buf, &block)?.finish()
@@ -100,21 +129,7 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::GrantClosed { grant } => {
             grant_closed::encode(buf, &grant_closed::Block::new(*grant))?.finish()
         }
-        Record::KeyAdded { key_id, key, at_ms } => {
-            key_added::encode(buf, &key_added::Block::new(*at_ms, key.0, *key_id))?.finish()
-        }
-        Record::KeyRetired { key_id } => {
-            key_retired::encode(buf, &key_retired::Block::new(*key_id))?.finish()
-        }
-        Record::Operator { at_ms, who, why } => {
-            operator::encode(buf, &operator::Block::new(*at_ms))?.who(who)?.why(why)?.finish()
-        }
-        Record::Edited { at_ms, record, budget, action, before, after } => {
-            let action =
-                schema::EditAction::from_raw(*action as u8).expect("actions are numbered alike");
-            let block = edited::Block::new(*at_ms, *record, *budget, action);
-            edited::encode(buf, &block)?.before(before)?.after(after)?.finish()
-        }
+        _ => unreachable!("chosen by the caller"),
     })
 }
 
@@ -174,6 +189,17 @@ fn edit_action(action: schema::EditAction) -> EditAction {
         schema::EditAction::Resume => EditAction::Resume,
         schema::EditAction::Undo => EditAction::Undo,
     }
+}
+
+fn edited_record(v: &Edited<'_>) -> Result<Record, String> {
+    Ok(Record::Edited {
+        at_ms: v.at_ms(),
+        record: v.edit(),
+        budget: v.budget_id(),
+        action: v.action().map(edit_action).ok_or_else(|| unknown("action", v.action_raw()))?,
+        before: text(v.before())?.into(),
+        after: text(v.after())?.into(),
+    })
 }
 
 fn other_record(view: &View<'_>) -> Result<Record, String> {
@@ -236,14 +262,7 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
             who: text(v.who())?.into(),
             why: text(v.why())?.into(),
         },
-        View::Edited(v) => Record::Edited {
-            at_ms: v.at_ms(),
-            record: v.edit(),
-            budget: v.budget_id(),
-            action: v.action().map(edit_action).ok_or_else(|| unknown("action", v.action_raw()))?,
-            before: text(v.before())?.into(),
-            after: text(v.after())?.into(),
-        },
+        View::Edited(v) => edited_record(v)?,
         _ => return Err("a part of a snapshot stands where a record should".into()),
     })
 }

@@ -160,57 +160,8 @@ fn set(part: &mut Part, field: usize, value: u64) {
             6 => spec.on_expiry = OnExpiry::Release,
             _ => spec.end = money::Instant::from_ms(value),
         },
-        Part::Books {
-            day_start_ms,
-            day_end_ms,
-            lines,
-            day_lines,
-            evidence,
-            period_start_ms,
-            period_end_ms,
-            period_used,
-        } => match field % 22 {
-            0 => *day_start_ms = value,
-            1 => *day_end_ms = value,
-            line @ 2..10 => lines[line - 2] = amount,
-            line @ 10..17 => day_lines[line - 10] = amount,
-            17 => evidence.expired_resolved = amount,
-            18 => *period_start_ms = value,
-            19 => *period_end_ms = value,
-            20 => *period_used = amount,
-            _ => evidence.paid = amount,
-        },
-        Part::Grant {
-            grant,
-            budget,
-            worker,
-            billing_ms,
-            out,
-            keeps,
-            stage,
-            days,
-            billing,
-            expired_ms,
-            unconfirmed,
-            unbilled,
-        } => match field % 16 {
-            0 => *grant = value,
-            1 => *budget = value,
-            2 => *worker = u16::try_from(value >> 48).unwrap(),
-            3 => *billing_ms = value,
-            4 => *out = amount,
-            5 => *stage = Stage::Retired { deadline_ms: value },
-            6 => *stage = Stage::Suspended { until_ms: value },
-            7 => days[field % 4] = value,
-            8 => *stage = Stage::Open,
-            9 => *stage = Stage::Expired { until_ms: value },
-            10 => keeps.unconfirmed ^= true,
-            11 => keeps.confirmed ^= true,
-            12 => *expired_ms = value,
-            13 => unconfirmed.push((value, amount)),
-            14 => unbilled.push((value, amount)),
-            _ => billing.push((value, amount)),
-        },
+        Part::Books { .. } => set_books(part, field, value),
+        Part::Grant { .. } => set_grant(part, field, value),
         Part::Marks { page, marks } => match field % 2 {
             0 => *page = u32::try_from(value >> 32).unwrap(),
             _ => marks[field] = u8::try_from(value >> 56).unwrap(),
@@ -220,6 +171,73 @@ fn set(part: &mut Part, field: usize, value: u64) {
             0 => *parts = value,
             _ => *digest = value,
         },
+    }
+}
+
+fn set_books(part: &mut Part, field: usize, value: u64) {
+    let amount = Amount::new(value.cast_signed());
+    let Part::Books {
+        day_start_ms,
+        day_end_ms,
+        lines,
+        day_lines,
+        evidence,
+        period_start_ms,
+        period_end_ms,
+        period_used,
+    } = part
+    else {
+        unreachable!("chosen by the caller")
+    };
+    match field % 22 {
+        0 => *day_start_ms = value,
+        1 => *day_end_ms = value,
+        line @ 2..10 => lines[line - 2] = amount,
+        line @ 10..17 => day_lines[line - 10] = amount,
+        17 => evidence.expired_resolved = amount,
+        18 => *period_start_ms = value,
+        19 => *period_end_ms = value,
+        20 => *period_used = amount,
+        _ => evidence.paid = amount,
+    }
+}
+
+fn set_grant(part: &mut Part, field: usize, value: u64) {
+    let amount = Amount::new(value.cast_signed());
+    let Part::Grant {
+        grant,
+        budget,
+        worker,
+        billing_ms,
+        out,
+        keeps,
+        stage,
+        days,
+        billing,
+        expired_ms,
+        unconfirmed,
+        unbilled,
+    } = part
+    else {
+        unreachable!("chosen by the caller")
+    };
+    match field % 16 {
+        0 => *grant = value,
+        1 => *budget = value,
+        2 => *worker = u16::try_from(value >> 48).unwrap(),
+        3 => *billing_ms = value,
+        4 => *out = amount,
+        5 => *stage = Stage::Retired { deadline_ms: value },
+        6 => *stage = Stage::Suspended { until_ms: value },
+        7 => days[field % 4] = value,
+        8 => *stage = Stage::Open,
+        9 => *stage = Stage::Expired { until_ms: value },
+        10 => keeps.unconfirmed ^= true,
+        11 => keeps.confirmed ^= true,
+        12 => *expired_ms = value,
+        13 => unconfirmed.push((value, amount)),
+        14 => unbilled.push((value, amount)),
+        _ => billing.push((value, amount)),
     }
 }
 

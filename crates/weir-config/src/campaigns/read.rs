@@ -539,6 +539,53 @@ mod tests {
         assert_eq!(targeting.hours.unwrap().iter().collect::<Vec<_>>(), [0, 1, 167]);
     }
 
+    /// How the faults of the campaign below begin.
+    const FAULTS: [&str; 43] = [
+        "colour: there is no such field",
+        "bid: found \"0\", expected 0.000001 to 1000000",
+        "modifiers[0].factor: found \"100.0001\", expected text from \"0\" to \"100\"",
+        "modifiers[1].factor: found \"1.00001\"",
+        "modifiers[1].segment: is there twice",
+        "modifiers[2].segment: missing",
+        "seat: found \" s\"",
+        "advertiser: found \"nowhere\", expected a domain",
+        "hold.expected.win_rate: found \"0\", expected text from \"0.0001\" to \"1\"",
+        "hold.expected.safety: found \"0.9\", expected text from \"1\" to \"100\"",
+        "caps[1].per: is there twice",
+        "caps[2].per: found \"year\", expected \"minute\"",
+        "caps[2].max: found 70000, expected a whole number from 1 to 65535",
+        "caps[3].max: found 256, expected a whole number from 1 to 255",
+        "targeting.segments.none: has an entry of any",
+        "targeting.segments.none: has an entry of all",
+        "targeting.geo.all: there is no such field",
+        "targeting.geo.any[1]: found \"GER\", expected a country",
+        "targeting.geo.any[2]: found \"USA-\"",
+        "targeting.devices.any[0]: found \"fridge\", expected \"mobile\"",
+        "targeting.devices.any[1]: found 9",
+        "targeting.languages.any[0]: found \"e\"",
+        "targeting.domains.any[0]: found \"b\u{fc}cher.example\"",
+        "targeting.domains.any[1]: found \"a..b\"",
+        "targeting.hours[0]: found \"noon\", expected 0 to 167",
+        "targeting.hours[1]: found 168",
+        "targeting.deals_only: is true, but there are no deals",
+        "creatives[1].sizes[0]: found \"300\"",
+        "creatives[1].sizes[1]: found \"0x5\"",
+        "creatives[1].sizes[2]: found \"1x+1\"",
+        "creatives[1].sizes[3]: found \"70000x1\"",
+        "creatives[1].id: is there twice",
+        "creatives[2].sizes: missing; a banner has sizes",
+        "creatives[2].markup: found \"  \"",
+        "creatives[2].duration_s: only video and audio",
+        "creatives[2].attr[0]: found 0",
+        "creatives[2].attr[1]: found 1.5",
+        "creatives[3].adomain: missing",
+        "creatives[3].sizes: found \"all\", expected \"any\"",
+        "creatives[3].duration_s: missing",
+        "creatives[4].format: found \"popup\"",
+        "creatives[4].language: found \"1\"",
+        "creatives[4].secure: found 1",
+    ];
+
     #[test]
     fn every_fault_is_told_with_its_path() {
         let creative = |id: &str, more: Value| {
@@ -568,55 +615,11 @@ mod tests {
             ],
         }))
         .unwrap_err();
-        for expected in [
-            "colour: there is no such field",
-            "bid: found \"0\", expected 0.000001 to 1000000",
-            "modifiers[0].factor: found \"100.0001\", expected text from \"0\" to \"100\"",
-            "modifiers[1].factor: found \"1.00001\"",
-            "modifiers[1].segment: is there twice",
-            "modifiers[2].segment: missing",
-            "seat: found \" s\"",
-            "advertiser: found \"nowhere\", expected a domain",
-            "hold.expected.win_rate: found \"0\", expected text from \"0.0001\" to \"1\"",
-            "hold.expected.safety: found \"0.9\", expected text from \"1\" to \"100\"",
-            "caps[1].per: is there twice",
-            "caps[2].per: found \"year\", expected \"minute\"",
-            "caps[2].max: found 70000, expected a whole number from 1 to 65535",
-            "caps[3].max: found 256, expected a whole number from 1 to 255",
-            "targeting.segments.none: has an entry of any",
-            "targeting.segments.none: has an entry of all",
-            "targeting.geo.all: there is no such field",
-            "targeting.geo.any[1]: found \"GER\", expected a country",
-            "targeting.geo.any[2]: found \"USA-\"",
-            "targeting.devices.any[0]: found \"fridge\", expected \"mobile\"",
-            "targeting.devices.any[1]: found 9",
-            "targeting.languages.any[0]: found \"e\"",
-            "targeting.domains.any[0]: found \"b\u{fc}cher.example\"",
-            "targeting.domains.any[1]: found \"a..b\"",
-            "targeting.hours[0]: found \"noon\", expected 0 to 167",
-            "targeting.hours[1]: found 168",
-            "targeting.deals_only: is true, but there are no deals",
-            "creatives[1].sizes[0]: found \"300\"",
-            "creatives[1].sizes[1]: found \"0x5\"",
-            "creatives[1].sizes[2]: found \"1x+1\"",
-            "creatives[1].sizes[3]: found \"70000x1\"",
-            "creatives[1].id: is there twice",
-            "creatives[2].sizes: missing; a banner has sizes",
-            "creatives[2].markup: found \"  \"",
-            "creatives[2].duration_s: only video and audio",
-            "creatives[2].attr[0]: found 0",
-            "creatives[2].attr[1]: found 1.5",
-            "creatives[3].adomain: missing",
-            "creatives[3].sizes: found \"all\", expected \"any\"",
-            "creatives[3].duration_s: missing",
-            "creatives[4].format: found \"popup\"",
-            "creatives[4].language: found \"1\"",
-            "creatives[4].secure: found 1",
-        ] {
+        for expected in FAULTS {
             let told = errors.iter().filter(|error| error.starts_with(expected)).count();
             assert_eq!(told, 1, "{expected} in {errors:#?}");
         }
-        assert_eq!(errors.len(), 43, "{errors:#?}");
+        assert_eq!(errors.len(), FAULTS.len(), "{errors:#?}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub enum Command {
         /// All of them: those that the bank knows and that are not here end.
         budgets: Vec<Budget>,
         /// The campaigns of these budgets.
-        market: Arc<CampaignIndex>,
+        campaign_index: Arc<CampaignIndex>,
         /// Who changes it, and why.
         note: Note,
         /// Answered once it is sealed.

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver as Commands, TryRecvError};
+use std::sync::mpsc::{Receiver as Commands, Sender as Reply, TryRecvError};
 use std::time::Duration;
 
 use door_batch::Question;
@@ -93,7 +93,7 @@ pub(crate) struct BankThread {
     generation: u64,
     /// A sequence that is not sealed yet, and since when it is awaited.
     awaited: Option<(u64, u64)>,
-    market: Arc<CampaignIndex>,
+    campaign_index: Arc<CampaignIndex>,
     snapshot: u32,
     out: Out,
     clock: NodeClock,
@@ -219,7 +219,7 @@ impl BankThread {
             resolved: Vec::new(),
             generation: 0,
             awaited: None,
-            market: CampaignIndex::empty(),
+            campaign_index: CampaignIndex::empty(),
             snapshot: 0,
             out,
             journal,
@@ -479,96 +479,87 @@ impl BankThread {
     fn obey(&mut self, command: Command) -> usize {
         match command {
             Command::Amend { budgets, note, reply } => {
-                match self.amend(budgets, &note) {
-                    Err(refusal) => drop(reply.send(Err(refusal))),
-                    Ok(()) => self.once_sealed(move || drop(reply.send(Ok(())))),
-                }
+                let amended = self.amend(budgets, &note);
+                self.reply_once_sealed(amended, reply);
                 LINES_MAX
             }
             Command::Judge { spec, reply } => {
                 let known = self.bank.slot(spec.id).is_some();
-                let error = self.bank.check_spec(&spec).err();
-                let _ = reply.send(Judged { known, error });
-                1
+                tell(&reply, Judged { known, error: self.bank.check_spec(&spec).err() }, 1)
             }
-            Command::Configure { budgets, market, note, reply } => {
-                match self.configure(budgets, market, &note) {
-                    Err(refusal) => drop(reply.send(Err(refusal))),
-                    // Sealed, and on its way to the workers, before anybody hears that it is in force.
-                    Ok(applied) => self.once_sealed(move || drop(reply.send(Ok(applied)))),
-                }
+            Command::Configure { budgets, campaign_index, note, reply } => {
+                // Sealed, and on its way to the workers, before anybody hears that it is in force.
+                let applied = self.configure(budgets, campaign_index, &note);
+                self.reply_once_sealed(applied, reply);
                 LINES_MAX
             }
             Command::Why { campaign, reply } => {
-                for link in &mut self.links {
-                    link.backlog.push_back(Down::Why { campaign, reply: reply.clone() });
-                }
+                self.ask_workers(|| Down::Why { campaign, reply: reply.clone() });
                 1
             }
             Command::Fates { campaigns, reply } => {
-                for link in &mut self.links {
-                    let (campaigns, reply) = (Arc::clone(&campaigns), reply.clone());
-                    link.backlog.push_back(Down::Fates { campaigns, reply });
-                }
+                let campaigns = || Arc::clone(&campaigns);
+                self.ask_workers(|| Down::Fates { campaigns: campaigns(), reply: reply.clone() });
                 1
             }
             Command::Survey { from_slot, max, rows, reply } => {
                 let part = self.survey(from_slot, max, rows);
                 let lines = part.rows.len();
-                let _ = reply.send(part);
-                lines
+                tell(&reply, part, lines)
             }
-            Command::Scene { reply } => {
-                let _ = reply.send(self.scene());
-                1
-            }
+            Command::Scene { reply } => tell(&reply, self.scene(), 1),
             Command::Specs { from_slot, max, reply } => {
                 let specs = self.specs(from_slot, max);
                 let lines = specs.len();
-                let _ = reply.send(specs);
-                lines
+                tell(&reply, specs, lines)
             }
             Command::JudgeRows { rows, reply } => {
                 let ring = self.keys.ring(&self.bank);
-                let _ = reply.send(judge_rows(&rows, &ring, &self.bank));
-                rows.len()
+                tell(&reply, judge_rows(&rows, &ring, &self.bank), rows.len())
             }
             Command::Reconcile { rows, reply } => {
                 let lines = rows.len();
-                match self.cannot_seal() {
-                    Some(failure) => drop(reply.send(Err(failure))),
-                    None => {
-                        let outcomes = book_rows(&rows, &mut self.bank, &mut self.out);
-                        self.once_sealed(move || drop(reply.send(Ok(outcomes))));
-                    }
-                }
+                let outcomes =
+                    self.can_seal().map(|()| book_rows(&rows, &mut self.bank, &mut self.out));
+                self.reply_once_sealed(outcomes, reply);
                 lines
             }
             Command::Complete { until_ms, why, reply } => {
-                match self.cannot_seal() {
-                    Some(failure) => drop(reply.send(Err(failure))),
-                    None => {
-                        self.bank.note_operator("reconcile", &why, &mut self.out);
-                        let freed = free_until(until_ms, &mut self.bank, &mut self.out);
-                        self.once_sealed(move || drop(reply.send(Ok(freed))));
-                    }
-                }
+                let freed = self.can_seal().map(|()| {
+                    self.bank.note_operator("reconcile", &why, &mut self.out);
+                    free_until(until_ms, &mut self.bank, &mut self.out)
+                });
+                self.reply_once_sealed(freed, reply);
                 LINES_MAX
             }
             Command::Books { from, max, reply } => {
                 let page = self.books(from, max);
                 let lines = page.lines.len();
-                let _ = reply.send(page);
-                lines
+                tell(&reply, page, lines)
             }
-            Command::Report { reply } => {
-                let _ = reply.send(self.report());
-                1
-            }
+            Command::Report { reply } => tell(&reply, self.report(), 1),
             Command::Stop => {
                 self.stopping = true;
                 1
             }
+        }
+    }
+
+    fn ask_workers(&mut self, question: impl Fn() -> Down) {
+        for link in &mut self.links {
+            link.backlog.push_back(question());
+        }
+    }
+
+    /// Tells a refusal at once, and what was done once it is sealed.
+    fn reply_once_sealed<T, E>(&mut self, done: Result<T, E>, reply: Reply<Result<T, E>>)
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        match done {
+            Err(refusal) => drop(reply.send(Err(refusal))),
+            Ok(done) => self.once_sealed(move || drop(reply.send(Ok(done)))),
         }
     }
 
@@ -580,16 +571,18 @@ impl BankThread {
         self.held.push_back((needed, AwaitingSeal::Reply(Box::new(reply))));
     }
 
-    fn cannot_seal(&self) -> Option<String> {
-        let full =
-            || self.journal.is_full().then(|| "too many records wait for the disk".to_string());
-        self.journal.failure().or_else(full)
+    fn can_seal(&self) -> Result<(), String> {
+        match self.journal.failure() {
+            Some(failure) => Err(failure),
+            None if self.journal.is_full() => Err("too many records wait for the disk".into()),
+            None => Ok(()),
+        }
     }
 
     fn configure(
         &mut self,
         budgets: Vec<Budget>,
-        market: Arc<CampaignIndex>,
+        campaign_index: Arc<CampaignIndex>,
         note: &Note,
     ) -> Result<Applied, Refusal> {
         if let Some(failure) = self.journal.failure() {
@@ -611,7 +604,7 @@ impl BankThread {
             self.bank.open_all(&mut out);
         }
         self.take_plans(budgets, &edited);
-        self.market = market;
+        self.campaign_index = campaign_index;
         self.snapshot += 1;
         self.send_snapshots(now_ms);
         self.out.records.append(&mut out.records);
@@ -620,9 +613,7 @@ impl BankThread {
     }
 
     fn amend(&mut self, budgets: Vec<Budget>, note: &Note) -> Result<(), Refusal> {
-        if let Some(failure) = self.cannot_seal() {
-            return Err(Refusal::Journal(failure));
-        }
+        self.can_seal().map_err(Refusal::Journal)?;
         let now_ms = self.clock.now_ms();
         self.bank.tick(now_ms, &mut self.out);
         let edited = self.edited(&budgets);
@@ -705,7 +696,7 @@ impl BankThread {
         for cells in self.cells.iter_mut().filter(|cells| cells.gauges.len() < units.len()) {
             *cells = SlotCells::new(units.len());
         }
-        let ids = self.market.index().ids().iter();
+        let ids = self.campaign_index.index().ids().iter();
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
         let all = self.parameters(now_ms);
@@ -716,7 +707,7 @@ impl BankThread {
                 number: self.snapshot,
                 slots: Map::build(self.secret, ids).expect("ids are unique"),
                 units: units.clone(),
-                market: Arc::clone(&self.market),
+                campaign_index: Arc::clone(&self.campaign_index),
                 purses: Arc::clone(&purses),
                 cells: cells.clone(),
             };
@@ -771,7 +762,7 @@ impl BankThread {
                 .map_or(0, |since| self.clock.steady_ms().saturating_sub(since)),
             journal_full: self.journal.is_full(),
             cells: self.cells.clone(),
-            market: Arc::clone(&self.market),
+            campaign_index: Arc::clone(&self.campaign_index),
         }
     }
 
@@ -823,6 +814,12 @@ impl BankThread {
             journal: self.journal.status().read(),
         }
     }
+}
+
+/// Answers who asked, who may have given up, and passes on of how many budgets the answer tells.
+fn tell<T>(reply: &Reply<T>, answer: T, lines: usize) -> usize {
+    let _ = reply.send(answer);
+    lines
 }
 
 impl Link {

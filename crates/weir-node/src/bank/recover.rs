@@ -28,15 +28,7 @@ pub(crate) fn recover(
     let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
     let options = bank_options(config, workers, purses);
     let began = std::time::Instant::now();
-    let mut said = began;
-    let progress = &mut |records| {
-        if said.elapsed() >= Duration::from_secs(1) {
-            said = std::time::Instant::now();
-            tracing::info!(records, "reading the journal");
-        }
-    };
-    let node = config.node.id;
-    let recovered = ledger_journal::recover_known(&disk, &options, node, &known, progress);
+    let recovered = read_back(&disk, &options, config.node.id, &known);
     let recovered = recovered.map_err(|error| match error {
         // The disk's trouble is not damage: nobody should reach for a backup or a repair.
         RecoverError::Read(ReadError::Io { file, source }) => {
@@ -45,15 +37,6 @@ pub(crate) fn recover(
         error => StartError::Recover { path: path.clone(), source: Box::new(error) },
     })?;
     let ledger_journal::Recovered { mut bank, tail, report } = recovered;
-    if let Some(cut) = &report.cut {
-        tracing::warn!(
-            file = cut.file,
-            offset = cut.offset,
-            bytes = cut.bytes,
-            record = cut.sequence,
-            "cut off what a crash left half written: it was never acknowledged"
-        );
-    }
     let now_ms = NodeClock::new().now_ms();
     if bank.now_ms() > now_ms {
         tracing::warn!(
@@ -77,28 +60,43 @@ pub(crate) fn recover(
         method = disk.method().name(),
         "journal read, sums checked"
     );
-    let j = &config.journal;
-    let mut writer = Writer::new(disk.clone(), config.node.id, j.segment_bytes, tail);
+    let segment_bytes = config.journal.segment_bytes;
+    let mut writer = Writer::new(disk.clone(), config.node.id, segment_bytes, tail);
     writer.open(now_ms).map_err(failed)?;
     let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
-    let keep = Keep {
-        snapshot_bytes: j.snapshot_bytes,
-        bytes_max: j.keep_bytes_max,
-        ms_max: j.keep_days_max * 86_400_000,
-    };
-    let journal = JournalOptions {
-        gather: Duration::from_micros(j.gather_us),
-        gather_idle: Duration::from_micros(j.gather_idle_us),
-        unsealed_bytes_max: j.unsealed_bytes_max,
-        segment_bytes: j.segment_bytes,
-        keep,
-        bank: options,
-    };
+    let journal = journal_options(config, options);
     let data = &config.node.data_dir;
     let (memory, saver) = (pacing_store::load(data), pacing_store::PacingSaver::start(data)?);
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     let pulse = Arc::default();
     Ok(Start { bank, out, keys, disk, writer, journal, watermarks, memory, saver, pacing, pulse })
+}
+
+/// Reads the journal, and says each second how far that is, and what a crash had left.
+fn read_back(
+    disk: &Disk,
+    options: &ledger::Options,
+    node: u16,
+    known: &ledger_journal::Known,
+) -> Result<ledger_journal::Recovered, RecoverError> {
+    let mut said = std::time::Instant::now();
+    let progress = &mut |records| {
+        if said.elapsed() >= Duration::from_secs(1) {
+            said = std::time::Instant::now();
+            tracing::info!(records, "reading the journal");
+        }
+    };
+    let recovered = ledger_journal::recover_known(disk, options, node, known, progress)?;
+    if let Some(cut) = &recovered.report.cut {
+        tracing::warn!(
+            file = cut.file,
+            offset = cut.offset,
+            bytes = cut.bytes,
+            record = cut.sequence,
+            "cut off what a crash left half written: it was never acknowledged"
+        );
+    }
+    Ok(recovered)
 }
 
 /// For the trail: somebody let the node go on from a journal that ends before what was sealed. What was known of the
@@ -158,6 +156,22 @@ fn watermarks(
         tracing::warn!(%error, "what is sealed was not noted outside of the journal");
     }
     Some(watermarks)
+}
+
+fn journal_options(config: &Config, bank: ledger::Options) -> JournalOptions {
+    let j = &config.journal;
+    JournalOptions {
+        gather: Duration::from_micros(j.gather_us),
+        gather_idle: Duration::from_micros(j.gather_idle_us),
+        unsealed_bytes_max: j.unsealed_bytes_max,
+        segment_bytes: j.segment_bytes,
+        keep: Keep {
+            snapshot_bytes: j.snapshot_bytes,
+            bytes_max: j.keep_bytes_max,
+            ms_max: j.keep_days_max * 86_400_000,
+        },
+        bank,
+    }
 }
 
 fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger::Options {

@@ -191,7 +191,7 @@ pub struct Scene {
     /// What workers count, one a worker.
     pub cells: Vec<SlotCells>,
     /// The campaigns in force.
-    pub market: Arc<CampaignIndex>,
+    pub campaign_index: Arc<CampaignIndex>,
 }
 
 /// What changes of a budget only when somebody changes it.

@@ -64,8 +64,8 @@ impl Bench {
         let budgets = weir_config::budgets::read(&file).unwrap();
         let (reply, applied) = mpsc::channel();
         let note = Note { who: "a test".into(), why: "".into(), edits: Vec::new() };
-        let market = CampaignIndex::empty();
-        self.commands.send(Command::Configure { budgets, market, note, reply }).unwrap();
+        let campaign_index = CampaignIndex::empty();
+        self.commands.send(Command::Configure { budgets, campaign_index, note, reply }).unwrap();
         let applied = self.until(|_| applied.try_recv().ok());
         assert_eq!(applied.unwrap().snapshot, 1);
     }

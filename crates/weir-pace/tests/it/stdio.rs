@@ -151,14 +151,12 @@ fn an_end_is_an_end() {
 }
 
 #[test]
-fn bad_input_is_refused_with_its_line() {
+fn a_bad_line_before_the_day_is_refused() {
     let p = |value: &str| vec![value; 1_441].join(" ");
     let falls = format!("2 {}", p("1"));
     let falls = falls.rsplit_once(' ').unwrap().0.to_owned();
     let setup = "C 1 1000 0\n";
-    let play = "C 1 1000 0\nGO\nT 5 1 0\n";
-    let long = "x".repeat(65);
-    let table = [
+    judge_refusals([
         ("X 1".to_owned(), "line 1: found \"X\", expected C, P, F, L, GO or END"),
         (
             "C 1 1000\n".to_owned(),
@@ -192,6 +190,15 @@ fn bad_input_is_refused_with_its_line() {
             format!("{setup}L 1 0.5:2 0.6:1\n"),
             "line 2: landscape: the spend of point 1 is below the one before, expected that it never falls",
         ),
+    ]);
+}
+
+#[test]
+fn a_bad_line_of_the_day_is_refused() {
+    let setup = "C 1 1000 0\n";
+    let play = "C 1 1000 0\nGO\nT 5 1 0\n";
+    let long = "x".repeat(65);
+    judge_refusals([
         (format!("{setup}GO\nGO\n"), "line 3: found \"GO\", expected T or END"),
         (format!("{play}T 5 0 0\n"), "line 4: found \"T\", expected R, a request"),
         (
@@ -217,7 +224,10 @@ fn bad_input_is_refused_with_its_line() {
             "line 4: the line ends, expected a price in micros",
         ),
         (format!("{setup}GO\nT 5 0 1\nL a 9\n"), "line 4: campaign 9 has no C line"),
-    ];
+    ]);
+}
+
+fn judge_refusals<const N: usize>(table: [(String, &str); N]) {
     for (input, expected) in table {
         let error = say(&input).unwrap_err();
         assert_eq!(error.to_string(), expected);

@@ -72,7 +72,7 @@ impl watch::Node for Watched {
         let slot = *found.slots.get(&id)?;
         let row = self.row(slot)?;
         let made = self.tallies(|tallies| tallies.made(slot as usize));
-        let caps = offer(&found.figures.scene.market, id).map_or_else(Vec::new, caps);
+        let caps = ad(&found.figures.scene.campaign_index, id).map_or_else(Vec::new, caps);
         let holds = holds(made, &row);
         Some(Detail { lines: lines(&row), holds, caps })
     }
@@ -183,7 +183,7 @@ impl Watched {
 
     /// What became of a campaign in all workers' auctions; nothing of a budget that does not bid.
     fn fates(&self, found: &Found, id: u64) -> Vec<Fates> {
-        if offer(&found.figures.scene.market, id).is_none() {
+        if ad(&found.figures.scene.campaign_index, id).is_none() {
             return Vec::new();
         }
         let (reply, answers) = channel();
@@ -203,8 +203,8 @@ impl super::survey::Catalogue for Edits {
     }
 }
 
-fn offer(market: &CampaignIndex, id: u64) -> Option<&CampaignAd> {
-    market.slot(id).map(|slot| market.offer(slot))
+fn ad(campaign_index: &CampaignIndex, id: u64) -> Option<&CampaignAd> {
+    campaign_index.slot(id).map(|slot| campaign_index.ad(slot))
 }
 
 /// What became of a budget's own holds. `made` and `row` are some tenths of a second apart.
@@ -238,14 +238,14 @@ fn lines(row: &SurveyRow) -> Lines {
 }
 
 /// Caps of the campaign, and those of its creatives, each once.
-fn caps(offer: &CampaignAd) -> Vec<Cap> {
+fn caps(ad: &CampaignAd) -> Vec<Cap> {
     let cap = |cap: &gate_profile::Cap, of: String| Cap {
         max: cap.limit.into(),
         per: word(cap.window).to_string(),
         of,
     };
-    let mut caps: Vec<Cap> = offer.caps.iter().map(|of| cap(of, "campaign".into())).collect();
-    for (number, creative) in offer.creatives.iter().enumerate() {
+    let mut caps: Vec<Cap> = ad.caps.iter().map(|of| cap(of, "campaign".into())).collect();
+    for (number, creative) in ad.creatives.iter().enumerate() {
         let own = creative.caps.iter().filter(|cap| cap.item == creative.item);
         let mut of = String::from("creative");
         // Writing to a string does not fail.

@@ -152,7 +152,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         self.enrol(&statics, &scene)?;
         self.tallies().read(&scene.cells, &self.rows, now_ms);
         self.follow_spend(now_ms);
-        let behind = self.behind(&scene.market);
+        let behind = self.behind(&scene.campaign_index);
         self.ask_fates(&behind);
         let states = self.states(now_ms, scene.report.journal.failure.is_some());
         self.outlet.publish(View {
@@ -215,7 +215,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         if budgets.len() < self.rows.len() {
             let configured: std::collections::HashSet<u64> =
                 budgets.iter().map(|(budget, _)| budget.id).collect();
-            let removed = self.removed(&configured, &scene.market)?;
+            let removed = self.removed(&configured, &scene.campaign_index)?;
             budgets.extend(removed.into_iter().map(|budget| (budget, false)));
             budgets.sort_by_key(|(budget, _)| budget.id);
         }
@@ -237,7 +237,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     fn removed(
         &self,
         configured: &std::collections::HashSet<u64>,
-        market: &CampaignIndex,
+        campaign_index: &CampaignIndex,
     ) -> Option<Vec<Budget>> {
         let mut removed = Vec::new();
         let slots = u32::try_from(self.rows.len()).ok()?;
@@ -250,7 +250,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let specs =
                 ask(&self.commands, |reply| Command::Specs { from_slot, max: SLICE, reply })?;
             let unknown = specs.iter().filter(|spec| !configured.contains(&spec.spec.id));
-            removed.extend(unknown.map(|spec| budget(spec, market)));
+            removed.extend(unknown.map(|spec| budget(spec, campaign_index)));
         }
         Some(removed)
     }
@@ -277,10 +277,12 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     }
 
     /// Campaigns that are behind their plans: a part of them, others at the next survey.
-    fn behind(&mut self, market: &CampaignIndex) -> Arc<[u64]> {
+    fn behind(&mut self, campaign_index: &CampaignIndex) -> Arc<[u64]> {
         let lags = |row: &SurveyRow| {
             let index = row.standing.and_then(|standing| standing.progress.index_ppm);
-            index.is_some() && under(row, &[]).is_some() && market.slot(row.line.id).is_some()
+            index.is_some()
+                && under(row, &[]).is_some()
+                && campaign_index.slot(row.line.id).is_some()
         };
         let all = self.rows.len().max(1);
         let from = self.next_fate % all;
@@ -390,7 +392,7 @@ fn above(rows: &[SurveyRow], now: Instant) -> Vec<Above> {
 }
 
 /// A budget of an earlier configuration.
-fn budget(known: &SlotSpec, market: &CampaignIndex) -> Budget {
+fn budget(known: &SlotSpec, campaign_index: &CampaignIndex) -> Budget {
     let spec = &known.spec;
     let bound = |at: Instant, open: Instant| (at != open).then(|| at.ms());
     let always = money::Window::ALWAYS;
@@ -399,7 +401,7 @@ fn budget(known: &SlotSpec, market: &CampaignIndex) -> Budget {
         name: format!("budget {}", spec.id).into(),
         unit: spec.unit,
         parent: spec.parent,
-        campaign: market.slot(spec.id).is_some(),
+        campaign: campaign_index.slot(spec.id).is_some(),
         start_ms: bound(spec.start, always.start),
         end_ms: bound(spec.end, always.end),
         zone: spec.zone.name().into(),

@@ -16,7 +16,7 @@ mod report;
 mod requests;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
@@ -26,13 +26,13 @@ use crate::args::Args;
 use crate::audit::{Auditor, Row};
 use crate::control::{Caller, Control, Totals, dial};
 use crate::desk::{self, Desk, Times};
-use crate::drive::drive;
+use crate::drive::{Figures, drive};
 use crate::latency::{Quantiles, histogram};
 use crate::plan::{LATE_MARGIN_NS, ns};
 use crate::progress::Screen;
 use crate::report::ScheduleReport;
 use crate::run::{PROGRESS_EVERY, TICK, check_cores, per};
-use crate::tally::snapshot;
+use crate::tally::{Tally, snapshot};
 
 pub use bodies::BodiesReport;
 pub use notices::KindCounts;
@@ -278,13 +278,11 @@ fn report(
     traded: Traded<'_>,
     watch: ExchangeSupervisor<'_>,
 ) -> ExchangeReport {
-    let billed = books.tally.settles.load(Ordering::Acquire);
-    let (bids, wins) = (books.bids.load(Ordering::Acquire), books.wins.load(Ordering::Acquire));
+    let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
+    let (bids, wins, billed) = (read(&books.bids), read(&books.wins), read(&books.tally.settles));
     let spend_micros = books.spend.load(Ordering::Acquire);
     let Traded { run, counts: out, notifier } = traded;
     let lost_notices: u64 = notifier.counts.values().map(|counts| counts.lost).sum();
-    let budgets = books.tally.cells.len();
-    let sums = snapshot(std::slice::from_ref(&books.tally), budgets);
     let auditor = watch.desk.as_ref().map(|desk| &desk.auditor);
     let duration_s = Duration::from_nanos(run.load_ns).as_secs_f64();
     let latency_us = Quantiles::of(&watch.latency);
@@ -313,7 +311,7 @@ fn report(
         billed,
         spend_micros,
         cpm_paid_micros: mean(i128::from(spend_micros) * 1_000, billed),
-        unanswered_micros: sums.iter().map(|s| s.sent.saturating_sub(s.answered)).sum(),
+        unanswered_micros: unanswered_micros(&books.tally),
         unbilled: out.unbilled,
         late: out.late,
         bad_macros: out.bad_macros,
@@ -321,13 +319,11 @@ fn report(
         notices: notifier.counts.iter().map(|(kind, n)| (kind.name(), n.clone())).collect(),
         latency_us,
         notice_latency_us: Quantiles::of(&notifier.latency),
-        schedule: args
-            .rate
-            .map(|rate| ScheduleReport::new(rate, &run.lateness, &latency_us, run.load_ns, 1)),
+        schedule: schedule(args, &run, &latency_us),
         server_ns_per_request: watch.server_ns.and_then(|ns| per(ns, run.answered_loaded)),
         hammer_ns_per_request: run.cpu_ns.and_then(|ns| per(ns, run.answered_loaded)),
         audits: auditor.map_or(0, |a| a.audits),
-        budgets,
+        budgets: books.tally.cells.len(),
         over_micros: auditor.map_or(0, Auditor::over_micros),
         duplicates_booked: auditor.map_or(0, Auditor::unexplained_budgets),
         lost_acks: lost_notices + auditor.map_or(0, Auditor::missing_budgets),
@@ -342,17 +338,32 @@ fn report(
         bids_dropped: out.dropped,
     };
     report.notes = notes(args, &report, out.let_go, notifier.broken);
+    say_outcome(&mut report, watch.desk.as_ref());
+    report
+}
+
+fn unanswered_micros(tally: &Tally) -> i64 {
+    let sums = snapshot(std::slice::from_ref(tally), tally.cells.len());
+    sums.iter().map(|s| s.sent.saturating_sub(s.answered)).sum()
+}
+
+/// How late the one sender was, in the open loop.
+fn schedule(args: &Args, run: &Figures, latency: &Quantiles) -> Option<ScheduleReport> {
+    args.rate.map(|rate| ScheduleReport::new(rate, &run.lateness, latency, run.load_ns, 1))
+}
+
+/// What the audit came to.
+fn say_outcome(report: &mut ExchangeReport, desk: Option<&Desk<'_>>) {
     let unanswered = report.lost_acks + report.lost_answers > 0;
-    if let Some(desk) = &watch.desk {
+    if let Some(desk) = desk {
         report.audit_outcome = desk.outcome(report.duplicates_booked > 0, unanswered);
     }
-    report.wrongs = wrongs(&report, watch.desk.as_ref());
-    report.audit = match (report.wrongs.is_empty(), &watch.desk) {
+    report.wrongs = wrongs(report, desk);
+    report.audit = match (report.wrongs.is_empty(), desk) {
         (true, Some(_)) => "ok".into(),
         (true, None) => "not audited".into(),
         (false, _) => report.wrongs.join("; "),
     };
-    report
 }
 
 /// All that keeps the audit from being `ok`, in words.

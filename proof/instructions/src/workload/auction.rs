@@ -12,8 +12,8 @@ use door_openrtb::{
 };
 use door_transport::ConnId;
 use gate_auction::{
-    At, Bidder, Choice, Deal, Desk, Dictionary, Floor, Format, Impression, Placement, Price,
-    Reason, Request, Rules, Scratch, Space, UNKNOWN,
+    BidContext, Bidder, Choice, Deal, Dictionary, Floor, Format, Impression, Placement, Price,
+    PriceRule, Reason, Request, Rules, Scratch, Space, UNKNOWN,
 };
 use gate_pacing::Pace;
 use ledger::note::{NOTE_END_LEN, NOTE_START_LEN};
@@ -187,7 +187,7 @@ struct Purchases<'a> {
     held: &'a mut Vec<(Choice, Hold)>,
 }
 
-impl Desk for Purchases<'_> {
+impl BidContext for Purchases<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         let pace = &mut self.paces[bidder.slot as usize];
@@ -289,8 +289,12 @@ impl Lists {
             domains: &self.domains,
             categories: &self.categories,
             segments: &self.segments,
-            hour: HOUR,
-            at: if request.top.auction_type == Some(1) { At::First } else { At::SecondPlus },
+            quarter_of_week: HOUR,
+            at: if request.top.auction_type == Some(1) {
+                PriceRule::First
+            } else {
+                PriceRule::SecondPlus
+            },
             currencies: &[],
             conversions: &[],
             seats_allowed: &[],
@@ -380,7 +384,9 @@ fn deal<'a>(deal: &door_openrtb::Deal<'_>, words: &Dictionary) -> Deal<'a> {
         id: words.key(Space::Deal, deal.id),
         floor: Floor { micros: deal.floor.micros, currency: deal.floor.currency },
         floor_per_second_micros: None,
-        at: deal.auction_type.map(|number| if number == 1 { At::First } else { At::SecondPlus }),
+        at: deal
+            .auction_type
+            .map(|number| if number == 1 { PriceRule::First } else { PriceRule::SecondPlus }),
         guaranteed: deal.guaranteed,
         seats: &[],
         domains: &[],

@@ -197,7 +197,7 @@ impl<'a> Bidder<'a> {
         multipliers.extend(request.imps.iter().map(|imp| imp.multiplier_micros));
         let id_hash = id_hash(request.id);
         let mut desk = BidDesk {
-            market,
+            campaign_index: market,
             slots: &self.slots,
             paces: &mut self.paces,
             at: purses.at(*now_ms),
@@ -231,7 +231,7 @@ impl<'a> Bidder<'a> {
         for held in &self.room.held {
             let choice = &held.choice;
             let imp = &request.imps[choice.impression];
-            let offer = self.market.offer(choice.slot);
+            let offer = self.market.ad(choice.slot);
             let shown = &offer.creatives[choice.creative];
             let Some(hold) = held.hold else { continue };
             let note = Note {

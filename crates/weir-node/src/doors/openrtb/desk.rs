@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use gate_auction::{Bidder, Choice, Desk, Price, Reason};
+use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_pacing::Pace;
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, At, Hold, Purses};
@@ -42,8 +42,8 @@ pub(super) struct Held {
 
 /// One request's desk.
 pub(super) struct BidDesk<'a> {
-    pub(super) market: &'a CampaignIndex,
-    /// Slots of the ledger by slots of the market.
+    pub(super) campaign_index: &'a CampaignIndex,
+    /// Slots of the ledger by slots of the campaign index.
     pub(super) slots: &'a [u32],
     pub(super) paces: &'a mut [Pace],
     pub(super) purses: &'a mut Purses,
@@ -88,8 +88,8 @@ impl BidDesk<'_> {
     #[inline]
     fn amount(&self, slot: u32, price: Price, multiplier_micros: i64) -> Option<Amount> {
         let cost = cost(price.micros(), multiplier_micros)?;
-        let cost = self.market.rate(slot).to_budget(cost)?;
-        Some(Amount::new(self.market.reserve_rule(slot).amount(cost.get())))
+        let cost = self.campaign_index.rate(slot).to_budget(cost)?;
+        Some(Amount::new(self.campaign_index.reserve_rule(slot).amount(cost.get())))
             .filter(|amount| amount.is_ask())
     }
 
@@ -111,15 +111,15 @@ impl BidDesk<'_> {
     }
 
     /// Is a cap of the whole campaign reached?
-    fn capped(&self, offer: &CampaignAd) -> bool {
+    fn capped(&self, ad: &CampaignAd) -> bool {
         match self.viewer {
-            Viewer::Known(_) => self.profile.capped(&offer.caps),
-            Viewer::Unknown => !offer.caps.is_empty(),
+            Viewer::Known(_) => self.profile.capped(&ad.caps),
+            Viewer::Unknown => !ad.caps.is_empty(),
         }
     }
 
     fn reserve_caps(&self, choice: &Choice, hold: &Hold) -> Result<(), Reason> {
-        let caps = &self.market.offer(choice.slot).creatives[choice.creative].caps;
+        let caps = &self.campaign_index.ad(choice.slot).creatives[choice.creative].caps;
         let Viewer::Known(user) = self.viewer else { return Ok(()) };
         let (id, now_ms) = (hold_id(hold), self.at.now_ms);
         let reserved = self.profiles.reserve(user, id, caps, hold.deadline_ms, now_ms);
@@ -140,7 +140,7 @@ pub(super) fn reason(verdict: Verdict) -> Reason {
     }
 }
 
-impl Desk for BidDesk<'_> {
+impl BidContext for BidDesk<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         let slot = self.ledger_slot(bidder.slot) as usize;
@@ -152,8 +152,8 @@ impl Desk for BidDesk<'_> {
     }
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
-        let offer = self.market.offer(bidder.slot);
-        if self.capped(offer) {
+        let ad = self.campaign_index.ad(bidder.slot);
+        if self.capped(ad) {
             return Err(self.refuse(Reason::Cap));
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
@@ -163,11 +163,11 @@ impl Desk for BidDesk<'_> {
     }
 
     fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
-        if !self.market.has_creative_caps(bidder.slot) {
+        if !self.campaign_index.has_creative_caps(bidder.slot) {
             // The campaign's own are looked at in `able`.
             return true;
         }
-        let caps = &self.market.offer(bidder.slot).creatives[creative].caps;
+        let caps = &self.campaign_index.ad(bidder.slot).creatives[creative].caps;
         let capped = match self.viewer {
             Viewer::Known(_) => self.profile.capped(caps),
             Viewer::Unknown => !caps.is_empty(),
@@ -221,8 +221,8 @@ impl Desk for BidDesk<'_> {
     }
 
     fn peek_able(&self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
-        let offer = self.market.offer(bidder.slot);
-        if self.capped(offer) {
+        let ad = self.campaign_index.ad(bidder.slot);
+        if self.capped(ad) {
             return Err(Reason::Cap);
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;

@@ -206,7 +206,7 @@ impl Door for OpenRtbDoor {
 
     /// What was counted of the campaigns before is forgotten.
     fn configured(&mut self, till: &Till) {
-        self.bidder.why = Counters::new(till.snapshot.market.len());
+        self.bidder.why = Counters::new(till.snapshot.campaign_index.len());
     }
 
     /// Sends to the bank what was waiting for the profiles' log.
@@ -226,7 +226,7 @@ impl Door for OpenRtbDoor {
     }
 
     fn fates(&self, till: &Till, campaign: u64) -> Option<Fates> {
-        self.bidder.why.fates(till.snapshot.market.slot(campaign)?)
+        self.bidder.why.fates(till.snapshot.campaign_index.slot(campaign)?)
     }
 }
 
@@ -282,9 +282,9 @@ impl BidGate<'_> {
 }
 
 /// All caps that count an impression of a bid, as its campaign stands now.
-fn caps_of<'a>(market: &'a CampaignIndex, note: &Note) -> &'a [Cap] {
-    let Some(slot) = market.slot(note.campaign) else { return &[] };
-    let mut creatives = market.offer(slot).creatives.iter();
+fn caps_of<'a>(campaign_index: &'a CampaignIndex, note: &Note) -> &'a [Cap] {
+    let Some(slot) = campaign_index.slot(note.campaign) else { return &[] };
+    let mut creatives = campaign_index.ad(slot).creatives.iter();
     let own = creatives.find(|shown| creative_number(shown.item) == note.creative);
     own.map_or(&[], |shown| &shown.caps)
 }
@@ -424,7 +424,7 @@ impl BidGate<'_> {
         let NodeBidder { facts, profiles, room, why, counts, .. } = openrtb;
         let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
         held.clear();
-        let (market, now_ms) = (&*snapshot.market, at.now_ms);
+        let (campaign_index, now_ms) = (&*snapshot.campaign_index, at.now_ms);
         *viewer = read_viewer(request, profiles, profile, now_ms, counts);
         probes.lap(WorkerStage::UserProfile, 1);
         multipliers.clear();
@@ -433,7 +433,7 @@ impl BidGate<'_> {
         counts.add(Happening::Tests, u32::from(test));
         let id_hash = id_hash(request.id);
         let mut desk = BidDesk {
-            market,
+            campaign_index,
             slots: &snapshot.purses,
             paces,
             purses,
@@ -449,16 +449,16 @@ impl BidGate<'_> {
             refusal: Cell::new(None),
         };
         let now = Instant::from_ms(now_ms);
-        lists.with(request, market, &facts.terms, desk.profile, now, |keys| {
+        lists.with(request, campaign_index, &facts.terms, desk.profile, now, |keys| {
             probes.lap(WorkerStage::Translate, 1);
             // The low bits choose among ties and coins; the sample takes the high ones.
             if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
                 counts.add(Happening::Surveys, 1);
-                market.index().survey(keys, scratch, &desk, why);
+                campaign_index.index().survey(keys, scratch, &desk, why);
                 desk.refusal.set(None);
                 probes.lap(WorkerStage::Survey, 1);
             }
-            market.index().auction(keys, scratch).fill(&mut desk, choices);
+            campaign_index.index().auction(keys, scratch).fill(&mut desk, choices);
             probes.lap(WorkerStage::Auction, 1);
         });
         desk.refusal.get()
@@ -500,14 +500,14 @@ impl BidGate<'_> {
         let NodeBidder { facts, room, .. } = &**openrtb;
         let choice = &held.choice;
         let imp = &request.imps[choice.impression];
-        let offer = snapshot.market.offer(choice.slot);
-        let shown = &offer.creatives[choice.creative];
+        let ad = snapshot.campaign_index.ad(choice.slot);
+        let shown = &ad.creatives[choice.creative];
         let note = Note {
             campaign: choice.campaign,
             user: room.viewer.key(),
             price_micros: choice.price.micros(),
             multiplier_micros: imp.multiplier_micros,
-            rate: snapshot.market.rate(choice.slot),
+            rate: snapshot.campaign_index.rate(choice.slot),
             capped: !shown.caps.is_empty(),
             test: held.hold.is_none(),
             creative: creative_number(shown.item),
@@ -525,9 +525,9 @@ impl BidGate<'_> {
             price_micros: choice.price.micros(),
             currency: facts.currency,
             floor_micros: Some(choice.floor.micros()),
-            seat: &offer.seat,
+            seat: &ad.seat,
             group: room.lists.group(choice.impression),
-            cid: &offer.cid,
+            cid: &ad.cid,
             width: choice.placement.width.into(),
             height: choice.placement.height.into(),
             notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
@@ -593,7 +593,7 @@ impl BidGate<'_> {
             self.send_notice(index, &waiting);
             return Noticed::Later;
         }
-        let caps = caps_of(&self.till.snapshot.market, &note);
+        let caps = caps_of(&self.till.snapshot.campaign_index, &note);
         match profiles.count(note.user, hold_id(&hold), caps, self.till.at.now_ms) {
             Ok(counted) => {
                 all.after_log(index, counted.seq());

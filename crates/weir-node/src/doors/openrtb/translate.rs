@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use door_openrtb::{Banner, BidRequest, Imp, Stream, Texts};
 use gate_auction::{
-    At, Deal, Dictionary, Floor, Format, Impression, Placement, Request, Rules, Space, Timing,
-    UNKNOWN,
+    Deal, Dictionary, Floor, Format, Impression, Placement, PriceRule, Request, Rules, Space,
+    Timing, UNKNOWN,
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
@@ -104,7 +104,7 @@ struct DealLists {
     id: u32,
     floor: Floor,
     floor_per_second_micros: Option<i64>,
-    at: Option<At>,
+    at: Option<PriceRule>,
     guaranteed: bool,
     seats: Part,
     domains: Part,
@@ -150,16 +150,16 @@ impl Lists {
     pub fn with<R>(
         &mut self,
         request: &BidRequest<'_>,
-        market: &CampaignIndex,
+        campaign_index: &CampaignIndex,
         terms: &Terms,
         profile: &Profile,
         now: money::Instant,
         auction: impl FnOnce(&Request<'_>) -> R,
     ) -> R {
         self.clear();
-        let top = self.read_top(request, market, profile);
+        let top = self.read_top(request, campaign_index, profile);
         for imp in request.imps {
-            self.read_imp(request, imp, market, terms);
+            self.read_imp(request, imp, campaign_index, terms);
         }
         let mut spare = std::mem::take(&mut self.spare);
         let mut deals = recycle(spare.deals);
@@ -179,8 +179,8 @@ impl Lists {
             domains: keys(&top.domains),
             categories: keys(&top.categories),
             segments: keys(&top.segments),
-            hour: weir_config::campaign_index::hour_key(now),
-            at: at(request.top.auction_type).unwrap_or(At::SecondPlus),
+            quarter_of_week: weir_config::campaign_index::quarter_of_week(now),
+            at: at(request.top.auction_type).unwrap_or(PriceRule::SecondPlus),
             currencies: &self.currencies,
             conversions: &terms.rates,
             seats_allowed: keys(&top.seats_allowed),
@@ -220,10 +220,10 @@ impl Lists {
     fn read_top(
         &mut self,
         request: &BidRequest<'_>,
-        market: &CampaignIndex,
+        campaign_index: &CampaignIndex,
         profile: &Profile,
     ) -> TopLists {
-        let (top, words) = (&request.top, market.dictionary());
+        let (top, words) = (&request.top, campaign_index.dictionary());
         let (place, device) = (&top.place, &top.device);
         let currency = |text| currency_of(text).or_else(|| currency_of(NO_CURRENCY));
         self.currencies.extend(top.currencies.iter().filter_map(currency));
@@ -244,12 +244,12 @@ impl Lists {
             supply: self.one(place.id, |text| words.key(Space::Supply, text)),
             domains: self.places(words, place),
             categories: self.pages(words, pages),
-            segments: self.segments(market, request, profile),
+            segments: self.segments(campaign_index, request, profile),
             seats_allowed: self.texts(top.seats_allowed, |text| words.key(Space::Seat, text)),
             seats_blocked: self.texts(top.seats_blocked, |text| words.key(Space::Seat, text)),
             categories_allowed: self.families(words, top.categories_allowed, true),
-            categories_blocked: self.blocked_categories(market, request),
-            advertisers_blocked: self.advertisers(market, top.advertisers_blocked, false),
+            categories_blocked: self.blocked_categories(campaign_index, request),
+            advertisers_blocked: self.advertisers(campaign_index, top.advertisers_blocked, false),
             bundles_blocked: self.texts(top.apps_blocked, |text| words.key(Space::Bundle, text)),
             languages_allowed: self.allowed_languages(words, request),
         }
@@ -306,13 +306,13 @@ impl Lists {
     /// Segments that the request tells, and those that we know.
     fn segments(
         &mut self,
-        market: &CampaignIndex,
+        campaign_index: &CampaignIndex,
         request: &BidRequest<'_>,
         profile: &Profile,
     ) -> Part {
         let told = request.top.user.segments.iter();
-        let told = told.map(|segment| market.dictionary().key(Space::Segment, segment.id));
-        let known = profile.segments().iter().map(|segment| market.segment(*segment));
+        let told = told.map(|segment| campaign_index.dictionary().key(Space::Segment, segment.id));
+        let known = profile.segments().iter().map(|segment| campaign_index.segment(*segment));
         // Those that no campaign mentions match nothing; there are many of them.
         self.part(told.chain(known).filter(|key| *key != UNKNOWN))
     }
@@ -331,21 +331,30 @@ impl Lists {
     }
 
     /// Where the lists are of a taxonomy that is not ours, whatever has a category may be meant.
-    fn blocked_categories(&mut self, market: &CampaignIndex, request: &BidRequest<'_>) -> Part {
+    fn blocked_categories(
+        &mut self,
+        campaign_index: &CampaignIndex,
+        request: &BidRequest<'_>,
+    ) -> Part {
         let top = &request.top;
         let (allowed, blocked) = (top.categories_allowed, top.categories_blocked);
         let is_ours = top.category_taxonomy.unwrap_or(CATEGORY_TAXONOMY) == CATEGORY_TAXONOMY;
         if is_ours || (allowed.is_empty() && blocked.is_empty()) {
-            return self.families(market.dictionary(), blocked, false);
+            return self.families(campaign_index.dictionary(), blocked, false);
         }
-        self.part(market.categories().iter().copied())
+        self.part(campaign_index.categories().iter().copied())
     }
 
     /// Advertisers with all below them: who blocks `brand.example` blocks `shop.brand.example`.
-    fn advertisers(&mut self, market: &CampaignIndex, texts: Texts<'_>, allowed: bool) -> Part {
+    fn advertisers(
+        &mut self,
+        campaign_index: &CampaignIndex,
+        texts: Texts<'_>,
+        allowed: bool,
+    ) -> Part {
         let from = self.keys.len();
         for text in texts.iter() {
-            let family = market.advertisers(&normal::domain(text));
+            let family = campaign_index.advertisers(&normal::domain(text));
             self.keys.extend_from_slice(family);
             if allowed && family.is_empty() {
                 self.keys.push(UNKNOWN);
@@ -366,13 +375,13 @@ impl Lists {
         &mut self,
         request: &BidRequest<'_>,
         imp: &Imp<'_>,
-        market: &CampaignIndex,
+        campaign_index: &CampaignIndex,
         terms: &Terms,
     ) {
         let lists = ImpLists {
             placements: self.read_placements(request, imp),
             attributes: self.read_attributes(imp),
-            deals: self.read_deals(request, imp, market, terms),
+            deals: self.read_deals(request, imp, campaign_index, terms),
             timings: self.read_timings(imp, terms),
             floor: terms.floor(floor_of(imp), has_floor_by_second(imp)),
             secure: imp.secure,
@@ -440,10 +449,10 @@ impl Lists {
         &mut self,
         request: &BidRequest<'_>,
         imp: &Imp<'_>,
-        market: &CampaignIndex,
+        campaign_index: &CampaignIndex,
         terms: &Terms,
     ) -> Part {
-        let (from, words) = (self.deals.len(), market.dictionary());
+        let (from, words) = (self.deals.len(), campaign_index.dictionary());
         for deal in request.deals(imp) {
             let timed = highest_range(deal.timed_floors);
             let micros = deal.floor.micros.max(timed.unwrap_or(0));
@@ -456,7 +465,7 @@ impl Lists {
                 at: at(deal.auction_type),
                 guaranteed: deal.guaranteed,
                 seats: self.texts(deal.seats_allowed, |text| words.key(Space::Seat, text)),
-                domains: self.advertisers(market, deal.advertisers_allowed, true),
+                domains: self.advertisers(campaign_index, deal.advertisers_allowed, true),
             };
             self.deals.push(lists);
         }
@@ -541,11 +550,11 @@ pub(crate) fn id_hash(id: &str) -> u64 {
     hash ^ hash >> 32
 }
 
-fn at(number: Option<u32>) -> Option<At> {
+fn at(number: Option<u32>) -> Option<PriceRule> {
     number.map(|number| match number {
-        1 => At::First,
-        3 => At::Fixed,
-        _ => At::SecondPlus,
+        1 => PriceRule::First,
+        3 => PriceRule::Fixed,
+        _ => PriceRule::SecondPlus,
     })
 }
 
