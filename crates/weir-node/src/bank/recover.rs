@@ -9,6 +9,7 @@ use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Waterm
 use probe::NodeClock;
 use weir_config::config::Config;
 use weir_pacer::PacerOptions;
+use wire::journal::SCHEMA_VERSION;
 
 use super::{Start, keys, pacing_store};
 use crate::error::StartError;
@@ -80,6 +81,9 @@ pub(crate) fn recover(
     let j = &config.journal;
     let mut writer = Writer::new(disk.clone(), config.node.id, j.segment_bytes, tail);
     writer.open(now_ms).map_err(failed)?;
+    if let Some(from) = report.version.filter(|found| *found < SCHEMA_VERSION) {
+        tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
+    }
     let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
     let keep = Keep {
         snapshot_bytes: j.snapshot_bytes,
@@ -90,6 +94,7 @@ pub(crate) fn recover(
         gather: Duration::from_micros(j.gather_us),
         gather_idle: Duration::from_micros(j.gather_idle_us),
         unsealed_bytes_max: j.unsealed_bytes_max,
+        durability: j.durability,
         segment_bytes: j.segment_bytes,
         keep,
         bank: options,
