@@ -34,6 +34,13 @@ pub enum Method {
     Cache,
 }
 
+impl Durability {
+    /// Does a log that keeps groups in this way keep them at least as well as `asked`?
+    pub fn is_at_least(self, asked: Durability) -> bool {
+        self == Durability::Sealed || asked == Durability::Os
+    }
+}
+
 impl Method {
     /// For logs and reports.
     pub fn name(self) -> &'static str {
@@ -148,6 +155,13 @@ impl Folder for Disk {
             Ok(())
         } else {
             fs::File::open(self.path.as_ref())?.sync_all()
+        }
+    }
+
+    fn durability(&self) -> Durability {
+        match self.method {
+            Method::Cache => Durability::Os,
+            Method::Direct | Method::Fdatasync => Durability::Sealed,
         }
     }
 }

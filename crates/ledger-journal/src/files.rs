@@ -7,6 +7,8 @@
 
 use std::io;
 
+use crate::disk::Durability;
+
 /// The unit that a disk writes whole or not at all, bytes.
 pub const SECTOR_BYTES: usize = 512;
 /// Offsets and lengths of writes are multiples of this many bytes, so that they can go around the page cache.
@@ -52,6 +54,11 @@ pub trait Folder {
     /// # Errors
     /// What the system says.
     fn sync(&self) -> io::Result<()>;
+
+    /// What a crash leaves of what was synced.
+    fn durability(&self) -> Durability {
+        Durability::Sealed
+    }
 }
 
 /// What a file is opened for.

@@ -272,6 +272,11 @@ pub(crate) fn close_record(record: &mut [u8], bytes: usize, at: &Position) -> u3
     crc
 }
 
+/// The version that a message says it was written with: the last two of the eight bytes of its head.
+pub(crate) fn message_version(message: &[u8]) -> Option<u16> {
+    U16::read_from_bytes(message.get(6..8)?).ok().map(U16::get)
+}
+
 /// What is wrong with a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {

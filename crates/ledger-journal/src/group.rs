@@ -2,21 +2,27 @@
 
 use std::collections::VecDeque;
 
+use ledger::Record;
 use zerocopy::IntoBytes;
 
 use crate::block::{Block, blocks};
-use crate::codec::Message;
+use crate::codec::{self, Message};
 use crate::files::BLOCK_BYTES;
 use crate::format::{
-    FILLER, GROUP_BYTES_MAX, GROUP_HEAD_BYTES, Hash, Position, RECORD_BYTES_MAX, RECORD_HEAD_BYTES,
-    close_group, close_record, stride,
+    FILLER, GROUP_BYTES_MAX, GROUP_HEAD_BYTES, GroupHead, Hash, Position, RECORD_BYTES_MAX,
+    RECORD_HEAD_BYTES, RecordError, close_group, close_record, next_record, stride,
 };
+use crate::read::Fault;
 
 /// A closed group: what is written and sealed at once.
 pub struct Group {
     blocks: Vec<Block>,
+    /// Bytes without the filler.
+    len: usize,
     /// Bytes with the filler.
     padded: usize,
+    /// When its last record was added, ms since the Unix epoch.
+    at_ms: u64,
     /// Where it begins.
     before: Position,
     /// Where the next one begins.
@@ -31,9 +37,61 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    /// What is written.
+    /// What a segment holds of it: whole blocks, the filler included.
     pub fn bytes(&self) -> &[u8] {
         &self.blocks.as_bytes()[..self.padded]
+    }
+
+    /// What another log holds of it: the same without the filler.
+    pub fn entry(&self) -> &[u8] {
+        &self.blocks.as_bytes()[..self.len]
+    }
+
+    /// The group that an entry holds, if it follows from `before` to its last byte.
+    ///
+    /// # Errors
+    /// [`Fault`]: what of it is not what was appended.
+    pub fn read(entry: &[u8], before: &Position) -> Result<Group, Fault> {
+        let head = GroupHead::read(entry).ok_or(Fault::NoGroup)?;
+        let whole = head.bytes.get() as usize == entry.len()
+            && head.sequence.get() == before.sequence
+            && head.continues(&before.hash, entry);
+        if !whole {
+            return Err(Fault::Hash);
+        }
+        let (mut rest, mut after) = (&entry[GROUP_HEAD_BYTES..], *before);
+        for _ in 0..head.records.get() {
+            (_, rest) = next_record(rest, &mut after)?;
+        }
+        after.hash = head.hash;
+        let padded = head.padded();
+        let mut blocks = blocks(padded);
+        let bytes = blocks.as_mut_bytes();
+        bytes[..entry.len()].copy_from_slice(entry);
+        bytes[entry.len()..padded].fill(FILLER);
+        let (len, at_ms) = (entry.len(), head.at_ms.get());
+        Ok(Group { blocks, len, padded, at_ms, before: *before, after })
+    }
+
+    /// Its records, in order.
+    ///
+    /// # Errors
+    /// A record that this version does not know.
+    pub fn each_record(&self, mut each: impl FnMut(Record)) -> Result<(), Fault> {
+        let (mut rest, mut at) = (&self.entry()[GROUP_HEAD_BYTES..], self.before);
+        while at.sequence < self.after.sequence {
+            let sequence = at.sequence;
+            let (message, behind) = next_record(rest, &mut at)?;
+            let known = codec::record(message);
+            each(known.map_err(|text| RecordError::Message { sequence, text })?);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// When its last record was added, ms since the Unix epoch.
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms
     }
 
     /// Where it begins.
@@ -176,7 +234,8 @@ impl Open {
         let records = self.after.sequence - self.before.sequence;
         let records = u32::try_from(records).expect("a group holds fewer than 2^16 records");
         self.after.hash = close_group(bytes, self.len, records, self.at_ms, &self.before);
-        Group { blocks: self.blocks, padded, before: self.before, after: self.after }
+        let Open { blocks, len, before, after, at_ms } = self;
+        Group { blocks, len, padded, at_ms, before, after }
     }
 }
 

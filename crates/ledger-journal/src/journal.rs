@@ -1,7 +1,7 @@
 //! The running journal: records in at one end, sealed sequences out at the other, and two threads between.
 //!
 //! ```text
-//!  bank thread             writer thread                          keeper thread
+//!  bank thread             writer thread                          housekeeper thread
 //!  append ─▶ backlog ────▶ take all, hash, write, seal ─ begun ─▶ prepare the next segment,
 //!       ◀──── sealed up to ─┘                                     snapshot, remove old files
 //! ```
@@ -14,7 +14,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,20 +22,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ledger::Record;
 use probe::{Histogram, Laps, Reader as HistogramReader, Recorder, shared_histogram};
 
+use crate::disk::Durability;
 use crate::files::Folder;
 use crate::format::Position;
 use crate::group::{Backlog, Group, Open};
+use crate::housekeeper::{Housekeeper, Kept};
+use crate::log::{Log, NotAppended};
 use crate::probes::{WriterProbes, WriterStage};
-use crate::snapshot::{Advanced, Keep, advance};
+use crate::snapshot::Keep;
 use crate::watermark::Watermarks;
-use crate::write::{Writer, prepare};
 
 /// A disk that failed is tried again after this time.
 const RETRY: Duration = Duration::from_millis(200);
-/// The keeper looks for files that have become too old this often.
-const KEEP_EVERY: Duration = Duration::from_secs(60);
-/// The watermark may lag behind what is sealed for so long, and for as long as a snapshot takes.
-const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 /// How a journal behaves.
 #[derive(Clone, Debug)]
@@ -47,6 +45,8 @@ pub struct JournalOptions {
     pub gather_idle: Duration,
     /// Records that are not sealed may have this many bytes; then [`Journal::is_full`].
     pub unsealed_bytes_max: usize,
+    /// The least that a log has to attest.
+    pub durability: Durability,
     /// Length of a segment.
     pub segment_bytes: u64,
     /// Snapshots and retention.
@@ -63,37 +63,38 @@ pub struct Journal {
     next_sequence: u64,
     unsealed_bytes_max: u64,
     writer: Option<JoinHandle<()>>,
-    keeper: Option<JoinHandle<()>>,
+    housekeeper: Option<JoinHandle<()>>,
 }
 
 /// Records added under one lock: the writer, which takes them all at once, never waits for more than this.
 const APPEND_MAX: usize = 256;
 
 impl Journal {
-    /// Starts the two threads. `wake` is unparked whenever something was sealed or failed.
+    /// Starts the two threads: the writer, which appends to `log`, and the housekeeper of `folder`. `wake` is unparked
+    /// whenever something was sealed or failed.
     ///
     /// # Errors
-    /// The system has no threads for us.
-    pub fn start<F>(
+    /// The system has no threads for us, or the log is less durable than `options` ask for, or cannot say.
+    pub fn start<F, L>(
         folder: F,
-        writer: Writer<F>,
+        log: L,
         options: JournalOptions,
         wake: Thread,
     ) -> io::Result<Journal>
     where
         F: Folder + Send + 'static,
-        F::File: Send,
+        L: Log + Send + 'static,
     {
-        Journal::start_measured(folder, writer, options, wake, WriterProbes::none(), None)
+        Journal::start_measured(folder, log, options, wake, WriterProbes::none(), None)
     }
 
-    /// The same with a writer that measures where its time goes, and a keeper that keeps a watermark.
+    /// The same with a writer that measures where its time goes, and a housekeeper that keeps a watermark.
     ///
     /// # Errors
-    /// The system has no threads for us.
-    pub fn start_measured<F>(
+    /// The system has no threads for us, or the log is less durable than `options` ask for, or cannot say.
+    pub fn start_measured<F, L>(
         folder: F,
-        writer: Writer<F>,
+        mut log: L,
         options: JournalOptions,
         wake: Thread,
         probes: WriterProbes,
@@ -101,25 +102,36 @@ impl Journal {
     ) -> io::Result<Journal>
     where
         F: Folder + Send + 'static,
-        F::File: Send,
+        L: Log + Send + 'static,
     {
-        let position = *writer.position();
+        let kept = log.attest().map_err(io::Error::other)?;
+        if !kept.is_at_least(options.durability) {
+            let text = "the log keeps what it acknowledged through a crash of the process only";
+            return Err(io::Error::other(format!(
+                "{text}: {:?} was asked for",
+                options.durability
+            )));
+        }
+        let position = *log.position();
         let (recorder, seal_ns) = shared_histogram();
         let shared = Arc::new(Shared::new(&position));
         let gather = [options.gather, options.gather_idle.max(options.gather)];
         let unsealed_bytes_max = options.unsealed_bytes_max as u64;
-        let (begun, keeper_jobs) = channel();
-        let mut keeper = Keeper { folder, options, shared: Arc::clone(&shared), watermarks };
-        let keeper = thread("journal-keeper", move || keeper.run(&keeper_jobs))?;
+        let segments = log.segments_begun();
+        let (begun, jobs) = channel();
+        let mut housekeeper =
+            Housekeeper { folder, options, shared: Arc::clone(&shared), watermarks };
+        let housekeeper = thread("housekeeper", move || housekeeper.run(&jobs))?;
         let WriterProbes { laps, begun: thread_begun } = probes;
         let seal = Seal {
-            writer,
+            log,
             laps,
             recorder,
             shared: Arc::clone(&shared),
             begun,
             wake,
             gather,
+            segments,
             failing: false,
         };
         let writer = thread("journal-writer", move || {
@@ -132,7 +144,7 @@ impl Journal {
             next_sequence: position.sequence,
             unsealed_bytes_max,
             writer: Some(writer),
-            keeper: Some(keeper),
+            housekeeper: Some(housekeeper),
         })
     }
 
@@ -182,7 +194,8 @@ impl Journal {
         self.shared.failing.load(Relaxed)
     }
 
-    /// Has the writer's thread ended by a panic? Then nothing will be sealed any more.
+    /// Has the writer's thread ended: by a panic, or because the log says that another process writes it or that it lost
+    /// what it had acknowledged? Then nothing will be sealed any more; [`Journal::failure`] says why.
     pub fn is_broken(&self) -> bool {
         self.writer.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -225,8 +238,8 @@ impl Journal {
         self.end(&self.shared.ending);
         self.end(&self.shared.stop);
         let join = |thread: Option<JoinHandle<()>>| thread.is_none_or(|t| t.join().is_ok());
-        // The keeper ends with the writer, which holds the other end of its queue.
-        join(self.writer.take()) & join(self.keeper.take())
+        // The housekeeper ends with the writer, which holds the other end of its queue.
+        join(self.writer.take()) & join(self.housekeeper.take())
     }
 }
 
@@ -251,23 +264,23 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
 }
 
 /// Milliseconds since the Unix epoch, for the heads of files.
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the threads share.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// There is something in the queue, or it is time to stop.
     work: Condvar,
     /// Nothing more will come: what waits is written at once, and then the writer ends.
     ending: AtomicBool,
     /// Whatever waits is given up.
-    stop: AtomicBool,
+    pub(crate) stop: AtomicBool,
     failing: AtomicBool,
-    sealed: AtomicU64,
+    pub(crate) sealed: AtomicU64,
     /// Bytes of records, without heads and filler of groups.
     appended_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
@@ -277,7 +290,7 @@ struct Shared {
     errors: AtomicU64,
     segments: AtomicU64,
     failure: Mutex<Option<String>>,
-    kept: Mutex<Kept>,
+    pub(crate) kept: Mutex<Kept>,
 }
 
 /// What waits for the writer.
@@ -331,21 +344,6 @@ impl Shared {
     }
 }
 
-/// What the keeper did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Snapshots made in this run.
-    pub snapshots: u64,
-    /// The newest one: it holds all records before this sequence; 0 if none was made in this run.
-    pub snapshot: u64,
-    /// How long it took to make, ms.
-    pub snapshot_ms: u64,
-    /// Why the last attempt at preparing a segment, at a snapshot or at removing old files failed.
-    pub failure: Option<String>,
-    /// Files removed in this run.
-    pub removed: u64,
-}
-
 /// How the journal stands; cheap to clone, readable from any thread.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -395,13 +393,13 @@ impl Status {
 }
 
 /// Only whole values are written under these locks: a panic elsewhere leaves them good.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The writer's thread.
-struct Seal<F: Folder> {
-    writer: Writer<F>,
+struct Seal<L> {
+    log: L,
     laps: Laps<WriterStage>,
     recorder: Recorder,
     shared: Arc<Shared>,
@@ -409,10 +407,12 @@ struct Seal<F: Folder> {
     wake: Thread,
     /// Least times between two writes: where somebody waits, and where nobody does.
     gather: [Duration; 2],
+    /// Segments of which the housekeeper was told.
+    segments: u64,
     failing: bool,
 }
 
-impl<F: Folder> Seal<F> {
+impl<L: Log> Seal<L> {
     fn run(mut self) {
         let _ = self.begun.send(());
         let mut last = None;
@@ -420,7 +420,7 @@ impl<F: Folder> Seal<F> {
             self.laps.begin();
             last = Some(Instant::now());
             let record_bytes = records.bytes();
-            let group = records.close(&self.writer.position().hash);
+            let group = records.close(&self.log.position().hash);
             self.laps.lap(WriterStage::Close, u32::try_from(group.records()).unwrap_or(u32::MAX));
             if !self.seal(&group) {
                 return;
@@ -475,16 +475,21 @@ impl<F: Folder> Seal<F> {
         queue
     }
 
-    /// Tries until it is sealed; false if the journal was given up before.
+    /// Tries until it is sealed. False if the journal was given up before, or if the log is not this node's any more:
+    /// then the thread ends, and with it the node ([`Journal::is_broken`]).
     fn seal(&mut self, group: &Group) -> bool {
         loop {
             let start = Instant::now();
-            match self.writer.write(group, now_ms()) {
-                Ok(begun) => {
-                    self.sealed(group, begun, start.elapsed());
+            match self.log.append(group) {
+                Ok(()) => {
+                    self.sealed(group, start.elapsed());
                     return true;
                 }
-                Err(error) => self.failed(&error),
+                Err(NotAppended::Unknown(error)) => self.failed(&error),
+                Err(error) => {
+                    self.failed(&error);
+                    return false;
+                }
             }
             std::thread::sleep(RETRY);
             if self.shared.stop.load(Relaxed) {
@@ -493,23 +498,25 @@ impl<F: Folder> Seal<F> {
         }
     }
 
-    fn sealed(&mut self, group: &Group, begun: bool, took: Duration) {
+    fn sealed(&mut self, group: &Group, took: Duration) {
         let shared = &self.shared;
         shared.groups.fetch_add(1, Relaxed);
         shared.bytes.fetch_add(group.bytes().len() as u64, Relaxed);
         self.recorder.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        if begun {
-            shared.segments.fetch_add(1, Relaxed);
+        let begun = self.log.segments_begun();
+        if self.segments < begun {
+            shared.segments.fetch_add(begun - self.segments, Relaxed);
+            self.segments = begun;
             let _ = self.begun.send(());
         }
         if std::mem::take(&mut self.failing) {
-            tracing::warn!("the journal's disk works again: what waited is sealed");
+            tracing::warn!("the journal's log works again: what waited is sealed");
             *lock(&shared.failure) = None;
             shared.failing.store(false, Relaxed);
         }
     }
 
-    fn failed(&mut self, error: &io::Error) {
+    fn failed(&mut self, error: &dyn std::error::Error) {
         self.shared.errors.fetch_add(1, Relaxed);
         *lock(&self.shared.failure) = Some(error.to_string());
         if !std::mem::replace(&mut self.failing, true) {
@@ -520,76 +527,5 @@ impl<F: Folder> Seal<F> {
             self.shared.failing.store(true, Relaxed);
             self.wake.unpark();
         }
-    }
-}
-
-/// The keeper's thread.
-struct Keeper<F> {
-    folder: F,
-    options: JournalOptions,
-    shared: Arc<Shared>,
-    watermarks: Option<Watermarks<F>>,
-}
-
-impl<F: Folder> Keeper<F> {
-    fn run(&mut self, begun: &Receiver<()>) {
-        let mut kept = Instant::now();
-        loop {
-            let job = begun.recv_timeout(NOTE_EVERY);
-            self.note();
-            match job {
-                Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) if kept.elapsed() < KEEP_EVERY => {}
-                Ok(()) | Err(RecvTimeoutError::Timeout) => {
-                    self.keep();
-                    kept = Instant::now();
-                }
-            }
-        }
-    }
-
-    /// When it fails, the watermark lags; nothing depends on it but the comparison at the next start.
-    fn note(&mut self) {
-        let sealed = self.shared.sealed.load(Acquire);
-        let Some(watermarks) = &mut self.watermarks else { return };
-        if let Err(error) = watermarks.note(sealed, now_ms()) {
-            tracing::warn!(%error, "what is sealed was not noted outside of the journal; it will be tried again");
-        }
-    }
-
-    fn keep(&self) {
-        let start = Instant::now();
-        let prepared = prepare(&self.folder, self.options.segment_bytes);
-        let options = &self.options;
-        let advanced =
-            advance(&self.folder, &options.bank, &options.keep, now_ms(), &self.shared.stop);
-        let failure = prepared.map_err(|error| format!("room for the next segment: {error}")).err();
-        let failure = failure.or(advanced.as_ref().map_err(ToString::to_string).err());
-        if let Some(failure) = &failure
-            && !self.shared.stop.load(Relaxed)
-        {
-            tracing::warn!(failure, "the journal's keeper failed; it will try again");
-        }
-        let mut kept = lock(&self.shared.kept);
-        kept.failure = failure;
-        if let Ok(advanced) = advanced {
-            kept.note(&advanced, start.elapsed());
-        }
-    }
-}
-
-impl Kept {
-    fn note(&mut self, advanced: &Advanced, took: Duration) {
-        self.removed += advanced.removed.len() as u64;
-        let Some(snapshot) = advanced.snapshot else { return };
-        self.snapshots += 1;
-        self.snapshot = snapshot;
-        self.snapshot_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(
-            before = snapshot,
-            replayed = advanced.replayed,
-            ms = self.snapshot_ms,
-            "snapshot made"
-        );
     }
 }

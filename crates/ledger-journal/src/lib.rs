@@ -3,7 +3,8 @@
 //!
 //! - [`files`]: what is needed of a folder; [`Disk`] is a real one. The simulator has one that lies.
 //! - `format`: heads and checksums of files, groups and records. `codec`: records as messages of `schema/journal.xml`.
-//! - [`Gather`]: records become groups. [`Writer`]: groups become segments. [`Journal`]: both, on threads.
+//! - [`Gather`]: records become groups. [`Log`]: what takes them in order, each behind the one that it names. [`Writer`]:
+//!   the log in a folder, where groups become segments. [`Journal`]: all of it, on threads.
 //! - [`walk`]: reads records back, and says exactly where something is wrong. [`recover`]: what a start does, after
 //!   [`read_back`] has judged whether it can.
 //! - [`repair`]: reads what is sound of a damaged journal, before the damage and behind it.
@@ -28,7 +29,9 @@ mod disk;
 pub mod files;
 pub mod format;
 mod group;
+mod housekeeper;
 mod journal;
+mod log;
 mod names;
 mod probes;
 mod read;
@@ -43,7 +46,9 @@ mod write;
 pub use disk::{Disk, DiskFile, Durability, Method};
 pub use format::Position;
 pub use group::{Gather, Group};
-pub use journal::{Figures, Journal, JournalOptions, Kept, Status};
+pub use housekeeper::Kept;
+pub use journal::{Figures, Journal, JournalOptions, Status};
+pub use log::{Log, NotAppended};
 pub use probes::{WriterProbes, WriterStage};
 pub use read::{Damage, End, Fault, ReadError, RecordAt};
 pub use recover::{

@@ -205,6 +205,14 @@ impl<F: File> Reader<F> {
         Ok(None)
     }
 
+    /// Head and records of the group that was read last, without the filler; nothing if none was.
+    pub(crate) fn last_entry(&self) -> &[u8] {
+        let from = usize::try_from(self.last_group - self.window_at).unwrap_or(usize::MAX);
+        let group = self.window.as_bytes().get(from..).unwrap_or_default();
+        let bytes = GroupHead::read(group).map_or(0, |head| head.bytes.get() as usize);
+        &group[..bytes]
+    }
+
     /// Finds the next group in the window, its hash checked, or says why there is none.
     fn find(&mut self) -> Result<Result<(GroupHead, std::ops::Range<usize>), End>, ReadError> {
         if self.offset >= self.len {

@@ -7,8 +7,10 @@ use ledger::{Bank, Options};
 use zerocopy::IntoBytes;
 
 use crate::block::blocks;
-use crate::files::{Access, File, Folder};
-use crate::format::{GROUP_BYTES_MAX, Position};
+use crate::files::{Access, BLOCK_BYTES, File, Folder};
+use crate::format::{
+    GROUP_BYTES_MAX, GROUP_HEAD_BYTES, Position, RECORD_HEAD_BYTES, message_version,
+};
 use crate::names;
 use crate::read::ReadError;
 use crate::replay::replay;
@@ -47,6 +49,9 @@ pub struct Report {
     pub segments: usize,
     /// A group that was not written to its end and was cut off.
     pub cut: Option<Cut>,
+    /// Version of the messages in the last group: the one that the node wrote that ran last. `None` where the last
+    /// segment has no group.
+    pub version: Option<u16>,
 }
 
 /// What was cut off the end of a journal: written when the crash came, and never acknowledged.
@@ -229,6 +234,7 @@ pub fn recover_known<F: Folder>(
     let mut report = Report {
         snapshot: start.position.map(|at| at.sequence).filter(|sequence| *sequence > 1),
         records,
+        version: last_version(folder, &walked)?,
         ..Report::default()
     };
     report.segments = walked.segments;
@@ -245,6 +251,17 @@ pub fn recover_known<F: Folder>(
 fn next_segment(walked: &Walked, start: &Start) -> u64 {
     let is_empty = walked.last_offset == walked.last_group;
     walked.last_segment.map_or(start.segment, |last| if is_empty { last } else { last + 1 })
+}
+
+/// Version of the first message in the last group.
+fn last_version<F: Folder>(folder: &F, walked: &Walked) -> Result<Option<u16>, ReadError> {
+    let Some(last) = walked.last_segment.filter(|_| walked.last_group < walked.last_offset) else {
+        return Ok(None);
+    };
+    let (name, mut block) = (names::segment(last), blocks(BLOCK_BYTES));
+    let read = |file: F::File| file.read_at(walked.last_group, block.as_mut_bytes());
+    folder.open(&name, Access::Read).and_then(read).map_err(ReadError::io(&name))?;
+    Ok(message_version(&block.as_bytes()[GROUP_HEAD_BYTES + RECORD_HEAD_BYTES..]))
 }
 
 /// Gives the last segment the length of what is sealed in it. The room that it had prepared is free again.
@@ -279,4 +296,49 @@ fn seal_tail<F: Folder>(folder: &F, name: &str, walked: &Walked) -> io::Result<(
     file.write_at(walked.last_group, group.as_bytes())?;
     file.set_len(walked.last_offset)?;
     file.sync()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Message;
+    use crate::{Disk, Durability, Gather, Log, Writer};
+    use ledger::Record;
+
+    /// A record as a node of an earlier version wrote it.
+    struct Versioned<'a>(&'a Record, u16);
+
+    impl Message for Versioned<'_> {
+        fn write(&self, buf: &mut [u8]) -> usize {
+            let len = self.0.write(buf);
+            buf[6..8].copy_from_slice(&self.1.to_le_bytes());
+            len
+        }
+    }
+
+    #[test]
+    fn a_start_learns_the_version_that_ran_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path(), Durability::Os).unwrap();
+        let options = Options::default();
+        let mut bank = Bank::new(options.clone());
+        let mut tail = Tail { position: Position::START, next_segment: 1 };
+        for version in [1, 2, wire::journal::SCHEMA_VERSION] {
+            let mut out = ledger::Out::default();
+            bank.start_run(1_000, &mut out);
+            let mut gather = Gather::new(tail.position);
+            for record in &out.records {
+                gather.append(&Versioned(record, version), 1_000);
+            }
+            let mut writer = Writer::new(disk.clone(), 1, 0, tail);
+            writer.append(&gather.take().unwrap()).unwrap();
+            let recovered = recover(&disk, &options, 1, &mut |_| {}).unwrap();
+            assert_eq!(recovered.report.version, Some(version));
+            assert_eq!(recovered.bank.digest(), bank.digest());
+            tail = recovered.tail;
+        }
+        // A segment that was begun, and nothing more.
+        Writer::new(disk.clone(), 1, 0, tail).open(1_000).unwrap();
+        assert_eq!(recover(&disk, &options, 1, &mut |_| {}).unwrap().report.version, None);
+    }
 }

@@ -201,6 +201,7 @@ fn record_at(bytes: &[u8], sequence: u64) -> Option<(u32, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Log;
     use crate::{Disk, Durability, Gather, Tail, Writer};
     use ledger::{Amount, Record};
 
@@ -216,7 +217,7 @@ mod tests {
                 let amount = Amount::new(1);
                 gather.append(&Record::Returned { grant: group * 3 + record, amount }, 1);
             }
-            writer.write(&gather.take().unwrap(), 1).unwrap();
+            writer.append(&gather.take().unwrap()).unwrap();
         }
         (folder, disk)
     }

@@ -1,5 +1,7 @@
 //! Walking over the records of a journal, segment by segment.
 
+use std::ops::ControlFlow;
+
 use ledger::Record;
 
 use crate::codec;
@@ -141,6 +143,77 @@ pub fn walk<F: Folder>(folder: &F, start: Start, each: &mut Each<'_>) -> Result<
         expected = Some(walked.position);
     }
     Ok(walked)
+}
+
+/// Hands the groups between two places to `each`: the head and the records of each, without the filler.
+pub(crate) fn read_groups<F: Folder>(
+    folder: &F,
+    at: &Position,
+    end: &Position,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), ReadError> {
+    let mut heads = Vec::new();
+    for number in segments(folder)? {
+        heads.push((number, segment_head(folder, number)?.position));
+    }
+    // Segments without a group begin where the one before begins: the last of them has what follows.
+    let first = heads.iter().rposition(|(_, head)| head.sequence <= at.sequence);
+    let Some(first) = first else {
+        return if at == end { Ok(()) } else { Err(missing(1, at).into()) };
+    };
+    let nexts = heads[first..].iter().skip(1).map(|(_, next)| next).chain([end]);
+    for ((number, _), until) in heads[first..].iter().zip(nexts) {
+        if read_entries(&mut open(folder, *number)?, at, until, each)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The groups of a segment from `at` on, up to where the next one continues.
+fn read_entries<F: crate::files::File>(
+    reader: &mut Reader<F>,
+    at: &Position,
+    until: &Position,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, ReadError> {
+    loop {
+        let here = *reader.at();
+        if here.sequence == at.sequence && here != *at {
+            return Err(forked(reader).into());
+        }
+        if here.sequence >= until.sequence {
+            return if here == *until {
+                Ok(ControlFlow::Continue(()))
+            } else {
+                Err(forked(reader).into())
+            };
+        }
+        match reader.next(|_, _| Ok(()))? {
+            None if here.sequence < at.sequence => {
+                // A group reaches over the place: whoever knows a group to end there knows another history.
+                if reader.at().sequence > at.sequence {
+                    return Err(forked(reader).into());
+                }
+            }
+            None => {
+                if each(reader.last_entry()).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Some(End::Damaged(damage)) => return Err(damage.into()),
+            Some(End::Clean | End::Torn { .. }) => {
+                let (name, next) = (reader.name().to_string(), reader.head().number + 1);
+                return Err(short(reader, Some((next, *until)), &name).into());
+            }
+        }
+    }
+}
+
+/// What stands here is not what somebody knows to be here.
+fn forked<F: crate::files::File>(reader: &Reader<F>) -> Damage {
+    let (offset, sequence) = (reader.offset(), reader.at().sequence);
+    Damage { file: reader.name().to_string(), offset, sequence, what: Fault::Hash }
 }
 
 fn misplaced<F: crate::files::File>(reader: &Reader<F>, walked: &Walked) -> Damage {

@@ -1,21 +1,26 @@
 //! Writing groups into segments.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use zerocopy::IntoBytes;
 
 use crate::block::blocks;
+use crate::disk::Durability;
 use crate::files::{Access, BLOCK_BYTES, File, Folder};
 use crate::format::{FileHead, GROUP_BYTES_MAX, Kind, Position};
 use crate::group::Group;
+use crate::log::{Log, NotAppended};
 use crate::names;
+use crate::read::ReadError;
 use crate::recover::Tail;
 use crate::snapshot::remove_if_there;
+use crate::walk::read_groups;
 
 /// Least length of a segment: its head and two groups of the largest size.
 pub const SEGMENT_BYTES_MIN: u64 = (BLOCK_BYTES + 2 * GROUP_BYTES_MAX) as u64;
 
-/// Writes groups, one after the other, each sealed before the next.
+/// The log in a folder: writes groups, one after the other, each sealed before the next.
 ///
 /// After an error nothing is believed of the segment that was written to: not what its file says, not what a later
 /// fsync says (P. Wang et al. and the PostgreSQL developers, "fsyncgate", 2018: a failed fsync may drop the pages it
@@ -30,6 +35,7 @@ pub struct Writer<F: Folder> {
     /// After the last group that was sealed.
     position: Position,
     open: Option<OpenSegment<F::File>>,
+    segments_begun: u64,
 }
 
 #[derive(Debug)]
@@ -48,12 +54,8 @@ impl<F: Folder> Writer<F> {
     /// sees many. A group that is longer than a segment makes it longer.
     pub fn with_short_segments(folder: F, node: u16, segment_bytes: u64, tail: Tail) -> Writer<F> {
         let Tail { position, next_segment } = tail;
-        Writer { folder, node, segment_bytes, next_segment, position, open: None }
-    }
-
-    /// After the last group that was sealed.
-    pub fn position(&self) -> &Position {
-        &self.position
+        let open = None;
+        Writer { folder, node, segment_bytes, next_segment, position, open, segments_begun: 0 }
     }
 
     /// Begins a segment if none is open, so that the first group need not wait for it.
@@ -67,28 +69,20 @@ impl<F: Folder> Writer<F> {
         Ok(())
     }
 
-    /// Writes and seals a group. Returns true if a new segment was begun for it.
-    ///
-    /// # Errors
-    /// What the system says. The group is not sealed; call again with the same one.
-    ///
-    /// # Panics
-    /// If the group does not follow the one before.
-    pub fn write(&mut self, group: &Group, now_ms: u64) -> io::Result<bool> {
-        assert_eq!(*group.before(), self.position, "groups are written in order, none twice");
+    /// Writes and seals a group that follows the one before.
+    fn seal(&mut self, group: &Group) -> io::Result<()> {
         let bytes = group.bytes();
         let end = |open: &OpenSegment<F::File>| open.offset + bytes.len() as u64;
         if self.open.as_ref().is_some_and(|open| end(open) > self.segment_bytes) {
             self.open = None;
         }
-        let begins = self.open.is_none();
-        self.open(now_ms)?;
+        self.open(group.at_ms())?;
         let Some(open) = self.open.as_mut() else { return Err(io::ErrorKind::NotFound.into()) };
         match open.file.write_at(open.offset, bytes).and_then(|()| open.file.sync()) {
             Ok(()) => {
                 open.offset += bytes.len() as u64;
                 self.position = *group.after();
-                Ok(begins)
+                Ok(())
             }
             Err(error) => {
                 self.open = None;
@@ -118,7 +112,40 @@ impl<F: Folder> Writer<F> {
         self.folder.rename(name, &names::segment(number))?;
         self.folder.sync()?;
         self.next_segment += 1;
+        self.segments_begun += 1;
         Ok(OpenSegment { file, offset: BLOCK_BYTES as u64 })
+    }
+}
+
+impl<F: Folder> Log for Writer<F> {
+    fn position(&self) -> &Position {
+        &self.position
+    }
+
+    fn append(&mut self, group: &Group) -> Result<(), NotAppended> {
+        if *group.after() == self.position {
+            return Ok(());
+        }
+        if *group.before() != self.position {
+            return Err(NotAppended::misplaced(group, &self.position));
+        }
+        Ok(self.seal(group)?)
+    }
+
+    fn read(
+        &mut self,
+        at: &Position,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        read_groups(&self.folder, at, &self.position, each)
+    }
+
+    fn attest(&mut self) -> Result<Durability, String> {
+        Ok(self.folder.durability())
+    }
+
+    fn segments_begun(&self) -> u64 {
+        self.segments_begun
     }
 }
 

@@ -191,16 +191,21 @@ impl Opened {
     pub fn open(folder: &Path) -> Result<Opened, LogError> {
         let (log, entries) = Log::open(folder)?;
         let is_new = entries.is_empty();
-        let is_old =
-            |entry: &Entry| matches!(entry, Entry::Head { format, .. } if *format < log::FORMAT);
-        let is_old = entries.first().is_some_and(|(entry, _)| is_old(entry));
+        let old = entries.first().and_then(|(entry, _)| match entry {
+            Entry::Head { format, .. } if *format < log::FORMAT => Some(*format),
+            _ => None,
+        });
         let (overlays, audit) = (Overlays::new(), Audit::default());
         let mut opened = Opened { log, overlays, audit, next_record: 1 };
         entries.into_iter().for_each(|(entry, line)| opened.replay(entry, line));
         let kept = u64::try_from(opened.audit.bytes()).unwrap_or(u64::MAX);
         let superseded = opened.log.len() > REWRITE_BYTES_MIN.max(kept.saturating_mul(2));
-        if is_new || is_old || superseded {
-            rewrite(&mut opened.log, opened.next_record, &opened.audit, &opened.overlays);
+        if is_new || old.is_some() || superseded {
+            let rewritten =
+                rewrite(&mut opened.log, opened.next_record, &opened.audit, &opened.overlays);
+            if let Some(from) = old.filter(|_| rewritten) {
+                tracing::info!("format of the log of edits raised from {from} to {}", log::FORMAT);
+            }
         }
         Ok(opened)
     }
@@ -269,14 +274,17 @@ pub fn is_live(spec: &BudgetSpec, now: money::Instant) -> bool {
 }
 
 /// A file that cannot be written anew stays as it is.
-fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) {
+/// Writes the log anew without what is superseded. False where that failed.
+fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) -> bool {
     let head = log::line(&Entry::Head { format: log::FORMAT, next_record });
     let last = log::line(&Entry::Overlays(overlays.clone()));
     let lines: Vec<&str> =
         std::iter::once(&*head).chain(audit.lines()).chain(std::iter::once(&*last)).collect();
-    if let Err(error) = log.rewrite(&lines) {
+    let rewritten = log.rewrite(&lines);
+    if let Err(error) = &rewritten {
         tracing::warn!(%error, "the log of edits was not written anew; it goes on as it is");
     }
+    rewritten.is_ok()
 }
 
 /// The bank did not take all of an edit.

@@ -13,7 +13,7 @@ use ledger::{
     ToWorker,
 };
 use ledger_journal::{
-    Disk, Durability, Gather, Journal, JournalOptions, Keep, Position, Start, Tail, Writer,
+    Disk, Durability, Gather, Journal, JournalOptions, Keep, Log, Position, Start, Tail, Writer,
     recover, snapshot, walk,
 };
 use money::{Instant as Moment, Unit, Zone};
@@ -120,6 +120,7 @@ fn seal_settles(durability: Durability, count: u64, window: usize) -> Settled {
         gather: Duration::ZERO,
         gather_idle: Duration::ZERO,
         unsealed_bytes_max: usize::MAX,
+        durability,
         segment_bytes: SEGMENT_BYTES,
         keep: Keep { snapshot_bytes: u64::MAX, ..KEEP },
         bank: Options::default(),
@@ -284,8 +285,10 @@ fn write_journal(disk: &Disk, records: u64, keep: Option<&Keep>) -> u64 {
     let stop = AtomicBool::new(false);
     let mut write = |gather: &mut Gather| {
         while let Some(group) = gather.take() {
-            let begun = writer.write(&group, NOW_MS).expect("room");
+            let segments = writer.segments_begun();
+            writer.append(&group).expect("room");
             gather.recycle(group);
+            let begun = writer.segments_begun() > segments;
             if let (true, Some(keep)) = (begun, keep) {
                 snapshot::advance(disk, &Options::default(), keep, NOW_MS, &stop)
                     .expect("a snapshot");

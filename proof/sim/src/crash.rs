@@ -2,10 +2,13 @@
 
 use ledger::{Action, Amount, Bank, Door, Options, Origin, Out, Record, ToBank, ToWorker, Verdict};
 use ledger_journal::files::{self, Folder};
-use ledger_journal::{RecoverError, Recovered, Start, recover, segments, walk};
+use ledger_journal::{
+    NotAppended, RecoverError, Recovered, Start, Tail, Writer, recover, segments, walk,
+};
 
 use crate::Bug;
 use crate::draw;
+use crate::engine::{CaughtUp, catch_up};
 use crate::files::{Crash, SimFolder};
 use crate::journal::{Journal, NODE, Sizes};
 use crate::planted::{NodeFolder, accept_torn, misread};
@@ -98,10 +101,32 @@ impl World {
     pub(crate) fn after_disk(&mut self, by: &'static str) -> Result<(), String> {
         let events = std::mem::take(&mut self.journal.sealer_mut().events);
         events.into_iter().for_each(|event| self.stats.one(event));
+        self.note_engine();
         if !self.disk.is_stopped() {
-            return Ok(());
+            return self.after_append();
         }
         self.note_stopped(by);
+        self.crash()
+    }
+
+    /// A bank whose group the log refused for good stops, and starts again. So does one that was replaced without
+    /// being told: its append had arrived before, and was repeated. Its workers would spend on although the new bank
+    /// suspends their money for the time of holds alone; a lease that ends that does not exist yet.
+    fn after_append(&mut self) -> Result<(), String> {
+        let replaced =
+            self.engine.as_ref().is_some_and(|engine| engine.borrow_mut().take_replaced());
+        let Some(refused) = self.journal.sealer_mut().refused.take() else {
+            if !replaced || self.bug == Some(Bug::FenceIgnored) {
+                return Ok(());
+            }
+            self.stats.one("bank replaced, and not told");
+            return self.crash();
+        };
+        self.journal.sealer().check_refused(&refused)?;
+        self.stats.one(match refused {
+            NotAppended::Forgot { .. } => "bank stopped: the log forgot",
+            _ => "bank fenced",
+        });
         self.crash()
     }
 
@@ -131,7 +156,42 @@ impl World {
                 return Err("the recovered state differs from the live one".into());
             }
         }
+        let recovered = self.catch_up(recovered)?;
         self.go_on(recovered)
+    }
+
+    /// What the engine has and the disk does not is read on; what only the disk has is appended to the engine again.
+    fn catch_up(&mut self, mut recovered: Recovered) -> Result<Recovered, String> {
+        let found = usize::try_from(recovered.tail.position.sequence - 1).expect("few");
+        self.model.records.truncate(found);
+        let Some(engine) = &self.engine else { return Ok(recovered) };
+        let Tail { next_segment, .. } = recovered.tail;
+        let folder = NodeFolder::new(self.disk.clone(), self.bug);
+        let disk =
+            Writer::with_short_segments(folder, NODE, self.sizes.segment_bytes, recovered.tail);
+        let CaughtUp { records, tail } = catch_up(engine, disk, next_segment)?;
+        for record in &records {
+            let replayed = recovered.bank.replay(record);
+            replayed.map_err(|error| format!("read from the log: {error}"))?;
+        }
+        recovered.bank.audit()?;
+        self.model.records.extend(records);
+        recovered.tail = tail;
+        self.note_engine();
+        Ok(recovered)
+    }
+
+    fn note_engine(&mut self) {
+        let Some(engine) = &self.engine else { return };
+        let events = std::mem::take(&mut engine.borrow_mut().events);
+        events.into_iter().for_each(|event| self.stats.one(event));
+    }
+
+    /// The engine's faults stop; a bank that would learn at its next append that it has to stop does so now.
+    pub(crate) fn end_engine_faults(&mut self) -> Result<(), String> {
+        let Some(engine) = self.engine.clone() else { return Ok(()) };
+        engine.borrow_mut().come_to_rest();
+        self.crash()
     }
 
     fn note_crash(&mut self) {
@@ -240,7 +300,6 @@ impl World {
     /// The next run begins where the recovery ended.
     fn go_on(&mut self, recovered: Recovered) -> Result<(), String> {
         let Recovered { bank, tail, .. } = recovered;
-        self.model.records.truncate(usize::try_from(tail.position.sequence - 1).expect("few"));
         self.oracle.read_again(&self.model.records);
         self.bank = match self.bug {
             Some(bug) if !self.plain() => self.model.replayed_by(&self.options, bug)?,
@@ -249,7 +308,8 @@ impl World {
         let sizes = if self.rng.chance(500) { Sizes::draw(&mut self.rng) } else { self.sizes };
         self.sizes = sizes;
         let folder = NodeFolder::new(self.disk.clone(), self.bug);
-        self.journal = Journal::new(folder, sizes, tail, Rng::new(self.rng.next()));
+        let rng = Rng::new(self.rng.next());
+        self.journal = Journal::new(folder, sizes, tail, self.engine.clone(), rng);
         self.start();
         self.ask_again()?;
         // Changes whose records were lost are made again by the watcher.

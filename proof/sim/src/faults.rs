@@ -13,12 +13,12 @@ impl World {
         self.after_disk("crash in the writer")
     }
 
-    /// The journal's keeper gets to run, the writer beside it.
-    pub(crate) fn keeper_turn(&mut self) -> Result<(), String> {
+    /// The journal's housekeeper gets to run, the writer beside it.
+    pub(crate) fn housekeeper_turn(&mut self) -> Result<(), String> {
         self.journal.sealer_mut().now_ms = self.now_ms;
         if self.rng.chance(300) {
             let result = self.journal.prepare();
-            self.stats.one(if result.is_ok() { "segment prepared" } else { "keeper failed" });
+            self.stats.one(if result.is_ok() { "segment prepared" } else { "housekeeper failed" });
             return self.after_disk("crash in a preparation");
         }
         if self.bug == Some(Bug::EarlySnapshot) {
@@ -33,8 +33,8 @@ impl World {
                 self.stats.count("segment removed by retention", segments.count() as u64);
             }
             Err(error) if self.disk.is_stopped() => drop(error),
-            Err(ledger_journal::ReadError::Io { .. }) => self.stats.one("keeper failed"),
-            Err(error) => return Err(format!("the keeper found damage: {error}")),
+            Err(ledger_journal::ReadError::Io { .. }) => self.stats.one("housekeeper failed"),
+            Err(error) => return Err(format!("the housekeeper found damage: {error}")),
         }
         self.after_disk("crash in a snapshot")
     }

@@ -8,9 +8,11 @@ use std::sync::atomic::AtomicBool;
 use ledger::{Bank, Options, Out, Record, ToWorker, TokenKey};
 use ledger_journal::files::BLOCK_BYTES;
 use ledger_journal::snapshot::{self, Advanced};
-use ledger_journal::{Gather, Group, Keep, ReadError, Tail, Writer};
+use ledger_journal::{Gather, Group, Keep, Log, NotAppended, ReadError, Tail, Writer};
 use ledger_journal::{format, prepare_short, segment_head, segments};
 
+use crate::Bug;
+use crate::engine::{NodeLog, SharedEngine};
 use crate::files::SimFolder;
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
@@ -63,13 +65,21 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// A journal that goes on where a recovery ended.
-    pub(crate) fn new(folder: NodeFolder, sizes: Sizes, tail: Tail, rng: Rng) -> Journal {
-        let writer = Writer::with_short_segments(folder.clone(), NODE, sizes.segment_bytes, tail);
+    pub(crate) fn new(
+        folder: NodeFolder,
+        sizes: Sizes,
+        tail: Tail,
+        engine: Option<SharedEngine>,
+        rng: Rng,
+    ) -> Journal {
+        let disk = Writer::with_short_segments(folder.clone(), NODE, sizes.segment_bytes, tail);
+        let bug = folder.bug();
+        let log = NodeLog::new(disk, engine, bug);
         Journal {
             folder,
             sizes,
             gather: Gather::new(tail.position),
-            sealer: Rc::new(RefCell::new(Sealer::new(writer, rng))),
+            sealer: Rc::new(RefCell::new(Sealer::new(log, bug, rng))),
             held: VecDeque::new(),
             told_failing: false,
         }
@@ -121,7 +131,7 @@ impl Journal {
 
     /// All records before this sequence are sealed.
     pub(crate) fn sealed(&self) -> u64 {
-        self.sealer().writer.position().sequence
+        self.sealer().log.position().sequence
     }
 
     /// All records were sealed.
@@ -139,12 +149,12 @@ impl Journal {
         self.sealer().failing
     }
 
-    /// The keeper makes the next segment ready, while the writer goes on.
+    /// The housekeeper makes the next segment ready, while the writer goes on.
     pub(crate) fn prepare(&mut self) -> std::io::Result<()> {
         prepare_short(&self.folder.beside(&self.sealer), self.sizes.segment_bytes)
     }
 
-    /// The keeper makes a snapshot if one is due, and removes what is old, while the writer goes on.
+    /// The housekeeper makes a snapshot if one is due, and removes what is old, while the writer goes on.
     pub(crate) fn advance(
         &mut self,
         options: &Options,
@@ -154,7 +164,7 @@ impl Journal {
         snapshot::advance(&folder, options, &self.sizes.keep, now_ms, &AtomicBool::new(false))
     }
 
-    /// A keeper with a bug: it takes the snapshot from the running bank, not from what is sealed.
+    /// A housekeeper with a bug: it takes the snapshot from the running bank, not from what is sealed.
     pub(crate) fn snapshot_of(&mut self, bank: &Bank, options: &Options) -> Result<(), ReadError> {
         let Some(open) = segments(&self.folder)?.pop() else { return Ok(()) };
         let head = segment_head(&self.folder, open)?;
@@ -166,7 +176,7 @@ impl Journal {
 /// The writer and the group that it has.
 #[derive(Debug)]
 pub(crate) struct Sealer {
-    writer: Writer<NodeFolder>,
+    log: NodeLog,
     group: Option<Group>,
     /// The last one that was sealed, to be recycled.
     sealed_group: Option<Group>,
@@ -174,23 +184,31 @@ pub(crate) struct Sealer {
     pub(crate) failing: bool,
     /// The last attempt was its last one: the crash met it.
     pub(crate) stopped: bool,
+    /// The log refused a group for good: the bank has to stop.
+    pub(crate) refused: Option<NotAppended>,
+    bug: Option<Bug>,
+    /// Segments begun, as far as they were counted.
+    segments: u64,
     /// It does nothing before this: a slow disk.
     pub(crate) stuck_until_ms: u64,
     pub(crate) now_ms: u64,
-    /// Decides when it interrupts the keeper.
+    /// Decides when it interrupts the housekeeper.
     rng: Rng,
     /// What happened, to be counted.
     pub(crate) events: Vec<&'static str>,
 }
 
 impl Sealer {
-    fn new(writer: Writer<NodeFolder>, rng: Rng) -> Sealer {
+    fn new(log: NodeLog, bug: Option<Bug>, rng: Rng) -> Sealer {
         Sealer {
-            writer,
+            log,
+            bug,
             group: None,
             sealed_group: None,
             failing: false,
             stopped: false,
+            refused: None,
+            segments: 0,
             stuck_until_ms: 0,
             now_ms: 0,
             rng,
@@ -200,19 +218,27 @@ impl Sealer {
 
     /// Writes its group, if it has one. One that failed is written again.
     pub(crate) fn turn(&mut self) {
-        if self.is_stuck() {
+        if self.is_stuck() || self.refused.is_some() {
             return;
         }
         let Some(group) = &self.group else { return };
-        match self.writer.write(group, self.now_ms) {
-            Ok(begun) => self.sealed(begun),
-            Err(error) => self.failed(&error),
+        self.log.set_now_ms(self.now_ms);
+        match self.log.append(group) {
+            Ok(()) => self.sealed(),
+            Err(NotAppended::Unknown(error)) => self.failed(&error),
+            Err(refused) => self.refused = Some(refused),
         }
     }
 
-    fn sealed(&mut self, begun: bool) {
+    /// Why the log was right to refuse a group for good; an error if it was not.
+    pub(crate) fn check_refused(&self, refused: &NotAppended) -> Result<(), String> {
+        self.log.check_refused(refused)
+    }
+
+    fn sealed(&mut self) {
         self.sealed_group = self.group.take();
-        if begun {
+        let begun = self.log.segments_begun();
+        if begun > std::mem::replace(&mut self.segments, begun) {
             self.events.push("segment begun");
         }
         if std::mem::take(&mut self.failing) {
@@ -226,7 +252,11 @@ impl Sealer {
             return;
         }
         self.failing = true;
+        if self.bug == Some(Bug::DoubtIsFailure) {
+            self.group = self.group.take().map(|group| closed_again(&group));
+        }
         self.events.push(match error.kind() {
+            std::io::ErrorKind::TimedOut => "writer in doubt",
             std::io::ErrorKind::StorageFull => "writer failed: disk full",
             _ => "writer failed",
         });
@@ -235,7 +265,7 @@ impl Sealer {
     /// In the middle of something else.
     pub(crate) fn interrupt(&mut self) {
         if self.group.is_some() && self.rng.chance(50) {
-            self.events.push("writer beside the keeper");
+            self.events.push("writer beside the housekeeper");
             self.turn();
         }
     }
@@ -244,4 +274,14 @@ impl Sealer {
     pub(crate) fn is_stuck(&self) -> bool {
         self.now_ms < self.stuck_until_ms
     }
+}
+
+/// A planted bug: what was in doubt is closed once more, as another group of the same records.
+fn closed_again(group: &Group) -> Group {
+    let mut gather = Gather::new(*group.before());
+    let read = group.each_record(|record| {
+        gather.append(&record, group.at_ms() + 1);
+    });
+    read.expect("its own records");
+    gather.take().expect("a group has records")
 }

@@ -9,6 +9,8 @@
 //!       oracle ◀──── answers ◀────────────────────── messages ◀── once sealed
 //! ```
 //!
+//! In three runs of ten the log is also on other machines (`engine`): it doubts, fences and forgets.
+//!
 //! Ledger and journal are those of the node. Simulated are clients (`client`), the turns of the node's threads
 //! and what is drawn of them ([`World`]), and the folder ([`files`]).
 
@@ -17,6 +19,7 @@ mod client;
 mod crash;
 pub mod designs;
 mod draw;
+mod engine;
 mod faults;
 pub mod files;
 mod journal;
@@ -66,11 +69,19 @@ pub enum Bug {
     LoseNames,
     /// Snapshots are taken from the running bank: they have what is not sealed.
     EarlySnapshot,
+    /// A group of which nobody knows whether the log has it counts as appended.
+    DoubtIsDone,
+    /// Such a group is closed anew, with other bytes, and appended again.
+    DoubtIsFailure,
+    /// The log takes every group, whatever stands before it.
+    NoCompare,
+    /// A bank that is fenced goes on.
+    FenceIgnored,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 11] = [
+    pub const ALL: [(Bug, u64); 15] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -82,7 +93,16 @@ impl Bug {
         (Bug::SyncAgain, 100),
         (Bug::LoseNames, 50),
         (Bug::EarlySnapshot, 50),
+        (Bug::DoubtIsDone, 50),
+        (Bug::DoubtIsFailure, 50),
+        (Bug::NoCompare, 50),
+        (Bug::FenceIgnored, 50),
     ];
+
+    /// Is it one of how a bank uses a log on other machines?
+    pub(crate) fn is_of_the_log(self) -> bool {
+        matches!(self, Bug::DoubtIsDone | Bug::DoubtIsFailure | Bug::NoCompare | Bug::FenceIgnored)
+    }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -98,6 +118,10 @@ impl Bug {
             Bug::SyncAgain => "sync-again",
             Bug::LoseNames => "lose-names",
             Bug::EarlySnapshot => "early-snapshot",
+            Bug::DoubtIsDone => "doubt-is-done",
+            Bug::DoubtIsFailure => "doubt-is-failure",
+            Bug::NoCompare => "no-compare",
+            Bug::FenceIgnored => "fence-ignored",
         }
     }
 }

@@ -35,9 +35,13 @@ impl NodeFolder {
         NodeFolder { disk, bug, beside: None }
     }
 
-    /// The same folder for the keeper, whose calls the writer interrupts.
+    /// The same folder for the housekeeper, whose calls the writer interrupts.
     pub(crate) fn beside(&self, writer: &Rc<RefCell<Sealer>>) -> NodeFolder {
         NodeFolder { beside: Some(Rc::clone(writer)), ..self.clone() }
+    }
+
+    pub(crate) fn bug(&self) -> Option<Bug> {
+        self.bug
     }
 
     fn turn(&self) {

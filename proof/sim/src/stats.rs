@@ -7,7 +7,7 @@ use ledger::{Bank, Clock, Counts, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 85] = [
+pub const EVENTS: [&str; 100] = [
     "ask granted",
     "ask refused",
     "ask refused: day exhausted",
@@ -88,8 +88,23 @@ pub const EVENTS: [&str; 85] = [
     "writer failed",
     "writer failed: disk full",
     "writer works again",
-    "writer beside the keeper",
-    "keeper failed",
+    "writer in doubt",
+    "bank fenced",
+    "bank replaced, and not told",
+    "bank stopped: the log forgot",
+    "engine: request lost",
+    "engine: answer lost",
+    "engine: request late",
+    "engine: request taken twice",
+    "engine: away",
+    "engine: forgot its tail",
+    "engine: another bank began a run",
+    "engine: stale read",
+    "start: groups read from the engine",
+    "start: the engine was filled up",
+    "start: two histories, a person kept one",
+    "writer beside the housekeeper",
+    "housekeeper failed",
     "snapshot made",
     "segment removed by retention",
     "record",

@@ -10,6 +10,7 @@ use ledger_journal::{Position, Tail};
 
 use crate::client::Request;
 use crate::crash::Model;
+use crate::engine::{Engine, SharedEngine};
 use crate::files::SimFolder;
 use crate::journal::{Journal, Sizes};
 use crate::oracle::{Calendar, Oracle};
@@ -70,6 +71,8 @@ pub struct World {
     /// What had gone wrong on the disk when the last crash was armed.
     pub(crate) faults_before: BTreeMap<&'static str, u64>,
     pub(crate) sizes: Sizes,
+    /// The log on other machines, in some runs.
+    pub(crate) engine: Option<SharedEngine>,
     pub(crate) journal: Journal,
     pub(crate) model: Model,
     /// Token keys that workers may have used.
@@ -92,7 +95,8 @@ impl World {
         let sizes = Sizes::draw(&mut rng);
         let empty = Tail { position: Position::START, next_segment: 1 };
         let folder = NodeFolder::new(disk.clone(), bug);
-        let journal = Journal::new(folder, sizes, empty, Rng::new(rng.next()));
+        let engine = Engine::draw(seed, bug);
+        let journal = Journal::new(folder, sizes, empty, engine.clone(), Rng::new(rng.next()));
         let mut world = World {
             rng,
             bug,
@@ -109,6 +113,7 @@ impl World {
             full_until_ms: 0,
             faults_before: BTreeMap::new(),
             sizes,
+            engine,
             journal,
             model: Model::new(),
             keys: Vec::new(),
@@ -180,7 +185,7 @@ impl World {
             985 => self.arm_crash(),
             986..990 => self.disk_fault(),
             990 => self.rotate_key(),
-            991..1000 => self.keeper_turn()?,
+            991..1000 => self.housekeeper_turn()?,
             _ => {}
         }
         self.end_full_disk();

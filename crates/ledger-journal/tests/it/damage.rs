@@ -1,6 +1,6 @@
 //! Whatever happened to sealed bytes, a start gives exactly the right state or says where they are wrong.
 
-use ledger_journal::{Damage, Fault, ReadError, RecoverError};
+use ledger_journal::{Damage, Fault, Log, ReadError, RecoverError};
 
 use crate::files::{AT_MS, EMPTY, Mem, NODE, groups};
 use crate::history::{Made, Work, group_ranges, options, replay, start, used};
@@ -315,7 +315,7 @@ fn a_directory_in_a_files_place_is_refused() {
     let records = Work::fresh().take(20);
     let mut writer = Writer::new(disk.clone(), NODE, 0, EMPTY);
     for group in groups(EMPTY.position, &records, &[5]) {
-        writer.write(&group, AT_MS).unwrap();
+        writer.append(&group).unwrap();
     }
     for (name, is_dir) in [
         ("segment-0000000002.weir", true),

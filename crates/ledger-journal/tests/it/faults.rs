@@ -1,8 +1,8 @@
 //! Disks that fail while the journal is written.
 
-use ledger_journal::prepare;
+use ledger_journal::{Log, prepare};
 
-use crate::files::{AT_MS, EMPTY, Flaky, Lands, Mem, Op, assert_holds, groups, writer};
+use crate::files::{EMPTY, Flaky, Lands, Mem, Op, assert_holds, groups, writer};
 use crate::history::{Work, replay, start};
 
 const GROUPS: usize = 4;
@@ -15,7 +15,7 @@ fn write_all(folder: &Flaky, records: &[ledger::Record], prepared: bool) -> usiz
         if prepared {
             failures += usize::from(prepare(folder, 0).is_err());
         }
-        while writer.write(&group, AT_MS).is_err() {
+        while writer.append(&group).is_err() {
             assert_eq!(writer.position(), group.before(), "what failed does not count");
             failures += 1;
             assert!(failures < 100, "the disk works again");
@@ -97,9 +97,9 @@ fn a_crash_after_a_failed_write_is_recovered_from() {
         let mut writer = writer(folder, EMPTY);
         let (last, before) = groups.split_last().unwrap();
         for group in before {
-            writer.write(group, AT_MS).unwrap();
+            writer.append(group).unwrap();
         }
-        writer.write(last, AT_MS).unwrap_err();
+        writer.append(last).unwrap_err();
         let count = if complete { last.after() } else { last.before() }.sequence - 1;
         let recovered = start(&mem).unwrap();
         let count = usize::try_from(count).unwrap();

@@ -1,7 +1,7 @@
 //! What goes in comes out: groups of all sizes, over many segments and runs, by every way to the disk.
 
 use ledger::Record;
-use ledger_journal::{Disk, Durability, Gather, Tail, prepare};
+use ledger_journal::{Disk, Durability, Gather, Log, Tail, prepare};
 use proptest::prelude::*;
 
 use crate::files::{AT_MS, EMPTY, Mem, assert_holds, groups, read_all, tail, writer};
@@ -13,7 +13,7 @@ fn seal<F: Folder + Clone>(folder: &F, at: Tail, records: &[Record], sizes: &[us
     let mut writer = writer(folder.clone(), at);
     for group in groups(at.position, records, sizes) {
         assert_eq!(writer.position(), group.before());
-        writer.write(&group, AT_MS).unwrap();
+        writer.append(&group).unwrap();
     }
 }
 
@@ -81,7 +81,7 @@ fn full_groups_fill_segment_after_segment() {
         Record::Operator { at_ms: 1, who: "w".repeat(256).into(), why: "y".repeat(256).into() };
     let folder = Mem::default();
     let (mut writer, mut gather) = (writer(folder.clone(), EMPTY), Gather::new(EMPTY.position));
-    let (mut begun, mut written) = (0, 0);
+    let mut written = 0;
     while written < 7 {
         while gather.bytes() < 3 << 20 {
             gather.append(&record, AT_MS);
@@ -90,12 +90,13 @@ fn full_groups_fill_segment_after_segment() {
             if written % 2 == 0 {
                 prepare(&folder, 0).unwrap();
             }
-            begun += usize::from(writer.write(&group, AT_MS).unwrap());
+            writer.append(&group).unwrap();
             gather.recycle(group);
             written += 1;
         }
         assert!(gather.is_empty() && gather.bytes() == 0);
     }
+    let begun = usize::try_from(writer.segments_begun()).unwrap();
     assert!(begun >= 3, "{begun} segments");
     let (found, walked) = read_all(&folder);
     assert_eq!(walked.segments, begun);

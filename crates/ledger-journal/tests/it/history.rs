@@ -8,7 +8,7 @@ use money::{Instant, Unit, Zone};
 
 use crate::files::{AT_MS, Mem, NODE, groups, writer};
 use ledger_journal::files::{BLOCK_BYTES, Folder};
-use ledger_journal::{RecoverError, Recovered, Tail, recover};
+use ledger_journal::{Log, RecoverError, Recovered, Tail, recover};
 
 const WORKERS: u16 = 2;
 
@@ -191,7 +191,7 @@ impl Made {
         let records = Work::new(bank).take(records);
         let mut writer = writer(self.folder.clone(), tail);
         for group in groups(tail.position, &records, sizes) {
-            writer.write(&group, AT_MS).unwrap();
+            writer.append(&group).unwrap();
         }
         self.records.extend(records);
     }

@@ -7,6 +7,7 @@ mod faults;
 mod files;
 mod groups;
 mod history;
+mod logs;
 mod snapshots;
 mod threads;
 mod torn;

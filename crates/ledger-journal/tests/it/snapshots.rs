@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use ledger_journal::snapshot::{Advanced, Keep, advance, load, snapshots};
-use ledger_journal::{Fault, ReadError, RecoverError, prepare, segments};
+use ledger_journal::{Fault, Log, ReadError, RecoverError, prepare, segments};
 
 use crate::damage::KEEP_ALL;
 use crate::files::{AT_MS, EMPTY, Flaky, Lands, Mem, groups, writer};
@@ -157,7 +157,7 @@ fn an_advance_stops_when_told_to() {
     assert!(made.snapshots().is_empty());
 }
 
-/// The keeper works while the writer writes: neither sees anything half done.
+/// The housekeeper works while the writer writes: neither sees anything half done.
 #[test]
 fn snapshots_beside_the_writer_disturb_nobody() {
     let records = Work::fresh().take(600);
@@ -165,7 +165,7 @@ fn snapshots_beside_the_writer_disturb_nobody() {
     let all = groups(EMPTY.position, &records, &[2]);
     let done = AtomicBool::new(false);
     let made = std::thread::scope(|scope| {
-        let keeper = scope.spawn(|| {
+        let housekeeper = scope.spawn(|| {
             let mut made = 0;
             loop {
                 let last = done.load(std::sync::atomic::Ordering::SeqCst);
@@ -189,10 +189,10 @@ fn snapshots_beside_the_writer_disturb_nobody() {
                     ledger_journal::Tail { position, next_segment },
                 );
             }
-            writer.write(group, AT_MS).unwrap();
+            writer.append(group).unwrap();
         }
         done.store(true, std::sync::atomic::Ordering::SeqCst);
-        keeper.join().unwrap()
+        housekeeper.join().unwrap()
     });
     assert!(made >= 1);
     let recovered = start(&folder).unwrap();

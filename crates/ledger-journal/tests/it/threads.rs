@@ -22,6 +22,7 @@ where
         gather: Duration::ZERO,
         gather_idle: Duration::ZERO,
         unsealed_bytes_max,
+        durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
         bank: options(),
@@ -108,6 +109,7 @@ fn the_end_does_not_wait_for_more_to_gather() {
         gather: Duration::from_secs(100_000),
         gather_idle: Duration::from_secs(100_000),
         unsealed_bytes_max: 1 << 20,
+        durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
         bank: options(),
@@ -178,7 +180,7 @@ fn a_disk_that_fails_for_ever_does_not_hold_up_the_end() {
 
 /// The bank learns of snapshots from the figures, and a start uses them.
 #[test]
-fn the_keeper_makes_snapshots() {
+fn the_housekeeper_makes_snapshots() {
     let folder = Mem::default();
     let mut made = crate::history::Made { folder: folder.clone(), records: Vec::new() };
     made.run(60, &[10]);
@@ -189,6 +191,7 @@ fn the_keeper_makes_snapshots() {
         gather: Duration::from_micros(500),
         gather_idle: Duration::from_micros(500),
         unsealed_bytes_max: 1 << 20,
+        durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
         bank: options(),

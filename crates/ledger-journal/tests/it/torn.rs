@@ -1,9 +1,10 @@
 //! A crash during the last write: any of its sectors may be there, and the group never counts unless all are.
 
+use ledger_journal::Log;
 use ledger_journal::files::SECTOR_BYTES;
 use proptest::prelude::*;
 
-use crate::files::{AT_MS, Mem, groups, writer};
+use crate::files::{Mem, groups, writer};
 use crate::history::{Made, Work, group_ranges, start};
 
 const SIZES: [usize; 3] = [5, 1, 20];
@@ -16,10 +17,10 @@ fn made(last: usize) -> (Made, String, std::ops::Range<usize>) {
     let (before, end) = records.split_at(records.len() - last);
     let mut writer = writer(made.folder.clone(), recovered.tail);
     for group in groups(recovered.tail.position, before, &SIZES) {
-        writer.write(&group, AT_MS).unwrap();
+        writer.append(&group).unwrap();
     }
     for group in groups(*writer.position(), end, &[last]) {
-        writer.write(&group, AT_MS).unwrap();
+        writer.append(&group).unwrap();
     }
     made.records.extend_from_slice(before);
     let segment = made.segments().pop().unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ledger::Record;
 use ledger_journal::{
-    Journal, JournalOptions, Known, Position, RecoverError, Recovered, WATERMARK, Watermark,
-    WatermarkError, Watermarks, Writer, WriterProbes, recover_known,
+    Durability, Journal, JournalOptions, Known, Log, Position, RecoverError, Recovered, WATERMARK,
+    Watermark, WatermarkError, Watermarks, Writer, WriterProbes, recover_known,
 };
 
 use crate::damage::KEEP_ALL;
@@ -32,7 +32,7 @@ fn live(folder: &Flaky, records: &[Record]) -> u64 {
         return writer.position().sequence;
     }
     for group in groups(EMPTY.position, records, &[5]) {
-        if writer.write(&group, AT_MS).is_err() {
+        if writer.append(&group).is_err() {
             break;
         }
         if marks.note(writer.position().sequence, AT_MS).is_err() {
@@ -158,6 +158,7 @@ fn a_running_journal_notes_what_it_sealed_when_it_ends() {
         gather: Duration::ZERO,
         gather_idle: Duration::ZERO,
         unsealed_bytes_max: 1 << 20,
+        durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
         bank: options(),

@@ -9,6 +9,7 @@ use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Waterm
 use probe::NodeClock;
 use weir_config::config::Config;
 use weir_pacer::PacerOptions;
+use wire::journal::SCHEMA_VERSION;
 
 use super::{Start, keys, pacing_store};
 use crate::error::StartError;
@@ -63,6 +64,9 @@ pub(crate) fn recover(
     let segment_bytes = config.journal.segment_bytes;
     let mut writer = Writer::new(disk.clone(), config.node.id, segment_bytes, tail);
     writer.open(now_ms).map_err(failed)?;
+    if let Some(from) = report.version.filter(|found| *found < SCHEMA_VERSION) {
+        tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
+    }
     let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
     let journal = journal_options(config, options);
     let data = &config.node.data_dir;

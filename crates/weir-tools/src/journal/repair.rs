@@ -15,7 +15,9 @@ use ledger::{Amount, Bank, Options, Record};
 use ledger_journal::files::{Access, BLOCK_BYTES, File as _, Folder as _};
 use ledger_journal::repair::{examine, salvage};
 use ledger_journal::snapshot::load;
-use ledger_journal::{Disk, Durability, Gather, Position, ReadError, Tail, Writer, segment_head};
+use ledger_journal::{
+    Disk, Durability, Gather, Log, Position, ReadError, Tail, Writer, segment_head,
+};
 use weir_node::known;
 
 use super::holes::{Segment, Snapshot, Survey};
@@ -332,7 +334,7 @@ impl Plan {
             gather.append(record, now_ms);
         }
         while let Some(group) = gather.take() {
-            writer.write(&group, now_ms)?;
+            writer.append(&group)?;
         }
         Ok(())
     }
