@@ -166,7 +166,8 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     })
 }
 
-fn facts(config: &Config) -> Facts {
+/// What a worker is started with here.
+pub(crate) fn facts(config: &Config) -> Facts {
     Facts {
         node: 1,
         run: 1,

@@ -7,7 +7,10 @@
 pub(crate) mod batch;
 pub mod openrtb;
 
-use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Step};
+use std::net::SocketAddr;
+
+use door_transport::tls::Secured;
+use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Step, Then};
 use gate_auction::Fates;
 use wire::Verdict;
 
@@ -29,6 +32,72 @@ pub(crate) trait Door {
 
     /// A connection was accepted.
     fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer) -> Self::Conn;
+
+    /// The connection's TLS handshake is over, where its listener or its dial has TLS: before any bytes.
+    fn secured(&mut self, _id: ConnId, _conn: &mut Self::Conn, _secured: &Secured<'_>) {}
+
+    /// A dial that the door opened with [`Outbox::dial`] is connected. `None`: it is not this door's.
+    fn dialled(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _dial: DialId,
+        _peer: Peer,
+    ) -> Option<Self::Conn> {
+        None
+    }
+
+    /// An attempt of a dial failed; the next one comes in `retry_ms`. The dial may be another door's.
+    fn dial_failed(
+        &mut self,
+        _dial: DialId,
+        _address: SocketAddr,
+        _why: DialFailure,
+        _retry_ms: u64,
+    ) {
+    }
+
+    /// How often this connection ticks, ms; 0 = never. Asked once it is open, and after each tick.
+    fn tick_ms(&self, _conn: &Self::Conn) -> u64 {
+        0
+    }
+
+    /// The connection's time has come; `now_ms` counts from the loop's start.
+    fn tick(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _conn: &mut Self::Conn,
+        _now_ms: u64,
+        _out: &mut Out<'_>,
+    ) -> Then {
+        Then::Stay
+    }
+
+    /// How often the door itself ticks, ms; 0 = never. Asked when the worker starts, and after each tick.
+    fn door_tick_ms(&self) -> u64 {
+        0
+    }
+
+    /// The door's time has come; `now_ms` as in [`Door::tick`].
+    fn door_tick<S>(
+        &mut self,
+        _till: &mut Till,
+        _now_ms: u64,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
+
+    /// The peer took so much that there is room for more, where the door had [asked](Out::ask_for_more).
+    fn drained(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _conn: &mut Self::Conn,
+        _out: &mut Out<'_>,
+    ) -> Then {
+        Then::Stay
+    }
 
     /// Bytes arrived; see [`door_transport::Service::received`].
     fn received(
@@ -163,7 +232,7 @@ impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
         self.all.with(id, |session, out| own(session).map(|conn| write(conn, out))).flatten()
     }
 
-    /// The transport's outbox, to resume or close a connection.
+    /// The transport's outbox: to dial, to offer bytes to a connection, to resume or close one.
     pub(crate) fn all(&mut self) -> &mut Outbox<'b, S> {
         self.all
     }
@@ -181,6 +250,47 @@ pub(crate) trait DoorSet {
     /// A connection was accepted on the listener with this index.
     fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer, listener: usize)
     -> Self::Session;
+    /// See [`Door::secured`].
+    fn secured(&mut self, id: ConnId, session: &mut Self::Session, secured: &Secured<'_>);
+    /// See [`Door::dialled`]: the first door that knows the dial has the connection.
+    fn dialled(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        dial: DialId,
+        peer: Peer,
+    ) -> Option<Self::Session>;
+    /// See [`Door::dial_failed`].
+    fn dial_failed(&mut self, dial: DialId, address: SocketAddr, why: DialFailure, retry_ms: u64);
+    /// See [`Door::tick_ms`].
+    fn tick_ms(&self, session: &Self::Session) -> u64;
+    /// See [`Door::tick`].
+    fn tick(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        session: &mut Self::Session,
+        now_ms: u64,
+        out: &mut Out<'_>,
+    ) -> Then;
+    /// [`Door::door_tick_ms`] of the door at this place.
+    fn door_tick_ms(&self, door: usize) -> u64;
+    /// [`Door::door_tick`] of the door at this place.
+    fn door_tick(
+        &mut self,
+        door: usize,
+        till: &mut Till,
+        now_ms: u64,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
+    /// See [`Door::drained`].
+    fn drained(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        session: &mut Self::Session,
+        out: &mut Out<'_>,
+    ) -> Then;
     /// See [`Door::received`].
     fn received(
         &mut self,
@@ -271,6 +381,99 @@ macro_rules! doors {
                     }
                 )+
                 unreachable!("one listener per door")
+            }
+
+            fn secured(
+                &mut self,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                secured: &door_transport::tls::Secured<'_>,
+            ) {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::secured(&mut self.$field, id, conn, secured);
+                    })+
+                }
+            }
+
+            fn dialled(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                dial: door_transport::DialId,
+                peer: door_transport::Peer,
+            ) -> Option<$session> {
+                $(
+                    let conn = $crate::doors::Door::dialled(&mut self.$field, till, id, dial, peer);
+                    if let Some(conn) = conn {
+                        return Some($session::$name(conn));
+                    }
+                )+
+                None
+            }
+
+            fn dial_failed(
+                &mut self,
+                dial: door_transport::DialId,
+                address: std::net::SocketAddr,
+                why: door_transport::DialFailure,
+                retry_ms: u64,
+            ) {
+                $($crate::doors::Door::dial_failed(&mut self.$field, dial, address, why, retry_ms);)+
+            }
+
+            fn tick_ms(&self, session: &$session) -> u64 {
+                match session {
+                    $($session::$name(conn) => $crate::doors::Door::tick_ms(&self.$field, conn),)+
+                }
+            }
+
+            fn tick(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                now_ms: u64,
+                out: &mut door_transport::Out<'_>,
+            ) -> door_transport::Then {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::tick(&mut self.$field, till, id, conn, now_ms, out)
+                    })+
+                }
+            }
+
+            fn door_tick_ms(&self, door: usize) -> u64 {
+                [$($crate::doors::Door::door_tick_ms(&self.$field)),+][door]
+            }
+
+            fn door_tick(
+                &mut self,
+                door: usize,
+                till: &mut $crate::till::Till,
+                now_ms: u64,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    if door == $id::$name as usize {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::door_tick(&mut self.$field, till, now_ms, &mut own);
+                    }
+                )+
+            }
+
+            fn drained(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                out: &mut door_transport::Out<'_>,
+            ) -> door_transport::Then {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::drained(&mut self.$field, till, id, conn, out)
+                    })+
+                }
             }
 
             #[inline(always)]
@@ -409,6 +612,9 @@ doors! {
         OpenRtb = openrtb: OpenRtbDoor,
     }
 }
+
+#[cfg(test)]
+mod echo;
 
 const _: () = assert!(
     Doors::NAMES.len() == weir_config::doors::DOORS.len() && Doors::NAMES.len() <= 16,
