@@ -57,7 +57,7 @@ impl DoorTicks {
             0 => u64::MAX,
             period_ms => period_ms,
         };
-        DoorTicks { due_ms: (0..D::NAMES.len()).map(first_ms).collect(), now_ms: 0 }
+        DoorTicks { due_ms: (0..D::FACTS.len()).map(first_ms).collect(), now_ms: 0 }
     }
 
     /// A door that is due; its next tick is a period after this one, and what was missed is not made up for.

@@ -8,24 +8,91 @@ pub(crate) mod batch;
 pub mod openrtb;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Step, Then};
 use gate_auction::Fates;
+use gate_profile::Profiles;
 use wire::Verdict;
 
 use crate::counters::WorkerCounters;
-use crate::messages::Answer;
+use crate::messages::{Answer, Facts};
+use crate::stages::WorkerStage;
 use crate::till::Till;
 use batch::BatchDoor;
-use openrtb::OpenRtbDoor;
+use openrtb::{BidTerms, OpenRtbDoor};
+
+/// What those who measure and show a door know of it.
+#[derive(Debug)]
+pub struct DoorFacts {
+    /// [`Door::NAME`], as in `weir_config::doors`.
+    pub name: &'static str,
+    /// The stages of a worker that serve this door alone.
+    pub stages: &'static [WorkerStage],
+    /// The stage with which an answer is whole.
+    pub answered: WorkerStage,
+    /// Its kinds of requests.
+    pub requests: &'static [RequestKind],
+    /// What became of the requests that decide, over these workers.
+    pub outcomes: fn(&[Arc<WorkerCounters>]) -> Outcomes,
+}
+
+/// What became of requests, and how often.
+pub type Outcomes = Vec<(&'static str, u64)>;
+
+impl DoorFacts {
+    const fn of<D: Door>() -> DoorFacts {
+        DoorFacts {
+            name: D::NAME,
+            stages: D::STAGES,
+            answered: D::ANSWERED,
+            requests: D::REQUESTS,
+            outcomes: D::outcomes,
+        }
+    }
+
+    /// Requests that a worker decided about, over all kinds.
+    #[must_use]
+    pub fn decisions(&self, counters: &WorkerCounters) -> u64 {
+        let kinds = self.requests.iter().filter(|kind| kind.decides);
+        kinds.map(|kind| (kind.count)(counters)).fold(0, u64::saturating_add)
+    }
+}
+
+/// A kind of requests at a door.
+#[derive(Debug)]
+pub struct RequestKind {
+    /// Its name in metrics.
+    pub name: &'static str,
+    /// It asks for money; one that does not says what becomes of money that was granted.
+    pub decides: bool,
+    /// The stage whose items are such requests.
+    pub stage: WorkerStage,
+    /// How many there were on a worker.
+    pub count: fn(&WorkerCounters) -> u64,
+}
+
+/// The doors of a worker, in the order of `weir_config::doors::DOORS`: what stage rows, metrics and status are made of.
+pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// One protocol of a worker.
 pub(crate) trait Door {
     /// Its name: in the configuration, in `addresses.json`, in metrics.
     const NAME: &'static str;
+    /// The stages of a worker that serve this door alone.
+    const STAGES: &'static [WorkerStage] = &[];
+    /// The stage with which an answer is whole.
+    const ANSWERED: WorkerStage = WorkerStage::Send;
+    /// Its kinds of requests.
+    const REQUESTS: &'static [RequestKind] = &[];
     /// What it keeps per connection.
     type Conn;
+
+    /// What became of the requests that decide, over these workers.
+    fn outcomes(_counters: &[Arc<WorkerCounters>]) -> Outcomes {
+        Outcomes::new()
+    }
 
     /// A wake-up begins.
     fn woke(&mut self) {}
@@ -242,8 +309,8 @@ impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
 pub(crate) trait DoorSet {
     /// What is kept per connection.
     type Session;
-    /// Names by place, which is the order of the listeners.
-    const NAMES: &'static [&'static str];
+    /// The doors by place, which is the order of the listeners.
+    const FACTS: &'static [DoorFacts];
 
     /// See [`Door::woke`].
     fn woke(&mut self);
@@ -361,7 +428,8 @@ macro_rules! doors {
 
         impl $crate::doors::DoorSet for $set {
             type Session = $session;
-            const NAMES: &'static [&'static str] = &[$(<$door as $crate::doors::Door>::NAME),+];
+            const FACTS: &'static [$crate::doors::DoorFacts] =
+                &[$($crate::doors::DoorFacts::of::<$door>()),+];
 
             #[inline]
             fn woke(&mut self) {
@@ -613,11 +681,22 @@ doors! {
     }
 }
 
+impl Doors {
+    /// The doors of one worker.
+    pub(crate) fn new(facts: &Facts, terms: &Arc<BidTerms>, profiles: &Profiles) -> Doors {
+        let openrtb = DoorId::OpenRtb as u8;
+        Doors {
+            batch: BatchDoor::new(DoorId::Batch as u8, facts),
+            openrtb: OpenRtbDoor::new(openrtb, Arc::clone(terms), profiles.clone()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod echo;
 
 const _: () = assert!(
-    Doors::NAMES.len() == weir_config::doors::DOORS.len() && Doors::NAMES.len() <= 16,
+    DOORS.len() == weir_config::doors::DOORS.len() && DOORS.len() <= 16,
     "the doors of a worker are those of the configuration, and a reply has four bits for them"
 );
 
@@ -630,7 +709,7 @@ mod tests {
     #[test]
     fn the_doors_of_a_worker_are_those_of_the_configuration() {
         let configured = weir_config::doors::DOORS.map(|door| door.name);
-        assert_eq!(Doors::NAMES, configured);
+        assert_eq!(DOORS.iter().map(|door| door.name).collect::<Vec<_>>(), configured);
         assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8), (0, 1));
     }
 
