@@ -360,18 +360,24 @@ config! {
         stalled_ms_max: u64 = 10_000, " A client that reads nothing for this long is closed (`stalled`), milliseconds.";
     }
     batch ("The batch door: SBE messages in frames over TCP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the batch door; beyond loopback `auth_token` or `tokens_file` is required.";
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the batch door; beyond loopback `auth_token`, `tokens_file` or `tls_clients` is required.";
         auth_token: String = String::new() => secret, " One token for all clients, sent in Hello; empty and without `tokens_file`: everybody is let in.";
         tokens_file: String = String::new() => live, " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them. Clients send the token in Hello; `auth_token` lets in beside it.";
+        tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks TLS. Empty: plain TCP.";
+        tls_key: String = String::new() => live, " Key of the certificate, PEM.";
+        tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show.";
         batch_max: u16 = 1024, [1..=1024], " Entries per frame.";
         frame_bytes_max: u32 = 65_536, [4_096..=1_048_576], " Bytes per frame.";
         resolves_waiting_max: usize = 4_096, " Frames of resolves per worker that may wait for the bank.";
         wait_ms: u64 = 10, [0..=10_000], " A frame with the flag `awaitFill` waits at most this long for the bank, milliseconds; 0: it does not wait.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the OpenRTB door; beyond loopback `path_token` is required.";
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the OpenRTB door; beyond loopback `path_token` or `tls_clients` is required.";
         path_token: String = String::new() => secret, " Bid requests are accepted at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
-        public_url: String = String::new(), " Beginning of notice addresses, such as \"https://win.example\"; empty: http:// and the door's address.";
+        tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
+        tls_key: String = String::new() => live, " Key of the certificate, PEM.";
+        tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show, those who send notices too.";
+        public_url: String = String::new(), " Beginning of notice addresses, such as \"https://win.example\"; empty: the door's scheme and address.";
         hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas, beside those of this machine and of `public_url`. Empty: on loopback those alone, beyond it any.";
         currency: CurrencyCode = usd(), " Currency of all bids.";
         rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
@@ -697,10 +703,9 @@ impl Config {
         for text in self.out_of_range() {
             must(false, text);
         }
-        must(
-            self.admin.tls_cert.is_empty() == self.admin.tls_key.is_empty(),
-            "admin.tls_cert and admin.tls_key: one is set, expected both or none".into(),
-        );
+        for text in all_doors().filter_map(|door| door.check_tls(self)) {
+            must(false, text);
+        }
         let token = &self.openrtb.path_token;
         must(
             token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use access::{BadHost, HostGuard, without_port};
 use door_transport::Options as TransportOptions;
+use door_transport::tls::{ClientCertificates, Identity, ServerOptions};
 
 use crate::config::Config;
 
@@ -24,6 +25,47 @@ pub struct DoorSpec {
     pub guard: &'static str,
     /// Is one of them set?
     pub is_guarded: fn(&Config) -> bool,
+    /// Messages of one worker that may wait for the bank.
+    pub waiting_max: fn(&Config) -> usize,
+    /// The files of its TLS.
+    pub tls: fn(&Config) -> TlsFiles<'_>,
+    /// The protocols that it offers by ALPN, the preferred one first; none = ALPN is not used.
+    pub alpn: &'static [&'static [u8]],
+}
+
+/// The paths of a door's certificates; an empty one is not set.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsFiles<'a> {
+    /// `tls_cert`: its own certificate, and those that signed it.
+    pub cert: &'a str,
+    /// `tls_key`: the key of its certificate.
+    pub key: &'a str,
+    /// `tls_clients`: who signs the certificates that clients must show.
+    pub clients: &'a str,
+}
+
+/// What those files hold.
+#[derive(Debug)]
+pub struct TlsTexts {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    clients: Option<Vec<u8>>,
+    alpn: &'static [&'static [u8]],
+}
+
+impl TlsTexts {
+    /// What the TLS of the door is made of.
+    #[must_use]
+    pub fn options(&self) -> ServerOptions<'_> {
+        ServerOptions {
+            identity: Identity { chain_pem: &self.cert, key_pem: &self.key },
+            clients: self
+                .clients
+                .as_deref()
+                .map_or(ClientCertificates::None, ClientCertificates::Required),
+            alpn: self.alpn,
+        }
+    }
 }
 
 impl DoorSpec {
@@ -31,6 +73,41 @@ impl DoorSpec {
     #[must_use]
     pub fn address(&self, config: &Config) -> SocketAddr {
         *(self.listen)(&mut config.clone())
+    }
+
+    /// Reads the files of its TLS; `None` where none is configured.
+    ///
+    /// # Errors
+    /// Which file cannot be read.
+    pub fn read_tls(&self, config: &Config) -> Result<Option<TlsTexts>, String> {
+        let TlsFiles { cert, key, clients } = (self.tls)(config);
+        if cert.is_empty() || key.is_empty() {
+            return Ok(None);
+        }
+        let read = |name: &str, path: &str| {
+            std::fs::read(path).map_err(|error| format!("{}.{name} {path}: {error}", self.name))
+        };
+        let clients = Some(clients).filter(|path| !path.is_empty());
+        Ok(Some(TlsTexts {
+            cert: read("tls_cert", cert)?,
+            key: read("tls_key", key)?,
+            clients: clients.map(|path| read("tls_clients", path)).transpose()?,
+            alpn: self.alpn,
+        }))
+    }
+
+    /// What of its keys for TLS does not go together.
+    pub(crate) fn check_tls(&self, config: &Config) -> Option<String> {
+        let (TlsFiles { cert, key, clients }, name) = ((self.tls)(config), self.name);
+        if cert.is_empty() != key.is_empty() {
+            return Some(format!(
+                "{name}.tls_cert and {name}.tls_key: one is set, expected both or none"
+            ));
+        }
+        let alone = cert.is_empty() && !clients.is_empty();
+        alone.then(|| {
+            format!("{name}.tls_clients is set without {name}.tls_cert and {name}.tls_key, expected all three")
+        })
     }
 }
 
@@ -41,17 +118,34 @@ pub const DOORS: [DoorSpec; 2] = [
         name: "batch",
         title: "batch door",
         listen: |config| &mut config.batch.listen,
-        guard: "batch.auth_token or batch.tokens_file",
+        guard: "batch.auth_token, batch.tokens_file or batch.tls_clients",
         is_guarded: |config| {
-            !(config.batch.auth_token.is_empty() && config.batch.tokens_file.is_empty())
+            let keys = [&config.batch.auth_token, &config.batch.tokens_file];
+            keys.iter().any(|key| !key.is_empty()) || !config.batch.tls_clients.is_empty()
         },
+        waiting_max: |config| config.batch.resolves_waiting_max,
+        tls: |config| TlsFiles {
+            cert: &config.batch.tls_cert,
+            key: &config.batch.tls_key,
+            clients: &config.batch.tls_clients,
+        },
+        alpn: &[],
     },
     DoorSpec {
         name: "openrtb",
         title: "OpenRTB door",
         listen: |config| &mut config.openrtb.listen,
-        guard: "openrtb.path_token",
-        is_guarded: |config| !config.openrtb.path_token.is_empty(),
+        guard: "openrtb.path_token or openrtb.tls_clients",
+        is_guarded: |config| {
+            !(config.openrtb.path_token.is_empty() && config.openrtb.tls_clients.is_empty())
+        },
+        waiting_max: |config| config.openrtb.notices_waiting_max,
+        tls: |config| TlsFiles {
+            cert: &config.openrtb.tls_cert,
+            key: &config.openrtb.tls_key,
+            clients: &config.openrtb.tls_clients,
+        },
+        alpn: &[b"http/1.1"],
     },
 ];
 
@@ -62,6 +156,13 @@ pub const ADMIN: DoorSpec = DoorSpec {
     listen: |config| &mut config.admin.listen,
     guard: "admin.tokens_file",
     is_guarded: |config| !config.admin.tokens_file.is_empty(),
+    waiting_max: |_| 0,
+    tls: |config| TlsFiles {
+        cert: &config.admin.tls_cert,
+        key: &config.admin.tls_key,
+        clients: "",
+    },
+    alpn: &[b"http/1.1"],
 };
 
 /// All doors of a node.

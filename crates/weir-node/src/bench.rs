@@ -18,8 +18,7 @@ use weir_config::campaign_index::{CampaignIndex, Currencies};
 use weir_config::config::Config;
 
 use crate::counters::{SlotCells, WorkerCounters};
-use crate::doors::batch::BatchDoor;
-use crate::doors::openrtb::{BidTerms, OpenRtbDoor};
+use crate::doors::openrtb::BidTerms;
 use crate::doors::{DoorId, DoorSet, Doors, Session};
 use crate::messages::{Down, Facts, Snapshot, Up};
 use crate::stages::WorkerProbes;
@@ -56,10 +55,7 @@ impl Bench {
         let options = gate_profile::Options { secret: SECRET, ..gate_profile::Options::default() };
         let profiles = gate_profile::Profiles::open(folder, &options);
         let profiles = profiles.map_err(|error| error.to_string())?;
-        let mut doors = Doors {
-            batch: BatchDoor::new(DoorId::Batch as u8, &facts(config)),
-            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, terms, profiles),
-        };
+        let mut doors = Doors::new(&facts(config), &terms, &profiles);
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand)?;
         doors.configured(&till);
@@ -167,7 +163,8 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     })
 }
 
-fn facts(config: &Config) -> Facts {
+/// What a worker is started with here.
+pub(crate) fn facts(config: &Config) -> Facts {
     Facts {
         node: 1,
         run: 1,

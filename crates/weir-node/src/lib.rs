@@ -22,6 +22,7 @@
 
 pub mod bank;
 pub mod bench;
+pub mod certificates;
 pub mod counters;
 pub mod doors;
 mod error;

@@ -1,7 +1,6 @@
 //! What a node measured of itself over a while.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use ledger_journal::WriterStage;
@@ -10,8 +9,8 @@ use probe::{
 };
 
 use crate::counters::WorkerCounters;
-use crate::doors::openrtb::counts::Happening;
-use crate::stages::{BankStage, JudgePart, Sampling, Serves, WorkerProbes, WorkerStage};
+use crate::doors::DOORS;
+use crate::stages::{BankStage, JudgePart, Sampling, WorkerProbes, WorkerStage};
 use crate::thread::{ThreadMeter, Usage};
 
 /// Between two moments of a running node.
@@ -19,12 +18,8 @@ use crate::thread::{ThreadMeter, Usage};
 pub struct Measured {
     /// Between the two moments, seconds.
     pub seconds: f64,
-    /// Asks of the batch door that were decided.
-    pub asks: u64,
-    /// Bid requests of the OpenRTB door.
-    pub bid_requests: u64,
-    /// Notices of the OpenRTB door, and confirms, settles and releases of the batch door.
-    pub resolves: u64,
+    /// Requests by door and kind, as in [`DOORS`].
+    pub requests: Vec<Vec<u64>>,
     /// One entry a thread that has probes.
     pub threads: Vec<MeasuredThread>,
 }
@@ -76,22 +71,37 @@ pub struct MeasuredParts {
 
 /// Time of all workers since the start, by the door that it served, and what the doors did with it. Every figure only
 /// rises. Times are those of the sampled turns, without the timer, times the number of turns that one stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByDoor {
-    /// Stages of the batch door, ns.
-    pub batch_ns: u64,
-    /// Stages of the OpenRTB door, ns.
-    pub openrtb_ns: u64,
-    /// Stages that serve both, ns.
+    /// As in [`DOORS`].
+    pub doors: [DoorUse; DOORS.len()],
+    /// Stages that serve all doors, ns.
     pub shared_ns: u64,
-    /// Asks of the batch door.
-    pub asks: u64,
-    /// Confirms, settles and releases of the batch door.
-    pub batch_resolves: u64,
-    /// Bid requests of the OpenRTB door.
-    pub bid_requests: u64,
-    /// Notices of the OpenRTB door.
-    pub notices: u64,
+}
+
+/// What one door took and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DoorUse {
+    /// Stages that serve it alone, ns.
+    pub ns: u64,
+    /// Its requests, by kind.
+    pub requests: Vec<u64>,
+}
+
+impl DoorUse {
+    /// Its requests of all kinds.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.iter().copied().fold(0, u64::saturating_add)
+    }
+}
+
+impl Measured {
+    /// Requests of all kinds at all doors.
+    #[must_use]
+    pub fn all_requests(&self) -> u64 {
+        self.requests.iter().flatten().copied().fold(0, u64::saturating_add)
+    }
 }
 
 /// Where the figures of a running node are read.
@@ -119,9 +129,6 @@ struct WorkerSource {
     latency: [Reader; DOORS.len()],
 }
 
-/// The doors.
-pub const DOORS: [&str; 2] = ["batch", "openrtb"];
-
 /// The probes of one thread, for it, and who it is, to be noted by it.
 #[derive(Debug)]
 pub(crate) struct Probes<S> {
@@ -145,8 +152,7 @@ impl Sources {
         let sampling = Sampling::new(every);
         let worker = |counters: &Arc<WorkerCounters>| {
             let (mut laps, laps_reader) = Laps::new(sampling.worker);
-            // An answer is whole when its tokens are sealed, or when its bytes are in the output.
-            let latency = [WorkerStage::Token, WorkerStage::HttpWrite].map(|end| laps.mark(end));
+            let latency = std::array::from_fn(|door| laps.mark(DOORS[door].answered));
             let (parts, parts_reader) = Laps::new(sampling.parts);
             let counters = Arc::clone(counters);
             let source = WorkerSource { counters, laps: laps_reader, parts: parts_reader, latency };
@@ -198,27 +204,19 @@ impl ByDoor {
         let timer = TimerCost::get().mean_ticks();
         for (stage, recorded) in WorkerStage::ALL.iter().zip(&figures.stages) {
             let ticks = recorded.ticks as f64 - recorded.laps as f64 * timer;
-            let sum = match stage.serves() {
-                Serves::Batch => &mut self.batch_ns,
-                Serves::OpenRtb => &mut self.openrtb_ns,
-                Serves::Both => &mut self.shared_ns,
-            };
+            let door = DOORS.iter().position(|door| door.stages.contains(stage));
+            let sum = door.map_or(&mut self.shared_ns, |door| &mut self.doors[door].ns);
             *sum = sum.saturating_add((ticks * ns_a_tick) as u64);
         }
     }
 
     fn add_counts(&mut self, counters: &WorkerCounters) {
-        let sum = |counts: &[std::sync::atomic::AtomicU64]| {
-            counts.iter().map(|count| count.load(Relaxed)).sum::<u64>()
-        };
-        let seen = &counters.openrtb;
-        self.asks += sum(&counters.verdicts);
-        self.batch_resolves += sum(&counters.resolved);
-        self.bid_requests += seen.get(Happening::Requests);
-        self.notices += [Happening::Win, Happening::Bill, Happening::Loss]
-            .map(|notice| seen.get(notice))
-            .iter()
-            .sum::<u64>();
+        for (door, found) in DOORS.iter().zip(&mut self.doors) {
+            found.requests.resize(door.requests.len(), 0);
+            for (kind, sum) in door.requests.iter().zip(&mut found.requests) {
+                *sum = sum.saturating_add((kind.count)(counters));
+            }
+        }
     }
 }
 
@@ -266,29 +264,30 @@ impl Reading {
     }
 
     /// Worker time and requests by door, since the start.
-    pub fn by_door(&self) -> ByDoor {
-        self.requests
+    pub fn by_door(&self) -> &ByDoor {
+        &self.requests
     }
 
     /// What happened between an earlier reading of the same node and this one.
     pub fn since(&self, earlier: &Reading) -> Measured {
-        let (now, then) = (&self.requests, &earlier.requests);
-        let resolves = |at: &ByDoor| at.batch_resolves + at.notices;
+        let doors = self.requests.doors.iter().zip(&earlier.requests.doors);
+        let requests = doors.map(|(now, then)| {
+            let kinds = now.requests.iter().zip(&then.requests);
+            kinds.map(|(now, then)| now.saturating_sub(*then)).collect()
+        });
         let threads = self.threads.iter().zip(&earlier.threads);
         Measured {
             seconds: self.at.saturating_duration_since(earlier.at).as_secs_f64(),
-            asks: now.asks.saturating_sub(then.asks),
-            bid_requests: now.bid_requests.saturating_sub(then.bid_requests),
-            resolves: resolves(now).saturating_sub(resolves(then)),
+            requests: requests.collect(),
             threads: threads.map(|(now, then)| now.since(then).measured()).collect(),
         }
     }
 
     /// What happened since the node began, `seconds` ago.
     pub fn into_total(self, seconds: f64) -> Measured {
-        let ByDoor { asks, bid_requests, batch_resolves, notices, .. } = self.requests;
+        let requests = self.requests.doors.into_iter().map(|door| door.requests).collect();
         let threads = self.threads.into_iter().map(ThreadReading::measured).collect();
-        Measured { seconds, asks, bid_requests, resolves: batch_resolves + notices, threads }
+        Measured { seconds, requests, threads }
     }
 }
 
@@ -357,8 +356,10 @@ impl Recorded {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
-    use crate::doors::openrtb::counts::Counts;
+    use crate::doors::openrtb::counts::{Counts, Happening};
     use wire::Verdict;
 
     /// Workers' probes of which every turn is sampled.
@@ -400,7 +401,7 @@ mod tests {
         happened.publish(&counters.openrtb);
 
         let measured = Reading::take(&sources).since(&earlier);
-        assert_eq!((measured.asks, measured.bid_requests, measured.resolves), (12, 4, 3));
+        assert_eq!(measured.requests, [[12, 2], [4, 1]]);
         let names = measured.threads.iter().map(|thread| thread.name.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["worker 0", "bank", "journal-writer"]);
         let worker = &measured.threads[0];
@@ -411,7 +412,7 @@ mod tests {
         assert!(stage(worker, "lookup").an_item.count() == 12 || worker.lost_laps > 0);
 
         let total = Reading::take(&sources).into_total(1.0);
-        assert_eq!((total.asks, total.resolves), (22, 3));
+        assert_eq!((total.requests[0][0], total.all_requests()), (22, 29));
         assert_eq!(stage(&total.threads[0], "lookup").items, 22);
     }
 
@@ -453,7 +454,8 @@ mod tests {
         let thread = &Reading::take(&sources).into_total(1.0).threads[0];
         assert_eq!((thread.turns, thread.sampled, thread.own_ticks), (1_000, 0, 0));
         assert!(thread.stages.iter().all(|(_, stage)| (stage.ticks, stage.laps) == (0, 0)));
-        assert_eq!(sources.by_door(), ByDoor::default());
+        let by_door = sources.by_door();
+        assert!(by_door.shared_ns == 0 && by_door.doors.iter().all(|door| door.ns == 0));
     }
 
     #[test]
@@ -472,15 +474,15 @@ mod tests {
         by_door.add_times(&figures, 64);
         let ns = |ticks: f64| (ticks * 64.0 * Cycles::get().ns_per_tick()) as u64;
         let near = |found: u64, expected: u64| assert!(found.abs_diff(expected) <= 1, "{found}");
-        near(by_door.batch_ns, ns(1e6));
-        near(by_door.openrtb_ns, ns(2e6));
+        near(by_door.doors[0].ns, ns(1e6));
+        near(by_door.doors[1].ns, ns(2e6));
         near(by_door.shared_ns, ns(3e6));
         // Each lap holds one reading of the timer; what is less than nothing counts as nothing.
         figures.stages[WorkerStage::Judge.index()].laps = 1_000;
         figures.stages[WorkerStage::Send.index()].laps = u64::MAX / 2;
         let mut less = ByDoor::default();
         less.add_times(&figures, 64);
-        near(less.batch_ns, ns(1e6 - 1e3 * TimerCost::get().mean_ticks()));
+        near(less.doors[0].ns, ns(1e6 - 1e3 * TimerCost::get().mean_ticks()));
         assert_eq!(less.shared_ns, 0);
     }
 }

@@ -80,30 +80,6 @@ stages! {
     }
 }
 
-/// Whom a stage of a worker serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Serves {
-    /// The batch door alone.
-    Batch,
-    /// The OpenRTB door alone.
-    OpenRtb,
-    /// Both.
-    Both,
-}
-
-impl WorkerStage {
-    /// Whom it serves.
-    pub(crate) fn serves(self) -> Serves {
-        use WorkerStage::*;
-        match self {
-            FrameDecode | Encode | Lookup | Judge | Token | Resolve => Serves::Batch,
-            Http | JsonRead | UserProfile | Translate | Survey | Auction | SealNote
-            | AnswerWrite | HttpWrite | Notice => Serves::OpenRtb,
-            Receive | FromBank | Timers | ToBank | WakeBank | Gauges | Send => Serves::Both,
-        }
-    }
-}
-
 /// The parts of judging are looked at in one turn of so many that would be sampled: four boundaries an ask would
 /// otherwise be most of what is measured.
 const PARTS_RARER: u32 = 16;

@@ -21,9 +21,9 @@ use weir_config::private;
 use crate::bank::keys;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
+use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
-use crate::doors::batch::BatchDoor;
-use crate::doors::openrtb::{BidTerms, OpenRtbDoor};
+use crate::doors::openrtb::BidTerms;
 use crate::doors::{DoorId, Doors};
 use crate::error::{StartError, system};
 use crate::known::Permits;
@@ -58,12 +58,17 @@ impl Seats {
     ///
     /// # Errors
     /// A core, the transport or an address cannot be had.
-    pub fn take(config: &Config) -> Result<Seats, StartError> {
+    pub fn take(config: &Config, certificates: &Certificates) -> Result<Seats, StartError> {
         let cores = place(config)?;
         let transport = transport_options(config);
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
-        let bind = |door: &DoorSpec| bind(door.name, door.address(config), cores.workers.len());
-        let doors = DOORS.iter().map(bind).collect::<Result<_, _>>()?;
+        let bind = |(place, door): (usize, &DoorSpec)| {
+            let (address, listeners) = bind(door.name, door.address(config), cores.workers.len())?;
+            let Some(tls) = certificates.of(place) else { return Ok((address, listeners)) };
+            let listeners = listeners.into_iter().map(|one| one.with_tls(tls.clone()));
+            Ok((address, listeners.collect()))
+        };
+        let doors = DOORS.iter().enumerate().map(bind).collect::<Result<_, StartError>>()?;
         Ok(Seats { cores, transport, doors })
     }
 }
@@ -296,7 +301,7 @@ impl Common {
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
         self.profiles.on_written(Box::new(move || waker.wake()));
-        let doors = self.doors();
+        let doors = Doors::new(&self.facts, &self.terms, &self.profiles);
         spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)
@@ -307,18 +312,6 @@ impl Common {
             let till = Till::new(number, facts, counters, purses, keys, probes);
             door_transport::run(listeners, &transport, Worker::new(till, doors, lines), &handle)
         })
-    }
-
-    /// A worker's doors.
-    fn doors(&self) -> Doors {
-        Doors {
-            batch: BatchDoor::new(DoorId::Batch as u8, &self.facts),
-            openrtb: OpenRtbDoor::new(
-                DoorId::OpenRtb as u8,
-                Arc::clone(&self.terms),
-                self.profiles.clone(),
-            ),
-        }
     }
 }
 

@@ -2,11 +2,16 @@
 //!
 //! No lock, no allocation, no system call, no clock on the way of a request: the time is read once per wake-up.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
 
-use door_transport::{Boundary, CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
+use door_transport::tls::Secured;
+use door_transport::{
+    Boundary, CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Service, Step, Then,
+    Turn,
+};
 use gate_pacing::Pace;
 use ledger::{ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
@@ -35,6 +40,42 @@ pub(crate) struct Worker<D> {
     next_tick_ms: u64,
     next_gauge: usize,
     gauged_ms: u64,
+    ticks: DoorTicks,
+}
+
+/// When the doors of a worker tick next.
+struct DoorTicks {
+    /// By door; `u64::MAX` for one that does not tick.
+    due_ms: Vec<u64>,
+    /// When the last tick was served.
+    now_ms: u64,
+}
+
+impl DoorTicks {
+    fn new<D: DoorSet>(doors: &D) -> DoorTicks {
+        let first_ms = |door| match doors.door_tick_ms(door) {
+            0 => u64::MAX,
+            period_ms => period_ms,
+        };
+        DoorTicks { due_ms: (0..D::FACTS.len()).map(first_ms).collect(), now_ms: 0 }
+    }
+
+    /// A door that is due; its next tick is a period after this one, and what was missed is not made up for.
+    fn take<D: DoorSet>(&mut self, doors: &D, now_ms: u64) -> Option<usize> {
+        self.now_ms = now_ms;
+        let door = self.due_ms.iter().position(|due_ms| *due_ms <= now_ms)?;
+        self.due_ms[door] = match doors.door_tick_ms(door) {
+            0 => u64::MAX,
+            period_ms => (self.due_ms[door] + period_ms).max(now_ms + 1),
+        };
+        Some(door)
+    }
+
+    /// How long until the next one, ms; 0 where no door ticks.
+    fn wait_ms(&self) -> u64 {
+        let due_ms = self.due_ms.iter().min().copied().unwrap_or(u64::MAX);
+        if due_ms == u64::MAX { 0 } else { due_ms.saturating_sub(self.now_ms).max(1) }
+    }
 }
 
 /// The queues of one worker.
@@ -47,7 +88,8 @@ pub(crate) struct Lines {
 impl<D: DoorSet> Worker<D> {
     pub(crate) fn new(till: Till, doors: D, lines: Lines) -> Worker<D> {
         let Lines { up, down, bank } = lines;
-        Worker { till, doors, up, down, bank, next_tick_ms: 0, next_gauge: 0, gauged_ms: 0 }
+        let ticks = DoorTicks::new(&doors);
+        Worker { till, doors, up, down, bank, next_tick_ms: 0, next_gauge: 0, gauged_ms: 0, ticks }
     }
 
     /// Takes what the bank sent; returns how many messages that was.
@@ -204,6 +246,46 @@ impl<D: DoorSet> Service for Worker<D> {
 
     fn opened(&mut self, id: ConnId, peer: Peer, listener: usize) -> D::Session {
         self.doors.opened(&mut self.till, id, peer, listener)
+    }
+
+    fn secured(&mut self, id: ConnId, session: &mut D::Session, secured: &Secured<'_>) {
+        self.doors.secured(id, session, secured);
+    }
+
+    fn dialled(&mut self, id: ConnId, dial: DialId, peer: Peer) -> Option<D::Session> {
+        self.doors.dialled(&mut self.till, id, dial, peer)
+    }
+
+    fn dial_failed(&mut self, dial: DialId, at: SocketAddr, why: DialFailure, retry_ms: u64) {
+        self.doors.dial_failed(dial, at, why, retry_ms);
+    }
+
+    fn tick_ms(&self, session: &D::Session) -> u64 {
+        self.doors.tick_ms(session)
+    }
+
+    fn tick(
+        &mut self,
+        id: ConnId,
+        session: &mut D::Session,
+        now_ms: u64,
+        out: &mut Out<'_>,
+    ) -> Then {
+        self.doors.tick(&mut self.till, id, session, now_ms, out)
+    }
+
+    fn service_tick_ms(&self) -> u64 {
+        self.ticks.wait_ms()
+    }
+
+    fn service_tick(&mut self, now_ms: u64, outbox: &mut Outbox<'_, D::Session>) {
+        while let Some(door) = self.ticks.take(&self.doors, now_ms) {
+            self.doors.door_tick(door, &mut self.till, now_ms, outbox);
+        }
+    }
+
+    fn drained(&mut self, id: ConnId, session: &mut D::Session, out: &mut Out<'_>) -> Then {
+        self.doors.drained(&mut self.till, id, session, out)
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_config::budgets::LineError;
 use weir_config::config::Config;
 use weir_edits::{Edits, LogError, Opened};
+use weir_node::certificates::Certificates;
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
 use weir_node::tokens::Tokens;
@@ -30,9 +31,9 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The admin door's tokens or certificates.
+    /// Tokens or certificates of the doors.
     #[error("{}", .0.join("\n"))]
-    AdminFiles(Vec<String>),
+    DoorFiles(Vec<String>),
     /// The admin door does not open.
     #[error(transparent)]
     Door(#[from] watch::StartError),
@@ -52,6 +53,7 @@ pub struct Node {
     door: watch::Server,
     watching: watching::Watching,
     tokens: Tokens,
+    certificates: Certificates,
     data: PathBuf,
     /// Held while the node runs.
     _lock: std::fs::File,
@@ -82,8 +84,9 @@ impl Node {
         }
         let edits = Opened::open(&config.node.data_dir.join("edits"))?;
         let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
-        let seats = Seats::take(config)?;
-        let (mut door_options, tokens) = door_options(config).map_err(StartError::AdminFiles)?;
+        let certificates = Certificates::read(config).map_err(StartError::DoorFiles)?;
+        let seats = Seats::take(config, &certificates)?;
+        let (mut door_options, tokens) = door_options(config).map_err(StartError::DoorFiles)?;
         let admin_listener = admin::bind(config.admin.listen)?;
         let engine = Engine::start(config, permits, seats, &tokens)?;
         door_options.run_id = engine.run_id().to_string();
@@ -108,7 +111,8 @@ impl Node {
         let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
         let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
         let data = config.node.data_dir.clone();
-        let node = Node { engine, watcher, door, watching, tokens, data, _lock: lock };
+        let node =
+            Node { engine, watcher, door, watching, tokens, certificates, data, _lock: lock };
         node.write_addresses(config.admin_scheme() == "https");
         Ok(node)
     }
@@ -132,6 +136,11 @@ impl Node {
         &self.tokens
     }
 
+    /// The certificates of the workers' doors, which can be read again while the node runs.
+    pub fn certificates(&self) -> &Certificates {
+        &self.certificates
+    }
+
     /// The configuration, and changes of it by the API.
     pub fn edits(&self) -> &Edits {
         self.watcher.edits()
@@ -144,7 +153,8 @@ impl Node {
 
     /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
     pub fn stop(self) -> bool {
-        let Node { engine, watcher, door, watching, tokens: _, data, _lock } = self;
+        let Node { engine, watcher, door, watching, tokens: _, certificates: _, data, _lock } =
+            self;
         watcher.stop();
         watching.stop();
         let well = engine.stop(|| door.stop());

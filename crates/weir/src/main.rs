@@ -14,6 +14,7 @@ use serde_json::Value;
 use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::ADMIN;
+use weir_node::certificates::Certificates;
 use weir_node::known::Permits;
 use weir_survey::Node;
 use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, token, why};
@@ -430,6 +431,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
         config.node.data_dir.clone_from(data);
     }
     errors.extend(weir_survey::door_options(&config).err().into_iter().flatten());
+    errors.extend(Certificates::read(&config).err().into_iter().flatten());
     if args.print {
         let _ = write!(out, "{}", config.print());
     }

@@ -7,28 +7,164 @@
 pub(crate) mod batch;
 pub mod openrtb;
 
-use door_transport::{CloseReason, ConnId, Out, Outbox, Peer, Step};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use door_transport::tls::Secured;
+use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Step, Then};
 use gate_auction::Fates;
+use gate_profile::Profiles;
 use wire::Verdict;
 
 use crate::counters::WorkerCounters;
-use crate::messages::Answer;
+use crate::messages::{Answer, Facts};
+use crate::stages::WorkerStage;
 use crate::till::Till;
 use batch::BatchDoor;
-use openrtb::OpenRtbDoor;
+use openrtb::{BidTerms, OpenRtbDoor};
+
+/// What those who measure and show a door know of it.
+#[derive(Debug)]
+pub struct DoorFacts {
+    /// [`Door::NAME`], as in `weir_config::doors`.
+    pub name: &'static str,
+    /// The stages of a worker that serve this door alone.
+    pub stages: &'static [WorkerStage],
+    /// The stage with which an answer is whole.
+    pub answered: WorkerStage,
+    /// Its kinds of requests.
+    pub requests: &'static [RequestKind],
+    /// What became of the requests that decide, over these workers.
+    pub outcomes: fn(&[Arc<WorkerCounters>]) -> Outcomes,
+}
+
+/// What became of requests, and how often.
+pub type Outcomes = Vec<(&'static str, u64)>;
+
+impl DoorFacts {
+    const fn of<D: Door>() -> DoorFacts {
+        DoorFacts {
+            name: D::NAME,
+            stages: D::STAGES,
+            answered: D::ANSWERED,
+            requests: D::REQUESTS,
+            outcomes: D::outcomes,
+        }
+    }
+
+    /// Requests that a worker decided about, over all kinds.
+    #[must_use]
+    pub fn decisions(&self, counters: &WorkerCounters) -> u64 {
+        let kinds = self.requests.iter().filter(|kind| kind.decides);
+        kinds.map(|kind| (kind.count)(counters)).fold(0, u64::saturating_add)
+    }
+}
+
+/// A kind of requests at a door.
+#[derive(Debug)]
+pub struct RequestKind {
+    /// Its name in metrics.
+    pub name: &'static str,
+    /// It asks for money; one that does not says what becomes of money that was granted.
+    pub decides: bool,
+    /// The stage whose items are such requests.
+    pub stage: WorkerStage,
+    /// How many there were on a worker.
+    pub count: fn(&WorkerCounters) -> u64,
+}
+
+/// The doors of a worker, in the order of `weir_config::doors::DOORS`: what stage rows, metrics and status are made of.
+pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// One protocol of a worker.
 pub(crate) trait Door {
     /// Its name: in the configuration, in `addresses.json`, in metrics.
     const NAME: &'static str;
+    /// The stages of a worker that serve this door alone.
+    const STAGES: &'static [WorkerStage] = &[];
+    /// The stage with which an answer is whole.
+    const ANSWERED: WorkerStage = WorkerStage::Send;
+    /// Its kinds of requests.
+    const REQUESTS: &'static [RequestKind] = &[];
     /// What it keeps per connection.
     type Conn;
+
+    /// What became of the requests that decide, over these workers.
+    fn outcomes(_counters: &[Arc<WorkerCounters>]) -> Outcomes {
+        Outcomes::new()
+    }
 
     /// A wake-up begins.
     fn woke(&mut self) {}
 
     /// A connection was accepted.
     fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer) -> Self::Conn;
+
+    /// The connection's TLS handshake is over, where its listener or its dial has TLS: before any bytes.
+    fn secured(&mut self, _id: ConnId, _conn: &mut Self::Conn, _secured: &Secured<'_>) {}
+
+    /// A dial that the door opened with [`Outbox::dial`] is connected. `None`: it is not this door's.
+    fn dialled(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _dial: DialId,
+        _peer: Peer,
+    ) -> Option<Self::Conn> {
+        None
+    }
+
+    /// An attempt of a dial failed; the next one comes in `retry_ms`. The dial may be another door's.
+    fn dial_failed(
+        &mut self,
+        _dial: DialId,
+        _address: SocketAddr,
+        _why: DialFailure,
+        _retry_ms: u64,
+    ) {
+    }
+
+    /// How often this connection ticks, ms; 0 = never. Asked once it is open, and after each tick.
+    fn tick_ms(&self, _conn: &Self::Conn) -> u64 {
+        0
+    }
+
+    /// The connection's time has come; `now_ms` counts from the loop's start.
+    fn tick(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _conn: &mut Self::Conn,
+        _now_ms: u64,
+        _out: &mut Out<'_>,
+    ) -> Then {
+        Then::Stay
+    }
+
+    /// How often the door itself ticks, ms; 0 = never. Asked when the worker starts, and after each tick.
+    fn door_tick_ms(&self) -> u64 {
+        0
+    }
+
+    /// The door's time has come; `now_ms` as in [`Door::tick`].
+    fn door_tick<S>(
+        &mut self,
+        _till: &mut Till,
+        _now_ms: u64,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
+
+    /// The peer took so much that there is room for more, where the door had [asked](Out::ask_for_more).
+    fn drained(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _conn: &mut Self::Conn,
+        _out: &mut Out<'_>,
+    ) -> Then {
+        Then::Stay
+    }
 
     /// Bytes arrived; see [`door_transport::Service::received`].
     fn received(
@@ -163,7 +299,7 @@ impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
         self.all.with(id, |session, out| own(session).map(|conn| write(conn, out))).flatten()
     }
 
-    /// The transport's outbox, to resume or close a connection.
+    /// The transport's outbox: to dial, to offer bytes to a connection, to resume or close one.
     pub(crate) fn all(&mut self) -> &mut Outbox<'b, S> {
         self.all
     }
@@ -173,14 +309,55 @@ impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
 pub(crate) trait DoorSet {
     /// What is kept per connection.
     type Session;
-    /// Names by place, which is the order of the listeners.
-    const NAMES: &'static [&'static str];
+    /// The doors by place, which is the order of the listeners.
+    const FACTS: &'static [DoorFacts];
 
     /// See [`Door::woke`].
     fn woke(&mut self);
     /// A connection was accepted on the listener with this index.
     fn opened(&mut self, till: &mut Till, id: ConnId, peer: Peer, listener: usize)
     -> Self::Session;
+    /// See [`Door::secured`].
+    fn secured(&mut self, id: ConnId, session: &mut Self::Session, secured: &Secured<'_>);
+    /// See [`Door::dialled`]: the first door that knows the dial has the connection.
+    fn dialled(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        dial: DialId,
+        peer: Peer,
+    ) -> Option<Self::Session>;
+    /// See [`Door::dial_failed`].
+    fn dial_failed(&mut self, dial: DialId, address: SocketAddr, why: DialFailure, retry_ms: u64);
+    /// See [`Door::tick_ms`].
+    fn tick_ms(&self, session: &Self::Session) -> u64;
+    /// See [`Door::tick`].
+    fn tick(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        session: &mut Self::Session,
+        now_ms: u64,
+        out: &mut Out<'_>,
+    ) -> Then;
+    /// [`Door::door_tick_ms`] of the door at this place.
+    fn door_tick_ms(&self, door: usize) -> u64;
+    /// [`Door::door_tick`] of the door at this place.
+    fn door_tick(
+        &mut self,
+        door: usize,
+        till: &mut Till,
+        now_ms: u64,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
+    /// See [`Door::drained`].
+    fn drained(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        session: &mut Self::Session,
+        out: &mut Out<'_>,
+    ) -> Then;
     /// See [`Door::received`].
     fn received(
         &mut self,
@@ -251,7 +428,8 @@ macro_rules! doors {
 
         impl $crate::doors::DoorSet for $set {
             type Session = $session;
-            const NAMES: &'static [&'static str] = &[$(<$door as $crate::doors::Door>::NAME),+];
+            const FACTS: &'static [$crate::doors::DoorFacts] =
+                &[$($crate::doors::DoorFacts::of::<$door>()),+];
 
             #[inline]
             fn woke(&mut self) {
@@ -271,6 +449,99 @@ macro_rules! doors {
                     }
                 )+
                 unreachable!("one listener per door")
+            }
+
+            fn secured(
+                &mut self,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                secured: &door_transport::tls::Secured<'_>,
+            ) {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::secured(&mut self.$field, id, conn, secured);
+                    })+
+                }
+            }
+
+            fn dialled(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                dial: door_transport::DialId,
+                peer: door_transport::Peer,
+            ) -> Option<$session> {
+                $(
+                    let conn = $crate::doors::Door::dialled(&mut self.$field, till, id, dial, peer);
+                    if let Some(conn) = conn {
+                        return Some($session::$name(conn));
+                    }
+                )+
+                None
+            }
+
+            fn dial_failed(
+                &mut self,
+                dial: door_transport::DialId,
+                address: std::net::SocketAddr,
+                why: door_transport::DialFailure,
+                retry_ms: u64,
+            ) {
+                $($crate::doors::Door::dial_failed(&mut self.$field, dial, address, why, retry_ms);)+
+            }
+
+            fn tick_ms(&self, session: &$session) -> u64 {
+                match session {
+                    $($session::$name(conn) => $crate::doors::Door::tick_ms(&self.$field, conn),)+
+                }
+            }
+
+            fn tick(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                now_ms: u64,
+                out: &mut door_transport::Out<'_>,
+            ) -> door_transport::Then {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::tick(&mut self.$field, till, id, conn, now_ms, out)
+                    })+
+                }
+            }
+
+            fn door_tick_ms(&self, door: usize) -> u64 {
+                [$($crate::doors::Door::door_tick_ms(&self.$field)),+][door]
+            }
+
+            fn door_tick(
+                &mut self,
+                door: usize,
+                till: &mut $crate::till::Till,
+                now_ms: u64,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    if door == $id::$name as usize {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::door_tick(&mut self.$field, till, now_ms, &mut own);
+                    }
+                )+
+            }
+
+            fn drained(
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
+                session: &mut $session,
+                out: &mut door_transport::Out<'_>,
+            ) -> door_transport::Then {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::drained(&mut self.$field, till, id, conn, out)
+                    })+
+                }
             }
 
             #[inline(always)]
@@ -410,8 +681,22 @@ doors! {
     }
 }
 
+impl Doors {
+    /// The doors of one worker.
+    pub(crate) fn new(facts: &Facts, terms: &Arc<BidTerms>, profiles: &Profiles) -> Doors {
+        let openrtb = DoorId::OpenRtb as u8;
+        Doors {
+            batch: BatchDoor::new(DoorId::Batch as u8, facts),
+            openrtb: OpenRtbDoor::new(openrtb, Arc::clone(terms), profiles.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod echo;
+
 const _: () = assert!(
-    Doors::NAMES.len() == weir_config::doors::DOORS.len() && Doors::NAMES.len() <= 16,
+    DOORS.len() == weir_config::doors::DOORS.len() && DOORS.len() <= 16,
     "the doors of a worker are those of the configuration, and a reply has four bits for them"
 );
 
@@ -424,7 +709,7 @@ mod tests {
     #[test]
     fn the_doors_of_a_worker_are_those_of_the_configuration() {
         let configured = weir_config::doors::DOORS.map(|door| door.name);
-        assert_eq!(Doors::NAMES, configured);
+        assert_eq!(DOORS.iter().map(|door| door.name).collect::<Vec<_>>(), configured);
         assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8), (0, 1));
     }
 

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use probe::{Cycles, StageFigures, TimerCost};
-use weir_node::measured::{ByDoor, Measured, MeasuredThread, Reading, Sources};
+use weir_node::doors::DOORS;
+use weir_node::measured::{ByDoor, DoorUse, Measured, MeasuredThread, Reading, Sources};
 
 use super::openmetrics::{Exposition, FamilyKind, Unit};
 use super::rows::{Probes, THREADS};
@@ -32,18 +33,18 @@ pub(crate) struct Metrics {
     notes: Mutex<VecDeque<Note>>,
     /// At most two readings, the older one about a minute old.
     readings: Mutex<VecDeque<Reading>>,
-    /// By door, as in [`Doors`]: the most that was ever told.
-    told_ns: [AtomicU64; 3],
+    /// By door, and then of what they share: the most that was ever told.
+    told_ns: [AtomicU64; DOORS.len() + 1],
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Note {
     at: Instant,
     by_door: ByDoor,
 }
 
-/// The doors of [`ByDoor`], with what both share.
-const DOORS: [&str; 3] = ["batch", "openrtb", "shared"];
+/// What all doors share has its name in the place of a door's.
+const SHARED: &str = "shared";
 
 impl Metrics {
     pub(crate) fn new(sources: Arc<Sources>) -> Metrics {
@@ -95,21 +96,21 @@ impl Metrics {
     pub(crate) fn write(&self, text: &mut Exposition) {
         let seconds = self.started.elapsed().as_secs_f64();
         let reading = Reading::take(&self.sources);
-        let now = Note { at: Instant::now(), by_door: reading.by_door() };
+        let now = Note { at: Instant::now(), by_door: reading.by_door().clone() };
         let total = reading.into_total(seconds);
-        let first = self.notes.lock().unwrap_or_else(PoisonError::into_inner).front().copied();
+        let first = self.notes.lock().unwrap_or_else(PoisonError::into_inner).front().cloned();
         requests(text, &now.by_door);
         self.doors(text, &now.by_door);
-        last_minute(text, &first.unwrap_or(now), &now);
+        last_minute(text, first.as_ref().unwrap_or(&now), &now);
         threads(text, &total);
         stages(text, &total);
         timer(text);
     }
 
     fn doors(&self, text: &mut Exposition, now: &ByDoor) {
-        let help = "Worker time in the stages of a door; `shared`: in those that serve both. Estimated from sampled turns.";
+        let help = "Worker time in the stages of a door; `shared`: in those that serve all. Estimated from sampled turns.";
         text.in_unit("weir_door", Unit::Seconds, FamilyKind::Counter, help);
-        for ((door, ns), told) in DOORS.into_iter().zip(door_ns(now)).zip(&self.told_ns) {
+        for ((door, ns), told) in names().zip(door_ns(now)).zip(&self.told_ns) {
             // The timer's part is taken off by its mean, so an estimate may fall back by some ns.
             let before = told.fetch_max(ns, Relaxed);
             text.value(&[("door", door)], seconds(ns.max(before)));
@@ -121,19 +122,27 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn door_ns(by_door: &ByDoor) -> [u64; 3] {
-    [by_door.batch_ns, by_door.openrtb_ns, by_door.shared_ns]
+fn names() -> impl Iterator<Item = &'static str> {
+    DOORS.iter().map(|door| door.name).chain([SHARED])
+}
+
+fn door_ns(by_door: &ByDoor) -> impl Iterator<Item = u64> {
+    by_door.doors.iter().map(|door| door.ns).chain([by_door.shared_ns])
+}
+
+/// Requests of each door, and of all of them.
+fn served(by_door: &ByDoor) -> Vec<u64> {
+    let each: Vec<u64> = by_door.doors.iter().map(DoorUse::requests).collect();
+    let all = each.iter().copied().fold(0, u64::saturating_add);
+    each.into_iter().chain([all]).collect()
 }
 
 fn requests(text: &mut Exposition, now: &ByDoor) {
     text.family("weir_requests", FamilyKind::Counter, "Requests, by door and kind.");
-    for (door, kind, count) in [
-        ("batch", "ask", now.asks),
-        ("batch", "resolve", now.batch_resolves),
-        ("openrtb", "bid_request", now.bid_requests),
-        ("openrtb", "notice", now.notices),
-    ] {
-        text.count(&[("door", door), ("kind", kind)], count);
+    for (door, found) in DOORS.iter().zip(&now.doors) {
+        for (kind, count) in door.requests.iter().zip(&found.requests) {
+            text.count(&[("door", door.name), ("kind", kind.name)], *count);
+        }
     }
 }
 
@@ -141,18 +150,13 @@ fn requests(text: &mut Exposition, now: &ByDoor) {
 fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
     let passed = now.at.saturating_duration_since(then.at).as_secs_f64();
     let (from, to) = (&then.by_door, &now.by_door);
-    let served = |by_door: &ByDoor| {
-        let batch = by_door.asks.saturating_add(by_door.batch_resolves);
-        let openrtb = by_door.bid_requests.saturating_add(by_door.notices);
-        [batch, openrtb, batch.saturating_add(openrtb)]
-    };
     let requests: Vec<u64> =
         served(to).iter().zip(served(from)).map(|(to, from)| to.saturating_sub(from)).collect();
-    let ns = door_ns(to).into_iter().zip(door_ns(from)).map(|(to, from)| to.saturating_sub(from));
+    let ns = door_ns(to).zip(door_ns(from)).map(|(to, from)| to.saturating_sub(from));
     let help = "Worker time in the stages of a door for one of its requests over the last minute; `shared`: \
-                in those that serve both, for one request of either.";
+                in those that serve all, for one request of any.";
     text.in_unit("weir_door_request", Unit::Seconds, FamilyKind::Gauge, help);
-    for ((door, ns), requests) in DOORS.into_iter().zip(ns).zip(&requests) {
+    for ((door, ns), requests) in names().zip(ns).zip(&requests) {
         if *requests > 0 {
             text.value(&[("door", door)], seconds(ns) / *requests as f64);
         }
@@ -162,8 +166,8 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
         FamilyKind::Gauge,
         "Requests of a door over the last minute.",
     );
-    for (door, requests) in DOORS[..2].iter().zip(&requests) {
-        text.value(&[("door", door)], *requests as f64 / passed);
+    for (door, requests) in DOORS.iter().zip(&requests) {
+        text.value(&[("door", door.name)], *requests as f64 / passed);
     }
 }
 

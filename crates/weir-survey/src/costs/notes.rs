@@ -2,6 +2,7 @@
 #![allow(clippy::cast_precision_loss, reason = "counts and times for people, below 2^52")]
 
 use probe::{Counters, Cycles, Marks};
+use weir_node::doors::DOORS;
 use weir_node::measured::{Measured, MeasuredThread};
 
 use super::known::{Baseline, Workload};
@@ -34,18 +35,19 @@ pub(crate) fn of(measured: &Measured, with: &Instruments<'_>, marks: &Marks) -> 
 }
 
 fn requests(measured: &Measured) -> String {
-    let Measured { asks, bid_requests, resolves, seconds, .. } = measured;
-    if asks + bid_requests + resolves == 0 {
+    if measured.all_requests() == 0 {
         return "IDLE: no request came while it was measured, so nothing is known of what requests cost; send some (weir \
                 hammer), or use --bench"
             .to_string();
     }
-    let rate = |count: &u64| *count as f64 / seconds.max(f64::MIN_POSITIVE);
-    let (asks, bids, resolves) = (rate(asks), rate(bid_requests), rate(resolves));
-    format!(
-        "batch door: {asks:.0} asks a second; OpenRTB door: {bids:.0} bid requests a second; both: {resolves:.0} confirms, \
-         settles, releases and notices a second"
-    )
+    let rate = |count: &u64| *count as f64 / measured.seconds.max(f64::MIN_POSITIVE);
+    let doors = DOORS.iter().zip(&measured.requests).map(|(door, counts)| {
+        let kinds = door.requests.iter().zip(counts);
+        let kinds = kinds
+            .map(|(kind, count)| format!("{:.0} {}s", rate(count), kind.name.replace('_', " ")));
+        format!("{} door: {} per second", door.name, kinds.collect::<Vec<_>>().join(" and "))
+    });
+    doors.collect::<Vec<_>>().join("; ")
 }
 
 /// Fewer sampled turns of the workers say little of the others.
@@ -56,7 +58,7 @@ fn too_few(measured: &Measured) -> Option<String> {
     let workers = measured.threads.iter().filter(|thread| thread.parts.is_some());
     let (turns, sampled) =
         workers.fold((0, 0), |(turns, sampled), of| (turns + of.turns, sampled + of.sampled));
-    let requests = measured.asks + measured.bid_requests + measured.resolves;
+    let requests = measured.all_requests();
     (requests > 0 && sampled < SAMPLED_MIN).then(|| {
         format!(
             "TOO FEW: {sampled} of {turns} turns of the workers were measured, so rows may be wrong or missing; measure longer \

@@ -3,6 +3,9 @@
 //! The stages of a turn add up to it, and each stage has exactly one row, so the rows of a thread add up to what its probes
 //! saw. Tests hold this table against the stages of the code and the files of the repository.
 
+use probe::Stage;
+use weir_node::doors::{DOORS, RequestKind};
+
 /// Which probes measure a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probes {
@@ -66,15 +69,19 @@ impl Per {
     }
 
     /// The stages whose items are such requests: of a worker, but for the last two; none of a second, which no request makes.
-    pub(crate) fn counted_by(self) -> &'static [&'static str] {
+    pub(crate) fn counted_by(self) -> Vec<&'static str> {
+        let stages = |is_meant: fn(&RequestKind) -> bool| {
+            let kinds = DOORS.iter().flat_map(|door| door.requests).filter(|kind| is_meant(kind));
+            kinds.map(|kind| kind.stage.name()).collect()
+        };
         match self {
-            Per::Ask => &["lookup"],
-            Per::BidRequest => &["json_read"],
-            Per::Resolve => &["resolve", "notice"],
-            Per::Request => &["lookup", "json_read", "resolve", "notice"],
-            Per::Message => &["booking"],
-            Per::Group => &["tell"],
-            Per::Second => &[],
+            Per::Ask => stages(|kind| kind.name == "ask"),
+            Per::BidRequest => stages(|kind| kind.name == "bid_request"),
+            Per::Resolve => stages(|kind| !kind.decides),
+            Per::Request => stages(|_| true),
+            Per::Message => vec!["booking"],
+            Per::Group => vec!["tell"],
+            Per::Second => Vec::new(),
         }
     }
 }

@@ -131,7 +131,7 @@ fn no_balance(group: &Group, kind: &Kind<'_>) -> String {
 
 fn recorded(measured: &Measured, with: &Instruments<'_>, heading: Heading) -> Sheet {
     let Heading { title, machine, date, notes } = heading;
-    let count = measured.asks + measured.bid_requests + measured.resolves;
+    let count = measured.all_requests();
     let groups = THREADS.into_iter().map(|(kind, name)| Kind::of(kind, measured, with).group(name));
     Sheet {
         title,
@@ -300,7 +300,7 @@ impl<'a> Kind<'a> {
 const CHECK: &str = "check";
 
 fn requests(per: Per, stages: &[(&'static str, StageFigures)]) -> u64 {
-    let counted = per.counted_by().iter().filter_map(|name| find(stages, name));
+    let counted = per.counted_by().into_iter().filter_map(|name| find(stages, name));
     counted.map(|recorded| recorded.items).sum()
 }
 
@@ -373,7 +373,8 @@ mod tests {
     fn sheet_of(threads: Vec<MeasuredThread>, with: &Instruments<'_>) -> Sheet {
         let text = String::new;
         let heading = Heading { title: text(), machine: text(), date: text(), notes: vec![] };
-        let measured = Measured { seconds: 2.0, asks: 640, bid_requests: 20, resolves: 4, threads };
+        let measured =
+            Measured { seconds: 2.0, requests: vec![vec![640, 4], vec![20, 0]], threads };
         recorded(&measured, with, heading)
     }
 
@@ -510,7 +511,8 @@ mod tests {
         let text = String::new;
         let heading = Heading { title: text(), machine: text(), date: text(), notes: vec![] };
         let threads = vec![bank];
-        let measured = Measured { seconds: 2.0, asks: 640, bid_requests: 20, resolves: 4, threads };
+        let measured =
+            Measured { seconds: 2.0, requests: vec![vec![640, 4], vec![20, 0]], threads };
         sheet(&measured, &with, heading)
     }
 

@@ -7,8 +7,7 @@ use std::time::Instant;
 use probe::{Cycles, Histogram};
 use weir_node::bank::rows::Scene;
 use weir_node::counters::WorkerCounters;
-use weir_node::doors::openrtb::counts::{Happening, outcomes};
-use weir_node::measured::DOORS;
+use weir_node::doors::DOORS;
 use wire::Verdict;
 
 use super::proof::Proof;
@@ -24,7 +23,7 @@ pub(super) const FIRST_OF_RESOLVES: u8 = Verdict::Confirmed.as_raw();
 struct Sample {
     at: Instant,
     workers: Vec<WorkerSample>,
-    doors: [DoorSample; DOORS.len()],
+    doors: Vec<DoorSample>,
     seal_ns: Histogram,
 }
 
@@ -65,7 +64,7 @@ pub(super) struct Figures {
     pub(super) scene: Scene,
     pub(super) proof: Proof,
     pub(super) workers: Vec<WorkerFigures>,
-    pub(super) doors: [DoorFigures; DOORS.len()],
+    pub(super) doors: Vec<DoorFigures>,
     /// How long writing and sealing a group took in the last seconds, ns.
     pub(super) seal_ns: Histogram,
     /// How long the survey took, from its first question to its last answer, ms.
@@ -103,25 +102,19 @@ impl Sample {
         let counters = status.counters();
         let worker = |counters: &Arc<WorkerCounters>| {
             let (cpu_ns, wait_ns) = counters.thread.cpu_and_wait_ns();
-            let asks = Verdict::ALL.iter().map(|verdict| counters.verdict(*verdict));
-            let asks = asks.fold(0, u64::saturating_add);
-            let decisions = asks.saturating_add(counters.openrtb.get(Happening::Requests));
+            let decisions = DOORS.iter().map(|door| door.decisions(counters));
+            let decisions = decisions.fold(0, u64::saturating_add);
             WorkerSample { cpu_ns, wait_ns, decisions }
         };
-        let asks = Verdict::ALL.iter().filter(|verdict| verdict.as_raw() < FIRST_OF_RESOLVES);
-        let asks = asks.map(|verdict| {
-            let counts = counters.iter().map(|counters| counters.verdict(*verdict));
-            (verdict.name(), counts.fold(0, u64::saturating_add))
-        });
-        let requests = outcomes(counters.iter().map(|counters| &counters.openrtb));
-        let [batch, openrtb] = status.sources().latency();
+        let latency = status.sources().latency();
+        let doors = DOORS
+            .iter()
+            .zip(latency)
+            .map(|(door, latency)| DoorSample { verdicts: (door.outcomes)(counters), latency });
         Sample {
             at: Instant::now(),
             workers: counters.iter().map(worker).collect(),
-            doors: [
-                DoorSample { verdicts: asks.collect(), latency: batch },
-                DoorSample { verdicts: requests, latency: openrtb },
-            ],
+            doors: doors.collect(),
             seal_ns: scene.report.journal.seal_ns.clone(),
         }
     }
@@ -139,16 +132,15 @@ impl Load {
         let then = self.samples.front().unwrap_or(&now);
         let passed_ns = now.at.duration_since(then.at).as_nanos();
         let workers = now.workers.iter().zip(&then.workers);
-        let doors = std::array::from_fn(|door| {
-            DoorFigures::between(&then.doors[door], &now.doors[door], passed_ns)
-        });
+        let doors = then.doors.iter().zip(&now.doors);
+        let doors = doors.map(|(then, now)| DoorFigures::between(then, now, passed_ns));
         let figures = Figures {
             at: now.at,
             as_of_ms: survey.as_of_ms,
             scene: survey.scene,
             proof: survey.proof,
             workers: workers.map(|(now, then)| WorkerFigures::of(then, now, passed_ns)).collect(),
-            doors,
+            doors: doors.collect(),
             seal_ns: now.seal_ns.since(&then.seal_ns),
             survey_ms: survey.took_ms,
         };

@@ -2,7 +2,7 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people, below 2^52")]
 
 use probe::{Cycles, Histogram};
-use weir_node::measured::DOORS;
+use weir_node::doors::DOORS;
 use wire::Verdict;
 
 use super::load::{FIRST_OF_RESOLVES, Figures, ticks};
@@ -60,7 +60,7 @@ fn doors(text: &mut Exposition, figures: &Figures) {
     );
     for (door, found) in DOORS.iter().zip(&figures.doors) {
         for (verdict, total, _) in &found.verdicts {
-            text.count(&[("door", door), ("verdict", verdict)], *total);
+            text.count(&[("door", door.name), ("verdict", verdict)], *total);
         }
     }
     let help = "From a wake-up to a whole answer, in sampled wake-ups.";
@@ -70,11 +70,11 @@ fn doors(text: &mut Exposition, figures: &Figures) {
         let buckets =
             LATENCY_LE_US.map(|le_us| (seconds_text(le_us), latency.count_to(ticks(le_us))));
         for (le, count) in &buckets {
-            text.part("_bucket", &[("door", door), ("le", le)], *count as f64);
+            text.part("_bucket", &[("door", door.name), ("le", le)], *count as f64);
         }
-        text.part("_bucket", &[("door", door), ("le", "+Inf")], latency.count() as f64);
-        text.part("_count", &[("door", door)], latency.count() as f64);
-        text.part("_sum", &[("door", door)], sum_s(latency));
+        text.part("_bucket", &[("door", door.name), ("le", "+Inf")], latency.count() as f64);
+        text.part("_count", &[("door", door.name)], latency.count() as f64);
+        text.part("_sum", &[("door", door.name)], sum_s(latency));
     }
     let help = "Percentiles of the last ten seconds, from a wake-up to a whole answer.";
     text.in_unit("weir_latency_recent", Unit::Seconds, FamilyKind::Gauge, help);
@@ -83,7 +83,7 @@ fn doors(text: &mut Exposition, figures: &Figures) {
             [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.999", 0.999), ("1", 1.0)]
         {
             let value = found.latency.quantile(quantile) as f64 * Cycles::get().ns_per_tick() / 1e9;
-            text.value(&[("door", door), ("q", q)], value);
+            text.value(&[("door", door.name), ("q", q)], value);
         }
     }
 }
@@ -194,7 +194,7 @@ fn connections(text: &mut Exposition, status: &Status) {
     text.family(
         "weir_connections",
         FamilyKind::Gauge,
-        "Connections open on the batch and OpenRTB doors.",
+        "Connections open on the doors of the workers.",
     );
     text.count(&[], sum(status, |counters| counters.connections.get()));
     text.family("weir_connections_accepted", FamilyKind::Counter, "Connections accepted and kept.");

@@ -28,6 +28,7 @@ use watch::board::View;
 use watch::history::Minute;
 use watch::{Board, History};
 use weir_config::config::Config;
+use weir_config::doors::DOORS;
 use weir_edits::Edits;
 use weir_node::bank::Command;
 use weir_node::thread::spawn;
@@ -60,7 +61,7 @@ impl Watched {
     ) -> Watched {
         let workers = cores.len() as u64;
         let of_all = |one: usize| (one as u64).saturating_mul(workers);
-        let waiting = config.batch.resolves_waiting_max + config.openrtb.notices_waiting_max;
+        let waiting = DOORS.iter().map(|door| (door.waiting_max)(config)).sum();
         let pinned = |core: &Option<usize>| core.filter(|_| config.workers.pin);
         let identity = Identity {
             node: config.node.id,

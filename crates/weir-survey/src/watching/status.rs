@@ -3,8 +3,8 @@
 use door_transport::{Counters, Handle};
 use probe::Histogram;
 use serde_json::{Value, json};
+use weir_node::doors::DOORS;
 use weir_node::doors::openrtb::counts::violations;
-use weir_node::measured::DOORS;
 use wire::Reason;
 
 use super::load::{DoorFigures, Figures, WorkerFigures, micros, ticks};
@@ -61,7 +61,7 @@ pub(super) fn status(
         "survey_ms": figures.survey_ms,
         "workers": workers.map(worker).collect::<Vec<_>>(),
         "connections": connections(status),
-        "doors": doors.map(|(name, door)| door_json(name, door)).collect::<Vec<_>>(),
+        "doors": doors.map(|(facts, door)| door_json(facts.name, door)).collect::<Vec<_>>(),
         "queues": queues.iter().map(queue).collect::<Vec<_>>(),
         "journal": journal(figures),
         "bank": { "turn_age_ms": status.pulse().age_ms() },

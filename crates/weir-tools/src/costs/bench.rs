@@ -11,6 +11,7 @@ use clap::Parser;
 use hammer::HammerError;
 use serde_json::Value;
 use weir_config::config::Config;
+use weir_config::doors::all_doors;
 use weir_survey::costs::Format;
 use weir_survey::{Node, StartError};
 
@@ -128,10 +129,13 @@ impl Door {
         let any_port = ([127, 0, 0, 1], 0).into();
         config.node.data_dir = folder.join("data");
         config.budgets.file = budgets;
-        config.batch.listen = any_port;
-        config.openrtb.listen = any_port;
-        config.admin.listen = any_port;
+        for door in all_doors() {
+            *(door.listen)(&mut config) = any_port;
+        }
         // On the loopback and for some seconds: no token is wanted, and no certificate would name it.
+        for tls in [&mut config.batch.tls_cert, &mut config.openrtb.tls_cert] {
+            tls.clear();
+        }
         config.admin.tokens_file.clear();
         config.admin.tls_cert.clear();
         config.admin.tls_key.clear();

@@ -320,3 +320,55 @@ fn every_attack_has_a_test_that_exists() {
         }
     }
 }
+
+/// Where the OpenRTB door is named for what it alone does, so that another door need not be.
+const OPENRTB_ALONE: [(&str, &str); 10] = [
+    ("crates/admin-client/src/error.rs", "a text tells its address from the admin door's"),
+    ("crates/ledger-journal/src/codec/record.rs", "the origin of a settlement"),
+    (
+        "crates/ledger/src/bank/resolve.rs",
+        "its loss notices release what a billing notice may still claim",
+    ),
+    ("crates/ledger/src/record.rs", "the origin of a settlement"),
+    ("crates/weir-config/src/campaign_index.rs", "campaigns bid there, in its currency"),
+    ("crates/weir-node/src/bank/reconcile.rs", "files of exchanges name its bids"),
+    ("crates/weir-survey/src/admin.rs", "`weir why` and its object in the counters"),
+    ("crates/weir-survey/src/watching/status.rs", "bids that failed their own check"),
+    ("crates/weir-tools/src/journal/text.rs", "the origin of a settlement"),
+    ("crates/weir-tools/src/why.rs", "explains one of its requests"),
+];
+
+/// The files of the table under "To add a door".
+fn files_of_a_door() -> BTreeSet<String> {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, rest) = page.split_once("\n## To add a door\n").unwrap();
+    let section = rest.split("\n## ").next().unwrap();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    let files = cells.flat_map(|cell| cell.split(['`', ' ', ',']));
+    files.filter(|file| file.ends_with(".rs")).map(String::from).collect()
+}
+
+#[test]
+fn a_door_is_one_folder_and_the_lines_that_the_page_lists() {
+    let (mut naming, mut of_echo) = (BTreeSet::new(), Vec::new());
+    for (name, folder) in crates("crates") {
+        for (path, text) in sources(&folder) {
+            let file = path.strip_prefix(root()).unwrap().to_str().unwrap().to_string();
+            let own = |door: &str| file.starts_with(&format!("crates/weir-node/src/doors/{door}/"));
+            let names = |(_, line): (usize, &str)| line.to_lowercase().contains("openrtb");
+            let elsewhere =
+                name != "door-openrtb" && !own("openrtb") && !file.ends_with("/tests.rs");
+            if elsewhere && product_lines(&text).any(names) {
+                naming.insert(file.clone());
+            }
+            let names = |line: &&str| line.contains("mod echo") || line.contains("EchoDoor");
+            let lines = text.lines().filter(|_| !own("echo")).filter(names);
+            of_echo.extend(lines.map(|line| format!("{file}: {line}")));
+        }
+    }
+    let alone: BTreeSet<String> = OPENRTB_ALONE.map(|(file, _)| file.to_string()).into();
+    let listed = files_of_a_door();
+    assert!(listed.is_disjoint(&alone) && listed.len() > 5, "{listed:?}");
+    assert_eq!(naming, &listed | &alone, "files that name the OpenRTB door, and those of the page");
+    assert_eq!(of_echo, ["crates/weir-node/src/doors/mod.rs: mod echo;"]);
+}

@@ -36,6 +36,7 @@ mod requests;
 mod rollback;
 mod saves;
 mod support;
+mod tls_doors;
 mod tokens;
 mod tools;
 mod top;

@@ -9,7 +9,7 @@ mod parking;
 mod pending;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use access::Principal;
 use door_batch::{Client, Denied, Gate, Limits, Passed, Question, Session};
@@ -26,7 +26,7 @@ use self::answers::write_answer;
 use self::entrance::Entrance;
 use self::parking::Parking;
 use self::pending::Waiting;
-use super::{Door, DoorOutbox, Reply};
+use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::{Answer, Facts};
 use crate::stages::{JudgePart, WorkerStage};
@@ -78,9 +78,46 @@ impl BatchDoor {
     }
 }
 
+fn sum(counts: &[AtomicU64]) -> u64 {
+    counts.iter().map(|count| count.load(Relaxed)).fold(0, u64::saturating_add)
+}
+
 impl Door for BatchDoor {
     const NAME: &'static str = "batch";
+    const STAGES: &'static [WorkerStage] = &[
+        WorkerStage::FrameDecode,
+        WorkerStage::Encode,
+        WorkerStage::Lookup,
+        WorkerStage::Judge,
+        WorkerStage::Token,
+        WorkerStage::Resolve,
+    ];
+    const ANSWERED: WorkerStage = WorkerStage::Token;
+    const REQUESTS: &'static [RequestKind] = &[
+        RequestKind {
+            name: "ask",
+            decides: true,
+            stage: WorkerStage::Lookup,
+            count: |counters| sum(&counters.verdicts),
+        },
+        RequestKind {
+            name: "resolve",
+            decides: false,
+            stage: WorkerStage::Resolve,
+            count: |counters| sum(&counters.resolved),
+        },
+    ];
     type Conn = Session;
+
+    fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
+        let asks =
+            Verdict::ALL.iter().filter(|verdict| verdict.as_raw() < Verdict::Confirmed.as_raw());
+        let of_all = |verdict: &Verdict| {
+            let counts = counters.iter().map(|counters| counters.verdict(*verdict));
+            (verdict.name(), counts.fold(0, u64::saturating_add))
+        };
+        asks.map(of_all).collect()
+    }
 
     /// Takes over the token file in force: never in the middle of a batch.
     #[inline(always)]

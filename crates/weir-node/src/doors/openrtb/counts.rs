@@ -133,7 +133,7 @@ impl Default for SeenCounts {
 }
 
 /// What became of requests, and how often, as far as it was published: a bid, or why there was none.
-pub fn outcomes<'a>(
+pub(crate) fn outcomes<'a>(
     workers: impl Iterator<Item = &'a SeenCounts> + Clone,
 ) -> Vec<(&'static str, u64)> {
     let sum = |from: usize, to: usize| {
@@ -147,6 +147,12 @@ pub fn outcomes<'a>(
     outcomes.push(("bad_request", sum(BAD_REQUEST, REFUSAL)));
     outcomes.push(("refused_http", sum(REFUSAL, VIOLATION)));
     outcomes
+}
+
+/// Notices of all kinds, as far as they were published.
+pub(crate) fn notices(seen: &SeenCounts) -> u64 {
+    let kinds = [Happening::Win, Happening::Bill, Happening::Loss];
+    kinds.map(|kind| seen.get(kind)).into_iter().fold(0, u64::saturating_add)
 }
 
 /// Bids of ours that failed their own check, as far as that was published.

@@ -45,7 +45,7 @@ use self::note::Note;
 use self::translate::{Lists, Terms, id_hash};
 use self::user::user_of;
 use self::waiting::{WaitingNotice, WaitingNotices};
-use super::{Door, DoorOutbox, Reply};
+use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::stages::WorkerStage;
 use crate::till::Till;
@@ -77,7 +77,8 @@ impl BidTerms {
             token => format!("/openrtb2/bid/{token}"),
         };
         let url = match o.public_url.as_str() {
-            "" => format!("http://{address}"),
+            "" if o.tls_cert.is_empty() => format!("http://{address}"),
+            "" => format!("https://{address}"),
             url => url.trim_end_matches('/').to_string(),
         };
         let settings = door_openrtb::Settings {
@@ -166,7 +167,38 @@ impl OpenRtbDoor {
 
 impl Door for OpenRtbDoor {
     const NAME: &'static str = "openrtb";
+    const STAGES: &'static [WorkerStage] = &[
+        WorkerStage::Http,
+        WorkerStage::JsonRead,
+        WorkerStage::UserProfile,
+        WorkerStage::Translate,
+        WorkerStage::Survey,
+        WorkerStage::Auction,
+        WorkerStage::SealNote,
+        WorkerStage::AnswerWrite,
+        WorkerStage::HttpWrite,
+        WorkerStage::Notice,
+    ];
+    const ANSWERED: WorkerStage = WorkerStage::HttpWrite;
+    const REQUESTS: &'static [RequestKind] = &[
+        RequestKind {
+            name: "bid_request",
+            decides: true,
+            stage: WorkerStage::JsonRead,
+            count: |counters| counters.openrtb.get(Happening::Requests),
+        },
+        RequestKind {
+            name: "notice",
+            decides: false,
+            stage: WorkerStage::Notice,
+            count: |counters| counts::notices(&counters.openrtb),
+        },
+    ];
     type Conn = door_http::Session;
+
+    fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
+        counts::outcomes(counters.iter().map(|counters| &counters.openrtb))
+    }
 
     fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> door_http::Session {
         door_http::Session::default()

@@ -1,0 +1,225 @@
+//! A door for tests that uses each thing which a worker offers to a door, once: ticks, a connection that it opens itself, bytes to
+//! another connection, answers that another thread makes, a body larger than memory, and TLS below it.
+//!
+//! A client sends lines, and the first letter says what becomes of the rest: `e` echo, `l` echo that another thread answers later,
+//! `p` pass it to the connection that the door dialled, whose answer comes back, `b` a body of so many bytes follows and comes
+//! back, `w` who am I by my certificate, `t` nothing but a heartbeat.
+
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender};
+
+use door_transport::tls::{ClientTls, Secured};
+use door_transport::{
+    CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Replies, ReplyLimits, Step, Then,
+    Ticket, Unreachable,
+};
+use wire::Verdict;
+
+use super::{Door, DoorOutbox, Reply};
+use crate::till::Till;
+
+/// An answer and its place.
+type Answer = (Ticket, Vec<u8>);
+
+/// What others see of the door.
+#[derive(Debug, Default)]
+struct Seen {
+    door_ticks: AtomicU64,
+    heartbeats: AtomicU64,
+    dials_failed: AtomicU64,
+    pauses: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct EchoConn {
+    /// The door opened it.
+    dialled: bool,
+    /// Who its certificate says that the peer is.
+    name: Option<String>,
+    /// Bytes of the body that are still to come back.
+    body: usize,
+}
+
+struct EchoDoor {
+    dial: Dial,
+    dial_id: Option<DialId>,
+    dialled: Option<ConnId>,
+    /// Who passed something to the dialled connection.
+    asker: Option<ConnId>,
+    /// Bytes for other connections.
+    passing: Vec<(ConnId, Vec<u8>)>,
+    replies: Replies,
+    asks: Sender<Answer>,
+    answers: Receiver<Answer>,
+    seen: Arc<Seen>,
+}
+
+impl EchoDoor {
+    fn new(
+        addresses: Vec<SocketAddr>,
+        tls: ClientTls,
+        (asks, answers): (Sender<Answer>, Receiver<Answer>),
+        seen: Arc<Seen>,
+    ) -> EchoDoor {
+        let (backoff_ms_min, backoff_ms_max) = (5, 40);
+        let dial = Dial { tls: Some(tls), backoff_ms_min, backoff_ms_max, ..Dial::new(addresses) };
+        let limits =
+            ReplyLimits { places_max: 1_024, connection_places_max: 64, bytes_max: 1 << 20 };
+        EchoDoor {
+            dial,
+            dial_id: None,
+            dialled: None,
+            asker: None,
+            passing: Vec::new(),
+            replies: Replies::new(limits),
+            asks,
+            answers,
+            seen,
+        }
+    }
+
+    /// Answers one line; false: there is no place for its answer yet.
+    fn answer(&mut self, id: ConnId, conn: &mut EchoConn, line: &[u8], out: &mut Out<'_>) -> bool {
+        let (command, text) = line.split_first().unwrap_or((&b't', &[]));
+        match command {
+            b'e' if !self.replies.is_waiting(id) => out.write(&[text, b"\n"].concat()),
+            // An echo behind answers that are still to come waits with them.
+            b'e' | b'l' => {
+                let Some(ticket) = self.replies.reserve(id) else { return false };
+                let _ = self.asks.send((ticket, [text, b"\n"].concat()));
+            }
+            b'p' => {
+                self.asker = Some(id);
+                self.passing.extend(self.dialled.map(|to| (to, [text, b"\n"].concat())));
+            }
+            b'b' => {
+                let size = str::from_utf8(text).ok().and_then(|size| size.parse().ok());
+                conn.body = size.unwrap_or(0);
+            }
+            b'w' => out.write(format!("{:?}\n", conn.name).as_bytes()),
+            _ => _ = self.seen.heartbeats.fetch_add(1, Relaxed),
+        }
+        true
+    }
+}
+
+impl Door for EchoDoor {
+    const NAME: &'static str = "echo";
+    type Conn = EchoConn;
+
+    fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> EchoConn {
+        EchoConn::default()
+    }
+
+    fn secured(&mut self, _: ConnId, conn: &mut EchoConn, secured: &Secured<'_>) {
+        conn.name = secured.common_name();
+    }
+
+    fn received(
+        &mut self,
+        _: &mut Till,
+        id: ConnId,
+        conn: &mut EchoConn,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        let mut consumed = 0;
+        loop {
+            let rest = &input[consumed..];
+            let piece = &rest[..conn.body.min(rest.len()).min(out.room())];
+            out.write(piece);
+            (consumed, conn.body) = (consumed + piece.len(), conn.body - piece.len());
+            if out.room() == 0 {
+                out.ask_for_more();
+                self.seen.pauses.fetch_add(1, Relaxed);
+                return Step::Pause { consumed };
+            }
+            let rest = &input[consumed..];
+            let end = rest.iter().position(|byte| *byte == b'\n').filter(|_| conn.body == 0);
+            let Some(end) = end else { return Step::Read { consumed, need: 0 } };
+            let line = &rest[..end];
+            if conn.dialled {
+                self.passing.extend(self.asker.map(|to| (to, [line, b"\n"].concat())));
+            } else if !self.answer(id, conn, line, out) {
+                return Step::Pause { consumed };
+            }
+            consumed += end + 1;
+        }
+    }
+
+    fn drained(&mut self, _: &mut Till, _: ConnId, _: &mut EchoConn, _: &mut Out<'_>) -> Then {
+        Then::Resume
+    }
+
+    fn dialled(&mut self, _: &mut Till, id: ConnId, dial: DialId, _: Peer) -> Option<EchoConn> {
+        if self.dial_id != Some(dial) {
+            return None;
+        }
+        self.dialled = Some(id);
+        Some(EchoConn { dialled: true, ..EchoConn::default() })
+    }
+
+    fn dial_failed(&mut self, dial: DialId, _: SocketAddr, _: DialFailure, _: u64) {
+        let own = self.dial_id == Some(dial);
+        self.seen.dials_failed.fetch_add(u64::from(own), Relaxed);
+    }
+
+    fn closed(&mut self, _: &mut Till, id: ConnId, _: EchoConn, _: CloseReason) {
+        self.replies.closed(id);
+    }
+
+    fn tick_ms(&self, conn: &EchoConn) -> u64 {
+        if conn.dialled { 20 } else { 0 }
+    }
+
+    /// A heartbeat on the connection that the door opened.
+    fn tick(
+        &mut self,
+        _: &mut Till,
+        _: ConnId,
+        _: &mut EchoConn,
+        _: u64,
+        out: &mut Out<'_>,
+    ) -> Then {
+        out.write(b"t\n");
+        Then::Stay
+    }
+
+    fn door_tick_ms(&self) -> u64 {
+        15
+    }
+
+    fn door_tick<S>(&mut self, _: &mut Till, _: u64, outbox: &mut DoorOutbox<'_, '_, S, EchoConn>) {
+        self.seen.door_ticks.fetch_add(1, Relaxed);
+        if self.dial_id.is_none() {
+            self.dial_id = outbox.all().dial(self.dial.clone());
+        }
+    }
+
+    fn turn<S>(&mut self, _: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, EchoConn>) {
+        let outbox = outbox.all();
+        while let Ok((ticket, answer)) = self.answers.try_recv() {
+            self.replies.fill(ticket, &answer, outbox);
+            outbox.resume(ticket.conn());
+        }
+        self.passing.retain(|(to, bytes)| outbox.offer(*to, bytes) == Err(Unreachable::Full));
+    }
+
+    fn resolved<S>(
+        &mut self,
+        _: &mut Till,
+        _: Reply,
+        _: Verdict,
+        _: bool,
+        _: &mut DoorOutbox<'_, '_, S, EchoConn>,
+    ) {
+    }
+
+    fn waiting(&self) -> usize {
+        self.replies.len()
+    }
+}

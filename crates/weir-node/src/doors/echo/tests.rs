@@ -1,0 +1,299 @@
+//! A worker whose doors are the batch door and the echo door, over TLS.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use door_transport::tls::{ClientCertificates, ClientOptions, Identity, ServerOptions, ServerTls};
+use door_transport::{Handle, Listener, Listeners, Options, Waker};
+use ledger::{KeyRing, PurseOptions, Purses};
+use probe::Laps;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use table::ring;
+use weir_config::config::Config;
+use wire::{Message, hello};
+
+use super::*;
+use crate::bench::facts;
+use crate::doors::batch::BatchDoor;
+use crate::messages::{Down, Up};
+use crate::stages::WorkerProbes;
+use crate::worker::{Lines, Worker};
+
+doors! {
+    /// Another set of doors in the same worker.
+    EchoDoors, EchoSession, EchoDoorId {
+        Batch = batch: BatchDoor,
+        Echo = echo: EchoDoor,
+    }
+}
+
+/// Nothing here takes longer on a healthy machine, however busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const OUTPUT_BYTES_MAX: usize = 100_000;
+
+/// A signer of certificates.
+struct Authority {
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+    root_pem: String,
+}
+
+/// A certificate and its key in PEM.
+struct Certificate {
+    chain: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = rcgen::CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let root_pem = params.self_signed(&key).unwrap().pem();
+        Authority { issuer: rcgen::Issuer::new(params, key), root_pem }
+    }
+
+    fn sign(&self, name: &str) -> Certificate {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let chain = params.signed_by(&key, &self.issuer).unwrap().pem();
+        Certificate { chain, key: key.serialize_pem() }
+    }
+
+    /// The door with `certificate`, which asks each client for one of this authority's.
+    fn server<'a>(&'a self, certificate: &'a Certificate) -> ServerOptions<'a> {
+        let clients = ClientCertificates::Required(self.root_pem.as_bytes());
+        ServerOptions { identity: certificate.identity(), clients, alpn: &[] }
+    }
+}
+
+impl Certificate {
+    fn identity(&self) -> Identity<'_> {
+        Identity { chain_pem: self.chain.as_bytes(), key_pem: self.key.as_bytes() }
+    }
+}
+
+/// A worker with a batch door and an echo door, the thread that answers its `l` lines, and who may speak with it.
+struct EchoNode {
+    listeners: [std::net::SocketAddr; 2],
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+    /// The bank's ends of the queues: here nobody answers.
+    _bank: (ring::Receiver<Up>, ring::Sender<Down>),
+    seen: Arc<Seen>,
+    authority: Authority,
+    tls: ServerTls,
+}
+
+impl EchoNode {
+    fn start() -> EchoNode {
+        let authority = Authority::new();
+        let certificate = authority.sign("the door");
+        let tls = ServerTls::new(&authority.server(&certificate)).unwrap();
+        let bind = || Listeners::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let (batch, echo) = (bind(), bind().with_tls(tls.clone()));
+        let listeners = [&batch, &echo].map(|one| one.local_addr().unwrap());
+        let dialler = authority.sign("the dialler");
+        let options = ClientOptions {
+            roots_pem: authority.root_pem.as_bytes(),
+            identity: Some(dialler.identity()),
+            alpn: &[],
+        };
+        // It dials its own worker, behind an address where nobody listens.
+        let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 1)), listeners[1]];
+        let client_tls = ClientTls::new("localhost", &options).unwrap();
+        let ((asks, asked), (answered, answers)) = (mpsc::channel(), mpsc::channel());
+        let (handle, seen) = (Handle::new().unwrap(), Arc::new(Seen::default()));
+        let door = EchoDoor::new(addresses, client_tls, (asks, answers), Arc::clone(&seen));
+        let (up, from_worker) = ring::channel(65_536);
+        let (to_worker, down) = ring::channel(16);
+        let (control, waker) = (handle.clone(), handle.waker());
+        let threads = vec![
+            thread::spawn(move || answer_in_pairs(&asked, &answered, &waker)),
+            thread::spawn(move || {
+                let lines = Lines { up, down, bank: thread::current() };
+                run(vec![batch, echo], door, lines, &control);
+            }),
+        ];
+        let _bank = (from_worker, to_worker);
+        EchoNode { listeners, handle, threads, _bank, seen, authority, tls }
+    }
+
+    fn client(&self, name: &str) -> Client {
+        let certificate = self.authority.sign(name);
+        let mut roots = RootCertStore::empty();
+        let root = CertificateDer::from_pem_slice(self.authority.root_pem.as_bytes()).unwrap();
+        roots.add(root).unwrap();
+        let chain = CertificateDer::from_pem_slice(certificate.chain.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![chain], key)
+            .unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::new(config), name).unwrap();
+        let socket = TcpStream::connect(self.listeners[1]).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client(BufReader::new(StreamOwned::new(session, socket)))
+    }
+
+    fn stop(self) {
+        self.handle.stop();
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Runs the worker until it is stopped.
+fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) {
+    let facts = Arc::new(facts(&Config::default()));
+    let purses = Purses::new(PurseOptions { node: 1, hold_ms: 2_000 }, 0);
+    let (keys, counters) = (Arc::new(KeyRing::new(1, 1, [7; 16])), Arc::default());
+    let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
+    let batch = BatchDoor::new(EchoDoorId::Batch as u8, &facts);
+    let till = Till::new(0, facts, counters, purses, keys, probes);
+    let options = Options { output_bytes_max: OUTPUT_BYTES_MAX, ..Options::default() };
+    let worker = Worker::new(till, EchoDoors { batch, echo }, lines);
+    door_transport::run(listeners, &options, worker, handle).unwrap();
+}
+
+/// Answers two at a time, the later one first.
+fn answer_in_pairs(asked: &Receiver<Answer>, answered: &Sender<Answer>, waker: &Waker) {
+    while let (Ok(first), Ok(second)) = (asked.recv(), asked.recv()) {
+        for answer in [second, first] {
+            let _ = answered.send(answer);
+            waker.wake();
+        }
+    }
+}
+
+struct Client(BufReader<StreamOwned<ClientConnection, TcpStream>>);
+
+impl Client {
+    fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn ask(&mut self, text: &str) -> String {
+        self.send(text);
+        self.line()
+    }
+
+    /// The certificate that the door showed.
+    fn shown(&self) -> Vec<u8> {
+        self.0.get_ref().conn.peer_certificates().unwrap()[0].to_vec()
+    }
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "still waiting for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn ticks_come_by_door_and_by_connection_and_a_dial_finds_its_way() {
+    let node = EchoNode::start();
+    let seen = &node.seen;
+    wait_for("ticks of the door", || seen.door_ticks.load(Relaxed) > 3);
+    wait_for("heartbeats of its connection", || seen.heartbeats.load(Relaxed) > 3);
+    assert!(seen.dials_failed.load(Relaxed) > 0, "the first address is closed");
+    assert_eq!(node.handle.counters().dialled.get(), 1);
+    node.stop();
+}
+
+#[test]
+fn bytes_go_to_another_connection_and_its_answer_comes_back() {
+    let node = EchoNode::start();
+    wait_for("the dial", || node.seen.heartbeats.load(Relaxed) > 0);
+    let mut client = node.client("bidder-7");
+    assert_eq!(client.ask("whoami\n"), "Some(\"bidder-7\")");
+    // What the door answers to itself, over the connection that it opened.
+    assert_eq!(client.ask("pwho\n"), "Some(\"the dialler\")");
+    assert_eq!(client.ask("pethere and back\n"), "there and back");
+    node.stop();
+}
+
+#[test]
+fn answers_of_another_thread_keep_their_order() {
+    let node = EchoNode::start();
+    let mut client = node.client("bidder-7");
+    // More than there are places for a connection: the rest waits unread.
+    let asked: String = (0..500).map(|number| format!("l{number}\n")).collect();
+    client.send(&asked);
+    for number in 0..500 {
+        assert_eq!(client.line(), number.to_string());
+    }
+    assert_eq!(client.ask("eat once\n"), "at once");
+    node.stop();
+}
+
+#[test]
+fn a_body_comes_back_as_fast_as_it_is_taken() {
+    const BODY: usize = 8 << 20;
+    let node = EchoNode::start();
+    let (mut client, counters) = (node.client("bidder-7"), node.handle.counters());
+    client.send(&format!("b{BODY}\n"));
+    let body: Vec<u8> = (0..BODY).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    let (mut back, mut sent) = (vec![0; BODY], 0);
+    // A share is sent before any is read, which is more than the door may keep; then both take turns.
+    for share in body.chunks(1 << 18) {
+        client.0.get_mut().write_all(share).unwrap();
+        // A record of TLS adds a few bytes to each 16 KiB.
+        let most = OUTPUT_BYTES_MAX + OUTPUT_BYTES_MAX / 100;
+        assert!(counters.output_bytes.get() <= most as u64, "{counters:?}");
+        client.0.read_exact(&mut back[sent..sent + share.len()]).unwrap();
+        sent += share.len();
+    }
+    assert!(back == body, "the body differs");
+    assert!(node.seen.pauses.load(Relaxed) > 0, "the door never had to wait for its peer");
+    assert_eq!(client.ask("eafter it\n"), "after it");
+    node.stop();
+}
+
+#[test]
+fn a_certificate_is_replaced_while_the_worker_runs() {
+    let node = EchoNode::start();
+    let mut old = node.client("bidder-7");
+    assert_eq!(old.ask("ebefore\n"), "before");
+    let renewed = node.authority.sign("the door, renewed");
+    node.tls.reload(&node.authority.server(&renewed)).unwrap();
+    let mut new = node.client("bidder-7");
+    assert_eq!((old.ask("estays\n"), new.ask("eafter\n")), ("stays".into(), "after".into()));
+    let der = CertificateDer::from_pem_slice(renewed.chain.as_bytes()).unwrap();
+    assert_eq!(new.shown(), der.as_ref());
+    assert_ne!(old.shown(), der.as_ref());
+    node.stop();
+}
+
+#[test]
+fn the_batch_door_beside_it_is_the_one_of_every_node() {
+    let node = EchoNode::start();
+    let mut client = TcpStream::connect(node.listeners[0]).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut frame = vec![0; hello::encoded_len(0, 1)];
+    let block = hello::Block::new(1, 1, 7);
+    hello::encode(&mut frame, &block).unwrap().auth(b"").unwrap().name("x").unwrap().finish();
+    client.write_all(&frame).unwrap();
+    let mut answer = vec![0; wire::welcome::encoded_len()];
+    client.read_exact(&mut answer).unwrap();
+    assert!(matches!(Message::decode(&answer), Ok(Message::Welcome(_))));
+    node.stop();
+}
