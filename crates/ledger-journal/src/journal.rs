@@ -331,19 +331,20 @@ impl Shared {
     }
 }
 
-/// What the keeper did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Snapshots made in this run.
-    pub snapshots: u64,
-    /// The newest one: it holds all records before this sequence; 0 if none was made in this run.
-    pub snapshot: u64,
-    /// How long it took to make, ms.
-    pub snapshot_ms: u64,
-    /// Why the last attempt at preparing a segment, at a snapshot or at removing old files failed.
-    pub failure: Option<String>,
-    /// Files removed in this run.
-    pub removed: u64,
+counters::counters! {
+    /// What the keeper did.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Kept of u64, in "journal" {
+        snapshots: "Snapshots made in this run.";
+        removed: "Files removed by the retention.", name("files_removed");
+    } also {
+        /// The newest one: it holds all records before this sequence; 0 if none was made in this run.
+        pub snapshot: u64,
+        /// How long it took to make, ms.
+        pub snapshot_ms: u64,
+        /// Why the last attempt at preparing a segment, at a snapshot or at removing old files failed.
+        pub failure: Option<String>,
+    }
 }
 
 /// How the journal stands; cheap to clone, readable from any thread.
@@ -353,27 +354,27 @@ pub struct Status {
     seal_ns: HistogramReader,
 }
 
-/// Figures of a journal since its start.
-#[derive(Clone, Debug)]
-pub struct Figures {
-    /// All records before this sequence are sealed.
-    pub sealed: u64,
-    /// Bytes that wait.
-    pub unsealed_bytes: u64,
-    /// Groups sealed.
-    pub groups: u64,
-    /// Bytes sealed, filler included.
-    pub bytes: u64,
-    /// Attempts that failed.
-    pub errors: u64,
-    /// Segments begun.
-    pub segments: u64,
-    /// Why the disk does not take anything at present.
-    pub failure: Option<String>,
-    /// How long writing and sealing a group took, ns.
-    pub seal_ns: Histogram,
-    /// Snapshots and retention.
-    pub kept: Kept,
+const DISKS: &str = "/docs/operations.md#full-slow-and-failing-disks";
+
+counters::counters! {
+    /// Figures of a journal since its start.
+    #[derive(Clone, Debug)]
+    pub struct Figures of u64, in "journal" {
+        unsealed_bytes: "Records that wait for the disk; above half of `journal.unsealed_bytes_max` for seconds, the disk is too slow.", level(), bytes();
+        groups: "Groups sealed.";
+        bytes: "Bytes sealed, filler included.", bytes(), family("weir_journal_sealed_bytes");
+        errors: "Failed attempts to write; on any increase look at the disk.", failing("journal", DISKS);
+        segments: "Segments begun; many when writes fail.", name("segments_begun");
+    } also {
+        /// All records before this sequence are sealed.
+        pub sealed: u64,
+        /// Why the disk does not take anything at present.
+        pub failure: Option<String>,
+        /// How long writing and sealing a group took, ns.
+        pub seal_ns: Histogram,
+        /// Snapshots and retention.
+        pub kept: Kept,
+    }
 }
 
 impl Status {

@@ -3,7 +3,6 @@
 //! No lock, no allocation, no system call, no clock on the way of a request: the time is read once per wake-up.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
 
 use door_transport::{Boundary, CloseReason, ConnId, Out, Outbox, Peer, Service, Step, Turn};
@@ -171,8 +170,8 @@ impl<D: DoorSet> Worker<D> {
         }
         self.gauged_ms = steady_ms;
         self.doors.publish(&till.counters);
-        till.counters.waiting.store(self.doors.waiting() as u64, Relaxed);
-        till.counters.clock_back.store(till.clock.state().stepped_back, Relaxed);
+        till.counters.waiting.set(self.doors.waiting() as u64);
+        till.counters.clock_back.set(till.clock.state().stepped_back);
         let gauges = &till.snapshot.cells.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
             let slot = self.next_gauge % gauges.len();
