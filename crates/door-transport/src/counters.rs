@@ -1,28 +1,10 @@
 //! What a worker's loop did so far, readable from any thread.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use counters::{Counter, counters};
 
 use crate::service::CloseReason;
 
-/// A number with one writer: a load and a store instead of a locked addition.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// The value now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, count: usize) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(count as u64), Relaxed);
-    }
-
-    pub(crate) fn set(&self, value: usize) {
-        self.0.store(value as u64, Relaxed);
-    }
-}
+const LIMITS: &str = "/docs/operations.md#limits-and-what-happens-at-each";
 
 /// Why a TLS handshake did not come to its end. The service never heard of such a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,51 +48,35 @@ impl HandshakeFailure {
     }
 }
 
-/// The counters of one worker's loop. Only its own thread writes them; a reader sees each number
-/// whole, but not all of them at one instant. Aligned so that no neighbour shares the cache lines.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Counters {
-    /// Connections accepted and kept.
-    pub accepted: Counter,
-    /// Connections closed at once because `connections_max` were open.
-    pub refused_full: Counter,
-    /// Failed accepts other than a lack of descriptors or memory.
-    pub accept_errors: Counter,
-    /// Times accepting paused because the process was out of descriptors or the kernel of memory.
-    pub accept_backoffs: Counter,
-    /// Bytes received.
-    pub bytes_in: Counter,
-    /// Bytes the kernel took for sending.
-    pub bytes_out: Counter,
-    /// Receives that brought bytes.
-    pub receives: Counter,
-    /// Sends that took bytes.
-    pub sends: Counter,
-    /// Turns of the loop.
-    pub wakeups: Counter,
-    /// Times a connection was no longer read because answers waited.
-    pub paused_reads: Counter,
-    /// Times io_uring had no receive buffer left (the receive is armed again at once).
-    pub buffers_exhausted: Counter,
-    /// Answers waiting now, in bytes (a level, not a sum).
-    pub output_bytes: Counter,
-    /// Bytes of unfinished messages now (a level).
-    pub input_bytes: Counter,
-    /// Memory of both, in bytes: what is allocated for them, spare buffers not counted (a level).
-    pub memory_bytes: Counter,
-    /// Connections open now (a level).
-    pub connections: Counter,
-    /// Connections that we opened: connected, and through their TLS handshake.
-    pub dialled: Counter,
-    /// Attempts to open a connection that failed.
-    pub dials_failed: Counter,
-    /// TLS handshakes that came to their end.
-    pub handshakes: Counter,
-    /// Connections without TLS that ended right after a TLS client's first message: TLS on a plain port.
-    pub tls_on_plain: Counter,
-    closed: [Counter; CloseReason::ALL.len()],
-    handshakes_failed: [Counter; HandshakeFailure::ALL.len()],
+counters! {
+    /// The counters of one worker's loop. Only its own thread writes them; a reader sees each number
+    /// whole, but not all of them at one instant. Aligned so that no neighbour shares the cache lines.
+    #[derive(Debug, Default)]
+    #[repr(align(128))]
+    pub struct Counters of Counter, in "transport" {
+        accepted: "Connections accepted and kept.", place("doors.batch"), family("weir_connections_accepted");
+        refused_full: "Connections closed at once because `transport.connections_max` were open.", place("doors.batch"), failing("connections_refused", LIMITS);
+        accept_backoffs: "Times that accepting paused, because the process was out of descriptors or the kernel out of memory.", place("doors.batch"), failing("accept_backoffs", LIMITS);
+        bytes_in: "Bytes received.", bytes(), place("doors.batch"), family("weir_received_bytes");
+        bytes_out: "Bytes that the kernel took for sending.", bytes(), place("doors.batch"), family("weir_sent_bytes");
+        paused_reads: "Times that a connection was no longer read, because its answers waited.", place("doors.batch"), name("reads_paused");
+        output_bytes: "Bytes of answers that wait now.", level(), bytes(), place("doors.batch"), name("output_bytes_waiting"), family("weir_transport_output_bytes");
+        input_bytes: "Bytes of unfinished messages now.", level(), bytes(), place("doors.batch"), name("input_bytes_waiting"), family("weir_transport_input_bytes");
+        connections: "Connections open now, on all doors but the admin door.", level(), place("doors.batch"), family("weir_connections");
+        accept_errors: "Failed accepts other than for lack of descriptors or memory.";
+        receives: "Receives that brought bytes.";
+        sends: "Sends that took bytes.";
+        wakeups: "Turns of the workers' loops.";
+        buffers_exhausted: "Times that io_uring had no receive buffer left; the receive is armed again at once.";
+        memory_bytes: "Memory allocated for what waits, spare buffers not counted.", level(), bytes();
+        dialled: "Connections that the node opened itself, through their TLS handshake.";
+        dials_failed: "Attempts to open a connection that failed.";
+        handshakes: "TLS handshakes completed.";
+        tls_on_plain: "Connections to a port without TLS that ended after a TLS client's first message.";
+    } also {
+        closed: [Counter; CloseReason::ALL.len()],
+        handshakes_failed: [Counter; HandshakeFailure::ALL.len()],
+    }
 }
 
 impl Counters {

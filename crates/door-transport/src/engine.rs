@@ -217,7 +217,7 @@ impl<'o, C> Engine<'o, C> {
         let with_tls = conn.tls.is_some();
         let id = self.conns.insert(conn);
         self.counters.accepted.add(1);
-        self.counters.connections.set(self.conns.len());
+        self.counters.connections.set(self.conns.len() as u64);
         if !with_tls {
             self.open(service, id, peer, door);
         }
@@ -358,7 +358,7 @@ impl<'o, C> Engine<'o, C> {
         conn.phase = Phase::Connecting;
         conn.dial = Some((dial, None));
         let id = self.conns.insert(conn);
-        self.counters.connections.set(self.conns.len());
+        self.counters.connections.set(self.conns.len() as u64);
         self.dials.connecting(dial, id, self.now_ms);
         self.mark(id.slot);
     }
@@ -451,9 +451,9 @@ impl<'o, C> Engine<'o, C> {
         if self.dirty.is_empty() {
             self.dirty = list;
         }
-        self.counters.output_bytes.set(self.totals.output);
-        self.counters.input_bytes.set(self.totals.input);
-        self.counters.memory_bytes.set(self.totals.memory());
+        self.counters.output_bytes.set(self.totals.output as u64);
+        self.counters.input_bytes.set(self.totals.input as u64);
+        self.counters.memory_bytes.set(self.totals.memory() as u64);
     }
 
     /// Bytes arrived from the peer in `slot`.
@@ -917,7 +917,7 @@ impl<'o, C> Engine<'o, C> {
             self.totals.input_memory -= tls.memory_counted;
         }
         self.totals.count(&mut conn, self.now_ms, self.options.output_total_bytes_max);
-        self.counters.connections.set(self.conns.len());
+        self.counters.connections.set(self.conns.len() as u64);
     }
 
     /// Looks for time-outs in a part of the connections, when due, and for memory to give back.

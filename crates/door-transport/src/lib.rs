@@ -56,7 +56,7 @@ mod wake;
 
 pub use buffer::Out;
 pub use choose::{Backend, Choice, Refusal, RunError, choose};
-pub use counters::{Counter, Counters, HandshakeFailure};
+pub use counters::{Counters, HandshakeFailure};
 pub use dial::{Dial, DialFailure, DialId};
 pub use listen::{BindError, Listener, Listeners};
 pub use options::{Options, OptionsError, TaskRun, Transport, TransportError};

@@ -48,49 +48,35 @@ impl Counted {
     }
 }
 
-/// Counters of the whole, as of now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Users in memory.
-    pub users: u64,
-    /// Bytes of memory they take; without the filter.
-    pub bytes: u64,
-    /// Bytes of the filter of stored users.
-    pub filter_bytes: u64,
-    /// Reads that found the user in memory.
-    pub hot: u64,
-    /// Reads of users never seen.
-    pub new: u64,
-    /// Reads of users that had to be loaded.
-    pub cold: u64,
-    /// Users that left memory for others.
-    pub evicted: u64,
-    /// Users that found no room because nobody could leave.
-    pub refused: u64,
-    /// Notices of holds that were counted before.
-    pub repeats: u64,
-    /// Holds that are remembered as counted.
-    pub holds_kept: u64,
-    /// Times that holds were forgotten early because there were too many.
-    pub holds_forgotten: u64,
-    /// Counts that memory (user unknown and memory full, or 255 counters) or the store had no place for.
-    pub uncounted: u64,
-    /// Counts that wait to be written.
-    pub queued: u64,
-    /// Users that wait to be loaded.
-    pub loads: u64,
-    /// Impressions numbered so far.
-    pub last_seq: u64,
-    /// Impressions on disk.
-    pub written: u64,
-    /// Impressions in the store.
-    pub folded: u64,
-    /// Failed operations of the log.
-    pub log_errors: u64,
-    /// Failed operations of the store.
-    pub store_errors: u64,
-    /// Every stored user was seen by the filter.
-    pub warm: bool,
+const PAGE: &str = "/docs/profiles.md";
+
+counters::counters! {
+    /// Counters of the whole, as of now.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Figures of u64, in "profiles" {
+        users: "Users in memory.", level();
+        bytes: "Memory that they take, without the filter.", level(), bytes();
+        filter_bytes: "Memory of the filter of stored users.", level(), bytes();
+        hot: "Reads that found the user in memory.", name("reads.hot");
+        new: "Reads of users never seen.", name("reads.new");
+        cold: "Reads of users that had to be loaded.", name("reads.cold");
+        evicted: "Users that left memory for others.";
+        refused: "Users that found no room, because nobody could leave.";
+        repeats: "Notices of holds that were counted before.", name("counts.repeats");
+        holds_kept: "Holds that are remembered as counted.", level();
+        holds_forgotten: "Times that holds were forgotten early, because there were too many.";
+        uncounted: "Counts that memory or the store had no place for.", name("counts.missed");
+        queued: "Counts that wait to be written.", level(), name("counts.queued"), elsewhere("weir_queue_depth");
+        loads: "Users that wait to be loaded.", level();
+        last_seq: "Billed impressions numbered so far.", name("counts.last");
+        written: "Of these, in the log.", name("counts.written");
+        folded: "Of these, in the store.", name("counts.folded");
+        log_errors: "Failed operations of the log; while it fails, billing notices of capped campaigns wait.", name("errors.log"), failing("profiles_log", PAGE);
+        store_errors: "Failed operations of the store.", name("errors.store"), failing("profiles_store", PAGE);
+    } also {
+        /// Every stored user was seen by the filter.
+        pub warm: bool,
+    }
 }
 
 /// All users' profiles. A clone is another handle to the same.

@@ -71,19 +71,20 @@ impl<F: Folder> Housekeeper<F> {
     }
 }
 
-/// What the housekeeper did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Snapshots made in this run.
-    pub snapshots: u64,
-    /// The newest one: it holds all records before this sequence; 0 if none was made in this run.
-    pub snapshot: u64,
-    /// How long it took to make, ms.
-    pub snapshot_ms: u64,
-    /// Why the last attempt at preparing a segment, at a snapshot or at removing old files failed.
-    pub failure: Option<String>,
-    /// Files removed in this run.
-    pub removed: u64,
+counters::counters! {
+    /// What the housekeeper did.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Kept of u64, in "journal" {
+        snapshots: "Snapshots made in this run.";
+        removed: "Files removed by the retention.", name("files_removed");
+    } also {
+        /// The newest one: it holds all records before this sequence; 0 if none was made in this run.
+        pub snapshot: u64,
+        /// How long it took to make, ms.
+        pub snapshot_ms: u64,
+        /// Why the last attempt at preparing a segment, at a snapshot or at removing old files failed.
+        pub failure: Option<String>,
+    }
 }
 
 impl Kept {

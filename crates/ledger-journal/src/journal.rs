@@ -351,27 +351,27 @@ pub struct Status {
     seal_ns: HistogramReader,
 }
 
-/// Figures of a journal since its start.
-#[derive(Clone, Debug)]
-pub struct Figures {
-    /// All records before this sequence are sealed.
-    pub sealed: u64,
-    /// Bytes that wait.
-    pub unsealed_bytes: u64,
-    /// Groups sealed.
-    pub groups: u64,
-    /// Bytes sealed, filler included.
-    pub bytes: u64,
-    /// Attempts that failed.
-    pub errors: u64,
-    /// Segments begun.
-    pub segments: u64,
-    /// Why the disk does not take anything at present.
-    pub failure: Option<String>,
-    /// How long writing and sealing a group took, ns.
-    pub seal_ns: Histogram,
-    /// Snapshots and retention.
-    pub kept: Kept,
+const DISKS: &str = "/docs/operations.md#full-slow-and-failing-disks";
+
+counters::counters! {
+    /// Figures of a journal since its start.
+    #[derive(Clone, Debug)]
+    pub struct Figures of u64, in "journal" {
+        unsealed_bytes: "Records that wait for the disk; above half of `journal.unsealed_bytes_max` for seconds, the disk is too slow.", level(), bytes();
+        groups: "Groups sealed.";
+        bytes: "Bytes sealed, filler included.", bytes(), family("weir_journal_sealed_bytes");
+        errors: "Failed attempts to write; on any increase look at the disk.", failing("journal", DISKS);
+        segments: "Segments begun; many when writes fail.", name("segments_begun");
+    } also {
+        /// All records before this sequence are sealed.
+        pub sealed: u64,
+        /// Why the disk does not take anything at present.
+        pub failure: Option<String>,
+        /// How long writing and sealing a group took, ns.
+        pub seal_ns: Histogram,
+        /// Snapshots and retention.
+        pub kept: Kept,
+    }
 }
 
 impl Status {

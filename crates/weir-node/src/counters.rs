@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use ::counters::{Counter, counters};
 use ledger::Amount;
 use probe::ClockState;
 use wire::{Reason, Verdict};
@@ -229,29 +230,28 @@ pub(crate) fn reported_held(workers: &[SlotCells], slot: u32) -> Amount {
     held.fold(Amount::ZERO, |sum, held| Amount::new(sum.get().saturating_add(held.get())))
 }
 
-/// Counters of one worker. Written by it alone, read by anybody.
-#[derive(Debug)]
-pub struct WorkerCounters {
-    /// Asks by verdict.
-    pub(crate) verdicts: Vec<AtomicU64>,
-    /// Confirms, settles and releases by verdict.
-    pub(crate) resolved: Vec<AtomicU64>,
-    /// Frames refused by reason.
-    pub(crate) refused: Vec<AtomicU64>,
-    /// The last refused asks.
-    pub refusals: LastRefusals,
-    /// Asks answered from memory.
-    pub remembered: AtomicU64,
-    /// Asks that named a budget outside of the scopes of their client.
-    pub out_of_scope: AtomicU64,
-    /// Frames of resolves that wait for the bank.
-    pub waiting: AtomicU64,
-    /// Jumps of the system clock backwards that were held back.
-    pub clock_back: AtomicU64,
-    /// The OpenRTB door's.
-    pub openrtb: SeenCounts,
-    /// Which kernel thread it is, for its CPU time.
-    pub thread: ThreadMeter,
+counters! {
+    /// Counters of one worker. Written by it alone, read by anybody.
+    #[derive(Debug)]
+    pub struct WorkerCounters of Counter, in "doors.batch" {
+        remembered: "Asks answered from memory (flag `remember`).";
+        out_of_scope: "Asks that named a budget outside the scopes of their token; answered `unknown_budget`.";
+        waiting: "Frames and notices that wait for the bank now.", level(), name("resolves_waiting"), elsewhere("weir_queue_depth");
+        clock_back: "Backward steps of the system's clock that a worker held back.";
+    } also {
+        /// Asks by verdict.
+        pub(crate) verdicts: Vec<AtomicU64>,
+        /// Confirms, settles and releases by verdict.
+        pub(crate) resolved: Vec<AtomicU64>,
+        /// Frames refused by reason.
+        pub(crate) refused: Vec<AtomicU64>,
+        /// The last refused asks.
+        pub refusals: LastRefusals,
+        /// The OpenRTB door's.
+        pub openrtb: SeenCounts,
+        /// Which kernel thread it is, for its CPU time.
+        pub thread: ThreadMeter,
+    }
 }
 
 impl Default for WorkerCounters {
@@ -262,10 +262,10 @@ impl Default for WorkerCounters {
             resolved: row(),
             refused: row(),
             refusals: LastRefusals::default(),
-            remembered: AtomicU64::new(0),
-            out_of_scope: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
-            clock_back: AtomicU64::new(0),
+            remembered: Counter::default(),
+            out_of_scope: Counter::default(),
+            waiting: Counter::default(),
+            clock_back: Counter::default(),
             openrtb: SeenCounts::default(),
             thread: ThreadMeter::default(),
         }

@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
 
 use door_transport::tls::Secured;
@@ -213,8 +212,8 @@ impl<D: DoorSet> Worker<D> {
         }
         self.gauged_ms = steady_ms;
         self.doors.publish(&till.counters);
-        till.counters.waiting.store(self.doors.waiting() as u64, Relaxed);
-        till.counters.clock_back.store(till.clock.state().stepped_back, Relaxed);
+        till.counters.waiting.set(self.doors.waiting() as u64);
+        till.counters.clock_back.set(till.clock.state().stepped_back);
         let gauges = &till.snapshot.cells.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
             let slot = self.next_gauge % gauges.len();

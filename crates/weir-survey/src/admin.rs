@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use clap::ValueEnum;
-use door_transport::{CloseReason, Handle};
+use door_transport::Handle;
 use gate_auction::Fates;
 use gate_profile::{Profiles, UpdateError};
 use serde_json::{Map, Value, json};
@@ -25,17 +25,16 @@ use weir_node::bank::books::BookLine;
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use weir_node::bank::{BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
-use weir_node::doors::openrtb::counts;
 use weir_node::measured::Sources;
 use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
 use weir_node::tokens::Tokens;
 use weir_pacer::Standing;
-use wire::Reason;
 
 use crate::StartError;
 use crate::costs::metrics::Metrics;
 use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
+use crate::counted::{FileCounts, Registry};
 use crate::pace_text;
 
 /// How long an answer of a worker is waited for.
@@ -70,8 +69,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct BudgetsStatus {
     names: HashMap<u64, String>,
-    reloads: u64,
-    refused: u64,
+    counts: FileCounts,
     errors: Vec<String>,
     /// Why no budget is in force: the file was refused at the start, and none was taken since.
     none_in_force: Option<String>,
@@ -99,7 +97,7 @@ impl Status {
     pub(crate) fn configured(&self, names: HashMap<u64, String>) {
         let mut budgets = self.budgets();
         budgets.names = names;
-        budgets.reloads += 1;
+        budgets.counts.loads += 1;
         budgets.errors.clear();
         budgets.none_in_force = None;
     }
@@ -107,7 +105,7 @@ impl Status {
     /// A set of budgets was refused.
     pub(crate) fn refused(&self, errors: Vec<String>) {
         let mut budgets = self.budgets();
-        budgets.refused += 1;
+        budgets.counts.refused += 1;
         budgets.errors = errors;
     }
 
@@ -152,11 +150,11 @@ impl Status {
 
     /// Frames of resolves and notices that wait for the bank.
     pub(crate) fn waiting(&self) -> u64 {
-        self.worker_sum(|counters| &counters.waiting)
+        self.0.counters.iter().map(|counters| counters.waiting.get()).sum()
     }
 
-    pub(crate) fn budgets_refused(&self) -> u64 {
-        self.budgets().refused
+    pub(crate) fn file_counts(&self) -> FileCounts {
+        self.budgets().counts
     }
 
     pub(crate) fn uptime_ms(&self) -> u64 {
@@ -171,51 +169,6 @@ impl Status {
         // Plain data: a thread that died while it held this left nothing half done that matters.
         self.0.budgets.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// The door's own figures: frames refused, connections.
-    fn door(&self) -> Map<String, Value> {
-        let sum = |read: &dyn Fn(&Handle) -> u64| self.0.handles.iter().map(read).sum::<u64>();
-        let refused = Reason::ALL.iter().map(|reason| {
-            let count: u64 = self.0.counters.iter().map(|counters| counters.refused(*reason)).sum();
-            (reason.name().to_string(), count)
-        });
-        let closed = CloseReason::ALL.iter().map(|reason| {
-            (reason.name().to_string(), sum(&|handle| handle.counters().closed(*reason)))
-        });
-        let mut door = Map::new();
-        door.insert("refused_frames".into(), counted(refused));
-        door.insert("closed".into(), counted(closed));
-        for (name, count) in [
-            ("connections", sum(&|h| h.counters().connections.get())),
-            ("accepted", sum(&|h| h.counters().accepted.get())),
-            ("refused_full", sum(&|h| h.counters().refused_full.get())),
-            ("accept_backoffs", sum(&|h| h.counters().accept_backoffs.get())),
-            ("bytes_in", sum(&|h| h.counters().bytes_in.get())),
-            ("bytes_out", sum(&|h| h.counters().bytes_out.get())),
-            ("input_bytes_waiting", sum(&|h| h.counters().input_bytes.get())),
-            ("output_bytes_waiting", sum(&|h| h.counters().output_bytes.get())),
-            ("reads_paused", sum(&|h| h.counters().paused_reads.get())),
-            ("remembered", self.worker_sum(|c| &c.remembered)),
-            ("out_of_scope", self.worker_sum(|c| &c.out_of_scope)),
-            ("resolves_waiting", self.worker_sum(|c| &c.waiting)),
-            ("clock_back", self.worker_sum(|c| &c.clock_back)),
-        ] {
-            door.insert(name.into(), count.into());
-        }
-        door
-    }
-
-    fn worker_sum(&self, pick: impl Fn(&WorkerCounters) -> &std::sync::atomic::AtomicU64) -> u64 {
-        let read = |counters: &Arc<WorkerCounters>| {
-            pick(counters).load(std::sync::atomic::Ordering::Relaxed)
-        };
-        self.0.counters.iter().map(read).sum()
-    }
-}
-
-/// Only what occurred.
-fn counted(counts: impl Iterator<Item = (String, u64)>) -> Value {
-    counts.filter(|(_, count)| *count > 0).map(|(name, count)| (name, Value::from(count))).collect()
 }
 
 /// What is told of a budget.
@@ -551,21 +504,6 @@ fn sealed<T>(answer: Option<Result<T, String>>) -> Result<T, NotSealed> {
     answer.ok_or(NotSealed::Unknown)?.map_err(NotSealed::Refused)
 }
 
-/// How the profiles stand.
-fn profiles(figures: &gate_profile::Figures) -> Value {
-    json!({
-        "users": figures.users, "bytes": figures.bytes, "warm": figures.warm,
-        "reads": { "hot": figures.hot, "new": figures.new, "cold": figures.cold },
-        "evicted": figures.evicted, "refused": figures.refused,
-        "counts": {
-            "last": figures.last_seq, "written": figures.written, "folded": figures.folded,
-            "queued": figures.queued, "repeats": figures.repeats, "missed": figures.uncounted,
-        },
-        "holds_kept": figures.holds_kept, "holds_forgotten": figures.holds_forgotten,
-        "errors": { "log": figures.log_errors, "store": figures.store_errors },
-    })
-}
-
 impl App {
     /// One answer a worker that knows the campaign; `None` if one of them does not answer.
     async fn ask_workers(&self, campaign: u64) -> Option<Vec<Fates>> {
@@ -591,52 +529,31 @@ impl App {
         asked.await.ok().flatten().ok_or_else(|| "the bank does not answer".to_string())
     }
 
+    /// The counters, and the facts beside them.
     fn totals(&self, report: &Report) -> Map<String, Value> {
-        let totals = &report.totals;
-        let verdicts = totals.verdicts.iter().map(|(v, count)| (v.name().to_string(), *count));
-        let mut door = self.status.door();
-        for (name, value) in [
-            ("decisions", totals.decisions),
-            ("granted", totals.granted),
-            ("resolves", totals.resolves),
-            ("repeats", totals.repeats),
-            ("worker_cpu_ns", totals.worker_cpu_ns),
-        ] {
-            door.insert(name.into(), value.into());
-        }
-        door.insert("verdicts".into(), counted(verdicts));
-        let resolved: BTreeMap<String, u64> =
-            report.resolved.iter().map(|(v, count)| (v.name().to_string(), *count)).collect();
-        door.insert("resolved".into(), json!(resolved));
-        let bank = report.bank;
-        let file = self.status.budgets();
-        let uptime_ms = self.status.uptime_ms();
-        let openrtb = self.status.0.counters.iter().map(|counters| &counters.openrtb);
+        let status = &self.status;
         let answer = json!({
-            "node": self.status.0.node,
-            "uptime_ms": uptime_ms,
-            "workers": self.status.0.counters.len(),
+            "node": status.0.node,
+            "uptime_ms": status.uptime_ms(),
+            "workers": status.0.counters.len(),
             "journal": journal(&report.journal),
-            "doors": { "batch": door, "openrtb": counts::to_json(openrtb) },
-            "profiles": profiles(&self.status.0.profiles.figures()),
+            "profiles": { "warm": status.0.profiles.figures().warm },
             "bank": {
                 "budgets": report.budgets, "snapshot": report.snapshot, "grants_open": report.grants,
-                "fills": bank.fills, "recalls": bank.recalls, "clock_back": bank.clock_back,
-                "grants_full": bank.grants_full, "pages_full": bank.pages_full,
-                "turn_age_ms": self.status.pulse().age_ms(),
+                "turn_age_ms": status.pulse().age_ms(),
             },
             "clock": {
-                "ahead_ms": self.status.pulse().clock_ahead_ms(),
-                "held_ms": self.status.pulse().clock_held_ms(),
+                "ahead_ms": status.pulse().clock_ahead_ms(), "held_ms": status.pulse().clock_held_ms(),
             },
-            "budgets_file": { "loads": file.reloads, "refused": file.refused, "errors": file.errors },
+            "budgets_file": { "errors": status.budgets().errors },
         });
-        let Value::Object(answer) = answer else { unreachable!("made as an object") };
+        let Value::Object(mut answer) = answer else { unreachable!("made as an object") };
+        Registry::read(status, report).write_stat(&mut answer);
         answer
     }
 }
 
-/// How the journal stands.
+/// How the journal stands, beside its counters.
 fn journal(figures: &ledger_journal::Figures) -> Value {
     let micros = |q: f64| figures.seal_ns.quantile(q) / 1_000;
     let kept = &figures.kept;
@@ -644,16 +561,9 @@ fn journal(figures: &ledger_journal::Figures) -> Value {
         "state": if figures.failure.is_some() { "failing" } else { "sealing" },
         "failure": figures.failure,
         "sealed": figures.sealed.saturating_sub(1),
-        "unsealed_bytes": figures.unsealed_bytes,
-        "groups": figures.groups,
-        "bytes": figures.bytes,
-        "errors": figures.errors,
-        "segments_begun": figures.segments,
         "seal_us": { "p50": micros(0.5), "p99": micros(0.99), "max": figures.seal_ns.max() / 1_000 },
-        "snapshots": kept.snapshots,
         "snapshot": kept.snapshot.saturating_sub(1),
         "snapshot_ms": kept.snapshot_ms,
-        "files_removed": kept.removed,
         "keeper_failure": kept.failure,
     })
 }

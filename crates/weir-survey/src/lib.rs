@@ -20,11 +20,13 @@
 
 mod admin;
 pub mod costs;
+mod counted;
 mod pace_text;
 mod start;
 mod watcher;
 mod watching;
 
 pub use admin::door_options;
+pub use counted::Registry;
 pub use pace_text::SAMPLE_MIN;
 pub use start::{Node, StartError};

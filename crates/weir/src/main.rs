@@ -161,6 +161,9 @@ struct StatArgs {
     /// As one JSON object; amounts in micros.
     #[arg(long)]
     json: bool,
+    /// Print a Markdown table of every counter with its family in /metrics and its meaning, and ask no node.
+    #[arg(long, exclusive = true)]
+    counters: bool,
 }
 
 #[derive(Args)]
@@ -514,6 +517,9 @@ fn hammer(args: &hammer::Args, out: &mut Out) -> Result<ExitCode, String> {
 }
 
 fn show_stat(args: &StatArgs, out: &mut Out) -> Result<ExitCode, String> {
+    if args.counters {
+        return unless_gone(write!(out, "{}", weir_survey::Registry::table()));
+    }
     let client = args.node.open().map_err(|error| error.to_string())?;
     let figures = stat::fetch(&client, args.budget).map_err(|error| error.to_string())?;
     let written = if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, out) };

@@ -111,25 +111,21 @@ fn cut(text: &str, bytes_max: usize) -> Box<str> {
     text[..text.floor_char_boundary(bytes_max)].into()
 }
 
-/// Things worth counting that are not money.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Resolves judged, repeats included.
-    pub resolves: u64,
-    /// Resolves that were answered with their first answer.
-    pub repeats: u64,
-    /// Grants made, refills included.
-    pub fills: u64,
-    /// How often a purse was asked to give money back.
-    pub recalls: u64,
-    /// Messages whose stamp was before one already seen from the same worker; judged by the later one.
-    pub clock_back: u64,
-    /// Wants that the bounds on grants refused.
-    pub grants_full: u64,
-    /// Resolves that the bound on marks refused.
-    pub pages_full: u64,
-    /// Settles that the bound on what can be booked (`Bank::SPENT_MAX`) refused.
-    pub spent_full: u64,
+const LIMITS: &str = "/docs/operations.md#limits-and-what-happens-at-each";
+
+counters::counters! {
+    /// Things worth counting that are not money.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Counts of u64, in "bank" {
+        resolves: "Resolves judged, repeats included.";
+        repeats: "Resolves that were answered with their first answer.";
+        fills: "Purses filled.", family("weir_fills");
+        recalls: "Purses recalled. Many: budgets near their end, or more workers than demand.";
+        clock_back: "Stamps of a worker that went back; the later stamp counts.", failing("clock_back", "/docs/operations.md#the-clock");
+        grants_full: "Wants that `ledger.grants_max` refused: raise the limit.", failing("grants_full", LIMITS);
+        pages_full: "Resolves that `ledger.mark_pages_max` refused: raise the limit.", failing("mark_pages_full", LIMITS);
+        spent_full: "Settles refused because the total booked reached the limit of what can be counted.", failing("spent_full", LIMITS);
+    }
 }
 
 /// A run of the node, with the options that outlive it in its tokens.

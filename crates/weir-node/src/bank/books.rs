@@ -58,19 +58,17 @@ fn less(a: Amount, b: Amount) -> Amount {
     a.checked_sub(b).expect("balances are bounded")
 }
 
-/// Counters of a run, over all workers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// CPU time of the workers' threads, ns.
-    pub worker_cpu_ns: u64,
-    /// Asks answered.
-    pub decisions: u64,
-    /// Of these granted.
-    pub granted: u64,
-    /// Confirms, settles and releases judged by the bank.
-    pub resolves: u64,
-    /// Of these answered with their first answer.
-    pub repeats: u64,
-    /// Asks by verdict, those that occurred.
-    pub verdicts: Vec<(Verdict, u64)>,
+counters::counters! {
+    /// Counters of a run, over all workers.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Totals of u64, in "doors.batch" {
+        decisions: "Asks answered.", elsewhere("weir_decisions");
+        granted: "Of these, granted.", elsewhere("weir_decisions");
+        resolves: "Confirms, settles and releases judged by the bank.", elsewhere("weir_resolves");
+        repeats: "Of these, answered with their first answer.";
+        worker_cpu_ns: "Processor time of the workers; divided by `decisions`, the cost of a decision.", nanoseconds(), elsewhere("weir_worker_busy_seconds");
+    } also {
+        /// Asks by verdict, those that occurred.
+        pub verdicts: Vec<(Verdict, u64)>,
+    }
 }

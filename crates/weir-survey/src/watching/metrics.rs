@@ -6,9 +6,10 @@ use weir_node::doors::DOORS;
 use wire::Verdict;
 
 use super::load::{FIRST_OF_RESOLVES, Figures, ticks};
-use super::status::{Bounds, Identity, LATENCY_LE_US, errors, queues, sum};
+use super::status::{Bounds, Identity, LATENCY_LE_US, queues};
 use crate::admin::Status;
 use crate::costs::openmetrics::{Exposition, FamilyKind, Unit};
+use crate::counted::Registry;
 
 /// All families.
 pub(super) fn write(
@@ -23,9 +24,10 @@ pub(super) fn write(
     workers(text, figures, identity);
     journal(text, figures);
     queue_depths(text, figures, status, bounds);
-    connections(text, status);
     proof(text, figures);
-    failures(text, figures, status);
+    let counted = Registry::read(status, &figures.scene.report);
+    counted.write_families(text);
+    failures(text, &counted);
 }
 
 fn node(text: &mut Exposition, figures: &Figures, status: &Status, identity: &Identity) {
@@ -148,20 +150,6 @@ fn journal(text: &mut Exposition, figures: &Figures) {
     for (q, quantile) in [("0.5", 0.5), ("0.99", 0.99), ("1", 1.0)] {
         text.value(&[("q", q)], figures.seal_ns.quantile(quantile) as f64 / 1e9);
     }
-    let help = "Records that wait for the disk.";
-    text.in_unit("weir_journal_unsealed", Unit::Bytes, FamilyKind::Gauge, help);
-    text.count(&[], journal.unsealed_bytes);
-    text.in_unit(
-        "weir_journal_sealed",
-        Unit::Bytes,
-        FamilyKind::Counter,
-        "Bytes sealed, filler included.",
-    );
-    text.count(&[], journal.bytes);
-    text.family("weir_journal_groups", FamilyKind::Counter, "Groups sealed.");
-    text.count(&[], journal.groups);
-    text.family("weir_journal_snapshots", FamilyKind::Counter, "Snapshots made.");
-    text.count(&[], journal.kept.snapshots);
     text.family(
         "weir_resolves",
         FamilyKind::Counter,
@@ -174,8 +162,6 @@ fn journal(text: &mut Exposition, figures: &Figures) {
     }
     text.family("weir_grants_open", FamilyKind::Gauge, "Shares of budgets that workers have.");
     text.count(&[], report.grants as u64);
-    text.family("weir_fills", FamilyKind::Counter, "Grants made, refills included.");
-    text.count(&[], report.bank.fills);
 }
 
 fn queue_depths(text: &mut Exposition, figures: &Figures, status: &Status, bounds: &Bounds) {
@@ -188,21 +174,6 @@ fn queue_depths(text: &mut Exposition, figures: &Figures, status: &Status, bound
     for (queue, _, max) in &queues {
         text.count(&[("queue", queue)], *max);
     }
-}
-
-fn connections(text: &mut Exposition, status: &Status) {
-    text.family(
-        "weir_connections",
-        FamilyKind::Gauge,
-        "Connections open on the doors of the workers.",
-    );
-    text.count(&[], sum(status, |counters| counters.connections.get()));
-    text.family("weir_connections_accepted", FamilyKind::Counter, "Connections accepted and kept.");
-    text.count(&[], sum(status, |counters| counters.accepted.get()));
-    text.in_unit("weir_received", Unit::Bytes, FamilyKind::Counter, "Bytes received.");
-    text.count(&[], sum(status, |counters| counters.bytes_in.get()));
-    text.in_unit("weir_sent", Unit::Bytes, FamilyKind::Counter, "Bytes sent.");
-    text.count(&[], sum(status, |counters| counters.bytes_out.get()));
 }
 
 fn proof(text: &mut Exposition, figures: &Figures) {
@@ -232,9 +203,9 @@ fn proof(text: &mut Exposition, figures: &Figures) {
     text.count(&[], proof.lowered);
 }
 
-fn failures(text: &mut Exposition, figures: &Figures, status: &Status) {
+fn failures(text: &mut Exposition, counted: &Registry) {
     text.family("weir_errors", FamilyKind::Counter, "What should not happen, by code.");
-    for (code, count, _) in errors(figures, status) {
+    for (code, count, _) in counted.errors() {
         text.count(&[("code", &code)], count);
     }
 }

@@ -4,11 +4,10 @@ use door_transport::{Counters, Handle};
 use probe::Histogram;
 use serde_json::{Value, json};
 use weir_node::doors::DOORS;
-use weir_node::doors::openrtb::counts::violations;
-use wire::Reason;
 
 use super::load::{DoorFigures, Figures, WorkerFigures, micros, ticks};
 use crate::admin::Status;
+use crate::counted::Registry;
 
 /// Upper bounds of the buckets of latency, microseconds.
 pub(super) const LATENCY_LE_US: [u64; 15] =
@@ -27,9 +26,6 @@ pub(super) struct Bounds {
 
 /// A bounded queue: name, what is in it, what may be.
 pub(super) type Queue = (&'static str, u64, u64);
-
-/// Something that went wrong: code, how often since the start, where it is explained.
-pub(super) type Failing = (String, u64, &'static str);
 
 /// What the node is.
 #[derive(Clone, Debug)]
@@ -52,6 +48,7 @@ pub(super) fn status(
     let workers = figures.workers.iter().zip(&identity.cores);
     let doors = DOORS.iter().zip(&figures.doors);
     let queues = queues(figures, status, bounds);
+    let counted = Registry::read(status, report);
     json!({
         "as_of_ms": figures.as_of_ms,
         "node": identity.node,
@@ -76,7 +73,8 @@ pub(super) fn status(
             "violations_total": proof.violations_total,
             "examples": proof.examples.iter().map(u64::to_string).collect::<Vec<_>>(),
         },
-        "errors": errors(figures, status).iter().map(error).collect::<Vec<_>>(),
+        "counters": counted.to_json(),
+        "errors": counted.errors().iter().map(error).collect::<Vec<_>>(),
     })
 }
 
@@ -174,38 +172,6 @@ fn journal(figures: &Figures) -> Value {
     })
 }
 
-/// Everything that is counted and should not happen.
-pub(super) fn errors(figures: &Figures, status: &Status) -> Vec<Failing> {
-    const LIMITS: &str = "/docs/operations.md#limits-and-what-happens-at-each";
-    const DISKS: &str = "/docs/operations.md#full-slow-and-failing-disks";
-    let report = &figures.scene.report;
-    let profiles = status.profiles().figures();
-    let openrtb = status.counters().iter().map(|counters| &counters.openrtb);
-    let plain = [
-        ("journal", report.journal.errors, DISKS),
-        ("profiles_log", profiles.log_errors, "/docs/profiles.md"),
-        ("profiles_store", profiles.store_errors, "/docs/profiles.md"),
-        ("budgets_refused", status.budgets_refused(), "/docs/operations.md#the-budgets-file"),
-        ("bids_unsound", violations(openrtb), "/docs/openrtb.md"),
-        ("clock_back", report.bank.clock_back, "/docs/operations.md#the-clock"),
-        ("clock_held", status.pulse().clock_held(), "/docs/operations.md#the-clock"),
-        ("grants_full", report.bank.grants_full, LIMITS),
-        ("mark_pages_full", report.bank.pages_full, LIMITS),
-        ("connections_refused", sum(status, |c| c.refused_full.get()), LIMITS),
-        ("accept_backoffs", sum(status, |c| c.accept_backoffs.get()), LIMITS),
-    ];
-    let frames = Reason::ALL.iter().map(|reason| {
-        let count = status.counters().iter().map(|counters| counters.refused(*reason));
-        let count = count.fold(0, u64::saturating_add);
-        (format!("frame_{}", reason.name()), count, "/docs/formats.md")
-    });
-    plain
-        .into_iter()
-        .map(|(code, count, doc)| (code.to_string(), count, doc))
-        .chain(frames)
-        .collect()
-}
-
-fn error((code, count, doc): &Failing) -> Value {
+fn error((code, count, doc): &(String, u64, &'static str)) -> Value {
     json!({ "code": code, "count": count, "doc": doc })
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Usable by every family; `access` because every door judges tokens, names and pages by the same rules.
-const UNITS: [&str; 5] = ["money", "wire", "probe", "table", "access"];
+const UNITS: [&str; 6] = ["money", "wire", "probe", "table", "access", "counters"];
 /// What asks a running node's admin door, for the tools that do so from outside; nothing that runs in a node needs it.
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
 /// Pure: no I/O, no threads, no clock, no randomness.
-const PURE: [&str; 6] = ["money", "wire", "table", "gate-pacing", "gate-auction", "ledger"];
+const PURE: [&str; 7] = ["money", "wire", "table", "counters", "gate-pacing", "gate-auction", "ledger"];
 /// Where `unsafe` may stand.
 const UNSAFE: [&str; 3] = ["door-transport", "probe", "table"];
 /// The one family that knows all others.

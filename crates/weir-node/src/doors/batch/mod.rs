@@ -220,8 +220,7 @@ impl BatchGate<'_> {
                 (*slot, hidden) = (None, hidden + 1);
             }
         }
-        let count = &self.till.counters.out_of_scope;
-        count.store(count.load(Relaxed) + hidden, Relaxed);
+        self.till.counters.out_of_scope.add(hidden);
     }
 
     /// Judges one ask: is it sound, does its plan allow it, is the money there. With `PARTS` it is noted how long each
@@ -396,7 +395,7 @@ impl BatchGate<'_> {
             let request = request_of(client.id, ask);
             let judged = match table.recall(&request, now_ms) {
                 Recall::Answered(first) => {
-                    add_one(&self.till.counters.remembered);
+                    self.till.counters.remembered.add(1);
                     first.hold.ok_or(first.verdict)
                 }
                 Recall::Different => Err(Verdict::IdReused),

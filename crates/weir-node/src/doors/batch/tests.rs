@@ -250,7 +250,7 @@ fn a_budget_out_of_scope_is_unknown_however_it_is_asked_for() {
     assert_eq!(worker.till.purses.held(2), held, "nothing of it was taken");
     let tally = &worker.till.snapshot.cells.tallies[2];
     assert_eq!(tally.count(Verdict::UnknownBudget.as_raw().into()), 0, "or counted for it");
-    assert_eq!(worker.till.counters.out_of_scope.load(Relaxed), 5);
+    assert_eq!(worker.till.counters.out_of_scope.get(), 5);
     let all = [2, 3, 5, 8];
     assert_eq!(verdicts(&mut worker, &limited(""), (plain, 0), &all), [granted; 4]);
     assert_eq!(verdicts(&mut worker, &limited("budget:*"), (plain, 0), &all), [granted; 4]);

@@ -2,29 +2,31 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use counters::Definition;
 use door_http::Refusal;
 use door_openrtb::{BadRequest, NoBidReason, Violation};
-use serde_json::{Map, Value};
 
 /// Names of [`BadRequest`], in the order of their counters.
 const BAD_REQUESTS: [&str; 7] =
     ["json", "not_an_object", "id", "imps", "imp_id", "field", "list_too_long"];
 
 macro_rules! happenings {
-    ($($name:ident = $word:literal, $doc:literal;)*) => {
+    ($($name:ident = $word:literal, $doc:literal $(, $method:ident($($arg:expr),*))*;)*) => {
         /// What else happens.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Happening { $(#[doc = $doc] $name,)* }
 
         impl Happening {
-            const WORDS: [&'static str; [$($word),*].len()] = [$($word),*];
+            /// What each happening's counter is, in the order of their numbers.
+            pub const DEFINITIONS: [Definition; [$($word),*].len()] =
+                [$(Definition::new("doors.openrtb", $word, $doc)$(.$method($($arg),*))*),*];
         }
     };
 }
 
 happenings! {
-    Requests = "requests", "Bid requests that were read.";
-    Answers = "answers_with_bids", "Answers with at least one bid.";
+    Requests = "requests", "Bid requests that were read.", elsewhere("weir_requests");
+    Answers = "answers_with_bids", "Answers with at least one bid.", elsewhere("weir_decisions");
     Bids = "bids", "Bids in them.";
     Tests = "test_requests", "Requests that said `test`.";
     Surveys = "surveys", "Requests that were surveyed for why-not.";
@@ -60,7 +62,7 @@ happenings! {
 }
 
 const SIZES: [usize; 5] = [
-    Happening::WORDS.len(),
+    Happening::DEFINITIONS.len(),
     NoBidReason::ALL.len(),
     BAD_REQUESTS.len(),
     Refusal::ALL.len(),
@@ -155,32 +157,48 @@ pub(crate) fn notices(seen: &SeenCounts) -> u64 {
     kinds.map(|kind| seen.get(kind)).into_iter().fold(0, u64::saturating_add)
 }
 
-/// Bids of ours that failed their own check, as far as that was published.
-pub fn violations<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> u64 {
-    let counts = workers.flat_map(|seen| &seen.0[VIOLATION..]);
-    counts.map(|count| count.load(Relaxed)).fold(0, u64::saturating_add)
-}
-
-/// The sum of all workers' counters, by name; families of reasons are objects, without those that never happened.
-pub fn to_json<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> Map<String, Value> {
-    let mut sums = [0_u64; TOTAL];
+/// The sum of all workers' happenings, in the order of [`Happening::DEFINITIONS`].
+pub fn happenings<'a>(workers: impl Iterator<Item = &'a SeenCounts>) -> Vec<u64> {
+    let mut sums = vec![0_u64; Happening::DEFINITIONS.len()];
     for seen in workers {
         sums.iter_mut().zip(&seen.0).for_each(|(sum, seen)| *sum += seen.load(Relaxed));
     }
-    let plain = Happening::WORDS.iter().zip(&sums);
-    let mut json: Map<String, Value> =
-        plain.map(|(word, sum)| ((*word).to_string(), (*sum).into())).collect();
-    let mut family = |name: &str, from: usize, names: &mut dyn Iterator<Item = &'static str>| {
-        let counts = names.zip(&sums[from..]).filter(|(_, sum)| **sum > 0);
-        let counts: Map<String, Value> =
-            counts.map(|(name, sum)| (name.to_string(), (*sum).into())).collect();
-        json.insert(name.to_string(), counts.into());
-    };
-    family("no_bids", NO_BID, &mut NoBidReason::ALL.iter().map(|reason| reason.name()));
-    family("bad_requests", BAD_REQUEST, &mut BAD_REQUESTS.into_iter());
-    family("refused_http", REFUSAL, &mut Refusal::ALL.iter().map(|why| why.name()));
-    family("violations", VIOLATION, &mut Violation::ALL.iter().map(|what| what.name()));
-    json
+    sums
+}
+
+/// A kind of thing that the door counts by its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reasons {
+    /// Requests without a bid.
+    NoBids,
+    /// Requests that could not be read.
+    BadRequests,
+    /// What the HTTP session refused.
+    Refusals,
+    /// Bids of ours that failed their own check.
+    Violations,
+}
+
+impl Reasons {
+    /// The sum of all workers, by reason.
+    pub fn sums<'a>(
+        self,
+        workers: impl Iterator<Item = &'a SeenCounts> + Clone,
+    ) -> Vec<(&'static str, u64)> {
+        let (from, names): (usize, Vec<&'static str>) = match self {
+            Reasons::NoBids => (NO_BID, NoBidReason::ALL.iter().map(|why| why.name()).collect()),
+            Reasons::BadRequests => (BAD_REQUEST, BAD_REQUESTS.to_vec()),
+            Reasons::Refusals => (REFUSAL, Refusal::ALL.iter().map(|why| why.name()).collect()),
+            Reasons::Violations => {
+                (VIOLATION, Violation::ALL.iter().map(|what| what.name()).collect())
+            }
+        };
+        let sum = |at: usize| {
+            let counts = workers.clone().map(|seen| seen.0[at].load(Relaxed));
+            counts.fold(0, u64::saturating_add)
+        };
+        names.into_iter().zip(from..).map(|(name, at)| (name, sum(at))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -199,17 +217,23 @@ mod tests {
         counts.refusal(Refusal::ALL[Refusal::ALL.len() - 1]);
         counts.violation(Violation::ALL[0]);
         counts.publish(&seen);
-        let json = to_json([&seen, &seen].into_iter());
-        assert_eq!(json["bids"], 6);
+        let both = [&seen, &seen];
+        let sums = happenings(both.into_iter());
+        let named = |name| Happening::DEFINITIONS.iter().position(|one| one.name == name);
+        assert_eq!(
+            (sums[named("bids").unwrap()], sums[named("profile_log_full").unwrap()]),
+            (6, 2)
+        );
         assert_eq!(seen.get(Happening::Bids), 3);
-        assert_eq!(json["profile_log_full"], 2);
-        assert_eq!(json["no_bids"]["busy"], 2);
-        assert_eq!(json["bad_requests"].as_object().unwrap().len(), 2);
-        assert_eq!(json["refused_http"].as_object().unwrap().len(), 1);
-        assert_eq!(json["violations"][Violation::ALL[0].name()], 2);
+        let counted = |reasons: Reasons| -> Vec<(&str, u64)> {
+            reasons.sums(both.into_iter()).into_iter().filter(|(_, count)| *count > 0).collect()
+        };
+        assert_eq!(counted(Reasons::NoBids), [("busy", 2)]);
+        assert_eq!(counted(Reasons::BadRequests), [("json", 2), ("list_too_long", 2)]);
+        assert_eq!(counted(Reasons::Refusals).len(), 1);
+        assert_eq!(counted(Reasons::Violations), [(Violation::ALL[0].name(), 2)]);
         let outcomes = outcomes([&seen, &seen].into_iter());
         let of = |name| outcomes.iter().find(|(known, _)| *known == name).unwrap().1;
         assert_eq!((of("busy"), of("bad_request"), of("refused_http"), of("bid")), (2, 4, 2, 0));
-        assert_eq!(violations([&seen, &seen].into_iter()), 2);
     }
 }
