@@ -1,4 +1,23 @@
-//! The log of edits: an append-only file of lines, each with its checksum; `docs/formats.md` draws them.
+//! The log of edits: an append-only file of lines, each with its checksum; `docs/formats.md` draws one.
+//!
+//! | entry | fields |
+//! | --- | --- |
+//! | `head` | `format` (2; a log of format 1 is read, and rewritten at the start), `next_record`; the first line |
+//! | `edit` | `record`, `at_ms`, `who`, `action` (`create`, `set`, `pause`, `resume`, `undo`), `why`, `undo_of`?, `key`? (`key`, `digest`), `rows` |
+//! | `ended` | `at_ms`, `ended`: `[{"id","fields","why"}]`; no fields: everything known of the budget. The file said something newer |
+//! | `away` | `at_ms`, `ids`: budgets that the file, or their parents, no longer name; their edits wait for a day |
+//! | `back` | `ids`: the file names them again; what waited is in force |
+//! | `overlays` | by id, everything in force at this point: `{"edited":{field:{"value","said"}}}`, `{"created":{line}}`, or `{"away":{"since_ms","kept"}}` around one of these |
+//!
+//! A row is `{"id","outcome"?,"before"?,"after"?,"said"?,"revision"}`. Without `outcome` it changed; else it is `"unchanged"`, `"unknown"`,
+//! `"exists"`, `{"revision":{"found","expected"}}` or `{"field":"text"}`. `before` and `after` are the changed fields as in the budgets file. A
+//! row without `before` is a new budget, one without `after` a removed one. `said` is what the file says of fields that differ; they hold as
+//! long as it says so.
+//!
+//! ```text
+//! a1b2c3d4 {"edit":{"record":12,"at_ms":1790000000000,"who":"ada","action":"set","why":"more room","rows":[{"id":17,"before":{"limit":"10"},
+//! "after":{"limit":"12.50"},"said":{"limit":"10"},"revision":4294967301}]}}                                      (one line in the file)
+//! ```
 
 use std::fs::{self, File};
 use std::io;

@@ -222,7 +222,8 @@ pub fn since_release(history: &[Entry], workload: &str) -> f64 {
     let mut factor = 1.0;
     for pair in history[release.min(history.len())..].windows(2) {
         let same_tools = pair[0].toolchain == pair[1].toolchain;
-        if let Some(FigureStep { before: Some(before), after, .. }) = pair[1].workloads.get(workload)
+        if let Some(FigureStep { before: Some(before), after, .. }) =
+            pair[1].workloads.get(workload)
             && same_tools
         {
             factor *= after / before;
