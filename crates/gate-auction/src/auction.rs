@@ -22,7 +22,7 @@ pub struct Bidder {
 /// What asks without meaning it, [`Index::survey`] and [`Index::explain`], borrows the desk immutably and calls the
 /// `peek` methods: they should answer as their twins would and leave no trace.
 pub trait Desk {
-    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once an impression, and only until
+    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once per impression, and only until
     /// the impression is decided: first of those that may use a guaranteed deal, then of those that may use another deal,
     /// then of the rest; of each kind in falling order of what they can bid at most.
     ///

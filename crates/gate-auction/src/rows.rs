@@ -9,7 +9,7 @@ use crate::request::{Dimension, Request};
 /// Campaigns of a block: as many as a cache line has bits.
 const SLOTS: u32 = 512;
 const BLOCK_SLOTS: usize = SLOTS as usize;
-/// One bit a campaign.
+/// One bit per campaign.
 type Block = [u64; BLOCK_SLOTS / 64];
 /// Nobody.
 const NOBODY: Block = [0; BLOCK_SLOTS / 64];

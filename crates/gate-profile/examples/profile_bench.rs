@@ -134,7 +134,7 @@ fn small(folder: &Path, users: u64, reads: u64) {
     }
     table.print();
     let figures = profiles.figures();
-    println!("\nmemory: {} bytes a user", figures.bytes / figures.users);
+    println!("\nmemory: {} bytes per user", figures.bytes / figures.users);
     cold(&folder.join("small"), profiles, users);
 }
 
@@ -181,7 +181,7 @@ fn typical(folder: &Path, users: u64, reads: u64) {
     println!();
     table.print();
     let figures = profiles.figures();
-    println!("memory: {} bytes a user", figures.bytes / figures.users);
+    println!("memory: {} bytes per user", figures.bytes / figures.users);
 }
 
 /// Users with segments (from a file, as in life) and counters, all in memory.

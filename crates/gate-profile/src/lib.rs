@@ -48,7 +48,7 @@ pub use window::{Cap, Window};
 
 /// Most segments of a user.
 pub const SEGMENTS_MAX: usize = 255;
-/// Most counters of a user, one an item and kind of window. Those of past windows are used again.
+/// Most counters of a user, one per item and kind of window. Those of past windows are used again.
 pub const COUNTERS_MAX: usize = 255;
 /// Most reservations of a user at one time.
 pub const RESERVATIONS_MAX: usize = 32;

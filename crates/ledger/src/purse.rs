@@ -364,7 +364,7 @@ impl Purses {
         self.outbox.push_back(ToBank::Retire { slot, grant, free });
     }
 
-    /// Once a wake-up: reports holds whose deadline has passed, asks for money where it runs low, and says how
+    /// Once per wake-up: reports holds whose deadline has passed, asks for money where it runs low, and says how
     /// far the clock is. Messages wait in the outbox.
     pub fn turn(&mut self, now_ms: u64) {
         let (purses, outbox) = (&self.purses, &mut self.outbox);

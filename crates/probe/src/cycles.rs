@@ -50,7 +50,7 @@ pub enum Reading {
     FenceAround,
 }
 
-/// What a tick is on this machine, found once a process.
+/// What a tick is on this machine, found once per process.
 #[derive(Clone, Debug)]
 pub struct Cycles {
     source: Source,

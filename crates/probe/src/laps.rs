@@ -148,7 +148,7 @@ impl<S: Stage> Laps<S> {
         (laps, reader)
     }
 
-    /// Records from now on, in sampled turns, how many ticks after the beginning of its turn a stage ended: once a lap.
+    /// Records from now on, in sampled turns, how many ticks after the beginning of its turn a stage ended: once per lap.
     /// Pauses ([`Laps::skip`]) count.
     #[must_use]
     pub fn mark(&mut self, stage: S) -> Reader {

@@ -18,7 +18,7 @@ pub struct StageFigures {
     pub laps: u64,
     /// Items that it handled.
     pub items: u64,
-    /// Sixteenths of a tick an item: of each lap the mean over its items, counted once an item.
+    /// Sixteenths of a tick an item: of each lap the mean over its items, counted once per item.
     pub an_item: Histogram,
     /// How the turns that were sampled differ: what is known of the others.
     pub spread: Spread,

@@ -101,7 +101,7 @@ pub struct App {
     pub chosen: Option<String>,
     /// Answers do not change what is shown.
     pub frozen: bool,
-    /// Decisions a second, oldest first, each with its time.
+    /// Decisions per second, oldest first, each with its time.
     pub samples: VecDeque<(Duration, f64)>,
     /// Rows of the table on the screen, as last drawn.
     pub rows: usize,

@@ -10,9 +10,9 @@ pub enum Sort {
     Spend,
     /// Spent against planned, those behind their plan first.
     Pace,
-    /// Asks a second, most first.
+    /// Asks per second, most first.
     Asks,
-    /// Refusals a second, most first.
+    /// Refusals per second, most first.
     Refusals,
     /// What is left, least first.
     Remaining,

@@ -87,7 +87,7 @@ impl Place {
             .map_err(|error| unread(&error))?;
         let is_same = found.len() as u64 == bytes && print(&found) == self.print;
         String::from_utf8(found).ok().filter(|_| is_same).ok_or_else(|| {
-            format!("{name} has changed since line {line} was taken over; the node goes on with what it took over until the new file is sound")
+            format!("{name} has changed since line {line} was read; the node keeps the earlier content until the new file is sound")
         })
     }
 }
@@ -189,7 +189,7 @@ fn json_lines(text: &str, offset: usize) -> impl Iterator<Item = Row> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let object = |line: &str| match json::parse(line) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(format!("found {}, expected one object a line", shown(&other))),
+        Ok(other) => Err(format!("found {}, expected one object per line", shown(&other))),
         Err(error) if error.is_data() => Err(error.to_string()),
         Err(error) => Err(format!("not JSON: {error}")),
     };
@@ -815,7 +815,7 @@ nonsense
             "5: limit: found 1.5, expected an amount as text",
             "6: budget 5: parent 77 is not a budget",
             "6: budget 5: the id is used twice",
-            "8: found [1], expected one object a line",
+            "8: found [1], expected one object per line",
             "9: field \"limit\" is there twice",
         ] {
             assert!(

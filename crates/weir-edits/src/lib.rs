@@ -275,7 +275,7 @@ fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) 
     let lines: Vec<&str> =
         std::iter::once(&*head).chain(audit.lines()).chain(std::iter::once(&*last)).collect();
     if let Err(error) = log.rewrite(&lines) {
-        tracing::warn!(%error, "the log of edits was not written anew; it goes on as it is");
+        tracing::warn!(%error, "the log of edits could not be rewritten; the node continues with the old file");
     }
 }
 

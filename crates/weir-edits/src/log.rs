@@ -109,7 +109,7 @@ impl Log {
         if cut > 0 {
             tracing::warn!(
                 file = %path.display(), offset = len, bytes = cut,
-                "cut off what a crash left half written: nobody was told of it"
+                "cut off what a crash left half written; it was never acknowledged"
             );
             file.set_len(len).and_then(|()| file.sync_all()).map_err(failed)?;
         }

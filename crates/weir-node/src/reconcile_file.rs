@@ -108,7 +108,7 @@ fn json_lines(text: &str) -> Box<dyn Iterator<Item = Line> + '_> {
     Box::new(lines.map(|(at, line)| {
         let object = match weir_config::campaigns::json::parse(line) {
             Ok(Value::Object(fields)) => Ok(fields),
-            Ok(other) => Err(format!("found {}, expected one object a line", shown(&other))),
+            Ok(other) => Err(format!("found {}, expected one object per line", shown(&other))),
             Err(error) => Err(format!("not JSON: {error}")),
         };
         (at + 1, object)

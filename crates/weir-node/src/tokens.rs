@@ -86,7 +86,7 @@ fn read(key: &str, path: &str, roles: &[Role]) -> Result<Option<TokenFile>, Vec<
         let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
         let roles = roles.join(" or ");
         return Err(vec![format!(
-            "{key} {path}: no line has the role {roles}: nobody could enter"
+            "{key} {path}: no line has the role {roles}, so no client could connect"
         )]);
     }
     for warning in found.warnings {

@@ -5,7 +5,7 @@
 //! from a snapshot does).
 //!
 //! # What a simulated second does to purses
-//! A node's worker and its bank exchange messages some 200 times a second. In a purse lies what the worker needs until
+//! A node's worker and its bank exchange messages some 200 times per second. In a purse lies what the worker needs until
 //! the next exchange; an ask that finds the purse empty is refused, and right again 5 ms later. Here the clock stands
 //! still between two ticks, so an exchange costs nothing: the engine asks the bank for each hold, exactly as much as
 //! it takes, and a purse that is given more (the first filling, the next day's, holds that lapsed) gives it back at

@@ -293,7 +293,7 @@ impl Pacer {
         self.won_value(slot, Amount::new(i64::try_from(value).unwrap_or(i64::MAX)));
     }
 
-    /// New parameters, one a slot; each of `workers` workers gets a copy. `held` says for a slot what all workers
+    /// New parameters, one per slot; each of `workers` workers gets a copy. `held` says for a slot what all workers
     /// together hold (see [`ledger::Purses::held`]).
     pub fn parameters(
         &mut self,

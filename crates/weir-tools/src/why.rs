@@ -184,7 +184,7 @@ impl Explainer<'_> {
             writeln!(out, "  {} {}", self.named(one.campaign), outcome(one.outcome))?;
         }
         if !any {
-            writeln!(out, "  nobody bids")?;
+            writeln!(out, "  no campaign bids")?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub struct Baseline {
     pub workloads: BTreeMap<String, Figures>,
 }
 
-/// The figures of one workload, instructions an operation.
+/// The figures of one workload, instructions per operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// All.

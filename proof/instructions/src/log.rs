@@ -147,7 +147,7 @@ fn clock(
     Ok(all)
 }
 
-/// The rows of a sheet that are added up, ns a request.
+/// The rows of a sheet that are added up, ns per request.
 fn read_sheet(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>, LogError> {
     let text = read(path)?;
     let doors: BTreeMap<String, Sheet> = serde_json::from_str(&text)

@@ -79,7 +79,7 @@ return 1";
 pub enum Fsync {
     /// Before it answers.
     Always,
-    /// Once a second.
+    /// Once per second.
     Everysec,
 }
 

@@ -426,7 +426,7 @@ function Traffic({ budget, history }: { budget: Budget; history: History | null 
   return (
     <Card
       title="Asked and granted"
-      note={`a second, ${budget.tz}${latency === null ? "" : `; the whole node answered 99 in 100 in ${micros(latency)}`}`}
+      note={`per second, ${budget.tz}${latency === null ? "" : `; the whole node answered 99 in 100 in ${micros(latency)}`}`}
       wide
     >
       {history !== null && history.t_ms.length > 1 ? (

@@ -368,7 +368,7 @@ impl Bank {
         self.steady_ms.unwrap_or(self.now_ms)
     }
 
-    /// Lets the bank's own clock pass: days, flights, replacements. Call it some times a second.
+    /// Lets the bank's own clock pass: days, flights, replacements. Call it some times per second.
     pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
         self.now_ms = self.now_ms.max(now_ms);
         self.run_timeline(out);

@@ -127,7 +127,7 @@ pub enum RestoreError {
     Unfinished(&'static str),
 }
 
-/// Runs that a node can have had: one a second for 68 years, and no sum with it overflows.
+/// Runs that a node can have had: one per second for 68 years, and no sum with it overflows.
 const RUN_MAX: u32 = u32::MAX / 2;
 
 /// What came last.

@@ -298,6 +298,6 @@ impl<S: Sync> FromRequestParts<S> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let who = parts.extensions.get::<Who>().cloned();
-        who.map(Asker).ok_or_else(|| Problem::new(Kind::Unauthorised, "nobody is known to ask"))
+        who.map(Asker).ok_or_else(|| Problem::new(Kind::Unauthorised, "the caller is not known"))
     }
 }

@@ -30,7 +30,7 @@ impl Spark {
     }
 }
 
-/// The last steps of all rows: 168 bytes a row.
+/// The last steps of all rows: 168 bytes per row.
 #[derive(Debug, Default)]
 pub(super) struct Sparks {
     table: u64,

@@ -5,7 +5,7 @@
 //! - `encode` turns views into messages, `request` reads those of the page, `debug` shows both as JSON.
 //! - `socket` is the connection itself: pings, time-outs, the reasons to close.
 //!
-//! A page that is slow or hidden costs one bit a row on the [`Board`] and the buffer of one message.
+//! A page that is slow or hidden costs one bit per row on the [`Board`] and the buffer of one message.
 
 mod debug;
 mod encode;

@@ -98,14 +98,14 @@ pub struct PaceArgs {
     /// One JSON object: settings, every run, means over seeds.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// CSV, one line a run.
+    /// CSV, one line per run.
     #[arg(long)]
     csv: bool,
     /// Also write the course of the day into this CSV file, one row per strategy and minute: spent and planned, as shares of the
     /// budget, and the mean deviation from the plan; means over seeds and campaigns.
     #[arg(long, value_name = "FILE.csv")]
     course: Option<PathBuf>,
-    /// Your own traffic and campaigns, one JSON object a line, instead of made-up days.
+    /// Your own traffic and campaigns, one JSON object per line, instead of made-up days.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "seeds", "seed", "requests", "campaigns"])]
     trace: Option<PathBuf>,
     /// Be driven by an outside simulator: text lines on standard input and output. Needs one strategy, `curve` by default.

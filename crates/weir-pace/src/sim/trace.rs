@@ -1,7 +1,7 @@
 //! A user's own traffic and campaigns: "what would this plan have done yesterday?".
 //!
 //! # The file
-//! A `.jsonl` file, one object a line, of three kinds. Campaigns stand before the requests that name them; requests may
+//! A `.jsonl` file, one object per line, of three kinds. Campaigns stand before the requests that name them; requests may
 //! stand in any order. Amounts are **text in quotes**, in units of the one currency of the trace, with at most six
 //! decimals; they are read exactly and never become a float. An unknown field is an error.
 //!

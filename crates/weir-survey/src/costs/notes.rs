@@ -43,8 +43,8 @@ fn requests(measured: &Measured) -> String {
     let rate = |count: &u64| *count as f64 / seconds.max(f64::MIN_POSITIVE);
     let (asks, bids, resolves) = (rate(asks), rate(bid_requests), rate(resolves));
     format!(
-        "batch door: {asks:.0} asks a second; OpenRTB door: {bids:.0} bid requests a second; both: {resolves:.0} confirms, \
-         settles, releases and notices a second"
+        "batch door: {asks:.0} asks per second; OpenRTB door: {bids:.0} bid requests per second; both: {resolves:.0} confirms, \
+         settles, releases and notices per second"
     )
 }
 

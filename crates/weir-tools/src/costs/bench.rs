@@ -59,7 +59,7 @@ pub enum BenchError {
     #[error(transparent)]
     Sheet(#[from] FetchError),
     /// The node failed while it stopped.
-    #[error("the node of the {door} door did not end well; see the log above")]
+    #[error("the node of the {door} door shut down with errors; see the log above")]
     Ended {
         /// The door.
         door: &'static str,

@@ -27,10 +27,10 @@ use super::{JournalError, Outcome, Where, verify};
 pub(super) struct RepairArgs {
     #[command(flatten)]
     place: Where,
-    /// Go on from the newest sound snapshot and the sound records after it.
+    /// Continue from the newest sound snapshot and the sound records after it.
     #[arg(long, required = true)]
     from_snapshot: bool,
-    /// Do it; otherwise only say what would be done.
+    /// Do it; without this flag the command only says what it would do.
     #[arg(long)]
     yes: bool,
 }
@@ -45,7 +45,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Jou
     }
     if let (None, Some(refusal)) = (survey.faults().next(), &survey.refusal) {
         return Err(JournalError::NoRepair(format!(
-            "there is nothing to repair, what is there is whole, and a start refuses it all the same: {refusal}"
+            "there is nothing to repair: the files are whole, but a start refuses them: {refusal}"
         )));
     }
     let Some(plan) = Plan::of(&survey) else { return hopeless(args, &folder, &survey, out) };
@@ -198,9 +198,9 @@ impl Plan {
     fn print(&self, behind: &Behind, out: &mut dyn Write) -> io::Result<()> {
         match self.snapshot {
             Some(sequence) => {
-                writeln!(out, "goes on from snapshot {sequence} and the sound records after it")?
+                writeln!(out, "continues from snapshot {sequence} and the sound records after it")?
             }
-            None => writeln!(out, "goes on from the first record on, up to the damage")?,
+            None => writeln!(out, "continues from the first record up to the damage")?,
         }
         if let Some((name, offset)) = &self.cut {
             writeln!(

@@ -115,7 +115,7 @@ fn a_loaded_node_says_where_its_time_goes() {
         assert!(known >= Some(0.0), "never below nothing: {row:#}");
     }
     let notes = sheet["notes"].to_string();
-    assert!(notes.contains("asks a second") && !notes.contains("IDLE"), "{notes}");
+    assert!(notes.contains("asks per second") && !notes.contains("IDLE"), "{notes}");
 }
 
 #[test]
