@@ -30,7 +30,7 @@ pub struct Args {
     /// How long asks are sent (500ms, 10s, 2m, 1h); draining and the last audit take additional time.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub duration: Duration,
-    /// Connections to the door.
+    /// Number of connections to the door.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
     /// Closed loop: frames (with --openrtb: requests) in flight per connection.
@@ -54,7 +54,7 @@ pub struct Args {
     /// Seed of the random numbers; the same seed asks the same questions.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Distinct users in the asks.
+    /// Number of distinct users in the asks.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub users: u64,
     /// Share of the granted holds that win and are settled.

@@ -61,7 +61,7 @@ enum JournalCommand {
     Audit(audit::AuditArgs),
     /// Make a damaged journal usable again from its sound part.
     #[command(
-        after_help = "Example: weir journal repair --from-snapshot (shows what would be done), then: weir journal repair --from-snapshot --yes\n\nOnly with the node stopped, and only where no backup can be restored. Takes the newest sound snapshot and the sound records after it. What follows the damage is set aside under `quarantine-...`; what of it can still be read is written to a salvage file.\n\nThe risk: grants and settlements behind the damage are not in the books. Tokens of lost grants are answered with `too_old`, so they cannot be mistaken for others; money that they spend is not seen by Weir. Before the node starts again, lower the limits by the salvage totals, and by a margin for what could not be read; book the salvaged settlements by hand."
+        after_help = "Example: weir journal repair --from-snapshot (shows what would be done), then: weir journal repair --from-snapshot --yes\n\nOnly with the node stopped, and only where no backup can be restored. Takes the newest sound snapshot and the sound records after it. What follows the damage is set aside under `quarantine-...`; what of it can still be read is written to a salvage file.\n\nThe risk: grants and settlements behind the damage are not in the books. Tokens of lost grants are answered with `too_old`, so they cannot be mistaken for others; money that they spend is not seen by Weir. Before the node starts again, lower the limits by the salvage totals, and by a margin for records that could not be read. Book the salvaged settlements by hand."
     )]
     Repair(repair::RepairArgs),
 }
