@@ -157,9 +157,10 @@ impl Problem {
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 (Kind::MediaType, format!("{path}: expected Content-Type: application/json"))
             }
-            StatusCode::TOO_MANY_REQUESTS => {
-                (Kind::TooMany, format!("{path}: too many ask for it at once; try again soon"))
-            }
+            StatusCode::TOO_MANY_REQUESTS => (
+                Kind::TooMany,
+                format!("{path}: too many callers ask for it at once; try again soon"),
+            ),
             StatusCode::SERVICE_UNAVAILABLE => (Kind::NotReady, format!("{path}: {reason}")),
             status if status.is_server_error() => (Kind::Internal, reason.to_string()),
             _ => (Kind::Other, reason.to_string()),

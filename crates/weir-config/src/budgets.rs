@@ -244,7 +244,7 @@ fn columns_twice(names: &csv::StringRecord) -> Vec<String> {
         named.filter_map(|(at, name)| Some((name, first(name).filter(|first| *first < at)?, at)));
     again
         .map(|(name, first, at)| {
-            format!("{name}: the column is there twice ({} and {})", first + 1, at + 1)
+            format!("{name}: the column appears twice ({} and {})", first + 1, at + 1)
         })
         .collect()
 }
@@ -369,10 +369,8 @@ fn read_budget(
     let pacing = said.pacing(base, is_campaign);
     let mut pacing = pacing.map_err(|error| object.fault_here(error)).ok()?;
     if flex != DayFlex::default() && daily.is_none() {
-        object.fault(
-            "day_flex",
-            "the budget has no daily limit to be flexible about, expected `daily` beside it",
-        );
+        object
+            .fault("day_flex", "the budget has no daily limit, expected `daily` beside `day_flex`");
         return None;
     }
     pacing.day_target = daily.filter(|_| flex.percent != PERCENT);
@@ -752,8 +750,8 @@ mod tests {
         assert_eq!(
             read_text("csv", twice).unwrap_err(),
             [
-                "1: limit: the column is there twice (3 and 4)",
-                "1: name: the column is there twice (2 and 5)"
+                "1: limit: the column appears twice (3 and 4)",
+                "1: name: the column appears twice (2 and 5)"
             ]
         );
         // Spreadsheets leave columns without a name, and without anything in them.
@@ -816,7 +814,7 @@ nonsense
             "6: budget 5: parent 77 is not a budget",
             "6: budget 5: the id is used twice",
             "8: found [1], expected one object per line",
-            "9: field \"limit\" is there twice",
+            "9: field \"limit\" appears twice",
         ] {
             assert!(
                 errors.iter().any(|e| e.starts_with(expected)),

@@ -381,7 +381,7 @@ config! {
         pricing: Pricing = Pricing::ByAt, " Price that is sent: \"at\" (as the request says), \"first\" (the bid) or \"second\" (the next best offer of our own campaigns plus a millionth).";
         deals_first: bool = true, " A bid with a deal takes precedence over a higher bid without one.";
         bids_per_impression_max: u16 = 1, [1..=16], " Maximum bids per impression.";
-        exclusive: Exclusive = Exclusive::No, " Impressions of one request: \"no\" limit, one per \"campaign\", or one per \"advertiser\".";
+        exclusive: Exclusive = Exclusive::No, " Maximum bids for the impressions of one request: \"no\" limit, one bid per \"campaign\", or one bid per \"advertiser\".";
         pods: Pods = Pods::Together, " Impressions of a video or audio pod: filled \"together\" or not at all (seatbid.group 1), or each by itself, \"apart\".";
         no_bid_body: bool = false, " Answer 200 with a no-bid code instead of 204.";
         gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";

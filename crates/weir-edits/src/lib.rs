@@ -615,7 +615,7 @@ impl Writer {
     fn note_load(&mut self, entry: &Entry) {
         let line = log::line(entry);
         if let Err(error) = self.append(&line) {
-            tracing::error!(%error, "what became of edits is not in their log yet");
+            tracing::error!(%error, "the results of edits are not in their log yet");
             self.unlogged.push(line);
         }
     }
@@ -853,7 +853,7 @@ fn tell(ended: &[Ended], away: &[u64], back: &[u64]) {
     for id in away {
         tracing::warn!(
             budget = id,
-            "the budgets file names the budget, or its parent, no more: its edits wait for a day"
+            "the budgets file no longer names the budget or its parent: its edits wait for a day"
         );
     }
     for id in back {

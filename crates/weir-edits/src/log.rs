@@ -171,7 +171,7 @@ impl Log {
             let file = self.path.display();
             tracing::error!(%error, %file, "the log of edits cannot be cut; no more edits until a restart");
             self.failed = true;
-            format!("{file}: what was written cannot be cut off: {error}")
+            format!("{file}: the partly written line cannot be cut off: {error}")
         })
     }
 

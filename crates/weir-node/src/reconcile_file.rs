@@ -198,7 +198,7 @@ pub fn amount_of(text: &str, unit: Unit) -> Result<(Amount, bool), String> {
         format!("an amount of the budget's unit, {unit}, from 0 to {max}: {why}")
     };
     if text.starts_with('-') {
-        return Err(expected("what is taken back cannot be booked here".into()));
+        return Err(expected("a negative amount cannot be booked here".into()));
     }
     let (kept, rest) = beyond(text, unit);
     let least = unit.parse_amount(kept).map_err(|error| expected(error.to_string()))?;

@@ -47,7 +47,9 @@ impl Tokens {
             .iter()
             .filter(|(_, live, file)| live.is_some() != file.is_some())
             .map(|(key, ..)| {
-                format!("{key}: a door gets or loses its file at a start only; restart the node")
+                format!(
+                    "{key}: a door gets or loses its token file only at a start; restart the node"
+                )
             })
             .collect();
         if !errors.is_empty() {

@@ -236,7 +236,7 @@ impl Watch {
             self.looks.forget();
         }
         if self.edits.take_unsure() {
-            tracing::info!("the budgets are handed over again");
+            tracing::info!("the budgets are sent to the bank again");
             self.looks.forget();
         }
         let stamp = stamp(&self.path);

@@ -71,7 +71,7 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     if wanted < SAMPLE_MIN {
         writeln!(
             out,
-            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} on, as fewer say nothing of the others"
+            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} wanted impressions on"
         )?;
     }
     for (name, count) in rows {

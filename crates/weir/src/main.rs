@@ -327,7 +327,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     if let Some(file) = &args.files.budgets
         && !file.exists()
     {
-        return Err(format!("budgets file {} is not there", file.display()));
+        return Err(format!("the budgets file {} does not exist", file.display()));
     }
     log_to_stderr(&config.log.level);
     let signals = Signals::catch()?.and_hang_up()?;

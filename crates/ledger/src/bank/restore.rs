@@ -375,7 +375,7 @@ fn wrong(grant: u64, what: &'static str) -> RestoreError {
     RestoreError::Grant { grant, what }
 }
 
-/// What sums by deadline come to; `None` if a deadline is there twice, or something is out of range.
+/// What sums by deadline come to; `None` if a deadline appears twice, or something is out of range.
 fn sum(sums: &[(u64, Amount)]) -> Option<Amount> {
     let mut deadlines: Vec<u64> = sums.iter().map(|(deadline_ms, _)| *deadline_ms).collect();
     deadlines.sort_unstable();

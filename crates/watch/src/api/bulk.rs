@@ -144,7 +144,7 @@ impl Plan {
     }
 }
 
-/// The ids as a set; one that is there twice is an error.
+/// The ids as a set; one that appears twice is an error.
 fn distinct(field: &str, ids: &[Id]) -> Result<HashSet<u64>, Problem> {
     if ids.len() > BULK_MAX || (ids.is_empty() && field == "select.ids") {
         let found = format!("{} ids", ids.len());

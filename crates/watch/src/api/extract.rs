@@ -230,7 +230,7 @@ fn bounds(expected: &str) -> &str {
     }
 }
 
-/// The name of a field that is there twice or not at all; what was found, and what was expected.
+/// The name of a field that appears twice or not at all; what was found, and what was expected.
 fn field_alone(text: &str) -> Option<(&str, &'static str, &'static str)> {
     let (rest, found, expected) = match text.strip_prefix("duplicate field `") {
         Some(rest) => (rest, "it twice", "it once"),

@@ -120,7 +120,7 @@ fn modifiers(line: &mut Object<'_, '_>) -> Vec<Modifier> {
         let segment = object.required("segment", id_text);
         let factor = object.required("factor", |value| decimal(value, 0..=FACTOR_MAX));
         if segment.as_ref().is_some_and(|segment| !seen.insert(segment.clone())) {
-            object.fault("segment", "is there twice; one factor for each segment");
+            object.fault("segment", "appears twice; one factor for each segment");
         }
         Some(Modifier { segment: segment?, factor: factor? })
     })
@@ -155,7 +155,7 @@ fn caps(line: &mut Object<'_, '_>) -> Vec<Cap> {
         let of = object.optional("of", |value| word(value, &CapOf::ALL)).unwrap_or_default();
         let cap = Cap { per: per?, max: max?, of };
         if seen.iter().any(|other| (other.per, other.of) == (cap.per, cap.of)) {
-            object.fault("per", "is there twice; one cap for each window and what it counts");
+            object.fault("per", "appears twice; one cap for each window and what it counts");
         }
         seen.push(cap);
         Some(cap)
@@ -273,7 +273,7 @@ fn creatives(line: &mut Object<'_, '_>) -> Vec<Creative> {
     line.objects("creatives", 1..=CREATIVES_MAX, &CREATIVE_FIELDS, |object| {
         let creative = creative(object)?;
         if !seen.insert(creative.id.clone()) {
-            object.fault("id", "is there twice; every creative of a campaign has its own");
+            object.fault("id", "appears twice; every creative of a campaign has its own");
         }
         Some(creative)
     })
@@ -573,13 +573,13 @@ mod tests {
             "bid: found \"0\", expected 0.000001 to 1000000",
             "modifiers[0].factor: found \"100.0001\", expected text from \"0\" to \"100\"",
             "modifiers[1].factor: found \"1.00001\"",
-            "modifiers[1].segment: is there twice",
+            "modifiers[1].segment: appears twice",
             "modifiers[2].segment: missing",
             "seat: found \" s\"",
             "advertiser: found \"nowhere\", expected a domain",
             "hold.expected.win_rate: found \"0\", expected text from \"0.0001\" to \"1\"",
             "hold.expected.safety: found \"0.9\", expected text from \"1\" to \"100\"",
-            "caps[1].per: is there twice",
+            "caps[1].per: appears twice",
             "caps[2].per: found \"year\", expected \"minute\"",
             "caps[2].max: found 70000, expected a whole number from 1 to 65535",
             "caps[3].max: found 256, expected a whole number from 1 to 255",
@@ -600,7 +600,7 @@ mod tests {
             "creatives[1].sizes[1]: found \"0x5\"",
             "creatives[1].sizes[2]: found \"1x+1\"",
             "creatives[1].sizes[3]: found \"70000x1\"",
-            "creatives[1].id: is there twice",
+            "creatives[1].id: appears twice",
             "creatives[2].sizes: missing; a banner has sizes",
             "creatives[2].markup: found \"  \"",
             "creatives[2].duration_s: only video and audio",

@@ -214,7 +214,7 @@ impl Plan {
         let Some(tail) = &self.tail else {
             return writeln!(
                 out,
-                "no record that a start needs is lost; exports of older times may be"
+                "no record that a start needs is lost; older records for exports may be"
             );
         };
         let from = tail.position.sequence;
@@ -225,7 +225,7 @@ impl Plan {
             )?,
             last => writeln!(
                 out,
-                "lost to the books: records {from}..{last}, as far as what is left names them"
+                "lost to the books: records {from}..{last}, as far as the remaining records name them"
             )?,
         }
         behind.print(out)?;
@@ -305,7 +305,7 @@ impl Plan {
         let end = tail.position.sequence;
         let mut wrong = None;
         while segment < tail.next_segment {
-            // A group that could not be sealed is there twice: what counts is where the next segment continues.
+            // A group that could not be sealed appears twice: what counts is where the next segment continues.
             let next = segment_head(&folder.disk, segment + 1).ok();
             let next = next.map(|head| (segment + 1, head.position));
             let examined = examine(&folder.disk, segment, None, next, &mut |place, record| {
