@@ -218,7 +218,7 @@ impl Auction<'_> {
         self.choose(desk)
     }
 
-    /// How many campaigns were looked at so far: the index said that they may want an impression.
+    /// The number of campaigns that were looked at so far: the index said that they may want an impression.
     #[must_use]
     pub fn looked_at(&self) -> usize {
         self.looked_at

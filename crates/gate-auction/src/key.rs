@@ -37,7 +37,7 @@ pub enum Space {
     Bundle,
 }
 
-/// How many spaces there are.
+/// The number of spaces.
 const SPACES: usize = Space::Bundle as usize + 1;
 
 /// There are too many different texts in one space.

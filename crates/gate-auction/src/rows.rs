@@ -48,7 +48,7 @@ const _: () = assert!(size_of::<Line>() == 64);
 #[derive(Debug)]
 pub(crate) struct Rows {
     sets: [Set; SETS],
-    /// How many rows there are.
+    /// The number of rows.
     rows: usize,
     /// Block by block, and in a block row by row: an auction seldom needs more than the first blocks, and these lie close
     /// together.
@@ -113,7 +113,7 @@ pub(crate) struct Scan {
     reached: usize,
     /// Where the walk ends.
     end: usize,
-    /// How many blocks were read for the request.
+    /// The number of blocks that were read for the request.
     pub(crate) blocks_read: usize,
 }
 

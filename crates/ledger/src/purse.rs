@@ -84,7 +84,7 @@ impl Purse {
     }
 }
 
-/// What a purse needs to know only when it runs low.
+/// Everything that a purse needs to know only when it runs low.
 #[derive(Clone, Copy, Debug, Default)]
 struct Appetite {
     /// The largest ask that was refused since the last `Want`.

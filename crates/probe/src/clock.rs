@@ -67,7 +67,7 @@ impl HandClock {
     }
 }
 
-/// What a [`NodeClock`] knows; [`ClockState::advance`] is all of its logic, without the reading.
+/// Everything that a [`NodeClock`] knows; [`ClockState::advance`] is all of its logic, without the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockState {
     /// The node's time, ms since 1970 (UTC, without leap seconds).

@@ -64,7 +64,7 @@ impl std::fmt::Display for Sort {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("order {found:?}: expected spend, pace, asks, refusals or remaining")]
 pub struct SortError {
-    /// What was found.
+    /// The value that was found.
     pub found: String,
 }
 

@@ -45,7 +45,7 @@ pub struct View {
 }
 
 impl View {
-    /// How many rows there are.
+    /// The number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.budgets.len().min(self.states.len())

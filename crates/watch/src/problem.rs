@@ -94,7 +94,7 @@ pub(crate) struct Problem {
     /// What was found there.
     #[schema(required, value_type = Option<String>, example = "0")]
     pub(crate) found: Option<Box<str>>,
-    /// What was expected there.
+    /// The value that was expected there.
     #[schema(required, value_type = Option<String>, example = "a whole number from 1 to 1000")]
     pub(crate) expected: Option<Box<str>>,
 }

@@ -16,7 +16,7 @@ use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
 /// A budget as its owner configured it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// What the ledger needs of it.
+    /// Everything that the ledger needs of it.
     pub spec: BudgetSpec,
     /// For people.
     pub name: String,
@@ -107,7 +107,7 @@ pub struct LineError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What was found and what was expected.
+    /// The value that was found and the one that was expected.
     pub text: String,
 }
 

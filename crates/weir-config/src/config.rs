@@ -512,7 +512,7 @@ fn sections() -> String {
 /// Reads an address of a command line flag.
 ///
 /// # Errors
-/// What was expected.
+/// The value that was expected.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("expected {}", <SocketAddr as Value>::EXPECTED))
 }

@@ -133,7 +133,7 @@ struct Shared {
     unsure: AtomicBool,
 }
 
-/// What a change needs.
+/// Everything that a change needs.
 struct Writer {
     bank: Box<dyn BankPort>,
     log: Log,
@@ -818,7 +818,7 @@ fn pacing(strategy: Strategy) -> watch::Pacing {
     }
 }
 
-/// What the bank needs of a budget.
+/// Everything that the bank needs of a budget.
 fn plain(budget: &Budget) -> Budget {
     let Budget { spec, name, pacing, line, .. } = budget;
     let (spec, name, pacing) = (spec.clone(), name.clone(), pacing.clone());

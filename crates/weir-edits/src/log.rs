@@ -41,7 +41,7 @@ pub enum LogError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A line that is not the last.
@@ -54,7 +54,7 @@ pub enum LogError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault, as text.
         text: String,
     },
     /// A newer program wrote it.
@@ -64,7 +64,7 @@ pub enum LogError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its text.
         found: u32,
     },
 }
@@ -134,7 +134,7 @@ impl Log {
     /// Writes lines to the end, all or none, and waits for the disk.
     ///
     /// # Errors
-    /// What the system said, and what became of the log.
+    /// The error of the operating system, and what became of the log.
     pub(super) fn append(&mut self, lines: &[&str]) -> Result<(), NotWritten> {
         if self.failed {
             let text = "the log of edits failed before; restart the node";
@@ -163,7 +163,7 @@ impl Log {
     /// Takes back everything from `len` on.
     ///
     /// # Errors
-    /// What the system said: it may still be there after a restart, and the log takes nothing until then.
+    /// The error of the operating system: it may still be there after a restart, and the log takes nothing until then.
     pub(super) fn cut(&mut self, len: u64) -> Result<(), String> {
         let cut = self.file.set_len(len).and_then(|()| self.file.sync_all());
         self.len = len;

@@ -145,7 +145,7 @@ struct Row {
     live_q32: u64,
     coin_q32: u64,
     learned: Option<Box<Learned>>,
-    /// What was spent when `learned` saw it last.
+    /// The amount that was spent when `learned` saw it last.
     spent: Option<Amount>,
 }
 
@@ -238,7 +238,7 @@ impl Pacer {
         row.rebase = rebase.or(row.rebase);
     }
 
-    /// What was learned so far.
+    /// Everything that was learned so far.
     pub fn learned(&self, slot: u32) -> Option<&Learned> {
         self.rows.get(slot as usize)?.learned.as_deref()
     }

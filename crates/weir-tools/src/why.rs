@@ -26,7 +26,7 @@ pub enum WhyError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The request is none.
@@ -34,7 +34,7 @@ pub enum WhyError {
     Request {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The fault in it.
         source: BadRequest,
     },
     /// The campaigns are not sound.

@@ -90,7 +90,7 @@ pub struct Report {
     pub audit: String,
     /// Faults of the node or the connections, in words; the first few.
     pub errors: Vec<String>,
-    /// What a reader of the figures should know.
+    /// Notes for a reader of the figures.
     pub notes: Vec<String>,
     /// With `--asks-from`: what the file held.
     #[serde(skip_serializing_if = "Option::is_none")]

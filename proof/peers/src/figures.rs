@@ -81,7 +81,7 @@ impl Figures {
         median(self.rates.clone())
     }
 
-    /// How many times the rate of `other` this is: median of the ratios within the rounds, where both ran
+    /// The number of times the rate of `other` this is: median of the ratios within the rounds, where both ran
     /// interleaved; where one ran fewer rounds, of those that both have.
     #[must_use]
     pub fn times(&self, other: &Figures) -> f64 {

@@ -433,7 +433,7 @@ fn forecast(id: u64) -> Forecast {
     }
 }
 
-/// What the law needs, without a bank.
+/// Everything that the law needs, without a bank.
 struct Row {
     plan: Plan,
     counters: Counters,

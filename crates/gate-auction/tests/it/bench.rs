@@ -197,7 +197,7 @@ fn surveys(
     time(bodies, |request| index.survey(request, &mut scratch, desk, tally))
 }
 
-/// How many candidates are asked for a price.
+/// The number of candidates that are asked for a price.
 fn asked(index: &Index, bodies: &[Body]) -> usize {
     struct Asked(usize);
     impl Desk for Asked {

@@ -89,7 +89,7 @@ pub enum RestoreError {
     Books {
         /// The budget.
         budget: u64,
-        /// What is wrong with them.
+        /// The faults in them.
         what: &'static str,
     },
     /// A grant that cannot be.
@@ -97,7 +97,7 @@ pub enum RestoreError {
     Grant {
         /// The grant.
         grant: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         what: &'static str,
     },
     /// A token key that cannot be.

@@ -132,7 +132,7 @@ impl Plan {
         }
     }
 
-    /// What becomes of one budget.
+    /// The outcome for one budget.
     fn change(&self, view: &View, id: u64) -> Result<RowChange, RowProblem> {
         let plain = |fields| RowChange { id, fields, revision: None };
         match &self.each {

@@ -89,7 +89,7 @@ pub struct PaceArgs {
     /// Workers of the node; answers should not depend on it.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     workers: u16,
-    /// What may be spent in spite of bids that nobody spoke of, millionths of the budget.
+    /// The amount that may be spent in spite of bids that nobody spoke of, millionths of the budget.
     #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     tolerance_ppm: u32,
     /// What becomes of bids that nobody spoke of in time.
@@ -227,7 +227,7 @@ pub enum PaceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A promise was broken in a run: figures are printed before.

@@ -47,7 +47,7 @@ pub enum TraceError {
         file: String,
         /// The line, from 1.
         line: u64,
-        /// What was found and what was expected.
+        /// The value that was found and the one that was expected.
         text: String,
     },
     /// Nothing to simulate.

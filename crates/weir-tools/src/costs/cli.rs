@@ -57,7 +57,7 @@ pub enum CostsError {
     Save {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }

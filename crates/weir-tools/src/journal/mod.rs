@@ -93,7 +93,7 @@ pub enum JournalError {
     NotThere {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// It cannot be read, or is damaged.
@@ -132,7 +132,7 @@ pub enum JournalError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The running node.

@@ -146,7 +146,7 @@ impl Lines {
     }
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     /// The settlements, and a hash of the file.
     done: Done,

@@ -113,7 +113,7 @@ pub struct ExchangeReport {
     pub audit: String,
     /// Faults of the node or the connections, in words; the first few.
     pub errors: Vec<String>,
-    /// What a reader of the figures should know.
+    /// Notes for a reader of the figures.
     pub notes: Vec<String>,
     /// What is wrong, each in words; empty means exit code 0.
     #[serde(skip)]

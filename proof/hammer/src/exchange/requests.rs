@@ -55,9 +55,9 @@ pub(crate) struct ExchangePlan {
 /// What the thread has to say at the end.
 #[derive(Debug)]
 pub(crate) struct Traded<'a> {
-    /// What the loop knows.
+    /// The state of the loop.
     pub run: Figures,
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
     /// The notices.
     pub notifier: Notifier<'a>,

@@ -103,7 +103,7 @@ struct Bench {
     unlimited: Node,
     sampled: Node,
     go: Result<GoBidder, String>,
-    /// What went wrong in runs, each said once.
+    /// Faults of the runs, each of them once.
     faults: RefCell<Vec<String>>,
 }
 
