@@ -9,7 +9,7 @@
 //! | [`user_key`], [`segment_key`] | the stable hashes that profiles are kept under |
 //!
 //! **On the hot path** (reading, reserving) nobody waits for a disk: a user is in memory, or new, or
-//! *cold*, which is said honestly while a background thread loads him. There is one lock a call, of a
+//! *cold*, which is said honestly while a background thread loads him. There is one lock per call, of a
 //! 256th of the table: a cap is a promise over all workers, so somebody must say who was first.
 //!
 //! **Behind it** one thread appends counts to a log (`gate_store`, time windows: its files are unlinked

@@ -134,7 +134,7 @@ fn load(size: Size, connections: usize, depth: usize) -> Load {
     Load {
         connections,
         depth,
-        // Bounds the append-only file: about 500 bytes a pair.
+        // Bounds the append-only file: about 500 bytes per pair.
         requests_max: size.pick(20_000, 20),
         reserve_ms_max: 500,
     }

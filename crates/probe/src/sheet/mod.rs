@@ -117,7 +117,7 @@ pub struct Row {
     pub p50: Option<Nanos>,
     /// 99 of 100 operations took no longer.
     pub p99: Option<Nanos>,
-    /// Instructions an operation, where they are known.
+    /// Instructions per operation, where they are known.
     pub instructions: Option<f64>,
     /// The way not taken.
     pub alternative: Option<Alternative>,

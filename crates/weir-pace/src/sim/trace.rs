@@ -19,7 +19,7 @@
 //! |---|---|---|
 //! | campaign | `id` | its number |
 //! | | `budget` | what it may spend on the simulated day, above 0 |
-//! | | `plan` | `"learned"` from the first day (the default), `"linear"`, or 24 whole weights, one an hour of the day |
+//! | | `plan` | `"learned"` from the first day (the default), `"linear"`, or 24 whole weights, one per hour of the day |
 //! | request | `t` | when: RFC 3339, or seconds (since 1970, or since the first day began; decimals allowed) |
 //! | | `price` | the highest outside bid for one impression; `"0"` if nobody else wanted it |
 //! | | `eligible` | who may bid, and what the impression is worth to it: the highest bid allowed, above 0 |

@@ -72,7 +72,7 @@ fn measure(size: Size, budgets: &[Budget], bodies: &Bodies) -> Result<(), String
     Ok(())
 }
 
-/// Ns a request of `work` alone: reading and translating are not counted.
+/// Ns per request of `work` alone: reading and translating are not counted.
 fn timed(
     bidder: &mut Bidder<'_>,
     bodies: &[&[u8]],
