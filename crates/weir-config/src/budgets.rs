@@ -642,7 +642,7 @@ mod tests {
         {
             std::fs::write(&path, other).unwrap();
             let told = place.read(&path).unwrap_err();
-            assert!(told.contains("has changed since line 1 was taken over"), "{told}");
+            assert!(told.contains("has changed since line 1 was read"), "{told}");
         }
         std::fs::remove_file(&path).unwrap();
         assert!(place.read(&path).unwrap_err().contains("cannot be read"));
@@ -691,7 +691,7 @@ mod tests {
             assert!(errors[0].starts_with("1: day_flex: found"), "{errors:?}");
         }
         let errors = one(r#","day_flex":"1.25""#).unwrap_err();
-        assert!(errors[0].contains("expected `daily` beside it"), "{errors:?}");
+        assert!(errors[0].contains("expected `daily` beside `day_flex`"), "{errors:?}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl PacingSaver {
         let PacingSaver { bytes, mut to_disk, disk, .. } = self;
         let queued = to_disk.push_wait(bytes, FINISH_WITHIN).is_ok();
         if !(queued && disk.finish(FINISH_WITHIN).is_complete()) {
-            tracing::warn!("the disk took too long: what pacing learned last is not saved");
+            tracing::warn!("the disk took too long: the latest figures of pacing are not saved");
         }
     }
 

@@ -54,10 +54,10 @@ Exit codes: 0 every budget was kept, 1 one was not or something failed, 2 wrong 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct PaceArgs {
-    /// Strategies, with commas; `fixed` are the best fixed bid multipliers in hindsight.
+    /// Strategies, separated by commas; `fixed` are the best fixed bid multipliers in hindsight.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES", default_value = "all")]
     strategy: Vec<Entrant>,
-    /// What is unusual about the day, with commas.
+    /// Unusual events of the day, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "base",
           value_parser = PossibleValuesParser::new(scenario_names()))]
     scenario: Vec<String>,
