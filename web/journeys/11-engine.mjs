@@ -9,8 +9,8 @@ async function engineRoom(page, node) {
   await page.getByText(new RegExp(`run ${node.run}\\b`)).waitFor();
   const proof = page.getByText(/sums hold/);
   await proof.waitFor();
-  const verdicts = page.locator("dl > div", { hasText: "Verdicts a second" }).locator("dd").first();
-  await until("verdicts a second", async () => figure(await verdicts.innerText()) > 0);
+  const verdicts = page.locator("dl > div", { hasText: "Verdicts per second" }).locator("dd").first();
+  await until("verdicts per second", async () => figure(await verdicts.innerText()) > 0);
   for (const { door } of node.doors)
     await page
       .getByRole("region", { name: `Door ${door}` })

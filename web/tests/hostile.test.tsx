@@ -106,7 +106,7 @@ describe("the line of the budgets file", () => {
   });
 
   it("says why it cannot be shown, and shows what holds", async () => {
-    const problem = "budgets.jsonl has changed since line 17 was taken over";
+    const problem = "budgets.jsonl has changed since line 17 was read";
     const house = await drawn(withLine("", { text: null, problem }));
     expect(house.textContent).toContain(problem);
     expect(house.textContent).toContain("10000.00");

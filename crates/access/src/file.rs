@@ -36,7 +36,7 @@ pub enum FileError {
     System {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// It is too long, or no text.
@@ -58,7 +58,7 @@ pub enum FileError {
     Unfit {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         fault: LineFault,
     },
     /// Another program is adding a line and does not end.

@@ -18,7 +18,7 @@ pub enum HostGuard {
     "{found:?}: expected names and addresses without scheme or port, as bid.example or [2001:db8::1]"
 )]
 pub struct BadHost {
-    /// What was found.
+    /// The value that was found.
     pub found: String,
 }
 

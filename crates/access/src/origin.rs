@@ -14,7 +14,7 @@ pub struct OriginGuard {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("found {found:?}, expected an origin such as \"https://ops.example\"")]
 pub struct BadOrigin {
-    /// What was found.
+    /// The value that was found.
     pub found: String,
 }
 

@@ -141,7 +141,7 @@ pub enum LineFault {
     Scopes {
         /// Whose.
         name: String,
-        /// What is wrong with them.
+        /// The faults in them.
         source: ScopeError,
     },
     /// Scopes beside a role that no door limits.
@@ -177,7 +177,7 @@ pub enum LineFault {
 pub struct LineError {
     /// Its number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault in it.
     pub fault: LineFault,
 }
 

@@ -14,7 +14,7 @@ pub enum OpenError {
     NoAddress {
         /// The file that should say it.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         text: String,
     },
     /// The token cannot be used.
@@ -30,7 +30,7 @@ pub enum OpenError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file of CA certificates cannot be used.
@@ -38,7 +38,7 @@ pub enum OpenError {
     Ca {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         text: String,
     },
     /// A CA for a door that is not asked over TLS.
@@ -55,7 +55,7 @@ pub enum FetchError {
     Unreachable {
         /// Where it should be.
         address: String,
-        /// What the system said.
+        /// The error of the operating system.
         text: String,
     },
     /// Who answers is not the node of the data folder.
@@ -159,7 +159,7 @@ pub enum FetchError {
     Tls {
         /// Where that is.
         address: String,
-        /// What is wrong.
+        /// The fault, as text.
         text: String,
     },
     /// The answer is not HTTP.
@@ -167,7 +167,7 @@ pub enum FetchError {
     NotHttp {
         /// Where that is.
         address: String,
-        /// What is wrong.
+        /// The fault, as text.
         text: String,
     },
     /// The answer is too long.

@@ -13,13 +13,13 @@ use crate::{Client, OpenError, Target, TargetError, Token, Trust};
 /// Where a node is, who asks, and whom to trust. A token comes from `--token-file` or from the variable `WEIR_TOKEN`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Access {
-    /// The node's admin door, http:// or https:// or HOST:PORT; otherwise it is read from the data folder
+    /// The node's admin door as http://HOST:PORT, https://HOST:PORT or HOST:PORT; by default the address in the data folder
     #[arg(long, value_name = "URL", value_parser = TargetParser)]
     pub target: Option<Target>,
-    /// A file that holds the bearer token and nothing else; otherwise WEIR_TOKEN is taken, where it is set
+    /// A file that holds the bearer token and nothing else; without it the environment variable WEIR_TOKEN is used
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// The CA certificates (PEM) to trust instead of the system's, for https://
+    /// CA certificates (PEM) to trust instead of the system's, for https://
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }

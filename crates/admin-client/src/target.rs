@@ -35,7 +35,7 @@ pub struct Target {
 pub struct TargetError {
     /// What was given; of one with a password, nothing.
     pub found: String,
-    /// What is wrong with it.
+    /// The fault in it.
     pub what: &'static str,
 }
 

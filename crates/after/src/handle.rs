@@ -113,7 +113,7 @@ impl Drop for After {
         let Ended { figures, stuck } = self.end(self.drop_within, GRACE);
         if figures.depth() > 0 || stuck {
             let (queue, left) = (self.name, figures.depth());
-            tracing::warn!(queue, left, stuck, "deferred work is not all done");
+            tracing::warn!(queue, left, stuck, "some deferred work is not done");
         }
     }
 }

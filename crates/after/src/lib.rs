@@ -12,7 +12,7 @@
 //! let (to_test, lines) = std::sync::mpsc::channel();
 //! let after = setup.start(move |batch: &mut after::Items<'_, u64>| {
 //!     let text: String = batch.map(|micros| format!("settled {micros}\n")).collect();
-//!     let _ = to_test.send(text); // once a batch, however many items it holds
+//!     let _ = to_test.send(text); // once per batch, however many items it holds
 //! })?;
 //!
 //! settled.push(1_500_000).expect("an empty queue has room");

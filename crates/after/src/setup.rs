@@ -29,7 +29,7 @@ pub struct Setup<T> {
 pub struct StartError {
     /// The thread's name.
     pub name: &'static str,
-    /// What the system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 

@@ -84,7 +84,7 @@ impl<T, W: FnMut(&mut Items<'_, T>)> Worker<T, W> {
                 tracing::error!(
                     queue = self.name,
                     in_doubt = taken,
-                    "deferred work panicked: {text}; the items of this call are in doubt, it goes on with the next"
+                    "deferred work panicked: {text}; the items of this call may be lost, and the worker continues with the next call"
                 );
             }
         }

@@ -37,7 +37,7 @@ use door_transport::ConnId;
 
 /// What stands behind the door.
 pub trait App {
-    /// What the door accepts. Read once a call of [`Session::received`].
+    /// What the door accepts. Read once per call of [`Session::received`].
     fn limits(&self) -> &Limits;
 
     /// One whole request. It is answered through `reply`, now or later; the value that it returns is what

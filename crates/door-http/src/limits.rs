@@ -44,7 +44,7 @@ impl Default for Limits {
 pub struct LimitsError {
     /// The limit's name.
     pub name: &'static str,
-    /// What it was set to.
+    /// The value to which it was set.
     pub found: usize,
     /// Its range in words.
     pub expected: &'static str,

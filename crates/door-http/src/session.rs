@@ -36,7 +36,7 @@ impl After {
     }
 }
 
-/// What the door keeps a connection.
+/// The state that the door keeps per connection.
 #[derive(Debug, Default)]
 pub struct Session {
     arriving: Arriving,

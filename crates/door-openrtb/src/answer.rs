@@ -56,7 +56,7 @@ pub struct Bid<'a> {
     pub slot_in_pod: Option<i8>,
 }
 
-/// What a worker keeps for its answers.
+/// Everything that a worker keeps for its answers.
 #[derive(Default)]
 pub(crate) struct AnswerRoom {
     /// Kept, so that it need not be cleared for every bid.
@@ -123,7 +123,7 @@ impl<'a> Answer<'a> {
         self.frame.deadline_ms
     }
 
-    /// How many bids are pushed.
+    /// The number of bids that are pushed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.room.pushed.len()

@@ -10,7 +10,7 @@ use crate::price::{self, Decimal};
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Json<'t>(pub(crate) &'t [Node<'t>]);
 
-/// How many nodes the first value of `nodes` takes.
+/// The number of nodes the first value of `nodes` takes.
 #[inline]
 fn size(nodes: &[Node<'_>]) -> usize {
     match nodes.first() {

@@ -67,7 +67,7 @@ pub trait Gate {
     fn passed(&mut self, _: Passed) {}
 }
 
-/// How far a request has come. Each is told once a request, in this order; the middle two of bid requests only.
+/// How far a request has come. Each is told once per request, in this order; the middle two of bid requests only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
     /// It is whole: its head is read, its body at hand.

@@ -76,7 +76,7 @@ pub enum PriceText<'a> {
 /// One notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice<'a> {
-    /// What it says.
+    /// Its text.
     pub kind: NoticeKind,
     /// The bytes that the bid gave as its notice id.
     pub id: &'a [u8],

@@ -16,7 +16,7 @@ use crate::request::{
     Source, Stream, Top, User,
 };
 
-/// Buffers that a larger body made grow are given back; the reader needs about 54 bytes a byte of JSON at worst.
+/// Buffers that a larger body made grow are given back; the reader needs about 54 bytes per byte of JSON at worst.
 const BODY_BYTES_KEPT: usize = 64 * 1024;
 
 /// How much of a request is read.
@@ -89,7 +89,7 @@ impl BadRequest {
     }
 }
 
-/// Reads bodies; one a worker. After a few requests of the usual size it allocates nothing.
+/// Reads bodies; one per worker. After a few requests of the usual size it allocates nothing.
 pub struct Reader {
     buffers: Buffers,
     tape: Tape<'static>,

@@ -70,7 +70,7 @@ pub enum SettingsError {
          without a slash at the end"
     )]
     NoticeBaseUrl {
-        /// What it was set to.
+        /// The value to which it was set.
         found: String,
     },
     /// A path of bid requests.
@@ -78,7 +78,7 @@ pub enum SettingsError {
         "bid_paths: {found:?}: expected a path that begins with / and is not one of the door's own"
     )]
     BidPath {
-        /// What it was set to.
+        /// The value to which it was set.
         found: String,
     },
     /// No path of bid requests.

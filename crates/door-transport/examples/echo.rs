@@ -6,7 +6,7 @@
 //! cargo run --release --example echo -- bench io_uring-defer 8 8 10     # backend conns depth batch
 //! ```
 //! The environment may set `BUFFERS` and `BUFFER_BYTES`. A frame is a 4-byte length and `batch` requests of 64 bytes; its answer is a 4-byte length and 16
-//! bytes a request. The server runs on core 0, the load on core 1. The load saturates first in most
+//! bytes per request. The server runs on core 0, the load on core 1. The load saturates first in most
 //! cells, so read the server's CPU time a frame, not only the rate.
 
 use std::error::Error;

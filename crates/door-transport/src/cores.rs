@@ -68,7 +68,7 @@ pub struct PinError {
 /// Where threads go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// One entry a worker: its core, or `None` to run unpinned.
+    /// One entry per worker: its core, or `None` to run unpinned.
     pub workers: Vec<Option<usize>>,
     /// The cores for every other thread of the process.
     pub rest: Vec<usize>,

@@ -732,7 +732,7 @@ impl<'o, C> Engine<'o, C> {
         }
     }
 
-    /// Reads on where answers went out. Once a wake-up, before the service's turn.
+    /// Reads on where answers went out. Once per wake-up, before the service's turn.
     pub(crate) fn resume<S: Service<Conn = C>>(&mut self, service: &mut S) {
         self.relieve();
         if self.resumable.is_empty() {

@@ -1,4 +1,4 @@
-//! The event loop under every door: io_uring or epoll, one pinned thread a worker.
+//! The event loop under every door: io_uring or epoll, one pinned thread per worker.
 //!
 //! A worker is one thread that calls [`run`] with its listeners and its [`Service`]. Everything of a
 //! connection happens on that thread: no lock, no shared state, no allocation once buffers are warm.

@@ -1,4 +1,4 @@
-//! Listening sockets: one a worker on the same address, so that the kernel spreads connections.
+//! Listening sockets: one per worker on the same address, so that the kernel spreads connections.
 
 use std::fs;
 use std::io;

@@ -62,7 +62,7 @@ pub enum TaskRun {
 ///
 /// Memory that peers can make a worker hold is at most `input_total_bytes_max` plus
 /// `output_total_bytes_max`, plus what one wake-up adds (`output_bytes_max` and a quarter of it for
-/// the connection that passes the total, the receive buffers), plus about 300 bytes a connection (25 kB with
+/// the connection that passes the total, the receive buffers), plus about 300 bytes per connection (25 kB with
 /// TLS, and 64 KiB for each handshake), plus `receive_buffers * receive_buffer_bytes`, plus 16 MiB of spare buffers. What counts towards the
 /// totals is what is allocated, not what is in it. When most of more than 32 MiB is free again, the
 /// system gets it back.

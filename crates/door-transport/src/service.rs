@@ -266,7 +266,7 @@ pub trait Service {
     /// The connection is gone; its id reaches nothing any more.
     fn closed(&mut self, id: ConnId, conn: Self::Conn, why: CloseReason);
 
-    /// Once a wake-up, after everything received was handed over: poll queues, run timers, write
+    /// Once per wake-up, after everything received was handed over: poll queues, run timers, write
     /// to any connection.
     fn turn(&mut self, outbox: &mut Outbox<'_, Self::Conn>) -> Turn;
 }

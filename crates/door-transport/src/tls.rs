@@ -33,7 +33,7 @@ pub enum TlsError {
         what: &'static str,
     },
     /// Certificate and key are no pair, or of a kind that is not supported.
-    #[error("certificate and key: {0}; expected a pair")]
+    #[error("certificate and key: {0}; expected a certificate and its key")]
     Pair(#[source] rustls::Error),
     /// The roots for client certificates cannot be used.
     #[error("roots: {0}")]

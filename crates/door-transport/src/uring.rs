@@ -1,4 +1,4 @@
-//! The io_uring backend: multishot accept and receive, provided buffers, one kernel call a wake-up.
+//! The io_uring backend: multishot accept and receive, provided buffers, one kernel call per wake-up.
 //!
 //! # What keeps memory valid
 //! The kernel holds pointers to three kinds of memory: the receive buffers, the bytes of a send in
@@ -189,7 +189,7 @@ impl<S: Service> UringLoop<'_, S> {
     /// The one kernel call of a wake-up: hands in, waits, lets completions happen.
     ///
     /// Sends usually complete within the call and end its wait at once, so a worker with little to
-    /// do comes back twice a message. Waiting for more completions than one would be wrong: a
+    /// do comes back twice per message. Waiting for more completions than one would be wrong: a
     /// connection may wait for just that send to be read again, or for the rest of it to be sent.
     fn enter(&mut self, sleep_ms: u64) -> io::Result<()> {
         let result = match sleep_ms {

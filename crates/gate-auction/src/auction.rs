@@ -22,7 +22,7 @@ pub struct Bidder {
 /// What asks without meaning it, [`Index::survey`] and [`Index::explain`], borrows the context immutably and calls the
 /// `peek` methods: they should answer as their twins would and leave no trace.
 pub trait BidContext {
-    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once an impression, and only until
+    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once per impression, and only until
     /// the impression is decided: first of those that may use a guaranteed deal, then of those that may use another deal,
     /// then of the rest; of each kind in falling order of what they can bid at most.
     ///
@@ -218,7 +218,7 @@ impl Auction<'_> {
         self.choose(context)
     }
 
-    /// How many campaigns were looked at so far: the index said that they may want an impression.
+    /// The number of campaigns that were looked at so far: the index said that they may want an impression.
     #[must_use]
     pub fn looked_at(&self) -> usize {
         self.looked_at

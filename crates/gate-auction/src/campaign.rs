@@ -121,7 +121,7 @@ pub enum CampaignError {
         found: usize,
     },
     /// Two campaigns with one number.
-    #[error("campaign {id} is there twice; give one of the two another id")]
+    #[error("campaign {id} appears twice; give one of the two another id")]
     Duplicate {
         /// Which.
         id: u64,

@@ -37,7 +37,7 @@ pub enum Space {
     Bundle,
 }
 
-/// How many spaces there are.
+/// The number of spaces.
 const SPACES: usize = Space::Bundle as usize + 1;
 
 /// There are too many different texts in one space.
@@ -109,7 +109,7 @@ fn parent(category: &str) -> Option<&str> {
     parent.starts_with("IAB").then_some(parent)
 }
 
-/// Eight bytes a step. It needs no secret: only the operator's own texts are stored, so a stranger who sends chosen
+/// Eight bytes per step. It needs no secret: only the operator's own texts are stored, so a stranger who sends chosen
 /// texts cannot make a chain longer.
 #[derive(Default)]
 struct TextHasher(u64);

@@ -28,7 +28,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// How many creatives the campaign has.
+    /// The number of creatives the campaign has.
     #[inline]
     pub(crate) fn creatives(&self) -> usize {
         self.creatives.into()
@@ -49,7 +49,7 @@ pub(crate) struct Record<'a> {
     modifiers: &'a [u32],
     pub(crate) deals: &'a [u32],
     creatives: &'a [u32],
-    /// How many creatives.
+    /// The number of creatives.
     pub(crate) count: usize,
 }
 

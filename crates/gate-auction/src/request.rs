@@ -140,7 +140,7 @@ pub struct Rules {
     /// A bid with a deal goes before all without one, whatever the prices. Otherwise they compete by price. Guaranteed
     /// deals go before all others either way.
     pub deals_first: bool,
-    /// How many bids are sent for one impression, each of another campaign. Exchanges that run deals beside an open
+    /// The number of bids that are sent for one impression, each of another campaign. Exchanges that run deals beside an open
     /// auction want several.
     pub bids_per_impression_max: usize,
 }

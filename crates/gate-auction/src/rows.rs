@@ -9,7 +9,7 @@ use crate::request::{Dimension, Request};
 /// Campaigns of a block: as many as a cache line has bits.
 const SLOTS: u32 = 512;
 const BLOCK_SLOTS: usize = SLOTS as usize;
-/// One bit a campaign.
+/// One bit per campaign.
 type Block = [u64; BLOCK_SLOTS / 64];
 /// Nobody.
 const NOBODY: Block = [0; BLOCK_SLOTS / 64];
@@ -48,7 +48,7 @@ const _: () = assert!(size_of::<Line>() == 64);
 #[derive(Debug)]
 pub(crate) struct Rows {
     sets: [Set; SETS],
-    /// How many rows there are.
+    /// The number of rows.
     rows: usize,
     /// Block by block, and in a block row by row: an auction seldom needs more than the first blocks, and these lie close
     /// together.
@@ -113,7 +113,7 @@ pub(crate) struct Scan {
     reached: usize,
     /// Where the walk ends.
     end: usize,
-    /// How many blocks were read for the request.
+    /// The number of blocks that were read for the request.
     pub(crate) blocks_read: usize,
 }
 

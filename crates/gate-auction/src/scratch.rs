@@ -10,7 +10,7 @@ use crate::request::{Impression, Request};
 use crate::rows::Scan;
 use crate::signature::Signature;
 
-/// Work space of auctions, one a worker. It grows to what the largest request needs; then nothing allocates.
+/// Work space of auctions, one per worker. It grows to what the largest request needs; then nothing allocates.
 #[derive(Debug, Default)]
 pub struct Scratch {
     sizes: KeySizes,
@@ -82,7 +82,7 @@ pub(crate) struct Taken {
     pub(crate) group: u32,
 }
 
-/// What is worked out once an impression.
+/// What is worked out once per impression.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     /// Lowest price without a deal, before durations; `None` where the floor's currency has no rate.

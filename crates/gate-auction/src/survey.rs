@@ -7,7 +7,7 @@ use crate::reason::{Reason, Tally};
 use crate::request::{Impression, Request};
 use crate::scratch::{Scratch, Taken};
 
-/// How many campaigns are asked while a line comes from memory.
+/// The number of campaigns that are asked while a line comes from memory.
 const AHEAD: usize = 8;
 
 impl Index {
@@ -40,7 +40,7 @@ impl Index {
 }
 
 impl Auction<'_> {
-    /// How many bids the impression gets.
+    /// The number of bids the impression gets.
     fn survey_one(
         &mut self,
         at: usize,

@@ -35,7 +35,7 @@ fn main() {
             ms += 1_000;
             refresh(&mut rows, ms)
         });
-        println!("parameters, {strategy:8}: {tick:5.1} ns a budget, {first:5.1} without memo");
+        println!("parameters, {strategy:8}: {tick:5.1} ns per budget, {first:5.1} without memo");
     }
     let draw = draw();
     let mut paces: Vec<Pace> =

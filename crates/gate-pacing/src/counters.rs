@@ -50,13 +50,13 @@ impl Spend {
 pub struct Evidence {
     /// Reserved by all holds that are resolved: settled, released or reconciled.
     pub resolved: Amount,
-    /// What was settled of those.
+    /// The amount that was settled of those.
     pub paid: Amount,
     /// Reserved by those that were settled.
     pub won: Amount,
     /// Reserved by holds that expired and are resolved now.
     pub expired_resolved: Amount,
-    /// What was settled of those.
+    /// The amount that was settled of those.
     pub expired_paid: Amount,
     /// Are losses told? Where not, silence nearly always means a loss.
     pub loss_notices: bool,
@@ -143,14 +143,14 @@ fn part(amount: Amount, share_q32: u64) -> i64 {
 /// else the flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// What may be spent in the budget's life.
+    /// The amount that may be spent in the budget's life.
     pub limit: Amount,
     /// What became of it in the budget's life.
     pub life: Spend,
     /// The budget's present civil day ([`money::day_at`]); looked at by daily plans and where there is a
     /// day's cap.
     pub day: Window,
-    /// What may be spent in a civil day, never more.
+    /// The amount that may be spent in a civil day, never more.
     pub day_cap: Option<Amount>,
     /// What is wished to be spent in a civil day; without it, the cap is.
     pub day_target: Option<Amount>,
@@ -158,7 +158,7 @@ pub struct Counters {
     pub today: Spend,
     /// What holds turned out to cost.
     pub evidence: Evidence,
-    /// How many requests there are of late.
+    /// The number of requests of late.
     pub demand: Demand,
     /// Eligible requests seen in the window: n.
     pub seen: u64,
@@ -174,7 +174,7 @@ pub struct Counters {
     pub rebase: Option<Rebase>,
 }
 
-/// How many requests there are: counts over recent time, in which older ones count less.
+/// The number of requests: counts over recent time, in which older ones count less.
 ///
 /// For cold starts without a forecast only. It is a measurement, not a controller: forgetting it costs one
 /// tick of measuring anew.

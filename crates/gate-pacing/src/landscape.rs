@@ -251,7 +251,7 @@ impl LandscapeLearner {
         }
     }
 
-    /// Halves all it knows: once a day, so that a week ago counts a hundredth.
+    /// Halves all it knows: once per day, so that a week ago counts a hundredth.
     pub fn forget_half(&mut self) {
         for Bin { seen, critical, full } in &mut self.bins {
             (*seen, *critical, *full) = (*seen / 2, *critical / 2, *full / 2);

@@ -4,7 +4,7 @@
 //! input gives the same bits on every machine. The two halves run at very different rates:
 //!
 //! ```text
-//!   bank, 1 to 10 times a second, every budget          worker, every request
+//!   bank, 1 to 10 times per second, every budget          worker, every request
 //!   Plan::parameters(counters, now) ──── Pace ────▶     Pace::bid(request id, value)
 //!            ▲                                                   │
 //!            └────── Counters (plain sums) ◀── seen, reserved ───┘

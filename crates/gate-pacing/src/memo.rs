@@ -133,7 +133,7 @@ impl Memo {
         self.clamped(&self.arrivals, at)
     }
 
-    /// What was planned at the change of the plan, and the share of it that was over.
+    /// The amount that was planned at the change of the plan, and the share of it that was over.
     pub(crate) fn rebase(&self, counters: &Counters) -> Option<(Amount, u64)> {
         let rebase = counters.rebase.filter(|_| self.rebase.is_some())?;
         Some((rebase.planned, self.rebased_q62))

@@ -28,7 +28,7 @@ pub enum Decision {
 pub struct Pace {
     /// What request ids are mixed with: of the budget.
     salt: u64,
-    /// What may still be reserved, base units; never negative.
+    /// The amount that may still be reserved, base units; never negative.
     allowance: i64,
     /// A request takes part if the upper half of its hash is at most this.
     threshold: u32,
@@ -185,7 +185,7 @@ impl Pace {
         u64::from(self.threshold) + 1
     }
 
-    /// What may still be reserved.
+    /// The amount that may still be reserved.
     #[must_use]
     pub fn allowance(&self) -> Amount {
         Amount::new(self.allowance)

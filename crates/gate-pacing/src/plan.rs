@@ -126,7 +126,7 @@ pub enum PlanError {
     Roi {
         /// How it is paced.
         strategy: Strategy,
-        /// What was given.
+        /// The value that was given.
         found: i64,
     },
 }
@@ -146,7 +146,7 @@ pub struct Rebase {
 pub struct Progress {
     /// The window of the plan: the day of a daily plan, else the flight.
     pub window: Window,
-    /// What may be spent in it: B.
+    /// The amount that may be spent in it: B.
     pub budget: Amount,
     /// What the plan wants spent by now: T.
     pub planned: Amount,

@@ -58,7 +58,7 @@ pub enum ShapeError {
          from Monday 00:00)"
     )]
     Length {
-        /// How many weights were given.
+        /// The number of weights that were given.
         found: usize,
     },
     /// A weight outside its range.
@@ -77,7 +77,7 @@ pub enum ShapeError {
         "shape: a table of {found} points, expected at least 2: the share at the start and at the end"
     )]
     Points {
-        /// How many points were given.
+        /// The number of points that were given.
         found: usize,
     },
     /// A table that falls.

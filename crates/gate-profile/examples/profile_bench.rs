@@ -224,7 +224,7 @@ fn typical(folder: &Path, users: u64, reads: u64) {
     println!();
     table.print();
     let figures = profiles.figures();
-    println!("memory: {} bytes a user", figures.bytes / figures.users);
+    println!("memory: {} bytes per user", figures.bytes / figures.users);
 }
 
 /// Users with segments (from a file, as in life) and counters, all in memory.

@@ -13,7 +13,7 @@ pub enum OpenError {
     Option {
         /// Its name.
         option: &'static str,
-        /// What was given.
+        /// The value that was given.
         found: u64,
         /// What is allowed.
         expected: &'static str,

@@ -8,7 +8,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 const LINE_WORDS: usize = 8;
 /// Bits that each key sets in its line.
 const PROBES: u32 = 6;
-/// Bits a key: about 1 % of absent keys are taken for present ones when it holds what it was made for.
+/// Bits per key: about 1 % of absent keys are taken for present ones when it holds what it was made for.
 const KEY_BITS: usize = 12;
 
 /// Shared by all threads, without a lock; keys are only ever added. Until it is complete every key may be in the store.

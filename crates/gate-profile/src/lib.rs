@@ -9,7 +9,7 @@
 //! | [`user_key`], [`segment_key`] | the stable hashes that profiles are kept under |
 //!
 //! **On the hot path** (reading, reserving) nobody waits for a disk: a user is in memory, or new, or
-//! *cold*, which is said honestly while a background thread loads him. There is one lock a call, of a
+//! *cold*, which is said honestly while a background thread loads him. There is one lock per call, of a
 //! 256th of the table: a cap is a promise over all workers, so somebody must say who was first.
 //!
 //! **Behind it** one thread appends counts to a log (`gate_store`, time windows: its files are unlinked
@@ -48,7 +48,7 @@ pub use window::{Cap, Window};
 
 /// Most segments of a user.
 pub const SEGMENTS_MAX: usize = 255;
-/// Most counters of a user, one an item and kind of window. Those of past windows are used again.
+/// Most counters of a user, one per item and kind of window. Those of past windows are used again.
 pub const COUNTERS_MAX: usize = 255;
 /// Most reservations of a user at one time.
 pub const RESERVATIONS_MAX: usize = 32;

@@ -65,7 +65,7 @@ impl Counter {
         u32::try_from(kept).unwrap_or(u32::MAX)
     }
 
-    /// What is left of the count in `window`.
+    /// The rest of the count in `window`.
     fn kept(&self, window: WindowId) -> u64 {
         match window.after(self.window) {
             0 => self.count,

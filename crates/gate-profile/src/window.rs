@@ -153,7 +153,7 @@ impl WindowId {
         self.0 >> NUMBER_BITS == other.0 >> NUMBER_BITS
     }
 
-    /// How many windows, or steps, of the same kind it comes after `earlier`; 0 when it does not.
+    /// The number of windows, or steps, of the same kind it comes after `earlier`; 0 when it does not.
     pub(crate) fn after(self, earlier: WindowId) -> u32 {
         self.0.saturating_sub(earlier.0)
     }

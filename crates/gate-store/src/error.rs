@@ -41,7 +41,7 @@ pub enum StoreError {
         path: PathBuf,
         /// What differs.
         what: &'static str,
-        /// What the file says.
+        /// The content of the file.
         found: u64,
         /// What this program writes.
         expected: u64,

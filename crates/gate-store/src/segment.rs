@@ -26,7 +26,7 @@ const BLOCK_HEADER_BYTES: usize = 16;
 /// Records of one block at most: a batch with more becomes several blocks.
 const BLOCK_RECORDS_MAX: usize = 65_536;
 
-/// What the manifest knows of a segment.
+/// Everything that the manifest knows of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) number: u64,

@@ -39,7 +39,7 @@ pub enum Fault {
     Record(#[from] RecordError),
     /// A group's head cannot be read, and it is not that it was never written.
     #[error(
-        "a group should begin here, and what is here is none: it was changed after it was written"
+        "no group begins here, where one should: these bytes were changed after they were written"
     )]
     NoGroup,
     /// A group's bytes are not what was sealed.

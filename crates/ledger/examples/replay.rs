@@ -36,7 +36,7 @@ pub(crate) struct Figures {
     pub(crate) records: usize,
     /// Time for as many settles, with the grants that they need.
     pub(crate) settles: Duration,
-    /// How many settles.
+    /// The number of settles.
     pub(crate) settled: usize,
     /// Parts of the state then.
     pub(crate) parts: usize,

@@ -39,7 +39,7 @@ impl Line {
     }
 }
 
-/// How many lines there are.
+/// The number of lines.
 pub(crate) const LINES: usize = 8;
 
 /// Balances of one budget, in base units of its unit.
@@ -70,7 +70,7 @@ impl Books {
         self.lines
     }
 
-    /// What may be spent in the budget's life.
+    /// The amount that may be spent in the budget's life.
     pub fn limit(&self) -> Amount {
         self.limit
     }

@@ -39,7 +39,7 @@ pub enum KeyError {
     #[error("token key {0} is not known, or retired")]
     Unknown(u8),
     /// Without it no token could be made.
-    #[error("token key {0} mints: add another key before this one is retired")]
+    #[error("token key {0} makes the new tokens: add another key before you retire this one")]
     Minting(u8),
 }
 

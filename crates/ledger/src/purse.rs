@@ -84,7 +84,7 @@ impl Purse {
     }
 }
 
-/// What a purse needs to know only when it runs low.
+/// Everything that a purse needs to know only when it runs low.
 #[derive(Clone, Copy, Debug, Default)]
 struct Appetite {
     /// The largest ask that was refused since the last `Want`.
@@ -364,7 +364,7 @@ impl Purses {
         self.outbox.push_back(ToBank::Retire { slot, grant, free });
     }
 
-    /// Once a wake-up: reports holds whose deadline has passed, asks for money where it runs low, and says how
+    /// Once per wake-up: reports holds whose deadline has passed, asks for money where it runs low, and says how
     /// far the clock is. Messages wait in the outbox.
     pub fn turn(&mut self, now_ms: u64) {
         let (purses, outbox) = (&self.purses, &mut self.outbox);

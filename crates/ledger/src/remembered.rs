@@ -31,7 +31,7 @@ pub struct Request {
     pub content: [u64; 4],
 }
 
-/// What the table knows of a request.
+/// Everything that the table knows of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Recall {
     /// New: decide it, then [`Remembered::store`] the answer at this place.

@@ -41,12 +41,12 @@ pub enum Period {
     Month,
 }
 
-/// What may be spent in each week or month.
+/// The amount that may be spent in each week or month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodCap {
     /// Which stretch, in the budget's zone.
     pub period: Period,
-    /// What may be spent in it: 0 ..= `money::LIMIT_MAX`.
+    /// The amount that may be spent in it: 0 ..= `money::LIMIT_MAX`.
     pub cap: Amount,
 }
 
@@ -60,11 +60,11 @@ pub struct BudgetSpec {
     pub id: u64,
     /// Unit of all its amounts.
     pub unit: Unit,
-    /// What may be spent in its life: 0 ..= `money::LIMIT_MAX`.
+    /// The amount that may be spent in its life: 0 ..= `money::LIMIT_MAX`.
     pub limit: Amount,
-    /// What may be spent in one civil day of `zone`.
+    /// The amount that may be spent in one civil day of `zone`.
     pub daily: Option<Amount>,
-    /// What may be spent in one week or month of `zone`. One that is new, or of another length than before, counts from
+    /// The amount that may be spent in one week or month of `zone`. One that is new, or of another length than before, counts from
     /// the beginning of the day on which it came.
     pub period: Option<PeriodCap>,
     /// The flight: no reservation before it...
@@ -102,7 +102,7 @@ pub enum SpecError {
         id: u64,
         /// `limit`, `daily` or `period`.
         field: &'static str,
-        /// What was given.
+        /// The value that was given.
         found: i64,
     },
     /// The flight ends before it begins.
@@ -120,7 +120,7 @@ pub enum SpecError {
     LateReserve {
         /// The budget.
         id: u64,
-        /// What was given.
+        /// The value that was given.
         found: u16,
     },
     /// More than the whole limit handed out twice.
@@ -128,7 +128,7 @@ pub enum SpecError {
     Tolerance {
         /// The budget.
         id: u64,
-        /// What was given.
+        /// The value that was given.
         found: u32,
     },
     /// A parent that is not in the set.

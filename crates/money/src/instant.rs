@@ -25,7 +25,7 @@ pub enum ParseInstantError {
         found: String,
         /// Where, counted in characters from 1.
         position: usize,
-        /// What was expected there.
+        /// The value that was expected there.
         expected: &'static str,
     },
     /// It has the shape, but there is no such date or time, or it is outside 1970 to 9999.
@@ -35,7 +35,7 @@ pub enum ParseInstantError {
     Value {
         /// The text.
         text: String,
-        /// What is wrong.
+        /// The fault, as text.
         why: String,
     },
 }

@@ -131,7 +131,7 @@ impl<C: Currency> Money<C> {
         Money { micros, currency: PhantomData }
     }
 
-    /// How many millionths.
+    /// The number of millionths.
     #[inline]
     #[must_use]
     pub const fn micros(self) -> i64 {
@@ -317,7 +317,7 @@ impl<From, To> Copy for Rate<From, To> {}
      \"0.9231\""
 )]
 pub struct ParseRateError {
-    /// What was found, at most the first 32 characters of it.
+    /// The text that was found, at most its first 32 characters.
     pub found: String,
 }
 

@@ -76,7 +76,7 @@ pub enum UnitError {
         hint(.found)
     )]
     Shape {
-        /// What was found, at most the first 16 characters of it.
+        /// The text that was found, at most its first 16 characters.
         found: String,
     },
     /// Three capital letters that are not an active currency.
@@ -85,7 +85,7 @@ pub enum UnitError {
          or \"count\" for items"
     )]
     Unknown {
-        /// What was found.
+        /// The value that was found.
         found: String,
     },
 }
@@ -106,7 +106,7 @@ pub enum ParseAmountError {
     Character {
         /// The text, at most the first 32 characters of it.
         text: String,
-        /// What was found.
+        /// The value that was found.
         found: char,
         /// Where, counted in characters from 1.
         position: usize,
@@ -180,7 +180,7 @@ impl Unit {
         }
     }
 
-    /// How many decimals an amount of the unit can have: 6 for a currency, 0 for a count.
+    /// The number of decimals an amount of the unit can have: 6 for a currency, 0 for a count.
     #[must_use]
     pub const fn decimals(self) -> usize {
         match self {

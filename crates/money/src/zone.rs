@@ -42,7 +42,7 @@ pub struct OffsetSpan {
     "time zone {found:?}: not in the IANA database; expected a name such as \"Europe/Paris\" or \"UTC\"{hint}"
 )]
 pub struct ZoneError {
-    /// What was found, at most the first 64 characters of it.
+    /// The text that was found, at most its first 64 characters.
     pub found: String,
     /// Names that may have been meant, as a text to append; empty if none is near.
     pub hint: String,

@@ -16,8 +16,8 @@ pub const STEP_MS: u64 = 100;
 /// lets holds live, and days and flights go on, ten seconds longer.
 pub const FORWARD_STANDS_MS: u64 = 10_000;
 
-/// The time of day in ms that never goes back. One a thread; it reads two clocks (50 ns), so read it
-/// once a wake-up and use [`NodeClock::last_ms`] in between.
+/// The time of day in ms that never goes back. One per thread; it reads two clocks (50 ns), so read it
+/// once per wake-up and use [`NodeClock::last_ms`] in between.
 ///
 /// - The system clock is set **back**: the node clock holds still until the system clock has come
 ///   by again. Nothing expires early and no day begins twice; holds last longer by as much.
@@ -67,7 +67,7 @@ impl HandClock {
     }
 }
 
-/// What a [`NodeClock`] knows; [`ClockState::advance`] is all of its logic, without the reading.
+/// Everything that a [`NodeClock`] knows; [`ClockState::advance`] is all of its logic, without the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockState {
     /// The node's time, ms since 1970 (UTC, without leap seconds).

@@ -33,7 +33,7 @@ pub struct Counters {
     with_kernel: bool,
 }
 
-/// What was counted until some moment, or between two.
+/// The counts until some moment, or between two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts {
     values: Vec<(Event, u64)>,
@@ -134,7 +134,7 @@ impl Counters {
         self.with_kernel
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     ///
     /// # Errors
     /// [`Unavailable::NeverRan`] when the processor's counters were never free, [`Unavailable::Failed`] when the kernel
@@ -166,7 +166,7 @@ impl Counts {
         Some(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// What was counted between an earlier reading of the same counters and this one.
+    /// The counts between an earlier reading of the same counters and this one.
     #[must_use]
     pub fn since(&self, earlier: &Counts) -> Counts {
         let pairs = self.values.iter().zip(&earlier.values);

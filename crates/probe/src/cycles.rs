@@ -50,7 +50,7 @@ pub enum Reading {
     FenceAround,
 }
 
-/// What a tick is on this machine, found once a process.
+/// What a tick is on this machine, found once per process.
 #[derive(Clone, Debug)]
 pub struct Cycles {
     source: Source,
@@ -355,7 +355,7 @@ impl Anchor {
         (1..ANCHOR_TRIES).fold(read(), |best, _| tighter(best, read()))
     }
 
-    /// Ns a tick from this moment to a later one, and the error in parts per million.
+    /// Ns per tick from this moment to a later one, and the error in parts per million.
     fn rate_until(&self, end: Anchor) -> (f64, f64) {
         let passed = end.ticks.saturating_sub(self.ticks).max(1) as f64;
         let passed_ns = end.at.saturating_duration_since(self.at).as_nanos().max(1) as f64;

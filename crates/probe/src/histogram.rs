@@ -54,7 +54,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// What was counted between two readings of one histogram that only grows: this reading less an earlier one. The
+    /// The counts between two readings of one histogram that only grows: this reading less an earlier one. The
     /// largest value is exact where it is a new one, else it is known as well as any other, up to the error of the type.
     #[must_use]
     pub fn since(&self, earlier: &Histogram) -> Histogram {
@@ -161,7 +161,7 @@ fn last_of(bucket: usize) -> u64 {
     first + ((1u64 << power) - 1)
 }
 
-/// How many values must lie at or below the quantile: at least 1.
+/// The number of values that must lie at or below the quantile: at least 1.
 fn rank(q: f64, count: u64) -> u64 {
     #[allow(
         clippy::cast_possible_truncation,

@@ -100,7 +100,7 @@ struct Boundary {
     stage: Option<u16>,
 }
 
-/// What was recorded until some moment, or between two.
+/// The figures that were recorded until some moment, or between two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LapsFigures {
     /// Turns, sampled or not.
@@ -148,7 +148,7 @@ impl<S: Stage> Laps<S> {
         (laps, reader)
     }
 
-    /// Records from now on, in sampled turns, how many ticks after the beginning of its turn a stage ended: once a lap.
+    /// Records from now on, in sampled turns, how many ticks after the beginning of its turn a stage ended: once per lap.
     /// Pauses ([`Laps::skip`]) count.
     #[must_use]
     pub fn mark(&mut self, stage: S) -> Reader {
@@ -332,7 +332,7 @@ impl<S: Stage> LapsReader<S> {
         self.stages.get(stage.index()).map_or(0, StageReader::ticks)
     }
 
-    /// What was recorded so far: all turns but the one that the thread is in.
+    /// The figures that were recorded so far: all turns but the one that the thread is in.
     #[must_use]
     pub fn read(&self) -> LapsFigures {
         LapsFigures {
@@ -347,7 +347,7 @@ impl<S: Stage> LapsReader<S> {
 }
 
 impl LapsFigures {
-    /// What was recorded between an earlier reading of the same [`LapsReader`] and this one.
+    /// The figures that were recorded between an earlier reading of the same [`LapsReader`] and this one.
     #[must_use]
     pub fn since(&self, earlier: &LapsFigures) -> LapsFigures {
         let stages = self.stages.iter().zip(&earlier.stages);

@@ -9,7 +9,7 @@
 //! | [`TimerCost`], [`Calibration`], [`Nanos`] | what measuring itself takes, and figures without it, with their error |
 //! | [`Watch`], [`Machine`], [`thread_cpu_ns`] | what the machine is, and what it did to a measurement |
 //! | [`Counters`] | cycles, instructions, cache and branch misses, where there are any |
-//! | [`Histogram`] | latencies of one thread: under 3 ns a record, 1.6 % error |
+//! | [`Histogram`] | latencies of one thread: under 3 ns per record, 1.6 % error |
 //! | [`shared_histogram`] | the same while another thread looks on |
 //! | [`Sampler`] | one in N, in step with nothing |
 //! | [`compare`] | two pieces of code in turn, with an interval |

@@ -14,7 +14,7 @@ use crate::cycles::{Anchor, Cycles, Drift, ticks_and_core, ticks_ordered};
 
 /// A change of the core's clock that is worth a mark, as a share.
 const CLOCK_CHANGE_MAX: f64 = 0.03;
-/// Ms of a unit of `/proc/stat`: Linux shows 100 a second to programs on every architecture of this crate.
+/// Ms of a unit of `/proc/stat`: Linux shows 100 per second to programs on every architecture of this crate.
 const MS_PER_STAT_TICK: u64 = 10;
 /// Dependent steps that tell the speed of the core's clock, and how often they are tried.
 const CHAIN_STEPS: u32 = 2_000;

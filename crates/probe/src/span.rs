@@ -40,7 +40,7 @@ pub struct ProbeReader {
     stage: StageReader,
 }
 
-/// What was recorded until some moment, or between two.
+/// The figures that were recorded until some moment, or between two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeFigures {
     /// What the step is called.
@@ -117,7 +117,7 @@ impl Drop for Span<'_> {
 }
 
 impl ProbeReader {
-    /// What was recorded so far.
+    /// The figures that were recorded so far.
     #[must_use]
     pub fn read(&self) -> ProbeFigures {
         ProbeFigures { name: self.name, spans: self.spans.load(Relaxed), stage: self.stage.read() }
@@ -143,7 +143,7 @@ impl ProbeFigures {
         TimerCost::get().trust(&self.stage)
     }
 
-    /// What was recorded between an earlier reading of the same probe and this one.
+    /// The figures that were recorded between an earlier reading of the same probe and this one.
     #[must_use]
     pub fn since(&self, earlier: &ProbeFigures) -> ProbeFigures {
         ProbeFigures {

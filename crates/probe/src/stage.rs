@@ -9,7 +9,7 @@ use crate::shared::{Reader, Recorder, shared_histogram};
 /// Histograms count in parts of a tick, so that a batch of many items keeps its precision.
 pub(crate) const PARTS_A_TICK: u64 = 16;
 
-/// What was recorded of one stage in the passes that were sampled.
+/// The figures that were recorded of one stage in the passes that were sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageFigures {
     /// Ticks, with those that reading the counter took: one reading a lap (see [`TimerCost`](crate::TimerCost)).
@@ -18,7 +18,7 @@ pub struct StageFigures {
     pub laps: u64,
     /// Items that it handled.
     pub items: u64,
-    /// Sixteenths of a tick an item: of each lap the mean over its items, counted once an item.
+    /// Sixteenths of a tick an item: of each lap the mean over its items, counted once per item.
     pub an_item: Histogram,
     /// How the turns that were sampled differ: what is known of the others.
     pub spread: Spread,
@@ -103,7 +103,7 @@ impl StageReader {
         self.sums.ticks.load(Relaxed)
     }
 
-    /// What was recorded so far. While the writer goes on, the numbers may be one pass apart from each other.
+    /// The figures that were recorded so far. While the writer goes on, the numbers may be one pass apart from each other.
     pub(crate) fn read(&self) -> StageFigures {
         StageFigures {
             ticks: self.sums.ticks.load(Relaxed),
@@ -116,7 +116,7 @@ impl StageReader {
 }
 
 impl StageFigures {
-    /// What was recorded between an earlier reading of the same stage and this one.
+    /// The figures that were recorded between an earlier reading of the same stage and this one.
     #[must_use]
     pub fn since(&self, earlier: &StageFigures) -> StageFigures {
         StageFigures {

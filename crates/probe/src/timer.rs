@@ -45,7 +45,7 @@ pub enum Trust {
 }
 
 impl TimerCost {
-    /// The cost on this machine, measured once a process (some 10 ms, and 20 for [`Cycles::get`]).
+    /// The cost on this machine, measured once per process (some 10 ms, and 20 for [`Cycles::get`]).
     pub fn get() -> &'static TimerCost {
         static COST: OnceLock<TimerCost> = OnceLock::new();
         COST.get_or_init(TimerCost::measure)

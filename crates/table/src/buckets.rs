@@ -1,4 +1,4 @@
-//! Sums of holds by deadline: expiry without one object a hold.
+//! Sums of holds by deadline: expiry without one object per hold.
 
 /// The amounts that expire, summed by (slot, deadline).
 ///
@@ -7,7 +7,7 @@
 /// ring of `buckets` of them is live: after [`Buckets::drain_due`] saw `now`, those in
 /// `(now, now + buckets * width_ms]`.
 ///
-/// Memory: 12 bytes a (slot, bucket), 8 bytes a slot, and one bit with its share of a summary bit;
+/// Memory: 12 bytes a (slot, bucket), 8 bytes per slot, and one bit with its share of a summary bit;
 /// 50,000 slots x 16 buckets take 9.6 MiB. Nothing allocates except [`Buckets::new`] and
 /// [`Buckets::grow`].
 ///

@@ -3,7 +3,7 @@
 //! | part | what it is for |
 //! | --- | --- |
 //! | [`Map`] | an id (u64) to a small number: budget id to slot, looked up a frame at a time |
-//! | [`Buckets`] | sums of holds by deadline, so that expiry costs one visit a purse, not one a hold |
+//! | [`Buckets`] | sums of holds by deadline, so that expiry costs one visit a purse, not one per hold |
 //! | [`ring`] | one thread hands items to one other thread without a lock |
 //! | [`SplitMix64`], [`spread`] | the numbers that a seed repeats; what mixes an id |
 //!

@@ -2,7 +2,7 @@
 //!
 //! What was tried and lost, each beside `hashbrown` with `foldhash` in the same run (`costs pairs table`
 //! prints the figures of what won):
-//! - One slot a step, key beside value: hits and misses end after 1, 2 or 3 steps, which no branch
+//! - One slot per step, key beside value: hits and misses end after 1, 2 or 3 steps, which no branch
 //!   predictor can know. Small tables took 2.5 times as long for hits and 5 times for misses.
 //! - Four keys a step without tags: 25 % slower than tags in small tables, the same in large ones.
 //! - A load of 1/4: no faster for hits, and at 1 M entries the table no longer fits the L3 cache.
@@ -351,7 +351,7 @@ impl<V> Line<V> {
     }
 }
 
-/// One byte an entry: [`FREE`], or [`USED`] with seven bits of the key's mix, so that of the entries
+/// One byte per entry: [`FREE`], or [`USED`] with seven bits of the key's mix, so that of the entries
 /// that are not the right one, 127 in 128 are told apart without looking at their keys.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]

@@ -1,6 +1,6 @@
 //! The keyed mixing of a [`Map`](crate::Map), and the numbers that a seed repeats.
 
-/// The secret that decides where keys land, 128 bits, drawn once a process by the caller (this crate
+/// The secret that decides where keys land, 128 bits, drawn once per process by the caller (this crate
 /// has no randomness). Whoever does not know it cannot choose keys that fall on one another. It is
 /// no cryptographic key: it protects the speed of a table, nothing else.
 #[derive(Clone, Copy)]

@@ -301,7 +301,7 @@ pub struct Audit {
     pub records: Vec<Record>,
 }
 
-/// What somebody changed.
+/// A change that somebody made.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Record {

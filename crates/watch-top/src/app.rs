@@ -21,7 +21,7 @@ const TICKS_LATE: u32 = 2;
 /// ...and so many old.
 const TICKS_OLD: u32 = 5;
 
-/// What fills the screen.
+/// The content of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Screen {
     /// The node and the top budgets.
@@ -81,7 +81,7 @@ pub struct App {
     pub every: Duration,
     /// What it is asked for.
     pub wants: Wants,
-    /// What fills the screen.
+    /// The content of the screen.
     pub screen: Screen,
     /// The filter before somebody began to type another; `None` while nobody types.
     pub typing: Option<String>,
@@ -101,7 +101,7 @@ pub struct App {
     pub chosen: Option<String>,
     /// Answers do not change what is shown.
     pub frozen: bool,
-    /// Decisions a second, oldest first, each with its time.
+    /// Decisions per second, oldest first, each with its time.
     pub samples: VecDeque<(Duration, f64)>,
     /// Rows of the table on the screen, as last drawn.
     pub rows: usize,

@@ -54,7 +54,7 @@ fn cents(unit: Unit, amount: Amount) -> String {
     exact(Some(unit), Amount::new(down))
 }
 
-/// Events a second.
+/// Events per second.
 #[must_use]
 pub fn rate(per_s: f64) -> String {
     if !per_s.is_finite() || per_s < 0.0 {

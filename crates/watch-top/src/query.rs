@@ -10,9 +10,9 @@ pub enum Sort {
     Spend,
     /// Spent against planned, those behind their plan first.
     Pace,
-    /// Asks a second, most first.
+    /// Asks per second, most first.
     Asks,
-    /// Refusals a second, most first.
+    /// Refusals per second, most first.
     Refusals,
     /// What is left, least first.
     Remaining,
@@ -64,7 +64,7 @@ impl std::fmt::Display for Sort {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("order {found:?}: expected spend, pace, asks, refusals or remaining")]
 pub struct SortError {
-    /// What was found.
+    /// The value that was found.
     pub found: String,
 }
 

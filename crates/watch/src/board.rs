@@ -1,6 +1,6 @@
 //! How all budgets stand: published by the node every now and then, read by everybody else.
 //!
-//! Each reader of the live stream follows the board with one bit a row: publishing sets the bits of rows that
+//! Each reader of the live stream follows the board with one bit per row: publishing sets the bits of rows that
 //! changed, and whoever may send takes them. So a follower who is slow, or does not read at all, costs its bits and
 //! nothing more; there is one view, and nobody keeps an older one for long.
 //!
@@ -45,7 +45,7 @@ pub struct View {
 }
 
 impl View {
-    /// How many rows there are.
+    /// The number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.budgets.len().min(self.states.len())

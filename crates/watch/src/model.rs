@@ -171,7 +171,7 @@ pub struct State {
     pub top_refusal: u8,
     /// Flags.
     pub flags: Flags,
-    /// What may be spent in its life.
+    /// The amount that may be spent in its life.
     pub limit: Amount,
     /// Settled, over-settled and late.
     pub spent: Amount,

@@ -90,7 +90,7 @@ pub struct Source {
     pub line: usize,
     /// The line, at most 65,536 bytes of UTF-8; or why it cannot be shown, for people.
     pub text: Result<String, String>,
-    /// What the API changed on top of it.
+    /// The changes that the API made on top of it.
     pub changed: Vec<FieldEdit>,
 }
 
@@ -101,7 +101,7 @@ pub struct FieldEdit {
     pub field: String,
     /// What the file says of it; null: nothing.
     pub in_file: Value,
-    /// What holds; null: it is taken away.
+    /// The value in force; null: it is removed.
     pub in_force: Value,
 }
 
@@ -152,7 +152,7 @@ pub enum EditRows {
 /// Fields of a known budget that the API changes, as in the budgets file; `null` takes an optional one away.
 pub const EDITABLE: [&str; 7] = ["name", "limit", "daily", "status", "start", "end", "pacing"];
 
-/// What becomes of one budget.
+/// The outcome for one budget.
 #[derive(Clone, Debug)]
 pub struct RowChange {
     /// The budget.
@@ -353,7 +353,7 @@ pub struct Refused {
     pub budget: u64,
 }
 
-/// What somebody changed.
+/// A change that somebody made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// Its number; numbers rise.
@@ -370,13 +370,13 @@ pub struct AuditRecord {
     pub undo_of: Option<u64>,
     /// The record that took it back.
     pub undone_by: Option<u64>,
-    /// How many budgets it changed.
+    /// The number of budgets it changed.
     pub rows: usize,
     /// These, perhaps not all.
     pub changes: Vec<AuditRow>,
 }
 
-/// What changed of one budget.
+/// The changes of one budget.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditRow {
     /// The budget.

@@ -94,7 +94,7 @@ pub(crate) struct Problem {
     /// What was found there.
     #[schema(required, value_type = Option<String>, example = "0")]
     pub(crate) found: Option<Box<str>>,
-    /// What was expected there.
+    /// The value that was expected there.
     #[schema(required, value_type = Option<String>, example = "a whole number from 1 to 1000")]
     pub(crate) expected: Option<Box<str>>,
 }
@@ -157,9 +157,10 @@ impl Problem {
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 (Kind::MediaType, format!("{path}: expected Content-Type: application/json"))
             }
-            StatusCode::TOO_MANY_REQUESTS => {
-                (Kind::TooMany, format!("{path}: too many ask for it at once; try again soon"))
-            }
+            StatusCode::TOO_MANY_REQUESTS => (
+                Kind::TooMany,
+                format!("{path}: too many callers ask for it at once; try again soon"),
+            ),
             StatusCode::SERVICE_UNAVAILABLE => (Kind::NotReady, format!("{path}: {reason}")),
             status if status.is_server_error() => (Kind::Internal, reason.to_string()),
             _ => (Kind::Other, reason.to_string()),

@@ -40,7 +40,11 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret));
         let mut config = config.map_err(|error| {
-            format!("{} and {}: {error}; expected a pair", certificate.display(), key.display())
+            format!(
+                "{} and {}: {error}; expected a certificate and its key",
+                certificate.display(),
+                key.display()
+            )
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Tls(Arc::new(config)))

@@ -62,7 +62,7 @@ pub enum SendError {
     #[error("no endpoint has this name")]
     Unknown,
     /// The endpoint answered 410 and is disabled until it is put again.
-    #[error("the endpoint wants no messages any more")]
+    #[error("the endpoint accepts no more messages")]
     Gone,
     /// As many messages wait as may.
     #[error("too many messages wait; send this one again later")]

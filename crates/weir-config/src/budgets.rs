@@ -16,7 +16,7 @@ use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
 /// A budget as its owner configured it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// What the ledger needs of it.
+    /// Everything that the ledger needs of it.
     pub spec: BudgetSpec,
     /// For people.
     pub name: String,
@@ -87,7 +87,7 @@ impl Place {
             .map_err(|error| unread(&error))?;
         let is_same = found.len() as u64 == bytes && print(&found) == self.print;
         String::from_utf8(found).ok().filter(|_| is_same).ok_or_else(|| {
-            format!("{name} has changed since line {line} was taken over; the node goes on with what it took over until the new file is sound")
+            format!("{name} has changed since line {line} was read; the node keeps the earlier content until the new file is sound")
         })
     }
 }
@@ -107,7 +107,7 @@ pub struct LineError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What was found and what was expected.
+    /// The value that was found and the one that was expected.
     pub text: String,
 }
 
@@ -189,7 +189,7 @@ fn json_lines(text: &str, offset: usize) -> impl Iterator<Item = Row> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let object = |line: &str| match json::parse(line) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(format!("found {}, expected one object a line", shown(&other))),
+        Ok(other) => Err(format!("found {}, expected one object per line", shown(&other))),
         Err(error) if error.is_data() => Err(error.to_string()),
         Err(error) => Err(format!("not JSON: {error}")),
     };
@@ -244,7 +244,7 @@ fn columns_twice(names: &csv::StringRecord) -> Vec<String> {
         named.filter_map(|(at, name)| Some((name, first(name).filter(|first| *first < at)?, at)));
     again
         .map(|(name, first, at)| {
-            format!("{name}: the column is there twice ({} and {})", first + 1, at + 1)
+            format!("{name}: the column appears twice ({} and {})", first + 1, at + 1)
         })
         .collect()
 }
@@ -369,10 +369,8 @@ fn read_budget(
     let pacing = said.pacing(base, is_campaign);
     let mut pacing = pacing.map_err(|error| object.fault_here(error)).ok()?;
     if flex != DayFlex::default() && daily.is_none() {
-        object.fault(
-            "day_flex",
-            "the budget has no daily limit to be flexible about, expected `daily` beside it",
-        );
+        object
+            .fault("day_flex", "the budget has no daily limit, expected `daily` beside `day_flex`");
         return None;
     }
     pacing.day_target = daily.filter(|_| flex.percent != PERCENT);
@@ -644,7 +642,7 @@ mod tests {
         {
             std::fs::write(&path, other).unwrap();
             let told = place.read(&path).unwrap_err();
-            assert!(told.contains("has changed since line 1 was taken over"), "{told}");
+            assert!(told.contains("has changed since line 1 was read"), "{told}");
         }
         std::fs::remove_file(&path).unwrap();
         assert!(place.read(&path).unwrap_err().contains("cannot be read"));
@@ -693,7 +691,7 @@ mod tests {
             assert!(errors[0].starts_with("1: day_flex: found"), "{errors:?}");
         }
         let errors = one(r#","day_flex":"1.25""#).unwrap_err();
-        assert!(errors[0].contains("expected `daily` beside it"), "{errors:?}");
+        assert!(errors[0].contains("expected `daily` beside `day_flex`"), "{errors:?}");
     }
 
     #[test]
@@ -752,8 +750,8 @@ mod tests {
         assert_eq!(
             read_text("csv", twice).unwrap_err(),
             [
-                "1: limit: the column is there twice (3 and 4)",
-                "1: name: the column is there twice (2 and 5)"
+                "1: limit: the column appears twice (3 and 4)",
+                "1: name: the column appears twice (2 and 5)"
             ]
         );
         // Spreadsheets leave columns without a name, and without anything in them.
@@ -815,8 +813,8 @@ nonsense
             "5: limit: found 1.5, expected an amount as text",
             "6: budget 5: parent 77 is not a budget",
             "6: budget 5: the id is used twice",
-            "8: found [1], expected one object a line",
-            "9: field \"limit\" is there twice",
+            "8: found [1], expected one object per line",
+            "9: field \"limit\" appears twice",
         ] {
             assert!(
                 errors.iter().any(|e| e.starts_with(expected)),

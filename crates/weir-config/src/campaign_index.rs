@@ -32,7 +32,7 @@ const DAY_MINUTES: i64 = 24 * 60;
 pub struct CampaignIndexError {
     /// Whose.
     pub campaign: u64,
-    /// What is wrong.
+    /// The fault, as text.
     pub text: String,
 }
 
@@ -310,7 +310,7 @@ impl CampaignIndex {
         &self.categories
     }
 
-    /// How many campaigns there are.
+    /// The number of campaigns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ads.len()

@@ -342,102 +342,102 @@ macro_rules! config {
 
 config! {
     node ("Who this node is.") {
-        id: u16 = 1, " Number of this node in its hold tokens; tokens of other nodes are refused as foreign.";
-        data_dir: PathBuf = PathBuf::from("weir-data"), " Folder for what the node keeps: its lock, its addresses and, in `journal`, everything that changed money.";
+        id: u16 = 1, " Number of this node, which its hold tokens carry; tokens of other nodes are refused as foreign.";
+        data_dir: PathBuf = PathBuf::from("weir-data"), " Data folder of the node: its lock, its addresses and, in `journal`, everything that changed money.";
     }
     workers ("The threads that answer.") {
-        cores: CoreList = CoreList::Auto, " One worker for each of these cores: a list as \"0,2-5\", or \"auto\", which leaves some cores to the rest of the node.";
+        cores: CoreList = CoreList::Auto, " One worker for each of these cores: a list as \"0,2-5\", or \"auto\", which leaves some cores for the rest of the node.";
         pin: bool = true, " Pin each worker to its core.";
     }
     transport ("The event loop of the workers.") {
         kind: Transport = Transport::Auto, " \"io_uring\", \"epoll\", or \"auto\": io_uring where the kernel allows it.";
         task_run: TaskRun = TaskRun::Defer, " How io_uring completes operations: \"defer\" (Linux 6.1) or \"coop\".";
-        connections_max: usize = 20_000, " Connections of one worker; more are closed at once (`refused_full`).";
-        output_bytes_max: usize = 1_048_576, " Unsent answers of one connection; above this it is not read until half is left.";
-        output_total_bytes_max: usize = 268_435_456, " Unsent answers of all connections of a worker, as allocated; above this none is read until half is left.";
+        connections_max: usize = 20_000, " Maximum connections per worker; further ones are closed at once (`refused_full`).";
+        output_bytes_max: usize = 1_048_576, " Maximum bytes of unsent answers per connection; above this the connection is not read until half of them are left.";
+        output_total_bytes_max: usize = 268_435_456, " Maximum bytes allocated for unsent answers of all connections of a worker; above this no connection is read until half of them are left.";
         idle_ms_max: u64 = 300_000, " A connection idle for this long is closed (`idle`), milliseconds.";
         partial_ms_max: u64 = 10_000, " A message that is unfinished for this long closes its connection (`slow_message`), milliseconds.";
         stalled_ms_max: u64 = 10_000, " A client that reads nothing for this long is closed (`stalled`), milliseconds.";
     }
     batch ("The batch door: SBE messages in frames over TCP.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the batch door; beyond loopback `auth_token`, `tokens_file` or `tls_clients` is required.";
-        auth_token: String = String::new() => secret, " One token for all clients, sent in Hello; empty and without `tokens_file`: everybody is let in.";
-        tokens_file: String = String::new() => live, " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them. Clients send the token in Hello; `auth_token` lets in beside it.";
+        auth_token: String = String::new() => secret, " One token for all clients, which they send in Hello. If it is empty and there is no `tokens_file`, every client may connect.";
+        tokens_file: String = String::new() => live, " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them. Clients send the token in Hello; `auth_token` stays valid beside the file.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks TLS. Empty: plain TCP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show.";
-        batch_max: u16 = 1024, [1..=1024], " Entries per frame.";
-        frame_bytes_max: u32 = 65_536, [4_096..=1_048_576], " Bytes per frame.";
-        resolves_waiting_max: usize = 4_096, " Frames of resolves per worker that may wait for the bank.";
-        wait_ms: u64 = 10, [0..=10_000], " A frame with the flag `awaitFill` waits at most this long for the bank, milliseconds; 0: it does not wait.";
+        batch_max: u16 = 1024, [1..=1024], " Maximum entries per frame.";
+        frame_bytes_max: u32 = 65_536, [4_096..=1_048_576], " Maximum bytes per frame.";
+        resolves_waiting_max: usize = 4_096, " Maximum frames of resolves per worker that wait for the bank.";
+        wait_ms: u64 = 10, [0..=10_000], " A frame with the flag `awaitFill` waits at most this long for the bank, milliseconds; 0 disables waiting.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the OpenRTB door; beyond loopback `path_token` or `tls_clients` is required.";
-        path_token: String = String::new() => secret, " Bid requests are accepted at /openrtb2/bid/TOKEN only; empty: at /openrtb2/bid.";
+        path_token: String = String::new() => secret, " Bid requests are accepted only at /openrtb2/bid/TOKEN; without a token, at /openrtb2/bid.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show, those who send notices too.";
         public_url: String = String::new(), " Beginning of notice addresses, such as \"https://win.example\"; empty: the door's scheme and address.";
-        hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas, beside those of this machine and of `public_url`. Empty: on loopback those alone, beyond it any.";
+        hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas, beside the names of this machine and of `public_url`. If this is empty, a door on loopback accepts only those names, and any other door accepts all.";
         currency: CurrencyCode = usd(), " Currency of all bids.";
         rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
-        fee_bp: u16 = 0, [0..=9_000], " The exchange's fee in basis points of the bid; floors are net of it. 0: floors are gross.";
-        margin_ms: u64 = 20, [0..=60_000], " An answer is late this many milliseconds before tmax has passed: the network's share.";
-        tmax_ms: u64 = 200, [1..=60_000], " The tmax of requests that have none, milliseconds.";
-        pricing: Pricing = Pricing::ByAt, " Price that is sent: \"at\" (as the request says), \"first\" (the bid) or \"second\" (the next best of our own campaigns and a millionth).";
-        deals_first: bool = true, " A bid with a deal goes before a higher one without.";
-        bids_per_impression_max: u16 = 1, [1..=16], " Bids per impression.";
-        exclusive: Exclusive = Exclusive::No, " Impressions of one request: \"no\" limit, one per \"campaign\", or one per \"advertiser\".";
+        fee_bp: u16 = 0, [0..=9_000], " The exchange's fee in basis points of the bid; floors are net of it. With 0, floors are gross.";
+        margin_ms: u64 = 20, [0..=60_000], " Part of tmax that is left for the network, milliseconds: answers leave this long before tmax has passed.";
+        tmax_ms: u64 = 200, [1..=60_000], " The tmax that applies to requests without one, milliseconds.";
+        pricing: Pricing = Pricing::ByAt, " Price that is sent: \"at\" (as the request says), \"first\" (the bid) or \"second\" (the next best offer of our own campaigns plus a millionth).";
+        deals_first: bool = true, " A bid with a deal takes precedence over a higher bid without one.";
+        bids_per_impression_max: u16 = 1, [1..=16], " Maximum bids per impression.";
+        exclusive: Exclusive = Exclusive::No, " Maximum bids for the impressions of one request: \"no\" limit, one bid per \"campaign\", or one bid per \"advertiser\".";
         pods: Pods = Pods::Together, " Impressions of a video or audio pod: filled \"together\" or not at all (seatbid.group 1), or each by itself, \"apart\".";
         no_bid_body: bool = false, " Answer 200 with a no-bid code instead of 204.";
         gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
-        body_bytes_max: usize = 1_048_576, [1 << 10..=1 << 24], " Bytes of a request's body, also unpacked.";
-        notices_waiting_max: usize = 16_384, [1..=1 << 20], " Notices per worker that may wait for their seal; more are answered 429.";
-        loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` none is carried, and loss notices of earlier bids are accepted (204) and release nothing.";
-        price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent is a mistake: the price we sent is booked.";
+        body_bytes_max: usize = 1_048_576, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
+        notices_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum notices per worker that wait for their seal; further ones are answered 429.";
+        loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` they carry none, and loss notices of earlier bids are answered 204 and release nothing.";
+        price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent counts as a mistake, and the price we sent is booked.";
         survey_every: u64 = 1_024, " Sample one auction in this many and record why each campaign did not bid; 0 disables.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
-        memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Memory for profiles; users not seen for long stay on disk only.";
+        memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
     }
     admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the admin door; beyond loopback `tokens_file` is required.";
-        tokens_file: String = String::new() => live, " Who may do what: lines of `name role token`, role `read` or `operate`, as `weir token new` makes them. Empty: everybody on this machine may do everything.";
-        tls_cert: String = String::new(), " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
-        tls_key: String = String::new(), " Key of the certificate, PEM.";
-        origins: String = String::new(), " Other web origins that may change things and open live streams, such as `https://ops.example`, separated by commas.";
-        live_max: usize = 200, [1..=10_000], " Dashboards connected at once.";
+        tokens_file: String = String::new() => live, " Who may do what: lines of `name role token`, role `read` or `operate`, as `weir token new` makes them. Without a file everybody on this machine may do everything.";
+        tls_cert: String = String::new(), " File with the door's certificate chain in PEM, its own certificate first. With this and `tls_key` the door speaks HTTPS, otherwise HTTP.";
+        tls_key: String = String::new(), " File with the private key of the certificate, in PEM.";
+        origins: String = String::new(), " Other web origins whose pages may make changes and open live streams, such as `https://ops.example`, separated by commas.";
+        live_max: usize = 200, [1..=10_000], " Maximum dashboards that are connected at once.";
         live_rows: usize = 3_000, [1..=1_000_000], " Maximum rows sent to every dashboard per refresh, beside those it shows.";
         tick_ms: u64 = 2_000, [50..=60_000], " Interval of the survey of all budgets for the dashboard, milliseconds.";
     }
     history ("What became of each budget minute by minute, for the dashboard's charts.") {
-        keep_days: u32 = 7, [1..=366], " Days of minutes kept for the dashboard's charts.";
+        keep_days: u32 = 7, [1..=366], " Number of days for which the dashboard's charts are kept.";
     }
     budgets ("Where budgets come from.") {
         file: PathBuf = PathBuf::from("budgets.jsonl"), " The budgets file, .jsonl or .csv, one budget per line; it is read again whenever it changes.";
-        check_ms: u64 = 500, [10..=3_600_000], " Interval at which the file is looked at, milliseconds; a change is taken at the second look that finds it unchanged.";
-        end_share_max_percent: u8 = 20, [0..=100], " A file that leaves out more than this part of the live budgets is refused, percent; one budget may always go, all never.";
+        check_ms: u64 = 500, [10..=3_600_000], " Interval at which the node looks at the file, milliseconds; it reads a changed file at the second look that finds it unchanged.";
+        end_share_max_percent: u8 = 20, [0..=100], " Percentage of the live budgets that a file may end by leaving them out; a file that ends more is refused. One budget may always be left out, all of them never.";
     }
     ledger ("Holds and purses.") {
-        hold_ms: u64 = 2_000, [80..=600_000], " Least life of an unconfirmed hold, milliseconds; rounded up by at most an eighth and 10 ms.";
-        billing_ms: u64 = 3_600_000, [1_000..=31 * 86_400_000], " How long a confirmed hold waits for its settle, milliseconds; rounded up by at most a 64th.";
-        win_notices: bool = true, " Wins are confirmed within `hold_ms`, so an unconfirmed hold was lost and is free. false: nobody reports wins, and such holds are kept on budgets with `on_expiry: hold`.";
+        hold_ms: u64 = 2_000, [80..=600_000], " Minimum life of an unconfirmed hold, milliseconds; it is rounded up by at most an eighth and 10 ms.";
+        billing_ms: u64 = 3_600_000, [1_000..=31 * 86_400_000], " How long a confirmed hold waits for its settle, milliseconds; it is rounded up by at most a 64th.";
+        win_notices: bool = true, " With `true`, wins are confirmed within `hold_ms`, so an unconfirmed hold was lost and becomes free. With `false`, wins are not reported, and unconfirmed holds of budgets with `on_expiry: hold` are kept.";
         reconcile_ms: u64 = 172_800_000, [0..=62 * 86_400_000], " How long after its deadlines a hold can be reconciled by its id, milliseconds; token keys are kept that long.";
         late_ms: u64 = 3_600_000, [0..=31 * 86_400_000], " How long after that a token is still judged, milliseconds.";
-        key_ms: u64 = 86_400_000, [1_000..=366 * 86_400_000], " How long a token key mints before the next one does, milliseconds; old keys verify until their tokens are too old.";
-        refresh_ms: u64 = 200, [1..=60_000], " How long a purse should last, milliseconds.";
-        remember_max: usize = 65_536, " Answers that a worker remembers for frames with the flag `remember`.";
-        grants_max: usize = 4_000_000, " Grants open at once.";
-        mark_pages_max: usize = 8_000_000, " Pages of marks, 256 holds and 128 bytes each.";
+        key_ms: u64 = 86_400_000, [1_000..=366 * 86_400_000], " How long one key makes new tokens before the next key takes over, milliseconds. Old keys still verify tokens until these are too old.";
+        refresh_ms: u64 = 200, [1..=60_000], " How long one filling of a purse should last, milliseconds.";
+        remember_max: usize = 65_536, " Maximum answers that a worker remembers for frames with the flag `remember`.";
+        grants_max: usize = 4_000_000, " Maximum grants that are open at once.";
+        mark_pages_max: usize = 8_000_000, " Maximum pages of marks; a page has 128 bytes and covers 256 holds.";
     }
     journal ("The record of everything that changed money, in the folder `journal` of node.data_dir.") {
-        durability: Durability = Durability::Sealed, " When an answer that changed money is sent: \"sealed\", once the disk has its record, or \"os\", once the system has it: then a crash of the system or a power cut loses the last seconds.";
-        gather_us: u64 = 1_000, [0..=1_000_000], " Least time between the beginnings of two writes, microseconds. A write after a pause starts at once; 0 writes as fast as the disk can.";
-        gather_idle_us: u64 = 5_000, [0..=1_000_000], " The same where no client waits: purse fillings, lapsed holds.";
-        segment_bytes: u64 = 67_108_864, [1 << 22..=1 << 32], " Length of a journal file, prepared ahead.";
+        durability: Durability = Durability::Sealed, " When an answer that changed money is sent: \"sealed\", once the disk has its record, or \"os\", once the operating system has it. With \"os\" a crash of the system or a power cut loses the last seconds.";
+        gather_us: u64 = 1_000, [0..=1_000_000], " Minimum time between the beginnings of two writes, microseconds. A write after a pause starts at once; 0 writes as fast as the disk can.";
+        gather_idle_us: u64 = 5_000, [0..=1_000_000], " The same for records for which no client waits: purse fillings and lapsed holds.";
+        segment_bytes: u64 = 67_108_864, [1 << 22..=1 << 32], " Length of a journal file in bytes; files are prepared ahead.";
         snapshot_bytes: u64 = 268_435_456, [1 << 20..=1 << 40], " A snapshot is made after this many bytes of records.";
-        unsealed_bytes_max: usize = 67_108_864, [1 << 21..=1 << 34], " Records that may wait for the disk; above this, refusals with `journal`.";
-        keep_bytes_max: u64 = 10_737_418_240, " Old files are kept for exports and audits up to this many bytes and `keep_days_max`; what a start needs is always kept.";
+        unsealed_bytes_max: usize = 67_108_864, [1 << 21..=1 << 34], " Maximum bytes of records that wait for the disk; above this the node refuses with `journal`.";
+        keep_bytes_max: u64 = 10_737_418_240, " Old files are kept for exports and audits up to this many bytes and `keep_days_max`; files that a start needs are always kept.";
         keep_days_max: u64 = 30, [0..=36_500], " Old files are kept for this many days at most.";
     }
     pacing ("The slow loop that steers the plans.") {
@@ -518,7 +518,7 @@ fn sections() -> String {
 /// Reads an address of a command line flag.
 ///
 /// # Errors
-/// What was expected.
+/// The value that was expected.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("expected {}", <SocketAddr as Value>::EXPECTED))
 }

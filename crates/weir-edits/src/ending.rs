@@ -1,4 +1,4 @@
-//! How many budgets a file may end at once, just by not naming them: a file that is cut or empty for a moment ends none.
+//! The number of budgets a file may end at once, just by not naming them: a file that is cut or empty for a moment ends none.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the log of edits holds: one entry a line.
+//! What the log of edits holds: one entry per line.
 
 use serde::{Deserialize, Serialize};
 use watch::node::{Action, EditedRow, Fields, RowProblem, RowResult};

@@ -171,7 +171,7 @@ impl<'s> Judge<'s> {
                 false => found == expected,
             };
             if !is_same {
-                let text = format!("found {found}, expected {expected}: it was changed since");
+                let text = format!("found {found}, expected {expected}: it has changed since");
                 return Err(field(name, &text));
             }
         }
@@ -181,7 +181,7 @@ impl<'s> Judge<'s> {
         if let Some((name, found)) =
             known.said().iter().find(|(name, _)| !row.after.contains_key(*name))
         {
-            let text = format!("found {found}, expected nothing: it was changed since");
+            let text = format!("found {found}, expected nothing: it has changed since");
             return Err(field(name, &text));
         }
         if self.seen.known.values().any(|other| other.spec.parent == Some(row.id)) {
@@ -208,7 +208,7 @@ fn field(name: &str, text: &str) -> RowProblem {
 
 fn check_field(name: &str, value: &Value) -> Result<(), RowProblem> {
     if !EDITABLE.contains(&name) {
-        let text = format!("it cannot be changed here; what can is {}", EDITABLE.join(", "));
+        let text = format!("it cannot be changed here; these fields can: {}", EDITABLE.join(", "));
         return Err(field(name, &text));
     }
     check_value(name, value)

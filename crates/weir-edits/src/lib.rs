@@ -133,7 +133,7 @@ struct Shared {
     unsure: AtomicBool,
 }
 
-/// What a change needs.
+/// Everything that a change needs.
 struct Writer {
     bank: Box<dyn BankPort>,
     log: Log,
@@ -282,7 +282,7 @@ fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) 
         std::iter::once(&*head).chain(audit.lines()).chain(std::iter::once(&*last)).collect();
     let rewritten = log.rewrite(&lines);
     if let Err(error) = &rewritten {
-        tracing::warn!(%error, "the log of edits was not written anew; it goes on as it is");
+        tracing::warn!(%error, "the log of edits could not be rewritten; the node continues with the old file");
     }
     rewritten.is_ok()
 }
@@ -623,7 +623,7 @@ impl Writer {
     fn note_load(&mut self, entry: &Entry) {
         let line = log::line(entry);
         if let Err(error) = self.append(&line) {
-            tracing::error!(%error, "what became of edits is not in their log yet");
+            tracing::error!(%error, "the results of edits are not in their log yet");
             self.unlogged.push(line);
         }
     }
@@ -826,7 +826,7 @@ fn pacing(strategy: Strategy) -> watch::Pacing {
     }
 }
 
-/// What the bank needs of a budget.
+/// Everything that the bank needs of a budget.
 fn plain(budget: &Budget) -> Budget {
     let Budget { spec, name, pacing, line, .. } = budget;
     let (spec, name, pacing) = (spec.clone(), name.clone(), pacing.clone());
@@ -861,7 +861,7 @@ fn tell(ended: &[Ended], away: &[u64], back: &[u64]) {
     for id in away {
         tracing::warn!(
             budget = id,
-            "the budgets file names the budget, or its parent, no more: its edits wait for a day"
+            "the budgets file no longer names the budget or its parent: its edits wait for a day"
         );
     }
     for id in back {

@@ -1,4 +1,23 @@
-//! The log of edits: an append-only file of lines, each with its checksum; `docs/formats.md` draws them.
+//! The log of edits: an append-only file of lines, each with its checksum; `docs/formats.md` draws one.
+//!
+//! | entry | fields |
+//! | --- | --- |
+//! | `head` | `format` (2; a log of format 1 is read, and rewritten at the start), `next_record`; the first line |
+//! | `edit` | `record`, `at_ms`, `who`, `action` (`create`, `set`, `pause`, `resume`, `undo`), `why`, `undo_of`?, `key`? (`key`, `digest`), `rows` |
+//! | `ended` | `at_ms`, `ended`: `[{"id","fields","why"}]`; no fields: everything known of the budget. The file said something newer |
+//! | `away` | `at_ms`, `ids`: budgets that the file, or their parents, no longer name; their edits wait for a day |
+//! | `back` | `ids`: the file names them again; what waited is in force |
+//! | `overlays` | by id, everything in force at this point: `{"edited":{field:{"value","said"}}}`, `{"created":{line}}`, or `{"away":{"since_ms","kept"}}` around one of these |
+//!
+//! A row is `{"id","outcome"?,"before"?,"after"?,"said"?,"revision"}`. Without `outcome` it changed; else it is `"unchanged"`, `"unknown"`,
+//! `"exists"`, `{"revision":{"found","expected"}}` or `{"field":"text"}`. `before` and `after` are the changed fields as in the budgets file. A
+//! row without `before` is a new budget, one without `after` a removed one. `said` is what the file says of fields that differ; they hold as
+//! long as it says so.
+//!
+//! ```text
+//! a1b2c3d4 {"edit":{"record":12,"at_ms":1790000000000,"who":"ada","action":"set","why":"more room","rows":[{"id":17,"before":{"limit":"10"},
+//! "after":{"limit":"12.50"},"said":{"limit":"10"},"revision":4294967301}]}}                                      (one line in the file)
+//! ```
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +41,7 @@ pub enum LogError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A line that is not the last.
@@ -35,7 +54,7 @@ pub enum LogError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault, as text.
         text: String,
     },
     /// A newer program wrote it.
@@ -45,7 +64,7 @@ pub enum LogError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its text.
         found: u32,
     },
 }
@@ -90,7 +109,7 @@ impl Log {
         if cut > 0 {
             tracing::warn!(
                 file = %path.display(), offset = len, bytes = cut,
-                "cut off what a crash left half written: nobody was told of it"
+                "cut off what a crash left half written; it was never acknowledged"
             );
             file.set_len(len).and_then(|()| file.sync_all()).map_err(failed)?;
         }
@@ -115,7 +134,7 @@ impl Log {
     /// Writes lines to the end, all or none, and waits for the disk.
     ///
     /// # Errors
-    /// What the system said, and what became of the log.
+    /// The error of the operating system, and what became of the log.
     pub(super) fn append(&mut self, lines: &[&str]) -> Result<(), NotWritten> {
         if self.failed {
             let text = "the log of edits failed before; restart the node";
@@ -144,7 +163,7 @@ impl Log {
     /// Takes back everything from `len` on.
     ///
     /// # Errors
-    /// What the system said: it may still be there after a restart, and the log takes nothing until then.
+    /// The error of the operating system: it may still be there after a restart, and the log takes nothing until then.
     pub(super) fn cut(&mut self, len: u64) -> Result<(), String> {
         let cut = self.file.set_len(len).and_then(|()| self.file.sync_all());
         self.len = len;
@@ -152,7 +171,7 @@ impl Log {
             let file = self.path.display();
             tracing::error!(%error, %file, "the log of edits cannot be cut; no more edits until a restart");
             self.failed = true;
-            format!("{file}: what was written cannot be cut off: {error}")
+            format!("{file}: the partly written line cannot be cut off: {error}")
         })
     }
 

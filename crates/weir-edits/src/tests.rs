@@ -507,7 +507,7 @@ fn an_undo_puts_back_what_is_still_as_it_left_it() {
     let RowResult::Refused(RowProblem::Field(text)) = &undone.rows[29].result else {
         panic!("{:?}", undone.rows[29])
     };
-    assert_eq!(text, "status: found \"active\", expected \"paused\": it was changed since");
+    assert_eq!(text, "status: found \"active\", expected \"paused\": it has changed since");
     assert_eq!(
         (bench.field(29, "limit"), bench.field(29, "status")),
         (json!("11"), json!("active"))

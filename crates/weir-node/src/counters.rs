@@ -123,7 +123,7 @@ impl Pulse {
         let how = match ahead_ms >= 0 {
             true => format!("it stands still, {ahead_ms} ms ahead of the system's time of day"),
             false => format!(
-                "it goes on {} ms behind the system's time of day, which steps",
+                "it stays {} ms behind the system's time of day, which steps",
                 ahead_ms.unsigned_abs()
             ),
         };

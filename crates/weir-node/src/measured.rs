@@ -139,7 +139,7 @@ pub(crate) struct Probes<S> {
 /// The probes of all threads of a node, for them.
 #[derive(Debug)]
 pub(crate) struct NodeProbes {
-    /// One a worker.
+    /// One per worker.
     pub(crate) workers: Vec<WorkerProbes>,
     pub(crate) bank: Probes<BankStage>,
     pub(crate) writer: Probes<WriterStage>,

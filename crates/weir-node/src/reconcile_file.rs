@@ -108,7 +108,7 @@ fn json_lines(text: &str) -> Box<dyn Iterator<Item = Line> + '_> {
     Box::new(lines.map(|(at, line)| {
         let object = match weir_config::campaigns::json::parse(line) {
             Ok(Value::Object(fields)) => Ok(fields),
-            Ok(other) => Err(format!("found {}, expected one object a line", shown(&other))),
+            Ok(other) => Err(format!("found {}, expected one object per line", shown(&other))),
             Err(error) => Err(format!("not JSON: {error}")),
         };
         (at + 1, object)
@@ -198,7 +198,7 @@ pub fn amount_of(text: &str, unit: Unit) -> Result<(Amount, bool), String> {
         format!("an amount of the budget's unit, {unit}, from 0 to {max}: {why}")
     };
     if text.starts_with('-') {
-        return Err(expected("what is taken back cannot be booked here".into()));
+        return Err(expected("a negative amount cannot be booked here".into()));
     }
     let (kept, rest) = beyond(text, unit);
     let least = unit.parse_amount(kept).map_err(|error| expected(error.to_string()))?;

@@ -40,9 +40,9 @@ stages! {
         Resolve = "resolve", "Batch: tokens that come back are opened and queued. An item is a confirm, settle or release.";
         Http = "http", "OpenRTB: the head is read, the body found and inflated. An item is a request of any kind.";
         JsonRead = "json_read", "OpenRTB: the body is read in place into a view. An item is a bid request.";
-        UserProfile = "user_profile", "OpenRTB: the deadline is looked at, the user's profile is read. An item is a bid request.";
+        UserProfile = "user_profile", "OpenRTB: checks the deadline and reads the user's profile. An item is a bid request.";
         Translate = "translate", "OpenRTB: texts to keys. An item is a bid request.";
-        Survey = "survey", "OpenRTB: why-not is counted, in one request of many. An item is such a request.";
+        Survey = "survey", "OpenRTB: counts why campaigns do not bid, in a sample of the requests. An item is a sampled request.";
         Auction = "auction", "OpenRTB: who bids, with what, at what price; plan, caps, purse. An item is a bid request.";
         SealNote = "seal_note", "OpenRTB: the note for the notices is made and sealed. An item is a bid.";
         AnswerWrite = "answer_write", "OpenRTB: bids are checked and written as JSON. An item is a bid.";
@@ -76,7 +76,7 @@ stages! {
         Upkeep = "upkeep", "Keys that rotate, what pacing learned. An item is a round of it.";
         Commands = "commands", "What the watcher and the admin door ask. An item is a turn.";
         JournalAppend = "journal_append", "Records are encoded and handed to the journal. An item is a record.";
-        SendDown = "send_down", "What is sealed is told: messages to workers, replies. An item is one of them.";
+        SendDown = "send_down", "Sends messages to workers, and replies, after their seal. An item is one of them.";
     }
 }
 

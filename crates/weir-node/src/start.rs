@@ -285,7 +285,7 @@ impl Engine {
         well &= self.bank.join().unwrap_or(false);
         last();
         if let Err(error) = self.profiles.close() {
-            tracing::error!(%error, "the profiles were not closed well");
+            tracing::error!(%error, "closing the profiles failed");
             well = false;
         }
         well

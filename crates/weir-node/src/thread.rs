@@ -8,7 +8,7 @@ use probe::{Counters, Event};
 
 use crate::error::{StartError, system};
 
-/// Nanoseconds of a tick in which the kernel tells user and system time: 100 a second on every platform we run on,
+/// Nanoseconds of a tick in which the kernel tells user and system time: 100 per second on every platform we run on,
 /// whatever the kernel's own timer does (`USER_HZ`).
 const TICK_NS: u64 = 10_000_000;
 

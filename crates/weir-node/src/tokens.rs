@@ -47,7 +47,9 @@ impl Tokens {
             .iter()
             .filter(|(_, live, file)| live.is_some() != file.is_some())
             .map(|(key, ..)| {
-                format!("{key}: a door gets or loses its file at a start only; restart the node")
+                format!(
+                    "{key}: a door gets or loses its token file only at a start; restart the node"
+                )
             })
             .collect();
         if !errors.is_empty() {
@@ -86,7 +88,7 @@ fn read(key: &str, path: &str, roles: &[Role]) -> Result<Option<TokenFile>, Vec<
         let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
         let roles = roles.join(" or ");
         return Err(vec![format!(
-            "{key} {path}: no line has the role {roles}: nobody could enter"
+            "{key} {path}: no line has the role {roles}, so no client could connect"
         )]);
     }
     for warning in found.warnings {

@@ -203,7 +203,7 @@ impl<D: DoorSet> Worker<D> {
         }
     }
 
-    /// Tells other threads how things stand. At most once a millisecond.
+    /// Tells other threads how things stand. At most once per millisecond.
     fn publish(&mut self) {
         let till = &mut self.till;
         let steady_ms = till.clock.steady_ms();

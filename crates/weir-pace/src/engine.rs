@@ -5,7 +5,7 @@
 //! from a snapshot does).
 //!
 //! # What a simulated second does to purses
-//! A node's worker and its bank exchange messages some 200 times a second. In a purse lies what the worker needs until
+//! A node's worker and its bank exchange messages some 200 times per second. In a purse lies what the worker needs until
 //! the next exchange; an ask that finds the purse empty is refused, and right again 5 ms later. Here the clock stands
 //! still between two ticks, so an exchange costs nothing: the engine asks the bank for each hold, exactly as much as
 //! it takes, and a purse that is given more (the first filling, the next day's, holds that lapsed) gives it back at
@@ -86,7 +86,7 @@ pub struct EngineCampaign {
     pub forecast: Forecast,
     /// What becomes of bids of which nothing is heard.
     pub on_expiry: OnExpiry,
-    /// What may be spent in spite of such bids, millionths of the limit.
+    /// The amount that may be spent in spite of such bids, millionths of the limit.
     pub tolerance_ppm: u32,
 }
 
@@ -104,7 +104,7 @@ pub enum EngineError {
     Time {
         /// Which option.
         field: &'static str,
-        /// What was given.
+        /// The value that was given.
         found: u64,
         /// The largest.
         max: u64,
@@ -385,7 +385,7 @@ impl Engine {
         self.tick(self.now_ms);
     }
 
-    /// What may still be reserved: all that is free, and what the owner lets us spend in spite of expired bids. As the
+    /// The amount that may still be reserved: all that is free, and what the owner lets us spend in spite of expired bids. As the
     /// bank works it out, which only tells it by filling a purse.
     fn available(&self, campaign: usize) -> Amount {
         let books = self.bank.books(slot(campaign));

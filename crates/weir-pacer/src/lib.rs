@@ -145,7 +145,7 @@ struct Row {
     live_q32: u64,
     coin_q32: u64,
     learned: Option<Box<Learned>>,
-    /// What was spent when `learned` saw it last.
+    /// The amount that was spent when `learned` saw it last.
     spent: Option<Amount>,
 }
 
@@ -238,7 +238,7 @@ impl Pacer {
         row.rebase = rebase.or(row.rebase);
     }
 
-    /// What was learned so far.
+    /// Everything that was learned so far.
     pub fn learned(&self, slot: u32) -> Option<&Learned> {
         self.rows.get(slot as usize)?.learned.as_deref()
     }
@@ -293,7 +293,7 @@ impl Pacer {
         self.won_value(slot, Amount::new(i64::try_from(value).unwrap_or(i64::MAX)));
     }
 
-    /// New parameters, one a slot; each of `workers` workers gets a copy. `held` says for a slot what all workers
+    /// New parameters, one per slot; each of `workers` workers gets a copy. `held` says for a slot what all workers
     /// together hold (see [`ledger::Purses::held`]).
     pub fn parameters(
         &mut self,

@@ -9,7 +9,7 @@
 //!
 //! - [`Node`] starts everything, in the order that makes a failed start leave nothing behind, and stops it.
 //! - `watcher` takes changes of the budgets file.
-//! - `watching` looks at all budgets some times a second; everything that is shown is read from what it found.
+//! - `watching` looks at all budgets some times per second; everything that is shown is read from what it found.
 //! - `admin` has the calls for tools beside those of `watch`: `/stat`, `/books`, `/why`, `/costs`, `/profiles`, `/v1/reconcile`.
 //! - [`costs`] makes the cost sheet of what the probes of `weir-node` recorded.
 //! - `pace_text` says whether a budget is on its plan, and why not.

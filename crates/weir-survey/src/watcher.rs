@@ -1,6 +1,6 @@
 //! The watcher: takes changes of the budgets file, checks them, and hands them over whole, with what the API changed on top.
 //!
-//! It looks at the file's times, size and inode some times a second rather than asking the kernel to tell: that
+//! It looks at the file's times, size and inode some times per second rather than asking the kernel to tell: that
 //! works the same for editors that replace files, for links, and on file systems of other machines. A file is taken at the
 //! second look that finds it unchanged, so that one that is being written is left alone.
 
@@ -138,7 +138,7 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
         let read = read(path, &bytes, &Currencies::of(config))?;
         return Ok(FirstRead { read: Some(read), looks, proof: Some(FileCheck::of(&bytes)) });
     }
-    tracing::warn!(file = %path.display(), "the budgets file goes on changing: every ask is refused until it stands still");
+    tracing::warn!(file = %path.display(), "the budgets file keeps changing: every ask is refused until the file stands still");
     Ok(FirstRead::default())
 }
 
@@ -236,7 +236,7 @@ impl Watch {
             self.looks.forget();
         }
         if self.edits.take_unsure() {
-            tracing::info!("the budgets are handed over again");
+            tracing::info!("the budgets are sent to the bank again");
             self.looks.forget();
         }
         let stamp = stamp(&self.path);
@@ -247,7 +247,7 @@ impl Watch {
             self.prove(stamp);
         } else if self.looks.restless.is_multiple_of(RESTLESS_LOOKS) {
             let file = self.path.display();
-            tracing::warn!(%file, "the budgets file goes on changing: it is taken once it stands still between two looks");
+            tracing::warn!(%file, "the budgets file keeps changing: it is read once two looks find it unchanged");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Writes `count` budgets, one JSON object a line. The same seed gives the same budgets.
+/// Writes `count` budgets, one JSON object per line. The same seed gives the same budgets.
 ///
 /// # Errors
 /// `out` cannot be written.

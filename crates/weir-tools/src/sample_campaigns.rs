@@ -98,7 +98,7 @@ const SEGMENTS: u64 = 3_000;
 /// Numbers of two neighbouring segments differ by this.
 const SEGMENT_STEP: u64 = 30;
 
-/// Writes `count` campaigns, one JSON object a line. The same seed gives the same campaigns.
+/// Writes `count` campaigns, one JSON object per line. The same seed gives the same campaigns.
 ///
 /// # Errors
 /// `out` cannot be written.

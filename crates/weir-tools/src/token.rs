@@ -27,19 +27,19 @@ enum TokenCommand {
 
 #[derive(Debug, clap::Args)]
 struct New {
-    /// Who is to use it: 1 to 64 of A-Za-z0-9._-
+    /// Name of the person or program that uses the token: 1 to 64 of A-Za-z0-9._-
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// What it allows: read or operate (admin door), spend (batch door)
+    /// Role: read or operate (admin door), spend (batch door)
     #[arg(long, value_parser = role)]
     role: Role,
-    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin so, budget:*; without it: all
+    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, or budget:*. The default is all budgets
     #[arg(long, value_name = "SCOPE,...", default_value = "", hide_default_value = true, value_parser = Scopes::parse)]
     scope: Scopes,
-    /// Make no token: read one from standard input and make the line of its digest
+    /// Read a token from standard input instead of making one, and make the line with its digest
     #[arg(long)]
     hash: bool,
-    /// Add the line to this token file, which is made where there is none; other lines, owner and permissions stay
+    /// Append the line to this token file, which is created if missing; other lines, owner and permissions stay
     #[arg(long, value_name = "FILE")]
     append: Option<PathBuf>,
 }

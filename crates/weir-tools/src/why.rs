@@ -26,7 +26,7 @@ pub enum WhyError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The request is none.
@@ -34,7 +34,7 @@ pub enum WhyError {
     Request {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The fault in it.
         source: BadRequest,
     },
     /// The campaigns are not sound.
@@ -71,7 +71,7 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     if wanted < SAMPLE_MIN {
         writeln!(
             out,
-            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} on, as fewer say nothing of the others"
+            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} wanted impressions on"
         )?;
     }
     for (name, count) in rows {
@@ -191,7 +191,7 @@ impl Explainer<'_> {
             writeln!(out, "  {} {}", self.named(one.campaign), outcome(one.outcome))?;
         }
         if !any {
-            writeln!(out, "  nobody bids")?;
+            writeln!(out, "  no campaign bids")?;
         }
         Ok(())
     }

@@ -35,14 +35,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a node until Ctrl-C.
+    /// Run a node until it is stopped with Ctrl-C.
     #[command(
-        after_help = "Example: weir run --budgets budgets.jsonl\n\nPrints a line a door, then `ready`. Ctrl-C answers what is in flight and ends; a second one ends at once."
+        after_help = "Example: weir run --budgets budgets.jsonl\n\nPrints one line per open door, then `ready`. Ctrl-C stops the node after it has answered what is in flight; a second Ctrl-C stops it at once."
     )]
     Run(RunArgs),
-    /// Check the configuration and the budgets, whole, without starting anything.
+    /// Check the configuration and the budgets without starting a node.
     #[command(
-        after_help = "Example: weir check --config weir.toml --budgets budgets.jsonl\n\nPrints every error with its line. Exit code 0 if there is none, 1 otherwise."
+        after_help = "Example: weir check --config weir.toml --budgets budgets.jsonl\n\nPrints every error with its line. The exit code is 0 if there is none, and 1 otherwise."
     )]
     Check(CheckArgs),
     /// Load a node and audit what it promised.
@@ -53,17 +53,17 @@ enum Command {
     /// Show the live counters of a running node.
     #[command(after_help = "Example: weir stat --json --budget 1")]
     Stat(StatArgs),
-    /// Show what every abstraction of a running node costs, in nanoseconds, and why it may stay.
+    /// Show what each abstraction in a running node costs in nanoseconds, beside its alternative.
     #[command(
-        after_help = "Examples:\n  weir costs --seconds 10    of the node on ./weir-data, over ten seconds\n  weir costs --bench         of a node that is started and loaded for it\n\ndocs/measuring.md says what the columns mean."
+        after_help = "Examples:\n  weir costs --seconds 10    the node on ./weir-data, over ten seconds\n  weir costs --bench         a node that is started and loaded for this\n\ndocs/measuring.md says what the columns mean."
     )]
     Costs(costs::CostsArgs),
     /// Watch a running node in the terminal: decisions, latency, the top budgets and why they do not spend
     #[command(
-        after_help = "Example: weir top --sort pace\n\nA token comes from --token-file or WEIR_TOKEN. Piped, or with --once: one screen as text."
+        after_help = "Example: weir top --sort pace\n\nA token comes from --token-file or WEIR_TOKEN. With --once, or when standard output is not a terminal, it prints one screen as text."
     )]
     Top(TopArgs),
-    /// Say why a campaign does not bid: counted by a running node, or one request explained.
+    /// Show why a campaign does not bid, in counts of a running node or for one request.
     #[command(
         after_help = "Examples:\n  weir why 17                  counters of a running node\n  weir why --request r.json    who would bid on one request, and what stops the others\n  weir why 17 --request r.json every step of one campaign"
     )]
@@ -75,15 +75,15 @@ enum Command {
     Profiles(ProfilesArgs),
     /// Simulate pacing: the real strategies and the real ledger on a day of traffic.
     Pace(Box<weir_pace::sim::cli::PaceArgs>),
-    /// Look into the journal of a node, prove it, export it, repair it.
+    /// Inspect, verify, export, audit or repair the journal of a node.
     #[command(after_help = "Example: weir journal verify --data weir-data")]
     Journal(journal::JournalArgs),
     /// Make access tokens for the doors of a node.
     Token(token::TokenArgs),
-    /// Print made-up budgets, to try a node with.
+    /// Print generated budgets for trying out a node.
     #[command(after_help = "Example: weir sample-budgets --count 1000 > budgets.jsonl")]
     SampleBudgets(SampleArgs),
-    /// Print made-up campaigns, to try a node with.
+    /// Print generated campaigns for trying out a node.
     #[command(after_help = "Example: weir sample-campaigns --count 50000 --seed 1 > budgets.jsonl")]
     SampleCampaigns(SampleArgs),
 }
@@ -92,7 +92,7 @@ enum Command {
 struct RunArgs {
     #[command(flatten)]
     files: Files,
-    /// Folder for what the node keeps.
+    /// Folder in which the node keeps its data.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -100,22 +100,22 @@ struct RunArgs {
     /// auto, io_uring or epoll.
     #[arg(long)]
     transport: Option<Transport>,
-    /// Begin a new ledger, every limit whole, in a data folder whose journal is gone. Deletes nothing; does nothing
-    /// where a journal is.
+    /// Begin a new ledger with every limit whole, in a data folder whose journal is gone. Deletes nothing, and does nothing
+    /// where a journal exists.
     #[arg(long)]
     new_ledger: bool,
-    /// Go on from a journal that ends before what was known to be sealed, such as a restored backup: the number that
-    /// the refused start named.
+    /// Continue from a journal that ends too early, such as a restored backup. RECORD is the number that the refused
+    /// start named.
     #[arg(long, value_name = "RECORD")]
     accept_rollback: Option<u64>,
 }
 
 #[derive(Args)]
 struct Files {
-    /// The configuration; without one, every key has its default.
+    /// The configuration file; without it every key has its default.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The budgets: .jsonl or .csv, one a line.
+    /// The budgets file: .jsonl or .csv, one budget per line.
     #[arg(long, value_name = "FILE")]
     budgets: Option<PathBuf>,
 }
@@ -124,14 +124,14 @@ struct Files {
 struct CheckArgs {
     #[command(flatten)]
     files: Files,
-    /// Judge the budgets as the node on this folder would, by its journal and its edits; only reads, also while it runs.
-    /// Without it: by the configured folder, if it is there.
+    /// Judge the budgets as the node on this folder would, by its journal and its edits. Only reads, so the node may run.
+    /// Without this option the configured folder is used, if it exists.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Print the configuration in force, every key with its meaning.
+    /// Print the configuration in force, with the meaning of every key.
     #[arg(long)]
     print: bool,
-    /// Print a Markdown table of every key with its default, meaning and range, and do nothing else.
+    /// Only print a Markdown table of every key with its default, meaning and range.
     #[arg(long, exclusive = true)]
     keys: bool,
 }
@@ -140,13 +140,13 @@ struct CheckArgs {
 struct TopArgs {
     #[command(flatten)]
     node: Options,
-    /// Milliseconds between two looks, at least 200
+    /// Milliseconds between two updates, at least 200
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     every_ms: u64,
     /// spend, pace, asks, refusals or remaining
     #[arg(long, default_value_t)]
     sort: watch_top::Sort,
-    /// Print one screen as text and end
+    /// Print one screen as text and exit
     #[arg(long)]
     once: bool,
 }
@@ -155,10 +155,10 @@ struct TopArgs {
 struct StatArgs {
     #[command(flatten)]
     node: Options,
-    /// Also the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late.
+    /// Also print the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late.
     #[arg(long, value_name = "ID")]
     budget: Option<u64>,
-    /// As one JSON object; amounts in micros.
+    /// Print one JSON object; amounts are in micros.
     #[arg(long)]
     json: bool,
     /// Print a Markdown table of every counter with its family in /metrics and its meaning, and ask no node.
@@ -168,43 +168,43 @@ struct StatArgs {
 
 #[derive(Args)]
 struct WhyArgs {
-    /// The campaign.
+    /// Id of the campaign.
     #[arg(value_name = "CAMPAIGN", required_unless_present = "request")]
     campaign: Option<u64>,
     /// Explain this bid request (JSON) against the campaigns of the file, without a node.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "data", "token_file", "ca"])]
     request: Option<PathBuf>,
-    /// With --request: a line for every campaign.
+    /// With --request: print one line for every campaign.
     #[arg(long, requires = "request")]
     all: bool,
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
     node: Options,
-    /// As one JSON object.
+    /// Print one JSON object.
     #[arg(long, conflicts_with = "request")]
     json: bool,
 }
 
 #[derive(Args)]
 struct ProfilesArgs {
-    /// The file: user,segment[,segment...] a line.
+    /// The file, with one line user,segment[,segment...] per user.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Add to the segments that users have, instead of replacing them.
+    /// Add to the users' segments instead of replacing them.
     #[arg(long)]
     add: bool,
     /// The node's data folder.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The configuration; without one, every key has its default.
+    /// The configuration file; without it every key has its default.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct SampleArgs {
-    /// How many.
+    /// Number of lines.
     #[arg(long, default_value_t = 1000)]
     count: u64,
     /// The same seed gives the same lines.
@@ -331,7 +331,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     if let Some(file) = &args.files.budgets
         && !file.exists()
     {
-        return Err(format!("budgets file {} is not there", file.display()));
+        return Err(format!("the budgets file {} does not exist", file.display()));
     }
     log_to_stderr(&config.log.level);
     let signals = Signals::catch()?.and_hang_up()?;
@@ -354,7 +354,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     if well {
         Ok(ExitCode::SUCCESS)
     } else {
-        Err("the node did not end well; see the log above".into())
+        Err("the node shut down with errors; see the log above".into())
     }
 }
 

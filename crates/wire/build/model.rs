@@ -68,7 +68,7 @@ impl Prim {
     }
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Number(Prim),

@@ -52,7 +52,7 @@ pub enum Error {
     Io {
         /// What was tried, such as "writing target/pairs.md".
         action: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The stores that are measured could not be written or read.

@@ -12,7 +12,7 @@ use crate::Error;
 /// What a way did in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// How many operations. A faster way may repeat the work more often.
+    /// The number of operations. A faster way may repeat the work more often.
     pub operations: u64,
     /// What came of the work, as a number that other work would hardly give: a sum, a count, a hash.
     pub result: u64,

@@ -27,34 +27,34 @@ pub struct Args {
     /// The node's batch door (with --openrtb: its OpenRTB door), HOST:PORT.
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "generate_openrtb")]
     pub target: Option<String>,
-    /// How long asks are sent (500ms, 10s, 2m, 1h); draining and the last audit come on top.
+    /// How long asks are sent (500ms, 10s, 2m, 1h); draining and the last audit take additional time.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub duration: Duration,
-    /// Connections to the door.
+    /// Number of connections to the door.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
-    /// Closed loop: frames (with --openrtb: requests) in flight a connection.
+    /// Closed loop: frames (with --openrtb: requests) in flight per connection.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     pub depth: u32,
-    /// Asks a frame.
+    /// Asks per frame.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub batch: u16,
-    /// Open loop: decisions (with --openrtb: requests) a second, on a schedule that does not wait for slow answers.
+    /// Open loop: decisions (with --openrtb: requests) per second, on a schedule that does not wait for slow answers.
     #[arg(long, value_name = "PER_S", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub rate: Option<u64>,
     /// Use the budgets 1..=N; without it the node is asked which budgets it has.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub budgets: Option<u32>,
-    /// Zipf exponent of the budgets' popularity; 0 makes all alike.
+    /// Zipf exponent of the budgets' popularity; 0 makes all equally popular.
     #[arg(long, default_value_t = 1.0, value_parser = parse_skew)]
     pub skew: f64,
-    /// What an ask wants to reserve, in micros: N or MIN..MAX (uniform).
+    /// Amount that an ask reserves, in micros: N, or MIN..MAX (uniform).
     #[arg(long, default_value = "500..5000", value_parser = parse_amount, value_name = "MICROS")]
     pub amount: AmountRange,
-    /// Seed of everything random here; the same seed asks the same questions.
+    /// Seed of the random numbers; the same seed asks the same questions.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Distinct users in the asks.
+    /// Number of distinct users in the asks.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub users: u64,
     /// Share of the granted holds that win and are settled.
@@ -63,17 +63,17 @@ pub struct Args {
     /// Share of the wins that are confirmed at once, before they are settled.
     #[arg(long, default_value_t = 0.5, value_parser = parse_share, value_name = "SHARE")]
     pub confirm: f64,
-    /// From the grant to the settle (and to the loss notice). With --openrtb this stands for the minute from auction to
+    /// Time from the grant to the settle, and to the loss notice. With --openrtb this stands for the minute from auction to
     /// billing on a web page; app banners take 5 of them, native 10, video and interstitials 30.
     #[arg(long, default_value = "20ms", value_parser = parse_duration)]
     pub settle_delay: Duration,
-    /// The lowest price a win settles at, as a share of its hold; drawn from there to the whole hold.
+    /// Lowest price at which a win settles, as a share of its hold; prices are drawn between this and the whole hold.
     #[arg(long, default_value_t = 0.5, value_parser = parse_share, value_name = "SHARE")]
     pub price_share: f64,
     /// Share of the lost auctions whose loss notice never comes (1: silence, as exchanges mostly do).
     #[arg(long, default_value_t = 1.0, value_parser = parse_share, value_name = "SHARE")]
     pub loss_notice_lost: f64,
-    /// Share of the wins whose billing notice never comes: nothing is settled, the hold runs out.
+    /// Share of the wins whose billing notice never comes: nothing is settled, and the hold expires.
     #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE")]
     pub win_notice_lost: f64,
     /// Share of the settles that are sent a second time; the node must book them once.
@@ -97,14 +97,14 @@ pub struct Args {
     /// The door's auth token.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub auth: String,
-    /// No other client moves these budgets: sums must be equal, not only large enough.
+    /// No other client uses these budgets, so sums must be equal and not only large enough.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "true|false")]
     pub exclusive: bool,
     /// Time between two audits while the load runs; 0s audits only before and after. Without it: 1s in closed loop, 0s
     /// with --rate, where latency is measured; there an audit is followed by a pause of 20 times its length at least.
     #[arg(long, value_parser = parse_duration)]
     pub audit_every: Option<Duration>,
-    /// How long the last audit tries again where the node is busy, gone or silent, before it says that it could not look.
+    /// How long the last audit retries while the node is busy, gone or silent, before it reports that it could not look.
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub audit_patience: Duration,
     /// How long outstanding answers may take after the last ask.
@@ -113,7 +113,7 @@ pub struct Args {
     /// Longest wait for a connection and for an answer of the books.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
-    /// Ask what the OpenRTB requests in FILE (one a line) would ask, over the batch door.
+    /// Send asks made from the OpenRTB requests in FILE (one per line) to the batch door.
     #[arg(long, value_name = "FILE")]
     pub asks_from: Option<PathBuf>,
     /// Play an exchange: --target is an OpenRTB door, and requests, wins and billing notices travel over HTTP.
@@ -123,10 +123,10 @@ pub struct Args {
     /// Exchange: the batch door of the same node, where its books are audited; without it nothing is audited.
     #[arg(long, value_name = "HOST:PORT", requires = "openrtb")]
     pub books: Option<String>,
-    /// Exchange: send the bodies in FILE (one a line) instead of made-up ones.
+    /// Exchange: send the bodies in FILE (one per line) instead of generated ones.
     #[arg(long, value_name = "FILE", requires = "openrtb")]
     pub requests: Option<PathBuf>,
-    /// Exchange: distinct made-up bodies, sent in turn.
+    /// Exchange: number of distinct generated bodies, which are sent in turn.
     #[arg(long, default_value_t = 20_000, value_name = "N", requires = "openrtb",
           value_parser = clap::value_parser!(u32).range(1..=BODIES_MAX))]
     pub bodies: u32,
@@ -136,7 +136,7 @@ pub struct Args {
     /// Exchange: share of the billing notices whose price macro was not expanded.
     #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE", requires = "openrtb")]
     pub bad_macro: f64,
-    /// Exchange: share of the billing notices with a price that nobody can mean.
+    /// Exchange: share of the billing notices with an impossible price.
     #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE", requires = "openrtb")]
     pub absurd: f64,
     /// Exchange: connections that carry notices, one in flight each.
@@ -147,16 +147,16 @@ pub struct Args {
     #[arg(long, default_value_t = 1_000, value_name = "MICROS",
           value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MICROS_MAX))]
     pub floor_default: i64,
-    /// Print N made-up OpenRTB requests, one a line, and stop.
+    /// Print N generated OpenRTB requests, one per line, and stop.
     #[arg(long, value_name = "N", conflicts_with = "target")]
     pub generate_openrtb: Option<u64>,
     /// Print the report as one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error.
+    /// Print no progress on standard error.
     #[arg(long)]
     pub quiet: bool,
-    /// A block of figures a second instead of a line: decisions, p99, spent, held, refusals.
+    /// Print a block of figures per second instead of one line: decisions, p99, spent, held, refusals.
     #[arg(long, conflicts_with = "quiet")]
     pub live: bool,
 }

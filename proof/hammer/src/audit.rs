@@ -22,7 +22,7 @@ pub(crate) const FINDINGS_KEPT_MAX: usize = 20;
 pub(crate) struct Row {
     /// The budget.
     pub id: u64,
-    /// What may be spent.
+    /// The amount that may be spent.
     pub limit: i64,
     /// Neither handed out nor spent.
     pub free: i64,
@@ -75,7 +75,7 @@ pub(crate) enum Lines {
     Untold,
 }
 
-/// What the audit knows and found.
+/// Everything that the audit knows and found.
 #[derive(Debug)]
 pub(crate) struct Auditor {
     exclusive: bool,

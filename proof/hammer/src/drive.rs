@@ -29,7 +29,7 @@ const ERRORS_KEPT_MAX: usize = 10;
 pub(crate) trait Protocol {
     /// The loop's state, which the protocol keeps.
     fn run(&mut self) -> &mut Run;
-    /// How many connections there are.
+    /// The number of connections.
     fn connections(&self) -> usize;
     /// One of them.
     fn pipe(&mut self, at: usize) -> &mut Pipe;
@@ -81,7 +81,7 @@ pub(crate) struct Term {
     pub threads: u64,
 }
 
-/// What the loop knows at the end, whatever the protocol.
+/// Everything that the loop knows at the end, whatever the protocol.
 #[derive(Debug)]
 pub(crate) struct Figures {
     /// Faults of the peer or a connection, in words; the first few, each once.

@@ -11,7 +11,7 @@ pub enum HammerError {
     Usage {
         /// The flag, without its dashes.
         flag: &'static str,
-        /// What was given.
+        /// The value that was given.
         found: String,
         /// What would have been right.
         expected: String,
@@ -23,7 +23,7 @@ pub enum HammerError {
     Unreachable {
         /// HOST:PORT as given.
         target: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The node answered Hello with a refusal.
@@ -41,7 +41,7 @@ pub enum HammerError {
     NotOurProtocol {
         /// HOST:PORT as given.
         target: String,
-        /// What was found and what was expected.
+        /// The value that was found and the one that was expected.
         what: String,
     },
     /// The connection broke, or an answer did not come in time, outside the measured part.
@@ -49,7 +49,7 @@ pub enum HammerError {
     Io {
         /// What was being done.
         during: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// There is nothing to ask for.
@@ -60,7 +60,7 @@ pub enum HammerError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Not one line of the request file could be used.
@@ -68,7 +68,7 @@ pub enum HammerError {
     OpenRtbAllBad {
         /// The file.
         path: PathBuf,
-        /// How many lines were tried.
+        /// The number of lines that were tried.
         lines: usize,
         /// Why the first bad line was refused.
         first: String,
@@ -78,7 +78,7 @@ pub enum HammerError {
     System {
         /// What was asked for.
         what: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }

@@ -21,7 +21,7 @@ use crate::tally::{REASONS, Tally, VERDICTS};
 /// What a sending thread has to say at the end, beside its tally.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    /// What the loop knows.
+    /// The state of the loop.
     pub run: Figures,
     /// From writing a frame of notices to its answer.
     pub notice_latency: Histogram<u64>,

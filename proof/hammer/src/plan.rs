@@ -24,13 +24,13 @@ pub(crate) struct Plan {
     pub targets: Vec<Target>,
     /// Fates and ids.
     pub table: AskTable,
-    /// Asks a frame.
+    /// Asks per frame.
     pub batch: usize,
     /// Flags of every frame of asks.
     pub flags: DecideFlags,
     /// Frames in flight per connection (closed loop).
     pub depth: usize,
-    /// Decisions a second (open loop).
+    /// Decisions per second (open loop).
     pub rate: Option<u64>,
     /// Sending threads.
     pub threads: u64,

@@ -23,7 +23,7 @@ pub struct Report {
     pub connections: u32,
     /// Frames in flight a connection (closed loop).
     pub depth: u32,
-    /// Asks a frame.
+    /// Asks per frame.
     pub batch: u16,
     /// Sending threads.
     pub threads: u16,
@@ -33,7 +33,7 @@ pub struct Report {
     pub seed: u64,
     /// Asks answered, draining included.
     pub decisions: u64,
-    /// Asks answered a second while the load ran.
+    /// Asks answered per second while the load ran.
     pub decisions_per_s: f64,
     /// Asks granted.
     pub granted: u64,
@@ -90,7 +90,7 @@ pub struct Report {
     pub audit: String,
     /// Faults of the node or the connections, in words; the first few.
     pub errors: Vec<String>,
-    /// What a reader of the figures should know.
+    /// Notes for a reader of the figures.
     pub notes: Vec<String>,
     /// With `--asks-from`: what the file held.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ pub struct Report {
 /// How the open loop went.
 #[derive(Debug, Clone, Serialize)]
 pub struct ScheduleReport {
-    /// Decisions a second asked for with `--rate`.
+    /// Decisions per second asked for with `--rate`.
     pub asked_per_s: u64,
     /// Frames (with `--openrtb`: requests) that left more than 1 ms after their time.
     pub frames_behind: u64,
@@ -199,7 +199,7 @@ pub struct OpenRtbReport {
     pub lines: usize,
     /// Lines that gave at least one ask.
     pub used: usize,
-    /// Asks they gave: one an impression.
+    /// Asks they gave: one per impression.
     pub asks: usize,
     /// Lines that are no usable request.
     pub bad: usize,
@@ -240,7 +240,7 @@ impl Report {
         self.print_notices(out)?;
         let ns = |value: Option<f64>| value.map_or("unknown".into(), |v| format!("{v:.1}"));
         let (server, own) = (ns(self.server_ns_per_request), ns(self.hammer_ns_per_request));
-        line(out, "ns a request", format!("node {server}, hammer {own} (CPU time)"))?;
+        line(out, "ns per request", format!("node {server}, hammer {own} (CPU time)"))?;
         let checks = format!(
             "{} audits, {} with a check of promises; {} looks failed",
             self.audits, self.promise_checks, self.looks_failed
@@ -267,7 +267,7 @@ impl Report {
         };
         writeln!(
             out,
-            "{}: {shape}, {} connections, {} asks a frame, {} budgets, {:.1} s",
+            "{}: {shape}, {} connections, {} asks per frame, {} budgets, {:.1} s",
             self.target, self.connections, self.batch, self.budgets, self.duration_s
         )?;
         #[expect(

@@ -512,7 +512,7 @@ fn notes(
     );
     note(
         notices.dropped > 0,
-        format!("{} wins were let go: too many notices waited", notices.dropped),
+        format!("{} wins were dropped: too many notices waited", notices.dropped),
     );
     note(notices.put_off > 0, format!("{} notices were put off by the node", notices.put_off));
     note(

@@ -3,7 +3,7 @@
 /// A fixed rate of frames. All instants are nanoseconds since the start of the load.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
-    /// Decisions a second, times `threads`: the denominator that keeps the arithmetic exact.
+    /// Decisions per second, times `threads`: the denominator that keeps the arithmetic exact.
     per_s: u64,
     batch: u64,
     threads: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The share of thread `thread` of `threads` in a total of `per_s` decisions a second, `batch` a frame.
+    /// The share of thread `thread` of `threads` in a total of `per_s` decisions per second, `batch` a frame.
     /// Threads take turns: thread t sends the frames t, t + threads, t + 2 threads...
     #[must_use]
     pub(crate) fn new(per_s: u64, batch: u64, thread: u64, threads: u64) -> Self {

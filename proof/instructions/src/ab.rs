@@ -214,7 +214,7 @@ impl Rate {
     }
 }
 
-/// Runs every run once a round, in an order and with an environment drawn anew.
+/// Runs every run once per round, in an order and with an environment drawn anew.
 fn sample(
     runs: &[TimedRun<'_>],
     rounds: usize,
@@ -236,7 +236,7 @@ fn sample(
     Ok(samples)
 }
 
-/// One run in a process of its own: ns an operation.
+/// One run in a process of its own: ns per operation.
 fn time_ns(run: &TimedRun<'_>, padding: usize) -> Result<f64, AbError> {
     let path = run.program;
     let arguments = run.arguments();

@@ -22,7 +22,7 @@ pub struct Baseline {
     pub workloads: BTreeMap<String, Figures>,
 }
 
-/// The figures of one workload, instructions an operation.
+/// The figures of one workload, instructions per operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// All.
@@ -72,7 +72,7 @@ pub struct Entry {
 /// What became of a workload's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FigureStep {
-    /// Instructions an operation, before; none for the first.
+    /// Instructions per operation, before; none for the first.
     pub before: Option<f64>,
     /// And now.
     pub after: f64,

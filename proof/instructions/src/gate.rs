@@ -9,7 +9,7 @@ use crate::baseline::Figures;
 pub const LIMIT_PERCENT: f64 = 2.0;
 /// So much dearer a crate's part of a workload may become, percent, if it is also more than [`CRATE_MIN`].
 pub const CRATE_PERCENT: f64 = 5.0;
-/// Instructions an operation that a crate may grow by, whatever part of its own that is.
+/// Instructions per operation that a crate may grow by, whatever part of its own that is.
 pub const CRATE_MIN: f64 = 20.0;
 /// So many more misses of a simulated cache an operation may have, percent, if it is also more than [`MISSES_MIN`].
 /// Addresses of the stack move the first level's by 0.5 %.
@@ -92,7 +92,7 @@ impl Row {
         Some((self.now.instructions - before) / before * 100.0)
     }
 
-    /// Instructions an operation that are left until the gate is shut.
+    /// Instructions per operation that are left until the gate is shut.
     fn slack(&self) -> Option<f64> {
         let before = self.before.as_ref()?.instructions;
         Some(before * (1.0 + LIMIT_PERCENT / 100.0) - self.now.instructions)

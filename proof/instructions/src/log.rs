@@ -26,7 +26,7 @@ pub struct CommitLine {
     pub tools: String,
     /// The machine that timed it.
     pub machine: String,
-    /// Instructions an operation, by workload.
+    /// Instructions per operation, by workload.
     pub counts: BTreeMap<String, f64>,
     /// Misses of simulated caches an operation, of the workloads that count them.
     pub misses: BTreeMap<String, Misses>,
@@ -35,7 +35,7 @@ pub struct CommitLine {
     pub clock: BTreeMap<String, Interval>,
     /// The program is byte for byte that of its parent.
     pub same: bool,
-    /// Ns a request of each row of the cost sheet, by door; only where somebody asked for it.
+    /// Ns per request of each row of the cost sheet, by door; only where somebody asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sheet: Option<BTreeMap<String, BTreeMap<String, f64>>>,
 }
@@ -147,7 +147,7 @@ fn clock(
     Ok(all)
 }
 
-/// The rows of a sheet that are added up, ns a request.
+/// The rows of a sheet that are added up, ns per request.
 fn read_sheet(path: &Path) -> Result<BTreeMap<String, BTreeMap<String, f64>>, LogError> {
     let text = read(path)?;
     let doors: BTreeMap<String, Sheet> = serde_json::from_str(&text)

@@ -88,7 +88,7 @@ enum Cmd {
         #[command(flatten)]
         plant: PlantArgs,
     },
-    /// Counts and times a commit, and writes its line into the log
+    /// Counts and times per commit, and writes its line into the log
     Log {
         #[command(flatten)]
         options: log::CommitOptions,

@@ -149,7 +149,7 @@ func (b *bidder) offer(a ask, imp *imp, o option) bid {
 	return offered
 }
 
-// asked is what the rules look at, brought into shape once a request.
+// asked is what the rules look at, brought into shape once per request.
 type asked struct {
 	*bidRequest
 	place           *place

@@ -72,7 +72,7 @@ fn run_with(budgets: u32, asks: usize, rounds: usize) {
         ("purse", Box::new(purse)),
         ("token", Box::new(token)),
     ];
-    let title = format!("a decision, {budgets} budgets, frames of {FRAME}: ns an ask");
+    let title = format!("a decision, {budgets} budgets, frames of {FRAME}: ns per ask");
     print!("{}", compare(&title, rounds, &mut cases));
 }
 

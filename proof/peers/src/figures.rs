@@ -1,4 +1,4 @@
-//! Figures of things that are acknowledged: how many a second, and how long each waited for its answer.
+//! Figures of things that are acknowledged: how many per second, and how long each waited for its answer.
 //!
 //! As in [`probe::compare`], the rounds of all cases are interleaved and ratios are taken *within* a round, so that a
 //! slow second of a shared machine hits every case alike. What is reported are medians over the rounds.
@@ -81,7 +81,7 @@ impl Figures {
         median(self.rates.clone())
     }
 
-    /// How many times the rate of `other` this is: median of the ratios within the rounds, where both ran
+    /// The number of times the rate of `other` this is: median of the ratios within the rounds, where both ran
     /// interleaved; where one ran fewer rounds, of those that both have.
     #[must_use]
     pub fn times(&self, other: &Figures) -> f64 {

@@ -48,7 +48,7 @@ struct Load {
     batch: u32,
     connections: u32,
     depth: u32,
-    /// Decisions a second; without it, as fast as answers come.
+    /// Decisions per second; without it, as fast as answers come.
     rate: Option<u64>,
     win: f64,
 }
@@ -95,7 +95,7 @@ pub fn run(size: Size) {
     );
     let open = Load { rate: Some(1_000_000), win: 0.0, ..closed(10, 8, 8) };
     bench.table(
-        "open loop: 1 M decisions a second, latency from the intended time",
+        "open loop: 1 M decisions per second, latency from the intended time",
         &[NODE],
         &[open],
     );
@@ -122,7 +122,7 @@ impl Bench {
     fn table(&self, title: &str, kinds: &[Kind], loads: &[Load]) {
         println!("\n### {title}\n");
         println!(
-            "| server | asks a frame | connections | frames in flight | decisions/s | server ns an ask | of the first | tool ns an ask | p50 us | p99 us | p99.9 us |"
+            "| server | asks per frame | connections | frames in flight | decisions/s | server ns per ask | of the first | tool ns per ask | p50 us | p99 us | p99.9 us |"
         );
         println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
         for load in loads {

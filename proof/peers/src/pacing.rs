@@ -6,7 +6,7 @@
 //! its work. Beside it stands what a pacer does that works the law out for every request, in floats.
 //!
 //! The slow loop runs over a real bank. Beside it stand the law alone, over an array that needs no bank, and the dearest
-//! of the bank's sums. A tick is one round, so ns an operation are ns a budget.
+//! of the bank's sums. A tick is one round, so ns per operation are ns per budget.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -312,7 +312,7 @@ fn compare_refresh(strategy: Strategy, budgets: usize, rounds: usize) {
             }),
         ),
     ];
-    let title = format!("a tick of {budgets} budgets, {strategy}: ns a budget");
+    let title = format!("a tick of {budgets} budgets, {strategy}: ns per budget");
     let comparison = compare(&title, rounds, &mut cases);
     print!("{comparison}");
     print_ticks(budgets, &comparison.outcomes);
@@ -433,7 +433,7 @@ fn forecast(id: u64) -> Forecast {
     }
 }
 
-/// What the law needs, without a bank.
+/// Everything that the law needs, without a bank.
 struct Row {
     plan: Plan,
     counters: Counters,

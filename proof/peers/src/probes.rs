@@ -225,7 +225,7 @@ fn budgets_text() -> String {
 
 fn print_table(samples: &[Vec<Sample>; NODES.len()]) {
     println!(
-        "| node | requests/s | wall time, ratio | 95 % interval | worker ns a request | ratio | 95 % interval |"
+        "| node | requests/s | wall time, ratio | 95 % interval | worker ns per request | ratio | 95 % interval |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     let outcomes = |pick: fn(&Sample) -> f64| {

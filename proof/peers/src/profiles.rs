@@ -119,7 +119,7 @@ fn hot(size: Size, users: u64, profiles: &Profiles, map: &Stripes, direct: &Keys
         ("reserve a cap and release it", Box::new(reserve)),
         ("fjall direct, in its cache", Box::new(stored)),
     ];
-    let title = format!("hot: {users} users, ns a user");
+    let title = format!("hot: {users} users, ns per user");
     print!("{}", compare(&title, size.pick(7, 1), &mut cases));
 }
 

@@ -79,7 +79,7 @@ return 1";
 pub enum Fsync {
     /// Before it answers.
     Always,
-    /// Once a second.
+    /// Once per second.
     Everysec,
 }
 
@@ -134,7 +134,7 @@ fn load(size: Size, connections: usize, depth: usize) -> Load {
     Load {
         connections,
         depth,
-        // Bounds the append-only file: about 500 bytes a pair.
+        // Bounds the append-only file: about 500 bytes per pair.
         requests_max: size.pick(20_000, 20),
         reserve_ms_max: 500,
     }

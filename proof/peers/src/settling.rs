@@ -304,7 +304,7 @@ fn print_ratios(names: &[&str], rounds: &[Vec<Pairs>]) {
     }
 }
 
-/// Prints one row a case, `times` being ratios to the first row.
+/// Prints one row per case, `times` being ratios to the first row.
 pub fn print_table(title: &str, names: &[String], rounds: &[Vec<Pairs>]) {
     println!("\n### {title}\n");
     println!(
@@ -408,7 +408,7 @@ mod tests {
         let peer = Memory::new(BUDGETS, false);
         let mut settling = Settling::new(vec![peer; LOAD.connections], BUDGETS).unwrap();
         let pairs = settling.round(LOAD).unwrap();
-        // 33 requests a connection, in whole batches of 7.
+        // 33 requests per connection, in whole batches of 7.
         assert_eq!(pairs.reserves.operations, 3 * 28);
         assert_eq!(pairs.settles.operations, 3 * 28);
         assert_eq!(pairs.both().elapsed, pairs.reserves.elapsed + pairs.settles.elapsed);

@@ -109,7 +109,7 @@ fn compare(size: Size, group: usize) -> Result<(), String> {
 
 fn print_table(group: usize, names: &[&str], figures: &[Figures]) {
     let bytes = group_bytes(group);
-    println!("\n### groups of {group} records of {RECORD_BYTES} bytes, {bytes} bytes a group\n");
+    println!("\n### groups of {group} records of {RECORD_BYTES} bytes, {bytes} bytes per group\n");
     println!("| method | records/s | group p50 us | group p99 us | of the best |");
     println!("| --- | ---: | ---: | ---: | ---: |");
     let faster = |a: &&Figures, b: &&Figures| a.per_second().total_cmp(&b.per_second());

@@ -129,7 +129,7 @@ impl Bug {
 /// Runs one seed. An invariant that the ledger itself asserts counts as found, too.
 ///
 /// # Errors
-/// What promise was broken, and when.
+/// The promise that was broken, and when.
 pub fn run(seed: u64, steps: u32, bug: Option<Bug>) -> Result<Stats, String> {
     let run = std::panic::AssertUnwindSafe(|| World::new(seed, bug).run(steps));
     std::panic::catch_unwind(run).unwrap_or_else(|panic| {

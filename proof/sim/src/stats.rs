@@ -150,7 +150,7 @@ impl Stats {
         self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
     }
 
-    /// What went wrong on a disk.
+    /// An error of a disk.
     pub(crate) fn faults(&mut self, faults: &BTreeMap<&'static str, u64>) {
         faults.iter().for_each(|(fault, count)| self.count(fault, *count));
     }
@@ -163,7 +163,7 @@ impl Stats {
         self.count("refused: grants full", counts.grants_full);
     }
 
-    /// What was written, at the end.
+    /// Everything that was written, at the end.
     pub(crate) fn records(&mut self, records: &[Record], bank: &Bank) {
         self.count("record", records.len() as u64);
         for record in records {

@@ -130,7 +130,7 @@ impl World {
     /// Runs some thousand steps, then lets everything come to rest and checks that all money is accounted for.
     ///
     /// # Errors
-    /// What promise was broken, and when.
+    /// The promise that was broken, and when.
     pub fn run(mut self, steps: u32) -> Result<Stats, String> {
         for step in 0..steps {
             self.step().map_err(|error| format!("step {step}, {} ms: {error}", self.now_ms))?;

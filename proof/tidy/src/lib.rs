@@ -9,9 +9,11 @@ mod pages;
 mod threads;
 mod tree;
 mod types;
+mod words;
 
 pub use functions::{LINES_MAX, long_functions};
 pub use pages::{doubly_defined, missing_names};
 pub use threads::{Threads, queues_without_a_row, threads_of};
 pub use tree::{Breach, Source, Tree};
 pub use types::doubled_types;
+pub use words::{tics, tics_of_sources};

@@ -65,7 +65,7 @@ function startBurner(cpu) {
 /**
  * Rounds of the same load: alone, with dashboards, and with a process that only uses the CPU that the dashboards' own process did, which
  * is what a browser elsewhere would not take from the node. `[{ alone, viewed, burdened, frames, megabytes, viewers }]`; the first three are
- * `{ rate, used }`, decisions a second and what the node's threads used; `viewers` is the CPU of the dashboards' process, cores.
+ * `{ rate, used }`, decisions per second and what the node's threads used; `viewers` is the CPU of the dashboards' process, cores.
  */
 export async function decisions(weir, { pairs, seconds }) {
   const node = new Node(
@@ -131,18 +131,18 @@ export function decisionRows(found) {
   ].sort();
   return [
     row(
-      "decisions a second without dashboards",
+      "decisions per second without dashboards",
       "/s",
       found.map(({ alone }) => alone.rate),
     ),
     row(
-      "decisions a second with 100 dashboards",
+      "decisions per second with 100 dashboards",
       "/s",
       found.map(({ viewed }) => viewed.rate),
     ),
     {
       ...row(
-        "100 dashboards: fewer decisions a second, pair by pair",
+        "100 dashboards: fewer decisions per second, pair by pair",
         "%",
         found.map(({ alone, viewed }) => lost(alone, viewed)),
         { median: 2 },

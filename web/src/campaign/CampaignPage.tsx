@@ -369,13 +369,13 @@ function Books({ budget }: { budget: Budget }) {
 
 const HOLDS: readonly [HoldCount, string, string][] = [
   ["made", "made", "asks and bids that were granted"],
-  ["open", "open", "their time is not over, and nobody settled or released them"],
+  ["open", "open", "within their time, and neither settled nor released"],
   ["settled", "settled", "spent, while their money was set aside"],
   ["released", "released", "given back, while their money was set aside"],
   [
     "expired",
     "expired",
-    "their time is over, and nobody settled or released them: not won by their deadline, or won and not billed in time",
+    "past their time, and neither settled nor released: not won by their deadline, or won and not billed in time",
   ],
   ["late", "settled late", "spent when their money was gone; they stay among the expired or released"],
 ];
@@ -426,7 +426,7 @@ function Traffic({ budget, history }: { budget: Budget; history: History | null 
   return (
     <Card
       title="Asked and granted"
-      note={`a second, ${budget.tz}${latency === null ? "" : `; the whole node answered 99 in 100 in ${micros(latency)}`}`}
+      note={`per second, ${budget.tz}${latency === null ? "" : `; the whole node answered 99 in 100 in ${micros(latency)}`}`}
       wide
     >
       {history !== null && history.t_ms.length > 1 ? (

@@ -12,7 +12,7 @@ const KEYS: readonly [string, string][] = [
   ["Space", "select; with Shift, up to here"],
   ["Escape", "clear the selection"],
   ["j, k", "on a campaign's page: the next, the previous of the list"],
-  ["f", "freeze, and go on"],
+  ["f", "freeze the figures, or let them continue"],
   ["?", "this list"],
 ];
 

@@ -22,8 +22,8 @@ export function effectWords(intent: Intent, line: Effect): string {
 /** What each kind of edit does to pacing. */
 const PACING = {
   pause: "Pacing keeps what it has learned until they are resumed.",
-  resume: "Pacing goes on with what it had learned before the pause.",
-  set: "Pacing goes on unchanged where the day’s target (the smaller of the daily limit and what the plan asks of the day) stays the same; where it changes, a new plan begins now, and the price level is learned anew for some minutes.",
+  resume: "Pacing continues with what it learned before the pause.",
+  set: "Pacing continues unchanged where the day’s target (the smaller of the daily limit and what the plan asks of the day) stays the same; where it changes, a new plan begins now, and the price level is learned anew for some minutes.",
 } as const;
 
 export const pacingWords = (kind: keyof typeof PACING): string => PACING[kind];

@@ -30,7 +30,7 @@ export function ratioWords({ ratio, ratio_low, ratio_high }: NonNullable<CostRow
 /** What passes whatever comes is counted a second, not a request. */
 export const isFixed = (row: CostRow): boolean => row.per.unit === "second";
 
-/** Of all groups, ns a second: without rows that are parts of others. */
+/** Of all groups, ns per second: without rows that are parts of others. */
 export const fixedNanos = (groups: Costs["groups"]): number =>
   groups
     .flatMap(({ rows }) => rows)

@@ -99,7 +99,7 @@ function Tiles({ node }: { node: Node }) {
   return (
     <dl className="figures-row">
       <Figure
-        name="Verdicts a second"
+        name="Verdicts per second"
         value={short(decisions)}
         note={`${short(grantedPerS(node.doors))} granted or bid, at all doors`}
       />

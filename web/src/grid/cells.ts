@@ -230,7 +230,7 @@ function refusals(element: HTMLElement, _: Column, room: Room): Cell {
       const verdict = verdictOf(table, row);
       return verdict === ""
         ? "no refusals"
-        : `${perSecond(table.topRefusals[row]! / 100)} a second of these: ${words(verdict)}`;
+        : `${perSecond(table.topRefusals[row]! / 100)} per second of these: ${words(verdict)}`;
     },
   };
 }

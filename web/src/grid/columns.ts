@@ -180,7 +180,7 @@ export const COLUMNS: readonly Column[] = [
     false,
   ),
   amount("debt", "debt", "Debt", "Spent without asking: over-settled and late", false),
-  rate("asks", "asks", "Asks /s", "Asks a second, mean of 10 s"),
+  rate("asks", "asks", "Asks /s", "Asks per second, mean of 10 s"),
   rate("grants", "grants", "Grants /s", "Of these granted"),
   { ...rate("refusals", "refusals", "Refusals /s", "Of these refused, and why most were", true), width: 150 },
   set(

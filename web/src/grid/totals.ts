@@ -19,7 +19,7 @@ export interface Counts {
   totals: readonly Total[];
 }
 
-/** A text column as small numbers: looking a text up 50,000 times a tick costs more than the sums. */
+/** A text column as small numbers: looking a text up 50,000 times per tick costs more than the sums. */
 interface Coded {
   texts: string[];
   code: Uint16Array;

@@ -60,7 +60,7 @@ export class Feed {
     return this.sequence.table;
   }
 
-  /** Called at most once a frame of the screen, after figures changed. */
+  /** Called at most once per frame of the screen, after figures changed. */
   onChange(draw: (change: Change) => void): () => void {
     this.drawers.add(draw);
     return () => void this.drawers.delete(draw);
@@ -180,7 +180,7 @@ export class Feed {
     this.socket?.close(1002);
   }
 
-  /** Nobody looks at a hidden tab: the node keeps one bit a row until it is shown again. */
+  /** Nobody looks at a hidden tab: the node keeps one bit per row until it is shown again. */
   private acknowledge(): void {
     if (document.hidden) {
       this.owed = true;

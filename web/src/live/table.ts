@@ -19,7 +19,7 @@ export const AMOUNTS = [
 export const TIMES = ["since", "windowStart", "windowEnd", "dayEnds"] as const;
 /** Both: columns of doubles. */
 export const WIDE = [...AMOUNTS, ...TIMES] as const;
-/** Rates in hundredths a second. */
+/** Rates in hundredths per second. */
 export const RATES = ["asks", "grants", "refusals", "topRefusals"] as const;
 
 export type WideColumn = (typeof WIDE)[number];

@@ -95,7 +95,7 @@ pub fn a_slow_reader_loses_nothing(options: Options) {
     let server = Server::start(Options { output_bytes_max: 10_000, ..options.clone() });
     let bytes = random_frames(3, 4000, 6000);
     let pauses = || server.handle.counters().paused_reads.get();
-    // If only the timer ended pauses, 20 a second, each would take 50 ms, in every try. How many there are is up to the sockets
+    // If only the timer ended pauses, 20 per second, each would take 50 ms, in every try. How many there are is up to the sockets
     // of the machine, so what the reading takes without a pause is known from a server that makes none.
     let unpaused = {
         let server = Server::start(Options { output_bytes_max: 2 * bytes.len(), ..options });

@@ -63,7 +63,7 @@ pub(crate) fn run(count: u64, requests: usize, rounds: usize) -> String {
     for (name, figures) in &names {
         let ns = typical(figures).max(1);
         let a_second = 1_000_000_000 / ns;
-        writeln!(report, "{name:<38} {ns:>7} ns a request, {a_second:>8} auctions/s").unwrap();
+        writeln!(report, "{name:<38} {ns:>7} ns per request, {a_second:>8} auctions/s").unwrap();
     }
     let asked = asked(&index, &bodies);
     let impressions = sum.impressions.max(1);
@@ -203,7 +203,7 @@ fn surveys(
     time(bodies, |request| index.survey(request, &mut scratch, context, tally))
 }
 
-/// How many candidates are asked for a price.
+/// The number of candidates that are asked for a price.
 fn asked(index: &Index, bodies: &[Body]) -> usize {
     struct Asked(usize);
     impl BidContext for Asked {

@@ -61,7 +61,7 @@ fn compare_asked(index: &Index, campaigns: &[Campaign], request: &Request<'_>, a
     assert!(auctioned.iter().all(|id| wanting.binary_search(id).is_ok()));
 }
 
-/// How many bids were compared.
+/// The number of bids that were compared.
 fn compare(world: World, count: u64, requests: u32, seed: u64, moods: Moods) -> usize {
     let (own, mut dice) = (currency("USD"), Dice::new(!seed));
     let campaigns = campaigns(count, world, seed);

@@ -38,7 +38,7 @@ pub enum Strategy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("pacing {found:?}: expected \"asap\", \"schedule\", \"coin\", \"curve\" or \"steer\"")]
 pub struct ParseStrategyError {
-    /// What was found, at most the first 32 characters of it.
+    /// The text that was found, at most its first 32 characters.
     pub found: String,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Situation<'a> {
     pub(crate) planned_next: i64,
     /// What is spent, with what will be spent of holds: S.
     pub(crate) spent: i64,
-    /// What may still be reserved, by every limit.
+    /// The amount that may still be reserved, by every limit.
     pub(crate) left: i64,
     /// Divides by B.
     pub(crate) by_budget: Divisor,
@@ -175,7 +175,7 @@ impl Situation<'_> {
         part.max(asks).min(self.left)
     }
 
-    /// What may be reserved so that about `spend` of it will be paid in the end.
+    /// The amount that may be reserved so that about `spend` of it will be paid in the end.
     fn reservable(&self, spend: i64) -> i64 {
         narrow_i64((i128::from(spend.max(0)) << 32) / i128::from(self.paid_share_q32.max(1)))
     }

@@ -1,4 +1,4 @@
-//! A day of traffic through two workers and a bank that ticks once a second: does spend follow the plan, and
+//! A day of traffic through two workers and a bank that ticks once per second: does spend follow the plan, and
 //! is the budget used up? Integers only, one seed, so every run is the same.
 
 use gate_pacing::{
@@ -21,7 +21,7 @@ const BUSY: [u64; 24] = [
 
 #[derive(Clone, Copy)]
 struct Market {
-    /// Requests a second at traffic 100.
+    /// Requests per second at traffic 100.
     rate: u64,
     /// Asks are between half of this and one and a half times.
     ask: i64,

@@ -422,7 +422,7 @@ fn asks_of_unknown_size_wait_their_turn() {
     assert!(!allows(DAY_MS / 11) && allows(DAY_MS / 9));
 }
 
-/// Ten items a day are less than one an hour, and a hundred-thousandth of one a tick.
+/// Ten items a day are less than one per hour, and a hundred-thousandth of one per tick.
 #[test]
 fn budgets_of_a_few_items_are_spent() {
     for (strategy, workers) in Strategy::ALL.into_iter().zip([1, 4, 1, 4, 16]) {

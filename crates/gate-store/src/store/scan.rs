@@ -7,7 +7,7 @@ use crate::run::{Run, RunReader};
 use crate::segment::Segment;
 use crate::{Record, StoreError};
 
-/// How many records are read between two words about the progress.
+/// The number of records that are read between two words about the progress.
 const PROGRESS_RECORDS: u64 = 65_536;
 
 /// All records of a store as it was when this was made, folded into one for each key, sub and window, in this

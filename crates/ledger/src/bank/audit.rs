@@ -69,7 +69,10 @@ impl Bank {
         }
         for (budget, used) in self.budgets.iter().zip(periods) {
             if i128::from(budget.period_used.get()) < used {
-                return Err(format!("budget {}: its week or month misses money", budget.spec.id));
+                return Err(format!(
+                    "budget {}: its sums for the week or month are too small",
+                    budget.spec.id
+                ));
             }
         }
         for (budget, resolved) in self.budgets.iter().zip(resolved) {

@@ -183,7 +183,7 @@ struct Search {
     found: bool,
 }
 
-/// What the bank knows of one purse.
+/// Everything that the bank knows of one purse.
 #[derive(Clone, Copy, Debug, Default)]
 struct PurseNote {
     /// The open grant; 0 means none.
@@ -364,7 +364,7 @@ impl Bank {
         self.steady_ms.unwrap_or(self.now_ms)
     }
 
-    /// Lets the bank's own clock pass: days, flights, replacements. Call it some times a second.
+    /// Lets the bank's own clock pass: days, flights, replacements. Call it some times per second.
     pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
         self.now_ms = self.now_ms.max(now_ms);
         self.run_timeline(out);
@@ -375,7 +375,7 @@ impl Bank {
         self.slots.get(&id).copied()
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub fn slots(&self) -> usize {
         self.budgets.len()
     }
@@ -542,7 +542,7 @@ impl Budget {
         self.available_by_calendar().map_or(free, |left| free.min(left))
     }
 
-    /// What is left of the present day, week and month, where they have limits. A week or month tolerates nothing: it makes
+    /// The rest of the present day, week and month, where they have limits. A week or month tolerates nothing: it makes
     /// up for days that exceed their target.
     fn available_by_calendar(&self) -> Option<Amount> {
         let day = self.spec.daily.map(|daily| {

@@ -89,7 +89,7 @@ pub enum RestoreError {
     Books {
         /// The budget.
         budget: u64,
-        /// What is wrong with them.
+        /// The faults in them.
         what: &'static str,
     },
     /// A grant that cannot be.
@@ -97,7 +97,7 @@ pub enum RestoreError {
     Grant {
         /// The grant.
         grant: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         what: &'static str,
     },
     /// A token key that cannot be.
@@ -127,7 +127,7 @@ pub enum RestoreError {
     Unfinished(&'static str),
 }
 
-/// Runs that a node can have had: one a second for 68 years, and no sum with it overflows.
+/// Runs that a node can have had: one per second for 68 years, and no sum with it overflows.
 const RUN_MAX: u32 = u32::MAX / 2;
 
 /// What came last.
@@ -375,7 +375,7 @@ fn wrong(grant: u64, what: &'static str) -> RestoreError {
     RestoreError::Grant { grant, what }
 }
 
-/// What sums by deadline come to; `None` if a deadline is there twice, or something is out of range.
+/// What sums by deadline come to; `None` if a deadline appears twice, or something is out of range.
 fn sum(sums: &[(u64, Amount)]) -> Option<Amount> {
     let mut deadlines: Vec<u64> = sums.iter().map(|(deadline_ms, _)| *deadline_ms).collect();
     deadlines.sort_unstable();

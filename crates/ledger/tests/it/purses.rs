@@ -67,7 +67,7 @@ fn fillings_follow_demand_and_shrink_near_the_end() {
     let mut bench = Bench::new(1, &[spec(1, 10_000_000)]);
     let (mut peak, mut last) = (0, 0);
     loop {
-        // 1,000 asks a second.
+        // 1,000 asks per second.
         bench.advance(1);
         let Ok(hold) = bench.reserve(0, 1, 1_000) else { break };
         bench.settle(hold, 1_000);

@@ -1,4 +1,4 @@
-//! What the ledger keeps in memory, and that the hot path allocates nothing. In a binary of its own, because it
+//! The ledger stays within its memory, and the hot path allocates nothing. In a binary of its own, because it
 //! counts every allocation of the process; one test, so that nothing else runs beside it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

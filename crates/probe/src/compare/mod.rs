@@ -14,7 +14,7 @@
 //! ```
 //!
 //! # How
-//! - All cases run once a round, in an order drawn anew each round: a slow second of a shared machine hits every case
+//! - All cases run once per round, in an order drawn anew each round: a slow second of a shared machine hits every case
 //!   alike, and no case always runs first.
 //! - What is compared is the ratio of two times *within* a round. Reported is the median of these ratios with a 95 %
 //!   confidence interval that assumes nothing of how they are spread.

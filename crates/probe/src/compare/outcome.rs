@@ -13,11 +13,11 @@ pub struct Outcome {
     pub name: String,
     /// Rounds that were measured; below [`ROUNDS_MIN`] there is never a verdict.
     pub rounds: usize,
-    /// Median over the rounds, ns an operation.
+    /// Median over the rounds, ns per operation.
     pub median_ns: f64,
-    /// Fastest round, ns an operation.
+    /// Fastest round, ns per operation.
     pub min_ns: f64,
-    /// Slowest round, ns an operation.
+    /// Slowest round, ns per operation.
     pub max_ns: f64,
     /// Median over the rounds of this case's time over the first case's in the same round: below 1 is faster.
     pub ratio: f64,
@@ -39,7 +39,7 @@ pub enum Verdict {
 }
 
 impl Outcome {
-    /// The outcome of samples, ns an operation, that are paired by round: those of the case itself, and those of the
+    /// The outcome of samples, ns per operation, that are paired by round: those of the case itself, and those of the
     /// case that it is compared with. Where one list is longer, its end is left out.
     #[must_use]
     pub fn of(name: &str, own_ns: &[f64], first_ns: &[f64]) -> Outcome {

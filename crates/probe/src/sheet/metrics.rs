@@ -43,7 +43,7 @@ impl Sheet {
         let cores = self.samples(&|row| self.cores(row.total().middle_ns()));
         families.add("cost_cores", "gauge", "", "Cores that it keeps busy.", cores);
         let instructions = self.samples(&|row| row.instructions);
-        families.add("cost_instructions", "gauge", "", "Instructions an operation.", instructions);
+        families.add("cost_instructions", "gauge", "", "Instructions per operation.", instructions);
         let operations = self.samples(&|row| Some(row.count));
         families.add("cost_operations", "counter", "", "Operations.", operations);
     }

@@ -62,7 +62,7 @@ pub use flag::Flag;
 /// What a program spent over a period, abstraction by abstraction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
-    /// What was measured.
+    /// The figures that were measured.
     pub title: String,
     /// On what: processor, cores, frequency.
     pub machine: String,
@@ -107,7 +107,7 @@ pub struct Row {
     pub place: String,
     /// 0 for a row that counts in the totals; 1 and more for one that is part of the next row above of a lower depth.
     pub depth: u8,
-    /// What its cost is counted per.
+    /// The unit per which its cost is counted.
     pub per: Requests,
     /// Operations in the period; where only some were sampled, scaled up to all.
     pub count: f64,
@@ -117,7 +117,7 @@ pub struct Row {
     pub p50: Option<Nanos>,
     /// 99 of 100 operations took no longer.
     pub p99: Option<Nanos>,
-    /// Instructions an operation, where they are known.
+    /// Instructions per operation, where they are known.
     pub instructions: Option<f64>,
     /// The way not taken.
     pub alternative: Option<Alternative>,
@@ -217,7 +217,7 @@ impl Sheet {
         }
     }
 
-    /// How many cores a time of the period keeps busy; none for a period without a length.
+    /// The number of cores a time of the period keeps busy; none for a period without a length.
     #[must_use]
     pub fn cores(&self, ns: f64) -> Option<f64> {
         (self.seconds > 0.0).then(|| ns / (self.seconds * 1e9))

@@ -52,7 +52,7 @@ impl Sheet {
             (one_line(&self.machine), one_line(&self.date), self.seconds);
         let (unit, count) = (one_line(&self.requests.unit), self.requests.count);
         let rate = rate(count, seconds);
-        format!("{machine}; {date}; {} s; {unit}s: {count}, {rate} a second", figure(seconds))
+        format!("{machine}; {date}; {} s; {unit}s: {count}, {rate} per second", figure(seconds))
     }
 
     fn head(&self) -> String {

@@ -192,7 +192,7 @@ fn what_is_taken_off_for_the_timer_is_right() {
     some_try_is_right(attempt, |(wrong, ..)| wrong.is_empty());
 }
 
-/// What is left of work that the compiler removed: nothing, said to be ten thousand items. Which loops it removes depends on how it
+/// The rest of work that the compiler removed: nothing, said to be ten thousand items. Which loops it removes depends on how it
 /// is called, so the test has none.
 #[test]
 fn work_that_was_optimised_away_is_found() {

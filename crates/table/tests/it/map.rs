@@ -123,7 +123,7 @@ fn removing_everything_leaves_nothing_behind() {
 #[test]
 fn a_duplicate_key_is_refused_by_name() {
     let twice = Map::build(Secret::new(SECRET), [(0, 'a'), (9, 'b'), (0, 'c')]);
-    let error = twice.expect_err("key 0 is there twice");
+    let error = twice.expect_err("key 0 appears twice");
     assert_eq!(error, DuplicateKey { key: 0 });
     assert!(error.to_string().contains("key 0 is given twice"));
 }

@@ -186,7 +186,7 @@ impl Canvas<'_> {
         }
         for cap in &closer.detail.caps {
             let (max, per, of) = (count_or_none(cap.max), harmless(&cap.per), harmless(&cap.of));
-            lines.push(self.fact("cap", &format!("{max} a user in {per}, {of}")));
+            lines.push(self.fact("cap", &format!("{max} per user in {per}, {of}")));
         }
         lines
     }

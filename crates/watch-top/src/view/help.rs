@@ -13,7 +13,7 @@ const KEYS: [(&str, &str); 12] = [
     ("o", "turn the order around"),
     ("/", "filter: words of id or name, terms such as status:limited"),
     ("", "Enter keeps it, Esc takes it back, Ctrl-U clears it"),
-    ("Space", "freeze the figures; again: go on"),
+    ("Space", "freeze the figures, or let them continue"),
     ("Esc", "choose nothing, to the top"),
     ("?", "this page"),
     ("q  Ctrl-C", "quit"),

@@ -70,7 +70,7 @@ pub(super) struct BudgetRow<'a> {
     reason: Option<Reason>,
     /// How long status and reason are what they are.
     since_ms: u64,
-    /// What may be spent in its life.
+    /// The amount that may be spent in its life.
     limit: Base,
     /// Settled, over-settled and late.
     spent: Base,
@@ -191,7 +191,7 @@ impl<'a> BudgetRow<'a> {
 pub(super) struct BudgetPage<'a> {
     /// The bank's clock when the figures were taken.
     pub(super) as_of_ms: u64,
-    /// How many match, on all pages.
+    /// The number of match, on all pages.
     pub(super) matched: usize,
     pub(super) budgets: Vec<BudgetRow<'a>>,
     /// To be given back as `cursor`; null on the last page.
@@ -229,7 +229,7 @@ pub(super) struct FileLine {
     /// It is too long, or the file has changed since.
     #[schema(required)]
     problem: Option<String>,
-    /// What the API changed on top of it.
+    /// The changes that the API made on top of it.
     changed: Vec<ChangedField>,
 }
 
@@ -241,7 +241,7 @@ pub(super) struct ChangedField {
     /// What the file says; null: nothing.
     #[schema(required, value_type = Value)]
     in_file: serde_json::Value,
-    /// What holds; null: it is taken away.
+    /// The value in force; null: it is removed.
     #[schema(required, value_type = Value)]
     in_force: serde_json::Value,
 }
@@ -434,7 +434,7 @@ pub(super) struct Record {
     who: String,
     action: ActionWord,
     why: String,
-    /// How many budgets it changed.
+    /// The number of budgets it changed.
     rows: usize,
     /// The record that took it back.
     #[schema(required)]
@@ -446,7 +446,7 @@ pub(super) struct Record {
     changes: Vec<RecordRow>,
 }
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ActionWord {
@@ -470,7 +470,7 @@ impl From<crate::node::Action> for ActionWord {
     }
 }
 
-/// What changed of one budget.
+/// The changes of one budget.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RecordRow {
     id: Id,

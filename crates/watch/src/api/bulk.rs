@@ -132,7 +132,7 @@ impl Plan {
         }
     }
 
-    /// What becomes of one budget.
+    /// The outcome for one budget.
     fn change(&self, view: &View, id: u64) -> Result<RowChange, RowProblem> {
         let plain = |fields| RowChange { id, fields, revision: None };
         match &self.each {
@@ -144,7 +144,7 @@ impl Plan {
     }
 }
 
-/// The ids as a set; one that is there twice is an error.
+/// The ids as a set; one that appears twice is an error.
 fn distinct(field: &str, ids: &[Id]) -> Result<HashSet<u64>, Problem> {
     if ids.len() > BULK_MAX || (ids.is_empty() && field == "select.ids") {
         let found = format!("{} ids", ids.len());

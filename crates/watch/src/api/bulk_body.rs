@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Select {
 pub(super) struct BulkSwitch {
     pub(super) action: SwitchAction,
     pub(super) select: Select,
-    /// How many budgets the page showed as selected.
+    /// The number of budgets the page showed as selected.
     #[schema(maximum = 100_000)]
     pub(super) expected: u32,
     /// Judge only.
@@ -97,7 +97,7 @@ pub(super) struct BulkSet {
     action: SetAction,
     pub(super) changes: Limits,
     pub(super) select: Select,
-    /// How many budgets the page showed as selected.
+    /// The number of budgets the page showed as selected.
     #[schema(maximum = 100_000)]
     pub(super) expected: u32,
     /// Judge only.
@@ -133,7 +133,7 @@ pub(super) struct BulkScale {
     action: ScaleAction,
     pub(super) changes: Factors,
     pub(super) select: Select,
-    /// How many budgets the page showed as selected.
+    /// The number of budgets the page showed as selected.
     #[schema(maximum = 100_000)]
     pub(super) expected: u32,
     /// Judge only.

@@ -120,7 +120,7 @@ fn add_errors(operation: &mut Operation, token: bool, path: &str) {
         ("400", path.starts_with("/v1/"), "A parameter, a header or the body cannot be read"),
         ("401", token, "No token, or an unknown one"),
         ("403", token || changes, "The role, or the origin of the page, may not"),
-        ("404", is_of_one, "There is none with this number"),
+        ("404", is_of_one, "There is no record with this number"),
         ("408", changes, "The body did not come in time"),
         ("413", changes, "The body is too large"),
         ("415", changes, "The body is not JSON"),

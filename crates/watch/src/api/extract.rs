@@ -230,7 +230,7 @@ fn bounds(expected: &str) -> &str {
     }
 }
 
-/// The name of a field that is there twice or not at all; what was found, and what was expected.
+/// The name of a field that appears twice or not at all; what was found, and what was expected.
 fn field_alone(text: &str) -> Option<(&str, &'static str, &'static str)> {
     let (rest, found, expected) = match text.strip_prefix("duplicate field `") {
         Some(rest) => (rest, "it twice", "it once"),
@@ -298,6 +298,6 @@ impl<S: Sync> FromRequestParts<S> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let who = parts.extensions.get::<Who>().cloned();
-        who.map(Asker).ok_or_else(|| Problem::new(Kind::Unauthorised, "nobody is known to ask"))
+        who.map(Asker).ok_or_else(|| Problem::new(Kind::Unauthorised, "the caller is not known"))
     }
 }

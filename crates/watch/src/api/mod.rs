@@ -35,7 +35,7 @@ const BODY_MAX: usize = 64 << 10;
 /// Bytes of a bulk change: 100,000 ids of 20 digits fit.
 const BULK_BODY_MAX: usize = 4 << 20;
 
-/// What every call needs.
+/// The parts that every call needs.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Parts>);
 

@@ -24,7 +24,7 @@ const TARGETING: &str = "targeting";
 /// About so many points where the caller does not say how long a step is.
 const POINTS: u64 = 720;
 
-/// Columns of equal length, one entry a step. A step of which nothing is recorded is null in all.
+/// Columns of equal length, one entry per step. A step of which nothing is recorded is null in all.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HistoryAnswer {
     step_ms: u64,

@@ -21,7 +21,7 @@ const PLANS_PART: usize = 8;
 pub(super) struct ChangedRows {
     /// The rows that changed.
     pub(super) rows: RowSet,
-    /// What was planned by row, when it was told.
+    /// The amount that was planned by row, when it was told.
     told: Vec<Option<Amount>>,
     /// The row whose plan is looked at next.
     turn: usize,

@@ -16,7 +16,7 @@ const UNKNOWN: i64 = i64::MIN;
 /// What one budget spent in each of the last steps, base units, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Spark {
-    /// How many steps are known: the last ones.
+    /// The number of steps that are known: the last ones.
     pub filled: usize,
     /// Spent in each; 0 where it is not known.
     pub spent: [i64; SPARK_STEPS],
@@ -30,7 +30,7 @@ impl Spark {
     }
 }
 
-/// The last steps of all rows: 168 bytes a row.
+/// The last steps of all rows: 168 bytes per row.
 #[derive(Debug, Default)]
 pub(super) struct Sparks {
     table: u64,

@@ -105,7 +105,7 @@ pub enum RecordError {
     )]
     Store(Box<fjall::Error>),
     /// No clock shows this.
-    #[error("minute {minute} since 1970 cannot be; check the clock")]
+    #[error("minute {minute} since 1970 is impossible; check the clock")]
     Minute {
         /// It.
         minute: u64,

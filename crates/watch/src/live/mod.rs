@@ -5,7 +5,7 @@
 //! - `encode` turns views into messages, `request` reads those of the page, `debug` shows both as JSON.
 //! - `socket` is the connection itself: pings, time-outs, the reasons to close.
 //!
-//! A page that is slow or hidden costs one bit a row on the [`Board`] and the buffer of one message.
+//! A page that is slow or hidden costs one bit per row on the [`Board`] and the buffer of one message.
 
 mod debug;
 mod encode;
@@ -37,7 +37,7 @@ const CONNECTIONS_MAX: usize = 10_000;
 /// Bytes that are read from a connection at once: messages of pages are short.
 const READ_BYTES: usize = 4 << 10;
 
-/// What a stream keeps to.
+/// The rules that a stream keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Connections at once; more are refused with 503.
@@ -90,7 +90,7 @@ impl Live {
         Router::new().route("/v1/live", get(open)).with_state(self.clone())
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.0.limits.connections.saturating_sub(self.0.places.available_permits())

@@ -11,7 +11,7 @@ use crate::{Flags, Reason};
 /// Numbers are compared in millionths of what the filter is written in: of a currency unit, an item, an ask a second...
 pub(super) const MICRO: i128 = 1_000_000;
 
-/// What a column holds, and so which forms of a filter fit it.
+/// The kind of values that a column holds, and so which forms of a filter fit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Text: contains, or is one of.

@@ -44,7 +44,7 @@ pub(crate) struct Query {
 /// Some rows of those that match.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
-    /// How many match, on all pages.
+    /// The number of match, on all pages.
     pub(crate) matched: usize,
     /// The rows of this page, in order.
     pub(crate) rows: Vec<Row<'a>>,

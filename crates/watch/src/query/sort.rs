@@ -23,7 +23,7 @@ impl Sort {
     /// Reads a sort; the empty one is by id.
     ///
     /// # Errors
-    /// The first column that does not exist, or that is there twice.
+    /// The first column that does not exist, or that appears twice.
     pub(crate) fn parse(text: &str) -> Result<Sort, Problem> {
         let mut keys: Vec<By> = Vec::new();
         for part in text.split(',').filter(|_| !text.is_empty()) {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// How much of a wrong value an error shows, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// What is wrong with a line.
+/// The fault in a line.
 #[derive(Debug, Default)]
 pub struct Faults {
     path: String,

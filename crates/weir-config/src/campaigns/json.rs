@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
         let mut fields = Map::new();
         while let Some(name) = access.next_key::<String>()? {
             if fields.contains_key(&name) {
-                return Err(A::Error::custom(format!("field {name:?} is there twice")));
+                return Err(A::Error::custom(format!("field {name:?} appears twice")));
             }
             let Once(value) = access.next_value()?;
             fields.insert(name, value);
@@ -94,7 +94,7 @@ mod tests {
     fn a_field_twice_is_refused_at_every_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"b":[{"a":1,"c":2,"\u0061":3}]}"#] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(error.starts_with("field \"a\" is there twice at line 1 column"), "{error}");
+            assert!(error.starts_with("field \"a\" appears twice at line 1 column"), "{error}");
         }
         assert!(parse(r#"{"a":{"a":1},"b":{"a":1}}"#).is_ok());
     }

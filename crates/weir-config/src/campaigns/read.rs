@@ -120,7 +120,7 @@ fn modifiers(line: &mut Object<'_, '_>) -> Vec<Modifier> {
         let segment = object.required("segment", id_text);
         let factor = object.required("factor", |value| decimal(value, 0..=FACTOR_MAX));
         if segment.as_ref().is_some_and(|segment| !seen.insert(segment.clone())) {
-            object.fault("segment", "is there twice; one factor for each segment");
+            object.fault("segment", "appears twice; one factor for each segment");
         }
         Some(Modifier { segment: segment?, factor: factor? })
     })
@@ -155,7 +155,7 @@ fn caps(line: &mut Object<'_, '_>) -> Vec<Cap> {
         let of = object.optional("of", |value| word(value, &CapOf::ALL)).unwrap_or_default();
         let cap = Cap { per: per?, max: max?, of };
         if seen.iter().any(|other| (other.per, other.of) == (cap.per, cap.of)) {
-            object.fault("per", "is there twice; one cap for each window and what it counts");
+            object.fault("per", "appears twice; one cap for each window and what it counts");
         }
         seen.push(cap);
         Some(cap)
@@ -273,7 +273,7 @@ fn creatives(line: &mut Object<'_, '_>) -> Vec<Creative> {
     line.objects("creatives", 1..=CREATIVES_MAX, &CREATIVE_FIELDS, |object| {
         let creative = creative(object)?;
         if !seen.insert(creative.id.clone()) {
-            object.fault("id", "is there twice; every creative of a campaign has its own");
+            object.fault("id", "appears twice; every creative of a campaign has its own");
         }
         Some(creative)
     })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! "weirpac1" | rows | checksum (CRC-32C of all before it, 4 bytes)
-//! row: id, hours, recent multipliers, landscape, the last change of the plan: numbers of seven bits a byte
+//! row: id, hours, recent multipliers, landscape, the last change of the plan: numbers of seven bits per byte
 //! ```
 
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ impl PacingSaver {
         let PacingSaver { bytes, mut to_disk, disk, .. } = self;
         let queued = to_disk.push_wait(bytes, FINISH_WITHIN).is_ok();
         if !(queued && disk.finish(FINISH_WITHIN).is_complete()) {
-            tracing::warn!("the disk took too long: what pacing learned last is not saved");
+            tracing::warn!("the disk took too long: the latest figures of pacing are not saved");
         }
     }
 
@@ -158,7 +158,7 @@ fn put_row(out: &mut Vec<u8>, id: u64, learned: Option<&Learned>, rebase: Option
     }
 }
 
-/// A number, seven bits a byte, low bits first.
+/// A number, seven bits per byte, low bits first.
 fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(u8::try_from(number & 0x7F).unwrap_or(0) | 0x80);

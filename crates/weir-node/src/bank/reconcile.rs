@@ -252,8 +252,8 @@ fn contradictions(judged: &[Booking]) -> impl Iterator<Item = Fault> {
         (!same).then(|| Fault {
             line: row.line,
             field: "id",
-            found: format!("the bid of line {}, of which that says something else", before.line),
-            expected: "each bid once, or each time the same".into(),
+            found: format!("the bid of line {} with other values", before.line),
+            expected: "each bid once, or with the same values each time".into(),
         })
     })
 }

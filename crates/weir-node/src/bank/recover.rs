@@ -123,7 +123,7 @@ fn note_accepted(
         "going on, as permitted, from a journal that may end before what was sealed; leave --accept-rollback out next \
          time"
     );
-    let why = format!("goes on from record {first}; run {run} had sealed all before {sealed}");
+    let why = format!("continues from record {first}; run {run} had sealed all before {sealed}");
     bank.note_operator("weir run --accept-rollback", &why, out);
     // Each lost grant was a record, and some may have been sealed since the last note.
     let lost = before.sealed.saturating_sub(first).saturating_add(NUMBERS_SPARED);

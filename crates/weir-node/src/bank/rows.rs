@@ -188,7 +188,7 @@ pub struct Scene {
     pub journal_lag_ms: u64,
     /// More records wait than may.
     pub journal_full: bool,
-    /// What workers count, one a worker.
+    /// What workers count, one per worker.
     pub cells: Vec<SlotCells>,
     /// The campaigns in force.
     pub campaign_index: Arc<CampaignIndex>,

@@ -54,10 +54,10 @@ Exit codes: 0 every budget was kept, 1 one was not or something failed, 2 wrong 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct PaceArgs {
-    /// Strategies, with commas; `fixed` are the best fixed bid multipliers in hindsight.
+    /// Strategies, separated by commas; `fixed` are the best fixed bid multipliers in hindsight.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES", default_value = "all")]
     strategy: Vec<Entrant>,
-    /// What is unusual about the day, with commas.
+    /// Unusual events of the day, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "base",
           value_parser = PossibleValuesParser::new(scenario_names()))]
     scenario: Vec<String>,
@@ -89,7 +89,7 @@ pub struct PaceArgs {
     /// Workers of the node; answers should not depend on it.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     workers: u16,
-    /// What may be spent in spite of bids that nobody spoke of, millionths of the budget.
+    /// The amount that may be spent in spite of bids that nobody spoke of, millionths of the budget.
     #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     tolerance_ppm: u32,
     /// What becomes of bids that nobody spoke of in time.
@@ -98,14 +98,14 @@ pub struct PaceArgs {
     /// One JSON object: settings, every run, means over seeds.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// CSV, one line a run.
+    /// CSV, one line per run.
     #[arg(long)]
     csv: bool,
     /// Also write the course of the day into this CSV file, one row per strategy and minute: spent and planned, as shares of the
     /// budget, and the mean deviation from the plan; means over seeds and campaigns.
     #[arg(long, value_name = "FILE.csv")]
     course: Option<PathBuf>,
-    /// Your own traffic and campaigns, one JSON object a line, instead of made-up days.
+    /// Your own traffic and campaigns, one JSON object per line, instead of made-up days.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "seeds", "seed", "requests", "campaigns"])]
     trace: Option<PathBuf>,
     /// Be driven by an outside simulator: text lines on standard input and output. Needs one strategy, `curve` by default.
@@ -227,7 +227,7 @@ pub enum PaceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A promise was broken in a run: figures are printed before.

@@ -41,7 +41,7 @@ pub struct DayRequest {
     pub first: u32,
     /// Length of its run; 0 if no campaign wants it.
     pub count: u16,
-    /// Highest outside bid, micros an impression: we win with a bid of at least this (a tie is ours).
+    /// Highest outside bid, micros per impression: we win with a bid of at least this (a tie is ours).
     pub price: i64,
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn replay_alone(day: &Day, auction: Auction) -> Vec<Replay> {
     replay(day, &vec![0; day.campaigns.len()], auction)
 }
 
-/// Replays a day for each campaign against the others, which bid with these multipliers (Q32, one a campaign).
+/// Replays a day for each campaign against the others, which bid with these multipliers (Q32, one per campaign).
 fn replay(day: &Day, multipliers: &[u64], auction: Auction) -> Vec<Replay> {
     let mut replays = vec![Replay::default(); multipliers.len()];
     for request in &day.requests {

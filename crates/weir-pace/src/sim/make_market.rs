@@ -69,7 +69,7 @@ const ROUND_STEP: f64 = 1000.0;
 /// A market, see the module.
 pub(crate) struct Market {
     segments: Vec<Segment>,
-    /// How many campaigns there are.
+    /// The number of campaigns.
     pub(crate) campaigns: u16,
 }
 

@@ -63,7 +63,7 @@ impl Fixed {
         reconcile_after_s: 0,
     };
 
-    /// With these multipliers, 0 to 1, one a campaign.
+    /// With these multipliers, 0 to 1, one per campaign.
     pub fn new(day: &Day, multipliers: Vec<f64>) -> Fixed {
         let left = day.campaigns.iter().map(|campaign| campaign.budget).collect();
         Fixed { multipliers, left, paid: vec![0; day.campaigns.len()] }

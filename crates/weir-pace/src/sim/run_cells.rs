@@ -89,7 +89,7 @@ pub fn run_all(
     Ok(cells.into_iter().flatten().collect())
 }
 
-/// How many runs a case has: its strategies, and the fixed multipliers that they are compared with.
+/// The number of runs a case has: its strategies, and the fixed multipliers that they are compared with.
 pub fn runs(entrants: &Entrants) -> usize {
     entrants.strategies.len() + 1
 }

@@ -17,7 +17,7 @@ pub struct Settings {
     pub gain: u32,
     /// Workers that share the requests.
     pub workers: u16,
-    /// What may be spent in spite of bids that nobody spoke of, millionths of the budget.
+    /// The amount that may be spent in spite of bids that nobody spoke of, millionths of the budget.
     pub tolerance_ppm: u32,
     /// What nobody spoke of is free again at its deadline, instead of kept until it is reconciled.
     pub release: bool,
@@ -42,7 +42,7 @@ pub enum RunError {
     Landscape {
         /// The campaign.
         id: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         error: LandscapeError,
     },
     /// The ledger's state is not sound after the run: a bug.

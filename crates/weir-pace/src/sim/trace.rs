@@ -1,7 +1,7 @@
 //! A user's own traffic and campaigns: "what would this plan have done yesterday?".
 //!
 //! # The file
-//! A `.jsonl` file, one object a line, of three kinds. Campaigns stand before the requests that name them; requests may
+//! A `.jsonl` file, one object per line, of three kinds. Campaigns stand before the requests that name them; requests may
 //! stand in any order. Amounts are **text in quotes**, in units of the one currency of the trace, with at most six
 //! decimals; they are read exactly and never become a float. An unknown field is an error.
 //!
@@ -19,7 +19,7 @@
 //! |---|---|---|
 //! | campaign | `id` | its number |
 //! | | `budget` | what it may spend on the simulated day, above 0 |
-//! | | `plan` | `"learned"` from the first day (the default), `"linear"`, or 24 whole weights, one an hour of the day |
+//! | | `plan` | `"learned"` from the first day (the default), `"linear"`, or 24 whole weights, one per hour of the day |
 //! | request | `t` | when: RFC 3339, or seconds (since 1970, or since the first day began; decimals allowed) |
 //! | | `price` | the highest outside bid for one impression; `"0"` if nobody else wanted it |
 //! | | `eligible` | who may bid, and what the impression is worth to it: the highest bid allowed, above 0 |

@@ -47,7 +47,7 @@ pub enum TraceError {
         file: String,
         /// The line, from 1.
         line: u64,
-        /// What was found and what was expected.
+        /// The value that was found and the one that was expected.
         text: String,
     },
     /// Nothing to simulate.
@@ -503,7 +503,7 @@ fn csv_error(error: &csv::Error) -> String {
             format!("found {len} fields, expected {expected_len}")
         }
         csv::ErrorKind::Utf8 { err, .. } => {
-            format!("found bytes that are no UTF-8 in field {}, expected text", err.field() + 1)
+            format!("found bytes that are not UTF-8 in field {}, expected text", err.field() + 1)
         }
         _ => error.to_string(),
     }

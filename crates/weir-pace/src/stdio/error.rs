@@ -14,7 +14,7 @@ pub enum StdioError {
     Input {
         /// Which, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         fault: Fault,
     },
     /// The input ended before `END`.
@@ -53,7 +53,7 @@ impl StdioError {
     }
 }
 
-/// What is wrong with a line.
+/// The fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A word that cannot stand there.

@@ -54,7 +54,7 @@ pub struct StdioOptions {
     pub workers: u16,
     /// How hard a campaign is pulled to its plan, 8 ..= 512.
     pub gain: u32,
-    /// What may be spent in spite of bids that nobody spoke of, millionths of the budget; 0 is the strict cap.
+    /// The amount that may be spent in spite of bids that nobody spoke of, millionths of the budget; 0 is the strict cap.
     pub tolerance_ppm: u32,
 }
 

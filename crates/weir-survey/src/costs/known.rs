@@ -39,7 +39,7 @@ pub(crate) struct Pair {
 pub(crate) struct Case {
     /// What it is.
     pub(crate) name: String,
-    /// Median, ns an operation.
+    /// Median, ns per operation.
     pub(crate) ns: f64,
     /// Its time over ours: above 1 it is slower.
     pub(crate) ratio: f64,

@@ -131,7 +131,7 @@ fn processor_time(measured: &Measured) -> String {
 /// The workloads of the gate, which are whole walks and no rows.
 fn instructions(baseline: &Baseline) -> Option<String> {
     let of = |(name, workload): (&String, &Workload)| {
-        format!("{name} {:.0} an operation ({})", workload.instructions, workload.unit)
+        format!("{name} {:.0} per operation ({})", workload.instructions, workload.unit)
     };
     let all: Vec<String> = baseline.workloads.iter().map(of).collect();
     (!all.is_empty()).then(|| format!("instructions under callgrind: {}", all.join(", ")))

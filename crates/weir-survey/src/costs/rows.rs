@@ -50,7 +50,7 @@ pub(crate) enum Per {
     Message,
     /// A write of the journal.
     Group,
-    /// Of time: it is done so many times a second, whatever comes.
+    /// Of time: it is done so many times per second, whatever comes.
     Second,
 }
 
@@ -203,7 +203,7 @@ pub(crate) const ROWS: &[Row] = &[
         "hold token",
         "crates/ledger/src/token.rs",
         (Worker, "token", Ask),
-        "A sealed token stands for an object a hold in memory, and nobody else can make one.",
+        "A sealed token replaces one object per hold in memory, and nobody else can make one.",
     ),
     Row::new(
         "answer's frame",
@@ -235,13 +235,13 @@ pub(crate) const ROWS: &[Row] = &[
         "user's profile",
         "crates/gate-profile/src/profiles.rs",
         (Worker, "user_profile", BidRequest),
-        "A cap is a promise about a person whose requests come to any worker, so one table is shared, a lock a shard.",
+        "A cap is a promise about a person whose requests come to any worker, so all workers share one table, with one lock per stripe.",
     ),
     Row::new(
         "texts to keys",
         "crates/weir-node/src/doors/openrtb/translate.rs",
         (Worker, "translate", BidRequest),
-        "Each text is hashed once a request, and thousands of campaigns are then compared by numbers.",
+        "Each text is hashed once per request, and thousands of campaigns are then compared by numbers.",
     ),
     Row::new(
         "why-not survey",
@@ -296,7 +296,7 @@ pub(crate) const ROWS: &[Row] = &[
         "ring from the bank",
         "crates/table/src/ring.rs",
         (Worker, "from_bank", Request),
-        "Money comes to a worker in messages taken once a wake-up, so no ask ever waits for the bank.",
+        "Money comes to a worker in messages taken once per wake-up, so no ask ever waits for the bank.",
     ),
     Row::new(
         "deadlines",
@@ -322,7 +322,7 @@ pub(crate) const ROWS: &[Row] = &[
         "gauges",
         "crates/weir-node/src/counters.rs",
         (Worker, "gauges", Second),
-        "Statements are read from counters that the worker writes once a millisecond, so nobody ever asks it to stop.",
+        "Statements are read from counters that the worker writes once per millisecond, so nobody ever asks it to stop.",
     ),
     Row::new(
         "booking",
@@ -340,13 +340,13 @@ pub(crate) const ROWS: &[Row] = &[
         "slow loop of pacing",
         "crates/weir-pacer/src/lib.rs",
         (Bank, "pacing", Second),
-        "Plans are computed a few times a second, off the workers, so that an ask only compares two numbers.",
+        "Plans are computed a few times per second, off the workers, so that an ask only compares two numbers.",
     ),
     Row::new(
         "upkeep",
         "crates/weir-node/src/bank/keys.rs",
         (Bank, "upkeep", Second),
-        "Token keys rotate and what pacing learned is kept, a few times a second and never for an ask.",
+        "Token keys rotate and what pacing learned is kept, a few times per second and never for an ask.",
     ),
     Row::new(
         "commands",
@@ -402,7 +402,7 @@ pub(crate) const KERNEL: Row = Row::new(
     "kernel",
     "crates/door-transport/src/sys.rs",
     (Worker, "", Request),
-    "TCP, the disk and the scheduler are the kernel's, and it is asked once a wake-up for all connections.",
+    "TCP, the disk and the scheduler are the kernel's, and it is asked once per wake-up for all connections.",
 );
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ fn proof(text: &mut Exposition, figures: &Figures) {
     text.family(
         "weir_proof_budgets",
         FamilyKind::Gauge,
-        "Budgets of which the last check looked at every line.",
+        "Budgets whose lines the last check added up.",
     );
     text.count(&[], proof.budgets);
     text.family(

@@ -165,7 +165,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let proof = self.prover.check(&self.rows, now_ms);
         if proof.violations() > 0 {
             let budgets = &proof.examples;
-            tracing::error!(?budgets, "books that break a promise: see docs/ledger.md");
+            tracing::error!(?budgets, "books that break an invariant: see docs/ledger.md");
         }
         let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let survey = load::Surveyed { as_of_ms: now_ms, scene, proof, took_ms };

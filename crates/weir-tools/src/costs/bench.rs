@@ -31,7 +31,7 @@ const BEGIN_MAX: Duration = Duration::from_secs(60);
 /// How often a wait looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why a benchmark did not run. Nothing of it is left, but for a node that did not end well.
+/// Why a benchmark did not run. Nothing of it is left, but for a node that shut down with errors.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The temporary folder.
@@ -60,7 +60,7 @@ pub enum BenchError {
     #[error(transparent)]
     Sheet(#[from] FetchError),
     /// The node failed while it stopped.
-    #[error("the node of the {door} door did not end well; see the log above")]
+    #[error("the node of the {door} door shut down with errors; see the log above")]
     Ended {
         /// The door.
         door: &'static str,

@@ -23,19 +23,19 @@ pub struct CostsArgs {
     /// How long to measure, 0.1 to 60.
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, group = "format")]
     json: bool,
-    /// As a Markdown document.
+    /// Print a Markdown document.
     #[arg(long, group = "format")]
     markdown: bool,
-    /// As OpenMetrics text.
+    /// Print OpenMetrics text.
     #[arg(long, group = "format", conflicts_with = "bench")]
     openmetrics: bool,
-    /// Every column; the table is wider than most terminals.
+    /// Print every column; the table is wider than most terminals.
     #[arg(long, conflicts_with_all = ["json", "markdown", "openmetrics"])]
     wide: bool,
-    /// Write what is printed to this file as well.
+    /// Also write the output to this file.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub enum CostsError {
     Save {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }

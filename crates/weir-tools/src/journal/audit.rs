@@ -22,10 +22,10 @@ pub(super) struct AuditArgs {
     /// With --target: compare with the running node, too.
     #[command(flatten)]
     access: Access,
-    /// The same, with the address from the data folder.
+    /// Also compare with the running node at the address in the data folder.
     #[arg(long, conflicts_with = "target")]
     live: bool,
-    /// As one JSON object, every budget; amounts in base units.
+    /// Print one JSON object with every budget; amounts are in base units.
     #[arg(long)]
     json: bool,
 }

@@ -19,22 +19,22 @@ use super::{JournalError, Outcome, Progress, Where};
 pub(super) struct ExportArgs {
     #[command(flatten)]
     place: Where,
-    /// First instant: RFC 3339 (2026-11-01T00:00:00Z), or a date, whose first instant is meant.
+    /// First instant, as RFC 3339 (2026-11-01T00:00:00Z) or as a date, which means its first instant.
     #[arg(long, value_name = "TIME")]
     from: When,
-    /// First instant after the period, written alike.
+    /// First instant after the period, in the same form.
     #[arg(long, value_name = "TIME")]
     to: When,
-    /// IANA time zone that dates are in.
+    /// IANA time zone of the dates.
     #[arg(long, value_name = "NAME", default_value = "UTC", value_parser = zone)]
     zone: Zone,
-    /// One JSON object a line, or CSV with a line of names.
+    /// One JSON object per line, or CSV with a header line.
     #[arg(long, value_enum)]
     format: Format,
-    /// Into this file, which is there when it is whole; otherwise to standard output.
+    /// Write to this file, which appears once it is complete; by default to standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Totals of each budget, as CSV, into this file; for --format csv.
+    /// With --format csv: write the totals of each budget to this CSV file.
     #[arg(long, value_name = "FILE")]
     totals: Option<PathBuf>,
 }

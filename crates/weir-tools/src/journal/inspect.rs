@@ -1,4 +1,4 @@
-//! `weir journal inspect`: records, one a line.
+//! `weir journal inspect`: records, one per line.
 
 use std::io::Write;
 
@@ -12,25 +12,25 @@ use super::{JournalError, Outcome, Where};
 pub(super) struct InspectArgs {
     #[command(flatten)]
     place: Where,
-    /// From this record on.
+    /// First record to print.
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// Up to and with this record.
+    /// Last record to print.
     #[arg(long, value_name = "SEQ")]
     to: Option<u64>,
-    /// Only what is about this budget.
+    /// Only records about this budget.
     #[arg(long, value_name = "ID")]
     budget: Option<u64>,
-    /// Only what is about this grant.
+    /// Only records about this grant.
     #[arg(long, value_name = "N")]
     grant: Option<u64>,
-    /// Only records of these types, with commas between them.
+    /// Only records of these types, separated by commas.
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]
     types: Vec<String>,
-    /// At most so many.
+    /// Print at most this many records.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// As JSON, one object a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     json: bool,
 }

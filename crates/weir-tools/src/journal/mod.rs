@@ -30,7 +30,7 @@ use weir_node::known;
 
 use trail::{Folder, Refusal};
 
-/// Look into the journal of a node, prove it, export it, repair it.
+/// Inspect, verify, export, audit or repair the journal of a node.
 #[derive(clap::Args)]
 pub struct JournalArgs {
     #[command(subcommand)]
@@ -41,27 +41,27 @@ pub struct JournalArgs {
 enum JournalCommand {
     /// Read every file whole and prove that nothing is missing or changed.
     #[command(
-        after_help = "Example: weir journal verify --data weir-data\n\nA line a file. Exit code 0: sound; 1: damaged, and what to do. A torn end of the last segment is no damage: a crash left it, it was never acknowledged, and the next start cuts it off. Works beside a running node."
+        after_help = "Example: weir journal verify --data weir-data\n\nPrints one line per file. The exit code is 0 for a sound journal; for a damaged one it is 1, and the output says what to do. A torn end of the last segment is no damage: a crash left it, it was never acknowledged, and the next start cuts it off. Works beside a running node."
     )]
     Verify(verify::VerifyArgs),
-    /// Print records, one a line.
+    /// Print records, one per line.
     #[command(
         after_help = "Example: weir journal inspect --budget 7 --type settled,settled_over,settled_late --limit 20\n\nTimes are UTC; amounts are in the budget's unit. Token keys are never printed. Exit code 1 if damage ends the reading. Works beside a running node."
     )]
     Inspect(inspect::InspectArgs),
-    /// Every settlement of a period, for finance, with totals that reconcile with the balances.
+    /// Export every settlement of a period for finance, with totals that reconcile with the balances.
     #[command(
-        after_help = "Example: weir journal export --from 2026-11-01 --to 2026-12-01 --zone Europe/Paris --format csv --out november.csv --totals november-totals.csv\n\nThe period begins with --from and ends before --to; a settlement belongs to it by the time it was judged at. Exit code 1 if the period is not whole any more, or does not reconcile; then the file is left as FILE.unreconciled. Works beside a running node."
+        after_help = "Example: weir journal export --from 2026-11-01 --to 2026-12-01 --zone Europe/Paris --format csv --out november.csv --totals november-totals.csv\n\nThe period begins with --from and ends before --to; the instant at which a settlement was judged decides whether it belongs to the period. The exit code is 1 if a part of the period is gone, or if the totals do not reconcile; then the file is named FILE.unreconciled. Works beside a running node."
     )]
     Export(export::ExportArgs),
-    /// Recompute every balance from the records alone, and compare.
+    /// Recompute every balance from the records alone, and compare it with the books.
     #[command(
         after_help = "Example: weir journal audit --live\n\nCompares an arithmetic of its own with the books that a start would have, and with --live or --target with those of the running node. These are equal only while no settles come in; otherwise they are compared as bounds. Exit code 1 at any difference."
     )]
     Audit(audit::AuditArgs),
-    /// Get a damaged journal to start again from what is sound.
+    /// Make a damaged journal usable again from its sound part.
     #[command(
-        after_help = "Example: weir journal repair --from-snapshot (shows what would be done), then: weir journal repair --from-snapshot --yes\n\nOnly with the node stopped, and only where no backup can be restored. Takes the newest sound snapshot and the sound records after it. What follows the damage is set aside under `quarantine-...`; what of it can still be read is written to a salvage file.\n\nThe risk: grants and settlements behind the damage are not in the books. Tokens of lost grants are answered with `too_old`, so they cannot be mistaken for others; money that they spend is not seen by Weir. Before the node starts again, lower the limits by the salvage totals, and by a margin for what could not be read; book the salvaged settlements by hand."
+        after_help = "Example: weir journal repair --from-snapshot (shows what would be done), then: weir journal repair --from-snapshot --yes\n\nOnly with the node stopped, and only where no backup can be restored. Takes the newest sound snapshot and the sound records after it. What follows the damage is set aside under `quarantine-...`; what of it can still be read is written to a salvage file.\n\nThe risk: grants and settlements behind the damage are not in the books. Tokens of lost grants are answered with `too_old`, so they cannot be mistaken for others; money that they spend is not seen by Weir. Before the node starts again, lower the limits by the salvage totals, and by a margin for records that could not be read. Book the salvaged settlements by hand."
     )]
     Repair(repair::RepairArgs),
 }
@@ -93,7 +93,7 @@ pub enum JournalError {
     NotThere {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// It cannot be read, or is damaged.
@@ -132,7 +132,7 @@ pub enum JournalError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The running node.

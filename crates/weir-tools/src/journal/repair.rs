@@ -29,10 +29,10 @@ use super::{JournalError, Outcome, Where, verify};
 pub(super) struct RepairArgs {
     #[command(flatten)]
     place: Where,
-    /// Go on from the newest sound snapshot and the sound records after it.
+    /// Continue from the newest sound snapshot and the sound records after it.
     #[arg(long, required = true)]
     from_snapshot: bool,
-    /// Do it; otherwise only say what would be done.
+    /// Do it; without this flag the command only says what it would do.
     #[arg(long)]
     yes: bool,
 }
@@ -47,7 +47,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Jou
     }
     if let (None, Some(refusal)) = (survey.faults().next(), &survey.refusal) {
         return Err(JournalError::NoRepair(format!(
-            "there is nothing to repair, what is there is whole, and a start refuses it all the same: {refusal}"
+            "there is nothing to repair: the files are whole, but a start refuses them: {refusal}"
         )));
     }
     let Some(plan) = Plan::of(&survey) else { return hopeless(args, &folder, &survey, out) };
@@ -200,9 +200,9 @@ impl Plan {
     fn print(&self, behind: &Behind, out: &mut dyn Write) -> io::Result<()> {
         match self.snapshot {
             Some(sequence) => {
-                writeln!(out, "goes on from snapshot {sequence} and the sound records after it")?
+                writeln!(out, "continues from snapshot {sequence} and the sound records after it")?
             }
-            None => writeln!(out, "goes on from the first record on, up to the damage")?,
+            None => writeln!(out, "continues from the first record up to the damage")?,
         }
         if let Some((name, offset)) = &self.cut {
             writeln!(
@@ -216,7 +216,7 @@ impl Plan {
         let Some(tail) = &self.tail else {
             return writeln!(
                 out,
-                "no record that a start needs is lost; exports of older times may be"
+                "no record that a start needs is lost; older records for exports may be"
             );
         };
         let from = tail.position.sequence;
@@ -227,7 +227,7 @@ impl Plan {
             )?,
             last => writeln!(
                 out,
-                "lost to the books: records {from}..{last}, as far as what is left names them"
+                "lost to the books: records {from}..{last}, as far as the remaining records name them"
             )?,
         }
         behind.print(out)?;
@@ -307,7 +307,7 @@ impl Plan {
         let end = tail.position.sequence;
         let mut wrong = None;
         while segment < tail.next_segment {
-            // A group that could not be sealed is there twice: what counts is where the next segment continues.
+            // A group that could not be sealed appears twice: what counts is where the next segment continues.
             let next = segment_head(&folder.disk, segment + 1).ok();
             let next = next.map(|head| (segment + 1, head.position));
             let examined = examine(&folder.disk, segment, None, next, &mut |place, record| {

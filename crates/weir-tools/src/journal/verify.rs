@@ -60,7 +60,7 @@ fn print_watermark(folder: &Folder, out: &mut dyn Write) -> std::io::Result<()> 
     match known::watermark(&folder.data) {
         Ok(None) => writeln!(
             out,
-            "no {WATERMARK} beside it: that it was not rolled back cannot be seen; a start writes one"
+            "there is no {WATERMARK}, so a rollback could not be seen; the next start writes one"
         ),
         Ok(Some(mark)) => writeln!(
             out,

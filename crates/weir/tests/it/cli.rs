@@ -53,7 +53,7 @@ fn failure_is_1_and_says_what_to_do() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (arguments, expected) in [
-        (vec!["run", "--budgets", text(&missing)], "is not there"),
+        (vec!["run", "--budgets", text(&missing)], "does not exist"),
         (vec!["check", "--budgets", text(&missing)], "cannot be read"),
         (vec!["check", "--config", text(&missing)], "cannot be read"),
         (vec!["stat", "--data", text(folder.path())], "--target"),

@@ -286,7 +286,7 @@ fn put_off(verdict: Verdict, settle: &Settle) {
 /// Settled, over-settled and late, in micros.
 type Lines = [i64; 3];
 
-/// What all clients know from all lives of the node.
+/// The knowledge of all clients from all lives of the node.
 #[derive(Default)]
 struct Memory {
     acknowledged: Vec<(Settle, Verdict)>,

@@ -240,7 +240,7 @@ fn a_start_without_budgets_says_what_to_do() {
     let file = setup.budgets_file();
     std::fs::remove_file(&file).unwrap();
     let told = output(&mut setup.command());
-    assert!(stderr(&told).contains("is not there"), "{}", stderr(&told));
+    assert!(stderr(&told).contains("does not exist"), "{}", stderr(&told));
     // Unnamed it may be missing.
     let data = setup.data();
     let mut command = weir();

@@ -17,7 +17,7 @@ use crate::support::{Node, Setup, line, output, stderr, stdout, text, wait_for, 
 
 /// Set in the run that has mounts of its own.
 const INSIDE: &str = "WEIR_TEST_OWN_MOUNTS";
-/// Tokens are settled one a frame: each then takes a block of the disk.
+/// Tokens are settled one per frame: each then takes a block of the disk.
 const BLOCK_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = 4 << 20;
 

@@ -435,7 +435,7 @@ impl Books {
         assert_eq!(sum + spent, self.limit, "{self:?}");
     }
 
-    /// What can be reserved now or after a filling.
+    /// The amount that can be reserved now or after a filling.
     pub(crate) fn unspent(&self) -> i64 {
         self.free + self.purses
     }

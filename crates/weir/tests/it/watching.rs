@@ -291,7 +291,7 @@ fn a_campaign_is_shown_as_it_stands_in_the_file() {
     node.replace_budgets(&text.replace("2.00", "free"));
     wait_for("a line that is another", || file(1)["text"].is_null());
     let told = file(1)["problem"].as_str().unwrap().to_string();
-    assert!(told.contains("has changed since line 1 was taken over"), "{told}");
+    assert!(told.contains("has changed since line 1 was read"), "{told}");
     node.reload(&lines(&[two, one]));
     wait_for("the line where it is now", || file(1)["line"] == 2 && file(1)["problem"].is_null());
 }

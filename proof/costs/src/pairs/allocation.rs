@@ -231,7 +231,7 @@ fn frame(size: Size) -> Result<Pair, Error> {
             Box::new(|| each(&tokens, repeats, |tokens| mark(black_box(&collect(tokens))))),
         ),
     ];
-    let what = format!("A Decided frame of {ANSWERS} answers is written; ns a frame.");
+    let what = format!("A Decided frame of {ANSWERS} answers is written; ns per frame.");
     let outcomes = race(size.pick(ROUNDS, 1), ways)?;
     Ok(Pair::new("allocation/frame", what, "frame", outcomes, &MEANING))
 }

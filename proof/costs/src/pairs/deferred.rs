@@ -26,7 +26,7 @@ use crate::{Error, Size};
 const ROUNDS: usize = 15;
 /// Settlements of one round. Every queue has room for them: what is compared is handing over, not waiting.
 const SETTLEMENTS: usize = 20_000;
-/// Settlements of one turn of the event loop: the inline way flushes once a turn.
+/// Settlements of one turn of the event loop: the inline way flushes once per turn.
 const TURN: usize = 64;
 const SEED: u64 = 0xaf7e;
 /// More than any round takes.
@@ -67,7 +67,7 @@ fn deferred(size: Size) -> Result<Pair, Error> {
     let outcomes = race_timed(size.pick(ROUNDS, 1), ways)?;
     let what = format!(
         "Settlements written to a file as lines of text, {} a round: the time of the thread that makes them. Inline it formats \
-         and writes, and flushes every {TURN}; deferred it pushes, and another thread does the rest and flushes once a batch.",
+         and writes, and flushes every {TURN}; deferred it pushes, and another thread does the rest and flushes once per batch.",
         settled.len()
     );
     let meaning = Meaning {
@@ -146,7 +146,7 @@ impl Lines {
     }
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     /// The settlements, and a hash of the file.
     done: Done,

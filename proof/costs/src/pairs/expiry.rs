@@ -1,9 +1,9 @@
-//! Holds that expire: `table::Buckets` (one sum a purse and deadline) beside one object a hold, in a heap, in a map by
+//! Holds that expire: `table::Buckets` (one sum per purse and deadline) beside one object per hold, in a heap, in a map by
 //! deadline, and in a queue (which works only because here all holds last equally long).
 //!
 //! An operation is one hold's life: booked, and given back later. A tick of 100 ms books holds of 2 s over 50,000 purses,
-//! drawn evenly, and gives back what is due. At 200,000 holds a second hardly two share a purse and a deadline, so sums save
-//! nothing; at 4 million a second eight do. What only sums and bits offer in either case: memory that does not depend on the
+//! drawn evenly, and gives back what is due. At 200,000 holds per second hardly two share a purse and a deadline, so sums save
+//! nothing; at 4 million per second eight do. What only sums and bits offer in either case: memory that does not depend on the
 //! number of holds, and taking a confirmed or released hold out at once, at any deadline.
 //!
 //! Where it loses, in counts that a busy machine does not change (callgrind with caches of 32 KiB and 1 MiB, 20,000 holds a tick
@@ -54,7 +54,7 @@ fn pair(id: &'static str, load: &Load, size: Size) -> Result<Pair, Error> {
         ("VecDeque", live(load, VecDeque::<Hold>::new())),
     ];
     let what = format!(
-        "A hold is booked and given back, {} holds a second of 2 s over {} purses. The queue cannot take a hold out early, nor \
+        "A hold is booked and given back, {} holds per second of 2 s over {} purses. The queue cannot take a hold out early, nor \
          take holds of different lengths; the node's must.",
         10 * load.holds,
         load.purses

@@ -173,7 +173,7 @@ fn tails(setups: [Setup; 2], latencies: &[Mutex<Histogram>; 2]) -> String {
     text
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     done: Done,
     server_cpu: Duration,

@@ -18,7 +18,7 @@ pub(crate) struct Offer {
     pub floor_micros: i64,
     /// How its price comes about.
     pub rule: Rule,
-    /// How many impressions it stands for, in millionths.
+    /// The number of impressions it stands for, in millionths.
     pub multiplier_micros: i64,
     /// From auction to billing, in minutes.
     pub delay_minutes: u32,

@@ -1,4 +1,4 @@
-//! What an exchange needs of a bid response; all else in it is skipped without a copy.
+//! Everything that an exchange needs of a bid response; all else in it is skipped without a copy.
 
 use std::borrow::Cow;
 

@@ -54,7 +54,7 @@ pub(crate) struct Deal {
     pub rule: Rule,
 }
 
-/// What the auction needs of an impression.
+/// Everything that the auction needs of an impression.
 #[derive(Debug)]
 pub(crate) struct Imp {
     /// Its id.
@@ -65,7 +65,7 @@ pub(crate) struct Imp {
     pub deals: Vec<Deal>,
     /// Only bids under a deal are wanted.
     pub is_private: bool,
-    /// How many impressions a bid stands for, in millionths.
+    /// The number of impressions a bid stands for, in millionths.
     pub multiplier_micros: i64,
     /// From auction to billing, in minutes, as the implementation guide has it.
     pub delay_minutes: u32,

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What an exchange knows when it calls a notice. An empty text removes its macro, as the specification wants it for
+/// Everything that an exchange knows when it calls a notice. An empty text removes its macro, as the specification wants it for
 /// values that were not given.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Facts<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Facts<'a> {
     pub loss: &'a str,
     /// What would have won.
     pub min_to_win: &'a str,
-    /// How many impressions the bid stands for.
+    /// The number of impressions the bid stands for.
     pub multiplier: &'a str,
 }
 

@@ -394,7 +394,7 @@ fn notes(args: &Args, report: &ExchangeReport, let_go: u64, broken: u64) -> Vec<
             .then(|| "other clients may be active: only lower bounds were audited".into()),
         report.schedule.as_ref().and_then(ScheduleReport::note),
         (unsent > 0).then(|| format!("{unsent} notices were not called before the drain ended")),
-        (let_go > 0).then(|| format!("{let_go} wins were let go: too many notices waited")),
+        (let_go > 0).then(|| format!("{let_go} wins were dropped: too many notices waited")),
         (broken > 0)
             .then(|| format!("{broken} notices lost their connection and were called again")),
         (report.bids == 0).then(|| "there was no bid: no money moved".into()),

@@ -15,7 +15,7 @@ use super::bodies::BodiesReport;
 use super::books::Books;
 use super::notices::KindCounts;
 
-/// The result of an exchange run. Money is micros of the bids' currency; a CPM price is micros a thousand impressions.
+/// The result of an exchange run. Money is micros of the bids' currency; a CPM price is micros per thousand impressions.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExchangeReport {
     /// The OpenRTB door, HOST:PORT.
@@ -36,7 +36,7 @@ pub struct ExchangeReport {
     pub bodies: BodiesReport,
     /// Requests sent.
     pub requests: u64,
-    /// Requests answered a second while the load ran.
+    /// Requests answered per second while the load ran.
     pub requests_per_s: f64,
     /// Bytes of requests sent.
     pub bytes_sent: u64,
@@ -78,7 +78,7 @@ pub struct ExchangeReport {
     pub late: u64,
     /// Billings with the price macro not expanded, on purpose.
     pub bad_macros: u64,
-    /// Billings with a price that nobody can mean, on purpose.
+    /// Billings with an impossible price, on purpose.
     pub absurd: u64,
     /// Notices by kind: `win`, `bill`, `bill again`, `loss`.
     pub notices: BTreeMap<&'static str, KindCounts>,
@@ -113,7 +113,7 @@ pub struct ExchangeReport {
     pub audit: String,
     /// Faults of the node or the connections, in words; the first few.
     pub errors: Vec<String>,
-    /// What a reader of the figures should know.
+    /// Notes for a reader of the figures.
     pub notes: Vec<String>,
     /// What is wrong, each in words; empty means exit code 0.
     #[serde(skip)]
@@ -146,7 +146,7 @@ impl ExchangeReport {
         self.print_notices(out)?;
         let ns = |value: Option<f64>| value.map_or("unknown".into(), |v| format!("{v:.0}"));
         let (server, own) = (ns(self.server_ns_per_request), ns(self.hammer_ns_per_request));
-        row(out, "ns a request", &format!("node {server}, hammer {own} (CPU time)"))?;
+        row(out, "ns per request", &format!("node {server}, hammer {own} (CPU time)"))?;
         row(
             out,
             "audited",

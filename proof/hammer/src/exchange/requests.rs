@@ -32,7 +32,7 @@ pub(crate) struct ExchangePlan {
     pub host: String,
     /// Requests in flight a connection (closed loop).
     pub depth: usize,
-    /// Requests a second (open loop).
+    /// Requests per second (open loop).
     pub rate: Option<u64>,
     /// Seed.
     pub seed: u64,
@@ -55,9 +55,9 @@ pub(crate) struct ExchangePlan {
 /// What the thread has to say at the end.
 #[derive(Debug)]
 pub(crate) struct Traded<'a> {
-    /// What the loop knows.
+    /// The state of the loop.
     pub run: Figures,
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
     /// The notices.
     pub notifier: Notifier<'a>,
@@ -82,7 +82,7 @@ pub(crate) struct Counts {
     pub test_bids: u64,
     /// Bids dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Prices of the bids that took part, added up, in micros a thousand.
+    /// Prices of the bids that took part, added up, in micros per thousand.
     pub bid_sum: i128,
     /// Bids that took part.
     pub offers: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Counts {
     pub late: u64,
     /// Billings with the price macro not expanded.
     pub bad_macros: u64,
-    /// Billings with a price that nobody can mean.
+    /// Billings with an impossible price.
     pub absurd: u64,
 }
 

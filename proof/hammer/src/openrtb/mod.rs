@@ -245,7 +245,8 @@ fn micros_of_cpm(cpm: &str) -> Result<i64, String> {
     if cpm == "." || cpm.is_empty() || !is_digits(whole) || !is_digits(decimals) {
         return Err(wrong());
     }
-    let too_high = || format!("bidfloor '{cpm}' is above {} a thousand", AMOUNT_MICROS_MAX / 1_000);
+    let too_high =
+        || format!("bidfloor '{cpm}' is above {} per thousand", AMOUNT_MICROS_MAX / 1_000);
     let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| too_high())? };
     let mut thousandths = 0;
     let mut left = false;

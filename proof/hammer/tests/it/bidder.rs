@@ -1,4 +1,4 @@
-//! A small bidder: OpenRTB over HTTP/1.1 and its books over the batch protocol, one thread a connection, one lock. It does
+//! A small bidder: OpenRTB over HTTP/1.1 and its books over the batch protocol, one thread per connection, one lock. It does
 //! everything right, unless told to misbehave in one way. Its answers leave in pieces of random length.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! A small node: one thread a connection, blocking sockets, one lock around the books. It speaks the batch protocol and
+//! A small node: one thread per connection, blocking sockets, one lock around the books. It speaks the batch protocol and
 //! keeps correct books, unless told to misbehave in one way.
 
 use std::collections::{HashMap, VecDeque};

@@ -39,7 +39,7 @@ fn an_open_loop_keeps_its_schedule_in_number() {
     assert_eq!(report.audit, "ok", "{report:#?}");
     let schedule = report.schedule.as_ref().unwrap();
     assert_eq!(schedule.asked_per_s, 5_000);
-    // 500 frames a second, and the frame at instant 0; what was due but not sent is counted.
+    // 500 frames per second, and the frame at instant 0; what was due but not sent is counted.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -38,7 +38,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Instructions an operation.
+    /// Instructions per operation.
     #[must_use]
     pub fn instructions(&self) -> f64 {
         self.each(self.profile.instructions)

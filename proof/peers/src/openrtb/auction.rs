@@ -54,7 +54,9 @@ fn measure(size: Size, budgets: &[Budget], bodies: &Bodies) -> Result<(), String
     let clock = median(rounds[2].iter().copied());
     let mean = |at: usize| (median(rounds[at].iter().copied()) - clock).max(f64::MIN_POSITIVE);
     let (auction, every) = (mean(0), mean(1));
-    println!("| case | ns a request | auctions/s | times as fast |\n| --- | ---: | ---: | ---: |");
+    println!(
+        "| case | ns per request | auctions/s | times as fast |\n| --- | ---: | ---: | ---: |"
+    );
     for (name, ns) in
         [("auction, all let through", auction), ("every candidate asked, no early stop", every)]
     {
@@ -70,7 +72,7 @@ fn measure(size: Size, budgets: &[Budget], bodies: &Bodies) -> Result<(), String
     Ok(())
 }
 
-/// Ns a request of `work` alone: reading and translating are not counted.
+/// Ns per request of `work` alone: reading and translating are not counted.
 fn timed(
     bidder: &mut Bidder<'_>,
     bodies: &[&[u8]],

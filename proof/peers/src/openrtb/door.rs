@@ -19,7 +19,7 @@ use crate::Size;
 use crate::daemon::{Daemon, bound_to_us, folder_on_disk, weir_binary};
 use crate::figures::{Case, interleave, rate};
 
-/// Requests a second of the open loop.
+/// Requests per second of the open loop.
 const OPEN_RATE: u64 = 50_000;
 const CONNECTIONS: usize = 8;
 /// Requests in flight on each connection.
@@ -27,7 +27,7 @@ const DEPTHS: [usize; 2] = [8, 32];
 /// Share of the bids that win and are billed: the hammer's default.
 const WIN: f64 = 0.05;
 
-/// What the stage table needs, ns a request.
+/// What the stage table needs, ns per request.
 pub(super) struct Figures {
     /// In HTTP sessions of the floor.
     pub(super) http_ns: f64,
@@ -103,7 +103,7 @@ struct Bench {
     unlimited: Node,
     sampled: Node,
     go: Result<GoBidder, String>,
-    /// What went wrong in runs, each said once.
+    /// Faults of the runs, each of them once.
     faults: RefCell<Vec<String>>,
 }
 
@@ -309,7 +309,7 @@ fn addresses(log: &Path) -> Result<(SocketAddr, SocketAddr), String> {
 fn print_closed(cases: &[(Who, Load)], rounds: &[Vec<Sample>]) {
     println!("\n### closed loop, {CONNECTIONS} connections\n");
     println!(
-        "| server | in flight each | auctions/s | of Weir's | bid | server ns a request | beside it ns | tool ns | \
+        "| server | in flight each | auctions/s | of Weir's | bid | server ns per request | beside it ns | tool ns | \
          p50 us | p99 us | p99.9 us |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
@@ -340,9 +340,9 @@ fn print_closed(cases: &[(Who, Load)], rounds: &[Vec<Sample>]) {
 }
 
 fn print_open(cases: &[(Who, Load)], rounds: &[Vec<Sample>]) {
-    println!("\n### open loop, {OPEN_RATE} requests a second, latency from the intended time\n");
+    println!("\n### open loop, {OPEN_RATE} requests per second, latency from the intended time\n");
     println!(
-        "| server | answered a second | bid | p50 us | p99 us | p99.9 us | rounds in which the hammer fell behind |"
+        "| server | answered per second | bid | p50 us | p99 us | p99.9 us | rounds in which the hammer fell behind |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     for ((who, _), samples) in cases.iter().zip(rounds) {

@@ -75,7 +75,7 @@ fn measure(size: Size, budgets: &[Budget], bodies: &Bodies) -> Result<Stages, St
     Ok(Stages { ns, bid_rate })
 }
 
-/// All bodies once, up to the bidder's stage; ns a request.
+/// All bodies once, up to the bidder's stage; ns per request.
 fn pass(bidder: &mut Bidder<'_>, door: &mut Door, bodies: &Bodies) -> f64 {
     let mut room = Vec::with_capacity(bodies.quantile(1.0));
     let started = Instant::now();
@@ -103,7 +103,7 @@ fn copy(bodies: &Bodies) -> f64 {
 
 fn print(stages: &Stages, door: Option<&Figures>) {
     println!("{:.0} % of the requests end with a bid.\n", stages.bid_rate * 100.0);
-    println!("| stage | ns a request |\n| --- | ---: |");
+    println!("| stage | ns per request |\n| --- | ---: |");
     let row = |name: &str, ns: f64| println!("| {name} | {ns:.0} |");
     // HTTP copies the body itself: where it was measured, the copy is in there.
     let copies = usize::from(door.is_some());

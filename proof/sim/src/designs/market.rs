@@ -169,7 +169,7 @@ impl Market {
                 if self.faults {
                     self.strike();
                 }
-                // 800 bids a second: 1.6 a step.
+                // 800 bids per second: 1.6 per step.
                 for _ in 0..1 + u32::from(self.asks.chance(600)) {
                     self.ask();
                 }

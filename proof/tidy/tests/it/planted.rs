@@ -94,3 +94,21 @@ fn a_name_that_the_code_does_not_have_is_found() {
         ["Purses::lost", "crates/a/src/{lib,no}.rs", "gone()"]
     );
 }
+
+#[test]
+fn tics_of_language_are_found() {
+    let text = "/// Costs 3 ns a request.\n/// Prints one line once a second and ends.\n/// Which one a connection meets is chance.\n\
+                /// The place is free once a grant closes; it asks a worker for money.\n/// Up to 100 asks a second\n\
+                const TEXT: &str = \"the node did not end well\";\n";
+    let (_folder, tree) = tree(text);
+    let found = tidy::tics_of_sources(&tree);
+    assert_eq!(lines(&found), [1, 2, 5, 6]);
+    assert_eq!(
+        found[0].to_string(),
+        "crates/a/src/lib.rs:1: \"ns a request\": write \"ns per request\""
+    );
+    assert_eq!(
+        lines(&tidy::tics("docs/a.md", "| bytes a row | 8 |\n| bytes per row | 8 |\n")),
+        [1]
+    );
+}

@@ -20,7 +20,7 @@ impl Entrance {
         Entrance { key, tokens: tokens.map(LiveTokens::view) }
     }
 
-    /// Takes over the token file in force: once a wake-up, never in the middle of a batch.
+    /// Takes over the token file in force: once per wake-up, never in the middle of a batch.
     #[inline(always)]
     pub(crate) fn refresh(&mut self) {
         if let Some(tokens) = &mut self.tokens {

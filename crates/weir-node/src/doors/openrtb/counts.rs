@@ -32,9 +32,9 @@ happenings! {
     Surveys = "surveys", "Requests that were surveyed for why-not.";
     ImpsLeftOut = "imps_left_out", "Impressions beyond the limit, not read.";
     UnknownFormat = "unknown_format", "Bid requests whose `Content-Type` is not JSON; answered 415.";
-    WrongHost = "wrong_host", "Requests that call the door by a name that is none of its own; answered 421.";
+    WrongHost = "wrong_host", "Requests under a `Host` that is not one of the door's names; answered 421.";
     FromPage = "from_page", "Bid requests that a browser sent for a page; answered 403.";
-    UnknownPath = "unknown_path", "Paths that are none of the door's.";
+    UnknownPath = "unknown_path", "Requests for a path that the door does not have.";
     WrongMethod = "wrong_method", "Methods that a path does not take.";
     NoUser = "no_user", "Requests without a user that may be told from others.";
     ColdUser = "cold_user", "Requests whose user's profile was still on the disk.";

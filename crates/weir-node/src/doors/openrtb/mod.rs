@@ -514,7 +514,7 @@ impl BidGate<'_> {
         // Now and then: a log line a request would be a way to fill a disk.
         if times.is_power_of_two() {
             let (request, violation) = (request.id, violation.name());
-            tracing::warn!(request, violation, times, "an answer was not sent");
+            tracing::warn!(request, violation, times, "an answer could not be sent");
         }
         Outcome::NoBid(NoBidReason::SelfCheck)
     }

@@ -63,7 +63,7 @@ impl Terms {
     }
 }
 
-/// Work space, one a worker.
+/// Work space, one per worker.
 #[derive(Debug, Default)]
 pub struct Lists {
     keys: Vec<u32>,

@@ -39,7 +39,7 @@ pub(super) fn pair(size: Size) -> Result<Pair, Error> {
         level: "frames are read where they were received because nothing needs a copy, not because it is faster",
     };
     let what = format!(
-        "A Decide frame of {ASKS} asks is checked, and four fields of each ask are read; ns a frame."
+        "A Decide frame of {ASKS} asks is checked, and four fields of each ask are read; ns per frame."
     );
     Ok(Pair::new("decode/in-place", what, "frame", race(size.pick(ROUNDS, 1), ways)?, &meaning))
 }

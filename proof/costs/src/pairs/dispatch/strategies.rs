@@ -1,6 +1,6 @@
 //! How a pacing strategy is reached: generic, enum, `Box<dyn>`, or not at all.
 //!
-//! `gate_pacing::Plan` evaluates a strategy some times a second and compiles the result into one form, `Pace`, so that a
+//! `gate_pacing::Plan` evaluates a strategy some times per second and compiles the result into one form, `Pace`, so that a
 //! request costs the same whatever the strategy is. Beside it stand-ins that evaluate the strategy for every request (a
 //! limit, a line through time, an hourly curve, a coin) and the real `Plan` evaluated for every request. All let the same
 //! requests through.
