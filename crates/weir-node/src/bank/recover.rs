@@ -168,6 +168,7 @@ fn journal_options(config: &Config, bank: ledger::Options) -> JournalOptions {
         gather: Duration::from_micros(j.gather_us),
         gather_idle: Duration::from_micros(j.gather_idle_us),
         unsealed_bytes_max: j.unsealed_bytes_max,
+        durability: j.durability,
         segment_bytes: j.segment_bytes,
         keep: Keep {
             snapshot_bytes: j.snapshot_bytes,
