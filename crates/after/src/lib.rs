@@ -1,6 +1,6 @@
 //! Work taken off the hot path: a bounded queue to a background thread.
 //!
-//! A thread that must not wait (a worker of the node) pushes items; a thread that may wait (for a disk, a socket, a
+//! A thread that must not wait (in the node: its bank) pushes items; a thread that may wait (for a disk, a socket, a
 //! parser) works on them, batch by batch. Every producer has a ring of its own, so producers share nothing that they
 //! write, and all rings have one worker.
 //!

@@ -278,10 +278,9 @@ impl Auction<'_> {
     /// A creative that says neither is never on a list, but on no allowlist either. Lists may hold [`UNKNOWN`].
     #[inline]
     fn is_bundle_or_language_blocked(&self, outline: Outline<'_>) -> bool {
-        let Request { bundles_blocked, languages_allowed, languages_blocked, .. } = self.request;
+        let Request { bundles_blocked, languages_allowed, .. } = self.request;
         let on = |list: &[u32], key: u32| key != UNKNOWN && list.contains(&key);
         on(bundles_blocked, outline.bundle())
-            || on(languages_blocked, outline.language())
             || (!languages_allowed.is_empty() && !on(languages_allowed, outline.language()))
     }
 }

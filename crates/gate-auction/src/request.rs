@@ -200,8 +200,6 @@ pub struct Request<'a> {
     pub bundles_blocked: &'a [u32],
     /// The only languages that a creative may have; empty: all.
     pub languages_allowed: &'a [u32],
-    /// Languages that a creative must not have.
-    pub languages_blocked: &'a [u32],
     /// The places.
     pub impressions: &'a [Impression<'a>],
     /// Agreed with the exchange.

@@ -461,7 +461,6 @@ mod tests {
             advertisers_blocked: &[],
             bundles_blocked: &[],
             languages_allowed: &[],
-            languages_blocked: &[],
             impressions: &[],
             rules: crate::Rules::default(),
         }

@@ -27,20 +27,7 @@ pub trait Node: Send + Sync + 'static {
     }
 
     /// Revision of a budget's configuration at this moment; the board's may be older by a survey. `None`: no such budget.
-    fn revision(&self, id: u64) -> Option<u64> {
-        // A change of nothing is judged, and says the revision.
-        let nothing = RowChange { id, fields: Fields::new(), revision: None };
-        let edit = Edit {
-            who: "".into(),
-            why: "".into(),
-            action: Action::Set,
-            rows: EditRows::Change(vec![nothing]),
-            dry_run: true,
-            key: None,
-        };
-        let row = self.edit(edit).ok()?.rows.into_iter().next()?;
-        (row.result != RowResult::Refused(RowProblem::Unknown(id))).then_some(row.revision)
-    }
+    fn revision(&self, id: u64) -> Option<u64>;
 
     /// The fields of a budget's configuration, as in the budgets file, with what was changed by the API.
     fn fields(&self, id: u64) -> Option<Fields>;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use table::spread;
+
 /// Writes `count` budgets, one JSON object per line. The same seed gives the same budgets.
 ///
 /// # Errors
@@ -26,7 +28,7 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
         ["Europe/Paris", "America/New_York", "Asia/Tokyo", "UTC", "America/Sao_Paulo"];
     const PACINGS: [&str; 6] = ["asap", "schedule", "schedule", "coin", "curve", "asap"];
     for id in 1..=count {
-        let chance = mix(seed ^ mix(id));
+        let chance = spread(seed ^ spread(id));
         let pick = |list: &'static [&'static str], shift: u32| {
             list[usize::from((chance >> shift).to_le_bytes()[0]) % list.len()]
         };
@@ -44,13 +46,6 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{budget}")?;
     }
     Ok(())
-}
-
-/// The splitmix64 finaliser.
-pub(crate) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
-
-use crate::sample::mix;
+use table::{SplitMix64, spread};
 
 /// Country, time zone, language, and how many campaigns of a thousand want it first.
 const COUNTRIES: [(&str, &str, &str, u64); 30] = [
@@ -346,24 +345,16 @@ fn cents(cents: u64) -> String {
 }
 
 /// Chances of one campaign, drawn one after the other.
-struct Dice {
-    state: u64,
-}
+struct Dice(SplitMix64);
 
 impl Dice {
     fn new(seed: u64, id: u64) -> Dice {
-        Dice { state: mix(seed ^ mix(id)) }
-    }
-
-    /// The next number of SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.state)
+        Dice(SplitMix64::new(spread(seed ^ spread(id))))
     }
 
     /// 0 to `end` - 1.
     fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.below(end)
     }
 
     fn percent(&mut self, percent: u64) -> bool {

@@ -12,6 +12,10 @@ impl Node for MadeUp {
         Err(EditError::Journal("made-up budgets have none".into()))
     }
 
+    fn revision(&self, _: u64) -> Option<u64> {
+        None
+    }
+
     fn fields(&self, _: u64) -> Option<Fields> {
         None
     }

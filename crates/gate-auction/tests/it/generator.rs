@@ -202,7 +202,6 @@ pub(crate) struct Body {
     advertisers_blocked: Vec<u32>,
     bundles_blocked: Vec<u32>,
     languages_allowed: Vec<u32>,
-    languages_blocked: Vec<u32>,
     impressions: Vec<Place>,
     pub(crate) rules: Rules,
 }
@@ -260,7 +259,6 @@ impl Body {
             advertisers_blocked: dice.some(30, 10, world.domains),
             bundles_blocked: dice.some(world.rare, 3, world.bundles),
             languages_allowed: dice.some(world.rare / 2, 3, 12),
-            languages_blocked: dice.some(world.rare / 2, 2, 12),
             impressions: (0..impressions).map(|_| Place::new(world, dice)).collect(),
             rules: Rules::default(),
         }
@@ -306,7 +304,6 @@ impl Body {
             advertisers_blocked: &self.advertisers_blocked,
             bundles_blocked: &self.bundles_blocked,
             languages_allowed: &self.languages_allowed,
-            languages_blocked: &self.languages_blocked,
             impressions: &impressions,
             rules: self.rules,
         })

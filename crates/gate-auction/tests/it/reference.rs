@@ -275,7 +275,6 @@ fn shows(
         && !creative.domains.iter().any(|key| request.advertisers_blocked.contains(key))
         && !creative.attributes.iter().any(|key| impression.attributes_blocked.contains(key))
         && !creative.bundle.is_some_and(|bundle| request.bundles_blocked.contains(&bundle))
-        && !language.iter().any(|key| request.languages_blocked.contains(key))
         && within(language, request.languages_allowed)
         && within(&creative.categories, request.categories_allowed)
         && within(&creative.domains, only_for)

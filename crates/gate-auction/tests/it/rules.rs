@@ -261,8 +261,6 @@ fn blocked_categories_bundles_and_languages() {
     assert_eq!(winner(Scene { categories_blocked: &[4], ..free }), Some(2));
     assert_eq!(winner(Scene { bundles_blocked: &[9, 5], ..free }), Some(2));
     assert_eq!(winner(Scene { bundles_blocked: &[9, UNKNOWN], ..free }), Some(1));
-    assert_eq!(winner(Scene { languages_blocked: &[6], ..free }), Some(2));
-    assert_eq!(winner(Scene { languages_blocked: &[UNKNOWN], ..free }), Some(1));
     assert_eq!(winner(Scene { languages_allowed: &[6, 1], ..free }), Some(1));
     assert_eq!(winner(Scene { languages_allowed: &[UNKNOWN], ..free }), None);
 }

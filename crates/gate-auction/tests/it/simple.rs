@@ -77,7 +77,6 @@ pub(crate) struct Scene<'a> {
     pub(crate) categories_blocked: &'a [u32],
     pub(crate) bundles_blocked: &'a [u32],
     pub(crate) languages_allowed: &'a [u32],
-    pub(crate) languages_blocked: &'a [u32],
     pub(crate) rules: Rules,
 }
 
@@ -96,7 +95,6 @@ impl Default for Scene<'_> {
             categories_blocked: &[],
             bundles_blocked: &[],
             languages_allowed: &[],
-            languages_blocked: &[],
             rules: Rules::default(),
         }
     }
@@ -134,7 +132,6 @@ impl Scene<'_> {
             advertisers_blocked: &[],
             bundles_blocked: self.bundles_blocked,
             languages_allowed: self.languages_allowed,
-            languages_blocked: self.languages_blocked,
             impressions: &impressions,
             rules: self.rules,
         };

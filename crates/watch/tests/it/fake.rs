@@ -240,6 +240,10 @@ impl Node for Fake {
         self.lock().first(key, digest)
     }
 
+    fn revision(&self, id: u64) -> Option<u64> {
+        self.lock().budgets.get(&id).map(|(_, revision)| *revision)
+    }
+
     fn fields(&self, id: u64) -> Option<Fields> {
         self.lock().budgets.get(&id).map(|(fields, _)| fields.clone())
     }

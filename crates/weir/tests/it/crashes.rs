@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use table::SplitMix64;
 use wire::{Action, DecideFlags, Reason, Verdict, decide, resolve};
 
 use crate::client::{Client, Reply, Token, decide_frame, fresh_id, resolve_frame};
@@ -55,20 +56,13 @@ fn setup() -> Setup {
         .with("ledger.hold_ms", HOLD_MS)
 }
 
-/// SplitMix64: small, and its seed repeats a run as far as the clock lets it.
-struct Rng(u64);
+/// Its seed repeats a run as far as the clock lets it.
+struct Rng(SplitMix64);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// A number from `low` to `high`, both included.
     fn from(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.0.below(high - low + 1)
     }
 
     fn percent(&mut self, share: u64) -> bool {
@@ -129,7 +123,7 @@ impl Load<'_> {
     fn new(client: Client, seed: u64, heard_now: &AtomicU64) -> Load<'_> {
         let ids = budgets().into_iter().map(|(id, _)| id).collect();
         let (flights, heard) = (HashMap::new(), Heard::default());
-        let rng = Rng(seed);
+        let rng = Rng(SplitMix64::new(seed));
         let granted = Vec::new();
         Load { client, heard_now, rng, ids, flights, asking: 0, settling: 0, granted, heard }
     }
@@ -459,7 +453,8 @@ fn what_was_acknowledged_survives_every_crash() {
     let cycles = usize::try_from(number("CRASH_CYCLES", 12)).unwrap();
     let mut place = Place { seed: number("CRASH_SEED", 1), cycle: 0, cycles };
     println!("CRASH_SEED={} CRASH_CYCLES={cycles}", place.seed);
-    let (mut rng, setup, mut memory) = (Rng(place.seed), setup(), Memory::default());
+    let (mut rng, setup, mut memory) =
+        (Rng(SplitMix64::new(place.seed)), setup(), Memory::default());
     let (mut ready_ms, mut endings, mut stopped_cleanly) = (Vec::new(), BTreeMap::new(), false);
     let days_from = today();
     // A slow machine does less in each life: it has more of them, until they fell into everything.
@@ -570,7 +565,7 @@ fn check_after_start(node: &Node, memory: &mut Memory, rng: &mut Rng, stopped_cl
 /// Full load until the end comes; what each connection heard.
 fn live_and_end(mut node: Node, rng: &mut Rng, until: Duration, ending: Ending) -> Vec<Heard> {
     let (heard_now, at_once) = (AtomicU64::new(0), rng.percent(60));
-    let loads = (0..CONNECTIONS).map(|_| Load::new(node.client(), rng.next(), &heard_now));
+    let loads = (0..CONNECTIONS).map(|_| Load::new(node.client(), rng.0.draw(), &heard_now));
     let loads: Vec<_> = loads.collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = loads.into_iter().map(|load| scope.spawn(|| load.run())).collect();

@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use table::SplitMix64;
 
 use crate::openrtb::{
     BID_PATH, Http, bid_request, campaign, check_no_violation, counts_at_rest, get, patient, post,
@@ -236,15 +237,11 @@ fn a_stop_answers_what_waits() {
     assert_eq!(node.budget(1).settled, 40 * 2_000);
 }
 
-/// SplitMix64.
-struct Rng(u64);
+struct Rng(SplitMix64);
 
 impl Rng {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % end as u64).unwrap()
+        usize::try_from(self.0.below(end as u64)).unwrap()
     }
 
     /// Cuts it, turns bits over, repeats or removes a part, or puts something else in a value's place.
@@ -346,7 +343,7 @@ fn real_and_damaged_bodies_are_answered_and_move_no_money_of_their_own() {
     println!("{bids} of {} bodies got bids", bodies.len());
     assert!(bids > 0);
     check_no_violation(&node);
-    let mut rng = Rng(7);
+    let mut rng = Rng(SplitMix64::new(7));
     for _ in 0..100 {
         let mut damaged = || {
             let at = rng.below(bodies.len());
@@ -377,7 +374,7 @@ fn nothing_that_strangers_send_stops_the_others() {
             assert!(half.try_send(&whole[..1 + number % (whole.len() - 1)]));
         }
         assert!(http.bid(&request("meanwhile", json!({}))).is_some());
-        let mut rng = Rng(9);
+        let mut rng = Rng(SplitMix64::new(9));
         for _ in 0..50 {
             let garbage: Vec<u8> =
                 (0..2_000).map(|_| u8::try_from(rng.below(256)).unwrap()).collect();

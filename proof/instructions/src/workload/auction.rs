@@ -304,7 +304,6 @@ impl Lists {
             advertisers_blocked: &self.advertisers_blocked,
             bundles_blocked: &[],
             languages_allowed: &[],
-            languages_blocked: &[],
             impressions: &impressions,
             rules: Rules::default(),
         });

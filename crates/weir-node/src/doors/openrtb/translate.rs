@@ -190,7 +190,6 @@ impl Lists {
             advertisers_blocked: keys(&top.advertisers_blocked),
             bundles_blocked: keys(&top.bundles_blocked),
             languages_allowed: keys(&top.languages_allowed),
-            languages_blocked: &[],
             impressions: &impressions,
             rules: terms.rules,
         });
