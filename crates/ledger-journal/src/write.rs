@@ -34,12 +34,12 @@ pub struct Writer<F: Folder> {
     next_segment: u64,
     /// After the last group that was sealed.
     position: Position,
-    open: Option<Open<F::File>>,
+    open: Option<OpenSegment<F::File>>,
     segments_begun: u64,
 }
 
 #[derive(Debug)]
-struct Open<F> {
+struct OpenSegment<F> {
     file: F,
     offset: u64,
 }
@@ -72,7 +72,7 @@ impl<F: Folder> Writer<F> {
     /// Writes and seals a group that follows the one before.
     fn seal(&mut self, group: &Group) -> io::Result<()> {
         let bytes = group.bytes();
-        let end = |open: &Open<F::File>| open.offset + bytes.len() as u64;
+        let end = |open: &OpenSegment<F::File>| open.offset + bytes.len() as u64;
         if self.open.as_ref().is_some_and(|open| end(open) > self.segment_bytes) {
             self.open = None;
         }
@@ -92,7 +92,7 @@ impl<F: Folder> Writer<F> {
     }
 
     /// Gives a prepared file, or a new one, the head and the name of the next segment.
-    fn begin(&mut self, now_ms: u64) -> io::Result<Open<F::File>> {
+    fn begin(&mut self, now_ms: u64) -> io::Result<OpenSegment<F::File>> {
         let (file, name) = match self.folder.open(names::PREPARED, Access::Write) {
             Ok(file) => (file, names::PREPARED),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -113,7 +113,7 @@ impl<F: Folder> Writer<F> {
         self.folder.sync()?;
         self.next_segment += 1;
         self.segments_begun += 1;
-        Ok(Open { file, offset: BLOCK_BYTES as u64 })
+        Ok(OpenSegment { file, offset: BLOCK_BYTES as u64 })
     }
 }
 
