@@ -12,6 +12,7 @@ use crate::format::{
     FILLER, GROUP_BYTES_MAX, GROUP_HEAD_BYTES, GroupHead, Hash, Position, RECORD_BYTES_MAX,
     RECORD_HEAD_BYTES, RecordError, close_group, close_record, next_record, stride,
 };
+use crate::handover::Waiting;
 use crate::read::Fault;
 
 /// A closed group: what is written and sealed at once.
@@ -157,10 +158,6 @@ impl Backlog {
         waiting.map(Open::bytes).sum()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.full.is_empty() && self.open.is_empty()
-    }
-
     #[inline]
     pub(crate) fn append(&mut self, record: &impl Message, at_ms: u64) -> u64 {
         if self.open.is_full() {
@@ -169,15 +166,6 @@ impl Backlog {
         }
         self.open.at_ms = at_ms;
         self.open.append(record)
-    }
-
-    /// The oldest records; `None` if nothing waits.
-    pub(crate) fn take(&mut self) -> Option<Open> {
-        match self.full.pop_front() {
-            None if self.open.is_empty() => None,
-            None => Some(self.turn_over()),
-            full => full,
-        }
     }
 
     /// Begins the next group.
@@ -191,6 +179,22 @@ impl Backlog {
     pub(crate) fn recycle(&mut self, group: Group) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(group.blocks);
+        }
+    }
+}
+
+impl Waiting for Backlog {
+    type Taken = Open;
+
+    fn is_empty(&self) -> bool {
+        self.full.is_empty() && self.open.is_empty()
+    }
+
+    fn take(&mut self) -> Option<Open> {
+        match self.full.pop_front() {
+            None if self.open.is_empty() => None,
+            None => Some(self.turn_over()),
+            full => full,
         }
     }
 }

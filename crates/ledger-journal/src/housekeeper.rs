@@ -1,7 +1,7 @@
 //! The journal's second thread: it prepares segments, makes snapshots, removes what is old, and notes what is sealed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl<F: Folder> Housekeeper<F> {
 
     /// When it fails, the watermark lags; nothing depends on it but the comparison at the next start.
     fn note(&mut self) {
-        let sealed = self.shared.sealed.load(Acquire);
+        let sealed = self.shared.handover.sealed();
         let Some(watermarks) = &mut self.watermarks else { return };
         if let Err(error) = watermarks.note(sealed, now_ms()) {
             tracing::warn!(%error, "what is sealed was not noted outside of the journal; it will be tried again");

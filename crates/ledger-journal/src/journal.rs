@@ -15,7 +15,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,7 +25,8 @@ use probe::{Histogram, Laps, Reader as HistogramReader, Recorder, shared_histogr
 use crate::disk::Durability;
 use crate::files::Folder;
 use crate::format::Position;
-use crate::group::{Backlog, Group, Open};
+use crate::group::{Backlog, Group};
+use crate::handover::Handover;
 use crate::housekeeper::{Housekeeper, Kept};
 use crate::log::{Log, NotAppended};
 use crate::probes::{WriterProbes, WriterStage};
@@ -152,25 +153,17 @@ impl Journal {
     /// sequence.
     pub fn append(&mut self, records: &[Record], at_ms: u64) {
         for some in records.chunks(APPEND_MAX) {
-            let mut queue = lock(&self.shared.queue);
-            let before = queue.backlog.bytes();
-            some.iter().for_each(|record| {
-                queue.backlog.append(record, at_ms);
-            });
-            let added = queue.backlog.bytes() - before;
             // A client waits for the answer to each of these.
-            queue.urgent |= some.iter().any(|record| matches!(record, Record::Resolved { .. }));
-            self.next_sequence = queue.backlog.next_sequence();
-            let wake = match queue.writer {
-                WaitsFor::Nothing => false,
-                WaitsFor::Records => true,
-                WaitsFor::Urgent => queue.urgent,
-            };
-            drop(queue);
+            let urgent = some.iter().any(|record| matches!(record, Record::Resolved { .. }));
+            let (added, next_sequence) = self.shared.handover.append(urgent, |backlog| {
+                let before = backlog.bytes();
+                some.iter().for_each(|record| {
+                    backlog.append(record, at_ms);
+                });
+                (backlog.bytes() - before, backlog.next_sequence())
+            });
+            self.next_sequence = next_sequence;
             self.shared.appended_bytes.fetch_add(added as u64, Relaxed);
-            if wake {
-                self.shared.work.notify_one();
-            }
         }
     }
 
@@ -181,7 +174,7 @@ impl Journal {
 
     /// All records before this sequence are sealed.
     pub fn sealed(&self) -> u64 {
-        self.shared.sealed.load(Acquire)
+        self.shared.handover.sealed()
     }
 
     /// What the disk said when it last failed, until it works again.
@@ -216,7 +209,7 @@ impl Journal {
     /// What was not sealed, and why.
     pub fn finish(mut self, wait: Duration) -> Result<(), String> {
         let until = Instant::now() + wait;
-        self.end(&self.shared.ending);
+        self.shared.handover.end();
         let alive =
             |writer: &Option<JoinHandle<()>>| writer.as_ref().is_some_and(|w| !w.is_finished());
         while self.sealed() < self.next_sequence && Instant::now() < until && alive(&self.writer) {
@@ -235,21 +228,11 @@ impl Journal {
 
     /// Ends the threads, whatever waits. True if neither had panicked.
     fn stop(&mut self) -> bool {
-        self.end(&self.shared.ending);
-        self.end(&self.shared.stop);
+        self.shared.stop.store(true, Relaxed);
+        self.shared.handover.end();
         let join = |thread: Option<JoinHandle<()>>| thread.is_none_or(|t| t.join().is_ok());
         // The housekeeper ends with the writer, which holds the other end of its queue.
         join(self.writer.take()) & join(self.housekeeper.take())
-    }
-}
-
-impl Journal {
-    /// Raises a flag that the writer looks at when it waits.
-    fn end(&self, flag: &AtomicBool) {
-        flag.store(true, Relaxed);
-        // Under the lock, so that the writer is either waiting or will look at the flag before it does.
-        drop(lock(&self.shared.queue));
-        self.shared.work.notify_one();
     }
 }
 
@@ -272,15 +255,10 @@ pub(crate) fn now_ms() -> u64 {
 /// What the threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    queue: Mutex<Queue>,
-    /// There is something in the queue, or it is time to stop.
-    work: Condvar,
-    /// Nothing more will come: what waits is written at once, and then the writer ends.
-    ending: AtomicBool,
+    pub(crate) handover: Handover<Backlog>,
     /// Whatever waits is given up.
     pub(crate) stop: AtomicBool,
     failing: AtomicBool,
-    pub(crate) sealed: AtomicU64,
     /// Bytes of records, without heads and filler of groups.
     appended_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
@@ -293,39 +271,12 @@ pub(crate) struct Shared {
     pub(crate) kept: Mutex<Kept>,
 }
 
-/// What waits for the writer.
-#[derive(Debug)]
-struct Queue {
-    backlog: Backlog,
-    /// Somebody waits for a record in it.
-    urgent: bool,
-    writer: WaitsFor,
-}
-
-/// What the writer is to be woken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitsFor {
-    /// It is writing, or gathers until a time.
-    Nothing,
-    /// Anything at all.
-    Records,
-    /// Something that somebody waits for.
-    Urgent,
-}
-
 impl Shared {
     fn new(position: &Position) -> Shared {
         Shared {
-            queue: Mutex::new(Queue {
-                backlog: Backlog::new(position),
-                urgent: false,
-                writer: WaitsFor::Nothing,
-            }),
-            work: Condvar::new(),
-            ending: AtomicBool::new(false),
+            handover: Handover::new(Backlog::new(position), position.sequence),
             stop: AtomicBool::new(false),
             failing: AtomicBool::new(false),
-            sealed: AtomicU64::new(position.sequence),
             appended_bytes: AtomicU64::new(0),
             sealed_bytes: AtomicU64::new(0),
             groups: AtomicU64::new(0),
@@ -379,7 +330,7 @@ impl Status {
     pub fn read(&self) -> Figures {
         let shared = &self.shared;
         Figures {
-            sealed: shared.sealed.load(Relaxed),
+            sealed: shared.handover.sealed(),
             unsealed_bytes: shared.unsealed_bytes(),
             groups: shared.groups.load(Relaxed),
             bytes: shared.bytes.load(Relaxed),
@@ -416,7 +367,7 @@ impl<L: Log> Seal<L> {
     fn run(mut self) {
         let _ = self.begun.send(());
         let mut last = None;
-        while let Some(records) = self.next(last) {
+        while let Some(records) = self.shared.handover.next(last, self.gather) {
             self.laps.begin();
             last = Some(Instant::now());
             let record_bytes = records.bytes();
@@ -427,52 +378,10 @@ impl<L: Log> Seal<L> {
             }
             self.laps.lap(WriterStage::SealWait, 1);
             self.shared.sealed_bytes.fetch_add(record_bytes as u64, Release);
-            self.shared.sealed.store(group.after().sequence, Release);
-            self.wake.unpark();
-            lock(&self.shared.queue).backlog.recycle(group);
+            self.shared.handover.seal(group.after().sequence, &self.wake);
+            self.shared.handover.give_back(|backlog| backlog.recycle(group));
             self.laps.lap(WriterStage::Tell, 1);
         }
-    }
-
-    /// Everything that gathered; waits for it, and until it is time for another write. `None` once there is nothing and
-    /// it is time to stop.
-    fn next(&self, last: Option<Instant>) -> Option<Open> {
-        let mut queue = lock(&self.shared.queue);
-        while queue.backlog.is_empty() {
-            if self.shared.ending.load(Relaxed) {
-                return None;
-            }
-            queue.writer = WaitsFor::Records;
-            queue = self.shared.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.writer = WaitsFor::Nothing;
-        }
-        let [urgent, idle] = self.gather;
-        let left = |gather: Duration| {
-            last.map_or(Duration::ZERO, |last| gather.saturating_sub(last.elapsed()))
-        };
-        queue = self.gather(queue, left(idle), WaitsFor::Urgent);
-        queue = self.gather(queue, left(urgent), WaitsFor::Nothing);
-        queue.urgent = false;
-        queue.backlog.take()
-    }
-
-    /// Lets more gather for this long, but not beyond the end, nor beyond what it waits for.
-    fn gather<'a>(
-        &self,
-        mut queue: MutexGuard<'a, Queue>,
-        most: Duration,
-        until: WaitsFor,
-    ) -> MutexGuard<'a, Queue> {
-        let so = |queue: &Queue| until == WaitsFor::Urgent && queue.urgent;
-        if most.is_zero() || so(&queue) {
-            return queue;
-        }
-        queue.writer = until;
-        let go_on = |queue: &mut Queue| !so(queue) && !self.shared.ending.load(Relaxed);
-        let waited = self.shared.work.wait_timeout_while(queue, most, go_on);
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.writer = WaitsFor::Nothing;
-        queue
     }
 
     /// Tries until it is sealed. False if the journal was given up before, or if the log is not this node's any more:

@@ -16,6 +16,7 @@ mod edits_pacing;
 mod first_steps;
 mod frames;
 mod full_disk;
+mod golden_data;
 mod hammering;
 mod journal_cli;
 mod metrics;
