@@ -123,7 +123,7 @@ impl Side {
     fn cpu_ns(&self, depth: usize, size: Size) -> std::io::Result<f64> {
         let mut stream = self.connect()?;
         let before_ns = server_ns(&mut stream)?;
-        let count = match size.pick(20_000_usize, 20).checked_div(depth) {
+        let count = match size.pick(5_000_usize, 20).checked_div(depth) {
             None => {
                 let count = size.pick(200, 2);
                 for _ in 0..count {
