@@ -7,8 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use door_transport::tls::ServerTls;
 use door_transport::{
-    CloseReason, ConnId, Handle, Listeners, Options, Out, Outbox, Peer, Service, Step, Turn,
+    CloseReason, ConnId, Handle, Listener, Listeners, Options, Out, Outbox, Peer, Service, Step,
+    Turn,
 };
 use wire::{Message, Split, Verdict, books, decided, frame, totals, welcome};
 
@@ -24,10 +26,15 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Starts one on a free port.
-    pub fn start(options: Options) -> Result<Bare, String> {
+    /// Starts one on a free port, with TLS below it where it is given.
+    pub fn start(options: Options, tls: Option<&ServerTls>) -> Result<Bare, String> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = Listeners::bind(any, 1).map_err(|e| e.to_string())?;
+        let with_tls = |one: Listener| match tls {
+            Some(tls) => one.with_tls(tls.clone()),
+            None => one,
+        };
+        let listeners: Vec<Listener> = listeners.into_iter().map(with_tls).collect();
         let address = listeners[0].local_addr().ok_or("no address")?;
         let handle = Handle::new().map_err(|e| e.to_string())?;
         let stop = handle.clone();

@@ -27,6 +27,7 @@ mod profiles;
 mod redis;
 mod settling;
 mod sync_methods;
+mod tls;
 mod weir_peer;
 
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ const BENCHMARKS: &[Benchmark] = &[
     ("redis", redis::run),
     ("postgres", postgres::run),
     ("settles", settling::run),
+    ("tls", tls::run),
 ];
 
 fn main() -> ExitCode {

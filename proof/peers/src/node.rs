@@ -153,7 +153,7 @@ impl Bench {
         match kind {
             Kind::Bare(transport, cooperative) => {
                 let options = Options { transport, cooperative, ..Options::default() };
-                Bare::start(options).map(Server::Bare)
+                Bare::start(options, None).map(Server::Bare)
             }
             Kind::Node(transport, task_run, pin) => self.start_node(transport, task_run, pin),
         }

@@ -23,11 +23,11 @@ use super::{Door, DoorOutbox, Reply};
 use crate::till::Till;
 
 /// An answer and its place.
-type Answer = (Ticket, Vec<u8>);
+type LateAnswer = (Ticket, Vec<u8>);
 
 /// What others see of the door.
 #[derive(Debug, Default)]
-struct Seen {
+struct EchoSeen {
     door_ticks: AtomicU64,
     heartbeats: AtomicU64,
     dials_failed: AtomicU64,
@@ -53,17 +53,17 @@ struct EchoDoor {
     /// Bytes for other connections.
     passing: Vec<(ConnId, Vec<u8>)>,
     replies: Replies,
-    asks: Sender<Answer>,
-    answers: Receiver<Answer>,
-    seen: Arc<Seen>,
+    asks: Sender<LateAnswer>,
+    answers: Receiver<LateAnswer>,
+    seen: Arc<EchoSeen>,
 }
 
 impl EchoDoor {
     fn new(
         addresses: Vec<SocketAddr>,
         tls: ClientTls,
-        (asks, answers): (Sender<Answer>, Receiver<Answer>),
-        seen: Arc<Seen>,
+        (asks, answers): (Sender<LateAnswer>, Receiver<LateAnswer>),
+        seen: Arc<EchoSeen>,
     ) -> EchoDoor {
         let (backoff_ms_min, backoff_ms_max) = (5, 40);
         let dial = Dial { tls: Some(tls), backoff_ms_min, backoff_ms_max, ..Dial::new(addresses) };

@@ -85,7 +85,7 @@ struct EchoNode {
     threads: Vec<JoinHandle<()>>,
     /// The bank's ends of the queues: here nobody answers.
     _bank: (ring::Receiver<Up>, ring::Sender<Down>),
-    seen: Arc<Seen>,
+    seen: Arc<EchoSeen>,
     authority: Authority,
     tls: ServerTls,
 }
@@ -108,7 +108,7 @@ impl EchoNode {
         let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 1)), listeners[1]];
         let client_tls = ClientTls::new("localhost", &options).unwrap();
         let ((asks, asked), (answered, answers)) = (mpsc::channel(), mpsc::channel());
-        let (handle, seen) = (Handle::new().unwrap(), Arc::new(Seen::default()));
+        let (handle, seen) = (Handle::new().unwrap(), Arc::new(EchoSeen::default()));
         let door = EchoDoor::new(addresses, client_tls, (asks, answers), Arc::clone(&seen));
         let (up, from_worker) = ring::channel(65_536);
         let (to_worker, down) = ring::channel(16);
@@ -167,7 +167,7 @@ fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) 
 }
 
 /// Answers two at a time, the later one first.
-fn answer_in_pairs(asked: &Receiver<Answer>, answered: &Sender<Answer>, waker: &Waker) {
+fn answer_in_pairs(asked: &Receiver<LateAnswer>, answered: &Sender<LateAnswer>, waker: &Waker) {
     while let (Ok(first), Ok(second)) = (asked.recv(), asked.recv()) {
         for answer in [second, first] {
             let _ = answered.send(answer);
