@@ -12,6 +12,7 @@ use weir_node::start::{Engine, Seats, lock_data};
 use weir_node::tokens::Tokens;
 
 use crate::admin::{self, door_options};
+use crate::reload::{ConfigSource, Reloader};
 use crate::{watcher, watching};
 
 /// Why a node does not start. Every text says what to do.
@@ -52,6 +53,7 @@ pub struct Node {
     door: watch::Server,
     watching: watching::Watching,
     tokens: Tokens,
+    reloader: Arc<Reloader>,
     data: PathBuf,
     /// Held while the node runs.
     _lock: std::fs::File,
@@ -63,10 +65,12 @@ impl Node {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: &Config) -> Result<Node, StartError> {
-        Node::start_permitted(config, Permits::default(), &[])
+        let same = config.clone();
+        Node::start_permitted(config, Permits::default(), &[], Box::new(move || Ok(same.clone())))
     }
 
-    /// The same with what an operator permits this start to do, and with pages of documentation for the admin door.
+    /// The same with what an operator permits this start to do, with pages of documentation for the admin door, and with where the
+    /// configuration is read again.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
@@ -74,6 +78,7 @@ impl Node {
         config: &Config,
         permits: Permits,
         docs: &'static [watch::Asset],
+        source: ConfigSource,
     ) -> Result<Node, StartError> {
         let lock = lock_data(&config.node.data_dir)?;
         match door_transport::raise_descriptor_limit() {
@@ -98,17 +103,19 @@ impl Node {
             commands.clone(),
             status.clone(),
         )?;
+        let admin_tls = door_options.tls.clone();
+        let reloader = Arc::new(Reloader::new(source, status.clone(), tokens.clone(), admin_tls));
         let watched = watching::Watched::new(
             config,
             engine.cores(),
             (commands.clone(), status.clone(), watcher.edits().clone()),
         );
         let watched = Arc::new(watched);
-        let extra = admin::routes(status, commands.clone());
+        let extra = admin::routes(status, commands.clone(), Arc::clone(&reloader));
         let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
         let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
         let data = config.node.data_dir.clone();
-        let node = Node { engine, watcher, door, watching, tokens, data, _lock: lock };
+        let node = Node { engine, watcher, door, watching, tokens, reloader, data, _lock: lock };
         node.write_addresses(config.admin_scheme() == "https");
         Ok(node)
     }
@@ -132,6 +139,11 @@ impl Node {
         &self.tokens
     }
 
+    /// Reads the configuration again and puts its live keys in force, or changes nothing. Either is said in the log.
+    pub fn reload(&self) {
+        admin::reload(&self.reloader, "a signal").ok();
+    }
+
     /// The configuration, and changes of it by the API.
     pub fn edits(&self) -> &Edits {
         self.watcher.edits()
@@ -144,7 +156,7 @@ impl Node {
 
     /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
     pub fn stop(self) -> bool {
-        let Node { engine, watcher, door, watching, tokens: _, data, _lock } = self;
+        let Node { engine, watcher, door, watching, tokens: _, reloader: _, data, _lock } = self;
         watcher.stop();
         watching.stop();
         let well = engine.stop(|| door.stop());

@@ -10,7 +10,8 @@ const UNITS: [&str; 6] = ["money", "wire", "probe", "table", "access", "counters
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
 /// Pure: no I/O, no threads, no clock, no randomness.
-const PURE: [&str; 7] = ["money", "wire", "table", "counters", "gate-pacing", "gate-auction", "ledger"];
+const PURE: [&str; 7] =
+    ["money", "wire", "table", "counters", "gate-pacing", "gate-auction", "ledger"];
 /// Where `unsafe` may stand.
 const UNSAFE: [&str; 3] = ["door-transport", "probe", "table"];
 /// The one family that knows all others.
