@@ -258,7 +258,10 @@ mod tests {
         push(&mut audit, edit(1, 0, &[7, 8], Some(key(1))));
         let first = audit.answered("ada", &key(1), DAY_MS).unwrap().unwrap();
         assert_eq!((first.record, first.replay, first.rows.len()), (Some(1), true, 2));
-        assert_eq!(audit.answered("ada", &key(2), DAY_MS).unwrap().unwrap_err(), EditError::KeyReused);
+        assert_eq!(
+            audit.answered("ada", &key(2), DAY_MS).unwrap().unwrap_err(),
+            EditError::KeyReused
+        );
         assert!(audit.answered("ada", &key(1), DAY_MS + 1).is_none());
         assert!(audit.answered("ada", &Key::new("key-2", [1; 32]), 0).is_none());
         assert!(audit.answered("bob", &key(1), DAY_MS).is_none(), "another's key");
