@@ -9,9 +9,10 @@ use std::time::Duration;
 use rustls::CertificateError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{TlsConfig, TlsProvider};
-use ureq::{Agent, Body, Error};
+use ureq::{Agent, Body, Error, RequestBuilder};
 
 use crate::target::is_of_data;
 use crate::text::shown;
@@ -119,10 +120,34 @@ impl Client {
             .unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned()))
     }
 
+    /// Asks the node to do something, without a body, and reads the JSON of what it says: `Ok` where it did it, `Err` where it
+    /// understood and refused (422), with its reasons.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub fn post(&self, path: &str) -> Result<Result<Value, Value>, FetchError> {
+        let json = "application/json";
+        let answer = self.headed(self.agent.post(self.target.url(path)), json).send_empty();
+        let is_refused =
+            |answer: &Response<Body>| answer.status() == StatusCode::UNPROCESSABLE_ENTITY;
+        let refused = answer.as_ref().is_ok_and(is_refused);
+        let body = self.read(path, answer, refused)?;
+        let value = serde_json::from_slice(&body).map_err(|error| FetchError::OtherForm {
+            address: self.address().to_owned(),
+            path: bare(path),
+            text: error.to_string(),
+        })?;
+        Ok(if refused { Err(value) } else { Ok(value) })
+    }
+
     fn body(&self, path: &str, accept: &str) -> Result<Vec<u8>, FetchError> {
-        let mut request = self
-            .agent
-            .get(self.target.url(path))
+        let answer = self.headed(self.agent.get(self.target.url(path)), accept).call();
+        self.read(path, answer, false)
+    }
+
+    /// A request with its limit of time and its headers.
+    fn headed<B>(&self, request: RequestBuilder<B>, accept: &str) -> RequestBuilder<B> {
+        let mut request = request
             .config()
             .timeout_global(Some(self.wait))
             .build()
@@ -131,7 +156,17 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, token.bearer());
         }
-        let mut answer = request.call().map_err(|error| self.failure(path, error))?;
+        request
+    }
+
+    /// The body of an answer: of one with the status 200, or whose refusal is `wanted`.
+    fn read(
+        &self,
+        path: &str,
+        answer: Result<Response<Body>, Error>,
+        wanted: bool,
+    ) -> Result<Vec<u8>, FetchError> {
+        let mut answer = answer.map_err(|error| self.failure(path, error))?;
         if let Some(data) = &self.data {
             let run_id = answer.headers().get(RUN_ID).map(header::HeaderValue::as_bytes);
             if !is_of_data(data, run_id) {
@@ -139,7 +174,7 @@ impl Client {
                 return Err(FetchError::OtherNode { address, data: data.clone() });
             }
         }
-        if answer.status() != StatusCode::OK {
+        if answer.status() != StatusCode::OK && !wanted {
             return Err(self.refusal(path, answer));
         }
         let length = answer.body().content_length();

@@ -123,6 +123,12 @@ impl ServerTls {
         Ok(())
     }
 
+    /// Uses the certificates of another one from the next handshake on, as [`reload`](Self::reload) does.
+    pub fn replace(&self, with: &ServerTls) {
+        let config = with.config();
+        *lock(&self.0) = config;
+    }
+
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&lock(&self.0))
     }

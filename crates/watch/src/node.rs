@@ -17,12 +17,17 @@ pub trait Node: Send + Sync + 'static {
     /// Nothing was done, or exactly what [`EditError`] says.
     fn edit(&self, edit: Edit) -> Result<Edited, EditError>;
 
-    /// The first answer to an idempotency key, where it is remembered with the same digest. `None`: the key is new; an
+    /// The first answer to an idempotency key of `who`, where it is remembered with the same digest. `None`: the key is new; an
     /// [`edit`](Node::edit) with it still judges it for itself.
     ///
     /// # Errors
     /// [`EditError::KeyReused`]: it came with another digest.
-    fn replay(&self, _key: &str, _digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
+    fn replay(
+        &self,
+        _who: &str,
+        _key: &str,
+        _digest: &[u8; 32],
+    ) -> Result<Option<Edited>, EditError> {
         Ok(None)
     }
 
@@ -121,7 +126,7 @@ pub struct Edit {
     pub rows: EditRows,
     /// Judge only.
     pub dry_run: bool,
-    /// The idempotency key with a digest of the request: the same pair within 24 h gets the first answer again.
+    /// The idempotency key with a digest of the request: the same pair of the same `who` within 24 h gets the first answer again.
     pub key: Option<(Box<str>, [u8; 32])>,
 }
 

@@ -60,6 +60,7 @@ kinds! {
     Host = MISDIRECTED_REQUEST, "host", "not a name of this door";
     Refused = UNPROCESSABLE_ENTITY, "refused", "refused by the rules of budgets";
     RefusedLines = UNPROCESSABLE_ENTITY, "refused_lines", "lines of the file are refused";
+    NotReloaded = UNPROCESSABLE_ENTITY, "not_reloaded", "the configuration in force stays";
     IfMatch = PRECONDITION_REQUIRED, "if_match", "If-Match is missing";
     TooMany = TOO_MANY_REQUESTS, "too_many", "too many at once";
     Internal = INTERNAL_SERVER_ERROR, "internal", "an error of the node itself";

@@ -136,12 +136,7 @@ impl Server {
             .merge(extra);
         let run_id = HeaderValue::from_str(&options.run_id).ok().filter(|id| !id.is_empty());
         let routes = dress(routes.merge(assets::routes(options.docs)), gate, run_id);
-        let door = Door {
-            routes,
-            tls: options.tls.map(|tls| tls.acceptor()),
-            live: live.clone(),
-            stopped,
-        };
+        let door = Door { routes, tls: options.tls, live: live.clone(), stopped };
         let runtime = runtime()?;
         let named = std::thread::Builder::new().name("admin".into());
         let thread = named.spawn(move || door.run(runtime, listener))?;
@@ -218,7 +213,7 @@ fn dress(routes: Router, gate: Gate, run_id: Option<HeaderValue>) -> Router {
 
 struct Door {
     routes: Router,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     live: Live,
     stopped: watch::Receiver<bool>,
 }
@@ -245,8 +240,12 @@ impl Door {
             };
             match accepted {
                 Ok((stream, place)) => {
-                    let served =
-                        serve(stream, self.tls.clone(), self.routes.clone(), stopped.clone());
+                    let served = serve(
+                        stream,
+                        self.tls.as_ref().map(Tls::acceptor),
+                        self.routes.clone(),
+                        stopped.clone(),
+                    );
                     connections.spawn(async move {
                         served.await;
                         drop(place);

@@ -1,7 +1,7 @@
 //! TLS of the door.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -9,9 +9,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
-/// A certificate and its key.
+/// A certificate and its key, one pair for all who hold a clone; it can be replaced while the door is open.
 #[derive(Clone)]
-pub struct Tls(Arc<ServerConfig>);
+pub struct Tls(Arc<Mutex<Arc<ServerConfig>>>);
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,10 +47,20 @@ impl Tls {
             )
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Tls(Arc::new(config)))
+        Ok(Tls(Arc::new(Mutex::new(Arc::new(config)))))
+    }
+
+    /// Puts another pair in the place of this one: for connections that come from now on.
+    pub fn replace(&self, other: &Tls) {
+        let config = other.config();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.0))
+        TlsAcceptor::from(self.config())
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -327,6 +327,18 @@ macro_rules! config {
                 text
             }
 
+            /// The keys that another configuration sets otherwise.
+            #[must_use]
+            pub fn changes(&self, other: &Config) -> Vec<KeyChange> {
+                let mut found = Vec::new();
+                $($(
+                    let mark = stringify!($($mark)?);
+                    let key = (stringify!($section), stringify!($key));
+                    found.extend(changed(key, mark, &self.$section.$key, &other.$section.$key));
+                )*)*
+                found
+            }
+
             /// Numbers that are outside of their ranges.
             fn out_of_range(&self) -> Vec<String> {
                 let mut found = Vec::new();
@@ -403,8 +415,8 @@ config! {
     admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the admin door; beyond loopback `tokens_file` is required.";
         tokens_file: String = String::new() => live, " Who may do what: lines of `name role token`, role `read` or `operate`, as `weir token new` makes them. Without a file everybody on this machine may do everything.";
-        tls_cert: String = String::new(), " File with the door's certificate chain in PEM, its own certificate first. With this and `tls_key` the door speaks HTTPS, otherwise HTTP.";
-        tls_key: String = String::new(), " File with the private key of the certificate, in PEM.";
+        tls_cert: String = String::new() => live, " File with the door's certificate chain in PEM, its own certificate first. With this and `tls_key` the door speaks HTTPS, otherwise HTTP.";
+        tls_key: String = String::new() => live, " File with the private key of the certificate, in PEM.";
         origins: String = String::new(), " Other web origins whose pages may make changes and open live streams, such as `https://ops.example`, separated by commas.";
         live_max: usize = 200, [1..=10_000], " Maximum dashboards that are connected at once.";
         live_rows: usize = 3_000, [1..=1_000_000], " Maximum rows sent to every dashboard per refresh, beside those it shows.";
@@ -449,6 +461,34 @@ config! {
     log ("What the node says.") {
         level: String = "info".into(), " error, warn, info, debug or trace.";
     }
+}
+
+/// A key that two configurations set differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyChange {
+    /// `section.key`.
+    pub key: String,
+    /// Is it read while the node runs?
+    pub is_live: bool,
+    /// What it was, as it is written; of a secret, whether it was set.
+    pub from: String,
+    /// What it is now.
+    pub to: String,
+}
+
+fn changed(
+    (section, key): (&str, &str),
+    mark: &str,
+    from: &impl Value,
+    to: &impl Value,
+) -> Option<KeyChange> {
+    let is_secret = mark == "secret";
+    (from.print() != to.print()).then(|| KeyChange {
+        key: format!("{section}.{key}"),
+        is_live: mark == "live",
+        from: shown(from, is_secret).to_string(),
+        to: shown(to, is_secret).to_string(),
+    })
 }
 
 /// The meaning of a key, and its range behind it.
@@ -794,6 +834,32 @@ mod tests {
         assert_eq!(json["openrtb"]["path_token"], "not set");
         assert_eq!((&json["node"]["id"], &json["workers"]["pin"]), (&1.into(), &true.into()));
         assert_eq!(json["openrtb"]["currency"], "USD");
+    }
+
+    #[test]
+    fn changes_name_the_keys_and_hide_secrets() {
+        let before = Config::default();
+        let mut after = before.clone();
+        assert_eq!(before.changes(&after), []);
+        after.ledger.hold_ms = 3_000;
+        after.batch.auth_token = "sesame".into();
+        after.batch.tokens_file = "tokens".into();
+        let change = |key: &str, is_live, from: &str, to: &str| KeyChange {
+            key: key.into(),
+            is_live,
+            from: from.into(),
+            to: to.into(),
+        };
+        let expected = [
+            change("batch.auth_token", false, "\"not set\"", "\"set, hidden\""),
+            change("batch.tokens_file", true, "\"\"", "\"tokens\""),
+            change("ledger.hold_ms", false, "2000", "3000"),
+        ];
+        assert_eq!(before.changes(&after), expected);
+        let mut other = after.clone();
+        other.batch.auth_token = "open".into();
+        let hidden = change("batch.auth_token", false, "\"set, hidden\"", "\"set, hidden\"");
+        assert_eq!(after.changes(&other), [hidden]);
     }
 
     #[test]

@@ -31,8 +31,8 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     kept: VecDeque<Kept>,
-    /// Number of the edit that used a key.
-    keys: HashMap<String, u64>,
+    /// Number of the edit for which somebody used a key: one caller's key is not another's.
+    keys: HashMap<(Box<str>, String), u64>,
     bytes: usize,
 }
 
@@ -40,7 +40,7 @@ impl Audit {
     /// Takes an edit that is in force; `line` is its line in the log.
     pub(super) fn push(&mut self, entry: &EditEntry, line: Box<str>) {
         if let Some(key) = &entry.key {
-            self.keys.insert(key.key.clone(), entry.record);
+            self.keys.insert((entry.who.as_str().into(), key.key.clone()), entry.record);
         }
         self.bytes += line.len();
         let changed = |row: &&Row| row.outcome.is_changed();
@@ -72,10 +72,10 @@ impl Audit {
         {
             let Some(gone) = self.kept.pop_front() else { return };
             self.bytes -= gone.line.len();
-            if let Some(key) = gone.key
-                && self.keys.get(&key.key) == Some(&gone.record.record)
-            {
-                self.keys.remove(&key.key);
+            let Some(key) = gone.key else { continue };
+            let used = (gone.record.who.as_str().into(), key.key);
+            if self.keys.get(&used) == Some(&gone.record.record) {
+                self.keys.remove(&used);
             }
         }
     }
@@ -90,9 +90,14 @@ impl Audit {
         self.kept.iter().map(|kept| &*kept.line)
     }
 
-    /// The first answer to a request with this key, if it came in time.
-    pub(super) fn answered(&self, key: &Key, now_ms: u64) -> Option<Result<Edited, EditError>> {
-        let kept = self.find(*self.keys.get(&key.key)?)?;
+    /// The first answer to a request of `who` with this key, if it came in time.
+    pub(super) fn answered(
+        &self,
+        who: &str,
+        key: &Key,
+        now_ms: u64,
+    ) -> Option<Result<Edited, EditError>> {
+        let kept = self.find(*self.keys.get(&(who.into(), key.key.clone()))?)?;
         if now_ms.saturating_sub(kept.record.at_ms) > KEY_MS {
             return None;
         }
@@ -251,11 +256,19 @@ mod tests {
         let mut audit = Audit::default();
         let key = |digest| Key::new("key-1", [digest; 32]);
         push(&mut audit, edit(1, 0, &[7, 8], Some(key(1))));
-        let first = audit.answered(&key(1), DAY_MS).unwrap().unwrap();
+        let first = audit.answered("ada", &key(1), DAY_MS).unwrap().unwrap();
         assert_eq!((first.record, first.replay, first.rows.len()), (Some(1), true, 2));
-        assert_eq!(audit.answered(&key(2), DAY_MS).unwrap().unwrap_err(), EditError::KeyReused);
-        assert!(audit.answered(&key(1), DAY_MS + 1).is_none());
-        assert!(audit.answered(&Key::new("key-2", [1; 32]), 0).is_none());
+        assert_eq!(
+            audit.answered("ada", &key(2), DAY_MS).unwrap().unwrap_err(),
+            EditError::KeyReused
+        );
+        assert!(audit.answered("ada", &key(1), DAY_MS + 1).is_none());
+        assert!(audit.answered("ada", &Key::new("key-2", [1; 32]), 0).is_none());
+        assert!(audit.answered("bob", &key(1), DAY_MS).is_none(), "another's key");
+        let entry = EditEntry { who: "bob".into(), ..edit(2, 0, &[9], Some(key(2))) };
+        push(&mut audit, entry);
+        let record = |who, key| audit.answered(who, &key, DAY_MS).unwrap().unwrap().record;
+        assert_eq!((record("ada", key(1)), record("bob", key(2))), (Some(1), Some(2)));
     }
 
     #[test]

@@ -344,7 +344,8 @@ impl Edits {
         let now_ms = (writer.clock)();
         let key = edit.key.as_ref().filter(|_| !edit.dry_run);
         let key = key.map(|(key, digest)| Key::new(key, *digest));
-        if let Some(answer) = key.as_ref().and_then(|key| self.seen().audit.answered(key, now_ms)) {
+        let answered = |key| self.seen().audit.answered(&edit.who, key, now_ms);
+        if let Some(answer) = key.as_ref().and_then(answered) {
             return answer;
         }
         let planned = self.plan(&writer, &edit)?;
@@ -354,13 +355,18 @@ impl Edits {
         self.carry_out(&mut writer, edit, planned, key, now_ms)
     }
 
-    /// The first answer to an idempotency key, where it is remembered with the same digest.
+    /// The first answer to an idempotency key of `who`, where it is remembered with the same digest.
     ///
     /// # Errors
     /// [`EditError::KeyReused`]: it came with another.
-    pub fn replay(&self, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
+    pub fn replay(
+        &self,
+        who: &str,
+        key: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<Edited>, EditError> {
         let now_ms = (self.writer().clock)();
-        self.seen().audit.answered(&Key::new(key, *digest), now_ms).transpose()
+        self.seen().audit.answered(who, &Key::new(key, *digest), now_ms).transpose()
     }
 
     /// The fields of a budget's configuration, as in the budgets file but for a campaign's, with what was changed by the API.

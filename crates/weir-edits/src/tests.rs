@@ -552,6 +552,9 @@ fn the_same_key_has_the_same_answer_also_after_a_restart() {
     assert_eq!(bench.field(1, "limit"), "4");
     let other = bench.edits.edit(keyed(json!({"limit": "5"}), 2));
     assert_eq!(other.unwrap_err(), EditError::KeyReused);
+    // Another caller's key is his own, whatever is asked with it.
+    let stranger = Edit { who: "a stranger".into(), ..keyed(json!({"limit": "4"}), 1) };
+    assert!(!bench.edits.edit(stranger).unwrap().replay);
     bench.now_ms.fetch_add(86_400_001, Relaxed);
     assert!(!bench.edits.edit(keyed(json!({"limit": "5"}), 2)).unwrap().replay);
     assert_eq!(bench.field(1, "limit"), "5");

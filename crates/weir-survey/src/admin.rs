@@ -12,7 +12,7 @@ use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use clap::ValueEnum;
 use door_transport::Handle;
 use gate_auction::Fates;
@@ -36,6 +36,7 @@ use crate::costs::metrics::Metrics;
 use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
 use crate::counted::{FileCounts, Registry};
 use crate::pace_text;
+use crate::reload::Reloader;
 
 /// How long an answer of a worker is waited for.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
@@ -63,6 +64,8 @@ struct Shared {
     metrics: Metrics,
     costs: Arc<Semaphore>,
     budgets: Mutex<BudgetsStatus>,
+    /// As it is in force.
+    config: Mutex<Config>,
 }
 
 /// How the budgets file stands.
@@ -90,6 +93,7 @@ impl Status {
             sources: Arc::clone(engine.sources()),
             costs: Arc::new(Semaphore::new(COSTS_MAX)),
             budgets: Mutex::default(),
+            config: Mutex::new(config.clone()),
         }))
     }
 
@@ -153,6 +157,16 @@ impl Status {
         self.0.counters.iter().map(|counters| counters.waiting.get()).sum()
     }
 
+    /// The configuration in force.
+    pub(crate) fn config(&self) -> Config {
+        self.0.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another configuration is in force.
+    pub(crate) fn set_config(&self, config: Config) {
+        *self.0.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
     pub(crate) fn file_counts(&self) -> FileCounts {
         self.budgets().counts
     }
@@ -178,6 +192,7 @@ type Budget = (BookLine, Option<Standing>);
 struct App {
     status: Status,
     commands: Commands<Command>,
+    reloader: Arc<Reloader>,
 }
 
 /// Takes the address, so that a taken one is known before anything else starts.
@@ -189,7 +204,11 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
 }
 
 /// The calls beside those of `watch`, behind the same checks.
-pub(crate) fn routes(status: Status, commands: Commands<Command>) -> Router {
+pub(crate) fn routes(
+    status: Status,
+    commands: Commands<Command>,
+    reloader: Arc<Reloader>,
+) -> Router {
     Router::new()
         .route("/stat", get(stat))
         .route("/books", get(books))
@@ -197,7 +216,8 @@ pub(crate) fn routes(status: Status, commands: Commands<Command>) -> Router {
         .route("/costs", get(show_costs))
         .route("/profiles", post(update_profile))
         .route("/v1/reconcile", post(reconcile).layer(DefaultBodyLimit::max(RECONCILE_BYTES_MAX)))
-        .with_state(App { status, commands })
+        .route("/v1/reload", post(reload_config))
+        .with_state(App { status, commands, reloader })
 }
 
 /// How the doors are opened, as far as files say.
@@ -229,11 +249,45 @@ pub fn door_options(config: &Config) -> Result<(watch::Options, Tokens), Vec<Str
     Ok((options, tokens))
 }
 
-fn tls(certificate: &str, key: &str) -> Result<Option<watch::Tls>, String> {
+/// The pair of the admin door, if it has one.
+pub(crate) fn tls(certificate: &str, key: &str) -> Result<Option<watch::Tls>, String> {
     if certificate.is_empty() || key.is_empty() {
         return Ok(None);
     }
     watch::Tls::read(certificate.as_ref(), key.as_ref()).map(Some)
+}
+
+/// Reads the configuration again; the answer says what is in force now, or why nothing was changed.
+async fn reload_config(State(app): State<App>, Extension(who): Extension<watch::Who>) -> Response {
+    let reloader = Arc::clone(&app.reloader);
+    match tokio::task::spawn_blocking(move || reload(&reloader, &who.name)).await {
+        Ok(Ok(applied)) => Json(json!({ "applied": applied })).into_response(),
+        Ok(Err(errors)) => {
+            let members = Map::from_iter([("errors".to_string(), json!(errors))]);
+            watch::problem(ProblemKind::NotReloaded, errors.join("; "), members)
+        }
+        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
+    }
+}
+
+/// Reloads for `who`, and says in the log what became of it.
+pub(crate) fn reload(reloader: &Reloader, who: &str) -> Result<Vec<String>, Vec<String>> {
+    let reloaded = reloader.reload();
+    match &reloaded {
+        Ok(applied) => {
+            applied.iter().for_each(|line| tracing::info!("{line}"));
+            tracing::info!(who, "the configuration was reloaded");
+        }
+        Err(errors) => {
+            errors.iter().for_each(|error| tracing::error!("{error}"));
+            tracing::error!(
+                who,
+                errors = errors.len(),
+                "the reload was refused whole; nothing was changed"
+            );
+        }
+    }
+    reloaded
 }
 
 #[derive(serde::Deserialize)]

@@ -11,6 +11,7 @@
 //! - `watcher` takes changes of the budgets file.
 //! - `watching` looks at all budgets some times per second; everything that is shown is read from what it found.
 //! - `admin` has the calls for tools beside those of `watch`: `/stat`, `/books`, `/why`, `/costs`, `/profiles`, `/v1/reconcile`.
+//! - `reload` reads the configuration again.
 //! - [`costs`] makes the cost sheet of what the probes of `weir-node` recorded.
 //! - `pace_text` says whether a budget is on its plan, and why not.
 //!
@@ -22,6 +23,7 @@ mod admin;
 pub mod costs;
 mod counted;
 mod pace_text;
+mod reload;
 mod start;
 mod watcher;
 mod watching;
@@ -29,4 +31,5 @@ mod watching;
 pub use admin::door_options;
 pub use counted::Registry;
 pub use pace_text::SAMPLE_MIN;
+pub use reload::ConfigSource;
 pub use start::{Node, StartError};

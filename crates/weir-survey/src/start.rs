@@ -13,6 +13,7 @@ use weir_node::start::{Engine, Seats, lock_data};
 use weir_node::tokens::Tokens;
 
 use crate::admin::{self, door_options};
+use crate::reload::{ConfigSource, InForce, Reloader};
 use crate::{watcher, watching};
 
 /// Why a node does not start. Every text says what to do.
@@ -53,7 +54,7 @@ pub struct Node {
     door: watch::Server,
     watching: watching::Watching,
     tokens: Tokens,
-    certificates: Certificates,
+    reloader: Arc<Reloader>,
     data: PathBuf,
     /// Held while the node runs.
     _lock: std::fs::File,
@@ -65,10 +66,12 @@ impl Node {
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(config: &Config) -> Result<Node, StartError> {
-        Node::start_permitted(config, Permits::default(), &[])
+        let same = config.clone();
+        Node::start_permitted(config, Permits::default(), &[], Box::new(move || Ok(same.clone())))
     }
 
-    /// The same with what an operator permits this start to do, and with pages of documentation for the admin door.
+    /// The same with what an operator permits this start to do, with pages of documentation for the admin door, and with where the
+    /// configuration is read again.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
@@ -76,6 +79,7 @@ impl Node {
         config: &Config,
         permits: Permits,
         docs: &'static [watch::Asset],
+        source: ConfigSource,
     ) -> Result<Node, StartError> {
         let lock = lock_data(&config.node.data_dir)?;
         match door_transport::raise_descriptor_limit() {
@@ -101,18 +105,20 @@ impl Node {
             commands.clone(),
             status.clone(),
         )?;
+        let admin_tls = door_options.tls.clone();
+        let in_force = InForce { tokens: tokens.clone(), certificates, admin_tls };
+        let reloader = Arc::new(Reloader::new(source, status.clone(), in_force));
         let watched = watching::Watched::new(
             config,
             engine.cores(),
             (commands.clone(), status.clone(), watcher.edits().clone()),
         );
         let watched = Arc::new(watched);
-        let extra = admin::routes(status, commands.clone());
+        let extra = admin::routes(status, commands.clone(), Arc::clone(&reloader));
         let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
         let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
         let data = config.node.data_dir.clone();
-        let node =
-            Node { engine, watcher, door, watching, tokens, certificates, data, _lock: lock };
+        let node = Node { engine, watcher, door, watching, tokens, reloader, data, _lock: lock };
         node.write_addresses(config.admin_scheme() == "https");
         Ok(node)
     }
@@ -136,9 +142,12 @@ impl Node {
         &self.tokens
     }
 
-    /// The certificates of the workers' doors, which can be read again while the node runs.
-    pub fn certificates(&self) -> &Certificates {
-        &self.certificates
+    /// Reads the configuration again and puts its live keys in force, or changes nothing. Either is written to the log.
+    ///
+    /// # Errors
+    /// Why nothing was changed, one line per reason.
+    pub fn reload(&self) -> Result<Vec<String>, Vec<String>> {
+        admin::reload(&self.reloader, "a signal")
     }
 
     /// The configuration, and changes of it by the API.
@@ -153,8 +162,7 @@ impl Node {
 
     /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.
     pub fn stop(self) -> bool {
-        let Node { engine, watcher, door, watching, tokens: _, certificates: _, data, _lock } =
-            self;
+        let Node { engine, watcher, door, watching, tokens: _, reloader: _, data, _lock } = self;
         watcher.stop();
         watching.stop();
         let well = engine.stop(|| door.stop());

@@ -7,7 +7,9 @@
 //! | [`door_addresses`] | the flags of `weir run` that say where doors listen |
 //! | [`journal`] | `weir journal`: look into a journal, prove it, export it, repair it |
 //! | [`profiles`] | `weir profiles`: users' segments from a file into a stopped node |
+//! | [`reload`] | `weir reload`: a running node reads its configuration again |
 //! | [`sample`], [`sample_campaigns`] | `weir sample-budgets`, `weir sample-campaigns`: made-up files to try a node with |
+//! | [`signals`] | what stops and reloads a process |
 //! | [`stat`] | `weir stat`: the live counters of a running node |
 //! | [`token`] | `weir token`: make access tokens |
 //! | [`why`] | `weir why`: why a campaign does not bid |
@@ -22,8 +24,10 @@ pub mod costs;
 pub mod door_addresses;
 pub mod journal;
 pub mod profiles;
+pub mod reload;
 pub mod sample;
 pub mod sample_campaigns;
+pub mod signals;
 pub mod stat;
 pub mod token;
 pub mod why;

@@ -3,8 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use admin_client::Options;
@@ -17,7 +16,8 @@ use weir_config::doors::ADMIN;
 use weir_node::certificates::Certificates;
 use weir_node::known::Permits;
 use weir_survey::Node;
-use weir_tools::{costs, journal, profiles, sample, sample_campaigns, stat, token, why};
+use weir_tools::signals::Signals;
+use weir_tools::{costs, journal, profiles, reload, sample, sample_campaigns, stat, token, why};
 
 use weir_tools::door_addresses::DoorAddresses;
 
@@ -40,6 +40,11 @@ enum Command {
         after_help = "Example: weir run --budgets budgets.jsonl\n\nPrints one line per open door, then `ready`. Ctrl-C stops the node after it has answered what is in flight; a second Ctrl-C stops it at once."
     )]
     Run(RunArgs),
+    /// Make a running node read its configuration again: tokens and certificates, without a restart.
+    #[command(
+        after_help = "Example: weir reload --token-file token\n\nThe caller needs the role operate. The command prints what is in force now. If nothing was changed, it prints every reason, and the exit code is 1."
+    )]
+    Reload(reload::ReloadArgs),
     /// Check the configuration and the budgets without starting a node.
     #[command(
         after_help = "Example: weir check --config weir.toml --budgets budgets.jsonl\n\nPrints every error with its line. The exit code is 0 if there is none, and 1 otherwise."
@@ -270,7 +275,11 @@ fn main() -> ExitCode {
 
 fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
     match command {
-        Command::Run(args) => run(&args),
+        Command::Run(args) => run(args),
+        Command::Reload(args) => {
+            let reloaded = reload::main(&args, out).map(|()| ExitCode::SUCCESS);
+            reloaded.map_err(|error| error.to_string())
+        }
         Command::Check(args) => check(&args, out),
         Command::Hammer(args) => hammer(&args, out),
         Command::Stat(args) => show_stat(&args, out),
@@ -307,11 +316,26 @@ fn unless_gone(written: io::Result<()>) -> Result<ExitCode, String> {
 }
 
 fn load(files: &Files) -> Result<Config, String> {
-    let loaded = config::load(files.config.as_deref(), config::environment());
-    let mut config = loaded.map_err(|errors| lines(&errors))?;
+    read_config(files).map_err(|errors| lines(&errors))
+}
+
+fn read_config(files: &Files) -> Result<Config, Vec<ConfigError>> {
+    let mut config = config::load(files.config.as_deref(), config::environment())?;
     if let Some(file) = &files.budgets {
         config.budgets.file.clone_from(file);
     }
+    Ok(config)
+}
+
+/// The configuration of a node: with what the command line says.
+fn configured(args: &RunArgs) -> Result<Config, Vec<ConfigError>> {
+    let mut config = read_config(&args.files)?;
+    if let Some(data) = &args.data {
+        config.node.data_dir.clone_from(data);
+    }
+    args.doors.apply(&mut config);
+    config.transport.kind = args.transport.unwrap_or(config.transport.kind);
+    config.check_doors()?;
     Ok(config)
 }
 
@@ -320,23 +344,19 @@ fn lines(errors: &[ConfigError]) -> String {
     format!("the configuration has {} error(s)\n{}", errors.len(), lines.join("\n"))
 }
 
-fn run(args: &RunArgs) -> Result<ExitCode, String> {
-    let mut config = load(&args.files)?;
-    if let Some(data) = &args.data {
-        config.node.data_dir.clone_from(data);
-    }
-    args.doors.apply(&mut config);
-    config.transport.kind = args.transport.unwrap_or(config.transport.kind);
-    config.check_doors().map_err(|errors| lines(&errors))?;
+fn run(args: RunArgs) -> Result<ExitCode, String> {
+    let signals = Signals::catch()?.and_hang_up()?;
+    let config = configured(&args).map_err(|errors| lines(&errors))?;
     if let Some(file) = &args.files.budgets
         && !file.exists()
     {
         return Err(format!("the budgets file {} does not exist", file.display()));
     }
     log_to_stderr(&config.log.level);
-    let signals = Signals::catch()?.and_hang_up()?;
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
-    let node = Node::start_permitted(&config, permits, weir_docs::PAGES);
+    let texts = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect();
+    let source = Box::new(move || configured(&args).map_err(texts));
+    let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
     let node = node.map_err(|error| error.to_string())?;
     for (door, address) in node.addresses().filter(|(door, _)| *door != ADMIN.name) {
         say(&format!("{door} {address}"));
@@ -345,7 +365,11 @@ fn run(args: &RunArgs) -> Result<ExitCode, String> {
     say(&format!("admin {admin}"));
     say(&format!("dashboard {admin}ui/"));
     say("ready");
-    while !signals.stop.load(Ordering::Acquire) && !node.is_broken() {
+    while !signals.is_stop() && !node.is_broken() {
+        if signals.take_reload() {
+            // The log says what came of it.
+            node.reload().ok();
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     let broken = node.is_broken();
@@ -375,50 +399,6 @@ fn log_to_stderr(level: &str) {
         .with_target(false);
     // Fails only where a test has set a log up before.
     let _ = log.try_init();
-}
-
-/// Ctrl-C, SIGTERM and SIGQUIT: the first asks to stop, the second ends the process.
-struct Signals {
-    stop: Arc<AtomicBool>,
-}
-
-impl Signals {
-    fn catch() -> Result<Signals, String> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let signals = Signals { stop };
-        for signal in signal_hook::consts::TERM_SIGNALS {
-            signals.stop_at(*signal)?;
-        }
-        // A file that may not grow is an error of its write, like a full disk; the default is to end the process.
-        let ignored = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored)
-            .map_err(|error| format!("signals cannot be caught: {error}"))?;
-        Ok(signals)
-    }
-
-    /// A terminal that is closed asks to stop, too; but where SIGHUP was ignored from the start, as by `nohup`, the process is
-    /// to outlive it.
-    fn and_hang_up(self) -> Result<Signals, String> {
-        if !is_ignored(signal_hook::consts::SIGHUP) {
-            self.stop_at(signal_hook::consts::SIGHUP)?;
-        }
-        Ok(self)
-    }
-
-    fn stop_at(&self, signal: i32) -> Result<(), String> {
-        let failed = |error: io::Error| format!("signals cannot be caught: {error}");
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&self.stop))
-            .map_err(failed)?;
-        signal_hook::flag::register(signal, Arc::clone(&self.stop)).map(drop).map_err(failed)
-    }
-}
-
-/// Does this process ignore a signal? False where the system does not say.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.unwrap_or(0) & (1 << (signal - 1)) != 0
 }
 
 fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
@@ -512,7 +492,7 @@ fn now() -> money::Instant {
 
 fn hammer(args: &hammer::Args, out: &mut Out) -> Result<ExitCode, String> {
     let signals = Signals::catch()?;
-    let code = hammer::main(args, &signals.stop, out);
+    let code = hammer::main(args, signals.stop(), out);
     code.map(ExitCode::from).map_err(|error| error.to_string())
 }
 
@@ -540,9 +520,8 @@ fn show_costs(args: &costs::CostsArgs, out: &mut Out) -> Result<ExitCode, String
     let config = config::load(None, config::environment()).map_err(|errors| lines(&errors))?;
     log_to_stderr("warn");
     // Only a benchmark has something to put away; a sheet that is waited for ends with the process.
-    let signals =
-        if args.is_bench() { Signals::catch()? } else { Signals { stop: Arc::default() } };
-    costs::main(args, config, &signals.stop, out)
+    let signals = if args.is_bench() { Signals::catch()? } else { Signals::default() };
+    costs::main(args, config, signals.stop(), out)
         .map(|()| ExitCode::SUCCESS)
         .map_err(|error| error.to_string())
 }

@@ -190,7 +190,7 @@ impl Parts {
     ) -> Result<Response, Problem> {
         if let Some((key, digest)) = &key {
             // Before anything is selected: by now the filter may match other budgets.
-            if let Some(first) = self.node.replay(key, digest)? {
+            if let Some(first) = self.node.replay(who, key, digest)? {
                 return Ok(self.answer(first, Vec::new(), false));
             }
         }

@@ -236,7 +236,12 @@ impl Node for Fake {
         Ok(edited)
     }
 
-    fn replay(&self, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
+    fn replay(
+        &self,
+        _who: &str,
+        key: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<Edited>, EditError> {
         self.lock().first(key, digest)
     }
 

@@ -53,8 +53,13 @@ impl watch::Node for Watched {
         self.edits.fields(id).or_else(|| self.removed(id))
     }
 
-    fn replay(&self, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
-        self.edits.replay(key, digest)
+    fn replay(
+        &self,
+        who: &str,
+        key: &str,
+        digest: &[u8; 32],
+    ) -> Result<Option<Edited>, EditError> {
+        self.edits.replay(who, key, digest)
     }
 
     fn revision(&self, id: u64) -> Option<u64> {
@@ -117,7 +122,7 @@ impl watch::Node for Watched {
     }
 
     fn config(&self) -> Value {
-        self.config.to_json()
+        self.status.config().to_json()
     }
 
     fn metrics(&self) -> Bytes {

@@ -1,13 +1,20 @@
 //! The command line as people and scripts use it.
 
+use std::fs::OpenOptions;
 use std::io::BufRead;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use wire::{Action, Verdict, resolve};
 
 use crate::client::{Reply, resolve_frame};
-use crate::support::{Setup, http_get, line, output, over_transports, stderr, stdout, text, weir};
+use crate::support::{
+    Setup, http_get, line, output, over_transports, stderr, stdout, text, wait_for, weir,
+};
 
 fn run(arguments: &[&str]) -> std::process::Output {
     output(weir().args(arguments))
@@ -15,7 +22,9 @@ fn run(arguments: &[&str]) -> std::process::Output {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["run", "check", "hammer", "stat", "costs", "journal", "sample-budgets"] {
+    for command in
+        ["run", "reload", "check", "hammer", "stat", "costs", "journal", "sample-budgets"]
+    {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}");
         let example = format!("weir {command}");
@@ -251,20 +260,24 @@ fn a_terminal_that_is_closed_stops_a_node_well() {
         println!("skipped: SIGHUP is ignored here, and so it is in what this starts");
         return;
     }
-    over_stop(|node, client| {
-        let token = client.grant(1, 10);
-        client.settle(token, 10);
-        node.signal("HUP");
-        client.expect_end();
-    });
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&near).unwrap();
+    unlockpt(&near).unwrap();
+    let name = ptsname(&near, Vec::new()).unwrap();
+    let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
+    let path = std::ffi::OsStr::from_bytes(name.as_bytes());
+    let far = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).unwrap();
     let setup = Setup::new(&line(1, "1", ""));
-    let mut command = setup.command();
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let plain = setup.command();
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").arg(plain.get_program()).args(plain.get_args());
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(far.try_clone().unwrap()).stderr(far).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(command);
     let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "ready"));
-    drop((lines, child.stderr.take()));
-    let hang_up = format!("kill -HUP {}", child.id());
-    assert!(Command::new("sh").args(["-c", &hang_up]).status().unwrap().success());
+    drop((lines, near));
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
@@ -273,7 +286,7 @@ fn a_terminal_that_is_closed_stops_a_node_well() {
 fn a_node_that_is_to_outlive_its_terminal_does() {
     let node = Setup::new(&line(1, "1", "")).after("trap '' HUP").start();
     node.signal("HUP");
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_for("a reload", || node.log().contains("the configuration was reloaded"));
     node.client().grant(1, 1);
     assert!(!node.log().contains("stopping"), "{}", node.log());
 }

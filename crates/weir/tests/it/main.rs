@@ -32,6 +32,7 @@ mod openrtb_money;
 mod openrtb_notices;
 mod principals;
 mod reconciling;
+mod reload;
 mod reloads;
 mod requests;
 mod rollback;

@@ -177,6 +177,11 @@ impl Setup {
             "--admin",
             "127.0.0.1:0",
         ]);
+        // Where a test has written one.
+        let config = self.folder.path().join("weir.toml");
+        if config.exists() {
+            command.arg("--config").arg(config);
+        }
         command.args(["--transport", self.transport]);
         command.envs(self.environment.iter().cloned()).stdin(Stdio::null());
         command

@@ -3,13 +3,14 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use weir_config::config::Config;
+use weir_node::known::Permits;
 use wire::{DecideFlags, Split, Verdict, frame};
 
 use crate::client::{Reply, ask, decide_frame, fresh_id, hello_frame, reply};
@@ -228,7 +229,12 @@ fn certificates_are_read_again_while_the_node_runs() {
     }
     config.batch.tls_cert = text(&authority.path("cert")).into();
     config.batch.tls_key = text(&authority.path("key")).into();
-    let node = weir_survey::Node::start(&config).unwrap();
+    // Where the node reads its configuration again.
+    let source = Arc::new(Mutex::new(config.clone()));
+    let read = Arc::clone(&source);
+    let read = Box::new(move || Ok(read.lock().unwrap().clone()));
+    let node =
+        weir_survey::Node::start_permitted(&config, Permits::default(), &[], read).unwrap();
     let shown = || {
         let mut client = authority.connect(node.address("batch"), false);
         assert!(matches!(hello(&mut client).unwrap(), Reply::Welcome { .. }));
@@ -238,17 +244,20 @@ fn certificates_are_read_again_while_the_node_runs() {
     let (mut old, first) = shown();
     // A file that is no certificate changes nothing; neither does TLS for a door that began without.
     std::fs::write(authority.path("cert"), "no certificate").unwrap();
-    let refused = node.certificates().reload(&config).unwrap_err();
+    let refused = node.reload().unwrap_err();
     assert!(refused[0].contains("batch.tls_cert"), "{refused:?}");
     assert_eq!(shown().1, first);
     let renewed = authority.sign();
     let mut more = config.clone();
     more.openrtb.tls_cert.clone_from(&config.batch.tls_cert);
     more.openrtb.tls_key.clone_from(&config.batch.tls_key);
-    let refused = node.certificates().reload(&more).unwrap_err();
+    *source.lock().unwrap() = more;
+    let refused = node.reload().unwrap_err();
     assert!(refused[0].contains("at a start only"), "{refused:?}");
     assert_eq!(shown().1, first);
-    node.certificates().reload(&config).unwrap();
+    *source.lock().unwrap() = config;
+    let applied = node.reload().unwrap();
+    assert!(applied.iter().any(|line| line.starts_with("batch.tls_cert: ")), "{applied:?}");
     assert_eq!(shown().1, renewed);
     assert!(hello(&mut old).is_ok(), "it lives on");
     drop(old);

@@ -1,0 +1,141 @@
+//! The configuration read again while the node runs: `weir reload`, `POST /v1/reload` and SIGHUP.
+//!
+//! Everything is read and judged before anything is put in force: the configuration whole, then each file that a live key names. A key
+//! that is read at a start only must be as it was; otherwise all such keys are named, and nothing changes.
+
+use std::sync::{Mutex, PoisonError};
+
+use weir_config::config::{Config, KeyChange};
+use weir_node::certificates::Certificates;
+use weir_node::tokens::Tokens;
+
+use crate::admin::{Status, tls};
+
+/// Reads the configuration as the start did: its file, its environment, its command line.
+pub type ConfigSource = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
+
+/// What can be replaced while the node runs.
+pub(crate) struct Reloader {
+    source: ConfigSource,
+    status: Status,
+    in_force: InForce,
+    /// Held for a whole reload: two are one after the other.
+    turn: Mutex<()>,
+}
+
+/// What the doors were opened with, each of which can be replaced.
+pub(crate) struct InForce {
+    /// Who may enter.
+    pub(crate) tokens: Tokens,
+    /// Of the workers' doors.
+    pub(crate) certificates: Certificates,
+    /// Of the admin door; `None` if it speaks HTTP.
+    pub(crate) admin_tls: Option<watch::Tls>,
+}
+
+impl std::fmt::Debug for Reloader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reloader")
+    }
+}
+
+impl Reloader {
+    /// For the node that has this status, with what its doors were opened with.
+    pub(crate) fn new(
+        source: ConfigSource,
+        status: Status,
+        in_force: InForce,
+    ) -> Reloader {
+        Reloader { source, status, in_force, turn: Mutex::new(()) }
+    }
+
+    /// Reads everything again and puts it in force, from the next batch and the next connection on. Returns what was read, a line for
+    /// each key.
+    ///
+    /// # Errors
+    /// Why nothing was changed, a line for each reason.
+    pub(crate) fn reload(&self) -> Result<Vec<String>, Vec<String>> {
+        // Nothing is half done behind this lock that a panic could leave.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = (self.source)()?;
+        let changes = self.status.config().changes(&config);
+        let refused: Vec<String> =
+            changes.iter().filter(|change| !change.is_live).map(needs_restart).collect();
+        if !refused.is_empty() {
+            return Err(refused);
+        }
+        let admin = &config.admin;
+        let admin_tls = tls(&admin.tls_cert, &admin.tls_key).map_err(|error| vec![error])?;
+        if admin_tls.is_some() != self.in_force.admin_tls.is_some() {
+            let text = "admin.tls_cert and admin.tls_key: the door begins or ends to speak HTTPS at a start only; restart the node";
+            return Err(vec![text.into()]);
+        }
+        let certificates = self.in_force.certificates.read_again(&config)?;
+        self.in_force.tokens.reload(&config)?;
+        // Nothing fails from here on.
+        self.in_force.certificates.replace(&certificates);
+        if let (Some(in_force), Some(read)) = (&self.in_force.admin_tls, &admin_tls) {
+            in_force.replace(read);
+        }
+        let applied = read_again(&config);
+        self.status.set_config(config);
+        Ok(applied)
+    }
+}
+
+fn needs_restart(change: &KeyChange) -> String {
+    let KeyChange { key, from, to, .. } = change;
+    match from == to {
+        true => format!("{key}: the secret is another one; restart the node"),
+        false => format!("{key}: {from} is in force, {to} is configured; restart the node"),
+    }
+}
+
+/// The live keys that name a file, each with its file.
+fn read_again(config: &Config) -> Vec<String> {
+    let files = [
+        ("batch.tokens_file", &config.batch.tokens_file),
+        ("batch.tls_cert", &config.batch.tls_cert),
+        ("batch.tls_key", &config.batch.tls_key),
+        ("batch.tls_clients", &config.batch.tls_clients),
+        ("openrtb.tls_cert", &config.openrtb.tls_cert),
+        ("openrtb.tls_key", &config.openrtb.tls_key),
+        ("openrtb.tls_clients", &config.openrtb.tls_clients),
+        ("admin.tokens_file", &config.admin.tokens_file),
+        ("admin.tls_cert", &config.admin.tls_cert),
+        ("admin.tls_key", &config.admin.tls_key),
+    ];
+    let set = files.into_iter().filter(|(_, path)| !path.is_empty());
+    set.map(|(key, path)| format!("{key}: {path} was read and is in force")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_live_key_is_read_again() {
+        let mut config = Config::default();
+        let (batch, openrtb, admin) = (&mut config.batch, &mut config.openrtb, &mut config.admin);
+        batch.tokens_file = "tokens".into();
+        admin.tokens_file = "tokens".into();
+        for file in [
+            &mut batch.tls_cert,
+            &mut batch.tls_key,
+            &mut batch.tls_clients,
+            &mut openrtb.tls_cert,
+            &mut openrtb.tls_key,
+            &mut openrtb.tls_clients,
+            &mut admin.tls_cert,
+            &mut admin.tls_key,
+        ] {
+            *file = "file.pem".into();
+        }
+        let lines = read_again(&config);
+        let live: Vec<String> =
+            Config::default().changes(&config).into_iter().map(|change| change.key).collect();
+        let in_docs = Config::table().lines().filter(|row| row.ends_with("| live |")).count();
+        assert_eq!((lines.len(), live.len()), (in_docs, in_docs));
+        assert!(live.iter().all(|key| lines.iter().any(|line| line.starts_with(key.as_str()))));
+    }
+}
