@@ -72,7 +72,8 @@ pub(crate) fn run<S: Service>(
     let scratch = vec![0; options.receive_buffer_bytes as usize];
     let engine = Engine::new(options, counters, &listeners);
     let accept_again_ms = NEVER;
-    let mut all = EpollLoop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
+    let mut all =
+        EpollLoop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
     all.engine.begin(&*all.service);
     all.spin(handle).map_err(kernel("epoll_wait"))
 }

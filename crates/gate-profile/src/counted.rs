@@ -16,7 +16,13 @@ impl CountedHolds {
     /// Remembers each hold for `keep_ms` at least, unless more than `max` come in that time.
     pub(crate) fn new(keep_ms: u64, max: usize) -> CountedHolds {
         let young_max = (max / 2).max(1);
-        CountedHolds { young: HashSet::new(), old: HashSet::new(), turns_at_ms: 0, keep_ms, young_max }
+        CountedHolds {
+            young: HashSet::new(),
+            old: HashSet::new(),
+            turns_at_ms: 0,
+            keep_ms,
+            young_max,
+        }
     }
 
     pub(crate) fn contains(&self, hold: u64) -> bool {

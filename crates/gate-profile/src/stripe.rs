@@ -46,7 +46,12 @@ pub(crate) struct Tally {
 }
 
 impl Stripe {
-    pub(crate) fn new(secret: Secret, users: usize, bytes_max: usize, counted: CountedHolds) -> Stripe {
+    pub(crate) fn new(
+        secret: Secret,
+        users: usize,
+        bytes_max: usize,
+        counted: CountedHolds,
+    ) -> Stripe {
         Stripe {
             index: Map::with_capacity(secret, users),
             slots: Vec::with_capacity(users),

@@ -156,7 +156,8 @@ pub fn markdown(lines: &[CommitLine]) -> String {
     );
     let names: BTreeSet<&String> = lines.iter().flat_map(|line| line.counts.keys()).collect();
     for name in names {
-        let own: Vec<&CommitLine> = lines.iter().filter(|line| line.counts.contains_key(name)).collect();
+        let own: Vec<&CommitLine> =
+            lines.iter().filter(|line| line.counts.contains_key(name)).collect();
         let programs = own.iter().filter(|line| !line.same).count();
         let (Some(first), Some(last)) = (own.first(), own.last()) else { continue };
         let noise = noise(lines, name)
@@ -256,7 +257,8 @@ mod tests {
     #[test]
     fn noise_comes_from_commits_that_changed_nothing() {
         let ratios = [0.99, 1.0, 1.0, 1.0, 1.01, 1.0, 1.0, 0.99, 1.01, 1.0];
-        let mut lines: Vec<CommitLine> = ratios.iter().map(|ratio| line("a", 100.0, *ratio)).collect();
+        let mut lines: Vec<CommitLine> =
+            ratios.iter().map(|ratio| line("a", 100.0, *ratio)).collect();
         let quiet = noise(&lines, "decide").unwrap();
         assert!(quiet.0 <= 1.0 && quiet.1 >= 1.0 && quiet.1 < 1.03);
         lines.push(line("b", 150.0, 1.5));

@@ -64,7 +64,8 @@ pub fn rates(program: &Path, workloads: &[Name], runs: usize) -> Result<GateRate
         parallel::map(&all, |(name, first, trial, run)| again(program, *name, first, *trial, *run));
     let counts: Vec<Count> = counts.into_iter().collect::<Result<_, _>>()?;
     let lines = kinds.iter().zip(counts.chunks(runs.max(1)));
-    let lines = lines.map(|((name, first, trial), counts)| TrialLine::of(*name, *trial, first, counts));
+    let lines =
+        lines.map(|((name, first, trial), counts)| TrialLine::of(*name, *trial, first, counts));
     Ok(GateRates { lines: lines.collect() })
 }
 

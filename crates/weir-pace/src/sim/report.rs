@@ -265,7 +265,8 @@ pub fn course(cells: &[Cell], out: &mut dyn io::Write) -> io::Result<()> {
         let points = course.spent.iter().zip(&course.planned).zip(&course.deviation);
         for (minute, ((&spent, &planned), &deviation)) in points.enumerate() {
             let (auction, strategy) = (auction.name(), *strategy);
-            let row = CourseMinute { scenario, auction, strategy, minute, spent, planned, deviation };
+            let row =
+                CourseMinute { scenario, auction, strategy, minute, spent, planned, deviation };
             rows.serialize(row).map_err(io::Error::other)?;
         }
     }

@@ -168,7 +168,12 @@ fn last_minute(text: &mut Exposition, then: &Note, now: &Note) {
 }
 
 fn threads(text: &mut Exposition, total: &Measured) {
-    text.in_unit("weir_thread_cpu", Unit::Seconds, FamilyKind::Counter, "Processor time of a thread.");
+    text.in_unit(
+        "weir_thread_cpu",
+        Unit::Seconds,
+        FamilyKind::Counter,
+        "Processor time of a thread.",
+    );
     for thread in &total.threads {
         text.value(&[("thread", &thread.name)], seconds(thread.cpu_ns));
     }
@@ -227,7 +232,12 @@ fn timer(text: &mut Exposition) {
     let seconds = Unit::Seconds;
     text.in_unit("weir_timer_reading", seconds, FamilyKind::Gauge, "What reading the timer costs.");
     text.value(&[], timer.mean_ticks() * ns / 1e9);
-    text.in_unit("weir_timer_resolution", seconds, FamilyKind::Gauge, "What one lap cannot resolve.");
+    text.in_unit(
+        "weir_timer_resolution",
+        seconds,
+        FamilyKind::Gauge,
+        "What one lap cannot resolve.",
+    );
     text.value(&[], timer.resolution_ticks() * ns / 1e9);
     text.family("weir_timer", FamilyKind::Info, "What the timer is.");
     text.count(&[("clock", &cycles.note()), ("version", env!("CARGO_PKG_VERSION"))], 1);

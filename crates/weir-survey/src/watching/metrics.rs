@@ -104,7 +104,12 @@ fn workers(text: &mut Exposition, figures: &Figures, identity: &Identity) {
     let name =
         |core: &Option<usize>| core.map_or_else(|| "any".to_string(), |core| core.to_string());
     let all = || figures.workers.iter().zip(&identity.cores).enumerate();
-    text.in_unit("weir_worker_busy", Unit::Seconds, FamilyKind::Counter, "Processor time of a worker.");
+    text.in_unit(
+        "weir_worker_busy",
+        Unit::Seconds,
+        FamilyKind::Counter,
+        "Processor time of a worker.",
+    );
     for (number, (worker, core)) in all() {
         let labels = [("worker", number.to_string()), ("core", name(core))];
         text.value(
@@ -208,7 +213,11 @@ fn proof(text: &mut Exposition, figures: &Figures) {
         "Budgets of which the last check looked at every line.",
     );
     text.count(&[], proof.budgets);
-    text.family("weir_proof_violations", FamilyKind::Gauge, "Of these, budgets that break a promise.");
+    text.family(
+        "weir_proof_violations",
+        FamilyKind::Gauge,
+        "Of these, budgets that break a promise.",
+    );
     text.count(&[], proof.violations());
     text.family("weir_proof_checks", FamilyKind::Counter, "Checks of all budgets.");
     text.count(&[], proof.checks_total);

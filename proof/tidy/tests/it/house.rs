@@ -47,7 +47,10 @@ const BENCHMARKS: [&str; 2] = ["proof/peers/", "proof/costs/"];
 fn no_two_types_of_a_crate_share_a_name() {
     let found = tidy::doubled_types(&tree());
     let is_benchmark = |file: &str| BENCHMARKS.iter().any(|folder| file.starts_with(folder));
-    let found: Vec<String> =
-        found.iter().filter(|breach| !is_benchmark(&breach.file)).map(ToString::to_string).collect();
+    let found: Vec<String> = found
+        .iter()
+        .filter(|breach| !is_benchmark(&breach.file))
+        .map(ToString::to_string)
+        .collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
