@@ -9,8 +9,8 @@
 //! - Small pages: at 20 M entries 1.5 times as fast as `hashbrown` one by one instead of 2, and 9.5
 //!   times in batches instead of 14; no difference at 10 k and little at 1 M.
 //! - Tags only in an array of their own, as `hashbrown` has them: misses are as fast as there, but each
-//!   hit waits for memory twice. Hence both: tags in the line for [`Map::get`], a copy for
-//!   [`Map::get_unlikely`].
+//!   hit waits for memory twice. A copy of the tags for misses alone took 1.2 times as long as
+//!   `hashbrown`, so where misses are common the standard map is the better one.
 //! - One folded multiplication for mixing (see `mix`): 3 cycles less, and it clusters counters.
 
 use crate::hot;
@@ -34,8 +34,6 @@ const LINES_MIN: usize = 2;
 /// One writer changes it; share it between threads as an immutable snapshot.
 pub struct Map<V> {
     lines: Vec<Line<V>>,
-    /// The tags of every line once more, close together, for [`Map::get_unlikely`].
-    tags: Vec<Tags>,
     secret: Secret,
     /// The first line of a key is the top bits of its mix: `mix >> shift`.
     shift: u32,
@@ -77,9 +75,7 @@ impl<V: Copy + Default> Map<V> {
         let count = entries.div_ceil(LINE_ENTRIES).next_power_of_two().max(LINES_MIN);
         let mut lines = hot::vec_with_huge_pages(count);
         lines.resize(count, Line::default());
-        let mut tags = hot::vec_with_huge_pages(count);
-        tags.resize(count, Tags::default());
-        Map { lines, tags, secret, shift: 64 - count.trailing_zeros(), len: 0 }
+        Map { lines, secret, shift: 64 - count.trailing_zeros(), len: 0 }
     }
 
     /// Builds a table from all of `entries`. It allocates once if the iterator knows its length.
@@ -113,18 +109,7 @@ impl<V: Copy + Default> Map<V> {
     #[must_use]
     pub fn get(&self, key: u64) -> Option<V> {
         let home = self.home(key);
-        self.find(home, key, |at| self.lines[at].tags)
-            .map(|(at, entry)| self.lines[at].values[entry])
-    }
-
-    /// As [`Map::get`], faster where most keys are absent and slower where they are there: it reads
-    /// a dense copy of the tags, which stays in cache long after the entries do not fit, and goes to
-    /// the entries only when a tag is right.
-    #[inline]
-    #[must_use]
-    pub fn get_unlikely(&self, key: u64) -> Option<V> {
-        let home = self.home(key);
-        self.find(home, key, |at| self.tags[at]).map(|(at, entry)| self.lines[at].values[entry])
+        self.find(home, key).map(|(at, entry)| self.lines[at].values[entry])
     }
 
     /// Looks up all of `keys` into `out`, same order: mixes and prefetches first, then probes, so
@@ -142,7 +127,7 @@ impl<V: Copy + Default> Map<V> {
                 hot::prefetch(&self.lines[self.home_of(*mix).line]);
             }
             for ((out, &mix), &key) in out.iter_mut().zip(&mixes).zip(keys) {
-                let found = self.find(self.home_of(mix), key, |at| self.lines[at].tags);
+                let found = self.find(self.home_of(mix), key);
                 *out = found.map(|(at, entry)| self.lines[at].values[entry]);
             }
         }
@@ -193,7 +178,7 @@ impl<V: Copy + Default> Map<V> {
     /// Bytes of memory that the entries take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.lines.len() * (size_of::<Line<V>>() + size_of::<Tags>())
+        self.lines.len() * size_of::<Line<V>>()
     }
 
     /// All entries, in no useful order.
@@ -218,17 +203,12 @@ impl<V: Copy + Default> Map<V> {
         ProbeLengths { mean_thousandths, max }
     }
 
-    /// Line and entry of `key`. `tags_of` gives a line's tags, from the line itself or the copy.
+    /// Line and entry of `key`.
     #[inline(always)]
-    fn find(
-        &self,
-        home: Home,
-        key: u64,
-        tags_of: impl Fn(usize) -> Tags,
-    ) -> Option<(usize, usize)> {
+    fn find(&self, home: Home, key: u64) -> Option<(usize, usize)> {
         let mut at = home.line;
         loop {
-            let tags = tags_of(at);
+            let tags = self.lines[at].tags;
             let mut candidates = tags.candidates(home.tag);
             while candidates != 0 {
                 let entry = entry_of(candidates);
@@ -245,7 +225,7 @@ impl<V: Copy + Default> Map<V> {
     }
 
     fn whereabouts(&self, key: u64) -> Option<(usize, usize)> {
-        self.find(self.home(key), key, |at| self.lines[at].tags)
+        self.find(self.home(key), key)
     }
 
     /// Writes a key that is not in the table; there is always a free entry, as the load is <= 1/2.
@@ -264,12 +244,10 @@ impl<V: Copy + Default> Map<V> {
         line.keys[entry] = key;
         line.values[entry] = value;
         line.tags.0[entry] = tag;
-        self.tags[at] = line.tags;
     }
 
     fn clear(&mut self, at: usize, entry: usize) {
         self.lines[at].tags.0[entry] = FREE;
-        self.tags[at] = self.lines[at].tags;
     }
 
     /// Frees an entry. A key may lie behind a line only while that line is full, so when a full line

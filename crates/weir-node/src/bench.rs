@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use door_transport::{ConnId, Peer, Service, Step, Unconnected};
+use door_transport::{CloseReason, ConnId, Peer, Service, Step, Unconnected};
 use gate_pacing::Pace;
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToBank, ToWorker};
 use money::Instant;
@@ -76,11 +76,21 @@ impl Bench {
         received(worker, batch, unconnected, input, read)
     }
 
-    /// The OpenRTB door receives bytes. What it answers goes to `read`; answers to notices never come, for they wait for
-    /// a connection that there is not.
+    /// The OpenRTB door receives bytes. What it answers goes to `read`.
     pub fn openrtb<R>(&mut self, input: &[u8], read: impl FnOnce(&[u8]) -> R) -> (Step, R) {
         let Bench { worker, openrtb, unconnected, .. } = self;
         received(worker, openrtb, unconnected, input, read)
+    }
+
+    /// The OpenRTB door receives a notice on a connection of its own, which closes before the bank has answered: on a
+    /// connection that stays, requests wait for the answer to the notice before them.
+    pub fn notice(&mut self, input: &[u8]) -> Step {
+        let Bench { worker, unconnected, .. } = self;
+        let id = ConnId::from_bits(1);
+        let mut session = worker.opened(id, Peer::Local, DoorId::OpenRtb as usize);
+        let (step, _) = received(worker, &mut session, unconnected, input, <[u8]>::len);
+        worker.closed(id, session, CloseReason::PeerClosed);
+        step
     }
 
     /// A wake-up begins, `ms` after the one before.

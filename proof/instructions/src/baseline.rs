@@ -179,6 +179,10 @@ fn crate_of(file: &str) -> &str {
     if let Some((package, _)) = file.split_once(", generated: ") {
         return package;
     }
+    // What the standard library is built with: `/rust/deps/hashbrown-0.16.1/src/map.rs`.
+    if let Some((folder, _)) = file.split_once("/src/").filter(|_| file.starts_with('/')) {
+        return folder.rsplit('/').next().unwrap_or(folder);
+    }
     ends(if own { 2 } else { 1 }).map_or(file, |end| &file[..end])
 }
 
@@ -328,5 +332,6 @@ fn read(path: &Path) -> Result<Option<String>, FilesError> {
 
 fn write(path: &Path, text: &str) -> Result<(), FilesError> {
     let error = |source| FilesError::Io { path: path.to_owned(), source };
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(""))).map_err(error)?;
     std::fs::write(path, text).map_err(error)
 }

@@ -3,16 +3,20 @@
 use std::fmt::Write as _;
 
 use super::table::{SUMS, figures};
-use super::{Flag, Sheet, one_line};
+use super::{Sheet, one_line};
+
+/// Which of all figures a document shows.
+const COLUMNS: [usize; 8] = [0, 1, 2, 3, 4, 5, 9, 10];
 
 impl Sheet {
-    /// The sheet as a document: figures, totals, then the reasons row by row.
+    /// The sheet as a document: figures and totals. The columns that few need, and the reasons, are in [`Sheet::text`]'s
+    /// wide form and in JSON.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}.\n", escaped(&self.title), escaped(&self.facts()));
         text += &self.figures_table();
         text += &self.totals_table();
-        text += &self.reasons_table();
+        text.push('\n');
         for note in &self.notes {
             let _ = writeln!(text, "- {}", escaped(note));
         }
@@ -21,21 +25,19 @@ impl Sheet {
 
     fn figures_table(&self) -> String {
         let mut text = "
-| abstraction | mean, ns | p50, ns | p99, ns | per | count per it | ns per it | cores | instructions \
-                        | the other way, ns | saves, ns per it | flags |
-| :--- | ---: | ---: | ---: | :--- | ---: | ---: | ---: | ---: | ---: | ---: | :--- |
+| abstraction | mean, ns | p50 | p99 | per | count per it | ns per it | saves | flags |
+| :--- | ---: | ---: | ---: | :--- | ---: | ---: | ---: | :--- |
 "
         .to_owned();
         for group in &self.groups {
-            let _ = writeln!(text, "| **{}** |{}", escaped(&group.name), " |".repeat(11));
+            let _ =
+                writeln!(text, "| **{}** |{}", escaped(&group.name), " |".repeat(COLUMNS.len()));
             for row in &group.rows {
                 let inwards = "&emsp;".repeat(row.depth.into());
                 let _ = write!(text, "| {inwards}{} |", escaped(&row.name));
-                for figure in &figures(self, row)[..10] {
-                    let _ = write!(text, " {} |", escaped(figure));
-                }
-                let flags: Vec<String> = row.flags().iter().map(Flag::to_string).collect();
-                let _ = writeln!(text, " {} |", flags.join(", "));
+                let figures = figures(self, row);
+                let cells = COLUMNS.map(|at| escaped(&figures[at]));
+                let _ = writeln!(text, " {} |", cells.join(" | "));
             }
         }
         text
@@ -50,26 +52,6 @@ impl Sheet {
             let _ = writeln!(text, "| {} | {} |", escaped(&name), figures.join(" | "));
         }
         text
-    }
-
-    fn reasons_table(&self) -> String {
-        let mut text = "
-| abstraction | where | measured against | why it may stay |
-| :--- | :--- | :--- | :--- |
-"
-        .to_owned();
-        for (group, row) in self.rows() {
-            let (group, name, place) =
-                (escaped(&group.name), escaped(&row.name), escaped(&row.place));
-            let other = row.alternative.as_ref().map(|other| escaped(&other.sentence()));
-            let other = other.unwrap_or_else(|| "-".to_owned());
-            let why = match Flag::NoJustification.is_on(row) {
-                true => "**no justification**".to_owned(),
-                false => escaped(row.justification.as_deref().unwrap_or_default()),
-            };
-            let _ = writeln!(text, "| {group}: {name} | `{place}` | {other} | {why} |");
-        }
-        text + "\n"
     }
 }
 

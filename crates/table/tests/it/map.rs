@@ -36,7 +36,6 @@ fn check_all(map: &Map<u32>, model: &HashMap<u64, u32>) {
     assert_eq!(&found, model);
     for (&key, &value) in model {
         assert_eq!(map.get(key), Some(value));
-        assert_eq!(map.get_unlikely(key), Some(value));
     }
 }
 
@@ -56,10 +55,7 @@ proptest! {
                     prop_assert_eq!(map.insert(key, value), model.insert(key, value));
                 }
                 Step::Remove(key) => prop_assert_eq!(map.remove(key), model.remove(&key)),
-                Step::Get(key) => {
-                    prop_assert_eq!(map.get(key), model.get(&key).copied());
-                    prop_assert_eq!(map.get_unlikely(key), model.get(&key).copied());
-                }
+                Step::Get(key) => prop_assert_eq!(map.get(key), model.get(&key).copied()),
             }
         }
         check_all(&map, &model);
@@ -149,6 +145,6 @@ fn room_asked_for_is_there() {
             map.insert(key, 1u32);
         }
         assert_eq!(map.bytes(), bytes, "capacity {capacity} grew");
-        assert!(map.bytes() / 68 * 4 >= 2 * capacity, "capacity {capacity} is loaded above half");
+        assert!(map.bytes() / 64 * 4 >= 2 * capacity, "capacity {capacity} is loaded above half");
     }
 }

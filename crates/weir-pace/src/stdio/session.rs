@@ -1,6 +1,7 @@
 //! What follows `GO`: batches of notices and requests.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io::{BufRead, Write};
 
 use ledger::{Action, Amount, Hold, Verdict};
@@ -55,7 +56,7 @@ pub(super) struct Session {
     ids: Vec<u64>,
     bids: Vec<Bid>,
     /// Request hash to its place in `bids`.
-    by_request: Map<u32>,
+    by_request: HashMap<u64, u32>,
     notices: Vec<Notice>,
     answers: Vec<u8>,
     workers: u16,
@@ -86,7 +87,7 @@ impl Session {
             places,
             ids,
             bids: Vec::new(),
-            by_request: Map::with_capacity(SECRET, 1 << 16),
+            by_request: HashMap::with_capacity(1 << 16),
             notices: Vec::new(),
             answers: Vec::new(),
             workers,
@@ -210,7 +211,7 @@ impl Session {
     }
 
     fn book(&mut self, notice: Notice) {
-        let bid = self.by_request.get(notice.request).map(|place| self.bids[place as usize]);
+        let bid = self.by_request.get(&notice.request).map(|place| self.bids[*place as usize]);
         let Some(bid) = bid.filter(|bid| bid.campaign == notice.campaign) else {
             self.summary.unknown += 1;
             return;
@@ -280,7 +281,7 @@ impl Session {
 
     /// Reserves the bid, unless the request has one already.
     fn bid(&mut self, offer: Offer, request: u64, worker: u16) -> Option<Offer> {
-        if self.by_request.get_unlikely(request).is_some() {
+        if self.by_request.contains_key(&request) {
             return None;
         }
         let place = u32::try_from(self.bids.len()).ok()?;

@@ -251,7 +251,7 @@ fn the_command_shows_the_sheet_of_a_node() {
     let table = shows(&[], "judging an ask");
     assert!(!table.contains("crates/"), "{table}");
     shows(&["--wide"], "crates/table/src/map.rs");
-    shows(&["--markdown"], "| `crates/ledger/src/token.rs` |");
+    shows(&["--markdown"], "| hold token |");
     samples(&stdout(&costs(&["--target", &admin, "--seconds", "0.2", "--openmetrics"])));
 }
 

@@ -168,14 +168,12 @@ impl Tables {
     fn misses(&self, id: &'static str, rounds: usize) -> Result<Pair, Error> {
         let queries = || self.queries(&self.misses);
         let ways: Vec<Way<'_>> = vec![
-            ("table::Map, get_unlikely", summed(queries(), |key| self.ours.get_unlikely(key))),
-            ("table::Map, get", summed(queries(), |key| self.ours.get(key))),
+            ("table::Map", summed(queries(), |key| self.ours.get(key))),
             ("hashbrown + foldhash", summed(queries(), |key| self.fast.get(&key).copied())),
             ("std, SipHash", summed(queries(), |key| self.slow.get(&key).copied())),
         ];
         let what = self.what("misses one by one, which the processor may overlap");
-        let meaning = Meaning { rival: Some("hashbrown + foldhash"), ..ONE_BY_ONE };
-        Ok(Pair::new(id, what, "lookup", race(rounds, ways)?, &meaning))
+        Ok(Pair::new(id, what, "lookup", race(rounds, ways)?, &ONE_BY_ONE))
     }
 
     fn what(&self, how: &str) -> String {
