@@ -127,7 +127,7 @@ pub enum CampaignError {
         id: u64,
     },
     /// The bid is 0.
-    #[error("campaign {id}: bid is 0, expected at least 0.000001 a thousand impressions")]
+    #[error("campaign {id}: bid is 0, expected at least 0.000001 per thousand impressions")]
     NoBid {
         /// Which.
         id: u64,

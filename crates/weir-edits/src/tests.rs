@@ -402,7 +402,7 @@ fn rows_are_judged_as_lines_of_the_file_are() {
         (json!({"limit": "-1"}), "limit: found \"-1\", expected 0 to 1000000000000.00 USD"),
         (json!({"pacing": "fast"}), "pacing: found \"fast\", expected one of"),
         (json!({"pacing": "schedule"}), "schedule"),
-        (json!({"unit": "EUR"}), "unit: it cannot be changed here; what can is name, limit"),
+        (json!({"unit": "EUR"}), "unit: it cannot be changed here; these fields can: name, limit"),
         (json!({"status": "ended"}), "status: found \"ended\", expected \"active\" or \"paused\""),
         (json!({"status": 1}), "status: found 1"),
         (json!({"name": "a\nb"}), "name: it has control characters"),

@@ -20,7 +20,7 @@ pub struct CostsArgs {
     /// Start a node in a temporary folder, load its batch door and its OpenRTB door, and show the sheet of each.
     #[arg(long, conflicts_with_all = ["target", "data", "token_file", "ca"])]
     bench: bool,
-    /// How long to measure, 0.1 to 60.
+    /// How long to measure, 0.1 to 60 seconds.
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// Print JSON.
