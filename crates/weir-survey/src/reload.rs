@@ -41,11 +41,7 @@ impl std::fmt::Debug for Reloader {
 
 impl Reloader {
     /// For the node that has this status, with what its doors were opened with.
-    pub(crate) fn new(
-        source: ConfigSource,
-        status: Status,
-        in_force: InForce,
-    ) -> Reloader {
+    pub(crate) fn new(source: ConfigSource, status: Status, in_force: InForce) -> Reloader {
         Reloader { source, status, in_force, turn: Mutex::new(()) }
     }
 

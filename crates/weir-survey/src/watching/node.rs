@@ -53,12 +53,7 @@ impl watch::Node for Watched {
         self.edits.fields(id).or_else(|| self.removed(id))
     }
 
-    fn replay(
-        &self,
-        who: &str,
-        key: &str,
-        digest: &[u8; 32],
-    ) -> Result<Option<Edited>, EditError> {
+    fn replay(&self, who: &str, key: &str, digest: &[u8; 32]) -> Result<Option<Edited>, EditError> {
         self.edits.replay(who, key, digest)
     }
 

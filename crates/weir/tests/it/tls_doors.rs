@@ -233,8 +233,7 @@ fn certificates_are_read_again_while_the_node_runs() {
     let source = Arc::new(Mutex::new(config.clone()));
     let read = Arc::clone(&source);
     let read = Box::new(move || Ok(read.lock().unwrap().clone()));
-    let node =
-        weir_survey::Node::start_permitted(&config, Permits::default(), &[], read).unwrap();
+    let node = weir_survey::Node::start_permitted(&config, Permits::default(), &[], read).unwrap();
     let shown = || {
         let mut client = authority.connect(node.address("batch"), false);
         assert!(matches!(hello(&mut client).unwrap(), Reply::Welcome { .. }));
