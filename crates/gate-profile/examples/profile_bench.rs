@@ -61,7 +61,7 @@ fn small(folder: &Path, users: u64, reads: u64) {
     }
     table.print();
     let figures = profiles.figures();
-    println!("\nmemory: {} bytes a user", figures.bytes / figures.users);
+    println!("\nmemory: {} bytes per user", figures.bytes / figures.users);
     cold(&folder.join("small"), profiles, users);
 }
 
