@@ -40,7 +40,7 @@ impl Certificates {
             .map(|((door, _), _)| {
                 let name = door.name;
                 format!(
-                    "{name}.tls_cert: a door gets or loses TLS at a start only; restart the node"
+                    "{name}.tls_cert: a door gets or loses TLS only at a start; restart the node"
                 )
             })
             .collect();

@@ -334,7 +334,7 @@ const OPENRTB_ALONE: [(&str, &str); 10] = [
     ("crates/weir-config/src/campaign_index.rs", "campaigns bid there, in its currency"),
     ("crates/weir-node/src/bank/reconcile.rs", "files of exchanges name its bids"),
     ("crates/weir-survey/src/admin.rs", "`weir why` and its object in the counters"),
-    ("crates/weir-survey/src/watching/status.rs", "bids that failed their own check"),
+    ("crates/weir-survey/src/counted.rs", "its counters of reasons"),
     ("crates/weir-tools/src/journal/text.rs", "the origin of a settlement"),
     ("crates/weir-tools/src/why.rs", "explains one of its requests"),
 ];

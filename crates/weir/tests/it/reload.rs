@@ -141,7 +141,7 @@ fn what_needs_a_restart_is_refused_by_name_and_nothing_is_changed() {
     entered(&node, SHOP);
     // A door that asks for tokens does not lose its file.
     files.write("weir.toml", "[ledger]\nhold_ms = 2000\n");
-    files.refused(&["batch.tokens_file: a door gets or loses its file at a start only"]);
+    files.refused(&["batch.tokens_file: a door gets or loses its token file only at a start"]);
     entered(&node, SHOP);
     files.configure("[ledger]\nhold_ms = 2000\n");
     files.reloads();

@@ -208,7 +208,7 @@ fn check_judges_certificates_as_a_start_does() {
             keys("openrtb", &path("cert"), &path("cert")),
             "openrtb.tls_cert, openrtb.tls_key, openrtb.tls_clients: private key",
         ),
-        (keys("openrtb", &path("ca"), &path("key")), "expected a pair"),
+        (keys("openrtb", &path("ca"), &path("key")), "expected a certificate and its key"),
     ] {
         let said = check(&wrong);
         assert!(said.contains(expected), "{expected} not in {said}");
@@ -252,7 +252,7 @@ fn certificates_are_read_again_while_the_node_runs() {
     more.openrtb.tls_key.clone_from(&config.batch.tls_key);
     *source.lock().unwrap() = more;
     let refused = node.reload().unwrap_err();
-    assert!(refused[0].contains("at a start only"), "{refused:?}");
+    assert!(refused[0].contains("only at a start"), "{refused:?}");
     assert_eq!(shown().1, first);
     *source.lock().unwrap() = config;
     let applied = node.reload().unwrap();
