@@ -20,7 +20,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A file that was read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Found {
     /// Whom it names.
     pub file: TokenFile,
@@ -137,6 +137,11 @@ pub fn append(path: &Path, principal: &Principal) -> Result<(), FileError> {
         lines.push('\n');
     }
     lines += &format!("{principal}\n");
+    TokenFile::parse(&lines)
+        .map_err(|errors| FileError::Lines { path: path.to_owned(), errors })?;
+    if lines.len() as u64 > BYTES_MAX {
+        return Err(FileError::NoText { path: path.to_owned() });
+    }
     // A link stays a link: what it leads to is replaced.
     let path = std::fs::canonicalize(path).map_err(system)?;
     replace(&path, &lines, &file.metadata().map_err(system)?).map_err(system)
@@ -229,6 +234,18 @@ mod tests {
         assert!(warnings(&digest, 0o644).is_empty(), "who reads a digest has no token");
         assert!(warnings(&digest, 0o620)[0].contains("add themselves"));
         assert!(warnings("ann read weir_0123456789abcdef", 0o600)[0].contains("token of ann"));
+    }
+
+    /// What a start would refuse is not written.
+    #[test]
+    fn a_line_too_many_is_not_appended() {
+        let lines = |from: usize, to: usize| -> String {
+            (from..to).map(|n| format!("{}\n", principal(&format!("p{n}")))).collect()
+        };
+        let (_folder, path) = written(lines(0, 1_024).as_bytes(), 0o600);
+        let before = std::fs::read(&path).unwrap();
+        assert!(append(&path, &principal("last")).unwrap_err().to_string().contains("1024"));
+        assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::service::ConnId;
 use crate::tls::ClientTls;
 
 /// Dials of one worker.
-pub(crate) const LINES_MAX: usize = 256;
+pub(crate) const DIALS_MAX: usize = 256;
 
 /// Where to, and how patiently.
 #[derive(Clone, Debug)]
@@ -60,6 +60,8 @@ pub enum DialFailure {
     Tls,
     /// The worker has as many connections as it may have.
     Full,
+    /// It was connected, and the service has no use for it.
+    Declined,
 }
 
 impl fmt::Display for DialFailure {
@@ -68,6 +70,7 @@ impl fmt::Display for DialFailure {
             Self::Refused(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::Tls => f.write_str("the TLS handshake failed"),
+            Self::Declined => f.write_str("the connection was made and not wanted"),
             Self::Full => f.write_str("the worker has no place for another connection"),
         }
     }
@@ -126,7 +129,7 @@ impl Dials {
         let dial = Some(DialState { dial, state, next: 0, failures: 0 });
         let index = match self.slots.iter().position(|slot| slot.dial.is_none()) {
             Some(free) => free,
-            None if self.slots.len() < LINES_MAX => {
+            None if self.slots.len() < DIALS_MAX => {
                 self.slots.push(DialSlot { generation: 0, dial: None });
                 self.slots.len() - 1
             }
@@ -320,7 +323,7 @@ mod tests {
         assert_eq!(dials.remove(id), Some(Some(conn)));
         assert_eq!((dials.remove(id), dials.ended(id, 0)), (None, None));
         assert!(dials.add(dial(&[]), 0).is_none());
-        for _ in 0..LINES_MAX {
+        for _ in 0..DIALS_MAX {
             assert_ne!(dials.add(dial(&[1]), 0), Some(id), "a dial of the past reaches none");
         }
         assert!(dials.add(dial(&[1]), 0).is_none());

@@ -44,7 +44,10 @@ struct Totals {
     input: usize,
     output_memory: usize,
     input_memory: usize,
-    /// The most memory of both since what was freed was last given back to the system.
+    /// Of TLS: records that are not whole yet, and records to be sent. It has limits of its own: `tls_handshakes_max`, and
+    /// what a session keeps of one record.
+    tls_memory: usize,
+    /// The most memory of all three since what was freed was last given back to the system.
     memory_peak: usize,
     /// Nobody is read until the output fell.
     choked: bool,
@@ -74,7 +77,7 @@ impl Totals {
     }
 
     fn memory(&self) -> usize {
-        self.output_memory + self.input_memory
+        self.output_memory + self.input_memory + self.tls_memory
     }
 
     /// Did so much go that the system should have it back?
@@ -511,8 +514,8 @@ impl<'o, C> Engine<'o, C> {
             Event::Bytes(bytes) => self.feed_plain(service, slot, bytes),
         });
         tls.release(&mut self.pool);
-        self.totals.input_memory += tls.memory();
-        self.totals.input_memory -= tls.memory_counted;
+        self.totals.tls_memory += tls.memory();
+        self.totals.tls_memory -= tls.memory_counted;
         tls.memory_counted = tls.memory();
         let (unsent, closed) = (tls.has_unsent(), tls.is_peer_closed());
         let endless = !tls.is_established() && tls.is_over_full();
@@ -879,9 +882,11 @@ impl<'o, C> Engine<'o, C> {
         let Phase::Dead(why) = conn.phase else { return };
         let dial = conn.dial.take();
         let Some(user) = conn.user.take() else {
+            let is_handshake = conn.tls.as_ref().is_some_and(|tls| !tls.is_established());
             self.bury_handshake(slot, why);
             if let Some((dial, failure)) = dial {
-                self.dial_failed(service, dial, failure.unwrap_or(DialFailure::Tls));
+                let guess = if is_handshake { DialFailure::Tls } else { DialFailure::Declined };
+                self.dial_failed(service, dial, failure.unwrap_or(guess));
             }
             return;
         };
@@ -900,9 +905,9 @@ impl<'o, C> Engine<'o, C> {
     fn bury_handshake(&mut self, slot: u32, why: CloseReason) {
         let Some(conn) = self.conns.at(slot) else { return };
         // It has no TLS any more once it was counted; nothing is sent or read.
-        let Some(tls) = conn.tls.take().filter(|tls| !tls.is_established()) else { return };
+        let Some(tls) = conn.tls.take_if(|tls| !tls.is_established()) else { return };
         self.handshakes -= 1;
-        self.totals.input_memory -= tls.memory_counted;
+        self.totals.tls_memory -= tls.memory_counted;
         let late = why == CloseReason::SlowMessage;
         let guess = if late { HandshakeFailure::TimedOut } else { HandshakeFailure::Abandoned };
         self.counters.count_handshake_failed(tls.failure.unwrap_or(guess));
@@ -914,7 +919,7 @@ impl<'o, C> Engine<'o, C> {
         conn.output.release(&mut self.pool);
         self.pool.recycle(&mut conn.input);
         if let Some(tls) = conn.tls.take() {
-            self.totals.input_memory -= tls.memory_counted;
+            self.totals.tls_memory -= tls.memory_counted;
         }
         self.totals.count(&mut conn, self.now_ms, self.options.output_total_bytes_max);
         self.counters.connections.set(self.conns.len() as u64);

@@ -249,14 +249,14 @@ pub trait Service {
 
     /// A [dial](Outbox::dial) is connected, and its TLS handshake is over where it has TLS. `None` closes the connection;
     /// the dial tries again later.
-    fn dialled(&mut self, _id: ConnId, _line: DialId, _peer: Peer) -> Option<Self::Conn> {
+    fn dialled(&mut self, _id: ConnId, _dial: DialId, _peer: Peer) -> Option<Self::Conn> {
         None
     }
 
     /// An attempt of a dial failed. The next one comes in `retry_ms`.
     fn dial_failed(
         &mut self,
-        _line: DialId,
+        _dial: DialId,
         _address: SocketAddr,
         _why: DialFailure,
         _retry_ms: u64,

@@ -1,5 +1,6 @@
 //! Where messages go.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ureq::http::Uri;
@@ -55,11 +56,22 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
 }
 
 /// Where messages go, and how they are signed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoint {
     pub(crate) name: String,
     pub(crate) url: Uri,
     pub(crate) secrets: Vec<Secret>,
+}
+
+/// Without the path, which may hold a key.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.url.host().unwrap_or_default();
+        f.debug_struct("Endpoint")
+            .field("name", &self.name)
+            .field("host", &host)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An endpoint that cannot be used. Its address is not repeated: it may hold a key.

@@ -29,16 +29,30 @@ pub enum Trust {
 }
 
 impl Trust {
-    fn roots(&self) -> RootCerts {
-        let system = || rustls_native_certs::load_native_certs().certs;
+    /// # Errors
+    /// The system has no certificates, or they cannot be read.
+    fn roots(&self) -> std::io::Result<RootCerts> {
         let certificates = match self {
-            Trust::System => system(),
+            Trust::System => system_roots()?,
             Trust::Only(given) => given.iter().cloned().map(CertificateDer::from).collect(),
         };
         let certificates: Vec<_> =
             certificates.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-        RootCerts::new_with_certs(&certificates)
+        Ok(RootCerts::new_with_certs(&certificates))
     }
+}
+
+fn system_roots() -> std::io::Result<Vec<CertificateDer<'static>>> {
+    let found = rustls_native_certs::load_native_certs();
+    if !found.certs.is_empty() {
+        return Ok(found.certs);
+    }
+    let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "the system has no certificates of authorities, so no endpoint could be trusted: install them (ca-certificates) {}",
+        why.join("; ")
+    );
+    Err(std::io::Error::new(std::io::ErrorKind::NotFound, text))
 }
 
 /// What an attempt came to.
@@ -85,11 +99,11 @@ impl Resolver for Guarded {
 }
 
 /// What posts messages: no redirects, no proxy, no connection that is kept.
-pub(crate) fn agent(reach: Reach, trust: &Trust, wait: Duration) -> Agent {
+pub(crate) fn agent(reach: Reach, trust: &Trust, wait: Duration) -> std::io::Result<Agent> {
     let tls = TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .root_certs(trust.roots())
+        .root_certs(trust.roots()?)
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)
@@ -101,7 +115,7 @@ pub(crate) fn agent(reach: Reach, trust: &Trust, wait: Duration) -> Agent {
         .max_idle_connections(0)
         .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
         .build();
-    Agent::with_parts(config, DefaultConnector::default(), Guarded(reach))
+    Ok(Agent::with_parts(config, DefaultConnector::default(), Guarded(reach)))
 }
 
 /// Posts a message once. The timestamp is that of this attempt: receivers refuse old ones as replays.

@@ -1,6 +1,7 @@
 //! What waits to be sent, and when: without threads or sockets.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,17 @@ const ID_MAX: usize = 64;
 const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 
 /// One message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     id: String,
     payload: Vec<u8>,
+}
+
+/// Without the payload, which is the receiver's business.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("id", &self.id).field("bytes", &self.payload.len()).finish()
+    }
 }
 
 /// A message that cannot be sent.
@@ -115,10 +123,13 @@ pub(crate) struct Attempt {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) message: Message,
     failed: usize,
+    /// Number of its place: one that was removed and put again has another.
+    place: u64,
 }
 
 #[derive(Debug)]
 struct Place {
+    number: u64,
     /// `None`: it answered 410.
     endpoint: Option<Arc<Endpoint>>,
     waiting: Vec<Delivery>,
@@ -135,23 +146,27 @@ pub(crate) struct Queue {
     open: usize,
     open_max: usize,
     retries: Vec<Duration>,
+    /// Places that were made.
+    made: u64,
     pub(crate) is_stopped: bool,
 }
 
 impl Queue {
     pub(crate) fn new(open_max: usize, retries: Vec<Duration>) -> Queue {
-        Queue { places: BTreeMap::new(), open: 0, open_max, retries, is_stopped: false }
+        Queue { places: BTreeMap::new(), open: 0, open_max, retries, made: 0, is_stopped: false }
     }
 
     /// Adds an endpoint, or replaces the one of its name, whose messages then go to the new address with its secrets.
     pub(crate) fn put(&mut self, endpoint: Endpoint, now: Instant) {
-        let place = self.places.entry(endpoint.name.clone()).or_insert_with(|| Place {
-            endpoint: None,
-            waiting: Vec::new(),
-            is_busy: false,
-            not_before: now,
+        let made = &mut self.made;
+        let place = self.places.entry(endpoint.name.clone()).or_insert_with(|| {
+            *made += 1;
+            let (waiting, number) = (Vec::new(), *made);
+            Place { number, endpoint: None, waiting, is_busy: false, not_before: now }
         });
         place.endpoint = Some(Arc::new(endpoint));
+        // The pause was asked for by the address before.
+        place.not_before = now;
     }
 
     pub(crate) fn send(
@@ -229,7 +244,8 @@ impl Queue {
         }
         let delivery = place.waiting.remove(index);
         place.is_busy = true;
-        Ok(Attempt { endpoint, message: delivery.message, failed: delivery.failed })
+        let place = place.number;
+        Ok(Attempt { endpoint, message: delivery.message, failed: delivery.failed, place })
     }
 
     /// What follows from an attempt: reports, or another attempt later. `jitter` is 0 to 255: pauses grow by up to a fifth, so
@@ -241,12 +257,25 @@ impl Queue {
         now: Instant,
         jitter: u8,
     ) -> Vec<Report> {
-        let Attempt { endpoint, message, failed } = attempt;
+        let Attempt { endpoint, message, failed, place } = attempt;
         let name = endpoint.name.clone();
         let made = failed + 1;
         let report =
             |id, outcome| vec![Report { endpoint: name.clone(), id, attempts: made, outcome }];
-        let place = self.places.get_mut(&name);
+        let place = self.places.get_mut(&name).filter(|there| there.number == place);
+        // The address of a replaced endpoint speaks for itself alone.
+        let is_present = |place: &Place| {
+            place.endpoint.as_ref().is_some_and(|present| Arc::ptr_eq(present, &endpoint))
+        };
+        let answer = match (answer, &place) {
+            (Answer::Gone, Some(place)) if !is_present(place) => {
+                Answer::Failed { why: "the address before answered 410".into(), pause: Pause::None }
+            }
+            (Answer::Failed { why, .. }, Some(place)) if !is_present(place) => {
+                Answer::Failed { why, pause: Pause::None }
+            }
+            (answer, _) => answer,
+        };
         let is_stopped = self.is_stopped;
         let (place, retry) = match (answer, place) {
             (answer, None) => {
@@ -436,5 +465,52 @@ mod tests {
         let secret = next.secrets[0].clone();
         queue.put(next, now);
         assert_eq!(queue.next(now + PAUSE).unwrap().endpoint.secrets, [secret]);
+    }
+
+    /// An address that was replaced while a message was on its way to it speaks for itself alone.
+    #[test]
+    fn the_address_before_cannot_silence_the_new_one() {
+        for answer in [Answer::Gone, failed(Pause::For(100 * PAUSE))] {
+            let (mut queue, now) = queue(9, &["a"]);
+            queue.send("a", message("1"), now).unwrap();
+            let attempt = queue.next(now).unwrap();
+            queue.put(endpoint("a"), now);
+            assert!(queue.ended(attempt, answer, now, 0).is_empty());
+            assert_eq!(queue.send("a", message("2"), now), Ok(()));
+            assert_eq!(queue.next(now).unwrap().message.id(), "2");
+        }
+        let (mut queue, now) = queue(9, &["a"]);
+        queue.send("a", message("1"), now).unwrap();
+        let attempt = queue.next(now).unwrap();
+        queue.ended(attempt, failed(Pause::For(100 * PAUSE)), now, 0);
+        queue.put(endpoint("a"), now);
+        assert!(queue.next(now + PAUSE).is_ok(), "the pause was the old address's");
+    }
+
+    #[test]
+    fn an_endpoint_that_was_removed_and_put_again_is_another_one() {
+        let (mut queue, now) = queue(9, &["a"]);
+        queue.send("a", message("1"), now).unwrap();
+        let old = queue.next(now).unwrap();
+        queue.remove("a");
+        queue.put(endpoint("a"), now);
+        for id in ["2", "3"] {
+            queue.send("a", message(id), now).unwrap();
+        }
+        let under_way = queue.next(now).unwrap();
+        assert_eq!(queue.ended(old, failed(Pause::None), now, 0)[0].outcome, Outcome::Removed);
+        assert_eq!(queue.next(now).unwrap_err(), None, "one message at a time");
+        queue.ended(under_way, Answer::Taken, now, 0);
+        assert_eq!(queue.next(now).unwrap().message.id(), "3");
+    }
+
+    #[test]
+    fn neither_address_nor_payload_is_printed() {
+        let (mut queue, now) = queue(9, &[]);
+        let secrets = vec![Secret::random().unwrap()];
+        queue.put(Endpoint::new("a", "https://a.example/key-of-mine", secrets).unwrap(), now);
+        queue.send("a", Message::new("1", b"payload-of-mine".to_vec()).unwrap(), now).unwrap();
+        let printed = format!("{queue:?}");
+        assert!(printed.contains("a.example") && !printed.contains("of-mine"), "{printed}");
     }
 }

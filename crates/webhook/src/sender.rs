@@ -70,7 +70,7 @@ impl Sender {
     /// Starts the threads. `on_report` hears once of each message that [`Sender::send`] took.
     ///
     /// # Errors
-    /// The system has no threads.
+    /// The system has no threads, or no certificates of authorities.
     pub fn start(
         options: &Options,
         on_report: impl Fn(Report) + Send + Sync + 'static,
@@ -78,7 +78,7 @@ impl Sender {
         let queue = Mutex::new(Queue::new(options.messages_max, options.retries.clone()));
         let on_report = Box::new(on_report);
         let shared = Arc::new(Shared { queue, changed: Condvar::new(), on_report });
-        let agent = agent(options.reach, &options.trust, options.wait);
+        let agent = agent(options.reach, &options.trust, options.wait)?;
         let mut sender = Sender { shared, reach: options.reach, threads: Vec::new() };
         for _ in 0..options.threads.max(1) {
             let (shared, agent) = (Arc::clone(&sender.shared), agent.clone());

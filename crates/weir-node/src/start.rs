@@ -127,7 +127,7 @@ impl Engine {
     /// Reads the journal back and starts the bank and the workers: from then on the doors accept.
     ///
     /// # Errors
-    /// [`StartError`].
+    /// [`StartError`]; nothing is left running.
     pub fn start(
         config: &Config,
         permits: Permits,
@@ -178,23 +178,30 @@ impl Engine {
             let core = core.filter(|_| config.workers.pin);
             Seat { end, probes, listeners, core }
         });
-        let started = seats.enumerate().map(|(number, seat)| common.start_worker(number, seat));
-        let workers = started.collect::<Result<Vec<_>, _>>()?;
-        let (cores, sources) = (cores.workers, Arc::new(sources));
-        Ok(Engine {
+        let mut engine = Engine {
             addresses,
-            cores,
+            cores: cores.workers.clone(),
             handles,
             counters,
             pulse,
-            sources,
-            workers,
+            sources: Arc::new(sources),
+            workers: Vec::new(),
             commands,
             bank,
             profiles,
             run,
             run_id,
-        })
+        };
+        for (number, seat) in seats.enumerate() {
+            match common.start_worker(number, seat) {
+                Ok(worker) => engine.workers.push(worker),
+                Err(error) => {
+                    let _ = engine.stop(|| ());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(engine)
     }
 
     /// Where each door listens, by its name.
@@ -295,7 +302,7 @@ impl Engine {
 impl Common {
     fn start_worker(&self, number: usize, seat: Seat) -> Result<WorkerThread, StartError> {
         let Seat { end: End { up, down, counters, handle }, probes, listeners, core } = seat;
-        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        let number = u16::try_from(number).expect("workers are counted in 16 bits");
         let (facts, transport) = (Arc::clone(&self.facts), self.transport.clone());
         let (lines, keys) = (Lines { up, down, bank: self.bank.clone() }, Arc::clone(&self.keys));
         let purses = Purses::new(self.purses, self.slots);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use access::file::Found;
 use access::{LiveTokens, Role, TokenFile, file};
 
 use weir_config::config::Config;
@@ -33,7 +34,8 @@ impl Tokens {
     }
 
     /// Reads the files again and puts them in force: the next call, the next batch and the next look at a live stream are
-    /// judged by them. A token that is gone lets nobody in any more, also on a connection that it opened.
+    /// judged by them. A token that is gone lets nobody in any more, also on a connection that it opened; a frame that waits for
+    /// the bank (`awaitFill`) is still judged as that of its sender.
     ///
     /// # Errors
     /// What is wrong with any of them, or what only a start can change; all doors then keep the files that they have.
@@ -66,9 +68,12 @@ impl Tokens {
 
 impl Files {
     fn read(config: &Config) -> Result<Files, Vec<String>> {
-        let admin =
-            read("admin.tokens_file", &config.admin.tokens_file, &[Role::Read, Role::Operate]);
-        let batch = read("batch.tokens_file", &config.batch.tokens_file, &[Role::Spend]);
+        let (admin, batch) = (&config.admin.tokens_file, &config.batch.tokens_file);
+        let found = load(admin);
+        // Doors that share a file judge the same version of it.
+        let of_batch = if batch == admin { found.clone() } else { load(batch) };
+        let admin = judge("admin.tokens_file", admin, found, &[Role::Read, Role::Operate]);
+        let batch = judge("batch.tokens_file", batch, of_batch, &[Role::Spend]);
         match (admin, batch) {
             (Ok(admin), Ok(batch)) => Ok(Files { admin, batch }),
             (admin, batch) => Err(admin.err().into_iter().chain(batch.err()).flatten().collect()),
@@ -76,14 +81,23 @@ impl Files {
     }
 }
 
-/// The file of a key, if it is set; it must name somebody whom its door lets in.
-fn read(key: &str, path: &str, roles: &[Role]) -> Result<Option<TokenFile>, Vec<String>> {
-    if path.is_empty() {
-        return Ok(None);
-    }
-    let found = file::read(Path::new(path)).map_err(|error| {
-        error.to_string().lines().map(|line| format!("{key} {line}")).collect::<Vec<_>>()
-    })?;
+/// A file as it is now, or why it cannot be used; `None` if there is none.
+type Loaded = Option<Result<Found, String>>;
+
+fn load(path: &str) -> Loaded {
+    (!path.is_empty()).then(|| file::read(Path::new(path)).map_err(|error| error.to_string()))
+}
+
+/// The file of a key; it must name somebody whom its door lets in.
+fn judge(
+    key: &str,
+    path: &str,
+    loaded: Loaded,
+    roles: &[Role],
+) -> Result<Option<TokenFile>, Vec<String>> {
+    let Some(found) = loaded else { return Ok(None) };
+    let found = found
+        .map_err(|error| error.lines().map(|line| format!("{key} {line}")).collect::<Vec<_>>())?;
     if !found.file.has_role(roles) {
         let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
         let roles = roles.join(" or ");

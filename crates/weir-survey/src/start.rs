@@ -1,6 +1,6 @@
 //! A running node: the bank and the workers, the watcher and the admin door, and how they start and stop.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -96,7 +96,10 @@ impl Node {
         door_options.run_id = engine.run_id().to_string();
         door_options.docs = docs;
         let status = admin::Status::new(config, &engine);
-        let commands = engine.commands();
+        let in_force =
+            InForce { tokens: tokens.clone(), certificates, admin_tls: door_options.tls.clone() };
+        let reloader = Arc::new(Reloader::new(source, status.clone(), in_force));
+        let commands = engine.commands().clone();
         let watcher = watcher::Watcher::start(
             config,
             budgets,
@@ -104,19 +107,26 @@ impl Node {
             engine.run(),
             commands.clone(),
             status.clone(),
-        )?;
-        let admin_tls = door_options.tls.clone();
-        let in_force = InForce { tokens: tokens.clone(), certificates, admin_tls };
-        let reloader = Arc::new(Reloader::new(source, status.clone(), in_force));
-        let watched = watching::Watched::new(
-            config,
-            engine.cores(),
-            (commands.clone(), status.clone(), watcher.edits().clone()),
         );
-        let watched = Arc::new(watched);
-        let extra = admin::routes(status, commands.clone(), Arc::clone(&reloader));
-        let door = watch::Server::start(admin_listener, door_options, watched.clone(), extra)?;
-        let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
+        let watcher = match watcher {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                // The error says what the caller can mend; how the end went is in the log.
+                let _ = engine.stop(|| ());
+                return Err(error);
+            }
+        };
+        let seen = (commands.clone(), status.clone(), watcher.edits().clone());
+        let watched = Arc::new(watching::Watched::new(config, engine.cores(), seen));
+        let extra = admin::routes(status, commands, Arc::clone(&reloader));
+        let (door, watching) = match open_admin(&watched, admin_listener, door_options, extra) {
+            Ok(opened) => opened,
+            Err(error) => {
+                watcher.stop();
+                let _ = engine.stop(|| ());
+                return Err(error);
+            }
+        };
         let data = config.node.data_dir.clone();
         let node = Node { engine, watcher, door, watching, tokens, reloader, data, _lock: lock };
         node.write_addresses(config.admin_scheme() == "https");
@@ -184,4 +194,16 @@ impl Node {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }
     }
+}
+
+/// The admin door, and the survey that feeds it.
+fn open_admin(
+    watched: &Arc<watching::Watched>,
+    listener: TcpListener,
+    options: watch::Options,
+    extra: axum::Router,
+) -> Result<(watch::Server, watching::Watching), StartError> {
+    let door = watch::Server::start(listener, options, Arc::clone(watched) as _, extra)?;
+    let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
+    Ok((door, watching))
 }

@@ -229,8 +229,8 @@ impl fmt::Display for Row {
         let before = before.as_ref().map_or("-".into(), |f| format!("{:.2}", f.instructions));
         let change = self.change().map_or("-".into(), |change| format!("{change:+.2} %"));
         let slack = self.slack().map_or("-".into(), |slack| format!("{slack:+.2}"));
-        let said = match self.verdict() {
-            _ if !self.breaches().is_empty() => "  TOO MUCH",
+        let verdict = if self.breaches().is_empty() { self.verdict() } else { Verdict::Dearer };
+        let said = match verdict {
             Verdict::Dearer => "  TOO MUCH",
             Verdict::Cheaper => "  cheaper",
             Verdict::Same => "",

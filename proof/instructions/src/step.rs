@@ -128,13 +128,14 @@ fn slower(all: &[(Name, Interval)]) -> impl Iterator<Item = Name> {
     all.iter().filter(|(_, ratio)| ratio.low > CLOCK_LIMIT).map(|(name, _)| *name)
 }
 
-/// What the history has on top of the parent's.
+/// What the history has on top of the parent's. Nothing is excused if the parent's cannot be read, or is not there.
 fn accepted(revision: &str, path: &Path, history: &[Entry]) -> Option<Accepted> {
     let object = format!("{revision}:./{}", path.display());
     let shown = Command::new("git").args(["show", &object]).output().ok()?;
-    let lines = String::from_utf8_lossy(&shown.stdout).lines().count();
-    let known = if shown.status.success() { lines } else { 0 };
-    accepted_since(history, known)
+    if !shown.status.success() {
+        return None;
+    }
+    accepted_since(history, String::from_utf8_lossy(&shown.stdout).lines().count())
 }
 
 fn accepted_since(history: &[Entry], known: usize) -> Option<Accepted> {

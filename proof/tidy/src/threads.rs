@@ -12,8 +12,7 @@ use crate::tree::{Breach, Tree, is_test};
 /// Functions that start a thread with a name; the name is their first argument.
 const STARTERS: [&str; 2] = ["spawn", "thread"];
 /// Functions that make a queue.
-const QUEUES: [&str; 6] =
-    ["channel", "sync_channel", "bounded", "unbounded", "unbounded_channel", "RingBuffer"];
+const QUEUES: [&str; 5] = ["channel", "sync_channel", "bounded", "unbounded", "unbounded_channel"];
 
 /// The threads that a page lists and those that the code starts.
 #[derive(Debug, PartialEq, Eq)]

@@ -117,7 +117,7 @@ fn closed_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1))
 }
 
-pub fn a_line_finds_the_address_that_answers_and_comes_back(options: Options) {
+pub fn a_dial_finds_the_address_that_answers_and_comes_back(options: Options) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let open = listener.local_addr().unwrap();
     let (running, service) = begin(options, quick(vec![closed_port(), open]));
@@ -217,7 +217,7 @@ fn client_tls(secure: &Secure, roots: &Authority, name: &str) -> ClientTls {
     ClientTls::new(name, &ClientOptions { roots_pem, identity, alpn: &[] }).unwrap()
 }
 
-pub fn a_line_speaks_tls_and_shows_its_certificate(options: Options) {
+pub fn a_dial_speaks_tls_and_shows_its_certificate(options: Options) {
     let secure =
         Secure::start_with(options.clone(), &[], |authority| Some(authority.root_pem.clone()));
     let tls = Some(client_tls(&secure, &secure.authority, "localhost"));
@@ -234,7 +234,7 @@ pub fn a_line_speaks_tls_and_shows_its_certificate(options: Options) {
     secure.stop();
 }
 
-pub fn a_line_trusts_nobody_else(options: Options) {
+pub fn a_dial_trusts_nobody_else(options: Options) {
     let secure = Secure::start(options.clone());
     let stranger = Authority::new();
     for (roots, name) in [(&stranger, "localhost"), (&secure.authority, "another.example")] {
@@ -250,7 +250,7 @@ pub fn a_line_trusts_nobody_else(options: Options) {
 }
 
 /// A server that takes the connection and says nothing, or something that is not TLS.
-pub fn a_line_to_no_tls_server_fails_in_time(options: Options) {
+pub fn a_dial_to_no_tls_server_fails_in_time(options: Options) {
     let secure = Secure::start(options.clone());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let tls = Some(client_tls(&secure, &secure.authority, "localhost"));

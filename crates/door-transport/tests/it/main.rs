@@ -60,7 +60,7 @@ over_backends!(
     limits::too_large_messages_are_refused_early,
     limits::unfinished_messages_are_bounded_in_total,
     dials::a_full_worker_does_not_dial,
-    dials::a_line_finds_the_address_that_answers_and_comes_back,
+    dials::a_dial_finds_the_address_that_answers_and_comes_back,
     dials::a_refused_line_waits_longer_each_time,
     dials::a_stop_does_not_wait_for_an_attempt,
     dials::no_answer_is_a_time_out,
@@ -84,9 +84,9 @@ over_backends!(
 
 mod over_tls {
     over_backends!(
-        dials::a_line_speaks_tls_and_shows_its_certificate,
-        dials::a_line_to_no_tls_server_fails_in_time,
-        dials::a_line_trusts_nobody_else,
+        dials::a_dial_speaks_tls_and_shows_its_certificate,
+        dials::a_dial_to_no_tls_server_fails_in_time,
+        dials::a_dial_trusts_nobody_else,
         pieces::a_large_answer_over_tls,
         tls::a_large_message_arrives_whole,
         tls::a_protocol_that_nobody_speaks_is_refused,

@@ -13,6 +13,7 @@ mod crashes;
 mod crowds;
 mod edits;
 mod edits_pacing;
+mod failed_start;
 mod first_steps;
 mod frames;
 mod full_disk;

@@ -83,9 +83,10 @@ impl Parking {
     }
 
     /// A frame that was judged; its memory is used again.
-    pub(crate) fn recycle(&mut self, parked: Parked) {
+    pub(crate) fn recycle(&mut self, mut parked: Parked) {
         // Large ones are seldom: they are not kept for ever.
         if parked.frame.capacity() <= BYTES_MAX / FRAMES_MAX {
+            parked.client = Client::default();
             self.spare.push(parked);
         }
     }
