@@ -10,8 +10,21 @@ pub(crate) fn open(folder: &Path) -> Profiles {
     open_with(folder, &options())
 }
 
+/// A test beside this one starts processes. Between its fork and its exec such a process has our locks as well, so a folder
+/// that was closed can be locked for a moment longer.
 pub(crate) fn open_with(folder: &Path, options: &Options) -> Profiles {
-    Profiles::open(folder, options).unwrap()
+    let started = Instant::now();
+    loop {
+        match Profiles::open(folder, options) {
+            Err(error)
+                if format!("{error:?}").contains("Locked")
+                    && started.elapsed() < Duration::from_secs(60) =>
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 pub(crate) fn options() -> Options {

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::support::{Setup, line, output, stderr, stdout, text, wait_value, weir};
 
 /// Runs a command whose output nobody reads, and says how it ended and what it complained of.
@@ -149,14 +151,15 @@ fn a_signal_ends_a_tool_that_waits_for_a_node() {
     let hung = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = hung.local_addr().unwrap().to_string();
     for arguments in [&["stat"][..], &["why", "1"], &["costs", "--seconds", "60"], &["top"]] {
-        for signal in ["TERM", "INT"] {
+        for signal in [Signal::TERM, Signal::INT] {
             let mut command = weir();
             command.args(arguments).args(["--target", &target]).stdin(Stdio::null());
             let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             // Connected, and held: what is done at the start is done.
             let held = hung.accept().unwrap();
-            let kill = format!("kill -{signal} {}", child.id());
-            let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status().unwrap();
+            // Without a shell in between, whose start can take longer than the tool's patience.
+            let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
+            kill_process(process, signal).unwrap();
             let status = wait_value("the tool ends", || child.try_wait().unwrap());
             assert!(status.signal().is_some(), "{arguments:?}: {status}");
             drop(held);

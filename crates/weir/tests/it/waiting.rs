@@ -101,7 +101,8 @@ fn a_limit_that_was_lowered_below_the_purse_is_there_at_the_first_ask() {
         |node| {
             node.wait_budget(1, "a filled purse", |books| books.purses > 0);
             node.reload(&line(1, "5", ""));
-            node.wait_budget(1, "an empty purse", |books| books.purses == 0);
+            // Empty, or with a share of the new limit if the worker asked for one at the wrong moment.
+            node.wait_budget(1, "a smaller purse", |books| books.purses < 4_000_000);
             // As long as the bank is left alone after its last word.
             std::thread::sleep(std::time::Duration::from_millis(100));
             assert_eq!(first(&mut node.client(), 1, 4_000_000), Verdict::Granted);
