@@ -6,7 +6,7 @@
 //! - [`AccessToken`] makes a token, [`append`](file::append) puts its line into a file.
 //! - [`HostGuard`] and [`OriginGuard`] keep the pages of strangers away from a door that speaks HTTP.
 //!
-//! Parsing and judging are pure; only [`file`] touches the disk, and only [`AccessToken::random`] asks the system for
+//! Parsing and judging are pure; only [`mod@file`] touches the disk, and only [`AccessToken::random`] asks the system for
 //! randomness. A token is never repeated in an error, and no `Debug` shows one.
 
 #![forbid(unsafe_code)]

@@ -389,7 +389,7 @@ config! {
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show, those who send notices too.";
-        public_url: String = String::new(), " Beginning of notice addresses, such as \"https://win.example\"; empty: the door's scheme and address.";
+        public_url: String = String::new(), " Beginning of notice addresses, such as `https://win.example`; empty: the door's scheme and address.";
         hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas, beside the names of this machine and of `public_url`. If this is empty, a door on loopback accepts only those names, and any other door accepts all.";
         currency: CurrencyCode = usd(), " Currency of all bids.";
         rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";

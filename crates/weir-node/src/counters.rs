@@ -50,7 +50,7 @@ pub struct Pulse {
     clock_ahead_ms: AtomicI64,
     /// For how long the two have been apart.
     clock_held_ms: AtomicU64,
-    /// How often that was for longer than [`CLOCK_HELD_MS_MAX`].
+    /// How often that was for longer than `CLOCK_HELD_MS_MAX`.
     clock_held: AtomicU64,
 }
 
@@ -106,7 +106,7 @@ impl Pulse {
         self.clock_held_ms.load(Relaxed)
     }
 
-    /// How often that was for longer than [`CLOCK_HELD_MS_MAX`].
+    /// How often that was for longer than `CLOCK_HELD_MS_MAX`.
     pub fn clock_held(&self) -> u64 {
         self.clock_held.load(Relaxed)
     }

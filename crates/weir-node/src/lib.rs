@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`start`] takes cores and addresses, starts the threads and stops them: [`start::Engine`].
-//! - `worker` is one worker, behind both doors; [`openrtb`] is what it does between a bid request and its bids.
+//! - `worker` is one worker, behind all doors; `doors::openrtb` is what it does between a bid request and its bids.
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
 //! - `messages` pass between workers and bank; [`counters`] are written by one thread and read by others.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.

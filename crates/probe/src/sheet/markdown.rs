@@ -9,7 +9,7 @@ use super::{Sheet, one_line};
 const COLUMNS: [usize; 8] = [0, 1, 2, 3, 4, 5, 9, 10];
 
 impl Sheet {
-    /// The sheet as a document: figures and totals. The columns that few need, and the reasons, are in [`Sheet::text`]'s
+    /// The sheet as a document: figures and totals. The columns that few need, and the reasons, are in the text's
     /// wide form and in JSON.
     #[must_use]
     pub fn markdown(&self) -> String {

@@ -1,7 +1,7 @@
-//! The doors of a worker: each is one folder here, one line in [`Doors`], and one in `weir_config::doors`.
+//! The doors of a worker: each is one folder here, one line in `Doors`, and one in `weir_config::doors`.
 //!
-//! A [`Door`] knows how its protocol's messages become reservations and how their answers become bytes again. What it needs of the
-//! worker is the [`Till`]. [`doors!`] makes a worker's set of doors out of a list: what is kept per connection, which of them a listener
+//! A `Door` knows how its protocol's messages become reservations and how their answers become bytes again. What it needs of the
+//! worker is the `Till`. `doors!` makes a worker's set of doors out of a list: what is kept per connection, which of them a listener
 //! belongs to, who hears an answer of the bank. All of it is static dispatch.
 
 pub(crate) mod batch;
@@ -26,7 +26,7 @@ use openrtb::{BidTerms, OpenRtbDoor};
 /// What those who measure and show a door know of it.
 #[derive(Debug)]
 pub struct DoorFacts {
-    /// [`Door::NAME`], as in `weir_config::doors`.
+    /// `Door::NAME`, as in `weir_config::doors`.
     pub name: &'static str,
     /// The stages of a worker that serve this door alone.
     pub stages: &'static [WorkerStage],

@@ -117,7 +117,7 @@ impl Counts {
     }
 }
 
-/// [`Counts`] for other threads.
+/// `Counts` for other threads.
 #[derive(Debug)]
 pub struct SeenCounts(Vec<AtomicU64>);
 
