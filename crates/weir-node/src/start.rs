@@ -178,7 +178,7 @@ impl Engine {
             let core = core.filter(|_| config.workers.pin);
             Seat { end, probes, listeners, core }
         });
-        let mut engine = Engine {
+        let engine = Engine {
             addresses,
             cores: cores.workers.clone(),
             handles,
@@ -192,16 +192,25 @@ impl Engine {
             run,
             run_id,
         };
+        engine.with_workers(&common, seats)
+    }
+
+    /// Starts a worker at each seat; if one cannot start, all that runs is stopped.
+    fn with_workers(
+        mut self,
+        common: &Common,
+        seats: impl Iterator<Item = Seat>,
+    ) -> Result<Engine, StartError> {
         for (number, seat) in seats.enumerate() {
             match common.start_worker(number, seat) {
-                Ok(worker) => engine.workers.push(worker),
+                Ok(worker) => self.workers.push(worker),
                 Err(error) => {
-                    let _ = engine.stop(|| ());
+                    let _ = self.stop(|| ());
                     return Err(error);
                 }
             }
         }
-        Ok(engine)
+        Ok(self)
     }
 
     /// Where each door listens, by its name.

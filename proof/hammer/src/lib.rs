@@ -2,7 +2,7 @@
 //!
 //! [`run`] opens connections to a node's batch door, asks as fast as answers come (closed loop) or on a timetable (open
 //! loop), settles a share of what it is granted, and keeps its own books beside the node's. Every second and at the end
-//! it compares the two with each other and with the limits. See `docs/hammer.md`.
+//! it compares the two with each other and with the limits. See `proof/hammer/README.md`.
 //!
 //! Where to look: `engine` is the sending thread and its hot loop, `resolve` its settling half, `audit` the rules,
 //! `run` the order of things. [`run_exchange`] plays an exchange against the OpenRTB door instead; it lives in `exchange`.

@@ -90,7 +90,7 @@ func play(s settings) (int, error) {
 	if s.fault == weirItself {
 		r.play(crash)
 	}
-	r.play([]scenario{{"the verdicts on wrong answers are those of docs/prebid.md", func(c *check) { table = verdicts(c) }}})
+	r.play([]scenario{{"the verdicts on wrong answers are those of proof/prebid/README.md", func(c *check) { table = verdicts(c) }}})
 	if err := os.WriteFile(filepath.Join(s.work, "verdicts.md"), []byte(table), 0o644); err != nil {
 		return 0, err
 	}

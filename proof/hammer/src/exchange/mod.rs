@@ -1,5 +1,5 @@
 //! Playing an exchange: requests over HTTP to an OpenRTB door, auctions of its own on the bids, notices called back, and
-//! the books audited through the batch door. See `docs/hammer.md`.
+//! the books audited through the batch door. See `proof/hammer/README.md`.
 //!
 //! Where to look: `requests` is what the sending thread sends, `auction` the rules of the market, `notices` the calling back,
 //! `bodies` the requests, `books` what the audit compares.
