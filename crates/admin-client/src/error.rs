@@ -216,7 +216,7 @@ pub enum FetchError {
     },
     /// The token may not.
     #[error(
-        "node at {address}: this token may not read {path}: {text}; give one with the role read or operate"
+        "node at {address}: this token may not call {path}: {text}; reading needs the role read or operate, a change needs operate"
     )]
     Forbidden {
         /// Where it is.
