@@ -1,0 +1,36 @@
+//! Authenticated encryption of many short messages in one call: the key types of Transit, and a bulk type over lanes.
+//!
+//! A [`Key`] of a [`KeyType`] seals and opens slices of [`Item`]s; each item has its own outcome, and nothing is allocated for it. Nonces
+//! come from a [`Drbg`]. [`Versions`] keeps the versions of a key, [`MessageCount`] refuses what is too much for one of them,
+//! [`KeyEncryptionKey`] wraps keys, [`HmacKey`] makes tags of messages that stay where they are. [`write_text`] and [`read_text`] are
+//! Transit's form of a sealed message.
+//!
+//! The README of the crate says what each type promises and what it does not, and states the formats.
+
+mod aead;
+mod cbc_cmac;
+mod cbc_hmac;
+mod count;
+mod drbg;
+mod hmac_key;
+mod item;
+mod key;
+mod lanes;
+mod memory;
+mod row;
+mod secret;
+mod text;
+mod versions;
+mod wrap;
+
+pub use count::MessageCount;
+pub use drbg::{Drbg, NonceNeed};
+pub use hmac_key::{HMAC_BYTES, HmacKey, HmacKeyLength};
+pub use item::{INPUT_BYTES_MAX, Item, ItemError};
+pub use key::{Key, KeyError, KeyType};
+pub use memory::protect_process;
+pub use row::{ROW_AAD_BYTES, RowPlace};
+pub use secret::{KEY_BYTES, SecretKey};
+pub use text::{TextError, read_text, write_text};
+pub use versions::{VersionError, Versions};
+pub use wrap::{FINGERPRINT_BYTES, KeyEncryptionKey, WRAPPED_BYTES};

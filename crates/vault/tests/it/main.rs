@@ -1,0 +1,9 @@
+//! Tests of the crate from outside: oracles, attacks, secrets.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod attacks;
+mod fork;
+mod golden;
+mod keys;
+mod lanes;
+mod support;
