@@ -1,0 +1,3 @@
+module weir.dev/client
+
+go 1.24.0

@@ -1,0 +1,575 @@
+"""The asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import random
+import ssl
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import _wire as wire
+from ._amount import AMOUNT_MAX, Amount, base_units, unit_code
+from ._connection import WINDOW, Call, Connection, Found
+from ._hold import Hold, Refused
+from ._node import Node
+from ._settle import JOBS_MAX, Job, Outcome
+from ._spool import Entry, Spool
+from ._verdict import (
+    VERDICTS, AmountError, BusyError, ClosedError, FrameRefusedError, TooLargeError, Verdict, WeirError,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+NODES_MAX = 64
+HANDLE_MAX = 128
+FOUND_MAX = 1 << 16
+"""Handles of a node that are remembered; then all are forgotten."""
+NOBODY = 2**64 - 1
+"""The number of no budget: configured ones are below 2^62, and those made of templates are counted from there."""
+REPEAT_AFTER = 0.25
+"""How long an ask with ``retry`` waits at most before it is repeated, in seconds."""
+
+
+class Event(NamedTuple):
+    """What a hook hears: once for every ask and settlement that is over."""
+
+    what: str
+    """``reserve``, ``confirm``, ``settle`` or ``release``."""
+    verdict: Verdict
+    took: float
+    """Seconds, with all repetitions."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``connect`` takes; times are seconds."""
+
+    auth: str = ""
+    name: str = "weir-python"
+    client_id: int = 0
+    tls: ssl.SSLContext | None = None
+    timeout: float = 0.020
+    linger: float = 0.000_050
+    batch_max: int = 0
+    connections: int = 2
+    answer_wait: float = 10.0
+    spool: str | None = None
+    wait: bool = True
+    hook: Callable[[Event], None] | None = None
+
+
+@dataclass(slots=True)
+class Ask:
+    """A request to reserve an amount of a budget."""
+
+    budget: int | str
+    """The budget's number, or its handle, such as ``"team-42/gpt-5"``."""
+    amount: Amount | str | Decimal | int
+    """The most that may be spent: it is what is reserved."""
+    unit: str | None = None
+    """The unit of the amount; not needed where that is an ``Amount``."""
+    user: int = 0
+    """Whom it is for, in plans that look at users."""
+    request_id: int = 0
+    """The name of the request in the books; 0 lets the library draw one."""
+    pod: int = 0
+    """Neighbours with the same number, which is not 0, are granted all or none."""
+
+
+class Client:
+    """Asks one or more nodes. Made by ``weir.connect``; belongs to the event loop in which it was opened."""
+
+    def __init__(self, addresses: str | Sequence[str], options: Options, log: logging.Logger) -> None:
+        names = addresses.split(",") if isinstance(addresses, str) else addresses
+        self.options = options
+        self.log = log
+        self.nodes = [Node(self, at, name.strip()) for at, name in enumerate(name for name in names if name.strip())]
+        if not 1 <= len(self.nodes) <= NODES_MAX:
+            raise ValueError(f"{len(self.nodes)} addresses found, expected 1 to {NODES_MAX} such as '127.0.0.1:7700'")
+        if options.connections < 1 or options.timeout <= 0 or options.linger < 0 or options.batch_max < 0 or options.answer_wait <= 0:
+            raise ValueError(f"options {options}: expected positive times, and one connection at least")
+        self.is_shut = False
+        self.waiting: set[asyncio.Future[Outcome]] = set()
+        self.loop: asyncio.AbstractEventLoop
+        self._ids = random.getrandbits(63)
+        self._pending = 0
+        self._closing = False
+        self._idle: asyncio.Future[None] | None = None
+        self._spool: Spool | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._flags = wire.AWAIT_FILL if options.wait else 0
+
+    # --- opening and closing ---
+
+    async def __aenter__(self) -> Client:
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def open(self) -> Client:
+        """Opens the client. It returns when a node has answered; where none can be reached it logs that and returns too.
+
+        Raises UnauthorisedError or VersionError where the node wants another token or version, SpoolError for the spool.
+        """
+        self.loop = asyncio.get_running_loop()
+        connection, verdict = await self._route(time.monotonic() + 5.0)
+        if connection is None:
+            for node in self.nodes:
+                if node.refusal is not None:
+                    await self._end()
+                    raise node.refusal
+            # A program may start while its nodes are down: they are used when they are there.
+            self.log.warning("no node answers yet (%s): %s", verdict, ", ".join(node.address for node in self.nodes))
+        if self.options.spool is not None:
+            try:
+                self._spool = Spool(self.options.spool, self.log)
+            except WeirError:
+                await self._end()
+                raise
+            for entry in self._spool.left:
+                self._start(entry, None, spooled=True)
+        self._look_after()
+        return self
+
+    async def close(self, timeout: float = 5.0) -> int:
+        """Ends the client, after what is to be confirmed, settled and released is answered, or the timeout in seconds.
+
+        Returns how many were not answered: they are lost unless there is a spool.
+        """
+        await asyncio.sleep(0)  # what was dropped a moment ago is released
+        self._closing = True
+        if self._pending and not self.is_shut:
+            self._idle = self.loop.create_future()
+            await asyncio.wait([self._idle], timeout=timeout)
+        left = self._pending
+        if left and not self.is_shut:
+            self.log.warning("%d settlements were not answered when the client was closed", left)
+        await self._end()
+        return left
+
+    async def _end(self) -> None:
+        self._shut()
+        for node in self.nodes:
+            await node.gone()
+
+    def _shut(self) -> None:
+        if self.is_shut:
+            return
+        self.is_shut = self._closing = True
+        if self._watch is not None:
+            self._watch.cancel()
+        for node in self.nodes:
+            node.shut()
+        if self._spool is not None:
+            self._spool.close()
+        for future in list(self.waiting):
+            if not future.done():
+                future.set_result(Outcome(Verdict.PENDING))
+
+    def _look_after(self) -> None:
+        """Looks at the connections from time to time."""
+        now = time.monotonic()
+        for node in self.nodes:
+            for connection in list(node.connections):
+                connection.watch(now, self.options.answer_wait)
+        every = min(1.0, max(self.options.answer_wait / 4, 0.001))
+        self._watch = self.loop.call_later(every, self._look_after)
+
+    # --- nodes ---
+
+    def choose(self, without: set[int], favourite: Node | None = None) -> Node | None:
+        """The node to ask now, of those that are not left out.
+
+        One that works before one that went wrong within the last second, one with a connection before one without, the favourite
+        before others, then in the order of ``connect``.
+        """
+        now = time.monotonic()
+        nodes = [node for node in self.nodes if node.index not in without]
+        return min(nodes, key=lambda node: (node.is_last(now), not node.connections, node is not favourite), default=None)
+
+    async def _route(self, deadline: float) -> tuple[Connection | None, Verdict]:
+        """A connection for an ask, after the one that is being opened for it; without one the verdict says why."""
+        first = self.nodes[0]
+        if first.connections and not first.is_last(time.monotonic()):
+            return first.pick(), Verdict.GRANTED
+        tried: set[int] = set()
+        while (node := self.choose(tried)) is not None:
+            connection = node.pick()
+            if connection is not None:
+                return connection, Verdict.GRANTED
+            if not await node.wait_open(deadline - time.monotonic()):
+                tried.add(node.index)
+            if time.monotonic() >= deadline:
+                return None, Verdict.TIMEOUT
+        return None, Verdict.UNREACHABLE
+
+    # --- asking ---
+
+    async def reserve(
+        self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, *, user: int = 0, request_id: int = 0,
+        timeout: float | None = None, retry: bool = False,
+    ) -> Hold | Refused:  # fmt: skip
+        """Asks for an amount: a Hold, or a Refused with the verdict, which is false.
+
+        After the timeout (seconds; 20 ms by default) the verdict is TIMEOUT, and a grant that comes later is released by the library.
+        Nothing is asked twice; with ``retry`` the ask is repeated on its connection, under the same request id, while no answer comes.
+        Asks that are made at the same time share a frame. The budget is a number or a handle: the library asks each node once for a
+        handle's number. A float is a TypeError, a text that is no amount an AmountError.
+        """
+        began = time.perf_counter()
+        deadline = time.monotonic() + (self.options.timeout if timeout is None else timeout)
+        exact = _amount(amount, unit)
+        _check(exact.base)
+        answer = await self._reserve(budget, exact, user, request_id, deadline, retry)
+        if isinstance(budget, str) and answer.verdict == Verdict.UNKNOWN_BUDGET and await self._stands_for_another(budget, deadline):
+            answer = await self._reserve(budget, exact, user, request_id, deadline, retry)
+        self._observe("reserve", answer.verdict, began)
+        return answer
+
+    async def _reserve(
+        self, budget: int | str, exact: Amount, user: int, request_id: int, deadline: float, retry: bool
+    ) -> Hold | Refused:
+        connection, verdict = await self._route_open(deadline)
+        if connection is None:
+            return Refused(verdict)
+        if isinstance(budget, str):
+            found = await self._find(connection, budget, deadline)
+            if found.verdict != Verdict.GRANTED:
+                return Refused(found.verdict)
+            budget = found.budget
+        try:
+            request_id = request_id or self._next_id()
+            entry = wire.ASK.pack(request_id, budget, exact.base, user, unit_code(exact.unit), 0)
+        except struct.error as error:
+            raise _not_an_ask(error) from None
+        call = Call(self.loop.create_future(), connection.node, retry)
+        if retry:
+            connection.ask(call, self._flags | wire.REMEMBER, entry, 1)
+            self._repeat(call, connection, entry, deadline)
+        else:
+            connection.gather_ask(call, self._flags, entry)
+        verdict = await self._answer(call, deadline)
+        if verdict != Verdict.GRANTED:
+            return Refused(verdict)
+        if not call.answers:
+            return Refused(Verdict.UNREACHABLE)
+        token, code = call.answers[0]
+        return Refused(VERDICTS[code]) if code else Hold(self, connection.node, token, exact, request_id)
+
+    async def find(self, handle: str, *, timeout: float | None = None) -> Found:
+        """Asks the first node that works which budget a handle stands for.
+
+        A budget that is not there yet is made, where one of the node's templates fits the handle. Asks with a handle do this by
+        themselves, once for each handle.
+        """
+        deadline = time.monotonic() + (self.options.timeout if timeout is None else timeout)
+        connection, verdict = await self._route_open(deadline)
+        return Found(verdict) if connection is None else await self._find(connection, handle, deadline)
+
+    async def _find(self, connection: Connection, handle: str, deadline: float) -> Found:
+        known = connection.node.found.get(handle)
+        if known is not None:
+            return known
+        name = handle.encode()
+        if connection.version < wire.FIND_VERSION:
+            return Found(Verdict.UNSUPPORTED)
+        if not 0 < len(name) <= HANDLE_MAX:
+            return Found(Verdict.UNKNOWN_BUDGET)
+        try:
+            found = await asyncio.wait_for(connection.find(name), max(deadline - time.monotonic(), 0))
+        except asyncio.TimeoutError:
+            return Found(Verdict.TIMEOUT)
+        if found.verdict == Verdict.GRANTED:
+            if len(connection.node.found) >= FOUND_MAX:
+                connection.node.found.clear()
+            connection.node.found[handle] = found
+        return found
+
+    async def _stands_for_another(self, handle: str, deadline: float) -> bool:
+        """Whether a handle stands for another budget than before: that one may be over."""
+        connection, _ = await self._route_open(deadline)
+        before = connection.node.found.pop(handle, None) if connection is not None else None
+        if connection is None or before is None:
+            return False
+        found = await self._find(connection, handle, deadline)
+        return found.verdict == Verdict.GRANTED and found.budget != before.budget
+
+    async def reserve_all(self, asks: Iterable[Ask], *, timeout: float | None = None) -> list[Hold | Refused]:
+        """Asks for several amounts in one frame, or as few as hold them; answers come in their order.
+
+        Members of a pod stand side by side and are granted all or none; a pod that is larger than a frame is a TooLargeError, and then
+        nothing is asked.
+        """
+        began = time.perf_counter()
+        deadline = time.monotonic() + (self.options.timeout if timeout is None else timeout)
+        whole = list(asks)
+        refused: dict[int, Verdict] = {}
+        exact = [_amount(ask.amount, ask.unit) for ask in whole]
+        answers: list[Hold | Refused] = []
+        waiting: list[tuple[Call, int, list[int]]] = []
+        at = 0
+        try:
+            while at < len(whole) or waiting:
+                if at == len(whole) or len(waiting) == WINDOW:
+                    await self._take(waiting, exact, answers, deadline)
+                    continue
+                connection, verdict = await self._route_open(deadline)
+                if connection is None:
+                    while waiting:
+                        await self._take(waiting, exact, answers, deadline)
+                    answers += [Refused(verdict)] * (len(whole) - at)
+                    break
+                count = _frame_of(whole, at, connection.batch_max)
+                if count == 0:
+                    raise TooLargeError(f"a pod has more members than the {connection.batch_max} asks that a frame may hold")
+                asks = whole[at : at + count]
+                noes = await self._name(connection, asks, deadline)
+                call, ids = self._send(connection, asks, exact[at : at + count])
+                waiting.append((call, at, ids))
+                refused.update((at + place, verdict) for place, verdict in noes.items())
+                at += count
+        except BaseException:
+            # Whatever went wrong, a frame that is under way may grant what nobody would hear of, and what was granted goes to nobody.
+            for call, _, _ in waiting:
+                self._abandon(call)
+            for answer in answers:
+                if isinstance(answer, Hold):
+                    answer.release_soon()
+            raise
+        for place, verdict in refused.items():
+            if answers[place].verdict == Verdict.UNKNOWN_BUDGET:
+                answers[place] = Refused(verdict)
+        if self.options.hook is not None:
+            for answer in answers:
+                self._observe("reserve", answer.verdict, began)
+        return answers
+
+    async def _name(self, connection: Connection, asks: list[Ask], deadline: float) -> dict[int, Verdict]:
+        """Gives asks with handles the numbers of their budgets; the verdicts of those that have none, by place."""
+        noes: dict[int, Verdict] = {}
+        for place, ask in enumerate(asks):
+            if isinstance(ask.budget, str):
+                found = await self._find(connection, ask.budget, deadline)
+                budget = found.budget
+                if found.verdict != Verdict.GRANTED:
+                    # The node refuses it, and the rest of its pod.
+                    noes[place], budget = found.verdict, NOBODY
+                asks[place] = replace(ask, budget=budget)
+        return noes
+
+    def _send(self, connection: Connection, asks: list[Ask], amounts: list[Amount]) -> tuple[Call, list[int]]:
+        """Sends one frame of asks; gives their request ids."""
+        first = self._ids
+        self._ids = (first + len(asks)) & (2**63 - 1)
+        ids = [ask.request_id or (first + at) for at, ask in enumerate(asks, 1)]
+        pack = wire.ASK.pack
+        try:
+            entries = b"".join(
+                pack(request_id, ask.budget, amount.base, ask.user, _code_of(amount.unit), ask.pod)
+                for request_id, ask, amount in zip(ids, asks, amounts)
+            )
+        except struct.error as error:
+            raise _not_an_ask(error) from None
+        call = Call(self.loop.create_future(), connection.node)
+        connection.ask(call, self._flags, entries, len(asks))
+        return call, ids
+
+    async def _take(
+        self, waiting: list[tuple[Call, int, list[int]]], exact: list[Amount], answers: list[Hold | Refused], deadline: float
+    ) -> None:
+        """Waits for the answer to the oldest frame of a call."""
+        call, at, ids = waiting.pop(0)
+        verdict = await self._answer(call, deadline)
+        if verdict != Verdict.GRANTED:
+            answers += [Refused(verdict)] * len(ids)
+            return
+        node = call.node
+        for entry, amount, request_id in zip(call.answers, exact[at : at + len(ids)], ids):
+            token, code = entry
+            answers.append(Refused(VERDICTS[code]) if code else Hold(self, node, token, amount, request_id))
+        # The answer had too few entries.
+        answers += [Refused(Verdict.UNREACHABLE)] * (len(ids) - len(call.answers))
+
+    def _repeat(self, call: Call, connection: Connection, entry: bytes, deadline: float) -> None:
+        """Sends an ask again while no answer comes: after a quarter of its time, and ever later."""
+        pause = min((deadline - time.monotonic()) / 4, REPEAT_AFTER)
+
+        def again(pause: float) -> None:
+            if not call.future.done() and not connection.lost:
+                connection.ask(call, self._flags | wire.REMEMBER, entry, 1)
+                self.loop.call_later(2 * pause, again, 2 * pause)
+
+        self.loop.call_later(pause, again, pause)
+
+    async def _route_open(self, deadline: float) -> tuple[Connection | None, Verdict]:
+        if self._closing:
+            return None, Verdict.CLOSED
+        return await self._route(deadline)
+
+    async def _answer(self, call: Call, deadline: float) -> Verdict:
+        """Waits for the answer to a frame until the deadline."""
+        timer = self.loop.call_later(max(deadline - time.monotonic(), 0), call.refuse, Verdict.TIMEOUT)
+        try:
+            verdict = await call.future
+        except asyncio.CancelledError:
+            self._abandon(call)
+            raise
+        finally:
+            timer.cancel()
+        if verdict is None:
+            raise FrameRefusedError("the node found the frame broken; the log says what it found")
+        return verdict
+
+    def _abandon(self, call: Call) -> None:
+        """Nobody waits for these answers: what they grant is released."""
+        if call.future.done() and not call.future.cancelled():
+            for token, verdict in call.answers:
+                if verdict == Verdict.GRANTED:
+                    self.release_late(call.node, token)
+        call.future.cancel()
+
+    def _next_id(self) -> int:
+        self._ids = (self._ids + 1) & (2**63 - 1)
+        return self._ids or self._next_id()
+
+    def _observe(self, what: str, verdict: Verdict, began: float) -> None:
+        if self.options.hook is not None:
+            self.options.hook(Event(what, verdict, time.perf_counter() - began))
+
+    # --- settling ---
+
+    def hold_of(self, token: str, amount: Amount | None = None, request_id: int = 0) -> Hold:
+        """The hold of a token from elsewhere, such as from another program. It is not released when it is dropped."""
+        try:
+            whole = base64.b64decode(token + "=", altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            whole = b""
+        if len(token) != 43 or len(whole) != wire.TOKEN:
+            raise ValueError(f"token of {len(token)} characters: expected 43 of A-Z, a-z, 0-9, - and _")
+        return Hold(self, None, whole, amount, request_id, owned=False)
+
+    def begin(self, action: int, hold: Hold, amount: int) -> Job:
+        """Begins to confirm, settle or release a hold."""
+        return self._start(Entry(action, hold.token_bytes, amount, hold.request_id), hold._node)
+
+    def _start(self, entry: Entry, home: Node | None, spooled: bool = False) -> Job:
+        if self._closing:
+            raise ClosedError("the client was closed")
+        if self._pending >= JOBS_MAX:
+            raise BusyError(f"{JOBS_MAX} settlements wait for their answers already; try again")
+        if self._spool is not None and not spooled:
+            self._spool.add(entry)
+            spooled = True
+        job = Job(self, entry, home, spooled)
+        self._pending += 1
+        job.send()
+        return job
+
+    def ended(self, job: Job) -> None:
+        """Counts out what has its final answer."""
+        self._pending -= 1
+        if job.spooled and self._spool is not None and not self.is_shut:
+            self._spool.done(job.entry)
+        if self.options.hook is not None and job.outcome is not None:
+            self._observe(wire.ACTIONS[job.entry.action], job.outcome.verdict, job.began)
+        if self._idle is not None and not self._pending and not self._idle.done():
+            self._idle.set_result(None)
+
+    def release_late(self, node: Node | None, token: bytes, request_id: int = 0) -> None:
+        """Gives back what was granted to nobody."""
+        if self._closing:
+            return
+        try:
+            self._start(Entry(wire.RELEASE, token, 0, request_id), node)
+        except WeirError as error:
+            self.log.warning("a grant was not released, it ends at its deadline: %s", error)
+
+    def dropped(self, node: Node | None, token: bytes, request_id: int, amount: Amount | None) -> None:
+        """A hold was collected without being settled or released; any thread may say so."""
+        if self.is_shut or self.loop.is_closed():
+            return
+        self.log.warning("hold %d of %s was dropped without being settled or released; it is released now", request_id, amount)
+        self.loop.call_soon_threadsafe(self.release_late, node, token, request_id)
+
+
+def _amount(amount: Amount | str | Decimal | int, unit: str | None) -> Amount:
+    if isinstance(amount, Amount):
+        if unit is not None and amount.unit not in ("", unit):
+            raise AmountError(f"amount in {amount.unit} asked for in {unit}")
+        return amount
+    if unit is None:
+        raise TypeError("the unit of the amount is missing: say unit='USD', or give an Amount")
+    return _exact(amount, unit)
+
+
+_AMOUNTS: dict[tuple[str, str], Amount] = {}
+
+
+def _exact(amount: str | Decimal | int, unit: str) -> Amount:
+    if not isinstance(amount, str):
+        return Amount(base_units(amount, unit), unit)
+    known = _AMOUNTS.get((amount, unit))
+    if known is None:
+        known = Amount.parse(amount, unit)
+        if len(_AMOUNTS) >= 1024:
+            _AMOUNTS.clear()
+        _AMOUNTS[amount, unit] = known
+    return known
+
+
+_CODES: dict[str, bytes] = {}
+
+
+def _code_of(unit: str) -> bytes:
+    code = _CODES.get(unit)
+    if code is None:
+        code = _CODES[unit] = unit_code(unit)  # as many as there are currencies
+    return code
+
+
+def _not_an_ask(error: struct.error) -> ValueError:
+    return ValueError(f"budget, user and request id are numbers of 64 bits, a pod one of 16 bits, none below 0: {error}")
+
+
+def _check(base: int) -> None:
+    if not 0 < base <= AMOUNT_MAX:
+        raise AmountError(f"amount of {base} base units: expected 1 to {AMOUNT_MAX}")
+
+
+def _frame_of(asks: list[Ask], at: int, most: int) -> int:
+    """How many asks the next frame takes without taking a pod apart; 0 where a pod is larger than a frame."""
+    if len(asks) - at <= most:
+        return len(asks) - at
+    count = most
+    while count > 0 and asks[at + count].pod and asks[at + count - 1].pod == asks[at + count].pod:
+        count -= 1
+    return count
+
+
+def connect(
+    addresses: str | Sequence[str], *, auth: str = "", name: str = "weir-python", client_id: int = 0, tls: ssl.SSLContext | None = None,
+    timeout: float = 0.020, linger: float = 0.000_050, batch_max: int = 0, connections: int = 2, answer_wait: float = 10.0,
+    spool: str | None = None, wait: bool = True, hook: Callable[[Event], None] | None = None, log: logging.Logger | None = None,
+) -> Client:  # fmt: skip
+    """A client of the nodes at these addresses, to be opened with ``async with``. Times are seconds.
+
+    ``timeout``: how long an ask waits for its answer. ``linger``: how long asks wait for others to share their frame (below a
+    millisecond: until the event loop's next turn; 0: not at all). ``batch_max``: asks a frame at most. ``connections``: to a node in
+    use. ``answer_wait``: after how long without an answer a settlement is repeated. ``spool``: a file that keeps what is not answered,
+    so that a crash loses none. ``wait``: the node may wait a few milliseconds for money that has to be fetched. ``hook``: hears of
+    every ask and settlement that is over; it must be quick.
+    """
+    client_id = client_id or random.getrandbits(64)
+    options = Options(auth, name, client_id, tls, timeout, linger, batch_max, connections, answer_wait, spool, wait, hook)
+    return Client(addresses, options, log or logging.getLogger("weir"))

@@ -1,0 +1,45 @@
+"""A real node for tests: WEIR is the path of the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+
+TEMPLATE = '{"template":"llm/{team}/{user}","unit":"USD","limit":"1.00","idle":"24h"}\n'
+
+
+@pytest.fixture
+def node(tmp_path):
+    """The batch address of a node of its own with the budget of the README."""
+    program = os.environ.get("WEIR")
+    if not program:
+        pytest.skip("WEIR names no node; make clients-python runs this test")
+    budgets = tmp_path / "budgets.jsonl"
+    budgets.write_text('{"id":1001,"unit":"USD","limit":"10.00"}\n' + TEMPLATE)
+    # The machine of the tests may be busy for longer than a node waits for its bank.
+    config = tmp_path / "weir.toml"
+    config.write_text("[batch]\nwait_ms = 10000\n")
+    command = [program, "run", "--config", str(config), "--budgets", str(budgets), "--data", str(tmp_path / "data")]
+    usage = subprocess.run([program, "run", "--help"], capture_output=True, text=True, check=True).stdout
+    for door in ("--batch", "--openrtb", "--admin", "--spend"):
+        if f"{door} " in usage:
+            command += [door, "127.0.0.1:0"]
+    with open(tmp_path / "log", "wb") as log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as running:
+        try:
+            address = ""
+            for line in running.stdout:
+                words = line.split()
+                if words[:1] == ["batch"]:
+                    address = words[1]
+                if words[:1] == ["ready"]:
+                    break
+            else:
+                raise AssertionError((tmp_path / "log").read_text())
+            yield address
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(60)

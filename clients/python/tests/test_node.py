@@ -1,0 +1,90 @@
+"""Against a real node, and what the README and the examples say."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import weir
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+
+
+def program_of(text, address):
+    """The machine of the tests may be busy for longer than an ask waits."""
+    assert "127.0.0.1:7700" in text
+    return re.sub(r'"127\.0\.0\.1:7700"', f'"{address}", timeout=20', text)
+
+
+def run(program, address, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(program_of(program, address))
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, env={"PYTHONPATH": str(PACKAGE / "src")}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_readme(node, tmp_path):
+    programs = re.findall(r"```python\n(import.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
+    assert len(programs) == 2
+    for at, program in enumerate(programs):
+        assert run(program, node, tmp_path) == "settled\n", at
+
+
+def test_examples(node, tmp_path):
+    """Each example says what it prints in its last comment lines."""
+    for example in sorted((PACKAGE / "examples").glob("*.py")):
+        text = example.read_text()
+        expected = "".join(re.findall(r"^# prints: (.*\n)", text, re.MULTILINE))
+        assert run(text, node, tmp_path) == expected, example.name
+
+
+def test_verdicts_of_a_real_node(node):
+    async def play():
+        async with weir.connect(node, timeout=20) as client:
+            hold = await client.reserve(1001, "0.15", "USD")
+            assert (await hold.confirm()).verdict == weir.Verdict.CONFIRMED
+            assert await hold.settle("0.2") == weir.Outcome(weir.Verdict.SETTLED_OVER)
+            assert (await hold.release()).verdict == weir.Verdict.ALREADY_SETTLED
+            asks = [weir.Ask(1001, "9", "USD", pod=1), weir.Ask(1001, "9", "USD", pod=1), weir.Ask(1001, "1", "USDn"),
+                    weir.Ask(5, "1", "USD"), weir.Ask(1001, "1", "USD")]  # fmt: skip
+            answers = await client.reserve_all(asks)
+            assert not answers[0] and not answers[1]
+            assert [str(answer.verdict) for answer in answers[2:]] == ["unit_mismatch", "unknown_budget", "granted"]
+            assert (await answers[4].release()).verdict == weir.Verdict.RELEASED
+
+    asyncio.run(play())
+
+
+def test_a_budget_is_made_on_its_first_ask(node):
+    async def play():
+        async with weir.connect(node, timeout=20) as client:
+            for cost in ("0.1", "0.15"):
+                async with await client.reserve("llm/team-42/ann@example", "0.15", "USD") as hold:
+                    assert (await hold.settle(cost)).verdict == weir.Verdict.SETTLED
+            answers = await client.reserve_all([weir.Ask("llm/team-42/bob", "0.01", "USD"), weir.Ask("llm/nobody", "0.01", "USD")])
+            assert [str(answer.verdict) for answer in answers] == ["granted", "unknown_budget"]
+            assert (await answers[0].release()).verdict == weir.Verdict.RELEASED
+
+    asyncio.run(play())
+
+
+def test_the_blocking_client(node):
+    with weir.connect_sync(node, timeout=20) as client:
+        with client.reserve(1001, "0.15", "USD") as hold:
+            assert hold.settle("0.05").verdict == weir.Verdict.SETTLED
+        with client.reserve(1001, "0.15", "USD") as hold:
+            again = client.hold_of(hold.token)
+        assert again.confirm().verdict == weir.Verdict.ALREADY_RELEASED
+        answers = client.reserve_all([weir.Ask(1001, "0.1", "USD"), weir.Ask(5, "0.1", "USD")])
+        assert [str(answer.verdict) for answer in answers] == ["granted", "unknown_budget"]
+        assert answers[0].release().verdict == weir.Verdict.RELEASED
+    with pytest.raises(weir.ClosedError):
+        client.reserve(1001, "0.15", "USD")
