@@ -6,8 +6,8 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo test test-peers test-prebid go-bidder bench bench-pacing bench-web smoke fmt clippy unit sim crash interop docs \
-  check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine
+.PHONY: help run demo test test-peers test-prebid go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit sim crash interop docs \
+  check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine clients-go clients-python
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
@@ -21,7 +21,9 @@ help:
 	@echo "make sim    the simulator alone; SEEDS=100000 SIM=target/release/sim for a night"
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test-peers)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
+	@echo "make bench-clients  what an ask costs the client libraries (half a minute)"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
+	@echo "make bench-llm    64 streams at the end of a budget, with kills: counters in Redis beside Weir (a minute)"
 	@echo "make costs-check   instructions of the hot path beside the accepted ones (part of make test)"
 	@echo "make costs-accept REASON=\"...\"  accepts what the hot path costs now; commit the files with the change"
 	@echo "make costs-log     a line for every commit since the last one, and the page that draws them (docs/costs-log.md)"
@@ -72,10 +74,14 @@ $(DEMO)/campaigns.jsonl: $(WEIR)
 	@mkdir -p $(DEMO)
 	@test -s $@ || $(WEIR) sample-campaigns --count 5000 > $@
 
-run: $(DEMO)/campaigns.jsonl
-	@echo "== starting Weir on sample campaigns ($(DEMO)/campaigns.jsonl); Ctrl-C stops it"
-	@echo "== open the admin address that it prints"
-	@exec $(WEIR) run --budgets $(DEMO)/campaigns.jsonl --data $(DEMO)/data
+# The campaigns of the demo, and budgets for whoever tries the spend door.
+$(DEMO)/budgets.jsonl: $(DEMO)/campaigns.jsonl proof/hammer/demo.jsonl
+	@cat $^ > $@
+
+run: $(DEMO)/budgets.jsonl
+	@echo "== starting Weir on sample budgets ($<); Ctrl-C stops it"
+	@echo "== open the dashboard at the address that it prints; README.md begins with two curl lines to try"
+	@exec $(WEIR) run --budgets $< --data $(DEMO)/data
 
 demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
@@ -83,7 +89,7 @@ demo: $(DEMO)/campaigns.jsonl
 # One step after the other; steps joined by + run two at a time, as each of them keeps less than two cores busy. Those that ask for a
 # package of Debian's are never joined with each other.
 STEPS := machine check-tools fmt+web clippy valgrind hidden-tests unit-build unit web-unit+docs+interop+go-bidder sim+costs-check-node costs-check \
-  journeys api-contract promtool
+  journeys api-contract promtool clients-go+clients-python
 test:
 	@MAKE="$(MAKE)" proof/stopwatch $(STEPS)
 	@echo "== all tests of our own code passed"
@@ -143,8 +149,8 @@ chromium:
 # The programs that the tests of all crates have built: then nothing is compiled here. Cargo unites the features of what it builds
 # together, so with `-p weir` it would build most of Weir once more; `--test memory` counts in what only tests depend on.
 dev-binaries: $(WEB)
-	@echo "== building the node, the simulator and the counter of instructions"
-	@$(CARGO) build $(CARGO_FLAGS) --quiet --workspace --bin weir --bin sim --bin instructions --test memory --features instructions/node
+	@echo "== building the node, the simulator, the scripted node and the counter of instructions"
+	@$(CARGO) build $(CARGO_FLAGS) --quiet --workspace --bin weir --bin sim --bin instructions --bin fake-node --test memory --features instructions/node
 
 # JOURNEY=name runs those whose names hold it; SHOTS=FOLDER keeps the screenshots; SLOW=4 slows each page, which must change nothing.
 journeys: chromium dev-binaries
@@ -166,7 +172,35 @@ promtool: dev-binaries
 	@echo "== promtool on the metrics of a node under load"
 	@WEIR=$(CURDIR)/target/debug/weir proof/api/metrics
 
+# Clients of other languages: their own tests, and the plays of clients/conform against the scripted node.
+FAKE_NODE := $(CURDIR)/target/debug/fake-node
+clients-go: dev-binaries
+	@echo "== the Go client: vet, unit tests, the conformance suite, with the race detector where there is a C compiler"
+	@cd clients/go && test -z "$$(gofmt -l . ../../proof/clients/go)" || { echo "make: gofmt -l names files in clients/go"; exit 1; }
+	@race=; command -v cc >/dev/null && race=-race; \
+	cd clients/go && go vet ./... && WEIR=$(CURDIR)/target/debug/weir WEIR_FAKE_NODE=$(FAKE_NODE) go test $$race ./... \
+	  && cd ../../proof/clients/go && go vet ./...
+
+PYTHON_VENV := target/venv-clients
+$(PYTHON_VENV)/bin/pytest: clients/python/requirements-test.txt
+	@echo "== fetching what the Python client is tested and built with"
+	@python3 -m venv $(PYTHON_VENV) && $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check -r clients/python/requirements-test.txt
+	@touch $@
+
+clients-python: $(PYTHON_VENV)/bin/pytest dev-binaries
+	@echo "== the Python client: types, unit tests, the conformance suite, its wheel"
+	@cd clients/python && $(CURDIR)/$(PYTHON_VENV)/bin/mypy --no-error-summary --cache-dir $(CURDIR)/target/mypy \
+	  && WEIR=$(CURDIR)/target/debug/weir WEIR_FAKE_NODE=$(FAKE_NODE) $(CURDIR)/$(PYTHON_VENV)/bin/python -X dev -m pytest -q \
+	    -p no:cacheprovider \
+	  && $(CURDIR)/$(PYTHON_VENV)/bin/python -m build --no-isolation --wheel --outdir $(CURDIR)/target/wheel . >/dev/null
+
+# What an ask costs the clients in processor time, all against the same node.
+bench-clients:
+	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p weir -p clients
+	@WEIR=$(CURDIR)/$(WEIR) proof/clients/run
+
 go-bidder:
+	$(call debian,redis-server,redis-server,the store of the Go bidder)
 	@echo "== the Go bidder that Weir is measured beside"
 	@cd proof/peers/go-bidder && go vet ./... && go test ./... && go build -o ../../../target/go-bidder .
 
@@ -277,6 +311,14 @@ costs-docs: $(WEIR)
 	@$(WEIR) costs --bench --markdown > target/costs.md && mv target/costs.md docs/costs.md
 
 # The real server, a real browser, 50,000 rows; a page that keeps all rows in React stands beside it in the same run.
+# Needs redis-server. How much more than a budget is spent when the caller and the store are killed.
+LLM_SEED ?= 1
+bench-llm:
+	$(call debian,redis-server,redis-server,the counters that Weir is compared with)
+	@echo "== building Weir and the comparison"
+	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p weir -p llm
+	@target/release/llm --weir target/release/weir --seed $(LLM_SEED)
+
 bench-web: chromium $(WEB)
 	@echo "== building the server of the benchmark"
 	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p weir -p board-bench

@@ -58,6 +58,10 @@ fn watch(dist: &Path) {
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
+        // What builds leave for each other is nobody's to load.
+        if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
+            continue;
+        }
         if path.is_dir() {
             walk(&path, files)?;
         } else {

@@ -16,7 +16,7 @@ trap end EXIT
 start_node() {
   "$WEIR" sample-campaigns --count "$1" >"$folder/campaigns.jsonl"
   "$WEIR" run --budgets "$folder/campaigns.jsonl" --data "$folder/data" --admin 127.0.0.1:0 --batch 127.0.0.1:0 \
-    --openrtb 127.0.0.1:0 >"$folder/out" 2>"$folder/log" &
+    --openrtb 127.0.0.1:0 --spend 127.0.0.1:0 >"$folder/out" 2>"$folder/log" &
   node=$!
   for _ in $(seq 1800); do
     grep -q '^ready' "$folder/out" && break

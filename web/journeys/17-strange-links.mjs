@@ -44,7 +44,7 @@ async function addresses(stage) {
   same([list.status, list.headers.get("location")], [307, "/ui/?f=unit%3AUSD"], "the list, with its view");
   for (const there of ["/ui/", `/ui/campaign/${GROUP.first}`, "/ui/engine", "/ui/costs", "/ui/audit"])
     same((await at(there)).status, 200, there);
-  for (const nowhere of ["/ui/nowhere", "/ui/campaign/x", "/ui/engine/1", "/ui/assets/gone.js"])
+  for (const nowhere of ["/ui/nowhere", "/ui/campaign/a%20b", "/ui/engine/1", "/ui/assets/gone.js"])
     same((await at(nowhere)).status, 404, nowhere);
 
   const page = await stage.open(`/ui/campaigns/${GROUP.first}`);
@@ -72,7 +72,7 @@ async function strangers(stage) {
         () => "refused",
       );
     const socket = new Promise((done) => {
-      const live = new WebSocket(`${url.replace("http", "ws")}/v1/live`, "weir.live.1");
+      const live = new WebSocket(`${url.replace("http", "ws")}/v1/live`, "weir.live.2");
       live.onopen = () => done("open");
       live.onerror = () => done("refused");
     });

@@ -14,6 +14,7 @@ const LISTS = {
   Refusal: "VERDICTS",
   Pacing: "PACINGS",
   Kind: "KINDS",
+  Period: "PERIODS",
 };
 
 /** Elements of the schema as a tree of {tag, attributes, children, text}: this schema needs no more of XML. */

@@ -93,7 +93,7 @@ export function App({ feed }: { feed: Feed }) {
     campaign: () => (
       <>
         <Neighbours feed={feed} id={place.id} />
-        <CampaignPage key={place.id} feed={feed} me={me.value} id={place.id} />
+        <CampaignPage key={place.id} feed={feed} me={me.value} name={place.id} />
       </>
     ),
     engine: () => <EnginePage />,

@@ -15,6 +15,8 @@ export const NOW_MS = Date.UTC(2026, 10, 21, 15);
 export const budget: Budget = {
   id: "117",
   name: "Spring sale",
+  handle: "shop/spring-sale",
+  template: null,
   unit: "USD",
   campaign: true,
   status: "limited",
@@ -60,6 +62,7 @@ export const budget: Budget = {
   },
   holds: { made: 412, open: 14, settled: 88, released: null, expired: 310, late: null },
   caps: [{ max: 3, per: "1d", of: "campaign" }],
+  windows: [],
 };
 
 const minutes = [0, 1, 2].map((i) => NOW_MS - (3 - i) * 60_000);

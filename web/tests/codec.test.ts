@@ -14,7 +14,16 @@ import {
   writeWatch,
 } from "../src/live/codec";
 import { FLAG, FLAG_NAMES, KINDS, PACINGS, REASONS, STATUSES, VERDICTS } from "../src/live/layout";
-import { AMOUNTS, RATES, TIMES, type Table, emptyTable } from "../src/live/table";
+import {
+  AMOUNTS,
+  RATES,
+  TIMES,
+  type Table,
+  emptyTable,
+  setWindow,
+  tightestWindow,
+  windowPart,
+} from "../src/live/table";
 import { type Values, goldenBytes, goldenJson } from "./golden";
 
 const NULL_I64 = String(-(2n ** 63n));
@@ -25,7 +34,8 @@ const FIELD_OF: Record<string, string> = {
   windowEnd: "windowEndMs",
   dayEnds: "dayEndsMs",
 };
-const GROUP_AT = 8 + 20;
+const GROUP_AT = 8 + 24;
+const SPARKS_AT = 8 + 20;
 
 const number = (value: string | number | undefined, none: string): number =>
   value === none ? NaN : Number(value);
@@ -95,6 +105,16 @@ describe("golden vectors", () => {
       ["USD", "count"],
     ]);
     expect([...table.spent].map(Number.isSafeInteger)).toEqual([true, false]);
+    expect([table.handles, table.templates]).toEqual([
+      ["", "team-42/gpt-5"],
+      ["", "{team}/{model}"],
+    ]);
+    expect([[...table.windowed], [...table.buckets], table.hidden]).toEqual([[0b10001, 0], [1, 0], 7]);
+    expect([windowPart(table, 0, 0), windowPart(table, 4, 0), windowPart(table, 0, 1)]).toEqual([
+      0.82,
+      0.82,
+      NaN,
+    ]);
   });
 
   it("delta", () => {
@@ -102,6 +122,16 @@ describe("golden vectors", () => {
     applyDelta(table, readFrame(goldenBytes("delta")));
     for (const values of goldenJson("delta").fields.states!) expectState(table, Number(values.row), values);
     expect([...table.version]).toEqual([1, 1]);
+    expect([tightestWindow(table, 0), tightestWindow(table, 1), table.hidden]).toEqual([3, -1, 990_000]);
+  });
+
+  it("a window that is gone is gone with the next state of its row", () => {
+    const table = emptyTable(2);
+    setWindow(table, 0, 0, true, 10, 9);
+    setWindow(table, 1, 4, false, 10, 9);
+    applyDelta(table, readFrame(goldenBytes("delta")));
+    expect([...table.windowed]).toEqual([1 << 3, 0]);
+    expect([windowPart(table, 0, 0), windowPart(table, 4, 1), table.buckets[0]]).toEqual([NaN, NaN, 0]);
   });
 
   it("sparks", () => {
@@ -144,7 +174,8 @@ describe("messages that do not fit", () => {
     const narrow = changed("delta", (view) => view.setUint16(GROUP_AT, 64, true));
     const odd = changed("delta", (view) => view.setUint16(GROUP_AT, 146, true));
     const row = changed("delta", (view) => view.setUint32(GROUP_AT + 4, 2, true));
-    for (const bytes of [short, entries, narrow, odd, row])
+    const window = changed("delta", (view) => view.setUint32(GROUP_AT + 4 + 2 * 144 + 4, 2, true));
+    for (const bytes of [short, entries, narrow, odd, row, window])
       expect(() => applyDelta(table, readFrame(bytes))).toThrow(FrameError);
     expect([...table.version]).toEqual([0, 0]);
   });
@@ -156,7 +187,7 @@ describe("messages that do not fit", () => {
 
   it("sparks with more or fewer steps than they say", () => {
     for (const filled of [0, 4, 21]) {
-      const frame = readFrame(changed("sparks", (view) => view.setUint32(GROUP_AT + 4 + 4, filled, true)));
+      const frame = readFrame(changed("sparks", (view) => view.setUint32(SPARKS_AT + 4 + 4, filled, true)));
       expect(() => readSparks(frame)).toThrow(FrameError);
     }
   });
@@ -176,13 +207,14 @@ describe("messages that do not fit", () => {
 
   it("longer blocks and entries are stepped over", () => {
     const short = new Uint8Array(goldenBytes("delta"));
-    const long = new Uint8Array(8 + 24 + 4 + 2 * 152);
+    const long = new Uint8Array(8 + 28 + 4 + 2 * 152 + 4 + 24);
     long.set(short.subarray(0, GROUP_AT));
     long.set(short.subarray(GROUP_AT, GROUP_AT + 4), GROUP_AT + 4);
     for (const i of [0, 1])
       long.set(short.subarray(GROUP_AT + 4 + i * 144, GROUP_AT + 4 + (i + 1) * 144), GROUP_AT + 8 + i * 152);
     const view = new DataView(long.buffer);
-    view.setUint16(0, 24, true);
+    long.set(short.subarray(GROUP_AT + 4 + 2 * 144), GROUP_AT + 8 + 2 * 152);
+    view.setUint16(0, 28, true);
     view.setUint16(GROUP_AT + 4, 152, true);
     const table = emptyTable(2);
     applyDelta(table, readFrame(long.buffer));

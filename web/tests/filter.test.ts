@@ -34,11 +34,26 @@ describe("search", () => {
     expect(found("winter")).toEqual([]);
     expect(found("")).toEqual([0, 1, 2]);
   });
+  it("in handles", () => {
+    const named = tableOf([{ name: "Spring", handle: "team-42/GPT-5" }, { name: "made" }]);
+    expect(passing(named, "42/gpt")).toEqual([0]);
+  });
   it("does not match across rows", () => expect(found("100\nspring")).toEqual([]));
   it("nothing in nothing", () => expect(passing(tableOf([]), "x")).toEqual([]));
 });
 
 describe("terms", () => {
+  it("templates and windows", () => {
+    const made = tableOf([
+      { template: "{team}/{model}", windows: { minute: [9, 10], week: [1, 10] } },
+      { template: "other/{x}", windows: { minute: [1, 10] } },
+      {},
+    ]);
+    expect(passing(made, "", `template:${encodeURIComponent("{team}/{model}")}`)).toEqual([0]);
+    expect(passing(made, "", "template:none")).toEqual([2]);
+    expect(passing(made, "", "tightest:0.9..")).toEqual([0]);
+    expect(passing(made, "", "minute:..0.5")).toEqual([1]);
+  });
   it("sets", () => {
     expect(found("", "status:active,paused")).toEqual([0, 2]);
     expect(found("", "zone:Asia/Tokyo")).toEqual([1]);

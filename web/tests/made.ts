@@ -1,8 +1,13 @@
 // Tables for tests: rows with the few figures a test is about, the rest plain.
-import { type Table, emptyTable } from "../src/live/table";
+import { PERIODS } from "../src/live/codes";
+import { type Table, emptyTable, setWindow } from "../src/live/table";
 
 export interface Row {
   name?: string;
+  handle?: string;
+  template?: string;
+  /** By period: used, limit, and whether it is a bucket. */
+  windows?: Partial<Record<(typeof PERIODS)[number], [number, number, boolean?]>>;
   unit?: string;
   zone?: string;
   status?: number;
@@ -21,6 +26,12 @@ export function tableOf(rows: readonly Row[]): Table {
     table.ids[i] = String(100 + i);
     table.idNumbers[i] = 100 + i;
     table.names[i] = row.name ?? `row ${i}`;
+    table.handles[i] = row.handle ?? "";
+    table.templates[i] = row.template ?? "";
+    PERIODS.forEach((period, code) => {
+      const window = row.windows?.[period];
+      if (window !== undefined) setWindow(table, i, code, window[2] ?? false, window[1], window[0]);
+    });
     table.units[i] = row.unit ?? "USD";
     table.zones[i] = row.zone ?? "UTC";
     table.status[i] = row.status ?? 0;

@@ -5,6 +5,12 @@ import { numbers } from "./made";
 const thin = (text: string) => text.replaceAll("\u202f", " ");
 
 describe("text of amounts", () => {
+  it("of a currency in nanos", () => {
+    expect(cellText(1_999_999_999, "USDn")).toBe("1.99");
+    expect(cellText(1_999_999_999, "JPYn")).toBe("1");
+    expect(exactText(5_400n, "USDn")).toBe("0.000005400 USDn");
+    expect(thin(shortText(657_599_999_999_999n, "USDn"))).toBe("657.5 k");
+  });
   it("in short, cut as well", () => {
     const short = (amount: bigint | number, unit: string) => thin(shortText(amount, unit));
     expect([
@@ -43,6 +49,8 @@ describe("typed amounts", () => {
     ["-3", "USD", -3_000_000n],
     ["500", "count", 500n],
     ["900000000000.123456", "USD", 900_000_000_000_123_456n],
+    ["0.0000054", "USDn", 5_400n],
+    ["900000000.123456789", "USDn", 900_000_000_123_456_789n],
   ])("%s %s", (text, unit, amount) => {
     expect(parseAmount(text, unit)).toBe(amount);
   });
@@ -50,6 +58,7 @@ describe("typed amounts", () => {
     ["", "USD"],
     ["1,5", "USD"],
     ["1.0000001", "USD"],
+    ["1.0000000001", "USDn"],
     ["1e6", "USD"],
     ["1.5", "count"],
     ["0x10", "USD"],
@@ -65,7 +74,8 @@ describe("typed amounts", () => {
         BigInt(Math.floor(random() * 2 ** 52)) *
         BigInt(Math.floor(random() * 100)) *
         (random() > 0.5 ? 1n : -1n);
-      for (const unit of ["USD", "count"]) expect(parseAmount(plainAmount(amount, unit), unit)).toBe(amount);
+      for (const unit of ["USD", "USDn", "JPYn", "count"])
+        expect(parseAmount(plainAmount(amount, unit), unit)).toBe(amount);
     }
   });
 });

@@ -124,7 +124,9 @@ describe("the page", () => {
   it("waits for its node in words, then shows campaigns and acknowledges", async () => {
     expect(document.body.textContent).toContain("Waiting for the node");
     await receive("snapshot", 1);
-    expect(texts("name")).toEqual([EXTREME, PLAIN]);
+    // The name, and beside it the handle.
+    expect(texts("name")).toEqual([`${EXTREME}team-42/gpt-5`, PLAIN]);
+    expect(document.querySelector(".hidden-rows")?.textContent).toBe("7 made from templates are not shown");
     expect(texts("spent")).toEqual([
       "≈9 007 199 254 740 992",
       cellText(Number(STATE.spent), "USD").replaceAll("\u202f", " "),

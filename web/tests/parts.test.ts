@@ -5,6 +5,9 @@ import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf, freeId, parentsFor } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
 import { csvCell, csvChunks } from "../src/campaigns/csv";
+import { periodsOf, windowChange, windowForm } from "../src/campaign/windows";
+import { HANDLE_WORDS, isHandle } from "../src/url/handle";
+import { fnv, sourcesHash } from "../scripts/sources.mjs";
 import { effectWords, undoUnknownWords } from "../src/campaigns/effect";
 import { COMMON, parseViews, withView } from "../src/campaigns/views";
 import { fixedNanos, nanos, noBalance, ratioWords, reading } from "../src/costs/nanos";
@@ -224,17 +227,19 @@ describe("a new budget", () => {
   it("proposes the id above all, and none where there is none", () => {
     expect(freeId([])).toBe("1");
     expect(freeId(["9", "10", "2"])).toBe("11");
-    expect(freeId(["18446744073709551614"])).toBe("18446744073709551615");
-    expect(freeId(["18446744073709551615", "3"])).toBeNull();
+    expect(freeId(["4611686018427387904", "18446744073709551615", "3"])).toBe("4");
+    expect(freeId(["4611686018427387903", "3"])).toBeNull();
   });
   it("proposes parents of its unit, by id or name", () => {
     const table = {
       ids: ["1", "12", "13"],
       names: ["Spring", "spring, JPY", "Autumn"],
+      handles: ["", "", "team/autumn"],
       units: ["USD", "JPY", "USD"],
     };
     const ids = (typed: string) => parentsFor(table, typed, "USD").map(({ id }) => id);
     expect([ids(""), ids("SPR"), ids("1"), ids("13")]).toEqual([["1", "13"], ["1"], ["1", "13"], ["13"]]);
+    expect(ids("team/")).toEqual(["13"]);
     expect(parentsFor(table, "", "USD", 1)).toHaveLength(1);
     expect(budgetOf({ ...form, parent: " 1 " })).toMatchObject({ parent: "1" });
     expect(budgetOf({ ...form, parent: "17" })).toBe("No budget is its own parent.");
@@ -481,5 +486,73 @@ describe("an undo of what is too new to have figures", () => {
   it("says that a budget ends all the same", () => {
     expect(undoUnknownWords(["end"])).toMatch(/^Ends what the record made.*not known/);
     expect(undoUnknownWords(["pause"])).toMatch(/^What it comes to in money is not known/);
+  });
+});
+
+describe("windows", () => {
+  const form = windowForm({
+    windows: { minute: { limit: "10", kind: "bucket" }, month: "1000.00" },
+  });
+  it("are read in either form of the budgets file", () => {
+    expect(windowForm({ windows: "month=1000.00; minute = 10b;" })).toEqual(form);
+    expect(periodsOf(form)).toEqual(["minute", "hour", "week", "month"]);
+    expect(windowForm({})).toMatchObject({ day: { limit: "", bucket: false } });
+    expect(periodsOf(windowForm({ windows: { day: "5" } }))).toContain("day");
+  });
+  it("change all at once, and only where one differs", () => {
+    const after = { ...form, hour: { limit: "50", bucket: false }, month: { limit: "1000", bucket: false } };
+    expect(windowChange(form, { ...form }, "USD")).toBeUndefined();
+    expect(windowChange(form, after, "USD")).toEqual({
+      minute: { limit: "10", kind: "bucket" },
+      hour: "50",
+      month: "1000",
+    });
+    expect(windowChange(form, windowForm({}), "USD")).toBeNull();
+    expect(windowChange(form, { ...form, week: { limit: "x", bucket: false } }, "USD")).toMatch(/week/);
+  });
+  it("are set and scaled in bulk by period", () => {
+    expect(changesOf({ action: "scale", column: "hour", text: "50" }, ["USD", "EUR"])).toEqual({
+      window_ppm: { hour: 500_000 },
+    });
+    expect(changesOf({ action: "set", column: "minute", text: "7.5" }, ["USD"])).toEqual({
+      window: { minute: "7.5" },
+    });
+  });
+  it("are columns of their own in a file", () => {
+    const table = tableOf([
+      { name: "a", handle: "t/a", windows: { minute: [8_200_000, 10_000_000, true], month: [1, 4] } },
+      { name: "b", template: "{x}" },
+    ]);
+    const keys = ["name", "handle", "template", "tightest", "minute"];
+    const text = Array.from(csvChunks(table, Uint32Array.of(0, 1), keys), (chunk) =>
+      new TextDecoder().decode(chunk),
+    ).join("");
+    expect(text).toBe(
+      "id,name,handle,template,tightest,tightest_used_part,minute_used_base_units,minute_limit_base_units,minute_kind,unit\r\n" +
+        "100,a,t/a,,minute,0.820000,8200000,10000000,bucket,USD\r\n101,b,,{x},,,,,,USD\r\n",
+    );
+  });
+});
+
+describe("handles", () => {
+  it.each(["team-42/gpt-5", "a", "9.", "x".repeat(128)])("%s is one", (text) =>
+    expect(isHandle(text)).toBe(true),
+  );
+  it.each(["", "42", "a b", "ü", "x".repeat(129)])("%s is none", (text) =>
+    expect(isHandle(text)).toBe(false),
+  );
+  it("go into the request of a new budget, or their fault is told", () => {
+    const filled = { ...EMPTY_FORM, id: "17", name: "Spring", limit: "10", why: "a test" };
+    expect(budgetOf({ ...filled, handle: " team/spring " })).toMatchObject({ handle: "team/spring" });
+    expect(budgetOf(filled)).not.toHaveProperty("handle");
+    expect(budgetOf({ ...filled, handle: "42" })).toBe(`A handle is ${HANDLE_WORDS}.`);
+    expect(budgetOf({ ...filled, id: "4611686018427387904" })).toMatch(/templates/);
+  });
+});
+
+describe("the hash of the sources", () => {
+  it("is FNV-1a, as crates/weir/build.rs makes it", () => {
+    expect(fnv(0xcbf29ce484222325n, Buffer.from("hello"))).toBe(0xa430d84680aabd0bn);
+    expect(sourcesHash()).toMatch(/^[0-9a-f]{16}$/);
   });
 });

@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { waitMs } from "../src/live/backoff";
 import { type Frame, readFrame } from "../src/live/codec";
-import { SNAPSHOT_BLOCK, STATES_ENTRY } from "../src/live/layout";
+import { BUDGETS_ENTRY, DELTA_BLOCK, SNAPSHOT_BLOCK, STATES_ENTRY } from "../src/live/layout";
 import { Freshness, TICK_MS } from "../src/live/freshness";
 import { Sequence } from "../src/live/sequence";
 import { goldenBytes } from "./golden";
 
 const BLOCK_AT = 8;
 /** Two budgets lie before the states of the golden snapshot. */
-const STATES_AT = BLOCK_AT + SNAPSHOT_BLOCK.bytes + 4 + 2 * 40 + 4;
+const STATES_AT = BLOCK_AT + SNAPSHOT_BLOCK.bytes + 4 + 2 * BUDGETS_ENTRY.bytes + 4;
 const FIRST_ROW_AT = BLOCK_AT + SNAPSHOT_BLOCK.firstRow;
 const ROWS_TOTAL_AT = BLOCK_AT + SNAPSHOT_BLOCK.rowsTotal;
-const DELTA_ROW_AT = BLOCK_AT + 20 + 4;
+const DELTA_ROW_AT = 8 + DELTA_BLOCK.bytes + 4;
 
 function frame(name: string, sequence: number, change: (view: DataView) => void = () => undefined): Frame {
   const bytes = goldenBytes(name);

@@ -8,7 +8,7 @@ import {
   parseView,
   viewText,
 } from "../src/url/view";
-import { placeOf } from "../src/url/router";
+import { addressOf, placeOf } from "../src/url/router";
 
 const back = (view: View): View => parseView(`?${viewText(view)}`);
 
@@ -111,11 +111,23 @@ describe("addresses", () => {
     ["/ui", "campaigns", ""],
     ["/ui/campaign/17", "campaign", "17"],
     ["/ui/engine", "engine", ""],
-    ["/ui/campaign/x", "unknown", ""],
     ["/ui/engine/1", "unknown", ""],
-    ["/ui/campaign/17/1", "unknown", ""],
     ["/ui/audit/", "audit", ""],
   ])("%s", (path, page, id) => {
     expect(placeOf(path, "")).toEqual({ page, id, search: "" });
   });
+});
+
+describe("the page of a budget", () => {
+  it.each([
+    ["/ui/campaign/17", "17"],
+    ["/ui/campaign/team-42%2Fgpt-5", "team-42/gpt-5"],
+    ["/ui/campaign/team-42/gpt-5", "team-42/gpt-5"],
+  ])("%s", (path, id) => expect(placeOf(path, "")).toMatchObject({ page: "campaign", id }));
+  it.each(["/ui/campaign", "/ui/campaign/a%20b", "/ui/campaign/123456789012345678901"])(
+    "%s is none",
+    (path) => expect(placeOf(path, "").page).toBe("unknown"),
+  );
+  it("by a handle that has slashes", () =>
+    expect(addressOf("campaign", "team-42/gpt-5")).toBe("/ui/campaign/team-42%2Fgpt-5"));
 });

@@ -1,7 +1,7 @@
 //! Token files on the disk: how a node reads one, how `weir token new` adds a line.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -69,13 +69,40 @@ pub enum FileError {
     },
 }
 
+/// Opens a regular file for reading, without waiting: a pipe would wait for who writes to it, and a device may never end.
+///
+/// # Errors
+/// What the system says, or that it is no regular file.
+pub fn open_regular(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    let text = "found a pipe, a device or a folder, expected a regular file";
+    Err(std::io::Error::new(ErrorKind::InvalidInput, text))
+}
+
+/// Reads a regular file of at most `bytes_max` bytes, without waiting for anybody.
+///
+/// # Errors
+/// What the system says, that it is no regular file, or that it is longer.
+pub fn read_regular(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 <= bytes_max {
+        return Ok(bytes);
+    }
+    let text = format!("it is longer than {bytes_max} bytes");
+    Err(std::io::Error::new(ErrorKind::FileTooLarge, text))
+}
+
 /// Reads a token file.
 ///
 /// # Errors
 /// [`FileError`]: it cannot be read, or has lines that cannot be used, each with its number.
 pub fn read(path: &Path) -> Result<Found, FileError> {
     let system = |source| FileError::System { path: path.to_owned(), source };
-    let mut opened = File::open(path).map_err(system)?;
+    let mut opened = open_regular(path).map_err(system)?;
     let mode = opened.metadata().map_err(system)?.mode();
     let file = TokenFile::parse(&text(&mut opened, path)?)
         .map_err(|errors| FileError::Lines { path: path.to_owned(), errors })?;
@@ -219,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_a_folder_or_a_device_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&*pipe, folder.path(), Path::new("/dev/zero")] {
+            let error = read(path).unwrap_err().to_string();
+            assert!(error.contains("expected a regular file"), "{error}");
+        }
+        let (_folder, path) = written(LINE.as_bytes(), 0o600);
+        assert_eq!(read_regular(&path, LINE.len() as u64).unwrap(), LINE.as_bytes());
+        let error = read_regular(&path, LINE.len() as u64 - 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
     fn a_file_that_others_can_read_or_change_is_warned_of() {
         let warnings = |text: &str, mode| {
             let (_folder, path) = written(text.as_bytes(), mode);
@@ -253,7 +295,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let told = |path: &Path| read(path).unwrap_err().to_string();
         assert!(told(&folder.path().join("none")).contains("none: No such file"));
-        assert!(told(folder.path()).contains("directory"));
+        assert!(told(folder.path()).contains("or a folder, expected a regular file"));
         let (_folder, path) = written(b"ann operate short\nbob owner aaaaaaaaaaaaaaaa\n", 0o600);
         let error = told(&path);
         let lines: Vec<&str> = error.lines().collect();

@@ -4,6 +4,7 @@
 //! - [`Role`] says what a principal may do, [`Scopes`] where; a door accepts only the roles that mean something to it.
 //! - [`LiveTokens`] holds the file in force and swaps it whole while doors read it.
 //! - [`AccessToken`] makes a token, [`append`](file::append) puts its line into a file.
+//! - [`KeySecret`] makes the short names under which requests with keys of idempotency are known.
 //! - [`HostGuard`] and [`OriginGuard`] keep the pages of strangers away from a door that speaks HTTP.
 //!
 //! Parsing and judging are pure; only [`mod@file`] touches the disk, and only [`AccessToken::random`] asks the system for
@@ -13,6 +14,7 @@
 
 pub mod file;
 mod host;
+mod idempotency;
 mod live;
 mod origin;
 mod principal;
@@ -20,6 +22,7 @@ mod scope;
 mod token;
 
 pub use host::{BadHost, HostGuard, without_port};
+pub use idempotency::KeySecret;
 pub use live::{LiveTokens, TokenView};
 pub use origin::{BadOrigin, OriginGuard};
 pub use principal::{LineError, LineFault, Principal, Role, TokenFile};

@@ -14,7 +14,7 @@ const PRINCIPALS_MAX: usize = 1_024;
 /// What a principal may do. One list for all doors: each accepts the roles that mean something to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// At the admin door: everything that changes nothing.
+    /// At the admin and spend doors: everything that changes nothing.
     Read,
     /// At the admin door: everything.
     Operate,
@@ -42,10 +42,11 @@ impl Role {
         Role::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// Can it be limited to budgets? A scope that nothing looks at would promise what no door keeps.
+    /// Can it be limited to budgets? A scope that nothing looks at would promise what no door keeps: the admin door, which looks at
+    /// none, refuses a file with [`TokenFile::scoped_readers`].
     #[must_use]
     pub fn takes_scopes(self) -> bool {
-        self == Role::Spend
+        matches!(self, Role::Spend | Role::Read)
     }
 }
 
@@ -145,7 +146,7 @@ pub enum LineFault {
         source: ScopeError,
     },
     /// Scopes beside a role that no door limits.
-    #[error("the scopes of {name}: the role {role} takes none; only spend does")]
+    #[error("the scopes of {name}: the role {role} takes none; spend and read do")]
     NoScopes {
         /// Whose.
         name: String,
@@ -287,6 +288,12 @@ impl TokenFile {
         self.principals.iter().any(|principal| roles.contains(&principal.role))
     }
 
+    /// The names of those with the role `read` who are limited to budgets: the spend door heeds that, and no other one.
+    pub fn scoped_readers(&self) -> impl Iterator<Item = &str> {
+        let scoped = |p: &&Arc<Principal>| p.role == Role::Read && p.scopes.is_limited();
+        self.principals.iter().filter(scoped).map(|principal| &*principal.name)
+    }
+
     /// Is a token in it as it is, and not as its digest? Then whoever reads the file has the token.
     #[must_use]
     pub fn has_plain_token(&self) -> bool {
@@ -322,6 +329,11 @@ mod tests {
             assert!(file.find(wrong).is_none());
         }
         assert!(file.has_role(&[Role::Spend]) && file.has_plain_token());
+        assert_eq!(file.scoped_readers().count(), 0);
+        let scoped =
+            TokenFile::parse("a read 0123456789abcdef handle:a/*\nb read fedcba9876543210")
+                .unwrap();
+        assert_eq!(scoped.scoped_readers().collect::<Vec<_>>(), ["a"]);
         for token in ["0123456789abcdef", "fedcba9876543210", "spend-0123456789"] {
             assert!(!format!("{file:?}").contains(token));
         }
@@ -344,7 +356,7 @@ mod tests {
     fn every_bad_line_is_told_and_no_token() {
         let text = "a operate short\nb owner 0123456789abcdef\nc read\nd read 0123456789abcdef\n\
                     e read 0123456789abcdef\nd read aaaaaaaaaaaaaaaa\n\u{e9} read bbbbbbbbbbbbbbbb\n\
-                    f spend cccccccccccccccc budget:x\ng read dddddddddddddddd budget:1\n\
+                    f spend cccccccccccccccc budget:x!\ng operate dddddddddddddddd budget:1\n\
                     h spend eeeeeeeeeeeeeeee budget:1, budget:2\ni 0123456789abcdef spend\n\
                     j spend sha256:0123456789abcdef\n0123456789abcdef! read k\n";
         let errors = TokenFile::parse(text).unwrap_err();

@@ -2,8 +2,12 @@
 
 /// Scopes of one principal at most.
 const SCOPES_MAX: usize = 256;
-/// What a scope of budgets begins with: the only kind there is. A door with other things to limit adds its own kind.
+/// What a scope of budgets by their ids begins with. A door with other things to limit adds its own kind.
 const BUDGET: &str = "budget:";
+/// What one of budgets by their handles begins with.
+const HANDLE: &str = "handle:";
+/// Longest handle, in bytes; `wire::HANDLE_BYTES_MAX`, which this crate does not know.
+const HANDLE_BYTES_MAX: usize = 128;
 
 /// The scopes of a principal. None at all means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +15,16 @@ pub struct Scopes {
     /// Ids, in order.
     ids: Box<[u64]>,
     prefixes: Box<[Prefix]>,
+    /// Handles, and beginnings of them.
+    handles: Box<[HandlePattern]>,
+}
+
+/// Handles that a principal may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HandlePattern {
+    text: Box<str>,
+    /// All that begin so, not the one that is so.
+    begins: bool,
 }
 
 /// The first decimal digits of ids; no digits: all ids.
@@ -25,7 +39,7 @@ struct Prefix {
 pub enum ScopeError {
     /// Not a scope.
     #[error(
-        "scope {0}: expected budget:ID, budget:DIGITS* or budget:*, an ID without leading zeros"
+        "scope {0}: expected budget:ID, budget:DIGITS*, budget:*, handle:HANDLE or handle:BEGINNING*, an ID without leading zeros, and in a handle only A-Z a-z 0-9 . _ / : @ -"
     )]
     Form(usize),
     /// More than there may be.
@@ -34,16 +48,20 @@ pub enum ScopeError {
 }
 
 impl Scopes {
-    /// Reads `budget:ID` (one budget), `budget:DIGITS*` (all whose ids begin with these digits) and `budget:*` (all),
-    /// separated by commas; an empty text is no scope.
+    /// Reads `budget:ID` (one budget), `budget:DIGITS*` (all whose ids begin with these digits), `budget:*` (all), `handle:HANDLE` (the
+    /// one with this handle) and `handle:BEGINNING*` (all whose handles begin so), separated by commas; an empty text is no scope.
     ///
     /// # Errors
     /// [`ScopeError`]: the number of the first scope that cannot be read, from 1, or too many scopes.
     pub fn parse(text: &str) -> Result<Scopes, ScopeError> {
-        let (mut ids, mut prefixes) = (Vec::new(), Vec::new());
+        let (mut ids, mut prefixes, mut handles) = (Vec::new(), Vec::new(), Vec::new());
         for (number, scope) in (1..).zip(text.split(',').filter(|_| !text.is_empty())) {
             if number > SCOPES_MAX {
                 return Err(ScopeError::Many);
+            }
+            if let Some(pattern) = scope.strip_prefix(HANDLE) {
+                handles.push(HandlePattern::parse(pattern).ok_or(ScopeError::Form(number))?);
+                continue;
             }
             let pattern = scope.strip_prefix(BUDGET).ok_or(ScopeError::Form(number))?;
             match pattern.strip_suffix('*') {
@@ -54,17 +72,38 @@ impl Scopes {
             }
         }
         ids.sort_unstable();
-        Ok(Scopes { ids: ids.into(), prefixes: prefixes.into() })
+        Ok(Scopes { ids: ids.into(), prefixes: prefixes.into(), handles: handles.into() })
     }
 
     /// Is there any limit?
     #[inline]
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        !(self.ids.is_empty() && self.prefixes.is_empty())
+        !(self.ids.is_empty() && self.prefixes.is_empty() && self.handles.is_empty())
     }
 
-    /// May the principal name this budget?
+    /// Is any of them about handles? Then [`Scopes::allows_budget`] alone does not say who may name a budget that has one.
+    #[inline]
+    #[must_use]
+    pub fn knows_handles(&self) -> bool {
+        !self.handles.is_empty()
+    }
+
+    /// May the principal name the budget with this id and this handle?
+    #[must_use]
+    pub fn allows(&self, id: u64, handle: Option<&str>) -> bool {
+        self.allows_budget(id) || handle.is_some_and(|handle| self.allows_handle(handle))
+    }
+
+    /// May the principal name every budget that has this handle, also one that is yet to be made and has no id?
+    #[must_use]
+    pub fn allows_handle(&self, handle: &str) -> bool {
+        !self.is_limited()
+            || self.prefixes.iter().any(|prefix| prefix.digits == 0)
+            || self.handles.iter().any(|pattern| pattern.matches(handle))
+    }
+
+    /// May the principal name this budget by its id alone, whatever its handle is?
     #[must_use]
     pub fn allows_budget(&self, id: u64) -> bool {
         !self.is_limited()
@@ -73,7 +112,7 @@ impl Scopes {
     }
 }
 
-/// As written in a file: `budget:7,budget:1*`.
+/// As written in a file: `budget:7,budget:1*,handle:shop/*`.
 impl std::fmt::Display for Scopes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ids = self.ids.iter().map(|id| format!("{BUDGET}{id}"));
@@ -81,7 +120,27 @@ impl std::fmt::Display for Scopes {
             0 => format!("{BUDGET}*"),
             _ => format!("{BUDGET}{}*", prefix.value),
         });
-        f.write_str(&ids.chain(prefixes).collect::<Vec<_>>().join(","))
+        let handles = self.handles.iter().map(|pattern| {
+            format!("{HANDLE}{}{}", pattern.text, if pattern.begins { "*" } else { "" })
+        });
+        f.write_str(&ids.chain(prefixes).chain(handles).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl HandlePattern {
+    /// `None`: characters that no handle has, or none at all.
+    fn parse(pattern: &str) -> Option<HandlePattern> {
+        let (text, begins) = match pattern.strip_suffix('*') {
+            Some(text) => (text, true),
+            None => (pattern, false),
+        };
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._/:@-".contains(&byte);
+        let sound = (1..=HANDLE_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed);
+        sound.then(|| HandlePattern { text: text.into(), begins })
+    }
+
+    fn matches(&self, handle: &str) -> bool {
+        if self.begins { handle.starts_with(&*self.text) } else { *self.text == *handle }
     }
 }
 
@@ -144,20 +203,50 @@ mod tests {
     }
 
     #[test]
+    fn scopes_name_budgets_by_handle() {
+        let scopes = Scopes::parse("budget:7,handle:llm/team-42/*,handle:shop").unwrap();
+        assert!(scopes.is_limited() && scopes.knows_handles());
+        assert_eq!(scopes.to_string(), "budget:7,handle:llm/team-42/*,handle:shop");
+        for handle in ["llm/team-42/ann", "llm/team-42/ann/x", "shop", "llm/team-42/"] {
+            assert!(scopes.allows_handle(handle) && scopes.allows(9, Some(handle)), "{handle}");
+        }
+        for handle in ["llm/team-42", "llm/team-421/ann", "Shop", "shop2", "LLM/team-42/ann", ""] {
+            assert!(!scopes.allows_handle(handle) && !scopes.allows(9, Some(handle)), "{handle}");
+        }
+        assert!(
+            scopes.allows(7, None) && scopes.allows(7, Some("other")) && !scopes.allows(9, None)
+        );
+        // Who may name all may name what is yet to be made; who may name ids may not.
+        let all = ["", "budget:*"].map(|text| Scopes::parse(text).unwrap().allows_handle("a"));
+        let ids =
+            ["budget:7", "budget:1*"].map(|text| Scopes::parse(text).unwrap().allows_handle("a"));
+        assert_eq!((all, ids), ([true; 2], [false; 2]));
+        let digits = Scopes::parse("handle:4*").unwrap();
+        assert!(digits.allows_handle("4a") && !digits.allows_budget(4));
+        let long = format!("handle:{}", "h".repeat(HANDLE_BYTES_MAX + 1));
+        assert_eq!(Scopes::parse(&long), Err(ScopeError::Form(1)));
+    }
+
+    #[test]
     fn what_is_no_scope_is_refused_and_not_repeated() {
         for wrong in [
             "1001",
             "budget",
             "budget:",
-            "budget:x",
             "budget:1**",
+            "budget:shop",
+            "budget:llm/*",
+            "handle:",
+            "handle:*",
+            "handle:a**",
+            "handle:a*b",
+            "handle:a b",
+            "handle:\u{430}",
             "budget:*1",
             "budget:+1",
-            "budget:-1",
             "budget:01",
             "budget:00",
             "budget:0*",
-            "budget:1.0",
             "budget: 1",
             "budget:18446744073709551616",
             "Budget:1",

@@ -285,7 +285,7 @@ impl Client {
                 FetchError::WrongName { address, host, names: String::new() }
             }
             CertificateError::NotValidForNameContext { presented, .. } => {
-                let names = shown(&format!(", but for {}", presented.join(", ")));
+                let names = shown(&names(presented));
                 FetchError::WrongName { address, host, names }
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -294,10 +294,7 @@ impl Client {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 FetchError::Expired { address, text: "is not valid yet".to_owned() }
             }
-            error => FetchError::Tls {
-                address,
-                text: shown(&format!("its certificate is refused: {error}")),
-            },
+            error => FetchError::Tls { address, text: shown(&refusal(error)) },
         }
     }
 
@@ -338,4 +335,54 @@ fn bare(path: &str) -> String {
 fn is_broken(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// Says for which names a certificate is, in the words of who made it; rustls hands them over in those of a programmer.
+fn names(presented: &[String]) -> String {
+    let plain = |name: &String| {
+        let inner = name.strip_prefix("DnsName(\"").and_then(|rest| rest.strip_suffix("\")"));
+        inner.unwrap_or(name).to_owned()
+    };
+    match presented {
+        [] => ", and has no subject alternative name at all (a common name alone does not count)"
+            .into(),
+        all => format!(", but for {}", all.iter().map(plain).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Says why a certificate is refused.
+fn refusal(error: &CertificateError) -> String {
+    let why = match error {
+        CertificateError::Other(other) => match other.to_string() {
+            text if text.contains("EndEntityUsedAsCa") => {
+                "one that is no CA's signed it; sign it with the CA's own key".into()
+            }
+            text if text.contains("CaUsedAsEndEntity") => {
+                "it is a CA's own; make one for the server, signed by that CA".into()
+            }
+            text => text,
+        },
+        error => error.to_string(),
+    };
+    format!("its certificate is refused: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_certificate_is_told_in_plain_words() {
+        let presented = ["DnsName(\"weir.example\")".to_owned(), "10.0.0.1".to_owned()];
+        assert_eq!(names(&presented), ", but for weir.example, 10.0.0.1");
+        assert!(names(&[]).contains("no subject alternative name"));
+        let other = |text: &str| {
+            let source = std::sync::Arc::new(std::io::Error::other(text.to_owned()));
+            refusal(&CertificateError::Other(rustls::OtherError(source)))
+        };
+        let told = other("EndEntityUsedAsCa");
+        assert!(told.contains("sign it with the CA's own key"), "{told}");
+        let told = other("CaUsedAsEndEntity");
+        assert!(told.contains("make one for the server"), "{told}");
+    }
 }

@@ -13,7 +13,7 @@ use access::Principal;
 use door_transport::{ConnId, Out, Step};
 use wire::{
     Decide, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
-    books, decided, frame, pong, refused, welcome,
+    Verdict, books, decided, found, frame, pong, refused, welcome,
 };
 
 pub use client::{Client, Denied};
@@ -68,6 +68,9 @@ pub trait Gate {
     /// The reason why it does not.
     fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason>;
 
+    /// Looks a budget up by its handle, and has it made if a template matches. `None`: the answer follows, with [`write_found`].
+    fn find(&mut self, conn: ConnId, client: &Client, frame: u64, handle: &str) -> Option<Found>;
+
     /// A frame was refused; for the counters.
     fn refused(&mut self, reason: Reason);
 
@@ -111,6 +114,18 @@ pub enum Question {
         /// Frame number to answer to.
         frame: u64,
     },
+}
+
+/// What became of a client's `Find`.
+pub type Found = Result<Budget, Verdict>;
+
+/// A budget as a client has to name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Its id.
+    pub id: u64,
+    /// The code of its unit.
+    pub unit: [u8; 4],
 }
 
 /// What the door keeps a connection.
@@ -191,6 +206,13 @@ impl Session {
                 write(out, pong::encoded_len(), |buf| Ok(pong::encode(buf, &block)?.finish()));
                 Ok(())
             }
+            Message::Find(find) => {
+                let handle = find.handle().map_err(|_| Refusal::not_utf8())?;
+                if let Some(found) = gate.find(id, &self.client, find.frame(), handle) {
+                    write_found(out, find.frame(), found);
+                }
+                Ok(())
+            }
             // Of all budgets.
             Message::BooksRequest(_) | Message::TotalsRequest(_) if self.client.is_limited() => {
                 Err(Refusal::of_all_budgets())
@@ -218,7 +240,7 @@ impl Session {
         gate: &mut G,
     ) -> Result<(), Refusal> {
         let (min, max) = (hello.version_min(), hello.version_max());
-        if min > SCHEMA_VERSION || max < SCHEMA_VERSION_MIN {
+        if min.max(SCHEMA_VERSION_MIN) > max.min(SCHEMA_VERSION) {
             return Err(Refusal {
                 reason: Reason::VersionUnsupported,
                 detail: format!(
@@ -267,6 +289,15 @@ fn decide<G: Gate>(client: &Client, batch: &Decide<'_>, out: &mut Out<'_>, gate:
         gate.decide(client, batch, answers);
         Ok(encoder.finish())
     });
+}
+
+/// Writes the answer to a `Find`.
+pub fn write_found(out: &mut Out<'_>, frame: u64, found: Found) {
+    let block = match found {
+        Ok(Budget { id, unit }) => found::Block::new(frame, id, unit, Verdict::Granted),
+        Err(why) => found::Block::new(frame, 0, [0; 4], why),
+    };
+    write(out, found::encoded_len(), |buf| Ok(found::encode(buf, &block)?.finish()));
 }
 
 /// Writes one message straight into the connection's output.
@@ -335,6 +366,11 @@ impl Refusal {
     fn of_all_budgets() -> Refusal {
         let detail = "the scopes of this token limit it to some budgets; books and totals are of all of them";
         Refusal { reason: Reason::Unauthorised, detail: detail.into(), close: false }
+    }
+
+    fn not_utf8() -> Refusal {
+        let detail = "the handle is not UTF-8".into();
+        Refusal { reason: Reason::Malformed, detail, close: false }
     }
 
     fn hello_expected() -> Refusal {

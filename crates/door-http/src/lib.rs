@@ -29,7 +29,7 @@ mod session;
 pub use limits::{HEADERS_MAX, Limits, LimitsError};
 pub use refusal::Refusal;
 pub use reply::{Reply, Response, Then};
-pub use request::{Method, Request};
+pub use request::{Method, RefusedRequest, Request};
 pub use room::{ROOM_BYTES_KEPT, Room};
 pub use session::{After, Session};
 
@@ -48,4 +48,10 @@ pub trait App {
 
     /// A request was refused by the door; for the counters.
     fn refused(&mut self, why: Refusal);
+
+    /// What the client gets that was refused so: the status of the reason, and perhaps a body. To a method that the door does not know the answer says which it does, unless
+    /// it has header lines of its own.
+    fn refusal(&self, why: Refusal, _of: &RefusedRequest<'_>) -> Response<'static> {
+        Response::empty(why.status())
+    }
 }

@@ -53,4 +53,37 @@ impl<'a> Request<'a> {
         let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.map(|header| header.value)
     }
+
+    /// The values of all headers `name`, in any case of letters.
+    pub fn headers(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        named(self.headers, name)
+    }
+
+    /// Whether there are several headers `name`: another reader might take another one.
+    pub fn has_several(&self, name: &str) -> bool {
+        self.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name)).nth(1).is_some()
+    }
+}
+
+/// A request that the door refused although its head could be read.
+#[derive(Clone, Copy)]
+pub struct RefusedRequest<'a> {
+    /// What it asked for, as sent; empty where that could not be read.
+    pub target: &'a str,
+    pub(crate) headers: &'a [httparse::Header<'a>],
+}
+
+impl<'a> RefusedRequest<'a> {
+    /// The values of all headers `name`, in any case of letters.
+    pub fn headers(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        named(self.headers, name)
+    }
+}
+
+fn named<'a>(
+    headers: &'a [httparse::Header<'a>],
+    name: &'static str,
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let of_name = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+    of_name.map(|header| header.value)
 }

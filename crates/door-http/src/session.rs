@@ -10,7 +10,7 @@ use crate::head::{Framing, Head, Slots};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::refusal::Refusal;
 use crate::reply::{self, Answered, Form, Persistence, Reply, Response, Then};
-use crate::request::{Method, Request};
+use crate::request::{Method, RefusedRequest, Request};
 use crate::room::Room;
 
 /// What a client gets that waits for leave to send its body.
@@ -147,7 +147,7 @@ impl Session {
             Ok(Progress::More { need }) => Look::More(need),
             Err(why) => {
                 let form = Form { persistence: Persistence::Close, bodiless: false };
-                context.refuse(why, form);
+                context.refuse(why, form, &RefusedRequest { target: "", headers: &[] });
                 Look::Last(input.len())
             }
         }
@@ -168,7 +168,10 @@ impl Session {
                 self.late = Some(form);
                 return Look::Later(message.len());
             }
-            Err(why) => context.refuse(why, form),
+            Err(why) => {
+                let of = RefusedRequest { target: target_of(message), headers: head.headers };
+                context.refuse(why, form, &of);
+            }
         }
         match form.persistence {
             Persistence::Close => Look::Last(message.len()),
@@ -201,14 +204,21 @@ impl<A: App> Context<'_, '_, A> {
     }
 
     #[cold]
-    fn refuse(&mut self, why: Refusal, form: Form) {
+    fn refuse(&mut self, why: Refusal, form: Form, of: &RefusedRequest<'_>) {
         self.app.refused(why);
-        let mut response = Response::empty(why.status());
-        if why == Refusal::UnknownMethod {
+        let mut response = self.app.refusal(why, of);
+        if response.status == 405 && response.headers.is_empty() {
             response.headers = Method::ALLOWED;
         }
         reply::write(self.out, form, &response, None);
     }
+}
+
+/// What the first line of a request asks for.
+#[cold]
+fn target_of(message: &[u8]) -> &str {
+    let target = message.split(|byte| *byte == b' ').nth(1);
+    target.and_then(|target| std::str::from_utf8(target).ok()).unwrap_or_default()
 }
 
 /// What the look at an arriving request found.

@@ -1,6 +1,7 @@
 //! Creatives as they are sent, prepared when campaigns change.
 
 use crate::text::{push_escaped, push_list};
+use crate::vast::StreamNeeds;
 
 /// In markup: our win notice. The bid then has no `nurl` of its own.
 pub const MACRO_WIN: &str = "${WEIR_NURL}";
@@ -69,6 +70,7 @@ pub struct Ad {
     pub(crate) language: Option<Box<str>>,
     pub(crate) duration_s: Option<u32>,
     pub(crate) secure: bool,
+    pub(crate) stream: Option<Box<StreamNeeds>>,
 }
 
 /// A piece of markup.
@@ -103,6 +105,7 @@ impl Ad {
             language: spec.language.map(Box::from),
             duration_s: spec.duration_s,
             secure: spec.secure,
+            stream: None,
         }
     }
 
@@ -153,23 +156,28 @@ fn pieces(markup: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = markup;
     while !rest.is_empty() {
-        let found = [(MACRO_WIN, Piece::Win), (MACRO_BILL, Piece::Bill)]
-            .into_iter()
-            .filter_map(|(name, piece)| Some((rest.find(name)?, name.len(), piece)))
-            .min_by_key(|(at, ..)| *at);
-        let (text, after) = match &found {
-            Some((at, len, _)) => (&rest[..*at], &rest[at + len..]),
-            None => (rest, ""),
-        };
+        let (text, piece, after) = cut(rest);
         if !text.is_empty() {
             let mut escaped = Vec::new();
             push_escaped(&mut escaped, text);
             pieces.push(Piece::Text(escaped.into()));
         }
-        pieces.extend(found.map(|(.., piece)| piece));
+        pieces.extend(piece);
         rest = after;
     }
     pieces
+}
+
+/// Cuts markup at the first of our own macros: what is before it, which it is, and what is behind.
+pub(crate) fn cut(markup: &str) -> (&str, Option<Piece>, &str) {
+    let found = [(MACRO_WIN, Piece::Win), (MACRO_BILL, Piece::Bill)]
+        .into_iter()
+        .filter_map(|(name, piece)| Some((markup.find(name)?, name.len(), piece)))
+        .min_by_key(|(at, ..)| *at);
+    match found {
+        Some((at, len, piece)) => (&markup[..at], Some(piece), &markup[at + len..]),
+        None => (markup, None, ""),
+    }
 }
 
 #[cfg(test)]

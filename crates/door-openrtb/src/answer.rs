@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use money::CurrencyCode;
 
-use crate::ad::{Ad, Piece};
+use crate::ad::{Ad, MACRO_BILL, MACRO_WIN, Piece, cut};
 use crate::check::{Rules, Violation, check};
 use crate::no_bid::NoBidReason;
 use crate::notice::{Addresses, IdRoom, NoticeIds, NoticeKind};
@@ -145,6 +145,25 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// What is wrong. The answer is as before; the caller gives back what it holds for the bid.
     pub fn push(&mut self, bid: &Bid<'_>) -> Result<(), Violation> {
+        let ad = bid.ad;
+        let markup = Markup::Prepared {
+            pieces: &ad.markup,
+            tells_win: ad.tells_win,
+            tells_bill: ad.tells_bill,
+        };
+        self.push_as(bid, &markup)
+    }
+
+    /// The same with markup made for this request, as of native ads ([`crate::NativeSet::write`]), in place of the
+    /// creative's own. [`crate::MACRO_WIN`] and [`crate::MACRO_BILL`] in it become our notices' addresses.
+    ///
+    /// # Errors
+    /// What is wrong, as for [`push`](Self::push).
+    pub fn push_made(&mut self, bid: &Bid<'_>, markup: &str) -> Result<(), Violation> {
+        self.push_as(bid, &Markup::Made(markup))
+    }
+
+    fn push_as(&mut self, bid: &Bid<'_>, markup: &Markup<'_>) -> Result<(), Violation> {
         if self.room.pushed.len() >= self.frame.bids_max {
             return Err(Violation::TooManyBids);
         }
@@ -158,11 +177,13 @@ impl<'a> Answer<'a> {
             code: self.room.letters(bid.currency),
             default_currency: self.frame.default_currency,
             notices_secure: self.frame.addresses.is_secure(),
+            has_markup: !markup.is_empty(),
+            browser_notices: markup.tells(&Piece::Win) || markup.tells(&Piece::Bill),
         };
         let (imp, deal) = check(self.request, bid, &rules)?;
         self.room.push_names(bid)?;
         let from = self.room.bids.len();
-        self.write_bid(bid, imp, deal);
+        self.write_bid(bid, markup, imp, deal);
         if let Some(pushed) = self.room.pushed.last_mut() {
             pushed.object = from..self.room.bids.len();
         }
@@ -188,7 +209,13 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn write_bid(&mut self, bid: &Bid<'_>, imp: &Imp<'_>, deal: Option<&Deal<'_>>) {
+    fn write_bid(
+        &mut self,
+        bid: &Bid<'_>,
+        markup: &Markup<'_>,
+        imp: &Imp<'_>,
+        deal: Option<&Deal<'_>>,
+    ) {
         let AnswerRoom { ids, bids: out, .. } = &mut *self.room;
         let (frame, ids) = (self.frame, ids.encode(&bid.notice_ids));
         let notice = |out: &mut Vec<u8>, kind| frame.addresses.write(out, kind, &ids);
@@ -200,17 +227,11 @@ impl<'a> Answer<'a> {
         out.extend_from_slice(b"\",\"price\":");
         write_micros(out, bid.price_micros.unsigned_abs());
         out.extend_from_slice(b",\"adm\":\"");
-        for piece in &ad.markup {
-            match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Win => notice(out, NoticeKind::Win),
-                Piece::Bill => notice(out, NoticeKind::Bill),
-            }
-        }
+        markup.write(out, notice);
         out.push(b'"');
         let own = [
-            (!ad.tells_win, ",\"nurl\":\"", NoticeKind::Win),
-            (!ad.tells_bill, ",\"burl\":\"", NoticeKind::Bill),
+            (!markup.tells(&Piece::Win), ",\"nurl\":\"", NoticeKind::Win),
+            (!markup.tells(&Piece::Bill), ",\"burl\":\"", NoticeKind::Bill),
             (frame.loss_notices, ",\"lurl\":\"", NoticeKind::Loss),
         ];
         for (_, name, kind) in own.into_iter().filter(|(wanted, ..)| *wanted) {
@@ -258,6 +279,53 @@ impl<'a> Answer<'a> {
         close(body, b']');
         body.push(b'}');
         true
+    }
+}
+
+/// What a bid shows.
+enum Markup<'a> {
+    /// The creative's own, escaped already.
+    Prepared { pieces: &'a [Piece], tells_win: bool, tells_bill: bool },
+    /// Made for the request.
+    Made(&'a str),
+}
+
+impl Markup<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Markup::Prepared { pieces, .. } => pieces.is_empty(),
+            Markup::Made(text) => text.is_empty(),
+        }
+    }
+
+    fn tells(&self, piece: &Piece) -> bool {
+        match (self, piece) {
+            (_, Piece::Text(_)) => false,
+            (Markup::Prepared { tells_win, .. }, Piece::Win) => *tells_win,
+            (Markup::Prepared { tells_bill, .. }, Piece::Bill) => *tells_bill,
+            (Markup::Made(text), Piece::Win) => text.contains(MACRO_WIN),
+            (Markup::Made(text), Piece::Bill) => text.contains(MACRO_BILL),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>, notice: impl Fn(&mut Vec<u8>, NoticeKind)) {
+        let macros = |out: &mut Vec<u8>, piece: &Piece| match piece {
+            Piece::Text(text) => out.extend_from_slice(text),
+            Piece::Win => notice(out, NoticeKind::Win),
+            Piece::Bill => notice(out, NoticeKind::Bill),
+        };
+        match self {
+            Markup::Prepared { pieces, .. } => pieces.iter().for_each(|piece| macros(out, piece)),
+            Markup::Made(text) => {
+                let mut rest = *text;
+                while !rest.is_empty() {
+                    let (before, piece, after) = cut(rest);
+                    push_escaped(out, before);
+                    piece.iter().for_each(|piece| macros(out, piece));
+                    rest = after;
+                }
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::ad::{Ad, Mtype};
 use crate::answer::Bid;
 use crate::lists::{Ints, Texts};
 use crate::price::{PRICE_MICROS_END, UNREACHABLE_MICROS};
-use crate::request::{Banner, BidRequest, Deal, Imp};
+use crate::request::{BidRequest, Deal, Imp};
 
 /// What is wrong with a bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,11 +66,19 @@ pub enum Violation {
     NoticeId,
     /// More bids than an answer may have.
     TooManyBids,
+    /// The player does not speak the creative's protocol.
+    Protocol,
+    /// The player plays none of the creative's files.
+    Mime,
+    /// The player has none of the frameworks that the creative needs.
+    Api,
+    /// The creative is linear and must not be, or the other way round.
+    Linearity,
 }
 
 impl Violation {
     /// Every violation, in the order of their numbers.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::Imp,
         Self::ImpAmbiguous,
         Self::Price,
@@ -98,6 +106,10 @@ impl Violation {
         Self::BidId,
         Self::NoticeId,
         Self::TooManyBids,
+        Self::Protocol,
+        Self::Mime,
+        Self::Api,
+        Self::Linearity,
     ];
 
     /// The violation's name in metrics and logs.
@@ -131,6 +143,10 @@ impl Violation {
             Self::BidId => "bid_id",
             Self::NoticeId => "notice_id",
             Self::TooManyBids => "too_many_bids",
+            Self::Protocol => "protocol",
+            Self::Mime => "mime",
+            Self::Api => "api",
+            Self::Linearity => "linearity",
         }
     }
 }
@@ -143,6 +159,10 @@ pub(crate) struct Rules<'a> {
     pub(crate) default_currency: CurrencyCode,
     /// The notices' addresses are HTTPS.
     pub(crate) notices_secure: bool,
+    /// There is markup.
+    pub(crate) has_markup: bool,
+    /// The markup tells a win or a bill, from the viewer's browser.
+    pub(crate) browser_notices: bool,
 }
 
 type Checked = Result<(), Violation>;
@@ -167,11 +187,10 @@ pub(crate) fn check<'t>(
     ensure(deal.is_some() || !imp.private_auction, Violation::PrivateAuction)?;
     price(request, imp, deal, bid, rules)?;
     seat(request, deal, bid)?;
-    placement(request, imp, bid)?;
+    placement(request, imp, bid, rules)?;
     advertiser(request, deal, bid.ad)?;
     categories(request, bid.ad)?;
-    let browser_notices = bid.ad.tells_win || bid.ad.tells_bill;
-    let is_secure = bid.ad.secure && (rules.notices_secure || !browser_notices);
+    let is_secure = bid.ad.secure && (rules.notices_secure || !rules.browser_notices);
     ensure(is_secure || !imp.secure, Violation::Secure)?;
     Ok((imp, deal))
 }
@@ -208,13 +227,14 @@ fn seat(request: &BidRequest<'_>, deal: Option<&Deal<'_>>, bid: &Bid<'_>) -> Che
 }
 
 /// Kind, size, duration and attributes.
-fn placement(request: &BidRequest<'_>, imp: &Imp<'_>, bid: &Bid<'_>) -> Checked {
+fn placement(request: &BidRequest<'_>, imp: &Imp<'_>, bid: &Bid<'_>, rules: &Rules<'_>) -> Checked {
     let ad = bid.ad;
     ensure(ad.has_crid, Violation::Crid)?;
-    ensure(!ad.markup.is_empty(), Violation::Markup)?;
+    ensure(rules.has_markup, Violation::Markup)?;
     let attributes_blocked = match (ad.mtype, imp.banner, imp.native) {
         (Mtype::Banner, Some(banner), _) => {
-            ensure(size_fits(request, imp, &banner, bid), Violation::Size)?;
+            let fits = request.takes_size(imp, &banner, bid.width, bid.height);
+            ensure(fits, Violation::Size)?;
             banner.attributes_blocked
         }
         (Mtype::Native, _, Some(native)) => native.attributes_blocked,
@@ -223,6 +243,7 @@ fn placement(request: &BidRequest<'_>, imp: &Imp<'_>, bid: &Bid<'_>) -> Checked 
             let stream = stream.ok_or(Violation::Mtype)?;
             let durations = (stream.durations_s, stream.duration_min_s, stream.duration_max_s);
             ensure(duration_fits(durations, ad.duration_s), Violation::Duration)?;
+            ad.fits_player(&stream)?;
             stream.attributes_blocked
         }
         _ => return Err(Violation::Mtype),
@@ -230,30 +251,6 @@ fn placement(request: &BidRequest<'_>, imp: &Imp<'_>, bid: &Bid<'_>) -> Checked 
     let is_blocked = !ad.attr.is_empty()
         && attributes_blocked.iter().any(|no| ad.attr.iter().any(|has| i64::from(*has) == no));
     ensure(!is_blocked, Violation::Attribute)
-}
-
-/// A banner has one of the sizes asked for; a full-screen one may be smaller. No size asked for takes any.
-fn size_fits(request: &BidRequest<'_>, imp: &Imp<'_>, banner: &Banner<'_>, bid: &Bid<'_>) -> bool {
-    let (width, height) = (u64::from(bid.width), u64::from(bid.height));
-    let fits = |w: Option<u32>, h: Option<u32>| match (w, h) {
-        (Some(w), Some(h)) if imp.interstitial => {
-            (1..=u64::from(w)).contains(&width) && (1..=u64::from(h)).contains(&height)
-        }
-        (Some(w), Some(h)) => (width, height) == (u64::from(w), u64::from(h)),
-        _ => false,
-    };
-    let formats = request.formats(banner);
-    let asks_for_none = formats.is_empty() && (banner.width.is_none() || banner.height.is_none());
-    asks_for_none
-        || fits(banner.width, banner.height)
-        || formats.iter().any(|format| match (format.width_ratio, format.height_ratio) {
-            (Some(w), Some(h)) if format.width.is_none() => {
-                width >= u64::from(format.width_min.unwrap_or(1))
-                    && height > 0
-                    && width * u64::from(h) == height * u64::from(w)
-            }
-            _ => fits(format.width, format.height),
-        })
 }
 
 /// An unknown duration fits where none is asked for.
@@ -265,8 +262,7 @@ fn duration_fits(asked: (Ints<'_>, Option<u32>, Option<u32>), duration_s: Option
     if !only.is_empty() {
         return only.contains(seconds);
     }
-    // A shortest or longest duration of 0 is how some say that there is none.
-    seconds >= min.unwrap_or(0) && max.is_none_or(|max| max == 0 || seconds <= max)
+    seconds >= min.unwrap_or(0) && max.is_none_or(|max| seconds <= max)
 }
 
 fn advertiser(request: &BidRequest<'_>, deal: Option<&Deal<'_>>, ad: &Ad) -> Checked {

@@ -2,6 +2,8 @@
 //!
 //! Nothing here recurses: a value is skipped by its count of nodes, however deep it is.
 
+use std::fmt;
+
 use simd_json::{Node, StaticNode};
 
 use crate::price::{self, Decimal};
@@ -12,7 +14,7 @@ pub(crate) struct Json<'t>(pub(crate) &'t [Node<'t>]);
 
 /// The number of nodes the first value of `nodes` takes.
 #[inline]
-fn size(nodes: &[Node<'_>]) -> usize {
+pub(crate) fn size(nodes: &[Node<'_>]) -> usize {
     match nodes.first() {
         Some(Node::Object { count, .. } | Node::Array { count, .. }) => count + 1,
         Some(_) => 1,
@@ -30,15 +32,16 @@ fn cut<'t>(nodes: &'t [Node<'t>]) -> Option<(Json<'t>, &'t [Node<'t>])> {
     Some((Json(value), rest))
 }
 
+impl fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} nodes", self.0.len())
+    }
+}
+
 impl<'t> Json<'t> {
     /// Is it a JSON object?
     pub(crate) fn is_object(self) -> bool {
         matches!(self.0.first(), Some(Node::Object { .. }))
-    }
-
-    /// Is it a JSON array?
-    pub(crate) fn is_array(self) -> bool {
-        matches!(self.0.first(), Some(Node::Array { .. }))
     }
 
     /// Absent, or `null`.
@@ -86,6 +89,12 @@ impl<'t> Json<'t> {
             Some(Node::String(text)) if !text.is_empty() => Some(text),
             _ => None,
         }
+    }
+
+    /// Is it a whole number that can be written as text in one way only?
+    #[inline]
+    pub(crate) fn is_number(self) -> bool {
+        matches!(self.0.first(), Some(Node::Static(StaticNode::I64(_) | StaticNode::U64(_))))
     }
 
     /// A whole number: `2`, `2.0`, `"2"`.
@@ -248,7 +257,7 @@ mod tests {
             let keys: Vec<&str> = json.fields().map(|(key, _)| key).collect();
             assert_eq!(keys, ["a", "b", "a", "c"]);
             assert_eq!(json.field("a").int(), Some(5));
-            assert!(json.field("b").is_array() && json.field("nothing").is_null());
+            assert!(json.field("b").items_len() == 0 && json.field("nothing").is_null());
             assert_eq!(json.field("c").items().count(), 1);
             assert_eq!(json.field("c").items_len(), 1);
         });

@@ -13,35 +13,48 @@
 mod ad;
 mod answer;
 mod check;
+mod domain;
 mod door;
 mod json;
 mod lists;
+mod mend;
+mod native;
 mod no_bid;
 mod notice;
 mod price;
+mod privacy;
 mod read;
 mod request;
 mod settings;
+mod sizes;
 mod text;
+mod vast;
 
 pub use ad::{Ad, AdSpec, MACRO_BILL, MACRO_WIN, Mtype};
 pub use answer::{Answer, Bid, BidId, Mark};
 pub use check::Violation;
+pub use domain::domains_above;
 pub use door::{Door, Front, HEALTH_PATH, VERSION_HEADER, noticed};
 pub use lists::{
     DurationFloor, Eid, Eids, Ints, Node, Nodes, Segment, Segments, Texts, TimedFloors,
+};
+pub use native::{
+    BadNative, NativeAsset, NativeImage, NativeKind, NativeMiss, NativeReader, NativeRequest,
+    NativeSet, NativeSpec, NativeTracker,
 };
 pub use no_bid::NoBidReason;
 pub use notice::{
     BadNotice, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice, NoticeId, NoticeIds, NoticeKind, PriceText,
 };
 pub use price::{PRICE_MICROS_END, UNREACHABLE_MICROS};
+pub use privacy::{BadConsent, Consent, PersonalData, Privacy, PrivacyCause, PrivacyTerms};
 pub use read::{BadRequest, ReadLimits, Reader};
 pub use request::{
     Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
     Stream, Top, User,
 };
 pub use settings::{NoBidForm, Settings, SettingsError};
+pub use vast::StreamSpec;
 
 use door_transport::ConnId;
 

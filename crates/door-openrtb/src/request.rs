@@ -7,6 +7,7 @@
 use money::CurrencyCode;
 
 use crate::ad::Mtype;
+use crate::json::Json;
 use crate::lists::{Eids, Ints, Nodes, Segments, Texts, TimedFloors};
 use crate::price::UNREACHABLE_MICROS;
 
@@ -21,6 +22,18 @@ pub struct BidRequest<'t> {
     pub top: Top<'t>,
     pub(crate) deals: &'t [Deal<'t>],
     pub(crate) formats: &'t [Format],
+}
+
+impl<'t> Place<'t> {
+    /// Do all its categories, the content's included, belong to this taxonomy? Categories of another one are unknown:
+    /// they tell neither what the page is about, nor that it is about none of a list.
+    #[must_use]
+    pub fn has_categories_of(&self, taxonomy: u32) -> bool {
+        let page = [self.categories, self.section_categories, self.page_categories];
+        let is_of = |said: Option<u32>| said.unwrap_or(1) == taxonomy;
+        (is_of(self.category_taxonomy) || page.iter().all(|list| list.is_empty()))
+            && (is_of(self.content_category_taxonomy) || self.content_categories.is_empty())
+    }
 }
 
 impl<'t> BidRequest<'t> {
@@ -126,7 +139,7 @@ pub struct Place<'t> {
     pub kind: PlaceKind,
     /// The exchange's id of it.
     pub id: Option<&'t str>,
-    /// Its domain.
+    /// Its domain, without scheme, path or port; that of a site's `page` where `domain` is absent.
     pub domain: Option<&'t str>,
     /// An app's bundle or store id.
     pub bundle: Option<&'t str>,
@@ -136,7 +149,7 @@ pub struct Place<'t> {
     pub section_categories: Texts<'t>,
     /// `pagecat`: categories of the page or view.
     pub page_categories: Texts<'t>,
-    /// `cattax` of these lists; 1 when not said.
+    /// `cattax` of the three lists above; 1 when not said.
     pub category_taxonomy: Option<u32>,
     /// `publisher.id`.
     pub publisher_id: Option<&'t str>,
@@ -146,6 +159,8 @@ pub struct Place<'t> {
     pub content_language: Option<&'t str>,
     /// `content.cat`.
     pub content_categories: Texts<'t>,
+    /// `content.cattax`, of `content_categories`; 1 when not said.
+    pub content_category_taxonomy: Option<u32>,
 }
 
 /// The user's device.
@@ -165,7 +180,7 @@ pub struct Device<'t> {
     pub do_not_track: bool,
     /// `ip` or `ipv6` is there.
     pub has_ip: bool,
-    /// `geo.country`, ISO 3166-1 alpha-3.
+    /// `geo.country`, ISO 3166-1 alpha-3. Without it, country, region and type are those of `user.geo`.
     pub country: Option<&'t str>,
     /// `geo.region`.
     pub region: Option<&'t str>,
@@ -199,6 +214,8 @@ pub struct Regs<'t> {
     pub us_privacy: Option<&'t str>,
     /// `gpp`.
     pub gpp: Option<&'t str>,
+    /// `gpc`: the browser's Global Privacy Control.
+    pub gpc: bool,
     /// `gpp_sid`: sections that apply.
     pub gpp_sections: Ints<'t>,
 }
@@ -263,10 +280,14 @@ pub struct Imp<'t> {
 /// A banner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Banner<'t> {
-    /// Width, in device independent pixels.
+    /// Width, in device independent pixels; 0 where what is said is no size.
     pub width: Option<u32>,
-    /// Height.
+    /// Height; 0 where what is said is no size.
     pub height: Option<u32>,
+    /// `wmin` and `wmax` of 2.5.
+    pub width_range: [Option<u32>; 2],
+    /// `hmin` and `hmax` of 2.5.
+    pub height_range: [Option<u32>; 2],
     /// `battr`: blocked attributes of creatives.
     pub attributes_blocked: Ints<'t>,
     /// `mimes`.
@@ -279,9 +300,9 @@ pub struct Banner<'t> {
 /// A size of a banner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format {
-    /// Width, in device independent pixels.
+    /// Width, in device independent pixels; 0 where what is said is no size.
     pub width: Option<u32>,
-    /// Height.
+    /// Height; 0 where what is said is no size.
     pub height: Option<u32>,
     /// Width as a part of the size's ratio.
     pub width_ratio: Option<u32>,
@@ -302,7 +323,7 @@ pub struct Stream<'t> {
     pub mimes: Texts<'t>,
     /// Shortest duration, in seconds.
     pub duration_min_s: Option<u32>,
-    /// Longest duration, in seconds.
+    /// Longest duration, in seconds; never 0, which is how some say that there is none.
     pub duration_max_s: Option<u32>,
     /// `rqddurs`: the only durations, in seconds; in place of shortest and longest.
     pub durations_s: Ints<'t>,
@@ -310,7 +331,7 @@ pub struct Stream<'t> {
     pub timed_floors: TimedFloors<'t>,
     /// `battr`: blocked attributes of creatives.
     pub attributes_blocked: Ints<'t>,
-    /// `protocols`.
+    /// `protocols`; of 2.2 and before, `protocol`.
     pub protocols: Ints<'t>,
     /// `api`: frameworks supported.
     pub apis: Ints<'t>,
@@ -324,6 +345,53 @@ pub struct Stream<'t> {
     pub pod_duration_s: Option<u32>,
     /// `maxseq`: most ads in a dynamic pod.
     pub pod_ads_max: Option<u32>,
+    /// All of it, for what few ask.
+    pub(crate) whole: Json<'t>,
+}
+
+/// What is looked for when it is asked: few campaigns target it.
+impl<'t> Stream<'t> {
+    /// `linearity`: 1 linear, 2 not; `None` = both are taken.
+    #[must_use]
+    pub fn linearity(&self) -> Option<u32> {
+        self.whole.field("linearity").count()
+    }
+
+    /// `placement`, of before April 2023: 1 in stream, 2 in banner, 3 in article, 4 in feed, 5 floating.
+    #[must_use]
+    pub fn placement(&self) -> Option<u32> {
+        self.whole.field("placement").count()
+    }
+
+    /// `plcmt`: 1 in stream, 2 accompanying content, 3 interstitial, 4 without content.
+    #[must_use]
+    pub fn plcmt(&self) -> Option<u32> {
+        self.whole.field("plcmt").count()
+    }
+
+    /// `skip`: the player lets people skip.
+    #[must_use]
+    pub fn skippable(&self) -> Option<bool> {
+        self.whole.field("skip").flag()
+    }
+
+    /// `startdelay`: seconds into the content; 0 before it, -1 somewhere within, -2 after it.
+    #[must_use]
+    pub fn start_delay_s(&self) -> Option<i64> {
+        self.whole.field("startdelay").int()
+    }
+
+    /// `playbackmethod`: how it starts, and whether with sound.
+    #[must_use]
+    pub fn playback_methods(&self) -> Ints<'t> {
+        Ints(self.whole.field("playbackmethod"))
+    }
+
+    /// `delivery`: 1 streaming, 2 progressive, 3 download.
+    #[must_use]
+    pub fn deliveries(&self) -> Ints<'t> {
+        Ints(self.whole.field("delivery"))
+    }
 }
 
 /// A native ad.

@@ -114,6 +114,11 @@ impl<C> Connection<C> {
         }
     }
 
+    /// Whether what comes is kept instead of being handed over: while the answers of all are `choked`, whoever has unsent ones waits.
+    pub(crate) fn is_held(&self, choked: bool) -> bool {
+        self.paused || (choked && !self.output.is_empty())
+    }
+
     /// Whether anything waits to be sent.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
@@ -191,6 +196,18 @@ impl<C> Slab<C> {
     pub(crate) fn get(&mut self, id: ConnId) -> Option<&mut Connection<C>> {
         let entry = self.slots.get_mut(id.slot as usize)?;
         if entry.generation == id.generation { entry.connection.as_mut() } else { None }
+    }
+
+    /// The slot of the connection of which `size` is largest and above 0.
+    pub(crate) fn largest(&self, size: impl Fn(&Connection<C>) -> usize) -> Option<u32> {
+        let sizes = (0..)
+            .zip(&self.slots)
+            .map(|(slot, entry)| (entry.connection.as_ref().map_or(0, &size), slot));
+        sizes.max().filter(|(size, _)| *size > 0).map(|(_, slot)| slot)
+    }
+
+    pub(crate) fn peek(&self, slot: u32) -> Option<&Connection<C>> {
+        self.slots.get(slot as usize)?.connection.as_ref()
     }
 
     /// The id of the connection now in `slot`.

@@ -20,7 +20,7 @@ pub enum HandshakeFailure {
     TimedOut,
     /// The peer went away, or we stopped.
     Abandoned,
-    /// More than `tls_handshakes_max` at once; this one came last.
+    /// More than `tls_handshakes_max` at once; this one was the oldest of the door and the peer that had the most.
     TooMany,
 }
 

@@ -14,6 +14,7 @@ use crate::buffer::{Out, Output, Pool};
 use crate::conns::{Connection, NEVER, Phase, Slab};
 use crate::counters::{Counters, HandshakeFailure};
 use crate::dial::{DialFailure, DialId, Dials, Due};
+use crate::handshakes::{Awaits, Handshakes, Place};
 use crate::listen::Listener;
 use crate::options::Options;
 use crate::outbox::Outbox;
@@ -22,14 +23,12 @@ use crate::sys;
 use crate::timers::{Timer, Timers};
 use crate::tls::ServerTls;
 use crate::tls_session::{Event, Session, is_client_hello};
+use crate::totals::{GIVE_BACK_BYTES, Totals};
 use crate::wake::Waker;
 
 /// A whole scan of all connections for time-outs takes so long, in this many parts.
 const SWEEP_MS: u64 = 250;
 const SWEEP_PARTS: u32 = 5;
-/// Memory of answers above which the allocator is asked to give back what is free again, once three quarters are. It would
-/// keep it otherwise: it sees buffers of these sizes come and go.
-const GIVE_BACK_BYTES: usize = 32 * 1024 * 1024;
 /// Handshakes that go on in one wake-up: each may cost as much as hundreds of messages of those who are through theirs.
 const HANDSHAKES_PER_WAKEUP: u32 = 8;
 /// How long a connection that we ended waits for the peer's end of stream.
@@ -37,57 +36,16 @@ const LINGER_MS_MAX: u64 = 1_000;
 /// What peers get for taking their last answers when draining used up the whole grace.
 const LAST_FLUSH_MS: u64 = 100;
 
-/// Bytes held for all connections together. Limits are on the memory, which is more than the bytes that are in it.
-#[derive(Default)]
-struct Totals {
-    output: usize,
-    input: usize,
-    output_memory: usize,
-    input_memory: usize,
-    /// Of TLS: records that are not whole yet, and records to be sent. It has limits of its own: `tls_handshakes_max`, and
-    /// what a session keeps of one record.
-    tls_memory: usize,
-    /// The most memory of all three since what was freed was last given back to the system.
-    memory_peak: usize,
-    /// Nobody is read until the output fell.
-    choked: bool,
+/// What a connection gets from the listener that it came through.
+struct Entrance {
+    /// The number of the door, for the service.
+    door: usize,
+    tls: Option<ServerTls>,
 }
 
-impl Totals {
-    /// Brings the totals in line with one connection.
-    fn count<C>(&mut self, conn: &mut Connection<C>, now_ms: u64, output_total_bytes_max: usize) {
-        let output = conn.output.len();
-        if conn.output_counted == 0 && output > 0 {
-            conn.progress_ms = now_ms;
-        }
-        self.output = self.output - conn.output_counted + output;
-        conn.output_counted = output;
-        let input = conn.input.len();
-        self.input = self.input - conn.input_counted + input;
-        conn.input_counted = input;
-        let memory = conn.output.memory();
-        self.output_memory = self.output_memory - conn.output_memory_counted + memory;
-        conn.output_memory_counted = memory;
-        let memory = conn.input.memory();
-        self.input_memory = self.input_memory - conn.input_memory_counted + memory;
-        conn.input_memory_counted = memory;
-        if self.output_memory > output_total_bytes_max {
-            self.choked = true;
-        }
-    }
-
-    fn memory(&self) -> usize {
-        self.output_memory + self.input_memory + self.tls_memory
-    }
-
-    /// Did so much go that the system should have it back?
-    fn fell(&mut self) -> bool {
-        self.memory_peak = self.memory_peak.max(self.memory());
-        let fell = self.memory_peak > GIVE_BACK_BYTES && self.memory() < self.memory_peak / 4;
-        if fell {
-            self.memory_peak = self.memory();
-        }
-        fell
+impl Entrance {
+    fn of((place, listener): (usize, &Listener)) -> Entrance {
+        Entrance { door: listener.door().unwrap_or(place), tls: listener.tls().cloned() }
     }
 }
 
@@ -130,10 +88,9 @@ pub(crate) struct Engine<'o, C> {
     dirty: Vec<u32>,
     /// Paused connections whose answers went out, and handshakes that have something to do.
     resumable: Vec<u32>,
-    /// For each listener: its TLS, if it has any.
-    tls: Vec<Option<ServerTls>>,
-    /// TLS handshakes now.
-    handshakes: usize,
+    /// By listener.
+    entrances: Vec<Entrance>,
+    handshakes: Handshakes,
     totals: Totals,
     started: Instant,
     now: Instant,
@@ -164,8 +121,8 @@ impl<'o, C> Engine<'o, C> {
             pool: Pool::default(),
             dirty: Vec::new(),
             resumable: Vec::new(),
-            tls: listeners.iter().map(|listener| listener.tls().cloned()).collect(),
-            handshakes: 0,
+            entrances: listeners.iter().enumerate().map(Entrance::of).collect(),
+            handshakes: Handshakes::new(options.tls_handshakes_max),
             totals: Totals::default(),
             started: now,
             now,
@@ -201,21 +158,27 @@ impl<'o, C> Engine<'o, C> {
         self.counters.wakeups.add(1);
     }
 
-    /// Takes in an accepted connection; `None` (and it is closed) when the worker is full.
+    /// Takes in a connection that the listener at this place accepted; `None` (and it is closed) when the worker is full.
     pub(crate) fn admit<S: Service<Conn = C>>(
         &mut self,
         service: &mut S,
         fd: OwnedFd,
         peer: Peer,
-        door: usize,
+        listener: usize,
     ) -> Option<ConnId> {
         if self.conns.len() >= self.options.connections_max {
             self.counters.refused_full.add(1);
             return None;
         }
         let mut conn = Connection::new(fd, self.now_ms);
-        if let Some(Some(tls)) = self.tls.get(door) {
-            conn.tls = Some(Box::new(self.shake_hands(Session::server(tls, peer, door))?));
+        let Entrance { door, tls } = self.entrances.get(listener)?;
+        let door = *door;
+        if let Some(tls) = tls {
+            if self.handshakes.is_crowded(door, peer) {
+                self.counters.count_handshake_failed(HandshakeFailure::TooMany);
+                return None;
+            }
+            conn.tls = Some(Box::new(self.session(Session::server(tls, peer, door))?));
         }
         let with_tls = conn.tls.is_some();
         let id = self.conns.insert(conn);
@@ -404,7 +367,7 @@ impl<'o, C> Engine<'o, C> {
         conn.message_ms = self.now_ms;
         self.dials.connected(dial, id);
         if let Some(tls) = self.dials.tls(dial) {
-            let session = self.shake_hands(Session::client(&tls, peer, usize::MAX));
+            let session = self.session(Session::client(&tls, peer, usize::MAX));
             let Some(mut session) = session else {
                 return self.give_up(id, DialFailure::Tls);
             };
@@ -412,6 +375,7 @@ impl<'o, C> Engine<'o, C> {
             if let Some(conn) = self.conns.at(slot) {
                 conn.tls = Some(Box::new(session));
             }
+            self.take_place(slot);
             self.resumable.push(slot);
         } else {
             self.open(service, id, peer, usize::MAX);
@@ -419,18 +383,35 @@ impl<'o, C> Engine<'o, C> {
         self.mark(slot);
     }
 
-    /// Takes a handshake in, unless there are too many.
-    fn shake_hands(&mut self, session: Result<Session, rustls::Error>) -> Option<Session> {
-        if self.handshakes >= self.options.tls_handshakes_max {
-            self.counters.count_handshake_failed(HandshakeFailure::TooMany);
-            return None;
+    /// Returns a session that could be made; one that could not is counted.
+    fn session(&self, session: Result<Session, rustls::Error>) -> Option<Session> {
+        session
+            .inspect_err(|_| self.counters.count_handshake_failed(HandshakeFailure::Refused))
+            .ok()
+    }
+
+    /// Gives the handshake in `slot` one of the places, once. Another one may have to go for it.
+    fn take_place(&mut self, slot: u32) {
+        let Some(tls) = self.conns.at(slot).and_then(|conn| conn.tls.as_mut()) else { return };
+        if std::mem::replace(&mut tls.placed, true) {
+            return;
         }
-        let Ok(session) = session else {
-            self.counters.count_handshake_failed(HandshakeFailure::Refused);
-            return None;
+        let place = Place::new(slot, tls.door, tls.peer);
+        let conns = &self.conns;
+        let awaits = |slot| match conns.peek(slot) {
+            Some(conn) if conn.ended => Awaits::Nobody,
+            Some(conn) if conn.tls.as_ref().is_some_and(|tls| tls.queued) => Awaits::Us,
+            _ => Awaits::Peer,
         };
-        self.handshakes += 1;
-        Some(session)
+        for gone in self.handshakes.take(place, awaits) {
+            if let Some(conn) = self.conns.at(gone) {
+                conn.phase = Phase::Dead(CloseReason::Overload);
+                if let Some(tls) = &mut conn.tls {
+                    tls.failure.get_or_insert(HandshakeFailure::TooMany);
+                }
+                self.mark(gone);
+            }
+        }
     }
 
     /// Puts a connection on the backend's list.
@@ -477,19 +458,27 @@ impl<'o, C> Engine<'o, C> {
         }
     }
 
-    /// Takes bytes of a connection that has TLS or is not to be read.
+    /// Takes bytes of a connection that has TLS or is perhaps not to be read.
     #[inline(never)]
     fn feed_slowly<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32, chunk: &[u8]) {
         let Some(conn) = self.conns.at(slot) else { return };
-        let Some(tls) = &mut conn.tls else { return self.hold(slot, chunk) };
+        let Some(tls) = &mut conn.tls else { return self.feed_plain(service, slot, chunk) };
         tls.append(chunk, &mut self.pool);
-        if tls.is_established() || tls.is_over_full() {
+        if tls.is_established() {
+            return self.read_records(service, slot);
+        }
+        // Whoever has not said its first message whole has nothing but a socket.
+        if !tls.has_begun() {
+            return;
+        }
+        if tls.is_over_full() {
             self.read_records(service, slot);
         } else if !tls.queued {
             // Its turn comes with those who read on, so that many at once do not hold up everybody else.
             tls.queued = true;
             self.resumable.push(slot);
         }
+        self.take_place(slot);
     }
 
     /// Decrypts what came and hands it over.
@@ -499,7 +488,7 @@ impl<'o, C> Engine<'o, C> {
         let (peer, door) = (tls.peer, tls.door);
         let result = tls.read(&mut |event| match event {
             Event::Established(secured) => {
-                self.handshakes -= 1;
+                self.handshakes.leave(slot);
                 self.counters.handshakes.add(1);
                 let id = self.conns.id_at(slot);
                 self.open(service, id, peer, door);
@@ -533,20 +522,20 @@ impl<'o, C> Engine<'o, C> {
             }
             self.mark(slot);
         } else if closed {
-            self.ended(slot);
+            self.ended(service, slot);
         } else if unsent {
             self.mark(slot);
         }
     }
 
-    /// Decrypted bytes arrived.
+    /// Plain bytes arrived, or decrypted ones.
     fn feed_plain<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32, bytes: &[u8]) {
         let choked = self.totals.choked;
         let Some(conn) = self.conns.at(slot) else { return };
         if conn.phase != Phase::Open {
             return;
         }
-        if choked || conn.paused {
+        if conn.is_held(choked) {
             self.hold(slot, bytes);
         } else {
             self.hand_over(service, slot, bytes);
@@ -579,17 +568,64 @@ impl<'o, C> Engine<'o, C> {
         self.mark(slot);
     }
 
-    /// Closes the connection whose unread bytes came last, if those of all connections are too many; true if so.
+    /// Where the unread bytes of all connections are too many, closes one that has more than its share of them: the one in `slot`, or
+    /// else the one that has the most. Returns whether it was the one in `slot`.
     fn bound_input(&mut self, slot: u32) -> bool {
-        if self.totals.input_memory <= self.options.input_total_bytes_max {
+        let max = self.options.input_total_bytes_max;
+        if self.totals.input_memory <= max {
             return false;
         }
-        let last = self.conns.at(slot).filter(|conn| !conn.input.is_empty());
-        let Some(conn) = last else { return false };
+        let share = max / self.conns.len().max(1);
+        let holds =
+            |conn: &Connection<C>| conn.input_memory_counted > share && !conn.input.is_empty();
+        let victim = match self.conns.at(slot).is_some_and(|conn| holds(conn)) {
+            true => Some(slot),
+            false => {
+                self.conns.largest(|conn| if holds(conn) { conn.input_memory_counted } else { 0 })
+            }
+        };
+        let Some(victim) = victim else { return false };
+        let Some(conn) = self.conns.at(victim) else { return false };
         conn.phase = Phase::Finishing(CloseReason::Overload);
         self.pool.recycle(&mut conn.input);
         self.totals.count(conn, self.now_ms, self.options.output_total_bytes_max);
-        true
+        self.mark(victim);
+        victim == slot
+    }
+
+    /// Where unsent answers are a quarter more than they may be, as many peers that have none yet ask and do not read, ends those that
+    /// have the most of them until they fit: nobody within the share of one.
+    fn bound_output(&mut self) {
+        let max = self.options.output_total_bytes_max;
+        if self.totals.output_memory <= max + max / 4 {
+            return;
+        }
+        let share = max / self.conns.len().max(1);
+        let mut holders: Vec<(usize, u32)> = (0..self.conns.slots())
+            .filter_map(|slot| Some((self.conns.at(slot)?.output_memory_counted, slot)))
+            .filter(|(memory, _)| *memory > share)
+            .collect();
+        holders.sort_unstable_by(|a, b| b.cmp(a));
+        let mut left = self.totals.output_memory;
+        for (memory, slot) in holders {
+            if left <= max {
+                return;
+            }
+            left -= memory;
+            if let Some(conn) = self.conns.at(slot) {
+                conn.phase = Phase::Dead(CloseReason::Overload);
+            }
+            self.mark(slot);
+        }
+    }
+
+    /// How much one connection's unsent answers may be now.
+    fn output_max(&self) -> usize {
+        let Options { output_bytes_max, output_total_bytes_max, .. } = *self.options;
+        match self.totals.choked {
+            false => output_bytes_max,
+            true => output_bytes_max.min(output_total_bytes_max / self.conns.len().max(1)),
+        }
     }
 
     /// Gives the service what is unread, in place as far as possible.
@@ -600,8 +636,8 @@ impl<'o, C> Engine<'o, C> {
         mut chunk: &[u8],
     ) -> Option<()> {
         let id = self.conns.id_at(slot);
-        let (pool, limit) = (&mut self.pool, self.options.output_bytes_max);
-        let conn = self.conns.at(slot)?;
+        let limit = self.output_max();
+        let (pool, conn) = (&mut self.pool, self.conns.at(slot)?);
         let user = conn.user.as_mut()?;
         let mut progress = false;
         let end = loop {
@@ -684,13 +720,20 @@ impl<'o, C> Engine<'o, C> {
         }
     }
 
-    /// The peer ended its stream: what it is owed still goes out.
-    pub(crate) fn ended(&mut self, slot: u32) {
+    /// The peer ended its stream: what it is owed still goes out, also what is not known yet.
+    pub(crate) fn ended<S: Service<Conn = C>>(&mut self, service: &S, slot: u32) {
+        let id = self.conns.id_at(slot);
         let Some(conn) = self.conns.at(slot) else { return };
         let torn = conn.tls.as_ref().is_some_and(|tls| !tls.is_peer_closed());
         let unread = conn.tls.as_ref().is_some_and(|tls| tls.queued);
+        let owed = conn.user.as_ref().is_some_and(|user| service.owes(id, user));
         match conn.phase {
-            Phase::Open if conn.paused | conn.output.asks | unread => conn.ended = true,
+            // It is looked at again when something is written to it, and by the sweep; not in each wake-up.
+            Phase::Open if conn.paused | conn.output.asks | unread | owed => {
+                if std::mem::replace(&mut conn.ended, true) {
+                    return;
+                }
+            }
             Phase::Open if conn.user.is_none() => conn.phase = Phase::Dead(CloseReason::PeerClosed),
             // What it asked for in whole messages is authentic, and is still answered.
             Phase::Open if torn => conn.phase = Phase::Finishing(CloseReason::TlsBroken),
@@ -737,6 +780,7 @@ impl<'o, C> Engine<'o, C> {
 
     /// Reads on where answers went out. Once per wake-up, before the service's turn.
     pub(crate) fn resume<S: Service<Conn = C>>(&mut self, service: &mut S) {
+        self.bound_output();
         self.relieve();
         if self.resumable.is_empty() {
             return;
@@ -748,18 +792,21 @@ impl<'o, C> Engine<'o, C> {
                 && let Some(tls) = &mut conn.tls
                 && tls.queued
             {
-                if handshakes_left == 0 {
+                let ended = conn.ended;
+                // Who said hello and left wants no answer: its handshake is not worth the work.
+                let works = conn.phase == Phase::Open && !(ended && tls.is_unanswered());
+                if works && handshakes_left == 0 {
                     self.resumable.push(slot);
                     continue;
                 }
-                handshakes_left -= 1;
                 tls.queued = false;
-                let (open, ended) = (conn.phase == Phase::Open, conn.ended);
-                if open {
+                if works {
+                    handshakes_left -= 1;
+                    self.handshakes.worked();
                     self.read_records(service, slot);
                 }
                 if ended && self.conns.at(slot).is_some_and(|conn| !conn.paused) {
-                    self.ended(slot);
+                    self.ended(service, slot);
                 }
             }
             self.ask_for_more(service, slot);
@@ -775,7 +822,8 @@ impl<'o, C> Engine<'o, C> {
         let (id, choked) = (self.conns.id_at(slot), self.totals.choked);
         let bytes_max = self.options.output_bytes_max;
         let conn = self.conns.at(slot)?;
-        if !conn.output.asks || choked || conn.output.len() > bytes_max / 2 || !conn.is_writable() {
+        let held = (choked && !conn.output.is_empty()) || conn.output.len() > bytes_max / 2;
+        if !conn.output.asks || held || !conn.is_writable() {
             return None;
         }
         conn.output.asks = false;
@@ -788,7 +836,7 @@ impl<'o, C> Engine<'o, C> {
         let ended = conn.ended && !conn.paused && !conn.output.asks;
         self.obey(slot, then);
         if ended {
-            self.ended(slot);
+            self.ended(service, slot);
         }
         Some(())
     }
@@ -798,7 +846,8 @@ impl<'o, C> Engine<'o, C> {
         let choked = self.totals.choked;
         let half = self.options.output_bytes_max / 2;
         let conn = self.conns.at(slot)?;
-        let held = choked || conn.waiting || conn.output.len() > half;
+        let unsent = conn.output.len() > half || (choked && !conn.output.is_empty());
+        let held = conn.waiting || unsent;
         if !conn.paused || held || conn.phase != Phase::Open {
             return None;
         }
@@ -806,13 +855,13 @@ impl<'o, C> Engine<'o, C> {
         self.hand_over(service, slot, &[]);
         let conn = self.conns.at(slot)?;
         if conn.ended && !conn.paused {
-            self.ended(slot);
+            self.ended(service, slot);
         }
         self.mark(slot);
         Some(())
     }
 
-    /// Ends the worker-wide pause once half of the allowed output is left.
+    /// Ends the pause of those with unsent answers once half of the allowed output is left.
     fn relieve(&mut self) {
         if !self.totals.choked
             || self.totals.output_memory > self.options.output_total_bytes_max / 2
@@ -850,8 +899,11 @@ impl<'o, C> Engine<'o, C> {
     }
 
     /// Moves a connection without unsent answers one phase on. Called by the backend after it sent.
-    pub(crate) fn advance(&mut self, slot: u32) {
+    pub(crate) fn advance<S: Service<Conn = C>>(&mut self, service: &S, slot: u32) {
         let now_ms = self.now_ms;
+        if self.conns.at(slot).is_some_and(|conn| conn.ended && conn.phase == Phase::Open) {
+            self.ended(service, slot);
+        }
         let Some(conn) = self.conns.at(slot) else { return };
         let empty = conn.output.is_empty();
         if empty {
@@ -890,7 +942,7 @@ impl<'o, C> Engine<'o, C> {
             }
             return;
         };
-        if matches!(why, CloseReason::Stalled | CloseReason::PeerReset) {
+        if matches!(why, CloseReason::Stalled | CloseReason::PeerReset | CloseReason::Overload) {
             sys::abort_on_close(conn.fd());
         }
         self.counters.count_closed(why);
@@ -906,7 +958,7 @@ impl<'o, C> Engine<'o, C> {
         let Some(conn) = self.conns.at(slot) else { return };
         // It has no TLS any more once it was counted; nothing is sent or read.
         let Some(tls) = conn.tls.take_if(|tls| !tls.is_established()) else { return };
-        self.handshakes -= 1;
+        self.handshakes.leave(slot);
         self.totals.tls_memory -= tls.memory_counted;
         let late = why == CloseReason::SlowMessage;
         let guess = if late { HandshakeFailure::TimedOut } else { HandshakeFailure::Abandoned };
@@ -937,6 +989,11 @@ impl<'o, C> Engine<'o, C> {
         let slots = self.conns.slots();
         let until = self.sweep_from.saturating_add(slots.div_ceil(SWEEP_PARTS)).min(slots);
         for slot in self.sweep_from..until {
+            let Some(conn) = self.conns.at(slot) else { continue };
+            if conn.ended {
+                // Perhaps it is owed nothing any more.
+                self.mark(slot);
+            }
             let Some(conn) = self.conns.at(slot) else { continue };
             if let Some(why) = overdue(conn, self.now_ms, self.options) {
                 if why == CloseReason::SlowMessage && is_client_hello(conn.input.as_slice()) {
@@ -1109,24 +1166,4 @@ fn overdue<C>(conn: &Connection<C>, now_ms: u64, options: &Options) -> Option<Cl
         return Some(CloseReason::SlowMessage);
     }
     over(conn.message_ms, options.idle_ms_max).then_some(CloseReason::Idle)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_goes_back_once_most_of_much_is_free() {
-        let mut totals = Totals { output_memory: 2 * GIVE_BACK_BYTES, ..Totals::default() };
-        assert!(!totals.fell());
-        totals.output_memory = GIVE_BACK_BYTES;
-        assert!(!totals.fell(), "half of it is in use");
-        totals.output_memory = 0;
-        assert!(totals.fell());
-        assert!(!totals.fell(), "once");
-        totals.output_memory = GIVE_BACK_BYTES;
-        assert!(!totals.fell());
-        totals.output_memory = 0;
-        assert!(!totals.fell(), "so little is kept");
-    }
 }

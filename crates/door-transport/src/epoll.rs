@@ -136,7 +136,7 @@ impl<S: Service> EpollLoop<'_, S> {
             let received = sys::receive(conn.fd(), &mut self.scratch);
             self.service.passed(Boundary::CallReturned);
             match received {
-                Ok(0) => self.engine.ended(id.slot),
+                Ok(0) => self.engine.ended(&*self.service, id.slot),
                 Ok(count) => self.engine.feed(self.service, id.slot, &self.scratch[..count]),
                 Err(error) if is_transient(&error) => {}
                 Err(_) => self.engine.failed(id.slot),
@@ -214,7 +214,7 @@ impl<S: Service> EpollLoop<'_, S> {
     fn visit(&mut self, slot: u32) -> Option<()> {
         self.engine.conns.at(slot)?.dirty = false;
         let blocked = self.flush(slot)?;
-        self.engine.advance(slot);
+        self.engine.advance(&*self.service, slot);
         let (id, stopping) = (self.engine.conns.id_at(slot), self.engine.stopping());
         let conn = self.engine.conns.at(slot)?;
         match conn.phase {

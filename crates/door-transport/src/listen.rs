@@ -58,6 +58,7 @@ pub struct Listener {
     fd: OwnedFd,
     address: Option<SocketAddr>,
     tls: Option<ServerTls>,
+    door: Option<usize>,
 }
 
 impl Listener {
@@ -67,6 +68,18 @@ impl Listener {
     pub fn with_tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(tls);
         self
+    }
+
+    /// The same listener as that of the door with this number, by which the service is told of its connections. Without one it is the
+    /// listener's place among those of its worker.
+    #[must_use]
+    pub fn with_door(mut self, door: usize) -> Self {
+        self.door = Some(door);
+        self
+    }
+
+    pub(crate) fn door(&self) -> Option<usize> {
+        self.door
     }
 
     pub(crate) fn tls(&self) -> Option<&ServerTls> {
@@ -105,10 +118,10 @@ impl Listeners {
             Peer::Tcp(real) => real,
             Peer::Local => address,
         };
-        let mut all = vec![Listener { fd: first, address: Some(real), tls: None }];
+        let mut all = vec![Listener { fd: first, address: Some(real), tls: None, door: None }];
         for _ in 1..workers {
             let fd = sys::listen_tcp(real, true).map_err(failed)?;
-            all.push(Listener { fd, address: Some(real), tls: None });
+            all.push(Listener { fd, address: Some(real), tls: None, door: None });
         }
         Ok(all)
     }
@@ -130,9 +143,14 @@ impl Listeners {
         let first = OwnedFd::from(UnixListener::bind(path).map_err(failed)?);
         let mut all = Vec::new();
         for _ in 1..workers {
-            all.push(Listener { fd: first.try_clone().map_err(failed)?, address: None, tls: None });
+            all.push(Listener {
+                fd: first.try_clone().map_err(failed)?,
+                address: None,
+                tls: None,
+                door: None,
+            });
         }
-        all.push(Listener { fd: first, address: None, tls: None });
+        all.push(Listener { fd: first, address: None, tls: None, door: None });
         Ok(all)
     }
 }

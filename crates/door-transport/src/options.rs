@@ -61,7 +61,7 @@ pub enum TaskRun {
 /// Limits and choices of one worker's event loop. Every limit is per worker.
 ///
 /// Memory that peers can make a worker hold is at most `input_total_bytes_max` plus
-/// `output_total_bytes_max`, plus what one wake-up adds (`output_bytes_max` and a quarter of it for
+/// `output_total_bytes_max` and a quarter, plus what one wake-up adds (`output_bytes_max` and a quarter of it for
 /// the connection that passes the total, the receive buffers), plus about 300 bytes per connection (25 kB with
 /// TLS, and 64 KiB for each handshake), plus `receive_buffers * receive_buffer_bytes`, plus 16 MiB of spare buffers. What counts towards the
 /// totals is what is allocated, not what is in it. When most of more than 32 MiB is free again, the
@@ -84,14 +84,15 @@ pub struct Options {
     /// Bytes of one connection's unfinished message, 1 to 2^30: the largest message a door accepts.
     /// More closes it with [`TooLarge`](crate::CloseReason::TooLarge). Default: 1 MiB.
     pub input_bytes_max: usize,
-    /// Unfinished messages of all connections together. The connection that would pass it is
+    /// Unfinished messages of all connections together. Beyond it a connection that has more than its share of them is
     /// closed with [`Overload`](crate::CloseReason::Overload). Default: 64 MiB.
     pub input_total_bytes_max: usize,
     /// Bytes of one connection's unsent answers. Above it the connection is no longer read, until
     /// half of it is left. Default: 256 KiB.
     pub output_bytes_max: usize,
-    /// Unsent answers of all connections together. Above it nobody is read, until half of it is
-    /// left. Default: 64 MiB.
+    /// Unsent answers of all connections together. Above it nobody who has some is read, until half of it is left, and nobody gets
+    /// more than the share of one. A quarter above it those that have the most are closed with
+    /// [`Overload`](crate::CloseReason::Overload). Default: 64 MiB.
     pub output_total_bytes_max: usize,
     /// A connection without one whole message for so long is closed; 0 = never. Default: 300,000.
     pub idle_ms_max: u64,
@@ -104,8 +105,8 @@ pub struct Options {
     pub stop_grace_ms_max: u64,
     /// A TLS handshake that takes longer ends; 0 = never. Default: 10,000.
     pub tls_handshake_ms_max: u64,
-    /// TLS handshakes at once, 1 to 1,000,000. One more is closed at once. Each holds at most 64 KiB of its peer's, and
-    /// a wake-up goes on with at most 8. Default: 1,024.
+    /// TLS handshakes at once, 1 to 1,000,000, from the client's first whole message on. For one more the oldest ends, of the door and
+    /// the peer that have the most. Each holds at most 64 KiB of its peer's, and a wake-up goes on with at most 8. Default: 1,024.
     pub tls_handshakes_max: usize,
     /// How long to poll without sleeping after the last event, in microseconds; 0 = sleep at once.
     /// Burns the core; buys the wake-up latency. Default: 0.

@@ -19,8 +19,8 @@ impl Drop for Claim<'_> {
 
 /// Runs one worker on the calling thread until [`Handle::stop`], and gives the service back.
 ///
-/// The caller pins the thread ([`cores::pin`](crate::cores::pin)) before. The index of a listener
-/// is the `door` that [`Service::opened`] gets.
+/// The caller pins the thread ([`cores::pin`](crate::cores::pin)) before. [`Service::opened`] gets the number of the
+/// listener's door ([`Listener::with_door`]), or its place where it has none.
 ///
 /// # Errors
 /// Wrong options, a refused io_uring that was asked for by name, or a kernel that fails.

@@ -196,7 +196,7 @@ pub trait Service {
     #[inline(always)]
     fn passed(&mut self, _: Boundary) {}
 
-    /// A connection was accepted on the listener with index `door`, and its TLS handshake is over where that has TLS.
+    /// A connection was accepted on a listener of the door with this number, and its TLS handshake is over where that has TLS.
     fn opened(&mut self, id: ConnId, peer: Peer, door: usize) -> Self::Conn;
 
     /// The connection's TLS handshake is over. Called right after the connection was opened, before any bytes of it.
@@ -261,6 +261,12 @@ pub trait Service {
         _why: DialFailure,
         _retry_ms: u64,
     ) {
+    }
+
+    /// Whether answers of earlier messages are still to come. Asked when the peer has ended its sending side, and again after each
+    /// wake-up that wrote to the connection: it stays open until nothing is owed.
+    fn owes(&self, _id: ConnId, _conn: &Self::Conn) -> bool {
+        false
     }
 
     /// The connection is gone; its id reaches nothing any more.

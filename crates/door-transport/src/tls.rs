@@ -38,6 +38,9 @@ pub enum TlsError {
     /// The roots for client certificates cannot be used.
     #[error("roots: {0}")]
     Roots(#[from] VerifierBuilderError),
+    /// A root is no certificate of an authority.
+    #[error("roots: {0}; expected certificates of those who sign the other side's")]
+    Root(#[source] rustls::Error),
     /// The name of a server is neither a DNS name nor an address.
     #[error("{name:?} is no name of a server: expected a DNS name or an IP address")]
     Name {
@@ -246,7 +249,7 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
 fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
     for root in certificates("roots", pem)? {
-        store.add(root).map_err(TlsError::Pair)?;
+        store.add(root).map_err(TlsError::Root)?;
     }
     Ok(store)
 }

@@ -19,6 +19,10 @@ use crate::tls::{ClientTls, Secured, ServerTls};
 
 /// The longest unfinished message of a handshake. A chain of certificates is the largest one.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+/// What is kept of a first message that is not whole without one of the places for handshakes. Those of today have up to 2 kB.
+const EARLY_BYTES_MAX: usize = 4 * 1024;
+/// Bytes in front of a message of the handshake.
+const MESSAGE_HEAD: usize = 4;
 /// What a record adds to its content at most, and what a record holds at most.
 const RECORD_OVERHEAD: usize = 64;
 const RECORD_BYTES: usize = 16 * 1024;
@@ -91,11 +95,15 @@ pub(crate) struct Session {
     pub(crate) door: usize,
     /// On the list of handshakes that have something to do.
     pub(crate) queued: bool,
+    /// It has, or had, one of the places for handshakes.
+    pub(crate) placed: bool,
     /// Why the handshake failed, if that is known better than by how the connection ended.
     pub(crate) failure: Option<HandshakeFailure>,
     /// The part of the memory of its buffers that the totals count.
     pub(crate) memory_counted: usize,
     first_byte: Option<u8>,
+    /// What the peer sent was read at least once.
+    was_read: bool,
 }
 
 /// The buffers of records, and how far the stream has come.
@@ -129,9 +137,11 @@ impl Session {
             peer,
             door,
             queued: false,
+            placed: false,
             failure: None,
             memory_counted: 0,
             first_byte: None,
+            was_read: false,
         }
     }
 
@@ -159,6 +169,17 @@ impl Session {
         self.records.incoming.append(chunk);
     }
 
+    /// Whether the peer began a handshake, and we have said nothing yet.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        !self.was_read && self.first_byte == Some(HANDSHAKE_RECORD)
+    }
+
+    /// Whether the handshake can be worked on: the client's first message is whole, or too long, or none.
+    pub(crate) fn has_begun(&self) -> bool {
+        let bytes = self.records.incoming.as_slice();
+        self.placed || bytes.len() > EARLY_BYTES_MAX || is_whole_hello(bytes)
+    }
+
     /// More waits than a message of a handshake may have. What came behind the end of the handshake may be as much.
     pub(crate) fn is_over_full(&self) -> bool {
         self.records.incoming.len() > HANDSHAKE_BYTES_MAX
@@ -166,6 +187,7 @@ impl Session {
 
     /// Hands everything that is in the records of the peer to `sink`.
     pub(crate) fn read(&mut self, sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error> {
+        self.was_read = true;
         let records = &mut self.records;
         let result = match &mut self.role {
             Role::Server(side) => records.read(side, sink),
@@ -399,7 +421,54 @@ fn reason(error: &Error, first_byte: Option<u8>) -> HandshakeFailure {
     }
 }
 
+/// Whether bytes hold the first message of a client to its end, which may span records; true also where they are no such message, or
+/// no records, so that somebody looks at them.
+fn is_whole_hello(bytes: &[u8]) -> bool {
+    let (mut rest, mut have, mut head) = (bytes, 0, [0; MESSAGE_HEAD]);
+    while let [kind, _, _, high, low, behind @ ..] = rest {
+        let size = usize::from(u16::from_be_bytes([*high, *low]));
+        if *kind != HANDSHAKE_RECORD || size == 0 {
+            return true;
+        }
+        let Some((body, next)) = behind.split_at_checked(size) else { return false };
+        let missing = head.iter_mut().skip(have);
+        missing.zip(body).for_each(|(at, byte)| *at = *byte);
+        (rest, have) = (next, have + size);
+        let [_, a, b, c] = head;
+        let need = MESSAGE_HEAD + u32::from_be_bytes([0, a, b, c]) as usize;
+        if have >= MESSAGE_HEAD && have >= need {
+            return true;
+        }
+    }
+    rest.first().is_some_and(|kind| *kind != HANDSHAKE_RECORD)
+}
+
 /// Whether bytes begin as a TLS client's do: the head of a record with a ClientHello in it.
 pub(crate) fn is_client_hello(bytes: &[u8]) -> bool {
     matches!(bytes, [HANDSHAKE_RECORD, 3, 0..=4, _, _, 1, ..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_message_is_whole_at_its_last_byte_however_many_records_it_has() {
+        let message: Vec<u8> = [1, 0, 0, 40].into_iter().chain(0..40).collect();
+        for pieces in [44, 20, 7, 3, 1] {
+            let record = |piece: &[u8]| {
+                let size = u8::try_from(piece.len()).unwrap();
+                [&[HANDSHAKE_RECORD, 3, 1, 0, size], piece].concat()
+            };
+            let bytes: Vec<u8> = message.chunks(pieces).flat_map(record).collect();
+            for cut in 0..bytes.len() {
+                assert!(!is_whole_hello(&bytes[..cut]), "{pieces}: {cut}");
+            }
+            assert!(is_whole_hello(&bytes), "{pieces}");
+        }
+        for other in [&b"GET / HTTP/1.1"[..], &[21, 3, 3, 0, 2, 1, 0], &[22, 3, 1, 0, 0]] {
+            assert!(is_whole_hello(other), "{other:?}");
+        }
+        assert!(!is_whole_hello(&[]) && !is_whole_hello(&[22, 3, 1]));
+    }
 }

@@ -311,7 +311,7 @@ impl<S: Service> UringLoop<'_, S> {
         let (result, flags) = (entry.result(), entry.flags());
         let buffer = cqueue::buffer_select(flags);
         match (usize::try_from(result), buffer) {
-            (Ok(0), _) => self.engine.ended(slot),
+            (Ok(0), _) => self.engine.ended(&*self.service, slot),
             (Ok(count), Some(buffer)) => {
                 if let Some(bytes) = self.buffers.bytes(buffer, count) {
                     self.engine.feed(self.service, slot, bytes);
@@ -408,7 +408,7 @@ impl<S: Service> UringLoop<'_, S> {
     fn visit(&mut self, slot: u32) -> Option<()> {
         self.engine.conns.at(slot)?.dirty = false;
         self.start_send(slot);
-        self.engine.advance(slot);
+        self.engine.advance(&*self.service, slot);
         let stopping = self.engine.stopping();
         let conn = self.engine.conns.at(slot)?;
         match conn.phase {

@@ -58,5 +58,5 @@ pub use recover::{
 };
 pub use snapshot::Keep;
 pub use walk::{Each, Place, Start, Walked, segment_head, segments, walk};
-pub use watermark::{WATERMARK, Watermark, WatermarkError, Watermarks};
+pub use watermark::{Rollback, RollbackError, WATERMARK, Watermark, WatermarkError, Watermarks};
 pub use write::{SEGMENT_BYTES_MIN, Writer, prepare, prepare_short};

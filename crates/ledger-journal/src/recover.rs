@@ -16,7 +16,7 @@ use crate::read::ReadError;
 use crate::replay::replay;
 use crate::snapshot::{newest, remove_if_there};
 use crate::walk::{Start, Walked, missing, segment_head, segments};
-use crate::watermark::{WATERMARK, Watermark};
+use crate::watermark::{Rollback, WATERMARK, Watermark};
 
 /// What a start found.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub struct Report {
     /// Version of the messages in the last group: the one that the node wrote that ran last. `None` where the last
     /// segment has no group.
     pub version: Option<u16>,
+    /// What was sealed, is not there, and is given up, as permitted.
+    pub given_up: Option<Rollback>,
 }
 
 /// What was cut off the end of a journal: written when the crash came, and never acknowledged.
@@ -92,11 +94,12 @@ pub enum RecoverError {
         "the journal ends before record {ends}, in segment {newest}; {WATERMARK} in the data folder knows that run {} \
          had sealed all records before {}, in segment {}: the newest part is missing, or this is an older copy. \
          Nothing was changed. Is the right disk mounted? Put back what is missing, or the newest backup. If nothing \
-         newer is left, start once with `weir run --accept-rollback {ends}`: whatever came after is forgotten, so \
+         newer is left, start once with `weir run --accept-rollback {}`: whatever came after is forgotten, so \
          lower the limits by what was spent since",
         known.run,
         known.sealed,
-        known.segment
+        known.segment,
+        Rollback::of(*ends, known)
     )]
     RolledBack {
         /// Sequence of the record that would be next.
@@ -110,9 +113,10 @@ pub enum RecoverError {
     #[error(
         "segment {} begins elsewhere than {WATERMARK} in the data folder knows: this is another journal, or one that \
          went on from an older copy. Nothing was changed. Put back the folder `journal` that belongs here. If this is \
-         the right one, start once with `weir run --accept-rollback {ends}`, and lower the limits by what the other \
+         the right one, start once with `weir run --accept-rollback {}`, and lower the limits by what the other \
          one spent",
-        known.segment
+        known.segment,
+        Rollback::of(*ends, known)
     )]
     OtherJournal {
         /// Sequence of the record that would be next.
@@ -138,6 +142,8 @@ pub struct ReadBack {
     pub walked: Walked,
     /// Records read.
     pub records: u64,
+    /// What was sealed, is not there, and is given up, as permitted.
+    pub given_up: Option<Rollback>,
 }
 
 /// What is known of a journal beside its own files.
@@ -145,16 +151,40 @@ pub struct ReadBack {
 pub struct Known {
     /// What was noted as sealed.
     pub watermark: Option<Watermark>,
-    /// Go on from a journal whose next record is this one, whatever the watermark says.
-    pub accepted: Option<u64>,
+    /// Go on from the journal although this is given up.
+    pub accepted: Option<Rollback>,
 }
 
 impl Known {
-    /// Is everything there that was noted as sealed?
-    fn judge<F: Folder>(&self, folder: &F, bank: &Bank, ends: u64) -> Result<(), RecoverError> {
-        let Some(known) = self.watermark.filter(|_| self.accepted != Some(ends)) else {
-            return Ok(());
+    /// Returns what is given up, where something is and somebody accepted it.
+    fn judge<F: Folder>(
+        &self,
+        folder: &F,
+        bank: &Bank,
+        ends: u64,
+    ) -> Result<Option<Rollback>, RecoverError> {
+        let Some(known) = self.watermark else { return Ok(None) };
+        let all_there = Known::is_all_there(known, folder, bank, ends);
+        let is_rollback = |error: &RecoverError| {
+            matches!(error, RecoverError::RolledBack { .. } | RecoverError::OtherJournal { .. })
         };
+        match all_there {
+            Err(error)
+                if is_rollback(&error) && self.accepted == Some(Rollback::of(ends, &known)) =>
+            {
+                Ok(self.accepted)
+            }
+            all_there => all_there.map(|()| None),
+        }
+    }
+
+    /// Is everything there that was noted as sealed?
+    fn is_all_there<F: Folder>(
+        known: Watermark,
+        folder: &F,
+        bank: &Bank,
+        ends: u64,
+    ) -> Result<(), RecoverError> {
         let all = segments(folder)?;
         let newest = all.last().copied().unwrap_or(0);
         if newest < known.segment || ends < known.sealed || bank.run() < known.run {
@@ -194,8 +224,8 @@ pub fn read_back<F: Folder>(
         // The snapshot was made when the segment behind it had begun.
         return Err(ReadError::from(missing(start.segment, &walked.position)).into());
     }
-    known.judge(folder, &bank, walked.position.sequence)?;
-    Ok(ReadBack { bank, start, walked, records })
+    let given_up = known.judge(folder, &bank, walked.position.sequence)?;
+    Ok(ReadBack { bank, start, walked, records, given_up })
 }
 
 /// Reads back everything that was sealed, checks it, and cuts off what was not.
@@ -230,11 +260,13 @@ pub fn recover_known<F: Folder>(
             return Err(RecoverError::OtherNode { found, expected: node });
         }
     }
-    let ReadBack { bank, start, walked, records } = read_back(folder, options, known, progress)?;
+    let ReadBack { bank, start, walked, records, given_up } =
+        read_back(folder, options, known, progress)?;
     let mut report = Report {
         snapshot: start.position.map(|at| at.sequence).filter(|sequence| *sequence > 1),
         records,
         version: last_version(folder, &walked)?,
+        given_up,
         ..Report::default()
     };
     report.segments = walked.segments;

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 use crate::block::blocks;
 use crate::codec;
 use crate::files::{Access, BLOCK_BYTES, File, Folder};
-use crate::format::{FileHead, Kind, Position};
+use crate::format::{FileHead, Kind, Position, message_version};
 use crate::group::Gather;
 use crate::names;
 use crate::read::{Damage, End, Fault, ReadError, Reader};
@@ -30,6 +30,8 @@ pub struct Loaded {
     pub bank: Bank,
     /// What its head says.
     pub head: FileHead,
+    /// Version of the messages that it was written with.
+    pub version: u16,
 }
 
 /// Sequences of the snapshots in a folder, rising.
@@ -60,8 +62,10 @@ fn load_file<F: Folder>(folder: &F, name: &str, options: &Options) -> Result<Loa
     let file = folder.open(name, Access::Read).map_err(ReadError::io(name))?;
     let mut reader = Reader::open(file, name, Kind::Snapshot)?;
     let mut restore = Restore::new(options.clone());
+    let mut version = 0;
     let end = loop {
         let end = reader.next(|at, message| {
+            version = message_version(message).unwrap_or(version);
             let part = codec::part(message).map_err(|text| at.unreadable(text))?;
             restore.take(part).map_err(|error| Fault::Replay(error.to_string()))
         })?;
@@ -79,7 +83,7 @@ fn load_file<F: Folder>(folder: &F, name: &str, options: &Options) -> Result<Loa
         End::Damaged(damage) => return Err(damage.into()),
     }
     let bank = restore.finish().map_err(|error| wrong(Fault::Replay(error.to_string())))?;
-    Ok(Loaded { bank, head: *reader.head() })
+    Ok(Loaded { bank, head: *reader.head(), version })
 }
 
 /// Writes a snapshot of a bank that replayed all records before `head.position`, reads it back, and only then gives
@@ -245,7 +249,7 @@ pub(crate) fn newest<F: Folder>(folder: &F, options: &Options) -> Result<(Bank, 
     let mut fault = None;
     for sequence in snapshots(folder)?.into_iter().rev() {
         match load(folder, sequence, options) {
-            Ok(Loaded { bank, head }) => {
+            Ok(Loaded { bank, head, .. }) => {
                 let position = Some(head.position);
                 return Ok((bank, Start { segment: head.number, position, until: None }));
             }

@@ -5,7 +5,9 @@
 //! note may lag behind the journal and is never ahead of what is on the disk, so that no crash makes a sound journal
 //! look rolled back: what it names is synced first, and it is replaced whole.
 
+use std::fmt;
 use std::io;
+use std::str::FromStr;
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -113,6 +115,13 @@ impl Watermark {
         })
     }
 
+    /// Returns a checksum over all that it says, its time included: no other note has it but by chance.
+    fn checksum(self) -> u32 {
+        let mut block = blocks(BLOCK_BYTES);
+        self.to_block(&mut block[0].0);
+        Raw::read_from_prefix(&block[0].0).map_or(0, |(raw, _)| raw.block_crc.get())
+    }
+
     fn to_block(self, block: &mut [u8; BLOCK_BYTES]) {
         block.fill(FILLER);
         let mut raw = Raw {
@@ -150,6 +159,51 @@ impl Watermark {
         written?;
         data.rename(WRITING, WATERMARK)?;
         data.sync()
+    }
+}
+
+/// What is given up where a journal goes on although it ends before what was sealed: both ends of it, and which loss it is. Written
+/// `11-22-0a1b2c3d`. A second loss has another one, also where it begins at the same record, so a permit for the first does not let
+/// it pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rollback {
+    ends: u64,
+    sealed: u64,
+    checksum: u32,
+}
+
+/// A text that names no [`Rollback`].
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("found {0:?}, expected the value that the refused start named, such as 11-22-0a1b2c3d")]
+pub struct RollbackError(String);
+
+impl Rollback {
+    /// The records from `ends`, the next one of the journal, to what a watermark knows as sealed.
+    #[must_use]
+    pub fn of(ends: u64, known: &Watermark) -> Rollback {
+        Rollback { ends, sealed: known.sealed, checksum: known.checksum() }
+    }
+}
+
+impl fmt::Display for Rollback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{:08x}", self.ends, self.sealed, self.checksum)
+    }
+}
+
+impl FromStr for Rollback {
+    type Err = RollbackError;
+
+    fn from_str(text: &str) -> Result<Rollback, RollbackError> {
+        let mut parts = text.split('-');
+        let mut next = || parts.next().unwrap_or_default();
+        let (ends, sealed, checksum) = (next(), next(), next());
+        let read = || {
+            let (ends, sealed) = (ends.parse().ok()?, sealed.parse().ok()?);
+            Some(Rollback { ends, sealed, checksum: u32::from_str_radix(checksum, 16).ok()? })
+        };
+        // Only as it is written: no signs, no blanks, nothing behind it.
+        read().filter(|read| read.to_string() == text).ok_or_else(|| RollbackError(text.to_owned()))
     }
 }
 

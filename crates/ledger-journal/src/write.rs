@@ -179,7 +179,13 @@ fn zeros<F: Folder>(folder: &F, name: &str, bytes: u64) -> io::Result<F::File> {
         // The room is better used otherwise. That it failed is what counts.
         let _ = folder.remove(name);
     }
-    filled.map(|()| file)
+    filled.map(|()| file).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => {
+            let why = format!("{error}; a new segment needs {bytes} bytes (journal.segment_bytes)");
+            io::Error::new(error.kind(), why)
+        }
+        _ => error,
+    })
 }
 
 fn fill<F: File>(file: &F, bytes: u64) -> io::Result<()> {

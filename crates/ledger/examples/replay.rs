@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 use ledger::{
-    Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Part, Record, Restore, Status,
-    Verdict,
+    Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Part, Record, Restore, Verdict, Windows,
 };
 use table::SplitMix64;
 
@@ -233,24 +232,17 @@ impl Maker {
 
     fn resolved(&self, hold: Hold, verdict: Verdict, amount: i64) -> Record {
         let amount = Amount::new(amount);
-        Record::Resolved { hold, verdict, amount, at_ms: self.at_ms, origin: ORIGIN }
+        Record::Resolved { hold, verdict, amount, at_ms: self.at_ms, origin: ORIGIN, kept: None }
     }
 }
 
 fn spec(id: u64) -> BudgetSpec {
     BudgetSpec {
-        id,
-        unit: money::Unit::parse("USD").expect("a currency"),
-        limit: Amount::new(1_000_000_000_000),
-        daily: Some(Amount::new(500_000_000_000)),
-        start: money::Instant::from_ms(1),
-        end: money::Instant::from_ms(4_000_000_000_000),
-        zone: money::Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        period: None,
-        on_expiry: OnExpiry::Hold,
-        tolerance_ppm: 0,
+        windows: Windows::daily(Some(Amount::new(500_000_000_000))),
+        ..BudgetSpec::plain(
+            id,
+            money::Unit::parse("USD").expect("a currency"),
+            Amount::new(1_000_000_000_000),
+        )
     }
 }

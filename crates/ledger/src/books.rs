@@ -60,6 +60,14 @@ impl Books {
         (free.checked_add(exposure) == Some(limit)).then_some(Books { limit, lines })
     }
 
+    /// Books that begin with what was spent before, and no limit yet. The free line is below nothing by as much.
+    pub(crate) fn spent_before(lines: [Amount; LINES]) -> Books {
+        let spent = lines.iter().fold(Amount::ZERO, |sum, line| plus(sum, *line));
+        let mut lines = lines;
+        lines[Line::Free as usize] = minus(Amount::ZERO, spent);
+        Books { limit: Amount::ZERO, lines }
+    }
+
     /// Can this much more leave the free line?
     pub(crate) fn has_room(&self, amount: Amount) -> bool {
         plus(self.exposure(), amount) <= Books::EXPOSURE_MAX

@@ -66,6 +66,8 @@ impl Mark {
 /// One grant.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
+    /// Its number, once it is among [`Grants`].
+    pub(crate) number: u64,
     pub(crate) slot: u32,
     pub(crate) worker: u16,
     pub(crate) billing_ms: u64,
@@ -125,6 +127,7 @@ impl Expired {
 impl Grant {
     pub(crate) fn new(slot: u32, worker: u16, billing_ms: u64, keeps: Keeps) -> Grant {
         Grant {
+            number: 0,
             slot,
             worker,
             billing_ms,
@@ -376,7 +379,8 @@ impl Grants {
         self.count
     }
 
-    pub(crate) fn push(&mut self, grant: Grant) {
+    pub(crate) fn push(&mut self, mut grant: Grant) {
+        grant.number = self.next_number();
         self.first = self.first.max(1);
         self.queue.push_back(Some(Box::new(grant)));
         self.count += 1;

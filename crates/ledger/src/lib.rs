@@ -24,7 +24,7 @@
 //! What becomes of its money then is the budget's choice, [`OnExpiry`].
 //!
 //! # Invariants
-//! 1. For every budget and day: settled + held + with purses + expired <= limit, but for debts the outside world made
+//! 1. For every budget and window: settled + held + with purses + expired <= limit, but for debts the outside world made
 //!    (`OverSettled`, `Late`) and limits lowered below what is already out.
 //! 2. A hold settles at most once; repeating a request returns the first answer.
 //! 3. The lines of the [`Books`] add up to the limit after every change.
@@ -32,8 +32,10 @@
 
 mod bank;
 mod books;
+mod edit;
 mod evidence;
 mod grant;
+pub mod keyed;
 mod keys;
 mod message;
 pub mod note;
@@ -43,42 +45,35 @@ mod record;
 mod remembered;
 pub mod spec;
 pub mod token;
+mod window;
 
-pub use bank::{Bank, Counts, Edit, Options, Out, ReplayError, Restore, RestoreError};
+pub use bank::{
+    Bank, Counts, Dormant, DormantWindows, OpenError, Options, Out, ReplayError, Restore,
+    RestoreError,
+};
 pub use books::{Books, Line};
+pub use edit::{Edit, EditReason, EditRecord};
 pub use evidence::LedgerEvidence;
+pub use keyed::{Claimed, Kept, Keyed};
 pub use keys::{KeyBytes, KeyError, TokenKey};
-pub use message::{ToBank, ToWorker};
+pub use message::{Need, No, Owner, ToBank, ToWorker};
 pub use money::Amount;
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
 pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, OPERATOR_TEXT_MAX, Origin, Record};
 pub use remembered::{Answer, Recall, Remembered, Request};
-pub use spec::{BUDGETS_MAX, BudgetSpec, OnExpiry, Period, PeriodCap, SpecError, Status};
+pub use spec::{BUDGETS_MAX, BudgetSpec, MADE_SLOT, OnExpiry, SpecError, Status};
 pub use token::{Hold, KeyRing, Token, TokenError};
+pub use window::{Period, WindowKind, WindowLimit, WindowUse, Windows};
 pub use wire::{Action, Verdict};
 
 #[cfg(test)]
 mod testing {
     use super::*;
-    use money::{Instant, Unit, Zone};
+    use money::Unit;
 
     /// An active budget in USD that began long ago and ends far away.
     pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
-        BudgetSpec {
-            id,
-            unit: Unit::parse("USD").unwrap(),
-            limit: Amount::new(limit),
-            daily: None,
-            period: None,
-            start: Instant::from_ms(1),
-            end: Instant::from_ms(4_000_000_000_000),
-            zone: Zone::utc(),
-            status: Status::Active,
-            parent: None,
-            late_reserve_bp: 0,
-            on_expiry: OnExpiry::Hold,
-            tolerance_ppm: 0,
-        }
+        BudgetSpec::plain(id, Unit::parse("USD").unwrap(), Amount::new(limit))
     }
 }

@@ -1,8 +1,35 @@
 //! What workers and the bank tell each other. Messages between one worker and the bank arrive in order.
 
+use money::Unit;
 use wire::{Action, Verdict};
 
+use crate::spec::MADE_SLOT;
 use crate::{Amount, Hold, Origin};
+
+/// What a worker says of a purse that wants money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// What is in it.
+    pub free: Amount,
+    /// Reserved of it since the last want.
+    pub asked: Amount,
+    /// What it had to refuse since then, together, without the asks that a [`No`] had told it of.
+    pub refused: Amount,
+    /// The largest single one of these, and of the asks that wait; zero if none.
+    pub short: Amount,
+    /// The smallest ask that it refused because of a [`No`], which may not hold any more; zero if none.
+    pub again: Amount,
+    /// One of these waits for the answer.
+    pub again_waits: bool,
+    /// What asks that wait for the answer need together; zero if none wait.
+    pub called: Amount,
+    /// In holds that it did not report yet, whatever became of them.
+    pub held: Amount,
+    /// Its grant; 0 means none.
+    pub grant: u64,
+    /// Holds made from its grant so far.
+    pub seq: u32,
+}
 
 /// From a worker to the bank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,16 +38,8 @@ pub enum ToBank {
     Want {
         /// The purse.
         slot: u32,
-        /// What is in it.
-        free: Amount,
-        /// Asked of it since the last `Want`, granted or not.
-        asked: Amount,
-        /// The largest ask it had to refuse since then; zero if none.
-        short: Amount,
-        /// What asks that wait for the answer need together; zero if none wait.
-        called: Amount,
-        /// Holds made from its grant so far.
-        seq: u32,
+        /// What it says of itself.
+        need: Need,
     },
     /// Everything that was reserved under `grant` with this deadline: the bank knows what of it was
     /// confirmed, settled or released, and gives back the rest once the deadline has passed.
@@ -74,11 +93,82 @@ pub enum ToBank {
         /// Comes back unchanged.
         reply: u64,
     },
+    /// Whose budget was a grant made from? A door that is shown a token must know the unit of its amounts, and who may use it.
+    Owner {
+        /// The grant, from the token.
+        grant: u64,
+        /// Comes back unchanged.
+        reply: u64,
+    },
     /// All later messages of this worker carry stamps from this instant on.
     Tick {
         /// The worker's clock.
         now_ms: u64,
     },
+}
+
+/// The budget that a grant was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its purses.
+    pub slot: u32,
+    /// Its number.
+    pub id: u64,
+    /// What its amounts count.
+    pub unit: Unit,
+}
+
+impl ToBank {
+    /// A message about purses that are counted from 0 but stand from [`MADE_SLOT`] on.
+    #[must_use]
+    pub fn of_made(mut self) -> ToBank {
+        match &mut self {
+            ToBank::Want { slot, .. }
+            | ToBank::Lapse { slot, .. }
+            | ToBank::Retire { slot, .. } => *slot += MADE_SLOT,
+            ToBank::Return { .. }
+            | ToBank::Resolve { .. }
+            | ToBank::Echo { .. }
+            | ToBank::Owner { .. }
+            | ToBank::Tick { .. } => {}
+        }
+        self
+    }
+}
+
+/// Why asks that a purse does not cover are refused, and how far the bank knows that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct No {
+    /// The reason to give...
+    pub why: Verdict,
+    /// ...to asks of so much and more. Of smaller ones the bank knows nothing: they are [`Verdict::PurseEmpty`], and it is asked.
+    pub from: Amount,
+    /// From when on an ask may be granted: the end of the window that is used up. 0 where nobody can tell.
+    pub until_ms: u64,
+}
+
+impl No {
+    /// The same answer to every ask.
+    pub const fn to_all(why: Verdict) -> No {
+        No { why, from: Amount::ZERO, until_ms: 0 }
+    }
+
+    /// Money may be on its way: nothing is known of any ask.
+    pub const LATER: No = No::to_all(Verdict::PurseEmpty);
+
+    /// Is there no ask that it does not refuse?
+    pub(crate) fn is_to_all(self) -> bool {
+        self.from <= Amount::new(1)
+    }
+
+    /// Does it say that money is used up, and of such an ask?
+    pub(crate) fn knows(self, amount: Amount) -> bool {
+        let used_up = matches!(
+            self.why,
+            Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted
+        );
+        used_up && amount >= self.from
+    }
 }
 
 /// From the bank to a worker.
@@ -92,9 +182,9 @@ pub enum ToWorker {
         grant: u64,
         /// How much.
         amount: Amount,
-        /// No reservation from it before this instant: the flight or the day begins then.
+        /// No reservation from it before this instant: the flight or a window begins then.
         valid_from_ms: u64,
-        /// No reservation from it from this instant on: the flight or the day ends then.
+        /// No reservation from it from this instant on: the flight or a window ends then.
         valid_until_ms: u64,
     },
     /// Holds lapsed: their money is in the purse again.
@@ -106,24 +196,31 @@ pub enum ToWorker {
         /// How much.
         amount: Amount,
     },
-    /// Retire the purse's grant and answer later asks with `why` until it is filled again.
+    /// Retire the purse's grant and refuse later asks until it is filled again.
     Recall {
         /// The purse.
         slot: u32,
-        /// The reason to give.
-        why: Verdict,
+        /// Which, and why.
+        no: No,
     },
-    /// There is nothing to fill the purse with; answer asks that it cannot cover with `why`.
+    /// There is nothing to fill the purse with, or not for every ask: refuse those that it cannot cover.
     Deny {
         /// The purse.
         slot: u32,
-        /// The reason to give.
-        why: Verdict,
+        /// Which, and why.
+        no: No,
     },
     /// Everything that the worker said before its `Echo` is answered.
     Echo {
         /// From the request.
         reply: u64,
+    },
+    /// The answer to `Owner`.
+    Owner {
+        /// From the request.
+        reply: u64,
+        /// The budget; `None`: nothing is known of the grant any more.
+        of: Option<Owner>,
     },
     /// The answer to `Resolve`, to be sent once its record is sealed.
     Resolved {
@@ -134,4 +231,22 @@ pub enum ToWorker {
         /// It is the first answer again; nothing was booked now.
         repeat: bool,
     },
+}
+
+impl ToWorker {
+    /// A message about a purse from [`MADE_SLOT`] on: the purse counted from 0, and the message for it. `None`: it is about another
+    /// purse, or none.
+    pub fn made(mut self) -> Option<(u32, ToWorker)> {
+        let slot = match &mut self {
+            ToWorker::Fill { slot, .. }
+            | ToWorker::Restore { slot, .. }
+            | ToWorker::Recall { slot, .. }
+            | ToWorker::Deny { slot, .. } => slot,
+            ToWorker::Echo { .. } | ToWorker::Owner { .. } | ToWorker::Resolved { .. } => {
+                return None;
+            }
+        };
+        *slot = slot.checked_sub(MADE_SLOT)?;
+        Some((*slot, self))
+    }
 }

@@ -1,12 +1,15 @@
 //! A bank's state as a row of values that can be written, and read back by [`crate::Restore`].
 //!
-//! The row is: the head; each budget followed by its books, parents before their children; each grant followed by
-//! the marks of its holds; the token keys, oldest first; the end. Only what further records, the digest, the audit
+//! The row is: the head; each budget followed by its books, parents before their children; what is kept of budgets that were made on
+//! their first ask and ended; each grant followed by the marks of its holds; the token keys, oldest first; the secret that keys of
+//! idempotency are hashed under, and the answers that are kept for them, oldest first; the end. Only what further records, the digest, the audit
 //! and the start of a run need is in it: not what a live run keeps beside it, which ends with the run.
 
 use crate::books::LINES;
 use crate::spec::LEVELS_MAX;
-use crate::{Amount, BudgetSpec, LedgerEvidence, TokenKey};
+use crate::{
+    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, TokenKey, Verdict, WindowUse,
+};
 
 /// Bytes of the marks of a page of 256 holds.
 pub const MARKS_BYTES: usize = 128;
@@ -59,6 +62,8 @@ pub enum Part {
         next_grant: u64,
         /// Number of the last run; 0 before the first.
         run: u32,
+        /// The id of the next budget that is made on its first ask.
+        next_made: u64,
     },
     /// A budget. Its books are the next part.
     Budget {
@@ -77,13 +82,13 @@ pub enum Part {
         day_lines: [Amount; LINES - 1],
         /// What its holds came to so far.
         evidence: LedgerEvidence,
-        /// First instant of the days that its week or month counts; 0 before the first.
-        period_start_ms: u64,
-        /// First instant after it.
-        period_end_ms: u64,
-        /// What of their money did not come back.
-        period_used: Amount,
+        /// In files before version 4: what is used of the only week or month that a budget had.
+        period: WindowUse,
+        /// What is used of each of its windows, in their order; empty in files before version 4.
+        windows: Vec<WindowUse>,
     },
+    /// What is kept of a budget that was made on its first ask and ended.
+    Dormant(Box<Dormant>),
     /// A grant that is not closed.
     Grant {
         /// Its number.
@@ -121,6 +126,17 @@ pub enum Part {
     },
     /// A token key that is not retired.
     Key(TokenKey),
+    /// What keys of idempotency are hashed under.
+    AnswerSecret(KeyBytes),
+    /// An answer that is kept for a key.
+    Answer {
+        /// The key, what was asked, and what repeats get.
+        kept: Kept,
+        /// What the first one came to.
+        verdict: Verdict,
+        /// From when on it is kept, ms since the Unix epoch.
+        at_ms: u64,
+    },
     /// The last part.
     End {
         /// How many came before.
@@ -137,9 +153,12 @@ impl Part {
             Part::Head { .. } => "the head",
             Part::Budget { .. } => "a budget",
             Part::Books { .. } => "books",
+            Part::Dormant(_) => "a budget that ended",
             Part::Grant { .. } => "a grant",
             Part::Marks { .. } => "marks",
             Part::Key(_) => "a key",
+            Part::AnswerSecret(_) => "the secret of answers",
+            Part::Answer { .. } => "an answer",
             Part::End { .. } => "the end",
         }
     }

@@ -11,12 +11,14 @@ use wire::Verdict;
 
 use crate::books::{minus, plus};
 use crate::token::{DEADLINE_UNIT_MS, SEQ_MAX};
-use crate::{Amount, Hold, ToBank, ToWorker};
+use crate::{Amount, Hold, Need, No, ToBank, ToWorker};
 
 /// After a `Want` a purse waits this long before it wants again.
 const WANT_PAUSE_MS: u64 = 5;
 /// After a `Deny` it waits this long: money comes back when holds lapse, not sooner.
 const DENIED_PAUSE_MS: u64 = 20;
+/// For asks that wait for the bank's answer it is only so long: what somebody released a moment ago must be found.
+const CALLED_PAUSE_MS: u64 = 2;
 /// From this many holds on, the purse asks for a fresh grant.
 const SEQ_LOW_WATER: u32 = SEQ_MAX / 4 * 3;
 
@@ -59,18 +61,33 @@ struct Purse {
     grant: u64,
     /// The grant may be used from here...
     valid_from_ms: u64,
-    /// ...up to here: its spend belongs to one day.
+    /// ...up to here: its spend belongs to one window of each length.
     valid_until_ms: u64,
     asked: Amount,
     low_water: Amount,
     next_seq: u32,
-    /// The answer when the purse cannot cover an ask.
+    /// The answer to asks of `no_from` and more when the purse cannot cover them.
     why_empty: Verdict,
+    no_from: Amount,
     /// Listed in `wanted`.
     listed: bool,
 }
 
 impl Purse {
+    /// Nothing was heard of it yet.
+    const EMPTY: Purse = Purse {
+        free: Amount::ZERO,
+        grant: 0,
+        valid_from_ms: 0,
+        valid_until_ms: 0,
+        asked: Amount::ZERO,
+        low_water: Amount::ZERO,
+        next_seq: 0,
+        why_empty: Verdict::PurseEmpty,
+        no_from: Amount::ZERO,
+        listed: false,
+    };
+
     #[inline]
     fn covers(&self, amount: Amount, at: At) -> bool {
         let valid = (self.valid_from_ms..self.valid_until_ms).contains(&at.now_ms);
@@ -80,21 +97,48 @@ impl Purse {
     /// Why an ask that is not covered is refused.
     fn refusal(&self, amount: Amount) -> Verdict {
         let money_is_there = self.grant != 0 && amount <= self.free;
-        if money_is_there { Verdict::PurseEmpty } else { self.why_empty }
+        let nothing_known = amount < self.no_from;
+        if money_is_there || nothing_known { Verdict::PurseEmpty } else { self.why_empty }
+    }
+
+    /// Did the bank say of such an ask that the money is used up?
+    fn is_hopeless(&self, amount: Amount) -> bool {
+        No { why: self.refusal(amount), from: Amount::ZERO, until_ms: 0 }.knows(amount)
     }
 }
 
 /// Everything that a purse needs to know only when it runs low.
 #[derive(Clone, Copy, Debug, Default)]
 struct Appetite {
-    /// The largest ask that was refused since the last `Want`.
+    /// What was refused since the last `Want`, but for asks that the bank had said no to.
+    refused: Amount,
+    /// The largest single one of these, and of those that were called for.
     short: Amount,
+    /// The smallest ask that was refused since then because the bank had said no.
+    again: Amount,
+    /// One of these waits.
+    again_waits: bool,
     /// What was called for since the last `Want`.
     called: Amount,
     /// It does not want anything before this, by the steady clock.
     again_ms: u64,
+    /// When the bank last said no, by the steady clock.
+    denied_ms: u64,
+    /// The bank said that there is nothing before this; 0 where it could not tell.
+    retry_at_ms: u64,
     /// Holds made from earlier grants, less those that were undone.
     made: i64,
+}
+
+impl Appetite {
+    /// An ask is not covered: it is judged by the bank, for the first time or again.
+    fn lacks(&mut self, amount: Amount, is_hopeless: bool) {
+        if !is_hopeless {
+            self.short = self.short.max(amount);
+        } else if self.again == Amount::ZERO || amount < self.again {
+            self.again = amount;
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Purse>() == 64, "a purse is one cache line");
@@ -135,20 +179,39 @@ impl Purses {
         self.held.grow(slots);
         self.wanted.reserve(slots.saturating_sub(self.wanted.len()));
         self.outbox.reserve(slots.saturating_sub(self.outbox.len()));
-        let empty = Purse {
-            free: Amount::ZERO,
-            grant: 0,
-            valid_from_ms: 0,
-            valid_until_ms: 0,
-            asked: Amount::ZERO,
-            low_water: Amount::ZERO,
-            next_seq: 0,
-            why_empty: Verdict::PurseEmpty,
-            listed: false,
-        };
         let slots = slots.max(self.purses.len());
         self.appetites.resize(slots, Appetite::default());
-        self.purses.resize(slots, empty);
+        self.purses.resize(slots, Purse::EMPTY);
+    }
+
+    /// Makes room for at least so many, a multiple of `step`: where purses come one by one.
+    pub fn grow_to(&mut self, slots: usize, step: usize) {
+        let slots = slots.next_multiple_of(step.max(1));
+        if slots <= self.purses.len() {
+            return;
+        }
+        self.held.grow(slots);
+        self.appetites.resize(slots, Appetite::default());
+        self.purses.resize(slots, Purse::EMPTY);
+    }
+
+    /// The purse is another budget's from now on: nothing that it was told before counts. It must have no grant, which the bank
+    /// sees to before it gives a slot to another budget.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn forget(&mut self, slot: u32) {
+        let purse = &mut self.purses[slot as usize];
+        if purse.grant == 0 {
+            // It stays listed, if it is.
+            *purse = Purse { listed: purse.listed, ..Purse::EMPTY };
+            self.appetites[slot as usize] = Appetite::default();
+        }
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &PurseOptions {
+        &self.options
     }
 
     /// How many there are.
@@ -168,6 +231,13 @@ impl Purses {
         At { now_ms, deadline_ms: self.held.deadline_for(now_ms, self.options.hold_ms) }
     }
 
+    /// The same for holds that need to live for `hold_ms` only. A longer life than that of all holds is not to be had: what is
+    /// above it is cut. Deadlines are rounded up by the same width.
+    pub fn at_for(&self, now_ms: u64, hold_ms: u64) -> At {
+        let hold_ms = hold_ms.clamp(1, self.options.hold_ms);
+        At { now_ms, deadline_ms: self.held.deadline_for(now_ms, hold_ms) }
+    }
+
     /// Sets `amount` aside until the deadline, or says why not. `amount` must be within
     /// 1 ..= `money::ASK_MAX`; others are refused with `BadAmount`.
     ///
@@ -179,10 +249,10 @@ impl Purses {
         if amount <= Amount::ZERO || amount > money::ASK_MAX {
             return Err(Verdict::BadAmount);
         }
-        purse.asked = Amount::new(purse.asked.get().saturating_add(amount.get()));
         if !purse.covers(amount, at) {
-            return Err(self.refuse(slot, amount, at));
+            return Err(self.refuse_ask(slot, amount, at));
         }
+        purse.asked = Amount::new(purse.asked.get().saturating_add(amount.get()));
         if self.held.add(slot, at.deadline_ms, amount.get()).is_err() {
             return Err(Verdict::Busy);
         }
@@ -234,30 +304,44 @@ impl Purses {
         if purse.covers(amount, at) { Ok(()) } else { Err(purse.refusal(amount)) }
     }
 
-    /// Before asks of together `amount` are judged: is the purse short of it, and may the bank have the money? Then the bank is
-    /// asked for as much in the next [`Purses::turn`], whatever pause there is between wants. Calls before that turn add up.
+    /// Before asks are judged: is the purse short of them together, and may the bank have money for one of them? Then the bank is
+    /// asked in the next [`Purses::turn`], whatever pause there is between wants. Calls before that turn add up; asks that the
+    /// bank just said no to do not count.
     ///
     /// # Panics
     /// If there is no such slot.
-    pub fn call(&mut self, slot: u32, amount: Amount, at: At) -> bool {
+    pub fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>, at: At) -> bool {
         let steady_ms = self.steady_ms.unwrap_or(at.now_ms);
         let (purse, appetite) =
             (&mut self.purses[slot as usize], &mut self.appetites[slot as usize]);
-        let may_have = match purse.refusal(amount) {
-            Verdict::PurseEmpty => true,
-            // What the bank said last. It may be old: a limit was changed, or money came back.
-            Verdict::Exhausted | Verdict::DayExhausted => steady_ms >= appetite.again_ms,
-            _ => false,
-        };
-        if purse.covers(amount, at) || !may_have {
-            return false;
+        // What the bank said may be old: a limit was changed, or money came back.
+        let no_is_old = (1..=at.now_ms).contains(&appetite.retry_at_ms)
+            || steady_ms >= appetite.denied_ms + CALLED_PAUSE_MS;
+        let (mut sum, mut short, mut again) = (Amount::ZERO, Amount::ZERO, None::<Amount>);
+        for amount in asks {
+            if purse.is_hopeless(amount) {
+                let least = again.map_or(amount, |again| again.min(amount));
+                again = Some(least).filter(|_| no_is_old);
+            } else if purse.refusal(amount) == Verdict::PurseEmpty {
+                sum = Amount::new(sum.get().saturating_add(amount.get()));
+                short = short.max(amount);
+            }
         }
-        appetite.called = Amount::new(appetite.called.get().saturating_add(amount.get()));
-        if !purse.listed {
+        let called = sum > Amount::ZERO && !purse.covers(sum, at);
+        if called {
+            appetite.called = Amount::new(appetite.called.get().saturating_add(sum.get()));
+            appetite.lacks(short, false);
+        }
+        if let Some(amount) = again {
+            appetite.lacks(amount, true);
+            appetite.again_waits = true;
+        }
+        let asks = called || again.is_some();
+        if asks && !purse.listed {
             purse.listed = true;
             self.wanted.push(slot);
         }
-        true
+        asks
     }
 
     /// Asks for the memory that [`Purses::reserve`] will touch for a slot: a frame's purses can be fetched all at
@@ -281,10 +365,18 @@ impl Purses {
     }
 
     #[cold]
+    fn refuse_ask(&mut self, slot: u32, amount: Amount, at: At) -> Verdict {
+        if !self.purses[slot as usize].is_hopeless(amount) {
+            let appetite = &mut self.appetites[slot as usize];
+            appetite.refused = Amount::new(appetite.refused.get().saturating_add(amount.get()));
+        }
+        self.refuse(slot, amount, at)
+    }
+
+    #[cold]
     fn refuse(&mut self, slot: u32, amount: Amount, at: At) -> Verdict {
-        let purse = &mut self.purses[slot as usize];
-        let appetite = &mut self.appetites[slot as usize];
-        appetite.short = appetite.short.max(amount);
+        let purse = &self.purses[slot as usize];
+        self.appetites[slot as usize].lacks(amount, purse.is_hopeless(amount));
         let why = purse.refusal(amount);
         self.list(slot, at.now_ms);
         why
@@ -300,7 +392,7 @@ impl Purses {
         }
     }
 
-    /// Takes a message of the bank. `Resolved` and `Echo` are not for purses; they are ignored here.
+    /// Takes a message of the bank. `Resolved`, `Echo` and `Owner` are not for purses; they are ignored here.
     pub fn take(&mut self, message: ToWorker, now_ms: u64) {
         match message {
             ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms } => {
@@ -316,12 +408,12 @@ impl Purses {
                     self.outbox.push_back(ToBank::Return { grant, amount });
                 }
             }
-            ToWorker::Recall { slot, why } => {
+            ToWorker::Recall { slot, no } => {
                 self.retire(slot);
-                self.deny(slot, why, now_ms);
+                self.deny(slot, no, now_ms);
             }
-            ToWorker::Deny { slot, why } => self.deny(slot, why, now_ms),
-            ToWorker::Resolved { .. } | ToWorker::Echo { .. } => {}
+            ToWorker::Deny { slot, no } => self.deny(slot, no, now_ms),
+            ToWorker::Resolved { .. } | ToWorker::Echo { .. } | ToWorker::Owner { .. } => {}
         }
     }
 
@@ -336,16 +428,20 @@ impl Purses {
         let purse = &mut self.purses[slot as usize];
         purse.free = plus(purse.free, amount);
         purse.low_water = Amount::new(amount.get() / 2);
-        purse.why_empty = Verdict::PurseEmpty;
+        (purse.why_empty, purse.no_from) = (Verdict::PurseEmpty, Amount::ZERO);
     }
 
-    fn deny(&mut self, slot: u32, why: Verdict, now_ms: u64) {
+    fn deny(&mut self, slot: u32, no: No, now_ms: u64) {
         let purse = &mut self.purses[slot as usize];
-        purse.why_empty = why;
-        // Until money comes back there is nothing to run low on.
-        purse.low_water = Amount::ZERO;
+        (purse.why_empty, purse.no_from) = (no.why, no.from);
         let now_ms = self.steady_ms.unwrap_or(now_ms);
-        self.appetites[slot as usize].again_ms = now_ms + DENIED_PAUSE_MS;
+        let appetite = &mut self.appetites[slot as usize];
+        (appetite.denied_ms, appetite.retry_at_ms) = (now_ms, no.until_ms);
+        if no.is_to_all() {
+            // Until money comes back there is nothing to run low on.
+            purse.low_water = Amount::ZERO;
+            appetite.again_ms = now_ms + DENIED_PAUSE_MS;
+        }
     }
 
     /// Gives back what is unreserved, and reports every hold of the grant: no more will be made from it.
@@ -381,19 +477,20 @@ impl Purses {
             let purse = &mut self.purses[slot as usize];
             purse.listed = false;
             let appetite = &mut self.appetites[slot as usize];
-            let short = std::mem::take(&mut appetite.short);
-            let called = std::mem::take(&mut appetite.called);
             appetite.again_ms = now_ms + WANT_PAUSE_MS;
-            let want = ToBank::Want {
-                slot,
+            let need = Need {
                 free: purse.free,
-                asked: purse.asked,
-                short,
-                called,
+                asked: std::mem::take(&mut purse.asked),
+                refused: std::mem::take(&mut appetite.refused),
+                short: std::mem::take(&mut appetite.short),
+                again: std::mem::take(&mut appetite.again),
+                again_waits: std::mem::take(&mut appetite.again_waits),
+                called: std::mem::take(&mut appetite.called),
+                held: Amount::new(self.held.sum(slot)),
+                grant: purse.grant,
                 seq: purse.next_seq,
             };
-            purse.asked = Amount::ZERO;
-            self.outbox.push_back(want);
+            self.outbox.push_back(ToBank::Want { slot, need });
         }
     }
 
@@ -412,6 +509,11 @@ impl Purses {
         self.outbox.pop_front()
     }
 
+    /// Messages for the bank that were not taken yet.
+    pub fn unsent(&self) -> usize {
+        self.outbox.len()
+    }
+
     /// Puts back a message that could not be sent.
     pub fn unsend(&mut self, message: ToBank) {
         self.outbox.push_front(message);
@@ -420,6 +522,16 @@ impl Purses {
     /// Money in the purse of a slot that is not reserved.
     pub fn free(&self, slot: u32) -> Amount {
         self.purses[slot as usize].free
+    }
+
+    /// From when on an ask may be granted that was refused just now, where the bank could tell: the end of the window that is
+    /// used up, or the instant at which a bucket has enough. Milliseconds since the Unix epoch.
+    pub fn retry_at_ms(&self, slot: u32) -> Option<u64> {
+        let known = matches!(
+            self.purses[slot as usize].why_empty,
+            Verdict::DayExhausted | Verdict::WindowExhausted
+        );
+        Some(self.appetites[slot as usize].retry_at_ms).filter(|at_ms| known && *at_ms > 0)
     }
 
     /// Holds made from the purse of a slot in its life, without those that were undone: told by the numbers of holds, which

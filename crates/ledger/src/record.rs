@@ -3,7 +3,7 @@
 
 use wire::Verdict;
 
-use crate::{Amount, BudgetSpec, Hold, KeyBytes};
+use crate::{Amount, BudgetSpec, Hold, Kept, KeyBytes, Period};
 
 /// Where a request came in. The numbers are those of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Door {
     Keys,
     /// The admin API.
     Admin,
+    /// Calls as JSON over HTTP.
+    Spend,
 }
 
 /// Who asked for a change, as far as the node can tell.
@@ -93,6 +95,17 @@ pub enum Record {
         /// Its id.
         id: u64,
     },
+    /// A budget that was made on its first ask ended, as nobody asked any more. What it spent is kept until it is made again or
+    /// forgotten; where it spent nothing, there is nothing to keep.
+    BudgetIdled {
+        /// Its id.
+        id: u64,
+    },
+    /// What was kept of an idle budget affects no limit any more.
+    BudgetForgotten {
+        /// Its id.
+        id: u64,
+    },
     /// A budget's civil day began; the day's spend starts at zero.
     DayRolled {
         /// The budget.
@@ -102,13 +115,26 @@ pub enum Record {
         /// First instant after it.
         end_ms: u64,
     },
-    /// A budget's week or month began: what is used of its cap is what is used of the present day.
+    /// As [`Record::WindowRolled`] for the only week or month that a budget had: in journals before version 4.
     PeriodRolled {
         /// The budget.
         id: u64,
         /// It counts the money of days from this instant on.
         start_ms: u64,
         /// First instant after it.
+        end_ms: u64,
+    },
+    /// A window of a budget began, but for its day. Of weeks and months is used what is used of the present day, of shorter ones
+    /// nothing. A bucket is refilled up to now, or begins.
+    WindowRolled {
+        /// The budget.
+        id: u64,
+        /// Which of its windows.
+        period: Period,
+        /// Weeks and months count the money of days from this instant on, shorter windows what is handed out from here on. Of a
+        /// bucket now.
+        start_ms: u64,
+        /// First instant after it. Of a bucket now.
         end_ms: u64,
     },
     /// A purse was filled: money left the free balance of the budget and its parents. Sealed before any
@@ -132,11 +158,12 @@ pub enum Record {
         /// How much.
         amount: Amount,
     },
-    /// A hold was confirmed, settled or released.
+    /// A hold was confirmed, settled or released; or it was made for a request with a key, whose answer this is.
     Resolved {
         /// The hold.
         hold: Hold,
-        /// What it is now: one of `Confirmed`, `Settled`, `SettledOver`, `SettledLate`, `Released`.
+        /// What it is now: one of `Confirmed`, `Settled`, `SettledOver`, `SettledLate`, `Released`. `Granted`: what it was, and nothing
+        /// changes but that `kept` is kept.
         verdict: Verdict,
         /// Booked as spend; zero for confirm and release.
         amount: Amount,
@@ -144,6 +171,9 @@ pub enum Record {
         at_ms: u64,
         /// Who asked for it.
         origin: Origin,
+        /// What repeats of the request are answered, where it had a key. In this record, so that neither is ever sealed without
+        /// the other.
+        kept: Option<Box<Kept>>,
     },
     /// Confirmed holds were not settled within the billing window: their money is free again.
     BillingLapsed {
@@ -216,6 +246,13 @@ pub enum Record {
     KeyRetired {
         /// Its id.
         key_id: u8,
+    },
+    /// Keys of idempotency are hashed under this secret from now on.
+    AnswerSecret {
+        /// The secret.
+        secret: KeyBytes,
+        /// When.
+        at_ms: u64,
     },
     /// Somebody acted on the node; the records that follow in the same step are what it led to.
     Operator {

@@ -3,13 +3,21 @@
 use std::collections::BTreeMap;
 
 use money::{Instant, Unit, Zone};
+use wire::Handle;
 
-use crate::Amount;
+use crate::{Amount, Windows};
 
 /// Budgets on the way from a budget to its topmost parent, itself included.
 pub const LEVELS_MAX: usize = 4;
 /// Budgets a node can carry, those that have ended included: what they spent stays known.
 pub const BUDGETS_MAX: usize = 4_000_000;
+
+/// Ids from here on are those of budgets that were made on their first ask; nobody else chooses one of them.
+pub const MADE_ID_MIN: u64 = 1 << 62;
+
+/// Slots from here on are those of budgets that were made on their first ask. They come and go one by one; so what is kept by slot
+/// of configured budgets, and made anew with each configuration, knows nothing of them.
+pub const MADE_SLOT: u32 = 1 << 31;
 
 /// May money be reserved from the budget?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,41 +40,23 @@ pub enum OnExpiry {
     Release,
 }
 
-/// A stretch of the calendar, longer than a day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Period {
-    /// Sunday to Saturday.
-    Week,
-    /// A civil month.
-    Month,
-}
-
-/// The amount that may be spent in each week or month.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeriodCap {
-    /// Which stretch, in the budget's zone.
-    pub period: Period,
-    /// The amount that may be spent in it: 0 ..= `money::LIMIT_MAX`.
-    pub cap: Amount,
-}
-
 /// `tolerance_ppm` of this much is the whole limit.
 pub const TOLERANCE_PPM_MAX: u32 = 1_000_000;
 
 /// A budget's configuration, as far as money goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BudgetSpec {
-    /// Chosen by the owner; unique.
+    /// Chosen by the owner; unique. One from [`MADE_ID_MIN`] on was chosen by the bank.
     pub id: u64,
+    /// Its unique text name, if it has one.
+    pub handle: Option<Handle>,
     /// Unit of all its amounts.
     pub unit: Unit,
     /// The amount that may be spent in its life: 0 ..= `money::LIMIT_MAX`.
     pub limit: Amount,
-    /// The amount that may be spent in one civil day of `zone`.
-    pub daily: Option<Amount>,
-    /// The amount that may be spent in one week or month of `zone`. One that is new, or of another length than before, counts from
-    /// the beginning of the day on which it came.
-    pub period: Option<PeriodCap>,
+    /// What may be spent in each minute, hour, day, week and month. A window that is new, or of another kind than before, counts
+    /// from the instant at which it came; one of whole days from the beginning of that day.
+    pub windows: Windows,
     /// The flight: no reservation before it...
     pub start: Instant,
     /// ...or from this instant on.
@@ -84,6 +74,31 @@ pub struct BudgetSpec {
     /// Share of the limit that may be handed out although as much is expired and not reconciled, where experience says
     /// that it was not spent; in 1 / 1,000,000, 0 ..= [`TOLERANCE_PPM_MAX`]. Above 0 the limit is no longer strict.
     pub tolerance_ppm: u32,
+    /// A budget that was made on its first ask ends when nobody asked of it for so long, milliseconds, and no token of it can be
+    /// judged any more; 0 = never.
+    pub idle_ms: u64,
+}
+
+impl BudgetSpec {
+    /// An active budget with a limit for its life and nothing else: no windows, no parent, days in UTC, a flight without ends.
+    pub fn plain(id: u64, unit: Unit, limit: Amount) -> BudgetSpec {
+        BudgetSpec {
+            id,
+            handle: None,
+            unit,
+            limit,
+            windows: Windows::default(),
+            start: Instant::EPOCH,
+            end: Instant::MAX,
+            zone: Zone::utc(),
+            status: Status::Active,
+            parent: None,
+            late_reserve_bp: 0,
+            on_expiry: OnExpiry::Hold,
+            tolerance_ppm: 0,
+            idle_ms: 0,
+        }
+    }
 }
 
 /// What is wrong with one budget of a set.
@@ -95,12 +110,24 @@ pub enum SpecError {
         /// The id.
         id: u64,
     },
+    /// Two live budgets with one handle.
+    #[error(
+        "budget {id}: handle {handle:?} is that of budget {other}; a handle names one live budget"
+    )]
+    HandleTwice {
+        /// The budget.
+        id: u64,
+        /// The handle.
+        handle: Handle,
+        /// Who has it.
+        other: u64,
+    },
     /// A limit outside the documented range.
     #[error("budget {id}: {field} is {found}, expected 0 to {max} base units", max = money::LIMIT_MAX.get())]
     Limit {
         /// The budget.
         id: u64,
-        /// `limit`, `daily` or `period`.
+        /// `limit`, or the period of a window.
         field: &'static str,
         /// The value that was given.
         found: i64,
@@ -171,6 +198,22 @@ pub enum SpecError {
         /// The id.
         id: u64,
     },
+    /// A budget that was made on its first ask, and has no handle.
+    #[error(
+        "budget {id}: it was made on its first ask and has no handle; ids from {MADE_ID_MIN} on are the bank's to give"
+    )]
+    NoHandle {
+        /// The id.
+        id: u64,
+    },
+    /// Two budgets that were made on their first ask, with one handle.
+    #[error("budget {id}: its handle is that of budget {other}")]
+    MadeTwice {
+        /// The id.
+        id: u64,
+        /// The other one's.
+        other: u64,
+    },
     /// Too many.
     #[error("{found} budgets, at most {BUDGETS_MAX} are possible")]
     TooMany {
@@ -184,6 +227,7 @@ impl SpecError {
     pub fn id(&self) -> u64 {
         match self {
             SpecError::IdTwice { id }
+            | SpecError::HandleTwice { id, .. }
             | SpecError::Limit { id, .. }
             | SpecError::Flight { id, .. }
             | SpecError::LateReserve { id, .. }
@@ -192,6 +236,8 @@ impl SpecError {
             | SpecError::ParentUnit { id, .. }
             | SpecError::TooDeep { id }
             | SpecError::Fixed { id, .. }
+            | SpecError::NoHandle { id }
+            | SpecError::MadeTwice { id, .. }
             | SpecError::Unknown { id } => *id,
             SpecError::TooMany { .. } => 0,
         }
@@ -211,11 +257,28 @@ pub fn check(specs: &[BudgetSpec]) -> Vec<SpecError> {
             errors.push(SpecError::IdTwice { id: spec.id });
         }
     }
+    check_handles(specs, &mut errors);
     for spec in specs {
         check_alone(spec, &mut errors);
         check_parents(spec, &by_id, &mut errors);
     }
     errors
+}
+
+/// A handle names one live budget. That of one that ended is free for another.
+fn check_handles(specs: &[BudgetSpec], errors: &mut Vec<SpecError>) {
+    let mut by_handle = BTreeMap::new();
+    for spec in specs.iter().filter(|spec| spec.status != Status::Ended) {
+        let Some(handle) = &spec.handle else { continue };
+        match by_handle.insert(handle, spec.id) {
+            // One id twice is told already.
+            Some(other) if other != spec.id => {
+                let handle = handle.clone();
+                errors.push(SpecError::HandleTwice { id: spec.id, handle, other });
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Checks one budget by itself: whatever does not depend on others. Returns every error.
@@ -227,10 +290,8 @@ pub fn check_one(spec: &BudgetSpec) -> Vec<SpecError> {
 
 pub(crate) fn check_alone(spec: &BudgetSpec, errors: &mut Vec<SpecError>) {
     let id = spec.id;
-    let period = spec.period.map(|period| period.cap);
-    let all = [("limit", Some(spec.limit)), ("daily", spec.daily), ("period", period)];
-    for (field, amount) in all {
-        let Some(amount) = amount else { continue };
+    let windows = spec.windows.all().iter().map(|window| (window.period.name(), window.limit));
+    for (field, amount) in std::iter::once(("limit", spec.limit)).chain(windows) {
         if amount < Amount::ZERO || amount > money::LIMIT_MAX {
             errors.push(SpecError::Limit { id, field, found: amount.get() });
         }
@@ -294,6 +355,7 @@ mod tests {
             BudgetSpec { parent: Some(6), ..spec(6, 1) },
             BudgetSpec { late_reserve_bp: 10_001, ..spec(7, 1) },
             BudgetSpec { tolerance_ppm: 1_000_001, ..spec(8, 1) },
+            BudgetSpec { unit: Unit::parse("USDn").unwrap(), parent: Some(1), ..spec(9, 1) },
         ];
         let text: Vec<String> = check(&set).iter().map(|e| e.to_string()).collect();
         for expected in [
@@ -305,10 +367,26 @@ mod tests {
             "budget 6: more than 4 levels",
             "budget 7: late_reserve_bp is 10001",
             "budget 8: tolerance_ppm is 1000001",
+            "budget 9: unit USDn differs from USD of its parent 1",
         ] {
             assert!(text.iter().any(|t| t.starts_with(expected)), "{expected} not in {text:#?}");
         }
-        assert_eq!(text.len(), 8);
+        assert_eq!(text.len(), 9);
+    }
+
+    #[test]
+    fn a_handle_names_one_live_budget() {
+        let named = |id, handle: &str| BudgetSpec {
+            handle: Some(Handle::parse(handle).unwrap()),
+            ..spec(id, 10)
+        };
+        let ended = BudgetSpec { status: Status::Ended, ..named(3, "llm/a") };
+        // Handles are compared byte by byte: another case is another name.
+        assert_eq!(check(&[named(1, "llm/a"), named(2, "llm/A"), ended]), []);
+        let errors = check(&[named(1, "llm/a"), named(2, "llm/a")]);
+        let expected =
+            "budget 2: handle \"llm/a\" is that of budget 1; a handle names one live budget";
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     }
 
     #[test]

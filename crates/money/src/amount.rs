@@ -1,13 +1,14 @@
 //! Amounts in the base units of one budget, and how they are rounded.
 
-/// The largest single ask, and the largest single settle: 10^15 base units (a billion in a currency).
+/// The largest single ask, and the largest single settle: 10^15 base units (a billion in a currency in micros, a
+/// million in nanos).
 pub const ASK_MAX: Amount = Amount(1_000_000_000_000_000);
-/// The largest limit of a budget: 10^18 base units (a trillion in a currency). Nine budgets at their limit
+/// The largest limit of a budget: 10^18 base units (a trillion in a currency in micros, a billion in nanos). Nine budgets at their limit
 /// still add up within 64 bits.
 pub const LIMIT_MAX: Amount = Amount(1_000_000_000_000_000_000);
 
-/// An amount in the base units of *one* budget's unit: micros of a currency (1 USD = 1,000,000), or whole items
-/// of a count. Negative where a balance is in debt.
+/// An amount in the base units of *one* budget's unit: micros of a currency (1 USD = 1,000,000), nanos of it
+/// (1 USD = 1,000,000,000 of unit `USDn`), or whole items of a count. Negative where a balance is in debt.
 ///
 /// There are no operators, because they would have to panic or wrap: use the `checked_` functions. There is no
 /// `Sum` for the same reason: use [`Amount::total`].

@@ -6,7 +6,7 @@
 //! There are two sides, and every step between them is written out:
 //!
 //! - **At run time** a budget has a [`Unit`], and everything of that budget is an [`Amount`] in the unit's base
-//!   (micros of a currency, whole items of a count). Books, purses and wire messages carry amounts.
+//!   (micros or nanos of a currency, whole items of a count). Books, purses and wire messages carry amounts.
 //! - **At compile time** [`Money<C>`](Money), [`Cpm<C>`](Cpm) and [`Count`] say in their type what they are, so
 //!   that code that works out prices cannot mix them up. [`Money::from_amount`] checks the unit.
 //!
@@ -23,6 +23,8 @@ mod zone;
 pub use amount::{ASK_MAX, Amount, LIMIT_MAX, Rounding};
 pub use instant::{Instant, ParseInstantError};
 pub use tagged::{Count, Cpm, Currency, Money, ParseRateError, Rate, currency};
-pub use unit::{CurrencyCode, ParseAmountError, Unit, UnitError};
-pub use window::{HOURS_OF_WEEK, Window, day_at, hour_of_week, month_at, week_at};
+pub use unit::{CurrencyCode, ParseAmountError, Scale, Unit, UnitError};
+pub use window::{
+    HOURS_OF_WEEK, Window, day_at, hour_at, hour_of_week, minute_at, month_at, week_at,
+};
 pub use zone::{OffsetSpan, Zone, ZoneCache, ZoneError};

@@ -1,31 +1,62 @@
 //! Units, and amounts as exact decimal text.
 
-use crate::Amount;
+use crate::{Amount, Rounding};
 
-/// Decimals of a currency: its base unit is a millionth, whatever its minor unit is (also for JPY).
-const CURRENCY_DECIMALS: usize = 6;
+/// Decimals of a currency in micros: its base unit is a millionth, whatever its minor unit is (also for JPY).
+const MICROS_DECIMALS: usize = 6;
+/// Decimals of a currency in nanos.
+const NANOS_DECIMALS: usize = 9;
+/// What follows a currency's letters where its base unit is a billionth.
+const NANOS_LETTER: u8 = b'n';
+/// Base units of a currency in nanos that one base unit of the same currency in micros is.
+const NANOS_A_MICRO: i64 = 1_000;
 /// Decimals a currency is printed with at least.
 const CURRENCY_DECIMALS_SHOWN: usize = 2;
 /// The four bytes that stand for a count on the wire.
 const COUNT_CODE: [u8; 4] = *b"COUN";
 
 /// The active codes of ISO 4217, list one (funds, metals and `XTS` included), as of 2026, in order; without
-/// `XXX`, which means that no currency is involved.
+/// `XXX`, which means that no currency is involved. Each with the letter of nanos behind it, so that the names of both scales
+/// are cut from one text.
 #[rustfmt::skip]
 const CODES: &[&str] = &[
-    "AED", "AFN", "ALL", "AMD", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT", "BHD", "BIF", "BMD",
-    "BND", "BOB", "BOV", "BRL", "BSD", "BTN", "BWP", "BYN", "BZD", "CAD", "CDF", "CHE", "CHF", "CHW", "CLF",
-    "CLP", "CNY", "COP", "COU", "CRC", "CUP", "CVE", "CZK", "DJF", "DKK", "DOP", "DZD", "EGP", "ERN", "ETB",
-    "EUR", "FJD", "FKP", "GBP", "GEL", "GHS", "GIP", "GMD", "GNF", "GTQ", "GYD", "HKD", "HNL", "HTG", "HUF",
-    "IDR", "ILS", "INR", "IQD", "IRR", "ISK", "JMD", "JOD", "JPY", "KES", "KGS", "KHR", "KMF", "KPW", "KRW",
-    "KWD", "KYD", "KZT", "LAK", "LBP", "LKR", "LRD", "LSL", "LYD", "MAD", "MDL", "MGA", "MKD", "MMK", "MNT",
-    "MOP", "MRU", "MUR", "MVR", "MWK", "MXN", "MXV", "MYR", "MZN", "NAD", "NGN", "NIO", "NOK", "NPR", "NZD",
-    "OMR", "PAB", "PEN", "PGK", "PHP", "PKR", "PLN", "PYG", "QAR", "RON", "RSD", "RUB", "RWF", "SAR", "SBD",
-    "SCR", "SDG", "SEK", "SGD", "SHP", "SLE", "SOS", "SRD", "SSP", "STN", "SVC", "SYP", "SZL", "THB", "TJS",
-    "TMT", "TND", "TOP", "TRY", "TTD", "TWD", "TZS", "UAH", "UGX", "USD", "USN", "UYI", "UYU", "UYW", "UZS",
-    "VED", "VES", "VND", "VUV", "WST", "XAD", "XAF", "XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XCD", "XCG",
-    "XDR", "XOF", "XPD", "XPF", "XPT", "XSU", "XTS", "XUA", "YER", "ZAR", "ZMW", "ZWG",
+    "AEDn", "AFNn", "ALLn", "AMDn", "AOAn", "ARSn", "AUDn", "AWGn", "AZNn", "BAMn", "BBDn", "BDTn", "BHDn", "BIFn", "BMDn",
+    "BNDn", "BOBn", "BOVn", "BRLn", "BSDn", "BTNn", "BWPn", "BYNn", "BZDn", "CADn", "CDFn", "CHEn", "CHFn", "CHWn", "CLFn",
+    "CLPn", "CNYn", "COPn", "COUn", "CRCn", "CUPn", "CVEn", "CZKn", "DJFn", "DKKn", "DOPn", "DZDn", "EGPn", "ERNn", "ETBn",
+    "EURn", "FJDn", "FKPn", "GBPn", "GELn", "GHSn", "GIPn", "GMDn", "GNFn", "GTQn", "GYDn", "HKDn", "HNLn", "HTGn", "HUFn",
+    "IDRn", "ILSn", "INRn", "IQDn", "IRRn", "ISKn", "JMDn", "JODn", "JPYn", "KESn", "KGSn", "KHRn", "KMFn", "KPWn", "KRWn",
+    "KWDn", "KYDn", "KZTn", "LAKn", "LBPn", "LKRn", "LRDn", "LSLn", "LYDn", "MADn", "MDLn", "MGAn", "MKDn", "MMKn", "MNTn",
+    "MOPn", "MRUn", "MURn", "MVRn", "MWKn", "MXNn", "MXVn", "MYRn", "MZNn", "NADn", "NGNn", "NIOn", "NOKn", "NPRn", "NZDn",
+    "OMRn", "PABn", "PENn", "PGKn", "PHPn", "PKRn", "PLNn", "PYGn", "QARn", "RONn", "RSDn", "RUBn", "RWFn", "SARn", "SBDn",
+    "SCRn", "SDGn", "SEKn", "SGDn", "SHPn", "SLEn", "SOSn", "SRDn", "SSPn", "STNn", "SVCn", "SYPn", "SZLn", "THBn", "TJSn",
+    "TMTn", "TNDn", "TOPn", "TRYn", "TTDn", "TWDn", "TZSn", "UAHn", "UGXn", "USDn", "USNn", "UYIn", "UYUn", "UYWn", "UZSn",
+    "VEDn", "VESn", "VNDn", "VUVn", "WSTn", "XADn", "XAFn", "XAGn", "XAUn", "XBAn", "XBBn", "XBCn", "XBDn", "XCDn", "XCGn",
+    "XDRn", "XOFn", "XPDn", "XPFn", "XPTn", "XSUn", "XTSn", "XUAn", "YERn", "ZARn", "ZMWn", "ZWGn",
 ];
+
+/// Words of [`KNOWN`]: a bit for every text of three capital letters.
+const KNOWN_WORDS: usize = (26 * 26 * 26_usize).div_ceil(64);
+
+/// The same codes as bits: doors look one up for every ask, and a search guesses wrong at each of its eight steps.
+static KNOWN: [u64; KNOWN_WORDS] = {
+    let (mut known, mut at) = ([0; KNOWN_WORDS], 0);
+    while at < CODES.len() {
+        let [a, b, c, _] = *CODES[at].as_bytes() else { panic!("codes have four bytes") };
+        let Some(place) = place([a, b, c]) else { panic!("codes begin with three capitals") };
+        known[place / 64] |= 1 << (place % 64);
+        at += 1;
+    }
+    known
+};
+
+/// The bit of these letters; `None` where they are no capitals.
+const fn place(letters: [u8; 3]) -> Option<usize> {
+    let [a, b, c] = letters;
+    if !(a.is_ascii_uppercase() && b.is_ascii_uppercase() && c.is_ascii_uppercase()) {
+        return None;
+    }
+    Some(((a - b'A') as usize * 26 + (b - b'A') as usize) * 26 + (c - b'A') as usize)
+}
 
 /// An active currency code of ISO 4217; there is no other way to get one than [`Unit::parse`],
 /// [`Unit::from_code`] or [`CurrencyCode::new`].
@@ -43,12 +74,16 @@ impl CurrencyCode {
     /// The three letters.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
-        CODES.iter().find(|code| code.as_bytes() == self.0).copied().unwrap_or("???")
+        &self.with_letter()[..3]
+    }
+
+    fn with_letter(self) -> &'static str {
+        CODES.iter().find(|code| code.as_bytes()[..3] == self.0).copied().unwrap_or("???n")
     }
 
     fn from_letters(letters: [u8; 3]) -> Option<CurrencyCode> {
-        CODES.binary_search_by(|code| code.as_bytes().cmp(&letters)).ok()?;
-        Some(CurrencyCode(letters))
+        let place = place(letters)?;
+        (KNOWN[place / 64] >> (place % 64) & 1 == 1).then_some(CurrencyCode(letters))
     }
 }
 
@@ -58,11 +93,21 @@ impl std::fmt::Debug for CurrencyCode {
     }
 }
 
-/// What an [`Amount`] counts.
+/// The part of a currency that one base unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scale {
+    /// A millionth: the unit is written as the currency's letters, `USD`.
+    Micros,
+    /// A billionth: the unit is written with an `n` behind the letters, `USDn`. For work whose price is a few micros, where each
+    /// rounding up would overcharge.
+    Nanos,
+}
+
+/// What an [`Amount`] counts. Two units are never mixed, also not two scales of one currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
-    /// Millionths of a currency.
-    Currency(CurrencyCode),
+    /// A currency at a scale.
+    Currency(CurrencyCode, Scale),
     /// Whole items: keys in stock, tokens, impressions.
     Count,
 }
@@ -70,9 +115,9 @@ pub enum Unit {
 /// A text or code that names no unit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// The text is neither three capital letters nor `count`.
+    /// The text is neither three capital letters, with an `n` or without, nor `count`.
     #[error(
-        "unit {found:?}: expected three capital letters of ISO 4217 such as \"USD\", or \"count\"{}",
+        "unit {found:?}: expected three capital letters of ISO 4217 such as \"USD\" (in micros) or \"USDn\" (in nanos), or \"count\"{}",
         hint(.found)
     )]
     Shape {
@@ -92,10 +137,11 @@ pub enum UnitError {
 
 /// Proposes the right spelling where only the case is wrong.
 fn hint(found: &str) -> String {
-    match Unit::parse(&found.to_ascii_uppercase()).or(Unit::parse(&found.to_ascii_lowercase())) {
-        Ok(unit) => format!("; did you mean \"{unit}\"?"),
-        Err(_) => String::new(),
-    }
+    let (upper, lower) = (found.to_ascii_uppercase(), found.to_ascii_lowercase());
+    // A fourth letter can only be the scale's.
+    let nanos = upper.strip_suffix('N').map(|letters| format!("{letters}n")).unwrap_or_default();
+    let meant = [upper, nanos, lower].iter().find_map(|text| Unit::parse(text).ok());
+    meant.map_or(String::new(), |unit| format!("; did you mean \"{unit}\"?"))
 }
 
 /// A text that is not an amount of the unit.
@@ -136,7 +182,7 @@ pub enum ParseAmountError {
 }
 
 impl Unit {
-    /// Reads `USD` (any active code of ISO 4217) or `count`.
+    /// Reads `USD` (any active code of ISO 4217, in micros), `USDn` (the same in nanos) or `count`.
     ///
     /// # Errors
     /// [`UnitError`] says what was found and what was expected.
@@ -144,21 +190,36 @@ impl Unit {
         if text == "count" {
             return Ok(Unit::Count);
         }
-        if text.len() != 3 || !text.bytes().all(|letter| letter.is_ascii_uppercase()) {
+        let (letters, scale) = match text.strip_suffix(char::from(NANOS_LETTER)) {
+            Some(letters) => (letters, Scale::Nanos),
+            None => (text, Scale::Micros),
+        };
+        if letters.len() != 3 || !letters.bytes().all(|letter| letter.is_ascii_uppercase()) {
             return Err(UnitError::Shape { found: text.chars().take(16).collect() });
         }
-        match CurrencyCode::new(text) {
-            Some(code) => Ok(Unit::Currency(code)),
+        match CurrencyCode::new(letters) {
+            Some(code) => Ok(Unit::Currency(code, scale)),
             None => Err(UnitError::Unknown { found: text.to_owned() }),
         }
     }
 
-    /// The four bytes of the wire: the letters and a NUL, or `COUN`.
+    /// Its name, as [`Unit::parse`] reads it: `USD`, `USDn`, `count`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unit::Currency(code, Scale::Micros) => &code.with_letter()[..3],
+            Unit::Currency(code, Scale::Nanos) => code.with_letter(),
+            Unit::Count => "count",
+        }
+    }
+
+    /// The four bytes of the wire: the letters and a NUL, the letters and an `n`, or `COUN`.
     #[inline]
     #[must_use]
     pub const fn to_code(self) -> [u8; 4] {
         match self {
-            Unit::Currency(CurrencyCode([a, b, c])) => [a, b, c, 0],
+            Unit::Currency(CurrencyCode([a, b, c]), Scale::Micros) => [a, b, c, 0],
+            Unit::Currency(CurrencyCode([a, b, c]), Scale::Nanos) => [a, b, c, NANOS_LETTER],
             Unit::Count => COUNT_CODE,
         }
     }
@@ -171,25 +232,80 @@ impl Unit {
         match code {
             [0, 0, 0, 0] => Ok(None),
             COUNT_CODE => Ok(Some(Unit::Count)),
-            [a, b, c, 0] if [a, b, c].iter().all(u8::is_ascii_uppercase) => {
+            [a, b, c, last @ (0 | NANOS_LETTER)]
+                if [a, b, c].iter().all(u8::is_ascii_uppercase) =>
+            {
                 let unknown = || UnitError::Unknown { found: code[..3].escape_ascii().to_string() };
                 let code = CurrencyCode::from_letters([a, b, c]).ok_or_else(unknown)?;
-                Ok(Some(Unit::Currency(code)))
+                let scale = if last == NANOS_LETTER { Scale::Nanos } else { Scale::Micros };
+                Ok(Some(Unit::Currency(code, scale)))
             }
             _ => Err(UnitError::Shape { found: code.escape_ascii().to_string() }),
         }
     }
 
-    /// The number of decimals an amount of the unit can have: 6 for a currency, 0 for a count.
+    /// The number of decimals an amount of the unit can have: 6 for a currency in micros, 9 in nanos, 0 for a count.
     #[must_use]
     pub const fn decimals(self) -> usize {
         match self {
-            Unit::Currency(_) => CURRENCY_DECIMALS,
+            Unit::Currency(_, Scale::Micros) => MICROS_DECIMALS,
+            Unit::Currency(_, Scale::Nanos) => NANOS_DECIMALS,
             Unit::Count => 0,
         }
     }
 
-    /// Reads exact decimal text: an optional `-`, digits, and for a currency up to six decimals. No exponent, no
+    /// The currency, whatever the scale; `None` for a count.
+    #[must_use]
+    pub const fn currency(self) -> Option<CurrencyCode> {
+        match self {
+            Unit::Currency(code, _) => Some(code),
+            Unit::Count => None,
+        }
+    }
+
+    /// An amount of this unit in `to`, where both are one currency: exact from micros to nanos, rounded as said from nanos to
+    /// micros. Spend rounds up and limits round down; [`Unit::spend_in`] and [`Unit::limit_in`] do. `None` where they are two
+    /// currencies or a count and a currency, or where the result does not fit 64 bits.
+    #[must_use]
+    pub fn amount_in(self, amount: Amount, to: Unit, rounding: Rounding) -> Option<Amount> {
+        match (self, to) {
+            _ if self == to => Some(amount),
+            (Unit::Currency(one, Scale::Micros), Unit::Currency(other, Scale::Nanos))
+                if one == other =>
+            {
+                amount.get().checked_mul(NANOS_A_MICRO).map(Amount::new)
+            }
+            (Unit::Currency(one, Scale::Nanos), Unit::Currency(other, Scale::Micros))
+                if one == other =>
+            {
+                amount.checked_mul_ratio(1, NANOS_A_MICRO.unsigned_abs(), rounding)
+            }
+            _ => None,
+        }
+    }
+
+    /// What was spent or is asked for, in `to`: never less than it was. `None` as [`Unit::amount_in`].
+    ///
+    /// ```
+    /// use money::{Amount, Unit};
+    /// let (usd, nanos) = (Unit::parse("USD")?, Unit::parse("USDn")?);
+    /// assert_eq!(nanos.spend_in(Amount::new(5_400), usd), Some(Amount::new(6)));
+    /// assert_eq!(nanos.limit_in(Amount::new(5_400), usd), Some(Amount::new(5)));
+    /// assert_eq!(usd.spend_in(Amount::new(6), nanos), Some(Amount::new(6_000)));
+    /// # Ok::<(), money::UnitError>(())
+    /// ```
+    #[must_use]
+    pub fn spend_in(self, amount: Amount, to: Unit) -> Option<Amount> {
+        self.amount_in(amount, to, Rounding::Up)
+    }
+
+    /// What may be spent or is left, in `to`: never more than it was. `None` as [`Unit::amount_in`].
+    #[must_use]
+    pub fn limit_in(self, amount: Amount, to: Unit) -> Option<Amount> {
+        self.amount_in(amount, to, Rounding::Down)
+    }
+
+    /// Reads exact decimal text: an optional `-`, digits, and for a currency up to six decimals, nine in nanos. No exponent, no
     /// separators, no spaces, no rounding: `0.0000001` is an error.
     ///
     /// ```
@@ -237,13 +353,28 @@ impl Unit {
         if self == Unit::Count {
             return format!("{sign}{magnitude}");
         }
-        let (whole, micros) = (magnitude / 1_000_000, magnitude % 1_000_000);
-        let mut text = format!("{sign}{whole}.{micros:06}");
-        let shown = text.len() - (CURRENCY_DECIMALS - CURRENCY_DECIMALS_SHOWN);
+        let decimals = self.decimals();
+        let one = (0..decimals).fold(1, |one, _| one * 10);
+        let (whole, part) = (magnitude / one, magnitude % one);
+        let mut text = format!("{sign}{whole}.{part:0decimals$}");
+        let shown = text.len() - (decimals - CURRENCY_DECIMALS_SHOWN);
         while text.len() > shown && text.ends_with('0') {
             text.pop();
         }
         text
+    }
+
+    /// What an amount with too many decimals is told.
+    const fn decimals_expected(self) -> &'static str {
+        match self {
+            Unit::Currency(_, Scale::Micros) => {
+                "the end: a currency in micros has at most 6 decimals"
+            }
+            Unit::Currency(_, Scale::Nanos) => {
+                "the end: a currency in nanos has at most 9 decimals"
+            }
+            Unit::Count => "the end: a count is a whole number",
+        }
     }
 
     fn too_large(self, text: &str) -> ParseAmountError {
@@ -254,10 +385,7 @@ impl Unit {
 
 impl std::fmt::Display for Unit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Unit::Currency(code) => code.as_str(),
-            Unit::Count => "count",
-        })
+        f.pad(self.as_str())
     }
 }
 
@@ -284,7 +412,7 @@ impl Reader<'_> {
     fn take(&mut self, found: char, index: usize) -> Result<(), ParseAmountError> {
         match (found.to_digit(10), self.decimals) {
             (Some(_), Some(decimals)) if decimals == self.unit.decimals() => {
-                Err(self.unexpected(found, index, "the end: a currency has at most 6 decimals"))
+                Err(self.unexpected(found, index, self.unit.decimals_expected()))
             }
             (Some(digit), decimals) => {
                 self.decimals = decimals.map(|decimals| decimals + 1);
@@ -321,7 +449,7 @@ impl Reader<'_> {
             (0, _, _) | (_, Some(0), _) => "a digit",
             (_, Some(_), _) => "a digit or the end",
             (_, None, Unit::Count) => "a digit or the end: a count is a whole number",
-            (_, None, Unit::Currency(_)) => "a digit, a decimal point or the end",
+            (_, None, Unit::Currency(..)) => "a digit, a decimal point or the end",
         }
     }
 
@@ -348,21 +476,36 @@ mod tests {
         Unit::parse("USD").unwrap()
     }
 
+    fn nanos() -> Unit {
+        Unit::parse("USDn").unwrap()
+    }
+
     #[test]
-    fn the_code_list_can_be_searched() {
+    fn codes_are_those_of_the_list_and_no_others() {
         assert!(CODES.windows(2).all(|pair| pair[0] < pair[1]), "in order and without repeats");
-        assert!(CODES.iter().all(|code| CurrencyCode::new(code).unwrap().as_str() == *code));
+        let mut known = Vec::new();
+        for text in 0..128 * 128 * 128_u32 {
+            let letters = [text >> 14, text >> 7, text].map(|byte| byte.to_le_bytes()[0] & 127);
+            known.extend(CurrencyCode::from_letters(letters));
+        }
+        let listed: Vec<&str> = CODES.iter().map(|code| &code[..3]).collect();
+        assert_eq!(known.iter().map(CurrencyCode::as_str).collect::<Vec<_>>(), listed);
+        assert!(CurrencyCode::from_letters([b'U', b'S', 0xc4]).is_none());
     }
 
     #[test]
     fn units_are_read_and_printed() {
-        for text in ["USD", "EUR", "JPY", "XTS", "count"] {
+        for text in ["USD", "USDn", "EUR", "JPY", "JPYn", "XTS", "count"] {
             let unit = Unit::parse(text).unwrap();
             assert_eq!(unit.to_string(), text);
             assert_eq!(Unit::from_code(unit.to_code()), Ok(Some(unit)));
         }
         assert_eq!(Unit::from_code([0; 4]), Ok(None));
         assert_eq!(usd().to_code(), *b"USD\0");
+        assert_eq!(nanos().to_code(), *b"USDn");
+        assert_ne!(usd(), nanos(), "two scales of one currency are two units");
+        assert_eq!(usd().currency(), nanos().currency());
+        assert_eq!(size_of::<Option<Unit>>(), 4, "a unit is compared as one word");
         assert_eq!(Unit::Count.to_code(), *b"COUN");
     }
 
@@ -370,13 +513,18 @@ mod tests {
     fn unknown_units_are_explained() {
         let error = |text| Unit::parse(text).unwrap_err().to_string();
         assert!(error("usd").ends_with("did you mean \"USD\"?"), "{}", error("usd"));
+        assert!(error("usdn").ends_with("did you mean \"USDn\"?"), "{}", error("usdn"));
+        assert!(error("USDN").ends_with("did you mean \"USDn\"?"), "{}", error("USDN"));
+        assert!(error("DEMn").contains("not an active currency code of ISO 4217"));
         assert!(error("Count").ends_with("did you mean \"count\"?"));
         assert!(error("DEM").contains("not an active currency code of ISO 4217"));
         assert!(error("XXX").contains("not an active"));
-        for text in ["", "US", "USDT", "U$D", "€", "COUN"] {
+        for text in ["", "n", "US", "USn", "USDT", "USDnn", "U$D", "€", "COUN", "countn"] {
             assert!(matches!(Unit::parse(text), Err(UnitError::Shape { .. })), "{text}");
         }
-        for code in [*b"USDX", *b"DEM\0", *b"usd\0", [0, b'U', b'S', b'D'], [0xFF; 4]] {
+        for code in
+            [*b"USDX", *b"USDN", *b"DEM\0", *b"DEMn", *b"usd\0", [0, b'U', b'S', b'D'], [0xFF; 4]]
+        {
             assert!(Unit::from_code(code).is_err(), "{code:?}");
         }
     }
@@ -396,6 +544,16 @@ mod tests {
         for (text, base_units) in table {
             assert_eq!(usd().parse_amount(text), Ok(Amount::new(base_units)), "{text}");
         }
+        let table = [
+            ("0.0000054", 5_400),
+            ("0.000000001", 1),
+            ("1000.00", 1_000_000_000_000),
+            ("9223372036.854775807", i64::MAX),
+            ("-9223372036.854775808", i64::MIN),
+        ];
+        for (text, base_units) in table {
+            assert_eq!(nanos().parse_amount(text), Ok(Amount::new(base_units)), "{text}");
+        }
         assert_eq!(Unit::Count.parse_amount("9223372036854775807"), Ok(Amount::new(i64::MAX)));
     }
 
@@ -412,7 +570,10 @@ mod tests {
             (" 1", "found ' ' at character 1, expected a digit"),
             ("1e6", "found 'e' at character 2, expected a digit, a decimal point or the end"),
             ("1.5.0", "found '.' at character 4, expected a digit or the end"),
-            ("1.1234567", "found '7' at character 9, expected the end: a currency has at most 6"),
+            (
+                "1.1234567",
+                "found '7' at character 9, expected the end: a currency in micros has at",
+            ),
             ("٣", "found '٣' at character 1, expected a digit"),
             ("9223372036854.775808", "too large, expected at most 9223372036854.775807 USD"),
         ];
@@ -420,6 +581,11 @@ mod tests {
             let found = error(usd(), text);
             assert!(found.contains(expected), "{found}");
         }
+        let found = error(nanos(), "1.0000000001");
+        assert!(found.ends_with("the end: a currency in nanos has at most 9 decimals"), "{found}");
+        assert!(found.contains("found '1' at character 12"), "{found}");
+        let found = error(nanos(), "9223372036.854775808");
+        assert!(found.ends_with("expected at most 9223372036.854775807 USDn"), "{found}");
         let found = error(Unit::Count, "1.5");
         assert!(
             found.ends_with("expected a digit or the end: a count is a whole number"),
@@ -432,7 +598,7 @@ mod tests {
     proptest! {
         #[test]
         fn text_round_trips(base_units: i64) {
-            for unit in [usd(), Unit::Count] {
+            for unit in [usd(), nanos(), Unit::Count] {
                 let text = unit.format(Amount::new(base_units));
                 prop_assert_eq!(unit.parse_amount(&text), Ok(Amount::new(base_units)));
             }
@@ -440,9 +606,32 @@ mod tests {
 
         #[test]
         fn currency_text_is_the_shortest(base_units: i64) {
-            let text = usd().format(Amount::new(base_units));
-            let decimals = text.len() - text.find('.').unwrap() - 1;
-            prop_assert!(decimals == 2 || (decimals > 2 && !text.ends_with('0')), "{}", text);
+            for unit in [usd(), nanos()] {
+                let text = unit.format(Amount::new(base_units));
+                let decimals = text.len() - text.find('.').unwrap() - 1;
+                prop_assert!(decimals == 2 || (decimals > 2 && !text.ends_with('0')), "{}", text);
+            }
+        }
+
+        #[test]
+        fn scales_convert_exactly_or_against_overspend(base_units: i64) {
+            let amount = Amount::new(base_units);
+            let exact = i128::from(base_units);
+            let up = usd().spend_in(amount, nanos()).map(Amount::get);
+            prop_assert_eq!(up, i64::try_from(exact * 1_000).ok());
+            prop_assert_eq!(usd().limit_in(amount, nanos()).map(Amount::get), up);
+            let spend = i128::from(nanos().spend_in(amount, usd()).unwrap().get()) * 1_000;
+            prop_assert!((exact..exact + 1_000).contains(&spend), "{} of {}", spend, exact);
+            let limit = i128::from(nanos().limit_in(amount, usd()).unwrap().get()) * 1_000;
+            prop_assert!((exact - 999..=exact).contains(&limit), "{} of {}", limit, exact);
+            if let Some(there) = usd().spend_in(amount, nanos()) {
+                prop_assert_eq!(nanos().spend_in(there, usd()), Some(amount));
+                prop_assert_eq!(nanos().limit_in(there, usd()), Some(amount));
+            }
+            let eur = Unit::parse("EURn").unwrap();
+            for (from, to) in [(usd(), eur), (nanos(), eur), (usd(), Unit::Count), (Unit::Count, nanos())] {
+                prop_assert_eq!(from.amount_in(amount, to, Rounding::Up), None);
+            }
         }
 
         #[test]

@@ -10,6 +10,7 @@ pub const HOURS_OF_WEEK: u8 = 168;
 const PPM: u64 = 1_000_000;
 /// A day on which no clock changes.
 const DAY_MS: i64 = 86_400_000;
+const MINUTE_MS: i64 = 60_000;
 
 /// A stretch of time: from `start` until just before `end`. Empty where `end` is not after `start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -123,6 +124,35 @@ fn any_day_at(at: Instant, zone: &Zone) -> Window {
         return Window { start: end, end: first_instant(after, zone) };
     }
     Window { start: first_instant(date, zone), end }
+}
+
+/// The minute that an instant belongs to in a time zone, by its clocks.
+#[must_use]
+pub fn minute_at(at: Instant, zone: &Zone) -> Window {
+    by_the_clock(at, zone, MINUTE_MS)
+}
+
+/// The hour that an instant belongs to in a time zone, by its clocks: one that begins and ends with the full hour there, which
+/// may be at 15, 30 or 45 minutes of one in UTC. Where clocks change, an hour ends and another begins, so that one may be
+/// shorter (`Australia/Lord_Howe` moves them by half an hour); hours never overlap.
+#[must_use]
+pub fn hour_at(at: Instant, zone: &Zone) -> Window {
+    by_the_clock(at, zone, 60 * MINUTE_MS)
+}
+
+/// The stretch of `length_ms`, counted from a local midnight, that an instant is in; cut where the offset changes.
+fn by_the_clock(at: Instant, zone: &Zone, length_ms: i64) -> Window {
+    let span = zone.offset_at(at);
+    let Ok(ms) = i64::try_from(at.ms()) else {
+        return Window { start: at, end: Instant::MAX };
+    };
+    let start_ms = (ms + span.offset_ms).div_euclid(length_ms) * length_ms - span.offset_ms;
+    let instant = |ms: i64| match u64::try_from(ms) {
+        Ok(ms) => Instant::checked_from_ms(ms).unwrap_or(Instant::MAX),
+        Err(_) => Instant::EPOCH,
+    };
+    Window { start: instant(start_ms), end: instant(start_ms + length_ms) }
+        .intersect(&Window { start: span.start, end: span.end })
 }
 
 /// The civil week that an instant belongs to in a time zone: Sunday to Saturday, from the first instant of the one date
@@ -246,6 +276,31 @@ mod tests {
     }
 
     #[test]
+    fn hours_and_minutes_follow_the_clocks_of_the_zone() {
+        let at = |text| Instant::parse(text).unwrap();
+        let hour = |zone, text| {
+            let window = hour_at(at(text), &Zone::parse(zone).unwrap());
+            (window.start.to_string(), window.len_ms() / 60_000)
+        };
+        let cases = [
+            ("UTC", "2026-06-07T10:59:59.999Z", "2026-06-07T10:00:00Z", 60),
+            ("Asia/Kathmandu", "2026-06-07T10:14:59Z", "2026-06-07T09:15:00Z", 60),
+            // The hour that appears twice is two hours.
+            ("Europe/Paris", "2026-10-25T00:30:00Z", "2026-10-25T00:00:00Z", 60),
+            ("Europe/Paris", "2026-10-25T01:30:00Z", "2026-10-25T01:00:00Z", 60),
+            // Clocks go back by half an hour at 15:00 UTC: half an hour appears twice.
+            ("Australia/Lord_Howe", "2026-04-04T14:59:00Z", "2026-04-04T14:00:00Z", 60),
+            ("Australia/Lord_Howe", "2026-04-04T15:01:00Z", "2026-04-04T15:00:00Z", 30),
+            ("Australia/Lord_Howe", "2026-04-04T15:30:00Z", "2026-04-04T15:30:00Z", 60),
+        ];
+        for (zone, text, start, minutes) in cases {
+            assert_eq!(hour(zone, text), (at(start).to_string(), minutes), "{zone} {text}");
+        }
+        let minute = minute_at(at("2026-06-07T10:59:59.999Z"), &Zone::utc());
+        assert_eq!((minute.start, minute.len_ms()), (at("2026-06-07T10:59:00Z"), 60_000));
+    }
+
+    #[test]
     fn the_first_and_the_last_day_are_cut() {
         let new_york = Zone::parse("America/New_York").unwrap();
         let (first, last) =
@@ -269,6 +324,22 @@ mod tests {
             for window in [week_at(at, &zone), month_at(at, &zone)] {
                 prop_assert!(window.contains(at) && window.intersect(&day) == day, "{window:?}");
                 prop_assert_eq!(day_at(window.end, &zone).start, window.end);
+            }
+        }
+
+        #[test]
+        fn hours_and_minutes_meet_and_never_overlap(
+            ms in 0..Instant::MAX.ms(),
+            zone in prop::sample::select(vec!["UTC", "America/Havana", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Monrovia"]),
+        ) {
+            let (at, zone) = (Instant::from_ms(ms), Zone::parse(zone).unwrap());
+            for of in [minute_at, hour_at] {
+                let window = of(at, &zone);
+                prop_assert!(window.contains(at) && window.len_ms() <= 3_600_000, "{window:?}");
+                if window.end < Instant::MAX {
+                    prop_assert_eq!(of(window.end, &zone).start, window.end);
+                }
+                prop_assert_eq!(of(window.start, &zone), window);
             }
         }
 

@@ -10,19 +10,21 @@ const NS_PER_MS: u64 = 1_000_000;
 /// services slew by at most 0.5 ms a second and step from about 128 ms on; what is less is noise.
 pub const STEP_MS: u64 = 100;
 
-/// A forward step is followed once it has stood for this long, ms. A time of day that is wrong is mostly put right within seconds
-/// (a time service that steps twice, a typing error), and must not be acted on: money would be granted for a day that has not
-/// come, and the clock would then stand still for as long as it was ahead. What is right stays: to follow it ten seconds later
+/// A step is followed once it has stood for this long, ms. A time of day that is wrong is mostly put right within seconds (a time
+/// service that steps twice, a typing error, a broken virtual clock), and must not be acted on. After a step forward money would be
+/// granted for a day that has not come, and after one back no hold would expire. What is right stays: to follow it ten seconds later
 /// lets holds live, and days and flights go on, ten seconds longer.
-pub const FORWARD_STANDS_MS: u64 = 10_000;
+pub const STEP_STANDS_MS: u64 = 10_000;
 
 /// The time of day in ms that never goes back. One per thread; it reads two clocks (50 ns), so read it
 /// once per wake-up and use [`NodeClock::last_ms`] in between.
 ///
-/// - The system clock is set **back**: the node clock holds still until the system clock has come
-///   by again. Nothing expires early and no day begins twice; holds last longer by as much.
-/// - It is set **forward** against the monotonic clock: the node clock goes on by the monotonic clock, and follows once the step has
-///   stood for [`FORWARD_STANDS_MS`]. A computer that slept looks the same, as the monotonic clock stands while it sleeps.
+/// The system clock is set forward or back against the monotonic clock: the node clock goes on by the monotonic clock until the step
+/// has stood for [`STEP_STANDS_MS`]. Then
+///
+/// - it follows a step **forward**. A computer that slept looks the same, as the monotonic clock stands while it sleeps;
+/// - it holds still after a step **back** until the system clock has come by again. Nothing expires early and no day begins twice;
+///   holds last longer by as much.
 ///
 /// Either is counted, and [`ClockState::held_ms`] says for how long the two clocks have been apart.
 #[derive(Debug)]
@@ -80,8 +82,8 @@ pub struct ClockState {
     wall_ms: u64,
     /// The last reading that was believed.
     believed: ClockReading,
-    /// A forward step that is not followed yet.
-    leap: Option<Leap>,
+    /// A step that is not followed yet.
+    step: Option<Step>,
     /// Since when the node's time is not the system's, by the monotonic clock.
     apart_since_ns: Option<u64>,
 }
@@ -93,8 +95,9 @@ struct ClockReading {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Leap {
+struct Step {
     since_ns: u64,
+    is_back: bool,
     by_ms: u64,
 }
 
@@ -184,7 +187,7 @@ impl ClockState {
             monotonic_ns,
             wall_ms,
             believed: ClockReading { monotonic_ns, wall_ms },
-            leap: None,
+            step: None,
             apart_since_ns: None,
         }
     }
@@ -201,14 +204,16 @@ impl ClockState {
         let last = ClockReading { monotonic_ns: self.monotonic_ns, wall_ms: self.wall_ms };
         let back = wall_ms.saturating_add(STEP_MS) < since(last);
         let forward = wall_ms > since(last).saturating_add(STEP_MS);
-        // What the time of day would be without steps.
+        // What the time of day would be without steps, and what the node's own time would be.
         let even_ms = since(self.believed);
-        let leap = self.leap_to(wall_ms, even_ms, monotonic_ns);
-        let believed = ClockReading { monotonic_ns, wall_ms };
-        let (now_ms, believed) = match leap {
-            None => (self.now_ms.max(wall_ms), believed),
-            Some(_) => (self.now_ms.max(even_ms), self.believed),
+        let own_ms = since(ClockReading { wall_ms: self.now_ms, ..last });
+        let step = self.step_to(wall_ms, even_ms, monotonic_ns);
+        let (now_ms, believed) = match step {
+            None => (wall_ms, ClockReading { monotonic_ns, wall_ms }),
+            // A node that stood still goes on, too, unless it is ahead of what the system says now.
+            Some(_) => (even_ms.max(own_ms.min(wall_ms)), self.believed),
         };
+        let now_ms = now_ms.max(self.now_ms);
         let apart = now_ms.abs_diff(wall_ms) > STEP_MS;
         ClockState {
             now_ms,
@@ -217,22 +222,27 @@ impl ClockState {
             monotonic_ns,
             wall_ms,
             believed,
-            leap,
+            step,
             apart_since_ns: apart.then(|| self.apart_since_ns.unwrap_or(monotonic_ns)),
         }
     }
 
-    /// The forward step that the time of day shows, if it has not stood for long enough to be believed.
-    fn leap_to(&self, wall_ms: u64, even_ms: u64, monotonic_ns: u64) -> Option<Leap> {
-        let by_ms = wall_ms.checked_sub(even_ms).filter(|by_ms| *by_ms > STEP_MS)?;
-        let same = self.leap.filter(|leap| leap.by_ms.abs_diff(by_ms) <= STEP_MS);
-        let leap = same.unwrap_or(Leap { since_ns: monotonic_ns, by_ms });
-        let stood_ms = (monotonic_ns - leap.since_ns) / NS_PER_MS;
-        (stood_ms < FORWARD_STANDS_MS).then_some(leap)
+    /// Returns the step that the time of day shows, if it has not stood for long enough to be believed.
+    fn step_to(&self, wall_ms: u64, even_ms: u64, monotonic_ns: u64) -> Option<Step> {
+        let (is_back, by_ms) = (wall_ms < even_ms, wall_ms.abs_diff(even_ms));
+        if by_ms <= STEP_MS {
+            return None;
+        }
+        let is_same =
+            |step: &Step| step.is_back == is_back && step.by_ms.abs_diff(by_ms) <= STEP_MS;
+        let begun = Step { since_ns: monotonic_ns, is_back, by_ms };
+        let step = self.step.filter(is_same).unwrap_or(begun);
+        let stood_ms = (monotonic_ns - step.since_ns) / NS_PER_MS;
+        (stood_ms < STEP_STANDS_MS).then_some(step)
     }
 
-    /// How far the node's time is ahead of the system's, ms: above 0 it is holding still after a step
-    /// back.
+    /// How far the node's time is ahead of the system's, ms: above 0 after a step back, which
+    /// is not believed yet, or during which it is holding still.
     #[must_use]
     pub fn ahead_ms(self) -> u64 {
         self.now_ms.saturating_sub(self.wall_ms)
@@ -282,32 +292,79 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_holds_the_clock_still_until_the_system_has_come_by() {
-        let clock = ClockState::start(0, START_MS).advance(10 * MS, START_MS - 5_000);
-        assert_eq!((clock.now_ms, clock.ahead_ms(), clock.stepped_back), (START_MS, 5_000, 1));
-        let clock = clock.advance(3_010 * MS, START_MS - 2_000);
-        assert_eq!((clock.now_ms, clock.stepped_back), (START_MS, 1), "one step counts once");
-        let clock = clock.advance(5_020 * MS, START_MS + 10);
-        assert_eq!((clock.now_ms, clock.ahead_ms()), (START_MS + 10, 0));
-        assert_eq!((clock.stepped_back, clock.stepped_forward), (1, 0));
-    }
-
-    /// A time of day that is a day ahead for 0.4 s: the node's clock goes on as if nothing had been.
-    #[test]
-    fn a_wrong_second_is_not_followed() {
+    fn a_step_back_that_stays_holds_the_clock_still_until_the_system_has_come_by() {
         let hand = HandClock::new(START_MS);
         let mut clock = NodeClock::by_hand(Arc::clone(&hand));
-        hand.step(86_400_000);
-        for passed in 1..=40 {
-            hand.pass(10);
-            assert_eq!(clock.now_ms(), START_MS + passed * 10);
-        }
-        assert_eq!((clock.state().ahead_ms(), clock.state().behind_ms()), (0, 86_400_000));
-        hand.step(-86_400_000);
-        hand.pass(10);
-        assert_eq!((clock.now_ms(), clock.state().held_ms()), (START_MS + 410, 0));
+        hand.step(-15_000);
+        assert_eq!((clock.now_ms(), clock.state().ahead_ms()), (START_MS, 15_000));
+        hand.pass(STEP_STANDS_MS - 1);
+        let stood_ms = START_MS + STEP_STANDS_MS - 1;
+        assert_eq!(clock.now_ms(), stood_ms, "by the monotonic clock");
+        hand.pass(1);
+        assert_eq!(clock.now_ms(), stood_ms, "it stands still");
+        hand.pass(14_998);
+        assert_eq!((clock.now_ms(), clock.state().ahead_ms()), (stood_ms, 1));
+        hand.pass(11);
+        assert_eq!((clock.now_ms(), clock.state().ahead_ms()), (stood_ms + 10, 0));
         let state = clock.state();
-        assert_eq!((state.stepped_forward, state.stepped_back), (1, 1), "both are counted");
+        assert_eq!((state.stepped_back, state.stepped_forward), (1, 0), "one step counts once");
+    }
+
+    /// A time of day that is a day ahead, or an hour back, for 0.4 s: the node's clock goes on as if nothing had been.
+    #[test]
+    fn a_wrong_second_is_not_followed() {
+        for (step_ms, ahead_ms, behind_ms) in
+            [(86_400_000, 0, 86_400_000), (-3_600_000, 3_600_000, 0)]
+        {
+            let hand = HandClock::new(START_MS);
+            let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+            hand.step(step_ms);
+            for passed in 1..=40 {
+                hand.pass(10);
+                assert_eq!(clock.now_ms(), START_MS + passed * 10);
+            }
+            assert_eq!(
+                (clock.state().ahead_ms(), clock.state().behind_ms()),
+                (ahead_ms, behind_ms)
+            );
+            hand.step(-step_ms);
+            hand.pass(10);
+            assert_eq!((clock.now_ms(), clock.state().held_ms()), (START_MS + 410, 0));
+            let state = clock.state();
+            assert_eq!((state.stepped_forward, state.stepped_back), (1, 1), "both are counted");
+        }
+    }
+
+    /// A broken virtual clock: every other reading is an hour back, for a minute.
+    #[test]
+    fn readings_that_go_back_now_and_then_leave_no_trace() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        for round in 1..=600 {
+            hand.step(if round % 2 == 0 { 3_600_000 } else { -3_600_000 });
+            hand.pass(100);
+            assert_eq!(clock.now_ms(), START_MS + round * 100);
+        }
+    }
+
+    /// The time of day was wrong for longer than a step must stand, and is right again: the node goes on at once.
+    #[test]
+    fn a_clock_that_stood_still_goes_on_when_the_system_is_right_again() {
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand.step(-3_600_000);
+        let read_after = |clock: &mut NodeClock, ms| {
+            hand.pass(ms);
+            clock.now_ms()
+        };
+        clock.now_ms();
+        let stood_ms = read_after(&mut clock, STEP_STANDS_MS);
+        assert_eq!(read_after(&mut clock, 5_000), stood_ms, "it stands still");
+        hand.step(3_600_000);
+        assert_eq!(read_after(&mut clock, 0), stood_ms, "from where it stood");
+        assert_eq!(read_after(&mut clock, 1_000), stood_ms + 1_000);
+        read_after(&mut clock, STEP_STANDS_MS - 1_000);
+        assert_eq!((clock.state().ahead_ms(), clock.state().behind_ms()), (0, 0));
     }
 
     #[test]
@@ -316,11 +373,11 @@ mod tests {
         let mut clock = NodeClock::by_hand(Arc::clone(&hand));
         hand.step(3_600_000);
         assert_eq!(clock.now_ms(), START_MS);
-        hand.pass(FORWARD_STANDS_MS - 1);
-        assert_eq!(clock.now_ms(), START_MS + FORWARD_STANDS_MS - 1, "by the monotonic clock");
-        assert_eq!(clock.state().held_ms(), FORWARD_STANDS_MS - 1);
+        hand.pass(STEP_STANDS_MS - 1);
+        assert_eq!(clock.now_ms(), START_MS + STEP_STANDS_MS - 1, "by the monotonic clock");
+        assert_eq!(clock.state().held_ms(), STEP_STANDS_MS - 1);
         hand.pass(1);
-        assert_eq!(clock.now_ms(), START_MS + FORWARD_STANDS_MS + 3_600_000);
+        assert_eq!(clock.now_ms(), START_MS + STEP_STANDS_MS + 3_600_000);
         assert_eq!((clock.state().held_ms(), clock.state().behind_ms()), (0, 0));
         assert_eq!(clock.state().stepped_forward, 1);
     }
@@ -333,13 +390,13 @@ mod tests {
         let night_ms: u64 = 8 * 3_600_000;
         hand.step(night_ms.cast_signed());
         let mut last_ms = START_MS;
-        for _ in 0..FORWARD_STANDS_MS / 20 {
+        for _ in 0..STEP_STANDS_MS / 20 {
             let now_ms = clock.now_ms();
-            assert!((last_ms..START_MS + FORWARD_STANDS_MS).contains(&now_ms));
+            assert!((last_ms..START_MS + STEP_STANDS_MS).contains(&now_ms));
             last_ms = now_ms;
             hand.pass(20);
         }
-        assert_eq!(clock.now_ms(), START_MS + night_ms + FORWARD_STANDS_MS);
+        assert_eq!(clock.now_ms(), START_MS + night_ms + STEP_STANDS_MS);
     }
 
     /// A clock that jumps about is never believed; the node's goes on by the monotonic clock, and says so.
@@ -360,14 +417,12 @@ mod tests {
         let hand = HandClock::new(START_MS);
         let mut clock = NodeClock::by_hand(Arc::clone(&hand));
         hand.step(-86_400_000);
-        hand.pass(7);
-        assert_eq!((clock.now_ms(), clock.steady_ms()), (START_MS, START_MS + 7));
+        clock.now_ms();
+        hand.pass(STEP_STANDS_MS);
+        let (stood_ms, steady_ms) = (clock.now_ms(), clock.steady_ms());
         hand.pass(5_000);
-        assert_eq!((clock.now_ms(), clock.steady_ms()), (START_MS, START_MS + 5_007));
-        assert_eq!(
-            (clock.state().held_ms(), clock.state().ahead_ms()),
-            (5_000, 86_400_000 - 5_007)
-        );
+        assert_eq!((clock.now_ms(), clock.steady_ms()), (stood_ms, steady_ms + 5_000));
+        assert_eq!(clock.state().held_ms(), STEP_STANDS_MS + 5_000);
     }
 
     /// The boundary: exactly the tolerance is no step, a millisecond more is.

@@ -36,7 +36,7 @@ mod sync;
 mod timer;
 
 pub use calibration::Calibration;
-pub use clock::{ClockState, FORWARD_STANDS_MS, HandClock, NodeClock, STEP_MS};
+pub use clock::{ClockState, HandClock, NodeClock, STEP_MS, STEP_STANDS_MS};
 pub use counters::{Counters, Counts, Event, Unavailable};
 pub use cycles::{Cycles, Drift, Reading, Rejected, Source, ticks, ticks_and_core, ticks_ordered};
 pub use histogram::Histogram;

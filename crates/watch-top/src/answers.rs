@@ -141,6 +141,7 @@ pub struct Budget {
     pub id: String,
     #[serde(deserialize_with = "or_default")]
     pub name: String,
+    pub handle: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub unit: String,
     pub campaign: Option<bool>,
@@ -191,6 +192,14 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// What people who use it call it: its handle, or its name where it has none.
+    #[must_use]
+    pub fn called(&self) -> &str {
+        self.handle.as_deref().unwrap_or(&self.name)
+    }
+}
+
+impl Budget {
     /// The unit of its amounts; `None` where this release does not know it.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
@@ -210,6 +219,18 @@ pub struct Detail {
     pub holds: Holds,
     #[serde(deserialize_with = "or_default")]
     pub caps: Vec<Cap>,
+    #[serde(deserialize_with = "or_default")]
+    pub windows: Vec<BudgetWindow>,
+}
+
+/// A window of a budget.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct BudgetWindow {
+    #[serde(deserialize_with = "or_default")]
+    pub period: String,
+    #[serde(deserialize_with = "amount")]
+    pub left: Option<Amount>,
 }
 
 /// The lines of a budget's books.

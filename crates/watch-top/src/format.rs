@@ -40,7 +40,7 @@ pub fn exact(unit: Option<Unit>, amount: Amount) -> String {
 #[must_use]
 pub fn column(unit: Option<Unit>, amount: Amount, aligned: bool) -> String {
     match unit {
-        Some(unit @ Unit::Currency(_)) => cents(unit, amount),
+        Some(unit @ Unit::Currency(..)) => cents(unit, amount),
         _ if aligned => format!("{}   ", exact(unit, amount)),
         _ => exact(unit, amount),
     }

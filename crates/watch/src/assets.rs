@@ -94,7 +94,15 @@ fn is_id(text: &str) -> bool {
 fn is_page(path: &str) -> bool {
     let path = path.trim_end_matches('/');
     matches!(path, "" | "engine" | "costs" | "audit")
-        || path.strip_prefix("campaign/").is_some_and(is_id)
+        || path.strip_prefix("campaign/").is_some_and(|name| is_id(name) || is_handle(name))
+}
+
+/// Can a budget have this handle? It may hold slashes and dots.
+fn is_handle(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._/:@-".contains(&byte);
+    (1..=128).contains(&text.len())
+        && text.bytes().all(fits)
+        && !text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn answer(path: &str, headers: &HeaderMap) -> Response {
@@ -117,7 +125,7 @@ enum Found<'a> {
 /// The file, or the page for every address that is not a file's: the dashboard reads its own address.
 fn find<'a>(assets: &'a [Asset], path: &str) -> Option<Found<'a>> {
     let exact = |wanted: &str| assets.iter().find(|asset| asset.path == wanted);
-    let is_file = path.rsplit('/').next().unwrap_or_default().contains('.');
+    let is_file = path.rsplit('/').next().unwrap_or_default().contains('.') && !is_page(path);
     if let Some(asset) = exact(path) {
         return Some(Found::There(asset));
     }
@@ -240,12 +248,10 @@ mod tests {
             Found::Nowhere(asset) => Some((asset.path, false)),
         };
         assert_eq!(found("assets/app-1234.js"), Some(("assets/app-1234.js", true)));
-        for page in ["", "campaign/17", "engine", "costs", "audit/"] {
+        for page in ["", "campaign/17", "engine", "costs", "audit/", "campaign/x/y.z"] {
             assert_eq!(found(page), Some(("index.html", true)), "{page}");
         }
-        for nowhere in
-            ["nowhere", "campaign/x", "campaign/17/1", "engine/1", "campaign/123456789012345678901"]
-        {
+        for nowhere in ["nowhere", "campaign/a%20b", "engine/1", "campaign/123456789012345678901"] {
             assert_eq!(found(nowhere), Some(("index.html", false)), "{nowhere}");
         }
         assert_eq!(found("assets/app-9999.js"), None, "an old page must not get HTML for a script");
@@ -259,6 +265,16 @@ mod tests {
         assert_eq!(form("gzip, br;q=0"), (Some("gzip"), &b"gz"[..]));
         assert_eq!(form("identity"), (None, &b"plain"[..]));
         assert_eq!(assets[1].encoded(&with(header::ACCEPT_ENCODING, "br")).0, None);
+    }
+
+    #[test]
+    fn a_budget_has_a_page_by_its_id_and_by_its_handle() {
+        for page in ["campaign/17", "campaign/team-42/gpt-5.1", "campaign/a.b", "engine"] {
+            assert!(is_page(page), "{page}");
+        }
+        for other in ["campaign/123456789012345678901", "campaign/a b", "campaign/", "x/a.b"] {
+            assert!(!is_page(other), "{other}");
+        }
     }
 
     #[test]

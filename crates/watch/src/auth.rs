@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(token_of(&with("authorization", "bearer abc")), Some("abc"));
         assert_eq!(token_of(&with("authorization", "Basic abc")), None);
         assert_eq!(
-            token_of(&with("sec-websocket-protocol", "weir.live.1, bearer.abc")),
+            token_of(&with("sec-websocket-protocol", "weir.live.2, bearer.abc")),
             Some("abc")
         );
         assert_eq!(token_of(&HeaderMap::new()), None);

@@ -42,6 +42,28 @@ pub struct View {
     pub budgets: Arc<[Budget]>,
     /// What changes by itself; as many as budgets.
     pub states: Arc<[State]>,
+    /// The last rows: budgets that were made from templates.
+    pub made: MadeRows,
+}
+
+/// The rows of budgets that were made from templates. Their ids are above all others, so they are the last ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MadeRows {
+    /// Which of `templates` each was made from, in the order of rows; one beyond their end: its template is gone.
+    pub from: Arc<[u32]>,
+    /// Their patterns, as in the budgets file.
+    pub templates: Arc<[Box<str>]>,
+    /// Live budgets of templates that have no row: there are more than are shown.
+    pub hidden: u64,
+}
+
+impl MadeRows {
+    /// What stands in the place of a template that is gone.
+    pub const GONE: &str = "(gone)";
+
+    fn same_rows(&self, other: &MadeRows) -> bool {
+        (&self.from, &self.templates) == (&other.from, &other.templates)
+    }
 }
 
 impl View {
@@ -49,6 +71,20 @@ impl View {
     #[must_use]
     pub fn rows(&self) -> usize {
         self.budgets.len().min(self.states.len())
+    }
+
+    /// The template that the budget of a row was made from: its place among the templates. `None`: from none.
+    #[must_use]
+    pub fn template_at(&self, row: usize) -> Option<u32> {
+        let first = self.budgets.len().checked_sub(self.made.from.len())?;
+        self.made.from.get(row.checked_sub(first)?).copied()
+    }
+
+    /// The pattern of that template.
+    #[must_use]
+    pub fn template(&self, row: usize) -> Option<&str> {
+        let place = self.template_at(row)? as usize;
+        Some(self.made.templates.get(place).map_or(MadeRows::GONE, |pattern| pattern))
     }
 }
 
@@ -103,7 +139,8 @@ impl Board {
             let stage = lock(&self.stage);
             (stage.shown().clone(), stage.waiting())
         };
-        let same_table = same_budgets(&before.view.budgets, &view.budgets);
+        let same_table = before.view.made.same_rows(&view.made)
+            && same_budgets(&before.view.budgets, &view.budgets);
         match waiting {
             _ if !same_table => changes.begin(&view.states),
             Some(waiting) => {
@@ -173,6 +210,7 @@ fn same_budgets(before: &Arc<[Budget]>, now: &Arc<[Budget]>) -> bool {
         let Budget {
             id,
             name,
+            handle,
             unit,
             parent,
             campaign,
@@ -183,7 +221,7 @@ fn same_budgets(before: &Arc<[Budget]>, now: &Arc<[Budget]>) -> bool {
             revision: _,
         } = a;
         *id == b.id
-            && *name == b.name
+            && (name, handle) == (&b.name, &b.handle)
             && (*unit, *parent, *campaign) == (b.unit, b.parent, b.campaign)
             && (*start_ms, *end_ms, *pacing) == (b.start_ms, b.end_ms, b.pacing)
             && *zone == b.zone
@@ -206,6 +244,7 @@ pub(crate) mod tests {
         Budget {
             id,
             name: format!("budget {id}").into(),
+            handle: None,
             unit: Unit::Count,
             parent: None,
             campaign: id.is_multiple_of(2),
@@ -221,7 +260,8 @@ pub(crate) mod tests {
     pub(crate) fn view(as_of_ms: u64, budgets: &Arc<[Budget]>, spent: &[i64]) -> View {
         let state = |&spent: &i64| State { spent: Amount::new(spent), ..State::default() };
         let states = spent.iter().map(state).collect();
-        View { as_of_ms, run: 1, generation: 1, budgets: Arc::clone(budgets), states }
+        let budgets = Arc::clone(budgets);
+        View { as_of_ms, run: 1, generation: 1, budgets, states, made: MadeRows::default() }
     }
 
     #[test]

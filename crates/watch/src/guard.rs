@@ -122,6 +122,13 @@ impl Rules {
             );
             Problem::new(Kind::Forbidden, detail)
         })?;
+        if found.scopes().is_limited() {
+            let detail = format!(
+                "the token of {} is limited to budgets, which this door does not heed",
+                found.name()
+            );
+            return Err(Problem::new(Kind::Forbidden, detail));
+        }
         Ok(Who::principal(found, role, tokens))
     }
 }

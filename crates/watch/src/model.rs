@@ -99,6 +99,32 @@ codes! {
     }
 }
 
+codes! {
+    /// How long a window is, in the budget's zone.
+    Period {
+        #[default]
+        Minute = 0, "minute", "A minute of the zone's clocks.";
+        Hour = 1, "hour", "An hour of the zone's clocks.";
+        Day = 2, "day", "A civil day.";
+        Week = 3, "week", "Sunday to Saturday.";
+        Month = 4, "month", "A civil month.";
+    }
+}
+
+/// A limit of a stretch of time, and how much of it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct WindowUse {
+    /// It refills all the time; else it is whole again at its end.
+    pub bucket: bool,
+    /// What may be spent in it.
+    pub limit: Amount,
+    /// Handed out in it, and not come back.
+    pub used: Amount,
+}
+
+/// The windows of a budget, each at the place of its [`Period`]'s code.
+pub type WindowUses = [Option<WindowUse>; Period::ALL.len()];
+
 /// What is true of a budget beside its status: bits in the frames, words in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Flags(pub u8);
@@ -140,6 +166,8 @@ pub struct Budget {
     pub id: u64,
     /// For people; no control characters.
     pub name: Box<str>,
+    /// Its unique text name.
+    pub handle: Option<Box<str>>,
     /// Unit of its amounts.
     pub unit: Unit,
     /// The budget that binds it too.
@@ -197,6 +225,8 @@ pub struct State {
     pub day_spent: Amount,
     /// When the next day begins, where there is a daily limit.
     pub day_ends_ms: Option<u64>,
+    /// Its windows, with that of a daily limit.
+    pub windows: WindowUses,
     /// Spent in the last 60 s.
     pub spend_minute: Amount,
     /// Asks in 100 s, from the mean of the last 10 s.

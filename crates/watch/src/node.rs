@@ -34,6 +34,9 @@ pub trait Node: Send + Sync + 'static {
     /// Revision of a budget's configuration at this moment; the board's may be older by a survey. `None`: no such budget.
     fn revision(&self, id: u64) -> Option<u64>;
 
+    /// The id of the live budget with this handle, as of now.
+    fn id_of(&self, handle: &str) -> Option<u64>;
+
     /// The fields of a budget's configuration, as in the budgets file, with what was changed by the API.
     fn fields(&self, id: u64) -> Option<Fields>;
 
@@ -142,7 +145,8 @@ pub enum EditRows {
 }
 
 /// Fields of a known budget that the API changes, as in the budgets file; `null` takes an optional one away.
-pub const EDITABLE: [&str; 7] = ["name", "limit", "daily", "status", "start", "end", "pacing"];
+pub const EDITABLE: [&str; 9] =
+    ["handle", "name", "limit", "daily", "windows", "status", "start", "end", "pacing"];
 
 /// The outcome for one budget.
 #[derive(Clone, Debug)]
@@ -245,6 +249,17 @@ pub enum RowProblem {
     /// A budget with this id exists.
     #[error("there is a budget {0} already; choose another id")]
     Exists(u64),
+    /// Another live budget has the handle.
+    #[error(
+        "handle: found {handle:?}, which is that of budget {holder}; a handle names one live budget: choose another, or rename \
+         budget {holder} first"
+    )]
+    HandleTaken {
+        /// What was asked for.
+        handle: String,
+        /// The budget that has it.
+        holder: u64,
+    },
     /// It changed since the caller looked.
     #[error(
         "the budget is at revision {found}, expected {expected}; read it again and decide anew"
@@ -269,6 +284,23 @@ pub struct Detail {
     pub holds: Holds,
     /// Frequency caps of its campaign.
     pub caps: Vec<Cap>,
+    /// Its windows, the shortest first.
+    pub windows: Vec<WindowState>,
+}
+
+/// How a window of a budget stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowState {
+    /// `minute`, `hour`, `day`, `week` or `month`.
+    pub period: &'static str,
+    /// It refills all the time; else it is whole again at its end.
+    pub bucket: bool,
+    /// What may be handed out in it, base units.
+    pub limit: Amount,
+    /// What was, and did not come back.
+    pub used: Amount,
+    /// First instant after it, ms since 1970 UTC: in the past where nobody asked since. Of a bucket now.
+    pub ends_ms: u64,
 }
 
 /// The lines of a budget's books, base units.

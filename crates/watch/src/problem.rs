@@ -53,6 +53,7 @@ kinds! {
     Exists = CONFLICT, "exists", "exists already";
     KeyReused = CONFLICT, "key_reused", "the key was used before";
     Moved = CONFLICT, "moved", "the selection moved";
+    Reloading = CONFLICT, "reloading", "a reload is under way";
     Undone = CONFLICT, "undone", "undone already";
     Conflict = PRECONDITION_FAILED, "conflict", "changed meanwhile";
     TooLarge = PAYLOAD_TOO_LARGE, "too_large", "the body is too large";
@@ -220,7 +221,7 @@ impl From<&RowProblem> for Problem {
     fn from(problem: &RowProblem) -> Problem {
         let kind = match problem {
             RowProblem::Unknown(_) => Kind::Unknown,
-            RowProblem::Exists(_) => Kind::Exists,
+            RowProblem::Exists(_) | RowProblem::HandleTaken { .. } => Kind::Exists,
             RowProblem::Revision { .. } => Kind::Conflict,
             RowProblem::Field(_) => Kind::Refused,
         };
@@ -236,6 +237,11 @@ impl From<&RowProblem> for Problem {
                 let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
                 answer.field =
                     Some(field).filter(|field| field.chars().all(is_word)).map(Into::into);
+            }
+            RowProblem::HandleTaken { handle, .. } => {
+                answer.field = Some("handle".into());
+                answer.found = Some(shorten(handle).into());
+                answer.expected = Some("a handle that no live budget has".into());
             }
             RowProblem::Unknown(_) | RowProblem::Exists(_) => {}
         }

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use access::file::read_regular;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
+
+/// Bytes of a file in PEM at most.
+const PEM_BYTES_MAX: u64 = 1 << 20;
 
 /// A certificate and its key, one pair for all who hold a clone; it can be replaced while the door is open.
 #[derive(Clone)]
@@ -25,15 +29,19 @@ impl Tls {
     /// # Errors
     /// Which file cannot be used, and what was expected in it.
     pub fn read(certificate: &Path, key: &Path) -> Result<Tls, String> {
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        let bytes = |path: &Path| {
+            read_regular(path, PEM_BYTES_MAX)
+                .map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let chain = CertificateDer::pem_slice_iter(&bytes(certificate)?)
+            .collect::<Result<Vec<_>, _>>()
             .map_err(|error| {
                 format!("{}: {error}; expected certificates in PEM", certificate.display())
             })?;
         if chain.is_empty() {
             return Err(format!("{}: no certificate, expected one in PEM", certificate.display()));
         }
-        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+        let secret = PrivateKeyDer::from_pem_slice(&bytes(key)?).map_err(|error| {
             format!("{}: {error}; expected a private key in PEM", key.display())
         })?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

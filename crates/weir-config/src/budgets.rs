@@ -1,17 +1,24 @@
 //! The budgets file: `.jsonl` or `.csv`, one budget a line. A line of a `.jsonl` file may be a campaign too, see
 //! [`crate::campaigns`]. A file with any bad line is refused whole, with every error and its line.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
 use gate_pacing::{DayParts, Plan, PlanSpec, Shape, Strategy};
-use ledger::{Amount, BudgetSpec, OnExpiry, Period, PeriodCap, Status};
+use ledger::spec::MADE_ID_MIN;
+use ledger::{Amount, BudgetSpec, OnExpiry, Period, Status, WindowLimit, Windows};
 use money::{Instant, Unit, Window, Zone, ZoneCache};
 use serde_json::{Map, Value};
 use weir_pacer::Pacing;
+use wire::Handle;
 
-use crate::campaigns::fields::{Faults, Object, amount, boolean, shown, text, whole_number, word};
+use crate::campaigns::fields::{
+    Faults, Object, amount, boolean, shown, text, whole_number, whole_number_in, word,
+};
 use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
+use crate::templates::{self, Templates};
+use crate::windows;
 
 /// A budget as its owner configured it.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,13 +125,15 @@ impl fmt::Display for LineError {
 }
 
 /// The fields of every budget.
-pub const FIELDS: [&str; 20] = [
+pub const FIELDS: [&str; 22] = [
     "id",
+    "handle",
     "name",
     "unit",
     "limit",
     "daily",
     "day_flex",
+    "windows",
     "start",
     "end",
     "tz",
@@ -141,10 +150,11 @@ pub const FIELDS: [&str; 20] = [
     "late_reserve_bp",
 ];
 
-const STATUSES: [(&str, Status); 3] =
+pub(crate) const STATUSES: [(&str, Status); 3] =
     [("active", Status::Active), ("paused", Status::Paused), ("ended", Status::Ended)];
 
-const ON_EXPIRY: [(&str, OnExpiry); 2] = [("hold", OnExpiry::Hold), ("release", OnExpiry::Release)];
+pub(crate) const ON_EXPIRY: [(&str, OnExpiry); 2] =
+    [("hold", OnExpiry::Hold), ("release", OnExpiry::Release)];
 
 /// Reads a file. The ending of its name says which format it has.
 pub fn read(path: &Path) -> Result<Vec<Budget>, Vec<LineError>> {
@@ -162,8 +172,22 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Vec<LineError>> {
     std::fs::read(path).map_err(told)
 }
 
-/// The lines of a file with this name and these bytes.
+/// The lines of a file with this name and these bytes, without its templates.
 pub fn lines_of(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, Vec<LineError>> {
+    Ok(file_of(path, bytes)?.lines)
+}
+
+/// Everything that a budgets file says.
+#[derive(Clone, Debug, Default)]
+pub struct BudgetsFile {
+    /// Its budgets.
+    pub lines: Vec<Line>,
+    /// What budgets are made from on their first ask.
+    pub templates: Templates,
+}
+
+/// What a file with this name and these bytes says.
+pub fn file_of(path: &Path, bytes: &[u8]) -> Result<BudgetsFile, Vec<LineError>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         whole(path, line, "not UTF-8; save the file as UTF-8".into())
@@ -173,7 +197,10 @@ pub fn lines_of(path: &Path, bytes: &[u8]) -> Result<Vec<Line>, Vec<LineError>> 
     let file = path.display().to_string();
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("jsonl" | "ndjson") => parse(&file, json_lines(text, bytes.len() - text.len())),
-        Some("csv") => parse(&file, csv_lines(text)),
+        Some("csv") => match cut(text) {
+            None => parse(&file, csv_lines(text)),
+            Some((line, fault)) => Err(whole(path, line, fault)),
+        },
         _ => Err(whole(path, 1, "a budgets file is called *.jsonl or *.csv".into())),
     }
 }
@@ -195,6 +222,38 @@ fn json_lines(text: &str, offset: usize) -> impl Iterator<Item = Row> {
     };
     let from = move |line: &str| offset + line.as_ptr().addr() - text.as_ptr().addr();
     lines.map(move |(i, line)| (i + 1, Some(Place::of(i + 1, from(line), line)), object(line)))
+}
+
+/// Returns where and how a table ends too early. A reader takes the end of a file for the end of a cell, and a cell that is not there
+/// for one that says nothing: without its last cells, a paused budget would spend.
+fn cut(text: &str) -> Option<(usize, String)> {
+    if let Some(line) = open_quote(text) {
+        let fault =
+            "a cell that begins here with a quote never ends; close the quote, or is the file cut?";
+        return Some((line, fault.into()));
+    }
+    let ends_within = !text.is_empty() && !text.ends_with('\n');
+    ends_within.then(|| {
+        let fault = "the file ends within this line; end it with a line feed, or is the file cut?";
+        (text.lines().count(), fault.into())
+    })
+}
+
+/// Returns the line of the quote that opens a cell and is never closed. As in RFC 4180, only a quote at the beginning of a cell opens
+/// one, and two within it stand for one.
+fn open_quote(text: &str) -> Option<usize> {
+    let (mut line, mut opened, mut starts) = (1, None, true);
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        line += usize::from(byte == b'\n');
+        match (byte, opened) {
+            (b'"', Some(_)) if bytes.next_if_eq(&b'"').is_none() => opened = None,
+            (b'"', None) if starts => opened = Some(line),
+            _ => {}
+        }
+        starts = opened.is_none() && matches!(byte, b',' | b'\n' | b'\r');
+    }
+    opened
 }
 
 fn csv_lines(text: &str) -> Vec<Row> {
@@ -253,15 +312,28 @@ fn csv_line(error: &csv::Error) -> u64 {
     error.position().map_or(0, csv::Position::line)
 }
 
-fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Line>, Vec<LineError>> {
+fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile, Vec<LineError>> {
     let mut lines: Vec<Line> = Vec::new();
+    let mut templates = Vec::new();
     let mut line_of = std::collections::BTreeMap::new();
     let mut errors = Vec::new();
     let mut zones = ZoneCache::default();
     let mut push =
         |line: usize, text: String| errors.push(LineError { file: file.to_string(), line, text });
+    let rows: Vec<Row> = rows.into_iter().collect();
+    let parents = ParentIds::of(&rows);
     for (line, place, fields) in rows {
-        match fields.map_err(|error| vec![error]).and_then(|fields| {
+        if let Ok(fields) = &fields
+            && fields.contains_key("template")
+        {
+            match templates::template(line, fields, &mut zones) {
+                Ok(read) => templates.push(read),
+                Err(texts) => texts.into_iter().for_each(|text| push(line, text)),
+            }
+            continue;
+        }
+        let resolved = fields.and_then(|mut fields| parents.resolve(&mut fields).map(|()| fields));
+        match resolved.map_err(|error| vec![error]).and_then(|fields| {
             budget(line, &fields, &mut zones).map(|budget| Line {
                 budget,
                 said: plain(fields),
@@ -279,7 +351,11 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<Vec<Line>, V
     for error in ledger::spec::check(&specs) {
         push(line_of.get(&error.id()).copied().unwrap_or(1), error.to_string());
     }
-    if errors.is_empty() { Ok(lines) } else { Err(errors) }
+    let templates = Templates::check(templates, &specs).unwrap_or_else(|texts| {
+        texts.into_iter().for_each(|(line, text)| push(line, text));
+        Templates::default()
+    });
+    if errors.is_empty() { Ok(BudgetsFile { lines, templates }) } else { Err(errors) }
 }
 
 /// Without a campaign's fields: they are large, and nobody asks for them again.
@@ -329,26 +405,35 @@ enum Bids {
 }
 
 /// `None` where a fault was told.
+/// The unit that a line names: of a budget or a template.
+pub(crate) fn read_unit(object: &mut Object<'_, '_>) -> Unit {
+    let unit = object.optional("unit", |v| {
+        text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
+    });
+    unit.unwrap_or_else(|| Unit::parse("USD").expect("a currency"))
+}
+
 fn read_budget(
     line: usize,
     object: &mut Object<'_, '_>,
     zones: &mut ZoneCache,
     bids: Bids,
 ) -> Option<Budget> {
-    let id = object.required("id", whole_number);
-    let unit = object.optional("unit", |v| {
-        text(v, "a currency such as \"USD\", or \"count\"", |t| Unit::parse(t).ok())
-    });
-    let unit = unit.unwrap_or_else(|| Unit::parse("USD").expect("a currency"));
+    let id = object.required("id", |value| whole_number_in(value, 0..=MADE_ID_MIN - 1));
+    let unit = read_unit(object);
     let limit = object.required("limit", |value| bound(value, unit));
     let daily = object.optional("daily", |value| bound(value, unit));
+    let windows =
+        object.optional("windows", |value| windows::read(value, unit)).unwrap_or_default();
     let start = object.optional("start", instant).unwrap_or(Window::ALWAYS.start);
     let end = object.optional("end", instant).unwrap_or(Window::ALWAYS.end);
     let zone = object.optional("tz", |value| zone(value, zones)).unwrap_or_else(Zone::utc);
     let flex = object.optional("day_flex", day_flex).unwrap_or_default();
+    let daily = windows::join_day(object, daily, &windows)?;
     let said = Said::read(object);
     let status = object.optional("status", |value| word(value, &STATUSES));
     let parent = object.optional("parent", whole_number);
+    let handle = object.optional("handle", handle_text);
     let on_expiry = object.optional("on_expiry", |value| word(value, &ON_EXPIRY));
     let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
     let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
@@ -374,12 +459,17 @@ fn read_budget(
         return None;
     }
     pacing.day_target = daily.filter(|_| flex.percent != PERCENT);
+    let period = daily.and_then(|daily| flex.period(daily));
+    if period.is_some_and(|period| windows.get(period.period).is_some()) {
+        object.fault("day_flex", "it bounds the same time as a window, expected one of both");
+        return None;
+    }
+    let day = daily.map(|daily| WindowLimit::fixed(Period::Day, flex.cap(daily)));
     let spec = BudgetSpec {
         id,
         unit,
         limit,
-        daily: daily.map(|daily| flex.cap(daily)),
-        period: daily.and_then(|daily| flex.period(daily)),
+        windows: day.into_iter().chain(period).fold(windows, Windows::with),
         start,
         end,
         zone,
@@ -388,6 +478,8 @@ fn read_budget(
         on_expiry: on_expiry.unwrap_or_default(),
         tolerance_ppm: tolerance_ppm.unwrap_or(0),
         late_reserve_bp: u16::try_from(late_reserve_bp.unwrap_or(0)).unwrap_or(u16::MAX),
+        handle,
+        idle_ms: 0,
     };
     Some(Budget { spec, name, pacing, line, campaign })
 }
@@ -477,13 +569,10 @@ impl DayFlex {
     }
 
     /// Seven days' targets a week, 30.4 a month.
-    fn period(self, target: Amount) -> Option<PeriodCap> {
+    fn period(self, target: Amount) -> Option<WindowLimit> {
         let period = self.period?;
-        let tenths = match period {
-            Period::Week => 70,
-            Period::Month => 304,
-        };
-        Some(PeriodCap { period, cap: part(target, tenths, 10) })
+        let tenths = if period == Period::Week { 70 } else { 304 };
+        Some(WindowLimit::fixed(period, part(target, tenths, 10)))
     }
 }
 
@@ -507,8 +596,52 @@ fn day_flex(value: &Value) -> Result<DayFlex, String> {
     })
 }
 
+fn handle_text(value: &Value) -> Result<Handle, String> {
+    match value.as_str() {
+        Some(text) => Handle::parse(text).map_err(|error| error.to_string()),
+        None => Err(format!("found {}, expected text such as \"team-42/gpt-5\"", shown(value))),
+    }
+}
+
+/// Ids of the budgets of a file by handle: a parent may be told by its handle, also one that stands below. Of two with one handle
+/// the first counts; the file is refused for it.
+#[derive(Debug, Default)]
+struct ParentIds(HashMap<String, u64>);
+
+impl ParentIds {
+    /// What is no budget here, or not sound, is told where it is read.
+    fn of(rows: &[Row]) -> ParentIds {
+        let mut ids = HashMap::new();
+        for fields in rows.iter().filter_map(|(_, _, fields)| fields.as_ref().ok()) {
+            let id = fields.get("id").and_then(|id| whole_number(id).ok());
+            let ended = fields.get("status").and_then(Value::as_str) == Some("ended");
+            if let (Some(Value::String(handle)), Some(id), false) =
+                (fields.get("handle"), id, ended)
+            {
+                ids.entry(handle.clone()).or_insert(id);
+            }
+        }
+        ParentIds(ids)
+    }
+
+    /// Writes the id where the handle of a parent stands: from here on a budget's parent is an id, whatever it is called later.
+    fn resolve(&self, fields: &mut Map<String, Value>) -> Result<(), String> {
+        let Some(Value::String(parent)) = fields.get("parent") else { return Ok(()) };
+        if Handle::check(parent).is_err() {
+            return Ok(());
+        }
+        let Some(id) = self.0.get(parent) else {
+            return Err(format!(
+                "parent: found {parent:?}, expected the id or the handle of a budget of this file"
+            ));
+        };
+        fields.insert("parent".to_owned(), Value::from(*id));
+        Ok(())
+    }
+}
+
 /// An amount that a limit may be, told in the unit as it was written.
-fn bound(value: &Value, unit: Unit) -> Result<Amount, String> {
+pub(crate) fn bound(value: &Value, unit: Unit) -> Result<Amount, String> {
     let found = amount(value, unit)?;
     if (Amount::ZERO..=money::LIMIT_MAX).contains(&found) {
         return Ok(found);
@@ -529,7 +662,7 @@ fn flag(value: &Value) -> Result<bool, String> {
     }
 }
 
-fn up_to(value: &Value, most: u32) -> Result<u32, String> {
+pub(crate) fn up_to(value: &Value, most: u32) -> Result<u32, String> {
     let number = whole_number(value).ok().and_then(|number| u32::try_from(number).ok());
     let number = number.filter(|number| *number <= most);
     number.ok_or_else(|| format!("found {}, expected 0 to {most}", shown(value)))
@@ -564,7 +697,7 @@ fn day_parts(value: &Value) -> Result<DayParts, String> {
     DayParts::parse(written).map_err(|error| error.to_string())
 }
 
-fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
+pub(crate) fn zone(value: &Value, zones: &mut ZoneCache) -> Result<Zone, String> {
     let Some(name) = value.as_str() else {
         return Err(format!(
             "found {}, expected a time zone such as \"Europe/Paris\"",
@@ -651,6 +784,65 @@ mod tests {
     }
 
     #[test]
+    fn budgets_and_their_parents_are_named_by_handle() {
+        let text = r#"{"id":2,"handle":"llm/a/bob","parent":"llm/a","limit":"5"}
+            {"id":1,"handle":"llm/a","limit":"9"}
+            {"id":3,"parent":"1","limit":"5"}
+            {"id":4,"handle":"old","status":"ended","limit":"5"}
+            {"id":5,"handle":"old","parent":null,"limit":"5"}"#;
+        let read = read_text("jsonl", text).unwrap();
+        let names: Vec<_> = read
+            .iter()
+            .map(|budget| (budget.spec.handle.as_ref().map(Handle::as_str), budget.spec.parent))
+            .collect();
+        let expected = [
+            (Some("llm/a/bob"), Some(1)),
+            (Some("llm/a"), None),
+            (None, Some(1)),
+            (Some("old"), None),
+            (Some("old"), None),
+        ];
+        assert_eq!(names, expected);
+        let text = "id,handle,parent,limit\n1,llm/a,,9\n2,llm/a/bob,llm/a,5\n3,,1,5\n";
+        let read = read_text("csv", text).unwrap();
+        assert_eq!(
+            read.iter().map(|b| b.spec.parent).collect::<Vec<_>>(),
+            [None, Some(1), Some(1)]
+        );
+        assert_eq!(read[1].spec.handle, Some(Handle::parse("llm/a/bob").unwrap()));
+    }
+
+    #[test]
+    fn wrong_handles_are_told_with_their_line() {
+        let long = "h".repeat(10_240);
+        let text = format!(
+            "{{\"id\":1,\"handle\":\"a\",\"limit\":\"9\"}}
+{{\"id\":2,\"handle\":\"a\",\"limit\":\"9\"}}
+{{\"id\":3,\"handle\":\"{long}\",\"limit\":\"9\"}}
+{{\"id\":4,\"handle\":\"1001\",\"limit\":\"9\"}}
+{{\"id\":5,\"handle\":\"te\u{430}m\",\"limit\":\"9\"}}
+{{\"id\":6,\"handle\":7,\"limit\":\"9\"}}
+{{\"id\":7,\"parent\":\"nobody\",\"limit\":\"9\"}}
+{{\"id\":8,\"handle\":\"self\",\"parent\":\"self\",\"limit\":\"9\"}}"
+        );
+        let errors = read_text("jsonl", &text).unwrap_err();
+        let expected = [
+            "2: budget 2: handle \"a\" is that of budget 1; a handle names one live budget",
+            "3: handle: a handle of 10240 bytes, expected 1 to 128",
+            "4: handle: handle \"1001\" has digits only, which is an id",
+            "5: handle: handle: found '\u{430}' at character 3, expected one of",
+            "6: handle: found 7, expected text such as",
+            "7: parent: found \"nobody\", expected the id or the handle of a budget of this file",
+            "8: budget 8: more than 4 levels of parents, or a circle",
+        ];
+        for expected in expected {
+            let told = errors.iter().any(|error| error.trim_start().starts_with(expected));
+            assert!(told, "{expected} not in {errors:#?}");
+        }
+        assert_eq!(errors.len(), expected.len(), "{errors:#?}");
+    }
+
+    #[test]
     fn a_full_line_and_a_short_one() {
         let text = r#"{"id":1,"name":"spring","unit":"USD","limit":"1000.00","daily":"100.00","start":"2026-01-01T00:00:00Z","end":"2027-01-01T00:00:00Z","tz":"Europe/Paris","pacing":"schedule","plan":"linear","status":"active","parent":null}
 
@@ -658,7 +850,7 @@ mod tests {
 "#;
         let budgets = read_text("jsonl", text).unwrap();
         assert_eq!(budgets[0].spec.limit, Amount::new(1_000_000_000));
-        assert_eq!(budgets[0].spec.daily, Some(Amount::new(100_000_000)));
+        assert_eq!(budgets[0].spec.windows.day_limit(), Some(Amount::new(100_000_000)));
         assert_eq!(budgets[0].name, "spring");
         assert_eq!(budgets[1].spec.limit, Amount::new(5));
         assert_eq!(budgets[1].name, "budget 2");
@@ -673,17 +865,21 @@ mod tests {
         let micros = |units: i64| Some(Amount::new(units * 1_000_000));
         let hard = one(r#","daily":"100""#).unwrap();
         assert_eq!(
-            (hard.spec.daily, hard.pacing.day_target, hard.spec.period),
-            (micros(100), None, None)
+            (hard.spec.windows.day_limit(), hard.pacing.day_target, hard.spec.windows.all().len()),
+            (micros(100), None, 1)
         );
         let flexible = one(r#","daily":"100","day_flex":"1.25""#).unwrap();
-        assert_eq!((flexible.spec.daily, flexible.pacing.day_target), (micros(125), micros(100)));
+        assert_eq!(
+            (flexible.spec.windows.day_limit(), flexible.pacing.day_target),
+            (micros(125), micros(100))
+        );
         for (flex, period, cap) in
             [("1.75+week", Period::Week, 700), ("2.00+month", Period::Month, 3_040)]
         {
             let budget = one(&format!(r#","daily":"100","day_flex":"{flex}""#)).unwrap();
             let cap = Amount::new(cap * 1_000_000);
-            assert_eq!(budget.spec.period, Some(PeriodCap { period, cap }), "{flex}");
+            let expected = Some(WindowLimit::fixed(period, cap));
+            assert_eq!(budget.spec.windows.get(period), expected, "{flex}");
             assert_eq!(budget.pacing.day_target, micros(100), "{flex}");
         }
         for wrong in ["0.99", "2.01", "1.001", "1.5+year", "much"] {
@@ -720,6 +916,28 @@ mod tests {
         let csv = "id,limit,daily,pacing,parent\n1,1000.00,100.00,schedule,\n2,10,,asap,1\n";
         let json = "\n{\"id\":1,\"limit\":\"1000.00\",\"daily\":\"100.00\",\"pacing\":\"schedule\"}\n{\"id\":2,\"limit\":\"10\",\"pacing\":\"asap\",\"parent\":1}\n";
         assert_eq!(read_text("csv", csv), read_text("jsonl", json));
+    }
+
+    #[test]
+    fn a_table_that_ends_within_a_line_or_a_quote_is_refused_at_every_byte() {
+        let whole = "id,limit,name,status\r\n1,30.00,\"a, \"\"b\"\" \nc\",paused\r\n2,5.00,d\"e,\n";
+        assert_eq!(read_text("csv", whole).unwrap().len(), 2);
+        let line_ends = ["id,limit,name,status\r\n".len(), whole.len() - "2,5.00,d\"e,\n".len()];
+        for bytes in (1..whole.len()).filter(|bytes| !line_ends.contains(bytes)) {
+            let errors = read_text("csv", &whole[..bytes]).unwrap_err();
+            let told = ["the file ends within this line", "never ends"];
+            assert!(told.iter().any(|told| errors[0].contains(told)), "{bytes}: {errors:?}");
+        }
+        assert_eq!(
+            read_text("csv", "id,limit,name\n1,5,a\n2,5,\"b\n3,5,c\n").unwrap_err(),
+            [
+                "3: a cell that begins here with a quote never ends; close the quote, or is the file cut?"
+            ]
+        );
+        assert_eq!(
+            read_text("csv", "id,limit,status\n1,30.00,").unwrap_err(),
+            ["2: the file ends within this line; end it with a line feed, or is the file cut?"]
+        );
     }
 
     #[test]

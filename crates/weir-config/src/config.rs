@@ -366,7 +366,7 @@ config! {
         task_run: TaskRun = TaskRun::Defer, " How io_uring completes operations: \"defer\" (Linux 6.1) or \"coop\".";
         connections_max: usize = 20_000, " Maximum connections per worker; further ones are closed at once (`refused_full`).";
         output_bytes_max: usize = 1_048_576, " Maximum bytes of unsent answers per connection; above this the connection is not read until half of them are left.";
-        output_total_bytes_max: usize = 268_435_456, " Maximum bytes allocated for unsent answers of all connections of a worker; above this no connection is read until half of them are left.";
+        output_total_bytes_max: usize = 268_435_456, " Maximum bytes allocated for unsent answers of all connections of a worker; above this no connection with unsent answers is read until half of them are left; a quarter above it those with the most are closed.";
         idle_ms_max: u64 = 300_000, " A connection idle for this long is closed (`idle`), milliseconds.";
         partial_ms_max: u64 = 10_000, " A message that is unfinished for this long closes its connection (`slow_message`), milliseconds.";
         stalled_ms_max: u64 = 10_000, " A client that reads nothing for this long is closed (`stalled`), milliseconds.";
@@ -409,6 +409,22 @@ config! {
         price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent counts as a mistake, and the price we sent is booked.";
         survey_every: u64 = 1_024, " Sample one auction in this many and record why each campaign did not bid; 0 disables.";
     }
+    spend ("The spend door: calls as JSON over HTTP, for programs of any language.") {
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7704)), " Address of the spend door; beyond loopback `tls_cert`, `tls_key` and one of `tokens_file` and `tls_clients` are required.";
+        tokens_file: String = String::new() => live, " Who may do what: lines of `name role token [scope,...]`, role `spend` or `read`, as `weir token new` makes them. Clients send the token as `Authorization: Bearer`. Without a file everybody who reaches the door may do all.";
+        tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
+        tls_key: String = String::new() => live, " Key of the certificate, PEM.";
+        tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show. Where a tokens file is set as well, each call needs a token, too.";
+        hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas. If this is empty, a door on loopback accepts only the names of this machine, and any other door accepts all.";
+        wait_ms: u64 = 10, [0..=1_000], " A call without `wait_ms` waits at most this long for money that is not at hand, milliseconds; 0 disables waiting.";
+        over_factor_max: u64 = 100, [0..=1_000_000], " A settle of more than this many times its hold is refused as a mistake; 0 = no limit.";
+        batch_max: u16 = 10_000, [1..=10_000], " Maximum calls per batch; a larger one is answered 413.";
+        body_bytes_max: usize = 2_097_152, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
+        gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
+        calls_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum calls per worker that wait for the bank; further ones are answered 429.";
+        keys_max: usize = 4_000_000, [1..=1 << 30], " Maximum answers kept for an `Idempotency-Key`, about 130 bytes of memory each, 170 of a reservation's. With `keys_keep_s` it bounds the rate of new keys: 1,100 a second. Beyond it a reserve or a spend with a new key is answered 429, and other calls are done without a kept answer.";
+        keys_keep_s: u64 = 3_600, [60..=86_400], " How long each is kept, seconds.";
+    }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
     }
@@ -428,6 +444,8 @@ config! {
     budgets ("Where budgets come from.") {
         file: PathBuf = PathBuf::from("budgets.jsonl"), " The budgets file, .jsonl or .csv, one budget per line; it is read again whenever it changes.";
         check_ms: u64 = 500, [10..=3_600_000], " Interval at which the node looks at the file, milliseconds; it reads a changed file at the second look that finds it unchanged.";
+        templates_max: usize = 1_000_000, [0..=4_000_000], " Maximum live budgets that were made from templates; above this an ask for another one is answered `busy`.";
+        templates_under_max: usize = 10_000, [1..=4_000_000], " The same directly under one parent.";
         end_share_max_percent: u8 = 20, [0..=100], " Percentage of the live budgets that a file may end by leaving them out; a file that ends more is refused. One budget may always be left out, all of them never.";
     }
     ledger ("Holds and purses.") {
@@ -561,6 +579,19 @@ fn sections() -> String {
 /// The value that was expected.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("expected {}", <SocketAddr as Value>::EXPECTED))
+}
+
+/// Finds out whether the configuration's file can be read without waiting for anybody.
+///
+/// # Errors
+/// It is a pipe or a device, or cannot be opened.
+pub fn expect_regular(file: Option<&Path>) -> Result<(), Vec<ConfigError>> {
+    let Some(path) = file else { return Ok(()) };
+    let told = |error| ConfigError {
+        place: path.display().to_string(),
+        text: format!("cannot be read: {error}"),
+    };
+    access::file::open_regular(path).map(drop).map_err(|error| vec![told(error)])
 }
 
 /// Reads the configuration: defaults, then the file, then the environment. Returns every error at once.
@@ -757,8 +788,10 @@ impl Config {
             url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
             format!("openrtb.public_url: found \"{url}\", expected http://... or https://..."),
         );
-        let hosts = crate::doors::check_hosts(&self.openrtb.hosts);
-        must(hosts.is_ok(), format!("openrtb.{}", hosts.err().unwrap_or_default()));
+        for (door, hosts) in [("openrtb", &self.openrtb.hosts), ("spend", &self.spend.hosts)] {
+            let hosts = crate::doors::check_hosts(hosts);
+            must(hosts.is_ok(), format!("{door}.{}", hosts.err().unwrap_or_default()));
+        }
         must(
             ["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()),
             format!(

@@ -1,5 +1,5 @@
 //! What the configuration comes to for the doors: the options of the event loops, the limits of HTTP, and the names by which
-//! the OpenRTB door may be called. The check of a configuration asks the same functions as the start of a node.
+//! the doors of HTTP may be called. The check of a configuration asks the same functions as the start of a node.
 
 use std::net::SocketAddr;
 
@@ -21,9 +21,9 @@ pub struct DoorSpec {
     pub title: &'static str,
     /// Where it listens.
     pub listen: fn(&mut Config) -> &mut SocketAddr,
-    /// The keys without one of which it may listen on loopback only.
+    /// The keys without which it may listen on loopback only.
     pub guard: &'static str,
-    /// Is one of them set?
+    /// Is as much of them set as it takes?
     pub is_guarded: fn(&Config) -> bool,
     /// Messages of one worker that may wait for the bank.
     pub waiting_max: fn(&Config) -> usize,
@@ -54,6 +54,12 @@ pub struct TlsTexts {
 }
 
 impl TlsTexts {
+    /// Must clients show a certificate?
+    #[must_use]
+    pub fn asks_clients(&self) -> bool {
+        self.clients.is_some()
+    }
+
     /// What the TLS of the door is made of.
     #[must_use]
     pub fn options(&self) -> ServerOptions<'_> {
@@ -67,6 +73,9 @@ impl TlsTexts {
         }
     }
 }
+
+/// Bytes of a file of certificates or of a key at most: all roots of a system together have a quarter of it.
+const PEM_BYTES_MAX: u64 = 1 << 20;
 
 impl DoorSpec {
     /// Where the door listens.
@@ -85,7 +94,8 @@ impl DoorSpec {
             return Ok(None);
         }
         let read = |name: &str, path: &str| {
-            std::fs::read(path).map_err(|error| format!("{}.{name} {path}: {error}", self.name))
+            access::file::read_regular(path.as_ref(), PEM_BYTES_MAX)
+                .map_err(|error| format!("{}.{name} {path}: {error}", self.name))
         };
         let clients = Some(clients).filter(|path| !path.is_empty());
         Ok(Some(TlsTexts {
@@ -113,7 +123,7 @@ impl DoorSpec {
 
 /// The doors of a worker, in the order of their listeners. The set of the node (`weir_node::doors`) has the same names, or it does not
 /// compile.
-pub const DOORS: [DoorSpec; 2] = [
+pub const DOORS: [DoorSpec; 3] = [
     DoorSpec {
         name: "batch",
         title: "batch door",
@@ -144,6 +154,24 @@ pub const DOORS: [DoorSpec; 2] = [
             cert: &config.openrtb.tls_cert,
             key: &config.openrtb.tls_key,
             clients: &config.openrtb.tls_clients,
+        },
+        alpn: &[b"http/1.1"],
+    },
+    DoorSpec {
+        name: "spend",
+        title: "spend door",
+        listen: |config| &mut config.spend.listen,
+        guard: "spend.tls_cert and spend.tls_key, and spend.tokens_file or spend.tls_clients",
+        // A token that travels in clear text is anybody's.
+        is_guarded: |config| {
+            let knows = [&config.spend.tokens_file, &config.spend.tls_clients];
+            !config.spend.tls_cert.is_empty() && knows.iter().any(|key| !key.is_empty())
+        },
+        waiting_max: |config| config.spend.calls_waiting_max,
+        tls: |config| TlsFiles {
+            cert: &config.spend.tls_cert,
+            key: &config.spend.tls_key,
+            clients: &config.spend.tls_clients,
         },
         alpn: &[b"http/1.1"],
     },
@@ -221,19 +249,28 @@ pub fn check_hosts(list: &str) -> Result<(), String> {
 /// The bounds of a request at the OpenRTB door.
 #[must_use]
 pub fn http_limits(config: &Config) -> door_http::Limits {
-    let bytes_max = config.openrtb.body_bytes_max;
+    limits(config.openrtb.body_bytes_max, config.openrtb.gzip_bytes_min)
+}
+
+/// The bounds of a request at the spend door.
+#[must_use]
+pub fn spend_limits(config: &Config) -> door_http::Limits {
+    limits(config.spend.body_bytes_max, config.spend.gzip_bytes_min)
+}
+
+fn limits(bytes_max: usize, gzip_bytes_min: usize) -> door_http::Limits {
     door_http::Limits {
         head_bytes_max: HEAD_BYTES_MAX,
         body_bytes_max: bytes_max,
         inflated_bytes_max: bytes_max,
-        gzip_bytes_min: config.openrtb.gzip_bytes_min,
+        gzip_bytes_min,
         ..door_http::Limits::default()
     }
 }
 
 /// Bytes of an unfinished request that a connection may hold.
 fn input_bytes_max(config: &Config) -> usize {
-    http_limits(config).request_bytes_max()
+    http_limits(config).request_bytes_max().max(spend_limits(config).request_bytes_max())
 }
 
 #[cfg(test)]

@@ -19,3 +19,5 @@ pub mod campaigns;
 pub mod config;
 pub mod doors;
 pub mod private;
+pub mod templates;
+pub mod windows;

@@ -10,15 +10,44 @@ const IDS_TOLD: usize = 5;
 /// Of a few budgets one may always go, but never the last.
 const ENDED_MIN: usize = 1;
 
+/// For how long what a file ended counts towards what the next ones may end, ms: many small steps are no smaller than a large one.
+const LATELY_MS: u64 = 600_000;
+
+/// What files ended lately.
+#[derive(Debug, Default)]
+pub(super) struct Lately(Vec<Step>);
+
+#[derive(Debug)]
+struct Step {
+    at_ms: u64,
+    ids: Vec<u64>,
+}
+
+impl Lately {
+    /// Forgets what is long ago.
+    pub(super) fn forget(&mut self, now_ms: u64) {
+        self.0.retain(|step| now_ms < step.at_ms.saturating_add(LATELY_MS));
+    }
+
+    /// Notes what a file ended.
+    pub(super) fn note(&mut self, now_ms: u64, done: Ending) {
+        if !done.ids.is_empty() {
+            self.0.push(Step { at_ms: now_ms, ids: done.ids });
+        }
+    }
+}
+
 /// What a set of budgets would end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// The smallest ids of those that would end, at most five.
-    first: Vec<u64>,
-    /// How many would end.
-    count: usize,
+    /// Those that would end, the smallest first.
+    ids: Vec<u64>,
     /// Of how many: those that are not ended, and whose flight is not over.
     of: usize,
+    /// How many files ended lately that this one does not name either.
+    earlier: usize,
+    /// How many lived lately: those that live, and all that files ended.
+    lived: usize,
     /// The file names no budget at all.
     is_empty: bool,
     /// The share that may end, in percent, where a larger one would be let through.
@@ -26,29 +55,33 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// What these lines would end of the budgets that live; `is_empty`: the file has none.
-    pub(super) fn of(live: &[u64], lines: &[Line], is_empty: bool) -> Ending {
+    /// What these lines would end of the budgets that live, beside what files ended lately; `is_empty`: the file has none.
+    pub(super) fn of(live: &[u64], lines: &[Line], is_empty: bool, lately: &Lately) -> Ending {
         let named: HashSet<u64> = lines.iter().map(|line| line.budget.spec.id).collect();
-        let mut ends: Vec<u64> = live.iter().copied().filter(|id| !named.contains(id)).collect();
-        ends.sort_unstable();
-        let count = ends.len();
-        ends.truncate(IDS_TOLD);
-        Ending { first: ends, count, of: live.len(), is_empty, allowed: None }
+        let mut ids: Vec<u64> = live.iter().copied().filter(|id| !named.contains(id)).collect();
+        ids.sort_unstable();
+        let lives: HashSet<u64> = live.iter().copied().collect();
+        let lately: HashSet<u64> = lately.0.iter().flat_map(|step| &step.ids).copied().collect();
+        let lived = lives.union(&lately).count();
+        let earlier = lately.difference(&named).filter(|id| !lives.contains(id)).count();
+        Ending { ids, of: live.len(), earlier, lived, is_empty, allowed: None }
     }
 
-    /// Itself, if it is more than may end at once: above `percent` of all and more than one budget, or all of them.
+    /// Itself, if it is more than may end at once: above `percent` of all and more than one budget, or all of them. What files ended
+    /// lately counts, too.
     pub(super) fn beyond(self, percent: u8) -> Option<Ending> {
-        let all = self.count > 0 && (self.count == self.of || self.is_empty);
-        let share = self.of.saturating_mul(usize::from(percent)) / 100;
-        let beyond = self.count > share.max(ENDED_MIN);
+        let count = self.ids.len();
+        let all = count > 0 && (count == self.of || self.is_empty);
+        let share = self.lived.saturating_mul(usize::from(percent)) / 100;
+        let beyond = count > 0 && count + self.earlier > share.max(ENDED_MIN);
         let allowed = (!all).then_some(percent);
         (all || beyond).then_some(Ending { allowed, ..self })
     }
 
     /// For the log, once it is done; `None` if it ends nobody.
     pub(super) fn done(&self) -> Option<String> {
-        let ids = self.ids();
-        match self.count {
+        let ids = self.first();
+        match self.ids.len() {
             0 => None,
             1 => Some(format!("leaves out 1 that was live, which has ended: {ids}")),
             count => Some(format!("leaves out {count} that were live, which have ended: {ids}")),
@@ -56,23 +89,31 @@ impl Ending {
     }
 
     /// The first ids of those that end.
-    fn ids(&self) -> String {
-        let ids = if self.count == 1 { "id" } else { "ids" };
-        let told: Vec<String> = self.first.iter().map(ToString::to_string).collect();
-        let more = if self.count > self.first.len() { ", ..." } else { "" };
+    fn first(&self) -> String {
+        let ids = if self.ids.len() == 1 { "id" } else { "ids" };
+        let told: Vec<String> = self.ids.iter().take(IDS_TOLD).map(ToString::to_string).collect();
+        let more = if self.ids.len() > IDS_TOLD { ", ..." } else { "" };
         format!("{ids} {}{more}", told.join(", "))
     }
 }
 
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ending { count, of, .. } = self;
-        let budgets = if *of == 1 { "budget" } else { "budgets" };
+        let (count, of) = (self.ids.len(), self.of);
+        let budgets = if of == 1 { "budget" } else { "budgets" };
         write!(
             f,
-            "it would end {count} of {of} {budgets} ({}), which it does not name; is it cut, empty or another file? To \
-             end budgets on purpose keep their lines and say \"status\":\"ended\" (in CSV: ended in the column status)",
-            self.ids()
+            "it would end {count} of {of} {budgets} ({}), which it does not name",
+            self.first()
+        )?;
+        if self.earlier > 0 {
+            let (earlier, minutes) = (self.earlier, LATELY_MS / 60_000);
+            write!(f, ", after {earlier} that files ended in the last {minutes} minutes")?;
+        }
+        write!(
+            f,
+            "; is it cut, empty or another file? To end budgets on purpose keep their lines and say \"status\":\"ended\" \
+             (in CSV: ended in the column status)"
         )?;
         match self.allowed {
             Some(percent) => write!(
@@ -89,7 +130,8 @@ mod tests {
     use super::*;
 
     fn ending(count: usize, of: usize) -> Ending {
-        Ending { first: vec![1], count, of, is_empty: false, allowed: None }
+        let ids = (1..).take(count).collect();
+        Ending { ids, of, earlier: 0, lived: of, is_empty: false, allowed: None }
     }
 
     #[test]
@@ -118,5 +160,40 @@ mod tests {
             "those that the API made stay, all others would end"
         );
         assert!(empty(0).beyond(0).is_none());
+    }
+
+    /// A hundred budgets, of which each file leaves out a tenth of the rest: steps that are small each.
+    #[test]
+    fn small_steps_count_together_for_ten_minutes_unless_they_are_taken_back() {
+        let mut lately = Lately::default();
+        let live = |ids: std::ops::RangeInclusive<u64>| ids.collect::<Vec<u64>>();
+        let of = |live: &[u64], named: &[u64], lately: &Lately| {
+            let text: String =
+                named.iter().map(|id| format!("{{\"id\":{id},\"limit\":\"1\"}}\n")).collect();
+            let path = std::path::Path::new("b.jsonl");
+            let file = weir_config::budgets::file_of(path, text.as_bytes()).unwrap();
+            Ending::of(live, &file.lines, false, lately)
+        };
+        let first = of(&live(1..=100), &live(11..=100), &lately);
+        assert_eq!(first.clone().beyond(20), None);
+        lately.note(1_000, first);
+        let second = of(&live(11..=100), &live(21..=100), &lately);
+        assert_eq!(second.clone().beyond(20), None);
+        lately.note(2_000, second);
+
+        let third = of(&live(21..=100), &live(31..=100), &lately);
+        let told = third.clone().beyond(20).unwrap().to_string();
+        assert!(
+            told.contains("10 of 80 budgets") && told.contains("after 20 that files ended"),
+            "{told}"
+        );
+        assert_eq!(of(&live(21..=100), &live(21..=100), &lately).beyond(20), None, "ends nothing");
+        // A file that names the first ones again, and one that comes later.
+        let back: Vec<u64> = (1..=10).chain(31..=100).collect();
+        assert_eq!(of(&live(21..=100), &back, &lately).beyond(20), None);
+        lately.forget(1_000 + LATELY_MS);
+        assert_eq!(third.beyond(20).map(|_| ()), Some(()));
+        let later = of(&live(21..=100), &live(25..=100), &lately);
+        assert_eq!(later.beyond(20), None, "10 of the last minutes, and 4");
     }
 }

@@ -115,6 +115,10 @@ pub(super) enum Outcome {
     Unchanged,
     Unknown,
     Exists,
+    HandleTaken {
+        handle: String,
+        holder: u64,
+    },
     Revision {
         found: u64,
         expected: u64,
@@ -133,6 +137,7 @@ impl From<RowProblem> for Outcome {
         match problem {
             RowProblem::Unknown(_) => Outcome::Unknown,
             RowProblem::Exists(_) => Outcome::Exists,
+            RowProblem::HandleTaken { handle, holder } => Outcome::HandleTaken { handle, holder },
             RowProblem::Revision { found, expected } => Outcome::Revision { found, expected },
             RowProblem::Field(text) => Outcome::Field(text),
         }
@@ -148,6 +153,9 @@ impl From<Row> for EditedRow {
             Outcome::Unchanged => RowResult::Unchanged,
             Outcome::Unknown => refused(RowProblem::Unknown(id)),
             Outcome::Exists => refused(RowProblem::Exists(id)),
+            Outcome::HandleTaken { handle, holder } => {
+                refused(RowProblem::HandleTaken { handle, holder })
+            }
             Outcome::Revision { found, expected } => {
                 refused(RowProblem::Revision { found, expected })
             }

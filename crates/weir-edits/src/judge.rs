@@ -1,11 +1,13 @@
 //! Judges an edit row by row: what becomes of each budget, and what the log says of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use ledger::Status;
 use money::ZoneCache;
 use serde_json::Value;
 use watch::node::{Action, AuditRecord, AuditRow, EDITABLE, Fields, RowChange, RowProblem};
 use weir_config::budgets::{self, Budget};
+use wire::Handle;
 
 use super::Seen;
 use super::entry::{Outcome, Row};
@@ -28,6 +30,8 @@ pub(super) struct Judge<'s> {
     action: Action,
     zones: ZoneCache,
     named: HashSet<u64>,
+    /// Handles that rows before gave, and to whom.
+    given: HashMap<Handle, u64>,
 }
 
 /// What a row comes to.
@@ -40,7 +44,8 @@ struct Change {
 
 impl<'s> Judge<'s> {
     pub(super) fn new(seen: &'s Seen, action: Action) -> Judge<'s> {
-        Judge { seen, action, zones: ZoneCache::default(), named: HashSet::new() }
+        let (named, given) = (HashSet::new(), HashMap::new());
+        Judge { seen, action, zones: ZoneCache::default(), named, given }
     }
 
     /// Fields of a known budget.
@@ -132,6 +137,9 @@ impl<'s> Judge<'s> {
         if matches!(overlay, Some(Overlay::Created(_))) {
             held.clear();
         }
+        if after.contains_key("handle") {
+            self.give_handle(&budget)?;
+        }
         Ok(Some(Change { before, after, said: held, to: Some(budget) }))
     }
 
@@ -150,7 +158,22 @@ impl<'s> Judge<'s> {
         if self.seen.known.contains_key(&id) {
             return Err(RowProblem::Exists(id));
         }
+        self.give_handle(&budget)?;
         Ok(Some(Change { before: Fields::new(), after, said: Fields::new(), to: Some(budget) }))
+    }
+
+    /// A budget is to have its handle, which no other live one may have: judged here, before anything is written, because what
+    /// is in the log is in force.
+    fn give_handle(&mut self, budget: &Budget) -> Result<(), RowProblem> {
+        let id = budget.spec.id;
+        let handle = budget.spec.handle.as_ref().filter(|_| budget.spec.status != Status::Ended);
+        let Some(handle) = handle else { return Ok(()) };
+        let holder = self.seen.handles.get(handle).or_else(|| self.given.get(handle));
+        if let Some(&holder) = holder.filter(|holder| **holder != id) {
+            return Err(RowProblem::HandleTaken { handle: handle.to_string(), holder });
+        }
+        self.given.insert(handle.clone(), id);
+        Ok(())
     }
 
     fn put_back(&mut self, row: &AuditRow) -> Result<Option<Change>, RowProblem> {

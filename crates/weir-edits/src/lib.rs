@@ -17,13 +17,13 @@ mod overlay;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gate_pacing::Strategy;
-use ledger::{BudgetSpec, EditAction, SpecError};
+use ledger::{BudgetSpec, EditAction, EditReason, EditRecord, SpecError};
 use money::Window;
 use watch::node::{
     Action, AuditRecord, Edit, EditError, EditRows, Edited, FieldEdit, Fields, RowProblem,
@@ -31,9 +31,11 @@ use watch::node::{
 use weir_config::budgets::{Budget, Line, Place};
 use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::Pacing;
+use wire::Handle;
 
 use audit::Audit;
 pub use ending::Ending;
+use ending::Lately;
 use entry::{EditEntry, Entry, Key, Row};
 use judge::{Judge, Judged};
 pub use log::LogError;
@@ -60,11 +62,11 @@ pub trait BankPort: Send {
         &mut self,
         budgets: Vec<Budget>,
         campaign_index: Option<CampaignIndex>,
-        note: Note,
+        reason: EditReason,
     ) -> Result<(), BankError>;
 
     /// Changes these budgets.
-    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), BankError>;
+    fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError>;
 }
 
 /// Why the bank did not do what it was asked for.
@@ -80,32 +82,6 @@ pub enum BankError {
     Gone,
     /// It does not answer in time: it did it, or will, or the node ends first.
     Silent,
-}
-
-/// Who changes a configuration, and why: for the journal.
-#[derive(Debug)]
-pub struct Note {
-    /// The name of who changes it.
-    pub who: Box<str>,
-    /// The reason that was given.
-    pub why: Box<str>,
-    /// What was asked for, budget by budget.
-    pub edits: Vec<EditNote>,
-}
-
-/// What somebody asked for of one budget.
-#[derive(Debug)]
-pub struct EditNote {
-    /// Its number in the log of edits.
-    pub record: u64,
-    /// The budget that changed.
-    pub budget: u64,
-    /// What was done.
-    pub action: EditAction,
-    /// The fields that changed as they were, as JSON.
-    pub before: String,
-    /// The same fields as they are now, as JSON.
-    pub after: String,
 }
 
 /// What of the configured budgets changes only when somebody changes it.
@@ -143,6 +119,7 @@ struct Writer {
     unlogged: Vec<String>,
     /// The part of all budgets that one file may end, in percent.
     end_share_max_percent: u8,
+    lately: Lately,
     /// The log is rewritten when it is longer.
     rewrite_at: u64,
     stopped: bool,
@@ -154,6 +131,8 @@ struct Seen {
     /// A file was loaded.
     configured: bool,
     known: BTreeMap<u64, Known>,
+    /// Ids of live budgets by handle.
+    handles: HashMap<Handle, u64>,
     overlays: Overlays,
     audit: Audit,
     generation: u64,
@@ -260,7 +239,8 @@ pub fn judge_as_node(
     let merged = overlay::merge(lines, &overlays, now.ms());
     let live = (0..).zip(0..bank.slots()).map(|(slot, _)| bank.spec(slot));
     let live: Vec<u64> = live.filter(|spec| is_live(spec, now)).map(|spec| spec.id).collect();
-    let ending = Ending::of(&live, &merged.lines, is_empty).beyond(end_share_max_percent);
+    let ending = Ending::of(&live, &merged.lines, is_empty, &Lately::default());
+    let ending = ending.beyond(end_share_max_percent);
     if let Some(ending) = ending {
         return Ok(vec![(0, ending.to_string())]);
     }
@@ -323,6 +303,7 @@ impl Edits {
                 next_record,
                 unlogged: Vec::new(),
                 end_share_max_percent,
+                lately: Lately::default(),
                 rewrite_at,
                 stopped: false,
             }),
@@ -367,6 +348,12 @@ impl Edits {
     ) -> Result<Option<Edited>, EditError> {
         let now_ms = (self.writer().clock)();
         self.seen().audit.answered(who, &Key::new(key, *digest), now_ms).transpose()
+    }
+
+    /// The id of the live budget with this handle that is configured.
+    #[must_use]
+    pub fn id_of(&self, handle: &str) -> Option<u64> {
+        self.seen().handles.get(handle).copied()
     }
 
     /// The fields of a budget's configuration, as in the budgets file but for a campaign's, with what was changed by the API.
@@ -443,22 +430,23 @@ impl Edits {
                 self.0.unsure.store(true, Ordering::Release);
             }
         })?;
-        let ending = Ending::of(&live, &merged.lines, is_empty);
-        let done = ending.done();
-        if let Some(ending) = ending.beyond(writer.end_share_max_percent) {
+        writer.lately.forget(now_ms);
+        let ending = Ending::of(&live, &merged.lines, is_empty, &writer.lately);
+        if let Some(ending) = ending.clone().beyond(writer.end_share_max_percent) {
             return Err(BankError::Ends(ending));
         }
         let budgets = merged.lines.iter().map(|line| plain(&line.budget)).collect();
-        let note = Note { who: "budgets file".into(), why: why.into(), edits: Vec::new() };
-        let answer = writer.bank.configure(budgets, Some(campaign_index), note);
+        let reason = EditReason { who: "budgets file".into(), why: why.into(), edits: Vec::new() };
+        let answer = writer.bank.configure(budgets, Some(campaign_index), reason);
         match answer {
             Ok(()) => {}
             Err(BankError::Silent) => self.0.unsure.store(true, Ordering::Release),
             Err(error) => return Err(error),
         }
-        if let Some(done) = done {
+        if let Some(done) = ending.done() {
             tracing::warn!("{why} and {done}");
         }
+        writer.lately.note(now_ms, ending);
         let Merged { lines, overlays, ended, away, back } = merged;
         tell(&ended, &away, &back);
         // In this order: what is back may end in part.
@@ -562,12 +550,12 @@ impl Edits {
             |(row, _): &(&Row, &Option<Budget>)| row.before.is_empty() || row.after.is_empty();
         if changed.iter().any(comes_or_goes) {
             let all = self.seen().all_with(&changed);
-            let answer = writer.bank.configure(all, None, note(entry, &changed));
+            let answer = writer.bank.configure(all, None, reason(entry, &changed));
             return answer.map_err(|error| Stuck { error, done: 0, of: changed.len() });
         }
         for (number, slice) in changed.chunks(SLICE).enumerate() {
             let budgets = slice.iter().filter_map(|(_, to)| to.as_ref().map(plain)).collect();
-            let answer = writer.bank.amend(budgets, note(entry, slice));
+            let answer = writer.bank.amend(budgets, reason(entry, slice));
             let done = number * SLICE;
             answer.map_err(|error| Stuck { error, done, of: changed.len() })?;
         }
@@ -727,6 +715,7 @@ impl Seen {
             }
             self.known.insert(id, known);
         }
+        self.handles = self.known.values().filter_map(Known::live_handle).collect();
         self.overlays = overlays;
     }
 
@@ -745,7 +734,7 @@ impl Seen {
             self.revision = revision;
             overlay::apply(&mut self.overlays, row);
             match to {
-                None => drop(self.known.remove(&row.id)),
+                None => drop(self.forget(row.id)),
                 Some(budget) => self.known_now(budget, revision),
             }
         }
@@ -755,14 +744,27 @@ impl Seen {
 
     fn known_now(&mut self, budget: Budget, revision: u64) {
         let id = budget.spec.id;
-        let old = self.known.remove(&id);
+        let old = self.forget(id);
         let said = match (self.overlays.get(&id), &old) {
             (Some(Overlay::Created(fields)), _) => fields.clone(),
             (_, Some(old)) => old.said(),
             (_, None) => Fields::new(),
         };
         let (bids, place) = old.map_or((false, None), |old| (old.bids, old.place));
-        self.known.insert(id, Known { bids, place, ..Known::new(budget, &said, revision) });
+        let known = Known { bids, place, ..Known::new(budget, &said, revision) };
+        self.handles.extend(known.live_handle());
+        self.known.insert(id, known);
+    }
+
+    /// A budget goes, or is about to be another. Its handle may be another's already.
+    fn forget(&mut self, id: u64) -> Option<Known> {
+        let old = self.known.remove(&id)?;
+        if let Some((handle, _)) = old.live_handle()
+            && self.handles.get(&handle) == Some(&id)
+        {
+            self.handles.remove(&handle);
+        }
+        Some(old)
     }
 
     /// All budgets, with those that come and without those that go.
@@ -795,6 +797,12 @@ impl Known {
         Known { spec, name, pacing, bids, said, place: None, revision }
     }
 
+    /// Its handle and its id, unless it ended: then the handle is free for another.
+    fn live_handle(&self) -> Option<(Handle, u64)> {
+        let handle = self.spec.handle.clone().filter(|_| self.spec.status != ledger::Status::Ended);
+        handle.map(|handle| (handle, self.spec.id))
+    }
+
     fn said(&self) -> Fields {
         serde_json::from_str(&self.said).expect("written by ourselves")
     }
@@ -809,6 +817,7 @@ impl Known {
         watch::Budget {
             id: spec.id,
             name: self.name.clone(),
+            handle: spec.handle.as_ref().map(|handle| handle.as_str().into()),
             unit: spec.unit,
             parent: spec.parent,
             campaign: self.bids,
@@ -839,7 +848,7 @@ fn plain(budget: &Budget) -> Budget {
     Budget { spec, name, pacing, line: *line, campaign: None }
 }
 
-fn note(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> Note {
+fn reason(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> EditReason {
     let action = match entry.action {
         Action::Create => EditAction::Create,
         Action::Set => EditAction::Set,
@@ -848,7 +857,7 @@ fn note(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> Note {
         Action::Undo => EditAction::Undo,
     };
     let text = |fields: &Fields| serde_json::to_string(fields).expect("a map with text keys");
-    let edit = |(row, _): &(&Row, &Option<Budget>)| EditNote {
+    let edit = |(row, _): &(&Row, &Option<Budget>)| EditRecord {
         record: entry.record,
         budget: row.id,
         action,
@@ -856,7 +865,7 @@ fn note(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> Note {
         after: text(&row.after),
     };
     let edits = changed.iter().map(edit).collect();
-    Note { who: entry.who.as_str().into(), why: entry.why.as_str().into(), edits }
+    EditReason { who: entry.who.as_str().into(), why: entry.why.as_str().into(), edits }
 }
 
 fn answer(rows: impl Iterator<Item = Row>, record: Option<u64>) -> Edited {
@@ -867,7 +876,7 @@ fn tell(ended: &[Ended], away: &[u64], back: &[u64]) {
     for id in away {
         tracing::warn!(
             budget = id,
-            "the budgets file no longer names the budget or its parent: its edits wait for a day"
+            "the budgets file no longer names the budget or its parent, or gives its handle to another: its edits wait for a day"
         );
     }
     for id in back {

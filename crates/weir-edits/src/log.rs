@@ -10,7 +10,7 @@
 //! | `overlays` | by id, everything in force at this point: `{"edited":{field:{"value","said"}}}`, `{"created":{line}}`, or `{"away":{"since_ms","kept"}}` around one of these |
 //!
 //! A row is `{"id","outcome"?,"before"?,"after"?,"said"?,"revision"}`. Without `outcome` it changed; else it is `"unchanged"`, `"unknown"`,
-//! `"exists"`, `{"revision":{"found","expected"}}` or `{"field":"text"}`. `before` and `after` are the changed fields as in the budgets file. A
+//! `"exists"`, `{"handle_taken":{"handle","holder"}}`, `{"revision":{"found","expected"}}` or `{"field":"text"}`. `before` and `after` are the changed fields as in the budgets file. A
 //! row without `before` is a new budget, one without `after` a removed one. `said` is what the file says of fields that differ; they hold as
 //! long as it says so.
 //!

@@ -1,14 +1,16 @@
 //! What the API changed, on top of what the budgets file says: field by field, until the file says something else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ledger::BudgetSpec;
+use ledger::{BudgetSpec, Status};
 use money::{Instant, Unit, ZoneCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use watch::node::{EDITABLE, FieldEdit, Fields};
 use weir_config::budgets::{self, Budget, Line};
 use weir_config::campaigns::fields::amount;
+use weir_config::windows;
+use wire::Handle;
 
 use super::entry::Row;
 
@@ -71,8 +73,9 @@ pub(super) struct Merged {
 }
 
 const IN_FILE: &str = "the budgets file names the budget now: its line is in force";
-const LONG_AWAY: &str = "the budgets file has not named the budget, or its parent, for a day";
+const LONG_AWAY: &str = "the budgets file has not named the budget, or its parent, for a day; or has given its handle to another";
 const NEWER: &str = "the budgets file says something new of the field";
+const TAKEN: &str = "another budget of the file has this handle now";
 const UNFIT: &str = "it does not fit what the budgets file says now";
 
 /// Puts the edits on top of a file's lines, at an instant in ms since 1970 UTC. The lines are sound; so is the result.
@@ -108,8 +111,14 @@ pub(super) fn merge(lines: Vec<Line>, overlays: &Overlays, now_ms: u64) -> Merge
             }
         }
     }
+    merged.settle_handles(&mut zones);
     let mut created = BTreeSet::new();
-    for (id, overlay) in held.into_iter().filter(|(id, _)| !ids.contains(id)) {
+    // Of two made with one handle, the one that waited goes on waiting: the later one is refused.
+    let (late, first): (Vec<_>, Vec<_>) = held
+        .into_iter()
+        .filter(|(id, _)| !ids.contains(id))
+        .partition(|(id, _)| waiting.contains_key(id));
+    for (id, overlay) in first.into_iter().chain(late) {
         match overlay {
             Overlay::Created(fields) => {
                 created.insert(id);
@@ -174,6 +183,47 @@ impl Merged {
         self.lines.push(line);
     }
 
+    /// Where two budgets of the file would have one handle, edits of it end: the file alone gives each its own. The end of one edit
+    /// may bring another to light.
+    fn settle_handles(&mut self, zones: &mut ZoneCache) {
+        loop {
+            let rivals = self.rivals();
+            if rivals.is_empty() {
+                return;
+            }
+            for line in self.lines.iter_mut().filter(|line| rivals.contains(&line.budget.spec.id)) {
+                let id = line.budget.spec.id;
+                let Some(Overlay::Edited(mut held)) = self.overlays.remove(&id) else { continue };
+                held.remove("handle");
+                let campaign = line.budget.campaign.take();
+                let read = judge_held(&line.said, &held, id, campaign.is_some(), zones);
+                let read = read.expect("sound with another handle");
+                line.budget = Budget { line: line.budget.line, campaign, ..read };
+                if !held.is_empty() {
+                    self.overlays.insert(id, Overlay::Edited(held));
+                }
+            }
+            rivals.into_iter().for_each(|id| self.end(id, vec!["handle".into()], TAKEN));
+        }
+    }
+
+    /// Live budgets whose handle is an edit, and another's too.
+    fn rivals(&self) -> BTreeSet<u64> {
+        let edits_handle = |id: &u64| matches!(self.overlays.get(id), Some(Overlay::Edited(held)) if held.contains_key("handle"));
+        if !self.overlays.keys().any(edits_handle) {
+            return BTreeSet::new();
+        }
+        let mut by_handle: HashMap<&Handle, Vec<u64>> = HashMap::new();
+        let specs = self.lines.iter().map(|line| &line.budget.spec);
+        for spec in specs.filter(|spec| spec.status != Status::Ended) {
+            if let Some(handle) = &spec.handle {
+                by_handle.entry(handle).or_default().push(spec.id);
+            }
+        }
+        let shared = by_handle.into_values().filter(|ids| ids.len() > 1);
+        shared.flatten().filter(edits_handle).collect()
+    }
+
     fn created(&mut self, id: u64, fields: &Fields, zones: &mut ZoneCache) {
         match budgets::judge(fields, false, zones) {
             Ok(budget) => {
@@ -184,7 +234,8 @@ impl Merged {
         }
     }
 
-    /// Created budgets whose parent is gone, or became another, wait until it is back.
+    /// Created budgets whose parent is gone, or became another, wait until it is back; those whose handle is another's, until it is
+    /// free.
     fn part_from_orphans(&mut self, waiting: &BTreeMap<u64, u64>, now_ms: u64) {
         let is_created = |overlay: &Overlay| matches!(overlay, Overlay::Created(_));
         while self.overlays.values().any(is_created) {
@@ -351,6 +402,7 @@ pub(super) fn same(id: u64, unit: Unit, field: &str, a: &Value, b: &Value) -> bo
     a == b
         || match field {
             "limit" | "daily" => alike(&|value| Some(amount(value, unit).ok()?.get().into())),
+            "windows" => windows::same(&a, &b, unit),
             "start" | "end" => {
                 alike(&|value| Some(Instant::parse(value.as_str()?).ok()?.ms().into()))
             }

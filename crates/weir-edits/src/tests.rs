@@ -46,7 +46,7 @@ impl FakeBank {
         self.0.lock().unwrap()
     }
 
-    fn take(&self, note: Note, change: impl FnOnce(&mut Told)) -> Result<(), BankError> {
+    fn take(&self, reason: EditReason, change: impl FnOnce(&mut Told)) -> Result<(), BankError> {
         let mut told = self.told();
         match told.mood {
             Mood::CannotSeal | Mood::FailsAfter(0) => {
@@ -55,7 +55,7 @@ impl FakeBank {
             Mood::FailsAfter(calls) => told.mood = Mood::FailsAfter(calls - 1),
             Mood::Well | Mood::Mute => {}
         }
-        for EditNote { record, budget, action, before, after } in note.edits {
+        for EditRecord { record, budget, action, before, after } in reason.edits {
             told.edits.push((record, budget, action, before, after));
         }
         change(&mut told);
@@ -77,16 +77,16 @@ impl BankPort for FakeBank {
         &mut self,
         budgets: Vec<Budget>,
         _: Option<CampaignIndex>,
-        note: Note,
+        reason: EditReason,
     ) -> Result<(), BankError> {
-        self.take(note, |told| {
+        self.take(reason, |told| {
             told.ids.extend(budgets.iter().map(|budget| (budget.spec.id, ())));
             told.budgets = budgets.into_iter().map(|budget| (budget.spec.id, budget)).collect();
         })
     }
 
-    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), BankError> {
-        self.take(note, |told| {
+    fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError> {
+        self.take(reason, |told| {
             told.amended.push(budgets.len());
             for budget in budgets {
                 let id = budget.spec.id;
@@ -402,7 +402,10 @@ fn rows_are_judged_as_lines_of_the_file_are() {
         (json!({"limit": "-1"}), "limit: found \"-1\", expected 0 to 1000000000000.00 USD"),
         (json!({"pacing": "fast"}), "pacing: found \"fast\", expected one of"),
         (json!({"pacing": "schedule"}), "schedule"),
-        (json!({"unit": "EUR"}), "unit: it cannot be changed here; these fields can: name, limit"),
+        (
+            json!({"unit": "EUR"}),
+            "unit: it cannot be changed here; these fields can: handle, name, limit",
+        ),
         (json!({"status": "ended"}), "status: found \"ended\", expected \"active\" or \"paused\""),
         (json!({"status": 1}), "status: found 1"),
         (json!({"name": "a\nb"}), "name: it has control characters"),
@@ -896,7 +899,7 @@ fn check(bench: &Bench, model: &Model) {
         let micros = |value: &Value| Some(value.as_str()?.parse::<i64>().unwrap() * 1_000_000);
         assert_eq!(Some(budget.spec.limit.get()), micros(&word("limit")), "budget {id}");
         assert_eq!(
-            budget.spec.daily.map(ledger::Amount::get),
+            budget.spec.windows.day_limit().map(ledger::Amount::get),
             micros(&word("daily")),
             "budget {id}"
         );
@@ -957,4 +960,104 @@ fn a_budget_knows_its_line_and_what_lies_on_top_of_it() {
     assert!(bench.edits.source(77).is_none());
     bench.restart(ONE);
     assert_eq!(told(&bench).1.len(), 2);
+}
+
+const NAMED: &str = r#"{"id":1,"handle":"llm/a","limit":"10"}
+{"id":2,"handle":"llm/b","limit":"10"}"#;
+
+#[test]
+fn a_handle_is_refused_before_anything_is_written() {
+    let mut bench = Bench::new(NAMED);
+    let taken = "handle: found \"llm/a\", which is that of budget 1;";
+    let log = std::fs::read(bench.log()).unwrap();
+    let renamed = bench.set(2, json!({"handle": "llm/a"}));
+    assert!(problem(&renamed).starts_with(taken), "{renamed:?}");
+    let made = json!({"id": 3, "handle": "llm/a", "limit": "1"});
+    assert!(problem(&bench.create(made)).starts_with(taken));
+    let wrong = bench.set(2, json!({"handle": "llm b"}));
+    assert!(problem(&wrong).contains("found ' ' at character 4, expected one of"), "{wrong:?}");
+    let digits = bench.create(json!({"id": 3, "handle": "77", "limit": "1"}));
+    assert!(problem(&digits).contains("digits only"), "{digits:?}");
+    assert_eq!(std::fs::read(bench.log()).unwrap(), log);
+    // One that is given up is free at once, and two rows of one edit do not both get it.
+    bench.set(1, json!({"handle": "llm/c"}));
+    assert_eq!((bench.edits.id_of("llm/a"), bench.edits.id_of("llm/c")), (None, Some(1)));
+    let rows =
+        [1, 2].map(|id| RowChange { id, fields: map(json!({"handle": "llm/a"})), revision: None });
+    let both = bench.act(Action::Set, EditRows::Change(rows.into())).unwrap();
+    assert_eq!(both.rows[0].result, RowResult::Changed);
+    assert!(matches!(
+        both.rows[1].result,
+        RowResult::Refused(RowProblem::HandleTaken { holder: 1, .. })
+    ));
+    bench.set(1, json!({"handle": null}));
+    bench.create(json!({"id": 3, "handle": "llm/a", "limit": "1"}));
+    bench.restart(NAMED);
+    assert_eq!((bench.edits.id_of("llm/a"), bench.edits.id_of("llm/b")), (Some(3), Some(2)));
+    assert_eq!(bench.edits.fields(1).unwrap().get("handle"), None);
+}
+
+#[test]
+fn a_refusal_for_a_handle_is_given_again() {
+    let bench = Bench::new(NAMED);
+    let ask = || {
+        let fields = map(json!({"id": 3, "handle": "llm/a", "limit": "1"}));
+        let edit = edit(Action::Create, EditRows::Create(fields));
+        bench.edits.edit(Edit { key: Some(("key-1".into(), [1; 32])), ..edit }).unwrap()
+    };
+    let first = ask();
+    bench.set(1, json!({"handle": "llm/c"}));
+    let again = ask();
+    assert!(again.replay);
+    assert_eq!(again.rows[0].result, first.rows[0].result);
+}
+
+#[test]
+fn a_rename_is_taken_back_unless_the_name_is_anothers() {
+    let bench = Bench::new(NAMED);
+    let record = bench.set(1, json!({"handle": "llm/c"})).record.unwrap();
+    bench.set(2, json!({"handle": "llm/a"}));
+    let undone = bench.undo(record);
+    assert!(problem(&undone).contains("that of budget 2"), "{undone:?}");
+    bench.set(2, json!({"handle": "llm/b"}));
+    assert_eq!(bench.undo(record).rows[0].result, RowResult::Changed);
+    assert_eq!(bench.edits.id_of("llm/a"), Some(1));
+    assert!(!bench.is_edited(1) && !bench.is_edited(2));
+}
+
+#[test]
+fn a_file_that_gives_a_handle_to_another_ends_the_edit() {
+    let mut bench = Bench::new(NAMED);
+    bench.set(1, json!({"handle": "llm/c"}));
+    bench.set(2, json!({"handle": "llm/a", "limit": "11"}));
+    // A third budget gets the first one's handle: both edits end, as the second needs the first.
+    let three = format!("{NAMED}\n{}", r#"{"id":3,"handle":"llm/c","limit":"10"}"#);
+    bench.load(&three);
+    for id in [1, 2, 3] {
+        let handle = ["llm/a", "llm/b", "llm/c"][id - 1];
+        assert_eq!(bench.edits.id_of(handle), u64::try_from(id).ok());
+    }
+    assert_eq!((bench.field(2, "limit"), bench.is_edited(1)), (json!("11"), false));
+    bench.restart(&three);
+    assert_eq!((bench.field(2, "handle"), bench.field(2, "limit")), (json!("llm/b"), json!("11")));
+}
+
+#[test]
+fn a_made_budget_waits_while_the_file_has_its_handle() {
+    let mut bench = Bench::new(ONE);
+    bench.create(json!({"id": 5, "handle": "llm/x", "limit": "1"}));
+    let with = format!("{ONE}\n{}", r#"{"id":2,"handle":"llm/x","limit":"10"}"#);
+    bench.load(&with);
+    assert_eq!((bench.edits.id_of("llm/x"), bench.edits.fields(5)), (Some(2), None));
+    bench.load(ONE);
+    assert_eq!(bench.edits.id_of("llm/x"), Some(5));
+    // One that is made meanwhile keeps it.
+    bench.load(&with);
+    bench.load(&with.replace("llm/x", "llm/y"));
+    assert_eq!(bench.edits.id_of("llm/x"), Some(5));
+    bench.load(&with);
+    bench.set(2, json!({"handle": "llm/z"}));
+    bench.create(json!({"id": 9, "handle": "llm/x", "limit": "1"}));
+    bench.restart(&with);
+    assert_eq!((bench.edits.id_of("llm/x"), bench.edits.fields(5)), (Some(9), None));
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use door_transport::{CloseReason, ConnId, Peer, Service, Step, Unconnected};
 use gate_pacing::Pace;
+use gate_profile::Profiles;
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToBank, ToWorker};
 use money::Instant;
 use probe::{HandClock, Laps, NodeClock};
@@ -19,7 +20,8 @@ use weir_config::config::Config;
 
 use crate::counters::{SlotCells, WorkerCounters};
 use crate::doors::openrtb::BidTerms;
-use crate::doors::{DoorId, DoorSet, Doors, Session};
+use crate::doors::spend::SpendTerms;
+use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, Session};
 use crate::messages::{Down, Facts, Snapshot, Up};
 use crate::stages::WorkerProbes;
 use crate::till::Till;
@@ -31,6 +33,8 @@ pub const START_MS: u64 = 1_800_000_000_000;
 const FILLED: Amount = Amount::new(1_000_000_000_000);
 /// Messages that each queue holds: more than one turn brings.
 const QUEUE: usize = 16_384;
+/// How long an empty folder of profiles may take to be known, however busy the machine.
+const WARM_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
 /// Keeps nobody out here.
 const SECRET: u128 = 77;
 
@@ -40,6 +44,7 @@ pub struct Bench {
     hand: Arc<HandClock>,
     batch: Session,
     openrtb: Session,
+    spend: Session,
     unconnected: Unconnected<Session>,
     from_worker: Receiver<Up>,
     to_worker: Sender<Down>,
@@ -51,10 +56,13 @@ impl Bench {
     /// # Errors
     /// What of the configuration or the budgets cannot be used.
     pub fn new(config: &Config, budgets: &[Budget], folder: &Path) -> Result<Bench, String> {
-        let terms = Arc::new(BidTerms::new(config, config.openrtb.listen)?);
+        let openrtb = Arc::new(BidTerms::new(config, config.openrtb.listen)?);
+        let spend = Arc::new(SpendTerms::new(config, config.spend.listen, None)?);
+        let terms = DoorTerms { openrtb, spend };
         let options = gate_profile::Options { secret: SECRET, ..gate_profile::Options::default() };
-        let profiles = gate_profile::Profiles::open(folder, &options);
+        let profiles = Profiles::open(folder, &options);
         let profiles = profiles.map_err(|error| error.to_string())?;
+        until_warm(&profiles)?;
         let mut doors = Doors::new(&facts(config), &terms, &profiles);
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand)?;
@@ -64,10 +72,10 @@ impl Bench {
         let lines = Lines { up, down, bank: std::thread::current() };
         let mut worker = Worker::new(till, doors, lines);
         let id = ConnId::from_bits(1);
-        let [batch, openrtb] = [DoorId::Batch, DoorId::OpenRtb]
+        let [batch, openrtb, spend] = [DoorId::Batch, DoorId::OpenRtb, DoorId::Spend]
             .map(|door| worker.opened(id, Peer::Local, door as usize));
         let unconnected = Unconnected::default();
-        Ok(Bench { worker, hand, batch, openrtb, unconnected, from_worker, to_worker })
+        Ok(Bench { worker, hand, batch, openrtb, spend, unconnected, from_worker, to_worker })
     }
 
     /// The batch door receives bytes. What it answers goes to `read`.
@@ -80,6 +88,12 @@ impl Bench {
     pub fn openrtb<R>(&mut self, input: &[u8], read: impl FnOnce(&[u8]) -> R) -> (Step, R) {
         let Bench { worker, openrtb, unconnected, .. } = self;
         received(worker, openrtb, unconnected, input, read)
+    }
+
+    /// The spend door receives bytes. What it answers goes to `read`.
+    pub fn spend<R>(&mut self, input: &[u8], read: impl FnOnce(&[u8]) -> R) -> (Step, R) {
+        let Bench { worker, spend, unconnected, .. } = self;
+        received(worker, spend, unconnected, input, read)
     }
 
     /// The OpenRTB door receives a notice on a connection of its own, which closes before the bank has answered: on a
@@ -111,6 +125,19 @@ impl Bench {
             }
         }
     }
+}
+
+/// Waits for the thread behind the profiles to say that it knows all users: until then, each is one to be loaded first, and how long that
+/// is depends on when the thread runs.
+fn until_warm(profiles: &Profiles) -> Result<(), String> {
+    let began = std::time::Instant::now();
+    while !profiles.figures().warm {
+        if began.elapsed() > WARM_WAIT {
+            return Err("the profiles do not become warm".into());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// A till at the beginning: every plan is open, every purse is full.
@@ -166,6 +193,7 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     Ok(Snapshot {
         number: 1,
         slots,
+        names: Arc::default(),
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
         campaign_index: Arc::new(campaign_index),
         purses,
@@ -188,6 +216,7 @@ pub(crate) fn facts(config: &Config) -> Facts {
         wait_ms: 0,
         earliest_ms: 0,
         secret: SECRET,
+        answer_secret: access::KeySecret::new([0; 16]),
         remember_max: 1_024,
     }
 }

@@ -7,7 +7,14 @@ use weir_config::doors::{DOORS, DoorSpec};
 
 /// What is in force at each door of the workers, in the order of [`DOORS`]; `None` for one without TLS.
 #[derive(Clone, Debug)]
-pub struct Certificates(Vec<Option<ServerTls>>);
+pub struct Certificates(Vec<Option<DoorTls>>);
+
+#[derive(Clone, Debug)]
+struct DoorTls {
+    tls: ServerTls,
+    /// Clients must show a certificate.
+    asks_clients: bool,
+}
 
 impl Certificates {
     /// Reads the files that a configuration names.
@@ -17,7 +24,9 @@ impl Certificates {
     pub fn read(config: &Config) -> Result<Certificates, Vec<String>> {
         let read = |door: &DoorSpec| {
             let Some(texts) = door.read_tls(config)? else { return Ok(None) };
-            ServerTls::new(&texts.options()).map(Some).map_err(|error| wrong(door, &error))
+            let asks_clients = texts.asks_clients();
+            let tls = ServerTls::new(&texts.options()).map_err(|error| wrong(door, &error))?;
+            Ok(Some(DoorTls { tls, asks_clients }))
         };
         let (found, failed): (Vec<_>, Vec<_>) = DOORS.iter().map(read).partition(Result::is_ok);
         let errors: Vec<String> = failed.into_iter().filter_map(Result::err).collect();
@@ -35,15 +44,8 @@ impl Certificates {
     pub fn read_again(&self, config: &Config) -> Result<Certificates, Vec<String>> {
         let read = Certificates::read(config)?;
         let doors = DOORS.iter().zip(&self.0).zip(&read.0);
-        let changed = doors.filter(|((_, live), new)| live.is_some() != new.is_some());
-        let errors: Vec<String> = changed
-            .map(|((door, _), _)| {
-                let name = door.name;
-                format!(
-                    "{name}.tls_cert: a door gets or loses TLS only at a start; restart the node"
-                )
-            })
-            .collect();
+        let errors: Vec<String> =
+            doors.filter_map(|((door, live), new)| only_at_a_start(door.name, live, new)).collect();
         if errors.is_empty() { Ok(read) } else { Err(errors) }
     }
 
@@ -51,15 +53,31 @@ impl Certificates {
     pub fn replace(&self, with: &Certificates) {
         for (live, new) in self.0.iter().zip(&with.0) {
             if let (Some(live), Some(new)) = (live, new) {
-                live.replace(new);
+                live.tls.replace(&new.tls);
             }
         }
     }
 
     /// Of the door at this place.
     pub(crate) fn of(&self, door: usize) -> Option<&ServerTls> {
-        self.0.get(door).and_then(Option::as_ref)
+        self.0.get(door).and_then(Option::as_ref).map(|door| &door.tls)
     }
+}
+
+/// Returns what of a door's TLS would change that only a start may change: without this, a door that asks for certificates would stand
+/// open after a key was emptied by mistake.
+fn only_at_a_start(name: &str, live: &Option<DoorTls>, new: &Option<DoorTls>) -> Option<String> {
+    let asks = |tls: &Option<DoorTls>| tls.as_ref().is_some_and(|tls| tls.asks_clients);
+    if live.is_some() != new.is_some() {
+        return Some(format!(
+            "{name}.tls_cert: a door gets or loses TLS only at a start; restart the node"
+        ));
+    }
+    (asks(live) != asks(new)).then(|| {
+        format!(
+            "{name}.tls_clients: a door begins or ceases to ask clients for certificates only at a start; restart the node"
+        )
+    })
 }
 
 fn wrong(door: &DoorSpec, error: &door_transport::tls::TlsError) -> String {

@@ -10,6 +10,7 @@ use probe::ClockState;
 use wire::{Reason, Verdict};
 
 use crate::doors::openrtb::counts::SeenCounts;
+use crate::doors::spend;
 use crate::refusals::LastRefusals;
 use crate::thread::ThreadMeter;
 
@@ -121,7 +122,10 @@ impl Pulse {
             return Ok(());
         }
         let how = match ahead_ms >= 0 {
-            true => format!("it stands still, {ahead_ms} ms ahead of the system's time of day"),
+            true => format!(
+                "it is {ahead_ms} ms ahead of the system's time of day, and stands still once that step has stood for {} s",
+                probe::STEP_STANDS_MS / 1_000
+            ),
             false => format!(
                 "it stays {} ms behind the system's time of day, which steps",
                 ahead_ms.unsigned_abs()
@@ -149,10 +153,13 @@ impl Pulse {
 }
 
 /// Verdicts that refuse an ask have codes below this: none is lost, or the crate does not compile.
-pub const TALLIES: usize = 16;
+pub const REFUSALS_END: usize = TALLIES + 1;
+
+/// Counters of a slot, which fill a cache line. `Granted` is not counted there: the highest code of a refusal has its place.
+const TALLIES: usize = 16;
 
 const _: () = assert!(
-    are_asks_below(&verdict_codes(), TALLIES),
+    are_asks_below(&verdict_codes(), REFUSALS_END),
     "a verdict on an ask has no place in the tallies and in the last refusals: give these more room"
 );
 
@@ -191,14 +198,16 @@ impl SlotTally {
     /// There is one writer: no locked instruction is needed.
     #[inline(always)]
     pub fn refused(&self, verdict: Verdict) {
-        if let Some(count) = self.0.get(usize::from(verdict.as_raw())) {
-            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
-        }
+        let count = &self.0[usize::from(verdict.as_raw()) % TALLIES];
+        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// How often, by the code of the verdict.
+    /// How often, by the code of a verdict that refuses an ask; 0 for others.
     pub fn count(&self, verdict: usize) -> u32 {
-        self.0.get(verdict).map_or(0, |count| count.load(Relaxed))
+        match verdict {
+            1..REFUSALS_END => self.0[verdict % TALLIES].load(Relaxed),
+            _ => 0,
+        }
     }
 }
 
@@ -249,6 +258,8 @@ counters! {
         pub refusals: LastRefusals,
         /// The OpenRTB door's.
         pub openrtb: SeenCounts,
+        /// The spend door's.
+        pub spend: spend::counts::SeenCalls,
         /// Which kernel thread it is, for its CPU time.
         pub thread: ThreadMeter,
     }
@@ -267,6 +278,7 @@ impl Default for WorkerCounters {
             waiting: Counter::default(),
             clock_back: Counter::default(),
             openrtb: SeenCounts::default(),
+            spend: spend::counts::SeenCalls::default(),
             thread: ThreadMeter::default(),
         }
     }
@@ -300,14 +312,14 @@ mod tests {
     #[test]
     fn a_verdict_on_an_ask_that_would_not_be_counted_is_found() {
         let mut codes = verdict_codes().to_vec();
-        assert!(are_asks_below(&codes, TALLIES));
-        for code in 16..Verdict::Confirmed.as_raw() {
+        assert!(are_asks_below(&codes, REFUSALS_END));
+        for code in 17..Verdict::Confirmed.as_raw() {
             codes.push(code);
-            assert!(!are_asks_below(&codes, TALLIES), "{code}");
+            assert!(!are_asks_below(&codes, REFUSALS_END), "{code}");
             codes.pop();
         }
         codes.push(15);
-        assert!(are_asks_below(&codes, TALLIES));
+        assert!(are_asks_below(&codes, REFUSALS_END));
     }
 
     /// Every one of them, with the code that the schema gives it.

@@ -60,6 +60,9 @@ pub enum StartError {
     /// The OpenRTB door.
     #[error("openrtb: {0}")]
     OpenRtb(String),
+    /// The spend door.
+    #[error("spend: {0}")]
+    Spend(String),
     /// The event loop.
     #[error("transport: {0}")]
     Transport(String),

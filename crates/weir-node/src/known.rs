@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use ledger_journal::Rollback;
 use ledger_journal::snapshot::snapshots;
 use ledger_journal::{Disk, Known, ReadError, WATERMARK, Watermark, WatermarkError, segments};
 
@@ -17,8 +18,8 @@ pub struct Permits {
     /// Begin a new ledger where the data folder was used before and its journal is gone. Where a journal is, this does
     /// nothing.
     pub new_ledger: bool,
-    /// Go on from a journal whose next record is this one, though later ones were known to be sealed.
-    pub accept_rollback: Option<u64>,
+    /// Go on from a journal although this, which was known to be sealed, is given up.
+    pub accept_rollback: Option<Rollback>,
 }
 
 /// What was noted as sealed in a data folder; `None` if there is no note that can be read.

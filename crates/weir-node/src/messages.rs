@@ -1,25 +1,35 @@
 //! What the threads of a node hand to each other: messages over rings, and the configuration that all read.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender as Reply;
 
-use door_batch::Question;
 use gate_auction::Fates;
 use gate_pacing::Pace;
-use ledger::{KeyRing, ToBank, ToWorker};
+use ledger::{Bank, Claimed, KeyRing, Keyed, ToBank, ToWorker};
 use table::{Map, Secret};
 use weir_config::campaign_index::CampaignIndex;
+use weir_config::templates::Templates;
+use wire::{Handle, Verdict};
+
+use door_spend::Standing;
 
 use crate::bank::books::{BookLine, Totals};
 use crate::counters::SlotCells;
+use crate::opened::Made;
+use crate::questions::Question;
 
 /// From a worker to the bank.
 #[derive(Debug)]
 pub(crate) enum Up {
     /// The ledger's business.
     Ledger(ToBank),
+    /// The ledger's business, of requests with keys of idempotency; with what the worker counted for its order.
+    Keyed(Box<(usize, Keyed)>),
     /// A client's question; `conn` comes back with the answer.
     Question { conn: u64, question: Question },
+    /// A door wants the budget with this handle, which no configuration names: make it, if a template matches.
+    Open(Box<str>),
     /// Replaced on the worker, to be freed elsewhere: freeing a large table takes long.
     Old(Old),
 }
@@ -37,12 +47,20 @@ pub(crate) enum Old {
 pub(crate) enum Down {
     /// The ledger's business.
     Ledger(ToWorker),
+    /// What became of a claim of a key.
+    Claimed { reply: u64, claimed: Box<Claimed> },
     /// A new configuration and the parameters of its plans, in force from the next batch on.
     Snapshot(Arc<Snapshot>, Box<[Pace]>),
     /// New parameters of all plans, by slot.
     Paces(Box<[Pace]>),
     /// The token keys from now on.
     Keys(Arc<KeyRing>),
+    /// Other templates are in force.
+    Templates(Arc<Templates>),
+    /// The budget that was asked for by its handle, or why there is none.
+    Opened(Arc<str>, Result<Made, Verdict>),
+    /// A budget that was made on its first ask ended.
+    Ended(Arc<str>),
     /// Somebody wants to know what became of a campaign in this worker's auctions.
     Why { campaign: u64, reply: Reply<Option<Fates>> },
     /// The same of many campaigns; those that the worker does not know are left out.
@@ -56,8 +74,19 @@ pub(crate) enum Down {
 /// What a client asked to know.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Books { frame: u64, now_ms: u64, more: bool, lines: Vec<BookLine> },
-    Totals { frame: u64, now_ms: u64, totals: Totals },
+    Books {
+        frame: u64,
+        now_ms: u64,
+        more: bool,
+        lines: Vec<BookLine>,
+    },
+    Totals {
+        frame: u64,
+        now_ms: u64,
+        totals: Totals,
+    },
+    /// Where one budget stands; `None`: there is none of this name.
+    Budget(Option<Box<Standing>>),
 }
 
 /// One configuration, immutable: which budgets there are and where their purses stand.
@@ -69,6 +98,8 @@ pub(crate) struct Snapshot {
     pub(crate) slots: Map<u32>,
     /// Unit code by slot, as on the wire.
     pub(crate) units: Vec<[u8; 4]>,
+    /// The handles of its budgets; the same for all workers.
+    pub(crate) names: Arc<Names>,
     /// The campaigns that bid...
     pub(crate) campaign_index: Arc<CampaignIndex>,
     /// ...and the slots of their budgets, by the campaign's slot in the campaign index.
@@ -82,8 +113,38 @@ impl Snapshot {
     pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
         let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
-        let cells = SlotCells::new(0);
-        Arc::new(Snapshot { number: 0, slots, units: Vec::new(), campaign_index, purses, cells })
+        let (cells, names) = (SlotCells::new(0), Arc::new(Names::default()));
+        let units = Vec::new();
+        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, cells })
+    }
+}
+
+/// Handles of live budgets of one configuration, both ways.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// By the whole text, behind a hash with a key that is drawn at the start: strangers cannot choose handles that collide.
+    slots: HashMap<Handle, (u32, u64)>,
+    /// By slot.
+    handles: HashMap<u32, Handle>,
+}
+
+impl Names {
+    /// Of the budgets of a configuration.
+    pub(crate) fn new(bank: &Bank) -> Names {
+        let named = |(name, slot): (&Handle, u32)| (name.clone(), (slot, bank.spec(slot).id));
+        let slots: HashMap<Handle, (u32, u64)> = bank.handles().map(named).collect();
+        let handles = slots.iter().map(|(name, (slot, _))| (*slot, name.clone())).collect();
+        Names { slots, handles }
+    }
+
+    /// The slot and the id of the budget with this handle.
+    pub(crate) fn find(&self, handle: &str) -> Option<(u32, u64)> {
+        self.slots.get(handle).copied()
+    }
+
+    /// The handle of the budget in this slot.
+    pub(crate) fn handle(&self, slot: u32) -> Option<&Handle> {
+        self.handles.get(&slot)
     }
 }
 
@@ -114,6 +175,8 @@ pub(crate) struct Facts {
     pub(crate) earliest_ms: u64,
     /// Keeps strangers from choosing ids that collide in our tables.
     pub(crate) secret: u128,
+    /// What keys of idempotency are hashed under.
+    pub(crate) answer_secret: access::KeySecret,
     /// Answers remembered.
     pub(crate) remember_max: usize,
 }

@@ -3,11 +3,20 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use door_batch::Question;
+use door_spend::Budget;
 use wire::Reason;
 
 /// Questions that may wait for the bank beyond the first of each connection, of all connections of a worker.
 const SHARED_MAX: usize = 64;
+
+/// What a client wants to know from the bank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Of the batch protocol.
+    Batch(door_batch::Question),
+    /// Where one budget stands, whichever workers have met it. None is made for it.
+    Budget(Box<Budget>),
+}
 
 /// The questions of a worker's clients.
 #[derive(Debug, Default)]
@@ -48,6 +57,11 @@ impl Questions {
         self.unsent.push_front((conn, question));
     }
 
+    /// Waits a question of this connection?
+    pub(crate) fn has(&self, conn: u64) -> bool {
+        self.waiting.contains_key(&conn)
+    }
+
     /// The bank answered a question of this connection.
     pub(crate) fn answered(&mut self, conn: u64) {
         match self.waiting.remove(&conn) {
@@ -64,7 +78,7 @@ impl Questions {
 mod tests {
     use super::*;
 
-    const QUESTION: Question = Question::Totals { frame: 1 };
+    const QUESTION: Question = Question::Batch(door_batch::Question::Totals { frame: 1 });
 
     #[test]
     fn a_connection_that_asks_one_thing_at_a_time_is_never_refused() {
@@ -101,7 +115,7 @@ mod tests {
     #[test]
     fn what_could_not_be_sent_stays_first() {
         let mut questions = Questions::default();
-        let totals = |frame| Question::Totals { frame };
+        let totals = |frame| Question::Batch(door_batch::Question::Totals { frame });
         (1..4).for_each(|conn| questions.take(conn, totals(conn)).unwrap());
         let (conn, question) = questions.next().unwrap();
         questions.unsend(conn, question);

@@ -216,8 +216,8 @@ fn beyond(text: &str, unit: Unit) -> (&str, &str) {
     let more = decimals.len().saturating_sub(unit.decimals());
     let is_digits = decimals.bytes().all(|digit| digit.is_ascii_digit());
     match unit {
-        Unit::Currency(_) if is_digits => text.split_at(text.len() - more),
-        Unit::Currency(_) | Unit::Count => (text, ""),
+        Unit::Currency(..) if is_digits => text.split_at(text.len() - more),
+        Unit::Currency(..) | Unit::Count => (text, ""),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::counters::{are_asks_below, verdict_codes};
 pub(crate) const LAST_MAX: usize = 1 << 14;
 
 // A refusal is one word: when (the low bits of ms since 1970), the slot of the budget, the verdict.
-const VERDICT_BITS: u32 = 4;
+const VERDICT_BITS: u32 = 5;
 const SLOT_BITS: u32 = 24;
 const MS_SHIFT: u32 = SLOT_BITS + VERDICT_BITS;
 
@@ -107,7 +107,7 @@ mod tests {
         let last = LastRefusals::default();
         assert_eq!((last.remembered(), last.read(NOW_MS).count()), (0, 0));
         let budgets = u32::try_from(ledger::BUDGETS_MAX).unwrap();
-        let refused = Verdict::ALL.iter().filter(|v| (1..15).contains(&v.as_raw()));
+        let refused = Verdict::ALL.iter().filter(|v| (1..32).contains(&v.as_raw()));
         let mut all: Vec<LastRefusal> = (0_u32..)
             .zip(refused)
             .map(|(i, verdict)| refusal(NOW_MS + u64::from(i), budgets - 1 - i, *verdict))

@@ -48,6 +48,10 @@ stages! {
         AnswerWrite = "answer_write", "OpenRTB: bids are checked and written as JSON. An item is a bid.";
         HttpWrite = "http_write", "OpenRTB: the answer's head and body go to the output. An item is a request of any kind.";
         Notice = "notice", "OpenRTB: a notice is opened, judged and queued. An item is a notice.";
+        SpendHttp = "spend_http", "Spend: the head is read, the body found and inflated. An item is a request of any kind.";
+        SpendRead = "spend_read", "Spend: who sends it, and its body to calls. An item is a call.";
+        SpendJudge = "spend_judge", "Spend: calls are judged, tokens sealed, what must wait is kept. An item is a call.";
+        SpendWrite = "spend_write", "Spend: the answer goes to the output. An item is a request of any kind.";
         FromBank = "from_bank", "What the bank sent: purses, snapshots, answers to resolves and notices. An item is a message.";
         Timers = "timers", "Deadlines that have passed, the tick for the bank. An item is a turn.";
         ToBank = "to_bank", "What goes to the bank. An item is a message.";

@@ -24,7 +24,8 @@ use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
 use crate::doors::openrtb::BidTerms;
-use crate::doors::{DoorId, Doors};
+use crate::doors::spend::SpendTerms;
+use crate::doors::{DoorId, DoorTerms, Doors};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
@@ -113,7 +114,7 @@ struct Seat {
 /// What all workers are started with.
 struct Common {
     facts: Arc<Facts>,
-    terms: Arc<BidTerms>,
+    terms: DoorTerms,
     profiles: Profiles,
     transport: TransportOptions,
     bank: std::thread::Thread,
@@ -143,8 +144,7 @@ impl Engine {
         let random = u128::from_le_bytes(keys::random()?);
         let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
         let profiles = open_profiles(config)?;
-        let openrtb = addresses[usize::from(DoorId::OpenRtb as u8)];
-        let terms = Arc::new(BidTerms::new(config, openrtb).map_err(StartError::OpenRtb)?);
+        let terms = terms(config, &addresses, tokens)?;
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
@@ -331,6 +331,19 @@ impl Common {
     }
 }
 
+/// What the doors are set to, at these addresses.
+fn terms(
+    config: &Config,
+    addresses: &[SocketAddr],
+    tokens: &Tokens,
+) -> Result<DoorTerms, StartError> {
+    let address = |door: DoorId| addresses[usize::from(door as u8)];
+    let openrtb = BidTerms::new(config, address(DoorId::OpenRtb)).map_err(StartError::OpenRtb)?;
+    let spend = SpendTerms::new(config, address(DoorId::Spend), tokens.spend.clone());
+    let spend = spend.map_err(StartError::Spend)?;
+    Ok(DoorTerms { openrtb: Arc::new(openrtb), spend: Arc::new(spend) })
+}
+
 /// Listeners by door as listeners by worker.
 fn by_worker(doors: Vec<Vec<Listener>>, workers: usize) -> Vec<Vec<Listener>> {
     let mut of_workers: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
@@ -443,6 +456,11 @@ fn confine(rest: &[usize]) {
     }
 }
 
+/// What keys of idempotency are hashed under: of the journal, so that a repeat after a restart has the same hash.
+fn answer_secret(bank: &Bank) -> access::KeySecret {
+    access::KeySecret::new(bank.answer_secret().expect("made before the workers start").0)
+}
+
 fn facts(config: &Config, tokens: &Tokens, bank: &Bank) -> Result<Facts, StartError> {
     let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
     Ok(Facts {
@@ -458,6 +476,7 @@ fn facts(config: &Config, tokens: &Tokens, bank: &Bank) -> Result<Facts, StartEr
         waiting_max: config.batch.resolves_waiting_max,
         wait_ms: config.batch.wait_ms,
         secret: u128::from_le_bytes(keys::random()?),
+        answer_secret: answer_secret(bank),
         remember_max: config.ledger.remember_max,
     })
 }

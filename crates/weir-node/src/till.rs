@@ -1,20 +1,27 @@
 //! What every door needs of its worker: clock, keys, plans, purses, the configuration in force, and the tallies of refusals.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use door_batch::Question;
+use access::Scopes;
 use door_transport::ConnId;
 use gate_pacing::Pace;
-use ledger::{Action, Amount, At, Hold, KeyRing, Origin, Purses, ToBank};
+use ledger::{
+    Action, Amount, At, Hold, KeyRing, Keyed, MADE_SLOT, Origin, Purses, ToBank, ToWorker,
+};
 use probe::NodeClock;
-use wire::{Reason, Verdict};
+use wire::{BudgetName, Handle, Reason, Verdict};
 
 use crate::counters::WorkerCounters;
 use crate::doors::Reply;
 use crate::messages::{Facts, Snapshot};
-use crate::questions::Questions;
+use crate::opened::{Made, Opened};
+use crate::questions::{Question, Questions};
 use crate::stages::{WorkerProbes, WorkerStage};
+
+/// Purses of made budgets that are added at once.
+const PURSES_A_STEP: usize = 256;
 
 /// One worker's part that all of its doors share. A door gets it with each call and keeps nothing of it.
 pub(crate) struct Till {
@@ -35,6 +42,13 @@ pub(crate) struct Till {
     pub(crate) journal_fails: bool,
     pub(crate) probes: WorkerProbes,
     pub(crate) questions: Questions,
+    /// Budgets that were made on their first ask...
+    pub(crate) opened: Opened,
+    /// ...and their purses: slots from [`MADE_SLOT`] on, counted from 0 here.
+    pub(crate) made: Purses,
+    /// For the bank, about requests with keys, each with the number of the purses' messages that go before it: stamps must rise.
+    /// Bounded by what doors let wait.
+    pub(crate) keyed: VecDeque<(usize, Keyed)>,
 }
 
 impl Till {
@@ -49,6 +63,8 @@ impl Till {
         let mut clock = NodeClock::not_before(facts.earliest_ms);
         let at = purses.at(clock.now_ms());
         purses.steady(clock.steady_ms());
+        let mut made = Purses::new(*purses.options(), 0);
+        made.steady(clock.steady_ms());
         let snapshot = Snapshot::empty(table::Secret::new(facts.secret));
         Till {
             number,
@@ -64,6 +80,9 @@ impl Till {
             journal_fails: false,
             probes,
             questions: Questions::default(),
+            opened: Opened::default(),
+            made,
+            keyed: VecDeque::new(),
         }
     }
 
@@ -71,7 +90,121 @@ impl Till {
     pub(crate) fn wake(&mut self) {
         self.probes.begin();
         self.at = self.purses.at(self.clock.now_ms());
-        self.purses.steady(self.clock.steady_ms());
+        let steady_ms = self.clock.steady_ms();
+        self.purses.steady(steady_ms);
+        self.made.steady(steady_ms);
+    }
+
+    /// The budget of this name, as far as this worker knows: one of the configuration in force, or one that was made on its first
+    /// ask and that this worker met. [`Till::open`] asks the bank for the rest.
+    pub(crate) fn find(&self, name: BudgetName<'_>) -> Option<Made> {
+        let configured = match name {
+            BudgetName::Id(id) => self.snapshot.slots.get(id).map(|slot| (slot, id)),
+            BudgetName::Handle(handle) => self.snapshot.names.find(handle),
+        };
+        match (configured, name) {
+            (Some((slot, id)), _) => {
+                Some(Made { slot, id, unit: self.snapshot.units[slot as usize] })
+            }
+            (None, BudgetName::Id(id)) => self.opened.by_id(id),
+            (None, BudgetName::Handle(handle)) => self.opened.by_handle(handle),
+        }
+    }
+
+    /// The handle of a budget that this worker knows.
+    fn handle(&self, id: u64) -> Option<&str> {
+        match self.snapshot.slots.get(id) {
+            Some(slot) => self.snapshot.names.handle(slot).map(Handle::as_str),
+            None => self.opened.handle(id),
+        }
+    }
+
+    /// May a principal with these scopes name the budget with this id? Its handle is looked up only where they are about handles.
+    #[inline]
+    pub(crate) fn allows(&self, scopes: &Scopes, id: u64) -> bool {
+        scopes.allows_budget(id) || scopes.knows_handles() && scopes.allows(id, self.handle(id))
+    }
+
+    /// Asks the bank for the budget with this handle, which is to be made from a template if there is none yet: where
+    /// neither the snapshot nor [`Till::opened`] knows it. The door that `reply` names hears of it with
+    /// [`crate::doors::Door::opened_budget`], once the budget is sealed.
+    ///
+    /// # Errors
+    /// At once: `UnknownBudget`, no template matches; `Busy`, too many wait.
+    pub(crate) fn open(&mut self, handle: &str, reply: Reply) -> Result<(), Verdict> {
+        if self.journal_fails {
+            return Err(Verdict::Journal);
+        }
+        self.opened.ask(handle, reply)?;
+        self.urgent = true;
+        Ok(())
+    }
+
+    /// [`Purses::reserve`] for a slot of any kind, without a look at a plan: budgets that were made on their first ask have none.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn reserve(&mut self, slot: u32, amount: Amount) -> Result<Hold, Verdict> {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.reserve(made, amount, self.at),
+            None => self.purses.reserve(slot, amount, self.at),
+        }
+    }
+
+    /// [`Purses::retry_at_ms`] for a slot of any kind.
+    pub(crate) fn retry_at_ms(&self, slot: u32) -> Option<u64> {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.retry_at_ms(made),
+            None => self.purses.retry_at_ms(slot),
+        }
+    }
+
+    /// [`Purses::call`] for a slot of any kind.
+    pub(crate) fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.call(made, asks, self.at),
+            None => self.purses.call(slot, asks, self.at),
+        }
+    }
+
+    /// [`Purses::undo`] for a slot of any kind.
+    pub(crate) fn undo(&mut self, slot: u32, hold: &Hold) {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.undo(made, hold),
+            None => self.purses.undo(slot, hold),
+        }
+    }
+
+    /// Takes a message of the bank to a purse of any kind.
+    pub(crate) fn take(&mut self, message: ToWorker) {
+        let now_ms = self.at.now_ms;
+        match message.made() {
+            None => self.purses.take(message, now_ms),
+            // Of a budget that this worker never met: it has no purse here.
+            Some((slot, _)) if slot as usize >= self.made.slots() => {}
+            Some((_, message)) => self.made.take(message, now_ms),
+        }
+    }
+
+    /// A purse for a budget that was made on its first ask: empty, whoever had the slot before. One that this worker met already keeps
+    /// its purse, which may have money: the bank tells of a budget when somebody asks for it, and again with the owner of a grant.
+    pub(crate) fn meet(&mut self, budget: Made) {
+        let Some(made) = budget.slot.checked_sub(MADE_SLOT) else { return };
+        if self.opened.by_id(budget.id) == Some(budget) {
+            return;
+        }
+        if made as usize >= self.made.slots() {
+            // So many at once that a purse costs little, and so few that no ask waits for it.
+            self.made.grow_to(made as usize + 1, PURSES_A_STEP);
+        }
+        self.made.forget(made);
+    }
+
+    /// Moves what made budgets' purses have to say to the other messages: behind their turn, before whatever must come after it.
+    pub(crate) fn collect_made(&mut self) {
+        while let Some(message) = self.made.next_message() {
+            self.purses.send(message.of_made());
+        }
     }
 
     /// A stage of the worker's turn ends.
@@ -92,6 +225,60 @@ impl Till {
     ) {
         let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
         self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
+    }
+
+    /// Asks the bank whose budget a grant was made from: [`crate::doors::Door::owned`].
+    pub(crate) fn owner(&mut self, grant: u64, reply: Reply) {
+        self.purses.send(ToBank::Owner { grant, reply: reply.to_bits() });
+        self.urgent = true;
+    }
+
+    /// Asks the bank whether a request with a key may be done, or was done before: [`crate::doors::Door::claimed`]. Both hashes are
+    /// made with [`Facts::answer_secret`]. Whoever hears [`ledger::Claimed::New`] ends the claim: with [`Till::resolve_keyed`]
+    /// or [`Till::answered`]. No door gives one up: a call is done although its client is gone.
+    /// `has_token`: the call names one, so it is safe to repeat without a key, too.
+    pub(crate) fn claim(&mut self, reply: Reply, key: u128, digest: u128, has_token: bool) {
+        let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
+        self.say_keyed(Keyed::Claim { reply, key, digest, at_ms, has_token });
+    }
+
+    /// Has the answer of a claim kept that made a hold, and does nothing else with it: [`crate::doors::Door::resolved`] with `Granted`,
+    /// once that is sealed.
+    pub(crate) fn keep(
+        &mut self,
+        reply: Reply,
+        hold: Hold,
+        origin: Origin,
+        key: u128,
+        answer: &[u8],
+    ) {
+        let (at_ms, reply, answer) = (self.at.now_ms, reply.to_bits(), answer.into());
+        self.say_keyed(Keyed::Keep { hold, at_ms, origin, reply, key, answer });
+    }
+
+    /// As [`Till::resolve`], for the request of a claim; `answer`, at most [`ledger::keyed::ANSWER_BYTES_MAX`] bytes, is what repeats
+    /// get beside the verdict. Where something is booked the claim is over; else the door still ends it.
+    pub(crate) fn resolve_keyed(
+        &mut self,
+        reply: Reply,
+        (action, hold, amount): (Action, Hold, Amount),
+        origin: Origin,
+        key: u128,
+        answer: &[u8],
+    ) {
+        let (at_ms, reply, answer) = (self.at.now_ms, reply.to_bits(), answer.into());
+        let resolve = Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer };
+        self.say_keyed(resolve);
+    }
+
+    /// The request of a claim came to an answer that booked nothing: who waits for it gets the same, and nothing is kept.
+    pub(crate) fn answered(&mut self, key: u128, verdict: Verdict, answer: &[u8]) {
+        self.say_keyed(Keyed::Answered { key, verdict, answer: answer.into() });
+    }
+
+    fn say_keyed(&mut self, message: Keyed) {
+        self.keyed.push_back((self.purses.unsent(), message));
+        self.urgent = true;
     }
 
     /// Asks the bank for a sign behind everything that was said to it so far: [`crate::doors::Door::echoed`].

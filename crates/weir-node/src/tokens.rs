@@ -14,12 +14,15 @@ pub struct Tokens {
     pub admin: Option<LiveTokens>,
     /// Of `batch.tokens_file`.
     pub batch: Option<LiveTokens>,
+    /// Of `spend.tokens_file`.
+    pub spend: Option<LiveTokens>,
 }
 
 /// The files of all doors, as they are now.
 struct Files {
     admin: Option<TokenFile>,
     batch: Option<TokenFile>,
+    spend: Option<TokenFile>,
 }
 
 impl Tokens {
@@ -30,7 +33,7 @@ impl Tokens {
     pub fn read(config: &Config) -> Result<Tokens, Vec<String>> {
         let files = Files::read(config)?;
         let live = |file: Option<TokenFile>| file.map(LiveTokens::new);
-        Ok(Tokens { admin: live(files.admin), batch: live(files.batch) })
+        Ok(Tokens { admin: live(files.admin), batch: live(files.batch), spend: live(files.spend) })
     }
 
     /// Reads the files again and puts them in force: the next call, the next batch and the next look at a live stream are
@@ -44,6 +47,7 @@ impl Tokens {
         let doors = [
             ("admin.tokens_file", &self.admin, files.admin),
             ("batch.tokens_file", &self.batch, files.batch),
+            ("spend.tokens_file", &self.spend, files.spend),
         ];
         let errors: Vec<String> = doors
             .iter()
@@ -68,15 +72,22 @@ impl Tokens {
 
 impl Files {
     fn read(config: &Config) -> Result<Files, Vec<String>> {
-        let (admin, batch) = (&config.admin.tokens_file, &config.batch.tokens_file);
-        let found = load(admin);
+        let doors: [(&str, &str, &[Role]); 3] = [
+            ("admin.tokens_file", &config.admin.tokens_file, &[Role::Read, Role::Operate]),
+            ("batch.tokens_file", &config.batch.tokens_file, &[Role::Spend]),
+            ("spend.tokens_file", &config.spend.tokens_file, &[Role::Spend, Role::Read]),
+        ];
         // Doors that share a file judge the same version of it.
-        let of_batch = if batch == admin { found.clone() } else { load(batch) };
-        let admin = judge("admin.tokens_file", admin, found, &[Role::Read, Role::Operate]);
-        let batch = judge("batch.tokens_file", batch, of_batch, &[Role::Spend]);
-        match (admin, batch) {
-            (Ok(admin), Ok(batch)) => Ok(Files { admin, batch }),
-            (admin, batch) => Err(admin.err().into_iter().chain(batch.err()).flatten().collect()),
+        let mut loaded: Vec<(&str, Loaded)> = Vec::new();
+        let judged = doors.map(|(key, path, roles)| {
+            let known = loaded.iter().find(|(other, _)| *other == path);
+            let found = known.map_or_else(|| load(path), |(_, found)| found.clone());
+            loaded.push((path, found.clone()));
+            judge(key, path, found, roles)
+        });
+        match judged {
+            [Ok(admin), Ok(batch), Ok(spend)] => Ok(Files { admin, batch, spend }),
+            judged => Err(judged.into_iter().filter_map(Result::err).flatten().collect()),
         }
     }
 }
@@ -103,6 +114,14 @@ fn judge(
         let roles = roles.join(" or ");
         return Err(vec![format!(
             "{key} {path}: no line has the role {roles}, so no client could connect"
+        )]);
+    }
+    // The admin door shows everything to whoever may read.
+    let scoped: Vec<&str> = found.file.scoped_readers().collect();
+    if roles.contains(&Role::Operate) && !scoped.is_empty() {
+        return Err(vec![format!(
+            "{key} {path}: {} may read with scopes, which this door does not heed; take them out, or give the spend door a file of its own",
+            scoped.join(", ")
         )]);
     }
     for warning in found.warnings {
@@ -155,6 +174,25 @@ mod tests {
         std::fs::write(&path, FILE.replace("shop", "store")).unwrap();
         tokens.reload(&config).unwrap();
         assert_eq!(named(&tokens.batch, b"bbbbbbbbbbbbbbbb").as_deref(), Some("store"));
+    }
+
+    /// Whoever may read at the admin door reads everything: a scope would promise what it does not keep.
+    #[test]
+    fn readers_with_scopes_are_the_spend_doors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        let file = FILE.to_owned() + "board read cccccccccccccccc budget:1\n";
+        std::fs::write(&path, file).unwrap();
+        let mut config = config(&path);
+        let errors = Tokens::read(&config).err().unwrap();
+        assert!(
+            errors[0].contains("board may read with scopes") && errors.len() == 1,
+            "{errors:?}"
+        );
+        config.admin.tokens_file.clear();
+        config.spend.tokens_file = path.display().to_string();
+        let tokens = Tokens::read(&config).unwrap();
+        assert_eq!(named(&tokens.spend, b"cccccccccccccccc").as_deref(), Some("board"));
     }
 
     /// Without this a door that asks for tokens would stand open once the key is emptied.

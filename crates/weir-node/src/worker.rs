@@ -100,8 +100,24 @@ impl<D: DoorSet> Worker<D> {
                 Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
                     doors.resolved(till, Reply::from_bits(reply), verdict, repeat, outbox);
                 }
+                Down::Ledger(ToWorker::Owner { reply, of }) => {
+                    doors.owned(till, Reply::from_bits(reply), of);
+                }
                 Down::Ledger(ToWorker::Echo { reply }) => doors.echoed(Reply::from_bits(reply)),
-                Down::Ledger(message) => till.purses.take(message, till.at.now_ms),
+                Down::Claimed { reply, claimed } => {
+                    doors.claimed(till, Reply::from_bits(reply), *claimed, outbox);
+                }
+                Down::Ledger(message) => till.take(message),
+                Down::Templates(templates) => till.opened.configure(templates),
+                Down::Opened(handle, made) => {
+                    if let Ok(made) = made {
+                        till.meet(made);
+                    }
+                    for reply in till.opened.answered(&handle, made.ok()) {
+                        doors.opened_budget(till, reply, made.map(|made| made.slot), outbox);
+                    }
+                }
+                Down::Ended(handle) => till.opened.ended(&handle),
                 Down::Snapshot(snapshot, paces) => {
                     self.install(snapshot);
                     self.replace_paces(paces);
@@ -119,9 +135,11 @@ impl<D: DoorSet> Worker<D> {
                 }
                 Down::Answer { conn, answer } => {
                     till.questions.answered(conn);
-                    outbox.with(ConnId::from_bits(conn), |session, out| {
-                        D::told(session, &answer, out);
-                    });
+                    let conn = ConnId::from_bits(conn);
+                    let after = outbox.with(conn, |session, out| D::told(session, &answer, out));
+                    if let Some(after) = after.flatten() {
+                        after.settle(outbox, conn);
+                    }
                 }
             }
         }
@@ -151,7 +169,13 @@ impl<D: DoorSet> Worker<D> {
     /// Hands to the bank what the purses and clients want from it, as far as the queue takes it; returns how many
     /// messages that was.
     fn push_up(&mut self) -> usize {
-        let mut sent = self.push_questions();
+        let mut sent = self.push_questions() + self.push_openings();
+        if !self.till.keyed.is_empty() {
+            sent += self.push_keyed();
+            if !self.till.keyed.is_empty() {
+                return sent;
+            }
+        }
         let till = &mut self.till;
         while let Some(message) = till.purses.next_message() {
             till.urgent |= !matches!(message, ToBank::Tick { .. } | ToBank::Lapse { .. });
@@ -174,13 +198,29 @@ impl<D: DoorSet> Worker<D> {
         }
     }
 
+    /// Before the purses' messages as well: budgets that are to be made.
+    fn push_openings(&mut self) -> usize {
+        let mut sent = 0;
+        let opened = &mut self.till.opened;
+        while let Some(handle) = opened.next() {
+            if let Err(refused) = self.up.try_send(Up::Open(handle)) {
+                if let SendError::Full(Up::Open(handle)) = refused {
+                    opened.unsend(handle);
+                }
+                break;
+            }
+            sent += 1;
+        }
+        sent
+    }
+
     /// Before the purses' messages: where the queue is full of these, a question has its place as well.
     fn push_questions(&mut self) -> usize {
         let mut sent = 0;
         let questions = &mut self.till.questions;
         while let Some((conn, question)) = questions.next() {
             if let Err(refused) = self.up.try_send(Up::Question { conn, question }) {
-                if let SendError::Full(_) = refused {
+                if let SendError::Full(Up::Question { conn, question }) = refused {
                     questions.unsend(conn, question);
                 }
                 break;
@@ -190,11 +230,45 @@ impl<D: DoorSet> Worker<D> {
         sent
     }
 
+    /// What was said about requests with keys, with the purses' messages that were said before it.
+    #[cold]
+    fn push_keyed(&mut self) -> usize {
+        let (mut sent, mut passed) = (0, 0);
+        while let Some((before, keyed)) = self.till.keyed.pop_front() {
+            let pushed = if passed < before
+                && let Some(message) = self.till.purses.next_message()
+            {
+                self.till.keyed.push_front((before, keyed));
+                passed += 1;
+                self.up.try_send(Up::Ledger(message))
+            } else {
+                self.up.try_send(Up::Keyed(Box::new((before, keyed))))
+            };
+            match pushed {
+                Ok(()) => sent += 1,
+                Err(SendError::Full(Up::Ledger(message))) => {
+                    passed -= 1;
+                    self.till.purses.unsend(message);
+                    break;
+                }
+                Err(SendError::Full(Up::Keyed(keyed))) => {
+                    self.till.keyed.push_front(*keyed);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        self.till.keyed.iter_mut().for_each(|(before, _)| *before -= passed.min(*before));
+        sent
+    }
+
     /// What is due. Deadlines are judged by the node's time; how often something is done, by a clock that never stands.
     fn run_timers(&mut self) {
         let till = &mut self.till;
         let (now_ms, steady_ms) = (till.at.now_ms, till.clock.steady_ms());
         till.purses.turn(now_ms);
+        till.made.turn(now_ms);
+        till.collect_made();
         // Behind the wants.
         self.doors.ask_bank(till);
         if steady_ms >= self.next_tick_ms {
@@ -297,6 +371,10 @@ impl<D: DoorSet> Service for Worker<D> {
     ) -> Step {
         self.till.lap(WorkerStage::Receive, 1);
         self.doors.received(&mut self.till, id, session, input, out)
+    }
+
+    fn owes(&self, id: ConnId, session: &D::Session) -> bool {
+        self.doors.owes(&self.till, id, session)
     }
 
     fn closed(&mut self, id: ConnId, session: D::Session, why: CloseReason) {

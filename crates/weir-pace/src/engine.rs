@@ -23,10 +23,10 @@
 
 use gate_pacing::{Forecast, Pace, Plan, PlanError, PlanSpec, Progress};
 use ledger::{
-    Action, Amount, At, Bank, Books, BudgetSpec, Door, Hold, Line, OnExpiry, Options, Origin, Out,
-    PurseOptions, Purses, Restore, SpecError, Status, ToBank, ToWorker, Verdict,
+    Action, Amount, At, Bank, Books, BudgetSpec, Door, Hold, Line, Need, No, OnExpiry, Options,
+    Origin, Out, PurseOptions, Purses, Restore, SpecError, ToBank, ToWorker, Verdict,
 };
-use money::{ASK_MAX, Instant, Unit, Window, Zone};
+use money::{ASK_MAX, Instant, Unit, Window};
 use table::spread;
 use weir_pacer::{Pacer, PacerOptions, Pacing};
 
@@ -409,9 +409,8 @@ impl Engine {
         let Worker { purses, seqs, .. } = &self.workers[usize::from(worker)];
         let (free, seq) = (purses.free(slot), seqs[slot as usize]);
         // Nothing was asked for before, so the purse gets what it is short of and no more.
-        let asked = Amount::ZERO;
-        let (short, called) = (amount, Amount::ZERO);
-        self.step(worker, ToBank::Want { slot, free, asked, short, called, seq });
+        let need = Need { free, short: amount, seq, ..Need::default() };
+        self.step(worker, ToBank::Want { slot, need });
         self.records_are_sealed();
         for (to, message) in self.out.messages.drain(..) {
             self.workers[usize::from(to)].purses.take(message, self.now_ms);
@@ -481,7 +480,7 @@ impl Engine {
         let purses = &mut self.workers[usize::from(worker)].purses;
         if purses.free(slot) > Amount::ZERO {
             // As if the bank had asked for it, which makes no difference to the bank.
-            purses.take(ToWorker::Recall { slot, why: Verdict::PurseEmpty }, self.now_ms);
+            purses.take(ToWorker::Recall { slot, no: No::LATER }, self.now_ms);
         }
     }
 
@@ -552,19 +551,11 @@ fn pacer(options: &EngineOptions, campaigns: &[EngineCampaign]) -> Result<Pacer,
 
 fn spec(campaign: &EngineCampaign) -> BudgetSpec {
     BudgetSpec {
-        id: campaign.id,
-        unit: Unit::parse("USD").expect("a currency"),
-        limit: campaign.limit,
-        daily: None,
-        period: None,
         start: campaign.day.start,
         end: campaign.day.end,
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
         on_expiry: campaign.on_expiry,
         tolerance_ppm: campaign.tolerance_ppm,
+        ..BudgetSpec::plain(campaign.id, Unit::parse("USD").expect("a currency"), campaign.limit)
     }
 }
 

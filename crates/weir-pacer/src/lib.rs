@@ -255,7 +255,7 @@ impl Pacer {
             ToBank::Lapse { slot, amount, .. } => {
                 self.each_level(*slot, |row| row.lapsed = saturating(row.lapsed, *amount));
             }
-            ToBank::Want { slot, short, .. } => self.asked(*slot, *short),
+            ToBank::Want { slot, need } => self.asked(*slot, need.short),
             _ => {}
         }
     }
@@ -289,7 +289,8 @@ impl Pacer {
 
     /// It won something for which it had reserved this: worth what it would have bid at a multiplier of one.
     pub fn won_reserved(&mut self, slot: u32, reserved: Amount) {
-        let value = (i128::from(reserved.get()) << 32) / i128::from(self.row(slot).live_q32.max(1));
+        let Some(row) = self.rows.get(slot as usize) else { return };
+        let value = (i128::from(reserved.get()) << 32) / i128::from(row.live_q32.max(1));
         self.won_value(slot, Amount::new(i64::try_from(value).unwrap_or(i64::MAX)));
     }
 
@@ -342,11 +343,11 @@ impl Pacer {
         })
     }
 
-    /// The budget and its parents.
+    /// The budget and its parents. One that was made on its first ask has no row here, as it has no plan; and the plans of its
+    /// parents learn nothing from it.
     fn each_level(&mut self, slot: u32, mut each: impl FnMut(&mut Row)) {
         let mut level = Some(slot);
-        while let Some(slot) = level {
-            let row = self.row(slot);
+        while let Some(row) = level.and_then(|slot| self.rows.get_mut(slot as usize)) {
             each(row);
             level = row.parent;
         }
@@ -437,7 +438,7 @@ impl Row {
         let open = bank.unconfirmed(slot, &held);
         let today = |line| bank.day_line(slot, line);
         let spent_today = [Line::Settled, Line::OverSettled, Line::Late].map(today);
-        let daily = bank.spec(slot).daily;
+        let daily = bank.spec(slot).windows.day_limit();
         Counters {
             limit: books.limit(),
             life: Spend {
@@ -523,7 +524,7 @@ fn saturating(a: Amount, b: Amount) -> Amount {
 mod tests {
     use super::*;
     use gate_pacing::{PlanSpec, Strategy};
-    use ledger::{OnExpiry, Options, Out};
+    use ledger::{Need, Options, Out};
     use money::{Unit, Zone};
 
     const START_MS: u64 = 978_307_200_000;
@@ -540,19 +541,10 @@ mod tests {
 
     fn spec(id: u64, parent: Option<u64>) -> BudgetSpec {
         BudgetSpec {
-            id,
-            unit: Unit::parse("USD").unwrap(),
-            limit: Amount::new(1_000_000),
-            daily: None,
-            period: None,
             start: flight().start,
             end: flight().end,
-            zone: Zone::utc(),
-            status: Status::Active,
             parent,
-            late_reserve_bp: 0,
-            on_expiry: OnExpiry::Hold,
-            tolerance_ppm: 0,
+            ..BudgetSpec::plain(id, Unit::parse("USD").unwrap(), Amount::new(1_000_000))
         }
     }
 
@@ -592,6 +584,18 @@ mod tests {
     }
 
     #[test]
+    fn budgets_that_templates_made_are_not_paced() {
+        let mut pacer = pacer(&[None]);
+        let (slot, amount) = (ledger::MADE_SLOT, Amount::new(5));
+        let need = Need { asked: amount, short: amount, called: amount, ..Need::default() };
+        pacer.watch(&ToBank::Want { slot, need });
+        pacer.watch(&ToBank::Lapse { slot, grant: 1, deadline_ms: 1, amount, holds: 1 });
+        pacer.settled(slot, amount, amount);
+        pacer.won_reserved(slot, amount);
+        assert_eq!(pacer.rows[0].ask_max, Amount::ZERO);
+    }
+
+    #[test]
     fn a_parent_paces_its_children_and_counts_their_requests() {
         let bank = bank(&[spec(1, None), spec(2, Some(1)), spec(3, Some(2))]);
         let plans = [(1, Strategy::Curve), (2, Strategy::Asap), (3, Strategy::Asap)];
@@ -610,9 +614,19 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_that_was_made_on_its_first_ask_has_nothing_here() {
+        let mut pacer = pacer(&[Some(plan(1, Strategy::Curve))]);
+        let made = 1 << 31;
+        pacer.asked(made, Amount::new(5));
+        pacer.settled(made, Amount::new(5), Amount::new(4));
+        pacer.won_reserved(made, Amount::new(5));
+        assert_eq!(pacer.rows[0].ask_max, Amount::ZERO);
+    }
+
+    #[test]
     fn measurements_are_of_the_window() {
         let mut daily = spec(1, None);
-        daily.daily = Some(Amount::new(1_000));
+        daily.windows = ledger::Windows::daily(Some(Amount::new(1_000)));
         let (mut bank, mut out) = (bank(&[daily]), Out::default());
         let mut of_days = PlanSpec::new(1, Strategy::Curve, flight(), Zone::utc());
         of_days.daily = true;
@@ -663,7 +677,8 @@ mod tests {
     }
 
     fn of_days(strategy: Strategy) -> (Bank, Pacer) {
-        let daily = BudgetSpec { daily: Some(Amount::new(10_000)), ..spec(1, None) };
+        let windows = ledger::Windows::daily(Some(Amount::new(10_000)));
+        let daily = BudgetSpec { windows, ..spec(1, None) };
         let plan = PlanSpec { daily: true, ..PlanSpec::new(1, strategy, flight(), Zone::utc()) };
         let pacing = Pacing { learned: true, ..Pacing::of(Plan::new(plan).unwrap()) };
         let mut pacer = Pacer::default();

@@ -17,13 +17,14 @@ use clap::ValueEnum;
 use door_transport::Handle;
 use gate_auction::Fates;
 use gate_profile::{Profiles, UpdateError};
+use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use watch::ProblemKind;
 use weir_config::config::Config;
 use weir_node::bank::books::BookLine;
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
-use weir_node::bank::{BooksPage, Command, Report, ask};
+use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
 use weir_node::measured::Sources;
 use weir_node::reconcile_file::Row;
@@ -36,7 +37,7 @@ use crate::costs::metrics::Metrics;
 use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
 use crate::counted::{FileCounts, Registry};
 use crate::pace_text;
-use crate::reload::Reloader;
+use crate::reload::{NotReloaded, Reloader};
 
 /// How long an answer of a worker is waited for.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
@@ -262,23 +263,29 @@ async fn reload_config(State(app): State<App>, Extension(who): Extension<watch::
     let reloader = Arc::clone(&app.reloader);
     match tokio::task::spawn_blocking(move || reload(&reloader, &who.name)).await {
         Ok(Ok(applied)) => Json(json!({ "applied": applied })).into_response(),
-        Ok(Err(errors)) => {
+        Ok(Err(why)) => {
+            let kind = match why {
+                NotReloaded::UnderWay => ProblemKind::Reloading,
+                NotReloaded::Refused(_) => ProblemKind::NotReloaded,
+            };
+            let errors = why.lines();
             let members = Map::from_iter([("errors".to_string(), json!(errors))]);
-            watch::problem(ProblemKind::NotReloaded, errors.join("; "), members)
+            watch::problem(kind, errors.join("; "), members)
         }
         Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping"),
     }
 }
 
 /// Reloads for `who`, and says in the log what became of it.
-pub(crate) fn reload(reloader: &Reloader, who: &str) -> Result<Vec<String>, Vec<String>> {
+pub(crate) fn reload(reloader: &Reloader, who: &str) -> Result<Vec<String>, NotReloaded> {
     let reloaded = reloader.reload();
     match &reloaded {
         Ok(applied) => {
             applied.iter().for_each(|line| tracing::info!("{line}"));
             tracing::info!(who, "the configuration was reloaded");
         }
-        Err(errors) => {
+        Err(why) => {
+            let errors = why.clone().lines();
             errors.iter().for_each(|error| tracing::error!("{error}"));
             tracing::error!(
                 who,
@@ -291,20 +298,29 @@ pub(crate) fn reload(reloader: &Reloader, who: &str) -> Result<Vec<String>, Vec<
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct StatQuery {
-    budget: Option<u64>,
+    /// An id or a handle.
+    budget: Option<String>,
 }
 
 async fn stat(State(app): State<App>, Query(query): Query<StatQuery>) -> Response {
-    let id = query.budget;
+    let id = match query.budget {
+        None => None,
+        Some(text) => match app.id_of(&text).await {
+            Ok(id) => Some(id),
+            Err(answer) => return answer,
+        },
+    };
     let asked = move |commands: &Commands<Command>| {
         let report = ask(commands, |reply| Command::Report { reply })?;
         let from = id.unwrap_or(0);
         let max = usize::from(id.is_some());
         let page = ask(commands, |reply| Command::Books { from, max, reply })?;
-        Some((report, page))
+        let about = id.map(|id| ask(commands, |reply| Command::About { id, reply }));
+        Some((report, page, about.flatten().flatten()))
     };
-    let (report, page) = match app.ask_bank(asked).await {
+    let (report, page, about) = match app.ask_bank(asked).await {
         Ok(found) => found,
         Err(detail) => return problem(StatusCode::SERVICE_UNAVAILABLE, &detail),
     };
@@ -319,11 +335,15 @@ async fn stat(State(app): State<App>, Query(query): Query<StatQuery>) -> Respons
             unreachable!("a row is an object")
         };
         answer.extend(fields);
+        let AboutBudget { handle, windows } = about.unwrap_or_default();
+        answer.insert("handle".into(), json!(handle.as_ref().map(wire::Handle::as_str)));
+        answer.insert("windows".into(), windows.iter().map(window).collect());
     }
     Json(Value::Object(answer)).into_response()
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct BooksQuery {
     #[serde(default)]
     from: u64,
@@ -345,13 +365,18 @@ async fn books(State(app): State<App>, Query(query): Query<BooksQuery>) -> Respo
 }
 
 #[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WhyQuery {
-    campaign: u64,
+    /// An id or a handle.
+    campaign: String,
 }
 
 /// Why a campaign did not bid, counted by all workers.
 async fn why(State(app): State<App>, Query(query): Query<WhyQuery>) -> Response {
-    let id = query.campaign;
+    let id = match app.id_of(&query.campaign).await {
+        Ok(id) => id,
+        Err(answer) => return answer,
+    };
     let Some(fates) = app.ask_workers(id).await else {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "the workers do not answer");
     };
@@ -559,6 +584,24 @@ fn sealed<T>(answer: Option<Result<T, String>>) -> Result<T, NotSealed> {
 }
 
 impl App {
+    /// The id of the budget that a text names.
+    async fn id_of(&self, text: &str) -> Result<u64, Response> {
+        let handle: Box<str> = match wire::Handle::check(text) {
+            Ok(()) => text.into(),
+            Err(error) => {
+                let told = format!("found no id and no handle; expected one: {error}");
+                return text.parse().map_err(|_| problem(StatusCode::BAD_REQUEST, &told));
+            }
+        };
+        let asked = move |commands: &Commands<Command>| {
+            ask(commands, |reply| Command::Find { handle, reply })
+        };
+        let found = self.ask_bank(asked).await;
+        let found = found.map_err(|told| problem(StatusCode::SERVICE_UNAVAILABLE, &told))?;
+        let unknown = format!("there is no budget with the handle {text:?}");
+        found.ok_or_else(|| problem(StatusCode::NOT_FOUND, &unknown))
+    }
+
     /// One answer a worker that knows the campaign; `None` if one of them does not answer.
     async fn ask_workers(&self, campaign: u64) -> Option<Vec<Fates>> {
         let (commands, workers) = (self.commands.clone(), self.status.0.counters.len());
@@ -643,6 +686,19 @@ fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates])
         "over_settled": line.over_settled.get(),
         "late": line.late.get(),
         "pace": pace,
+    })
+}
+
+/// A window of a budget, in base units.
+fn window((window, used, ends_ms): &(WindowLimit, Amount, u64)) -> Value {
+    let left = i128::from(window.limit.get()) - i128::from(used.get());
+    json!({
+        "period": window.period.name(),
+        "bucket": window.kind == WindowKind::Bucket,
+        "limit": window.limit.get(),
+        "used": used.get(),
+        "left": i64::try_from(left).unwrap_or(i64::MIN),
+        "ends_ms": ends_ms,
     })
 }
 

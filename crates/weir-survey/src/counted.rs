@@ -13,6 +13,7 @@ use weir_node::bank::Report;
 use weir_node::bank::books::Totals;
 use weir_node::counters::WorkerCounters;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
+use weir_node::doors::spend::counts as spend;
 use wire::{Reason, Verdict};
 
 use crate::admin::Status;
@@ -87,6 +88,42 @@ const OPENRTB: [(Reasons, Definition); 4] = [
         )
         .by("check")
         .failing("bids_unsound", "/docs/openrtb.md"),
+    ),
+];
+
+const SPEND: [(spend::CallReasons, Definition); 5] = [
+    (
+        spend::CallReasons::Calls,
+        Definition::new("doors.spend", "calls", "Calls with an outcome, by which.").by("call"),
+    ),
+    (
+        spend::CallReasons::Asks,
+        Definition::new("doors.spend", "asks", "Reserve and spend by verdict.")
+            .by("verdict")
+            .elsewhere("weir_decisions"),
+    ),
+    (
+        spend::CallReasons::Resolves,
+        Definition::new("doors.spend", "resolves", "Confirm, settle and release by verdict.")
+            .by("verdict"),
+    ),
+    (
+        spend::CallReasons::Faults,
+        Definition::new(
+            "doors.spend",
+            "faults",
+            "Requests and entries of batches that are no calls, by reason.",
+        )
+        .by("reason"),
+    ),
+    (
+        spend::CallReasons::Refusals,
+        Definition::new(
+            "doors.spend",
+            "refused_http",
+            "Requests that are no sound HTTP, by reason.",
+        )
+        .by("reason"),
     ),
 ];
 
@@ -166,6 +203,11 @@ impl Registry {
         all.add(&Happening::DEFINITIONS, [happenings(openrtb.clone())].into_iter());
         for (reasons, definition) in OPENRTB {
             all.each(definition, Some(reasons.sums(openrtb.clone())));
+        }
+        let calls = workers.iter().map(|worker| &worker.spend);
+        all.add(&spend::Happening::DEFINITIONS, [spend::happenings(calls.clone())].into_iter());
+        for (reasons, definition) in SPEND {
+            all.each(definition, Some(reasons.sums(calls.clone())));
         }
         all.add(ledger::Counts::DEFINITIONS, report.iter().map(|report| report.bank.values()));
         let journals = report.map(|report| &report.journal);

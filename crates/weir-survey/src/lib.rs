@@ -31,5 +31,5 @@ mod watching;
 pub use admin::door_options;
 pub use counted::Registry;
 pub use pace_text::SAMPLE_MIN;
-pub use reload::ConfigSource;
+pub use reload::{ConfigSource, NotReloaded};
 pub use start::{Node, StartError};

@@ -3,7 +3,7 @@
 //! Everything is read and judged before anything is put in force: the configuration whole, then each file that a live key names. A key
 //! that is read at a start only must be as it was; otherwise all such keys are named, and nothing changes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
 use weir_config::config::{Config, KeyChange};
 use weir_node::certificates::Certificates;
@@ -14,12 +14,40 @@ use crate::admin::{Status, tls};
 /// Reads the configuration as the start did: its file, its environment, its command line.
 pub type ConfigSource = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
 
+/// Why the configuration in force stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReloaded {
+    /// Another reload is under way.
+    UnderWay,
+    /// What is configured cannot be put in force, a line for each reason.
+    Refused(Vec<String>),
+}
+
+impl NotReloaded {
+    /// The reasons, a line each.
+    #[must_use]
+    pub fn lines(self) -> Vec<String> {
+        match self {
+            NotReloaded::UnderWay => {
+                vec!["a reload is under way; ask again when it has ended".into()]
+            }
+            NotReloaded::Refused(lines) => lines,
+        }
+    }
+}
+
+impl From<Vec<String>> for NotReloaded {
+    fn from(lines: Vec<String>) -> NotReloaded {
+        NotReloaded::Refused(lines)
+    }
+}
+
 /// What can be replaced while the node runs.
 pub(crate) struct Reloader {
     source: ConfigSource,
     status: Status,
     in_force: InForce,
-    /// Held for a whole reload: two are one after the other.
+    /// Held for a whole reload: a second one at the same time is refused, so that none waits behind one that does not end.
     turn: Mutex<()>,
 }
 
@@ -49,22 +77,26 @@ impl Reloader {
     /// each key.
     ///
     /// # Errors
-    /// Why nothing was changed, a line for each reason.
-    pub(crate) fn reload(&self) -> Result<Vec<String>, Vec<String>> {
+    /// Why nothing was changed.
+    pub(crate) fn reload(&self) -> Result<Vec<String>, NotReloaded> {
         // Nothing is half done behind this lock that a panic could leave.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(NotReloaded::UnderWay),
+        };
         let config = (self.source)()?;
         let changes = self.status.config().changes(&config);
         let refused: Vec<String> =
             changes.iter().filter(|change| !change.is_live).map(needs_restart).collect();
         if !refused.is_empty() {
-            return Err(refused);
+            return Err(refused.into());
         }
         let admin = &config.admin;
         let admin_tls = tls(&admin.tls_cert, &admin.tls_key).map_err(|error| vec![error])?;
         if admin_tls.is_some() != self.in_force.admin_tls.is_some() {
             let text = "admin.tls_cert and admin.tls_key: the door gets or loses HTTPS only at a start; restart the node";
-            return Err(vec![text.into()]);
+            return Err(vec![text.to_string()].into());
         }
         let certificates = self.in_force.certificates.read_again(&config)?;
         self.in_force.tokens.reload(&config)?;
@@ -73,7 +105,7 @@ impl Reloader {
         if let (Some(in_force), Some(read)) = (&self.in_force.admin_tls, &admin_tls) {
             in_force.replace(read);
         }
-        let applied = read_again(&config);
+        let applied = read_again(&self.status.config(), &config);
         self.status.set_config(config);
         Ok(applied)
     }
@@ -87,10 +119,19 @@ fn needs_restart(change: &KeyChange) -> String {
     }
 }
 
-/// The live keys that are set, each with its file: all of them name one.
-fn read_again(config: &Config) -> Vec<String> {
-    let set = Config::default().changes(config).into_iter().filter(|change| change.is_live);
-    set.map(|KeyChange { key, to, .. }| format!("{key}: {to} was read and is in force")).collect()
+/// The live keys that are set, each with its file, as all of them name one; and those that were set and are not any more.
+fn read_again(before: &Config, config: &Config) -> Vec<String> {
+    let none = Config::default();
+    let live =
+        |from: &Config, to: &Config| from.changes(to).into_iter().filter(|change| change.is_live);
+    let set = live(&none, config)
+        .map(|KeyChange { key, to, .. }| format!("{key}: {to} was read and is in force"));
+    let emptied = live(before, config)
+        .filter(|change| !live(&none, config).any(|set| set.key == change.key))
+        .map(|KeyChange { key, from, .. }| {
+            format!("{key}: {from} is in force no more; the key is empty")
+        });
+    set.chain(emptied).collect()
 }
 
 #[cfg(test)]
@@ -109,6 +150,14 @@ mod tests {
         let mut config = Config::default();
         config.openrtb.tls_cert = "a.pem".into();
         config.pacing.tick_ms += 1;
-        assert_eq!(read_again(&config), ["openrtb.tls_cert: \"a.pem\" was read and is in force"]);
+        let before = Config::default();
+        assert_eq!(
+            read_again(&before, &config),
+            ["openrtb.tls_cert: \"a.pem\" was read and is in force"]
+        );
+        assert_eq!(
+            read_again(&config, &before),
+            ["openrtb.tls_cert: \"a.pem\" is in force no more; the key is empty"]
+        );
     }
 }

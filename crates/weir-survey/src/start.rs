@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use weir_config::budgets::LineError;
 use weir_config::config::Config;
@@ -13,7 +14,7 @@ use weir_node::start::{Engine, Seats, lock_data};
 use weir_node::tokens::Tokens;
 
 use crate::admin::{self, door_options};
-use crate::reload::{ConfigSource, InForce, Reloader};
+use crate::reload::{ConfigSource, InForce, NotReloaded, Reloader};
 use crate::{watcher, watching};
 
 /// Why a node does not start. Every text says what to do.
@@ -155,9 +156,17 @@ impl Node {
     /// Reads the configuration again and puts its live keys in force, or changes nothing. Either is written to the log.
     ///
     /// # Errors
-    /// Why nothing was changed, one line per reason.
-    pub fn reload(&self) -> Result<Vec<String>, Vec<String>> {
+    /// Why nothing was changed.
+    pub fn reload(&self) -> Result<Vec<String>, NotReloaded> {
         admin::reload(&self.reloader, "a signal")
+    }
+
+    /// Does the same on a thread of its own: a disk that does not answer stops nobody.
+    pub fn reload_aside(&self) -> Option<JoinHandle<()>> {
+        let reloader = Arc::clone(&self.reloader);
+        let work = move || drop(admin::reload(&reloader, "a signal"));
+        let thread = std::thread::Builder::new().name("reload".into()).spawn(work);
+        thread.inspect_err(|error| tracing::error!(%error, "nothing is reloaded")).ok()
     }
 
     /// The configuration, and changes of it by the API.

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Monotonic, SystemTime};
 
-use ledger::{BudgetSpec, SpecError};
+use ledger::{BudgetSpec, EditReason, SpecError};
 use money::Instant;
 use probe::NodeClock;
-use weir_config::budgets::{self, Budget, Line, LineError};
+use weir_config::budgets::{self, Budget, BudgetsFile, LineError};
 use weir_config::campaign_index::{CampaignIndex, Currencies, of_file};
 use weir_config::config::Config;
-use weir_edits::{BankError, BankPort, Edits, Note, Opened, is_live};
+use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
 use weir_node::thread::spawn;
 
@@ -108,7 +108,7 @@ pub(crate) struct Watcher {
 /// A file's budgets, if there is a file, and its stamp from before it was read.
 #[derive(Default)]
 pub(crate) struct FirstRead {
-    read: Option<(Vec<Line>, CampaignIndex)>,
+    read: Option<(BudgetsFile, CampaignIndex)>,
     looks: Looks,
     proof: Option<FileCheck>,
 }
@@ -146,11 +146,11 @@ fn read(
     path: &Path,
     bytes: &[u8],
     currencies: &Currencies,
-) -> Result<(Vec<Line>, CampaignIndex), Vec<LineError>> {
-    let lines = budgets::lines_of(path, bytes)?;
-    let budgets: Vec<&Budget> = lines.iter().map(|line| &line.budget).collect();
+) -> Result<(BudgetsFile, CampaignIndex), Vec<LineError>> {
+    let file = budgets::file_of(path, bytes)?;
+    let budgets: Vec<&Budget> = file.lines.iter().map(|line| &line.budget).collect();
     let campaign_index = of_file(path, currencies, &budgets, now())?;
-    Ok((lines, campaign_index))
+    Ok((file, campaign_index))
 }
 
 impl Watcher {
@@ -168,6 +168,7 @@ impl Watcher {
         let stop = Arc::new(AtomicBool::new(false));
         let indexes = Arc::new(Mutex::new(Indexes::default()));
         let clock = Clock::default();
+        let to_bank = commands.clone();
         let link = BankLink { commands, indexes: Arc::clone(&indexes), clock: clock.clone() };
         let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
@@ -180,13 +181,14 @@ impl Watcher {
             currencies: Currencies::of(config),
             indexes,
             edits: edits.clone(),
+            commands: to_bank,
             status,
             clock,
             starting: true,
             gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
         };
-        if let Some((lines, campaign_index)) = first.read {
-            watch.hand_over(lines, campaign_index);
+        if let Some((file, campaign_index)) = first.read {
+            watch.hand_over(file, campaign_index);
         }
         watch.starting = false;
         let stopped = Arc::clone(&stop);
@@ -221,6 +223,7 @@ struct Watch {
     currencies: Currencies,
     indexes: Arc<Mutex<Indexes>>,
     edits: Edits,
+    commands: Commands<Command>,
     status: Status,
     clock: Clock,
     /// The file of the start is being handed over.
@@ -274,7 +277,7 @@ impl Watch {
         self.looks.judged(before);
         self.proof = bytes.as_deref().ok().map(FileCheck::of);
         match bytes.and_then(|bytes| read(&self.path, &bytes, &self.currencies)) {
-            Ok((lines, campaign_index)) => self.hand_over(lines, campaign_index),
+            Ok((file, campaign_index)) => self.hand_over(file, campaign_index),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }
     }
@@ -295,12 +298,18 @@ impl Watch {
         lock(&self.indexes)
     }
 
-    fn hand_over(&mut self, lines: Vec<Line>, campaign_index: CampaignIndex) {
+    fn hand_over(&mut self, file: BudgetsFile, campaign_index: CampaignIndex) {
+        let BudgetsFile { lines, templates } = file;
         let count = lines.len();
         let places: HashMap<u64, usize> =
             lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
         let why = format!("{} has {count} budgets", self.path.display());
-        match self.edits.load(lines, campaign_index, &why) {
+        let loaded = self.edits.load(lines, campaign_index, &why);
+        if matches!(loaded, Ok(()) | Err(BankError::Silent)) {
+            // Behind the budgets of the same file, which their parents may be. A bank that is gone needs none.
+            let _ = self.commands.send(Command::Templates { templates: Arc::new(templates) });
+        }
+        match loaded {
             Ok(()) => self.status.configured(self.names()),
             Err(BankError::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
@@ -430,13 +439,14 @@ impl BankPort for BankLink {
         &mut self,
         budgets: Vec<Budget>,
         campaign_index: Option<CampaignIndex>,
-        note: Note,
+        reason: EditReason,
     ) -> Result<(), BankError> {
         let present = || Arc::clone(&lock(&self.indexes).campaign_index);
         let campaign_index = campaign_index.map_or_else(present, Arc::new);
         let (count, campaigns, handed) =
             (budgets.len(), campaign_index.len(), Arc::clone(&campaign_index));
-        let configure = |reply| Command::Configure { budgets, campaign_index: handed, note, reply };
+        let configure =
+            |reply| Command::Configure { budgets, campaign_index: handed, reason, reply };
         let answer = self.ask(configure);
         if matches!(answer, Ok(Ok(_)) | Err(BankError::Silent)) {
             lock(&self.indexes).replace(campaign_index);
@@ -446,8 +456,8 @@ impl BankPort for BankLink {
         Ok(())
     }
 
-    fn amend(&mut self, budgets: Vec<Budget>, note: Note) -> Result<(), BankError> {
-        self.ask(|reply| Command::Amend { budgets, note, reply })?.map_err(trouble)
+    fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError> {
+        self.ask(|reply| Command::Amend { budgets, reason, reply })?.map_err(trouble)
     }
 }
 

@@ -7,6 +7,7 @@ use weir_config::config::{Config, address};
 use weir_config::doors::{DoorSpec, all_doors};
 
 /// Where doors listen, as far as the command line says so.
+#[derive(Clone, Debug)]
 pub struct DoorAddresses(Vec<(&'static DoorSpec, SocketAddr)>);
 
 impl DoorAddresses {
@@ -15,6 +16,14 @@ impl DoorAddresses {
         for (door, address) in &self.0 {
             *(door.listen)(config) = *address;
         }
+    }
+}
+
+impl DoorAddresses {
+    /// Does the command line say where this door listens?
+    #[must_use]
+    pub fn names(&self, door: &DoorSpec) -> bool {
+        self.0.iter().any(|(named, _)| named.name == door.name)
     }
 }
 

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`check`] | `weir check`: a folder and a file judged as a start would judge them |
 //! | [`costs`] | `weir costs`: what every abstraction costs, of a running node or of one that is loaded for it |
+//! | [`dev`] | `weir dev`: a node without any file, to try it
 //! | [`door_addresses`] | the flags of `weir run` that say where doors listen |
 //! | [`journal`] | `weir journal`: look into a journal, prove it, export it, repair it |
 //! | [`profiles`] | `weir profiles`: users' segments from a file into a stopped node |
@@ -21,6 +22,7 @@
 
 pub mod check;
 pub mod costs;
+pub mod dev;
 pub mod door_addresses;
 pub mod journal;
 pub mod profiles;
@@ -30,5 +32,8 @@ pub mod sample_campaigns;
 pub mod signals;
 pub mod stat;
 pub mod token;
+mod which;
 pub mod why;
 pub mod words;
+
+pub use which::WhichBudget;

@@ -30,10 +30,10 @@ struct New {
     /// Name of the person or program that uses the token: 1 to 64 of A-Za-z0-9._-
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// Role: read or operate (admin door), spend (batch door)
+    /// Role: read or operate (admin door), spend (batch and spend doors; read may look there)
     #[arg(long, value_parser = role)]
     role: Role,
-    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, or budget:*. The default is all budgets
+    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, handle:HANDLE, handle:BEGINNING* for all handles that begin so, or budget:*. The default is all budgets
     #[arg(long, value_name = "SCOPE,...", default_value = "", hide_default_value = true, value_parser = Scopes::parse)]
     scope: Scopes,
     /// Read a token from standard input instead of making one, and make the line with its digest
@@ -151,7 +151,7 @@ mod tests {
             ("new --name a --role owner", ""),
             ("new --name a", ""),
             ("new --role read", ""),
-            ("new --name a --role read --scope budget:1", ""),
+            ("new --name a --role operate --scope budget:1", ""),
             ("new --name a --role spend --scope 1001", ""),
             ("new --name a --role spend --hash", "short"),
             ("new --name a --role spend --hash", "two words, not a token"),

@@ -16,6 +16,7 @@ use weir_config::config::Config;
 use weir_node::doors::openrtb::translate::{Lists, Terms};
 use weir_survey::SAMPLE_MIN;
 
+use crate::WhichBudget;
 use crate::words::sentence;
 
 /// Why there is no explanation.
@@ -103,7 +104,7 @@ pub struct Question<'a> {
     /// The file with one bid request.
     pub request: &'a Path,
     /// Only this campaign, with all its steps.
-    pub campaign: Option<u64>,
+    pub campaign: Option<&'a WhichBudget>,
     /// A line for each campaign.
     pub all: bool,
 }
@@ -202,11 +203,14 @@ impl Explainer<'_> {
                 writeln!(out, "  {} {}", self.named(one.campaign), ending(one))?;
             }
         }
-        let Some(id) = self.question.campaign else { return Ok(()) };
-        let Some(one) = all.iter().find(|one| one.campaign == id) else {
-            return writeln!(out, "  campaign {id} is not in the file, or does not bid");
+        let Some(asked) = self.question.campaign else { return Ok(()) };
+        let mut budgets = self.budgets.iter().map(|budget| &budget.spec);
+        let found = budgets.find(|spec| asked.is(spec.id, spec.handle.as_ref()));
+        let Some(one) = found.and_then(|spec| all.iter().find(|one| one.campaign == spec.id))
+        else {
+            return writeln!(out, "  campaign {asked} is not in the file, or does not bid");
         };
-        writeln!(out, "  {}", self.named(id))?;
+        writeln!(out, "  {}", self.named(one.campaign))?;
         for step in &one.steps {
             writeln!(out, "    {:<28} {}", question_of(step), answer_to(step))?;
         }

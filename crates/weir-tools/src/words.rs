@@ -26,7 +26,7 @@ mod tests {
     fn codes() -> BTreeSet<&'static str> {
         let reasons = watch::model::Reason::ALL.iter().map(|reason| reason.word());
         let auction = gate_auction::Reason::ALL.iter().map(|reason| reason.name());
-        let verdicts = (1..=14).filter_map(wire::Verdict::from_raw).map(|verdict| verdict.name());
+        let verdicts = (1..=31).filter_map(wire::Verdict::from_raw).map(|verdict| verdict.name());
         let all = reasons.chain(auction).chain(["bid", "outbid"]).chain(verdicts);
         all.filter(|code| *code != "none").collect()
     }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use admin_client::Options;
@@ -14,12 +15,14 @@ use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::ADMIN;
 use weir_node::certificates::Certificates;
-use weir_node::known::Permits;
+use weir_node::known::{Permits, Rollback};
 use weir_survey::Node;
-use weir_tools::signals::Signals;
-use weir_tools::{costs, journal, profiles, reload, sample, sample_campaigns, stat, token, why};
-
+use weir_tools::dev::{Dev, DevArgs};
 use weir_tools::door_addresses::DoorAddresses;
+use weir_tools::signals::Signals;
+use weir_tools::{
+    WhichBudget, costs, journal, profiles, reload, sample, sample_campaigns, stat, token, why,
+};
 
 /// Of the binary, and of the dashboard in it.
 static VERSION: LazyLock<String> =
@@ -40,6 +43,11 @@ enum Command {
         after_help = "Example: weir run --budgets budgets.jsonl\n\nPrints one line per open door, then `ready`. Ctrl-C stops the node after it has answered what is in flight; a second Ctrl-C stops it at once."
     )]
     Run(RunArgs),
+    /// Run a node without any file, to try it: prints the dashboard's address and a curl that can be pasted.
+    #[command(
+        after_help = "Example: weir dev --budget llm=10.00/USD\n\nThe data go when the node ends, unless --data keeps them. Ctrl-C stops the node."
+    )]
+    Dev(DevArgs),
     /// Make a running node read its configuration again: tokens and certificates, without a restart.
     #[command(
         after_help = "Example: weir reload --token-file token\n\nThe caller needs the role operate. The command prints what is in force now. If nothing was changed, it prints every reason, and the exit code is 1."
@@ -56,7 +64,9 @@ enum Command {
     )]
     Hammer(Box<hammer::Args>),
     /// Show the live counters of a running node.
-    #[command(after_help = "Example: weir stat --json --budget 1")]
+    #[command(
+        after_help = "Examples:\n  weir stat --json --budget 1\n  weir stat --budget team-42/gpt-5"
+    )]
     Stat(StatArgs),
     /// Show what each abstraction in a running node costs in nanoseconds, beside its alternative.
     #[command(
@@ -109,10 +119,10 @@ struct RunArgs {
     /// where a journal exists.
     #[arg(long)]
     new_ledger: bool,
-    /// Continue from a journal that ends too early, such as a restored backup. RECORD is the number that the refused
-    /// start named.
-    #[arg(long, value_name = "RECORD")]
-    accept_rollback: Option<u64>,
+    /// Continue from a journal that ends too early, such as a restored backup. LOST is what the refused start named: both ends of
+    /// what is given up, and which loss it is.
+    #[arg(long, value_name = "LOST")]
+    accept_rollback: Option<Rollback>,
 }
 
 #[derive(Args)]
@@ -161,9 +171,10 @@ struct StatArgs {
     #[command(flatten)]
     node: Options,
     /// Also print the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late.
-    #[arg(long, value_name = "ID")]
-    budget: Option<u64>,
-    /// Print one JSON object; amounts are in micros.
+    /// Also its windows: limit, what is used of it (handed out and not given back), what is left, when it ends.
+    #[arg(long, value_name = "ID|HANDLE")]
+    budget: Option<WhichBudget>,
+    /// Print one JSON object; amounts are in base units: micros, nanos for a unit such as USDn, or items.
     #[arg(long)]
     json: bool,
     /// Print a Markdown table of every counter with its family in /metrics and its meaning, and ask no node.
@@ -173,9 +184,9 @@ struct StatArgs {
 
 #[derive(Args)]
 struct WhyArgs {
-    /// Id of the campaign.
+    /// Id or handle of the campaign.
     #[arg(value_name = "CAMPAIGN", required_unless_present = "request")]
-    campaign: Option<u64>,
+    campaign: Option<WhichBudget>,
     /// Explain this bid request (JSON) against the campaigns of the file, without a node.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "data", "token_file", "ca"])]
     request: Option<PathBuf>,
@@ -276,6 +287,7 @@ fn main() -> ExitCode {
 fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
     match command {
         Command::Run(args) => run(args),
+        Command::Dev(args) => dev(&args),
         Command::Reload(args) => {
             let reloaded = reload::main(&args, out).map(|()| ExitCode::SUCCESS);
             reloaded.map_err(|error| error.to_string())
@@ -355,7 +367,11 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     log_to_stderr(&config.log.level);
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let texts = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect();
-    let source = Box::new(move || configured(&args).map_err(texts));
+    let source = Box::new(move || {
+        // A start may wait for a pipe. A node that runs does not.
+        let regular = config::expect_regular(args.files.config.as_deref());
+        regular.and_then(|()| configured(&args)).map_err(texts)
+    });
     let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
     let node = node.map_err(|error| error.to_string())?;
     for (door, address) in node.addresses().filter(|(door, _)| *door != ADMIN.name) {
@@ -365,10 +381,28 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     say(&format!("admin {admin}"));
     say(&format!("dashboard {admin}ui/"));
     say("ready");
+    serve(node, &signals)
+}
+
+fn dev(args: &DevArgs) -> Result<ExitCode, String> {
+    let signals = Signals::catch()?.and_hang_up()?;
+    log_to_stderr("warn");
+    let dev = Dev::new(args)?;
+    let config = dev.config.clone();
+    let source = Box::new(move || Ok(config.clone()));
+    let node = Node::start_permitted(&dev.config, Permits::default(), weir_docs::PAGES, source);
+    let node = node.map_err(|error| error.to_string())?;
+    say(&dev.welcome(|door| node.address(door)));
+    serve(node, &signals)
+}
+
+/// Until it is stopped.
+fn serve(node: Node, signals: &Signals) -> Result<ExitCode, String> {
+    let (mut is_asked, mut under_way) = (false, None::<JoinHandle<()>>);
     while !signals.is_stop() && !node.is_broken() {
-        if signals.take_reload() {
-            // The log says what came of it.
-            node.reload().ok();
+        is_asked |= signals.take_reload();
+        if is_asked && under_way.as_ref().is_none_or(JoinHandle::is_finished) {
+            (is_asked, under_way) = (false, node.reload_aside());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -501,7 +535,7 @@ fn show_stat(args: &StatArgs, out: &mut Out) -> Result<ExitCode, String> {
         return unless_gone(write!(out, "{}", weir_survey::Registry::table()));
     }
     let client = args.node.open().map_err(|error| error.to_string())?;
-    let figures = stat::fetch(&client, args.budget).map_err(|error| error.to_string())?;
+    let figures = stat::fetch(&client, args.budget.as_ref()).map_err(|error| error.to_string())?;
     let written = if args.json { writeln!(out, "{figures}") } else { stat::print(&figures, out) };
     // `Out` knows of it.
     let _ = written;
@@ -532,7 +566,7 @@ fn why(args: &WhyArgs, out: &mut Out) -> Result<ExitCode, String> {
         let question = why::Question {
             campaigns: &config.budgets.file,
             request,
-            campaign: args.campaign,
+            campaign: args.campaign.as_ref(),
             all: args.all,
         };
         return match why::explain(&question, &config, now(), out) {
@@ -541,7 +575,8 @@ fn why(args: &WhyArgs, out: &mut Out) -> Result<ExitCode, String> {
         };
     }
     let client = args.node.open().map_err(|error| error.to_string())?;
-    let path = format!("/why?campaign={}", args.campaign.unwrap_or(0));
+    let campaign = args.campaign.as_ref().map_or_else(String::new, WhichBudget::to_string);
+    let path = format!("/why?campaign={campaign}");
     let answer: Value = client.get(&path).map_err(|error| error.to_string())?;
     // `Out` knows of it.
     let _ = match args.json {

@@ -41,6 +41,7 @@ extern crate self as wire;
 mod error;
 pub mod frame;
 mod group;
+mod handle;
 pub mod rt;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
@@ -49,6 +50,7 @@ mod visit;
 pub use error::{EncodeError, FrameError};
 pub use frame::{ENCODING_TYPE, FRAME_HEADER_LEN, FRAME_LEN_MIN, MESSAGE_HEADER_LEN, Split};
 pub use group::{Entries, Entry, Group};
+pub use handle::{BudgetName, HANDLE_BYTES_MAX, Handle, HandleError};
 pub use visit::Visitor;
 
 mod generated {

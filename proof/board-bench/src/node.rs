@@ -8,6 +8,10 @@ use watch::node::{AuditRecord, Detail, Edit, EditError, Edited, Fields, Refusals
 pub(crate) struct MadeUp;
 
 impl Node for MadeUp {
+    fn id_of(&self, _: &str) -> Option<u64> {
+        None
+    }
+
     fn edit(&self, _: Edit) -> Result<Edited, EditError> {
         Err(EditError::Journal("made-up budgets have none".into()))
     }

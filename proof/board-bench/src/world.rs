@@ -68,6 +68,7 @@ impl World {
             generation: 1,
             budgets: Arc::clone(&self.budgets),
             states: self.states.as_slice().into(),
+            ..View::default()
         }
     }
 }
@@ -91,6 +92,7 @@ fn budget(row: usize, now_ms: u64) -> Budget {
     Budget {
         id: row as u64 + 1,
         name: format!("{} {} {row:05}", pick(&MAKERS, row), pick(&PARTS, row / 7)).into(),
+        handle: None,
         unit: Unit::parse(pick(&UNITS, row)).unwrap_or(Unit::Count),
         parent: None,
         campaign: true,

@@ -48,7 +48,7 @@ pub struct Args {
     /// Zipf exponent of the budgets' popularity; 0 makes all equally popular.
     #[arg(long, default_value_t = 1.0, value_parser = parse_skew)]
     pub skew: f64,
-    /// Amount that an ask reserves, in micros: N, or MIN..MAX (uniform).
+    /// Amount that an ask reserves, in base units of its budget (micros; nanos for a unit such as USDn): N, or MIN..MAX (uniform).
     #[arg(long, default_value = "500..5000", value_parser = parse_amount, value_name = "MICROS")]
     pub amount: AmountRange,
     /// Seed of the random numbers; the same seed asks the same questions.
@@ -264,7 +264,7 @@ fn parse_skew(text: &str) -> Result<f64, String> {
 fn parse_amount(text: &str) -> Result<AmountRange, String> {
     let expected = || {
         format!(
-            "'{text}' is not an amount; write micros as N or MIN..MAX, 1 to {AMOUNT_MICROS_MAX}"
+            "'{text}' is not an amount; write base units as N or MIN..MAX, 1 to {AMOUNT_MICROS_MAX}"
         )
     };
     let (min, max) = text.split_once("..").unwrap_or((text, text));

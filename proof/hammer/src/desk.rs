@@ -146,6 +146,7 @@ impl<'a> Desk<'a> {
             spent: spent(&rows) - self.base_spent,
             held: rows.iter().map(|row| i128::from(row.held)).sum(),
             over: self.auditor.over_micros(),
+            unit: unit_of_all(&rows),
         };
     }
 
@@ -226,6 +227,13 @@ impl<'a> Desk<'a> {
             };
         }
     }
+}
+
+/// The unit of all rows; all NUL where they have several.
+fn unit_of_all(rows: &[Row]) -> [u8; 4] {
+    let mut units = rows.iter().map(|row| row.unit);
+    let first = units.next().unwrap_or_default();
+    if units.all(|unit| unit == first) { first } else { [0; 4] }
 }
 
 fn spent(rows: &[Row]) -> i128 {

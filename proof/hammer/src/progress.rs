@@ -8,6 +8,7 @@ use wire::Verdict;
 
 use crate::args::Args;
 use crate::latency::Quantiles;
+use crate::openrtb::COUNT_UNIT;
 use crate::report::{by_count, grouped, percent};
 use crate::tally::Tally;
 
@@ -26,7 +27,7 @@ pub(crate) struct Moment {
     pub settles: u64,
 }
 
-/// What the last audit saw, over all budgets, in micros.
+/// What the last audit saw, over all budgets, in base units.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AuditedSums {
     /// Settled, over and late since the start of the run.
@@ -35,6 +36,8 @@ pub(crate) struct AuditedSums {
     pub held: i128,
     /// Above limits, so far.
     pub over: i64,
+    /// The unit of all budgets; all NUL where they have several, or none was seen.
+    pub unit: [u8; 4],
 }
 
 impl Moment {
@@ -196,6 +199,22 @@ pub(crate) fn money(micros: i128) -> String {
     format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
+/// Base units as an amount of a unit, as the wire names it: in micros, in nanos where its last letter is an `n`, or items.
+pub(crate) fn amount(base: i128, unit: [u8; 4]) -> String {
+    let [.., last] = unit;
+    let digits = match unit {
+        [0, ..] => return format!("{base} base units"),
+        COUNT_UNIT => return format!("{base} items"),
+        _ if last == b'n' => 9,
+        _ => 6,
+    };
+    let (sign, base) = (if base < 0 { "-" } else { "" }, base.unsigned_abs());
+    let one = 10_u128.pow(digits);
+    let name: String = unit.iter().filter(|letter| **letter != 0).map(|l| char::from(*l)).collect();
+    let width = digits as usize;
+    format!("{sign}{}.{:0width$} {name}", base / one, base % one)
+}
+
 fn block(last: &Moment, now: &Moment, latency: &Quantiles, books: &AuditedSums) -> String {
     let lines = [
         format!(
@@ -208,8 +227,16 @@ fn block(last: &Moment, now: &Moment, latency: &Quantiles, books: &AuditedSums) 
             "  latency   p50 {:.1} us   p99 {:.1} us   max {:.1} us",
             latency.p50, latency.p99, latency.max
         ),
-        format!("  spent     {}   in {} settles", money(books.spent), grouped(now.settles)),
-        format!("  held      {}   over {} micros", money(books.held), books.over),
+        format!(
+            "  spent     {}   in {} settles",
+            amount(books.spent, books.unit),
+            grouped(now.settles)
+        ),
+        format!(
+            "  held      {}   over {}",
+            amount(books.held, books.unit),
+            amount(books.over.into(), books.unit)
+        ),
         format!(
             "  granted   {}   refused: {}",
             percent(now.granted - last.granted, now.decisions - last.decisions),
@@ -244,10 +271,19 @@ mod tests {
     #[test]
     fn the_block_shows_money_in_whole_units() {
         let (last, now) = moments();
-        let books = AuditedSums { spent: 1_500_000, held: 2, over: 0 };
+        let books = AuditedSums { spent: 1_500_000, held: 2, over: 0, unit: *b"USD\0" };
         let text = block(&last, &now, &Quantiles::default(), &books);
         assert_eq!(text.lines().count(), 5);
         assert!(text.contains("1.500000") && text.contains("0.000002"), "{text}");
         assert_eq!(money(-1_500_000), "-1.500000");
+        let nanos = AuditedSums { unit: *b"USDn", ..books };
+        let text = block(&last, &now, &Quantiles::default(), &nanos);
+        assert!(text.contains("spent     0.001500000 USDn"), "{text}");
+        assert!(text.contains("held      0.000000002 USDn   over 0.000000000 USDn"), "{text}");
+        assert_eq!(amount(-1_500_000, *b"JPY\0"), "-1.500000 JPY");
+        assert_eq!(
+            (amount(7, COUNT_UNIT), amount(7, [0; 4])),
+            ("7 items".into(), "7 base units".into())
+        );
     }
 }

@@ -59,7 +59,7 @@ pub struct Report {
     pub unanswered_micros: i64,
     /// Confirms, settles, releases.
     pub notices: NoticeCounts,
-    /// Micros above limits, each budget's worst moment added up. Must be 0.
+    /// Base units above limits, each budget's worst moment added up. Must be 0.
     pub over_micros: i64,
     /// Settles booked more than once. Must be 0.
     pub duplicates_booked: u64,
@@ -246,7 +246,7 @@ impl Report {
             self.audits, self.promise_checks, self.looks_failed
         );
         line(out, "audited", checks)?;
-        line(out, "over", format!("{} micros", self.over_micros))?;
+        line(out, "over", format!("{} base units", self.over_micros))?;
         line(out, "duplicates booked", self.duplicates_booked.to_string())?;
         line(out, "lost acks", self.lost_acks.to_string())?;
         line(out, "audit", self.audit.clone())?;
@@ -302,7 +302,7 @@ impl Report {
         let n = &self.notices;
         writeln!(
             out,
-            "{:<22}{} micros in {} settles; {} above holds, {} late, {} unanswered",
+            "{:<22}{} base units in {} settles; {} above holds, {} late, {} unanswered",
             "settled",
             self.settled_micros,
             n.settles_answered,

@@ -426,7 +426,7 @@ fn wrongs(
     errors: &[String],
 ) -> Vec<String> {
     let counted = [
-        (over_micros > 0).then(|| format!("{over_micros} micros over")),
+        (over_micros > 0).then(|| format!("{over_micros} base units over")),
         (duplicates_booked > 0).then(|| format!("{duplicates_booked} duplicates booked")),
         (lost_acks > 0).then(|| format!("{lost_acks} lost acknowledgements")),
         (lost_answers > 0).then(|| format!("{lost_answers} frames of asks never answered")),

@@ -9,14 +9,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Out, Status, ToBank,
-    ToWorker,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Out, ToBank, ToWorker,
 };
 use ledger_journal::{
     Disk, Durability, Gather, Journal, JournalOptions, Keep, Log, Position, Start, Tail, Writer,
     recover, snapshot, walk,
 };
-use money::{Instant as Moment, Unit, Zone};
+use money::Unit;
 use probe::compare::median;
 
 use crate::Size;
@@ -82,21 +81,7 @@ impl Holds {
 }
 
 fn budget(id: u64) -> BudgetSpec {
-    BudgetSpec {
-        id,
-        unit: Unit::parse("USD").expect("a currency"),
-        limit: money::LIMIT_MAX,
-        daily: None,
-        start: Moment::from_ms(1),
-        end: Moment::from_ms(4_000_000_000_000),
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        period: None,
-        on_expiry: OnExpiry::Hold,
-        tolerance_ppm: 0,
-    }
+    BudgetSpec::plain(id, Unit::parse("USD").expect("a currency"), money::LIMIT_MAX)
 }
 
 /// What a run of settlements showed.

@@ -17,7 +17,9 @@ mod bare;
 mod daemon;
 mod decide;
 mod figures;
+mod floor;
 mod journal;
+mod made;
 mod node;
 mod openrtb;
 mod pacing;
@@ -26,8 +28,11 @@ mod probes;
 mod profiles;
 mod redis;
 mod settling;
+mod spend;
 mod sync_methods;
+mod threads;
 mod tls;
+mod web;
 mod weir_peer;
 
 use std::process::ExitCode;
@@ -60,6 +65,8 @@ const BENCHMARKS: &[Benchmark] = &[
     ("pacing", pacing::run),
     ("node", node::run),
     ("probes", probes::run),
+    ("spend", spend::run),
+    ("made", made::run),
     ("openrtb", openrtb::run),
     ("profiles", profiles::run),
     ("journal", journal::run),

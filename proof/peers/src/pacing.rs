@@ -16,8 +16,7 @@ use gate_pacing::{
     Shape, Spend, Strategy,
 };
 use ledger::{
-    Action, Bank, BudgetSpec, Door, OnExpiry, Options, Origin, Out, PurseOptions, Purses, Status,
-    ToBank, ToWorker,
+    Action, Bank, BudgetSpec, Door, Options, Origin, Out, PurseOptions, Purses, ToBank, ToWorker,
 };
 use money::{Amount, Instant, Unit, Window, Zone};
 use probe::compare::{Case, Outcome, Random, compare};
@@ -402,19 +401,9 @@ fn flight() -> Window {
 fn spec(id: u64) -> BudgetSpec {
     let Window { start, end } = flight();
     BudgetSpec {
-        id,
-        unit: Unit::parse("USD").expect("a currency"),
-        limit: Amount::new(LIMIT),
-        daily: None,
-        period: None,
         start,
         end,
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        on_expiry: OnExpiry::Hold,
-        tolerance_ppm: 0,
+        ..BudgetSpec::plain(id, Unit::parse("USD").expect("a currency"), Amount::new(LIMIT))
     }
 }
 

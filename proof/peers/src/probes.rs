@@ -129,6 +129,7 @@ impl Bench {
         let log = folder.path().join("log");
         let mut command = bound_to_us(&self.weir, None);
         command.args(["run", "--admin", "127.0.0.1:0", "--batch", "127.0.0.1:0"]);
+        command.args(["--spend", "127.0.0.1:0"]);
         command.args(["--openrtb", "127.0.0.1:0", "--budgets"]).arg(match load {
             Load::Batch(_) => &self.budgets,
             Load::OpenRtb(_) => &self.campaigns,

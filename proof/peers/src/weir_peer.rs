@@ -101,6 +101,7 @@ fn daemon(durability: &str, budgets: usize) -> Result<(Daemon, PathBuf), String>
     std::fs::write(&file, budgets_text(budgets)).map_err(|e| e.to_string())?;
     let mut command = bound_to_us(&program, None);
     command.args(["run", "--admin", "127.0.0.1:0", "--openrtb", "127.0.0.1:0"]);
+    command.args(["--spend", "127.0.0.1:0"]);
     command.args(["--batch", &format!("127.0.0.1:{port}")]);
     command.arg("--budgets").arg(&file).arg("--data").arg(folder.path().join("data"));
     command.env("WEIR_JOURNAL__DURABILITY", durability);
@@ -202,7 +203,9 @@ impl Link {
                 Ok(Some(if repeated { Answer::Repeated } else { Answer::Done }))
             }
             Verdict::PurseEmpty => Ok(None),
-            Verdict::Exhausted | Verdict::DayExhausted => Ok(Some(Answer::Refused)),
+            Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted => {
+                Ok(Some(Answer::Refused))
+            }
             other => Err(format!("a reservation is answered {other:?}")),
         }
     }

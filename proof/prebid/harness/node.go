@@ -64,7 +64,7 @@ func startNode(s settings, self string) (*node, error) {
 		return n, n.start()
 	}
 	doors := []string{"run", "--budgets", file, "--data", filepath.Join(s.work, "data")}
-	for _, door := range []string{"--batch", "--openrtb", "--admin"} {
+	for _, door := range []string{"--batch", "--openrtb", "--spend", "--admin"} {
 		// The same ports at every start, so that notices of old bids still find the node.
 		port, err := freePort()
 		if err != nil {

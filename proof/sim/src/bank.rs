@@ -1,11 +1,11 @@
 //! The bank's thread: it takes what workers say, gives the journal what changes, and tells workers what follows from
 //! it once that is sealed. As `crates/weir-node/src/bank/mod.rs`, a turn at a time.
 
-use ledger::{KeyBytes, Out, ToBank, ToWorker, Verdict};
+use ledger::{Claimed, KeyBytes, Keyed, Out, ToBank, ToWorker, Verdict};
 
 use crate::Bug;
 use crate::journal::Held;
-use crate::world::{Down, World, request_index};
+use crate::world::{Down, Up, World, request_index};
 
 impl World {
     /// Takes some messages of each worker.
@@ -16,22 +16,50 @@ impl World {
             for _ in 0..self.rng.below(30) {
                 let Some(message) = self.workers[index].to_bank.pop_front() else { break };
                 match message {
-                    ToBank::Resolve { reply, .. } if refuse => self.refuse(index, reply),
-                    message => {
-                        if let ToBank::Resolve { reply, .. } = message {
-                            let request = &mut self.requests[request_index(reply)];
-                            request.at_ms = self.workers[index].judged(request.at_ms);
-                        }
-                        let worker = u16::try_from(index).expect("few workers");
-                        self.bank.step(worker, message, &mut out);
+                    Up::Ledger(ToBank::Resolve { reply, .. })
+                    | Up::Keyed(Keyed::Resolve { reply, .. })
+                        if refuse =>
+                    {
+                        self.refuse(index, reply);
                     }
+                    message => self.bank_step(index, message, &mut out),
                 }
             }
         }
+        let first = out.messages.len();
         self.bank.tick(self.now_ms, &mut out);
+        self.check_noes(&mut out, first);
         self.append(&mut out);
         self.journal.turn();
         self.tell_failure();
+    }
+
+    fn bank_step(&mut self, index: usize, message: Up, out: &mut Out) {
+        let worker = u16::try_from(index).expect("few workers");
+        if let Up::Ledger(ToBank::Resolve { reply, .. })
+        | Up::Keyed(
+            Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. } | Keyed::Claim { reply, .. },
+        ) = message
+        {
+            let request = &mut self.requests[request_index(reply)];
+            request.at_ms = self.workers[index].judged(request.at_ms);
+        }
+        let first = out.messages.len();
+        match message {
+            Up::Ledger(message) => self.bank.step(worker, message, out),
+            Up::Keyed(message) => self.bank.step_keyed(worker, message, out),
+        }
+        self.check_noes(out, first);
+        // A claim waits for no record, but a first answer waits for its own.
+        for (worker, reply, claimed) in std::mem::take(&mut out.claimed) {
+            let worker = usize::from(worker);
+            if matches!(claimed, Claimed::Answer { .. }) {
+                self.append(out);
+                self.journal.hold(Held::Claimed(worker, reply, claimed));
+            } else {
+                self.workers[worker].to_worker.push_back(Down::Claimed(reply, claimed));
+            }
+        }
     }
 
     /// Nothing that waits to be sealed may grow without end.
@@ -56,6 +84,9 @@ impl World {
     /// Gives the journal what the bank did.
     pub(crate) fn append(&mut self, out: &mut Out) {
         let mut records = self.journal.append(out, self.bank.now_ms());
+        for handle in out.ended.drain(..) {
+            self.journal.hold(Held::Ended(handle));
+        }
         self.oracle.read(&records);
         self.model.records.append(&mut records);
     }
@@ -67,6 +98,17 @@ impl World {
             match held {
                 Held::Down(worker, message) => {
                     self.workers[worker].to_worker.push_back(Down::Ledger(message));
+                }
+                Held::Claimed(worker, reply, claimed) => {
+                    self.workers[worker].to_worker.push_back(Down::Claimed(reply, claimed));
+                }
+                Held::Opened(worker, template, slot) => {
+                    self.workers[worker].to_worker.push_back(Down::Opened(template, slot));
+                }
+                Held::Ended(handle) => {
+                    for worker in &mut self.workers {
+                        worker.to_worker.push_back(Down::Ended(handle.clone()));
+                    }
                 }
                 Held::Key(key) => self.keys.push(key),
             }

@@ -4,7 +4,7 @@
 use ledger::{Action, Amount, BudgetSpec, Door, Hold, Origin, ToBank, Verdict};
 
 use crate::oracle::Known;
-use crate::world::{World, request_index};
+use crate::world::{Up, World, request_index};
 
 /// A request about a hold, on its way or answered.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct Request {
     pub(crate) action: Action,
     /// The latest stamp of the worker that read it, or once the bank took it: by which it was judged.
     pub(crate) at_ms: u64,
+    /// It came with a key.
+    pub(crate) keyed: bool,
 }
 
 impl World {
@@ -30,12 +32,19 @@ impl World {
         for _ in 0..members {
             let spec = self.specs[self.rng.index(self.specs.len())].clone();
             let Some(slot) = self.bank.slot(spec.id) else { break };
-            let amount = Amount::new(self.rng.between(1, (spec.limit.get() / 200).max(2)));
+            // A few ask for more than there may be.
+            let most = if self.rng.chance(20) { spec.limit.get() } else { spec.limit.get() / 200 };
+            let amount = Amount::new(self.rng.between(1, most.max(2)));
             let purses = &mut self.workers[worker].purses;
             let at = purses.at(now_ms);
+            // A client that waits has the bank asked for what is missing; here it does not wait for long.
+            if self.rng.chance(200) && purses.call(slot, [amount], at) {
+                self.stats.one("ask that waits");
+            }
             match purses.reserve(slot, amount, at) {
                 Ok(hold) => pod.push((spec, slot, hold)),
                 Err(why) => {
+                    self.check_refusal(worker, slot, amount, why)?;
                     self.refused(why);
                     break;
                 }
@@ -48,7 +57,8 @@ impl World {
         if members > 1 {
             self.stats.one("pod granted");
         }
-        pod.into_iter().try_for_each(|(spec, _, hold)| self.granted(&spec, hold, now_ms))
+        pod.into_iter()
+            .try_for_each(|(spec, _, hold)| self.granted(self.chain(spec.id), hold, now_ms))
     }
 
     fn purse_sums(&self, worker: usize) -> (i64, i64) {
@@ -84,13 +94,19 @@ impl World {
         self.stats.one("ask refused");
         match why {
             Verdict::DayExhausted => self.stats.one("ask refused: day exhausted"),
+            Verdict::WindowExhausted => self.stats.one("ask refused: window exhausted"),
             Verdict::Exhausted => self.stats.one("ask refused: exhausted"),
             Verdict::Busy => self.stats.one("ask refused: busy"),
             _ => {}
         }
     }
 
-    fn granted(&mut self, spec: &BudgetSpec, hold: Hold, made_ms: u64) -> Result<(), String> {
+    pub(crate) fn granted(
+        &mut self,
+        chain: Vec<u64>,
+        hold: Hold,
+        made_ms: u64,
+    ) -> Result<(), String> {
         self.stats.one("ask granted");
         if self.journal.sealer().is_stuck() {
             self.stats.one("ask granted while the disk is stuck");
@@ -102,7 +118,6 @@ impl World {
             2..6 => amount,
             _ => self.rng.between(0, amount),
         };
-        let chain = self.chain(spec.id);
         let run = self.bank.run();
         let billing_ms = self.options.billing_ms;
         let keeps = self.oracle.keeps(hold.grant);
@@ -172,8 +187,10 @@ impl World {
             reply: self.requests.len() as u64,
         };
         let at_ms = self.workers[worker].latest_ms.max(stamp);
-        self.requests.push(Request { hold, action, at_ms });
+        let keyed = World::has_key(hold, action);
+        self.requests.push(Request { hold, action, at_ms, keyed });
         self.flush(worker);
+        let message = if keyed { self.claim_of(message) } else { Up::Ledger(message) };
         self.workers[worker].to_bank.push_back(message);
     }
 

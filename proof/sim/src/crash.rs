@@ -226,7 +226,18 @@ impl World {
 
     /// Do the bank's states follow from the records as they are?
     pub(crate) fn plain(&self) -> bool {
-        !matches!(self.bug, Some(Bug::ForgetSuspension | Bug::ForgetMarks | Bug::FreeExpired))
+        !matches!(
+            self.bug,
+            Some(
+                Bug::ForgetSuspension
+                    | Bug::ForgetMarks
+                    | Bug::FreeExpired
+                    | Bug::ForgetAnswers
+                    | Bug::CountReturnsAnew
+                    | Bug::RollEarly
+                    | Bug::ForgetHandles
+            )
+        )
     }
 
     /// Recovers; crashes and failures meet the recovery itself, then it begins anew.

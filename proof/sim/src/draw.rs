@@ -1,6 +1,8 @@
 //! What a world is made of, drawn from its seed.
 
-use ledger::{Amount, BudgetSpec, OnExpiry, Options, Period, PeriodCap, PurseOptions, Status};
+use ledger::{
+    Amount, BudgetSpec, OnExpiry, Options, Period, PurseOptions, WindowKind, WindowLimit, Windows,
+};
 use money::{Instant, Unit, Zone};
 
 use crate::rng::Rng;
@@ -45,10 +47,19 @@ pub(crate) fn budgets(rng: &mut Rng, now_ms: u64) -> Vec<BudgetSpec> {
     (1..=count).map(|id| budget(rng, id, now_ms, &mut depths)).collect()
 }
 
-/// A cap of a week or a month.
-pub(crate) fn period(rng: &mut Rng) -> PeriodCap {
-    let period = if rng.chance(500) { Period::Week } else { Period::Month };
-    PeriodCap { period, cap: Amount::new(rng.between(50, 8_000)) }
+/// A window of any kind, small or large.
+pub(crate) fn window(rng: &mut Rng) -> WindowLimit {
+    let period = Period::ALL[rng.index(Period::ALL.len())];
+    let kind = if rng.chance(300) { WindowKind::Bucket } else { WindowKind::Fixed };
+    let most = if rng.chance(300) { 200 } else { 8_000 };
+    WindowLimit { period, kind, limit: Amount::new(rng.between(50, most)) }
+}
+
+/// Half of the budgets have a day, and half have other windows, at times several.
+fn windows(rng: &mut Rng) -> Windows {
+    let day = rng.chance(500).then(|| Amount::new(rng.between(50, 5_000)));
+    let others = if rng.chance(500) { rng.below(4) } else { 0 };
+    (0..others).fold(Windows::daily(day), |windows, _| windows.with(window(rng)))
 }
 
 fn budget(rng: &mut Rng, id: u64, now_ms: u64, depths: &mut [usize]) -> BudgetSpec {
@@ -57,18 +68,18 @@ fn budget(rng: &mut Rng, id: u64, now_ms: u64, depths: &mut [usize]) -> BudgetSp
     let parent = above.filter(|above| depths[index(*above)] + 1 < ledger::spec::LEVELS_MAX);
     depths[index(id)] = parent.map_or(0, |parent| depths[index(parent)] + 1);
     BudgetSpec {
-        id,
-        unit: Unit::parse("USD").expect("a currency"),
-        limit: Amount::new(rng.between(100, 20_000)),
-        daily: rng.chance(500).then(|| Amount::new(rng.between(50, 5_000))),
-        period: rng.chance(300).then(|| period(rng)),
+        windows: windows(rng),
         start: Instant::from_ms(now_ms - rng.below(1000) + if rng.chance(100) { 3_000 } else { 0 }),
         end: Instant::from_ms(now_ms + 10_000 + rng.below(100_000_000)),
         zone: Zone::parse(ZONES[rng.index(ZONES.len())]).expect("a zone"),
-        status: Status::Active,
         parent,
         late_reserve_bp: if rng.chance(200) { 500 } else { 0 },
         on_expiry: if rng.chance(600) { OnExpiry::Hold } else { OnExpiry::Release },
         tolerance_ppm: if rng.chance(200) { 100_000 } else { 0 },
+        ..BudgetSpec::plain(
+            id,
+            Unit::parse("USD").expect("a currency"),
+            Amount::new(rng.between(100, 20_000)),
+        )
     }
 }

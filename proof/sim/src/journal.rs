@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use ledger::{Bank, Options, Out, Record, ToWorker, TokenKey};
+use ledger::{Bank, Claimed, Options, Out, Record, ToWorker, TokenKey};
 use ledger_journal::files::BLOCK_BYTES;
 use ledger_journal::snapshot::{self, Advanced};
 use ledger_journal::{Gather, Group, Keep, Log, NotAppended, ReadError, Tail, Writer};
 use ledger_journal::{format, prepare_short, segment_head, segments};
+
+use wire::Handle;
 
 use crate::Bug;
 use crate::engine::{NodeLog, SharedEngine};
@@ -46,6 +48,12 @@ impl Sizes {
 #[derive(Debug)]
 pub(crate) enum Held {
     Down(usize, ToWorker),
+    /// What became of a claim, for a worker.
+    Claimed(usize, u64, Claimed),
+    /// A worker hears of a budget that was made: which template, and its slot.
+    Opened(usize, usize, u32),
+    /// All workers hear that a made budget ended.
+    Ended(Handle),
     /// Workers may make tokens with it.
     Key(TokenKey),
 }
@@ -118,6 +126,14 @@ impl Journal {
         let sealed = self.sealed();
         let (_, held) = self.held.pop_front_if(|(needed, _)| early || *needed <= sealed)?;
         Some(held)
+    }
+
+    /// Messages to workers that wait for their records.
+    pub(crate) fn held_messages(&self) -> impl Iterator<Item = (usize, &ToWorker)> {
+        self.held.iter().filter_map(|(_, held)| match held {
+            Held::Down(worker, message) => Some((*worker, message)),
+            _ => None,
+        })
     }
 
     /// The writer, between two turns.

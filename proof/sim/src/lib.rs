@@ -23,6 +23,8 @@ mod engine;
 mod faults;
 pub mod files;
 mod journal;
+mod keyed;
+mod made;
 mod oracle;
 mod owner;
 mod planted;
@@ -30,6 +32,8 @@ mod reconcile;
 mod rest;
 mod rng;
 mod stats;
+mod verdicts;
+mod windows;
 mod world;
 
 use std::fmt;
@@ -61,6 +65,16 @@ pub enum Bug {
     ForgetMarks,
     /// A recovered bank frees the money of holds of which nothing was heard in time, where it should keep it.
     FreeExpired,
+    /// A recovered bank does not know the first answers to requests with keys.
+    ForgetAnswers,
+    /// A recovered bank takes fixed windows for buckets: what comes back counts in the window that is present.
+    CountReturnsAnew,
+    /// A recovered bank ends windows when half of them is over.
+    RollEarly,
+    /// A recovered bank knows budgets that were made on their first ask by other handles.
+    ForgetHandles,
+    /// Such a budget begins anew when it is asked for after it ended.
+    MakeAnew,
     /// A recovery takes what is there of a group that was not written to its end.
     AcceptTorn,
     /// After a failed sync the same one is called again, and believed.
@@ -77,11 +91,13 @@ pub enum Bug {
     NoCompare,
     /// A bank that is fenced goes on.
     FenceIgnored,
+    /// Money that lies in other purses is said to be used up.
+    EmptyIsFinal,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 15] = [
+    pub const ALL: [(Bug, u64); 21] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -89,6 +105,11 @@ impl Bug {
         (Bug::LoseRetire, 50),
         (Bug::ForgetMarks, 50),
         (Bug::FreeExpired, 50),
+        (Bug::ForgetAnswers, 50),
+        (Bug::CountReturnsAnew, 50),
+        (Bug::RollEarly, 50),
+        (Bug::ForgetHandles, 50),
+        (Bug::MakeAnew, 200),
         (Bug::AcceptTorn, 300),
         (Bug::SyncAgain, 100),
         (Bug::LoseNames, 50),
@@ -97,11 +118,17 @@ impl Bug {
         (Bug::DoubtIsFailure, 50),
         (Bug::NoCompare, 50),
         (Bug::FenceIgnored, 50),
+        (Bug::EmptyIsFinal, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
     pub(crate) fn is_of_the_log(self) -> bool {
         matches!(self, Bug::DoubtIsDone | Bug::DoubtIsFailure | Bug::NoCompare | Bug::FenceIgnored)
+    }
+
+    /// Is it one of budgets that are made on their first ask?
+    pub(crate) fn is_of_made(self) -> bool {
+        matches!(self, Bug::ForgetHandles | Bug::MakeAnew)
     }
 
     /// Its name on the command line.
@@ -114,6 +141,11 @@ impl Bug {
             Bug::LoseRetire => "lose-retire",
             Bug::ForgetMarks => "forget-marks",
             Bug::FreeExpired => "free-expired",
+            Bug::ForgetAnswers => "forget-answers",
+            Bug::CountReturnsAnew => "count-returns-anew",
+            Bug::RollEarly => "roll-early",
+            Bug::ForgetHandles => "forget-handles",
+            Bug::MakeAnew => "make-anew",
             Bug::AcceptTorn => "accept-torn",
             Bug::SyncAgain => "sync-again",
             Bug::LoseNames => "lose-names",
@@ -122,6 +154,7 @@ impl Bug {
             Bug::DoubtIsFailure => "doubt-is-failure",
             Bug::NoCompare => "no-compare",
             Bug::FenceIgnored => "fence-ignored",
+            Bug::EmptyIsFinal => "empty-is-final",
         }
     }
 }

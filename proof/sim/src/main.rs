@@ -16,9 +16,10 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
   --from SEED  the first seed                     [default: 1]
   --steps N    steps of each run                  [default: 2000]
   --bug NAME   plant a fault, then finding it is success: answer-before-seal, lapse-twice,
-               forget-suspension, tick-ahead, lose-retire, forget-marks, free-expired, accept-torn,
-               sync-again, lose-names, early-snapshot, doubt-is-done, doubt-is-failure, no-compare
-               or fence-ignored
+               forget-suspension, tick-ahead, lose-retire, forget-marks, free-expired,
+               count-returns-anew, roll-early, accept-torn,
+               sync-again, lose-names, early-snapshot, doubt-is-done, doubt-is-failure, no-compare,
+               fence-ignored or empty-is-final
   --planted    plant each of them in turn; each must be found within a stated number of seeds
   --designs    compare ways to keep a budget on several nodes, in a table of 40 seeds
   --story NAME tell how one of them loses the money of one seed, as cached-remaining

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use ledger::{Action, Hold, Keeps, OnExpiry, Record, Verdict};
 use money::{Instant, Window};
 
+use crate::windows::WindowTrail;
+
 /// A hold as the outside world knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
@@ -93,10 +95,12 @@ struct Trail {
     keeps: BTreeMap<u64, Keeps>,
     /// Per grant: up to when everything is known.
     reconciled: BTreeMap<u64, u64>,
+    windows: WindowTrail,
 }
 
 impl Trail {
     fn take(&mut self, record: &Record) {
+        self.windows.take(record);
         match record {
             Record::RunStarted { win_notices, .. } => self.win_notices = *win_notices,
             Record::Budget { spec } => {
@@ -121,15 +125,6 @@ impl Trail {
 pub(crate) struct Cap {
     pub(crate) lifetime: i128,
     pub(crate) daily: Option<i128>,
-    /// For a week or a month.
-    pub(crate) period: Option<i128>,
-}
-
-/// From when to when the present days and periods of a budget are, that a hold may count for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Calendar {
-    pub(crate) day: Window,
-    pub(crate) period: Window,
 }
 
 /// The oracle's books.
@@ -181,6 +176,7 @@ impl Oracle {
     /// # Errors
     /// If another hold has the same identity.
     pub(crate) fn granted(&mut self, known: Known) -> Result<(), String> {
+        self.trail.windows.made(known.hold.grant, known.made_ms)?;
         let name = (known.hold.grant, known.hold.seq);
         if let Some(other) = self.names.insert(name, self.holds.len()) {
             let other = &self.holds[other];
@@ -260,21 +256,16 @@ impl Oracle {
     pub(crate) fn check_exposure(
         &self,
         now_ms: u64,
-        calendar_of: impl Fn(u64) -> Calendar,
+        day_of: impl Fn(u64) -> Window,
     ) -> Result<(), String> {
         let mut lifetime: BTreeMap<u64, i128> = BTreeMap::new();
         let mut today: BTreeMap<u64, i128> = BTreeMap::new();
-        let mut period: BTreeMap<u64, i128> = BTreeMap::new();
         for known in &self.holds {
             let exposed = self.exposed(known, now_ms);
             for id in &known.chain {
                 *lifetime.entry(*id).or_default() += exposed;
-                let (calendar, made) = (calendar_of(*id), Instant::from_ms(known.made_ms));
-                if calendar.day.contains(made) {
+                if day_of(*id).contains(Instant::from_ms(known.made_ms)) {
                     *today.entry(*id).or_default() += exposed;
-                }
-                if calendar.period.contains(made) {
-                    *period.entry(*id).or_default() += exposed;
                 }
             }
         }
@@ -290,15 +281,13 @@ impl Oracle {
                     cap.daily
                 ));
             }
-            let used = period.get(id).copied().unwrap_or(0);
-            if cap.period.is_some_and(|cap| used > cap) {
-                return Err(format!(
-                    "budget {id}: {used} spent or held this week or month, limit {:?}",
-                    cap.period
-                ));
-            }
         }
         Ok(())
+    }
+
+    /// Nothing was handed out beyond a window.
+    pub(crate) fn check_windows(&self) -> Result<(), String> {
+        self.trail.windows.fault().map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
     /// What the ledger says is out or spent within holds must stay within the lifetime limit, too.
@@ -365,7 +354,7 @@ impl Oracle {
         let mut booked: BTreeMap<(u64, u32), (Verdict, i64)> = BTreeMap::new();
         for record in journal {
             let Record::Resolved { hold, verdict, amount, .. } = record else { continue };
-            if matches!(verdict, Verdict::Confirmed | Verdict::Released) {
+            if matches!(verdict, Verdict::Confirmed | Verdict::Released | Verdict::Granted) {
                 continue;
             }
             let entry = (*verdict, amount.get());

@@ -1,6 +1,6 @@
 //! The owners of budgets: they change them at any time.
 
-use ledger::{Amount, BudgetSpec, OnExpiry, Out, Status};
+use ledger::{Amount, BudgetSpec, OnExpiry, Out, Period, Status, WindowLimit};
 use money::Instant;
 
 use crate::draw;
@@ -18,7 +18,7 @@ impl World {
         let limit = Amount::new(self.rng.between(100, most));
         let end = Instant::from_ms(self.now_ms + 1_000 + self.rng.below(100_000_000));
         let pick = self.rng.below(9);
-        let period = draw::period(&mut self.rng);
+        let window = draw::window(&mut self.rng);
         let pause = self.rng.chance(500);
         let id = self.specs[index].id;
         let below = limit.get() < self.out_of(id).0;
@@ -48,9 +48,22 @@ impl World {
                     OnExpiry::Release => OnExpiry::Hold,
                 };
             }
-            7 => spec.period = (!pause).then_some(period),
+            7 => {
+                self.stats.one("window added, changed or taken away");
+                let windows = std::mem::take(&mut spec.windows);
+                spec.windows =
+                    if pause { windows.without(window.period) } else { windows.with(window) };
+            }
             6 => spec.tolerance_ppm = if pause { 0 } else { 300_000 },
-            _ => spec.daily = spec.daily.map(|_| Amount::new(limit.get() / 2)),
+            _ => {
+                let windows = std::mem::take(&mut spec.windows);
+                spec.windows = match windows.day_limit() {
+                    Some(_) => {
+                        windows.with(WindowLimit::fixed(Period::Day, Amount::new(limit.get() / 2)))
+                    }
+                    None => windows,
+                };
+            }
         }
         self.stats.one("configuration changed");
         self.configure();
@@ -67,13 +80,10 @@ impl World {
             let with_tolerance = |limit: Amount| {
                 limit.get() + limit.get() * i64::from(spec.tolerance_ppm) / 1_000_000
             };
-            let daily = spec.daily.map(|daily| with_tolerance(daily).max(used));
-            let used = self.bank.slot(spec.id).and_then(|slot| self.bank.period(slot));
-            let used = used.map_or(Amount::ZERO, |(_, used)| used);
-            let period = spec.period.map(|period| i128::from(period.cap.max(used).get()));
+            let daily = spec.windows.day_limit().map(|daily| with_tolerance(daily).max(used));
             let (lifetime, daily) =
                 (with_tolerance(spec.limit).max(exposure).into(), daily.map(i128::from));
-            self.oracle.set_cap(spec.id, Cap { lifetime, daily, period });
+            self.oracle.set_cap(spec.id, Cap { lifetime, daily });
         }
         for worker in &mut self.workers {
             worker.purses.grow(self.bank.slots());

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use ledger::{OnExpiry, Record};
+use ledger::spec::MADE_ID_MIN;
+use ledger::{OnExpiry, Period, Record, WindowKind, WindowLimit};
 use ledger_journal::files::{Access, BLOCK_BYTES, File, Folder};
 use ledger_journal::{Cut, Position};
 use sha2::{Digest, Sha256};
+use wire::Handle;
 
 use crate::Bug;
 use crate::files::{SimFile, SimFolder};
@@ -128,10 +130,25 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
     let mut record = record.clone();
     match (&mut record, bug) {
         (Record::RunStarted { hold_ms_max, .. }, Some(Bug::ForgetSuspension)) => *hold_ms_max = 0,
+        (Record::Resolved { kept, .. }, Some(Bug::ForgetAnswers)) => *kept = None,
         // The money is booked, but on another hold's mark.
         (Record::Resolved { hold, .. }, Some(Bug::ForgetMarks)) => hold.seq ^= 1 << 15,
         // Grants that were made keep nothing when the time of their holds is over.
         (Record::RunStarted { win_notices, .. }, Some(Bug::FreeExpired)) => *win_notices = true,
+        (Record::Budget { spec }, Some(Bug::CountReturnsAnew)) => {
+            let shorter = |window: &&WindowLimit| window.period < Period::Day;
+            let limits: Vec<WindowLimit> =
+                spec.windows.all().iter().filter(shorter).copied().collect();
+            spec.windows = limits.into_iter().fold(spec.windows.clone(), |windows, limit| {
+                windows.with(WindowLimit { kind: WindowKind::Bucket, ..limit })
+            });
+        }
+        (Record::Budget { spec }, Some(Bug::ForgetHandles)) if spec.id >= MADE_ID_MIN => {
+            spec.handle = Handle::parse(&format!("other/{}", spec.id)).ok();
+        }
+        (Record::WindowRolled { start_ms, end_ms, .. }, Some(Bug::RollEarly)) => {
+            *end_ms -= (*end_ms - *start_ms) / 2;
+        }
         (Record::Budget { spec }, Some(Bug::FreeExpired)) => spec.on_expiry = OnExpiry::Release,
         _ => {}
     }

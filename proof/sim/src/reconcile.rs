@@ -47,7 +47,7 @@ impl World {
         let hold = known.hold;
         let amount = Amount::new(if action == Action::Settle { known.price } else { 0 });
         let (reply, at_ms) = (self.requests.len() as u64, self.bank.now_ms());
-        self.requests.push(Request { hold: index, action, at_ms });
+        self.requests.push(Request { hold: index, action, at_ms, keyed: false });
         let origin = Origin { door: Door::Admin, request_id: index as u64 };
         let mut out = Out::default();
         let (verdict, repeat) = self.bank.resolve_direct(action, hold, amount, origin, &mut out);

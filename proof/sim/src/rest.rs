@@ -90,6 +90,7 @@ impl World {
                 return Err(format!("budget {}: clients know of {told}, {booked} booked", spec.id));
             }
         }
+        self.check_made(|number| spent.get(&number).copied().unwrap_or(0))?;
         if self.bank.grants() != 0 {
             return Err(format!("{} grants never closed", self.bank.grants()));
         }

@@ -2,16 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Bank, Clock, Counts, Record, Verdict};
+use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 100] = [
+pub const EVENTS: [&str; 114] = [
+    "claim given up",
+    "first answer again",
+    "made: a budget",
+    "made: a budget came back",
+    "made: a budget ended",
+    "made: ask granted",
+    "made: nobody asks for a while",
     "ask granted",
     "ask refused",
     "ask refused: day exhausted",
     "ask refused: exhausted",
+    "bank: exhausted",
+    "bank: exhausted from an amount on",
+    "ask refused: window exhausted",
+    "ask that waits",
+    "window added, changed or taken away",
+    "minute rolled",
+    "hour rolled",
     "ask refused: busy",
     "ask refused: journal",
     "ask granted while the disk is stuck",
@@ -169,7 +183,11 @@ impl Stats {
         for record in records {
             match record {
                 Record::DayRolled { .. } => self.one("day rolled"),
-                Record::PeriodRolled { .. } => self.one("week or month rolled"),
+                Record::WindowRolled { period, .. } => self.one(match period {
+                    Period::Minute => "minute rolled",
+                    Period::Hour => "hour rolled",
+                    _ => "week or month rolled",
+                }),
                 Record::BillingLapsed { amount, .. } if amount.get() > 0 => {
                     self.one("billing lapsed")
                 }

@@ -4,16 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::{
-    Bank, BudgetSpec, Line, Options, Out, PurseOptions, Purses, ToBank, ToWorker, TokenKey,
+    Bank, BudgetSpec, Claimed, Keyed, Line, No, Options, Out, PurseOptions, Purses, ToBank,
+    ToWorker, TokenKey,
 };
 use ledger_journal::{Position, Tail};
+use money::Window;
+use wire::Handle;
 
 use crate::client::Request;
 use crate::crash::Model;
 use crate::engine::{Engine, SharedEngine};
 use crate::files::SimFolder;
 use crate::journal::{Journal, Sizes};
-use crate::oracle::{Calendar, Oracle};
+use crate::keyed::FirstAnswers;
+use crate::made::{Made, template_of};
+use crate::oracle::Oracle;
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
 use crate::{Bug, Stats, draw};
@@ -21,7 +26,11 @@ use crate::{Bug, Stats, draw};
 /// A worker with its purses and its two queues.
 pub(crate) struct Worker {
     pub(crate) purses: Purses,
-    pub(crate) to_bank: VecDeque<ToBank>,
+    /// Purses of budgets that were made on their first ask...
+    pub(crate) made: Purses,
+    /// ...and the slots of those that it knows, by template.
+    pub(crate) opened: BTreeMap<usize, u32>,
+    pub(crate) to_bank: VecDeque<Up>,
     pub(crate) to_worker: VecDeque<Down>,
     /// It was told that nothing can be sealed, and refuses every ask.
     pub(crate) journal_fails: bool,
@@ -33,6 +42,8 @@ pub(crate) struct Worker {
     judged_ms: u64,
     /// It does nothing before this.
     stalled_until_ms: u64,
+    /// The bank's last word about each purse that was not money.
+    pub(crate) told: BTreeMap<u32, No>,
 }
 
 impl Worker {
@@ -43,9 +54,21 @@ impl Worker {
     }
 }
 
+/// From a worker to the bank's thread.
+pub(crate) enum Up {
+    Ledger(ToBank),
+    Keyed(Keyed),
+}
+
 /// From the bank's thread to a worker.
 pub(crate) enum Down {
     Ledger(ToWorker),
+    /// What became of a claim, by the request that claimed.
+    Claimed(u64, Claimed),
+    /// A budget was made, or was there: which template, and its slot.
+    Opened(usize, u32),
+    /// A budget that was made ended.
+    Ended(Handle),
     /// The journal cannot seal, or can again.
     JournalFails(bool),
 }
@@ -79,7 +102,12 @@ pub struct World {
     pub(crate) keys: Vec<TokenKey>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) oracle: Oracle,
+    /// Budgets that can be made on their first ask, in some runs without a planted bug, and wherever one of theirs is planted.
+    pub(crate) made: Option<Made>,
     pub(crate) requests: Vec<Request>,
+    pub(crate) first_answers: FirstAnswers,
+    /// The bank said that nothing is left, and it was not so.
+    pub(crate) false_no: Option<String>,
     pub(crate) stats: Stats,
 }
 
@@ -119,7 +147,10 @@ impl World {
             keys: Vec::new(),
             workers: Vec::new(),
             oracle: Oracle::default(),
+            made: Made::draw(seed, bug),
             requests: Vec::new(),
+            first_answers: FirstAnswers::default(),
+            false_no: None,
             stats: Stats::default(),
         };
         world.start();
@@ -145,6 +176,9 @@ impl World {
         if self.bank.keys().is_empty() {
             self.add_key(1, &mut out);
         }
+        if self.bank.answer_secret().is_none() && self.rng.chance(500) {
+            self.bank.add_answer_secret([7; 16].into(), &mut out);
+        }
         self.bank.open_all(&mut out);
         self.append(&mut out);
         self.suspended_until_ms = self.now_ms + self.purse_options.hold_ms_max();
@@ -154,6 +188,8 @@ impl World {
     fn worker(&mut self) -> Worker {
         Worker {
             purses: Purses::new(self.purse_options, self.bank.slots()),
+            made: Purses::new(self.purse_options, 0),
+            opened: BTreeMap::new(),
             to_bank: VecDeque::new(),
             to_worker: VecDeque::new(),
             journal_fails: false,
@@ -161,6 +197,7 @@ impl World {
             latest_ms: self.bank.now_ms(),
             judged_ms: 0,
             stalled_until_ms: 0,
+            told: BTreeMap::new(),
         }
     }
 
@@ -188,6 +225,7 @@ impl World {
             991..1000 => self.housekeeper_turn()?,
             _ => {}
         }
+        self.step_made()?;
         self.end_full_disk();
         self.deliver();
         self.check()
@@ -246,8 +284,13 @@ impl World {
     fn turn(&mut self, index: usize, now_ms: u64) {
         let ahead_ms = if self.bug == Some(Bug::TickAhead) { 300 } else { 0 };
         self.workers[index].latest_ms = self.workers[index].latest_ms.max(now_ms);
-        let purses = &mut self.workers[index].purses;
+        let Worker { purses, made, .. } = &mut self.workers[index];
         purses.turn(now_ms);
+        made.turn(now_ms);
+        while let Some(message) = made.next_message() {
+            purses.send(message.of_made());
+        }
+        purses.send(ToBank::Echo { reply: 0 });
         purses.tick(now_ms + ahead_ms);
         self.flush(index);
     }
@@ -266,9 +309,24 @@ impl World {
     fn take(&mut self, index: usize, message: Down, now_ms: u64) -> Result<(), String> {
         match message {
             Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
-                return self.answer(reply, verdict, repeat);
+                return self.resolved(index, reply, verdict, repeat);
             }
-            Down::Ledger(message) => self.workers[index].purses.take(message, now_ms),
+            Down::Claimed(reply, claimed) => {
+                return self.claimed(index, reply, claimed, now_ms);
+            }
+            Down::Ledger(message) => {
+                self.note_word(index, &message);
+                let Worker { purses, made, .. } = &mut self.workers[index];
+                match message.made() {
+                    None => purses.take(message, now_ms),
+                    Some((slot, message)) if (slot as usize) < made.slots() => {
+                        made.take(message, now_ms);
+                    }
+                    Some(_) => {}
+                }
+            }
+            Down::Opened(template, slot) => self.opened_made(index, template, slot),
+            Down::Ended(handle) => self.ended_made(index, &handle),
             Down::JournalFails(fails) => self.workers[index].journal_fails = fails,
         }
         Ok(())
@@ -279,19 +337,25 @@ impl World {
         let worker = &mut self.workers[index];
         while let Some(message) = worker.purses.next_message() {
             match (message, self.bug) {
-                (ToBank::Lapse { .. }, Some(Bug::LapseTwice)) => worker.to_bank.push_back(message),
+                (ToBank::Lapse { .. }, Some(Bug::LapseTwice)) => {
+                    worker.to_bank.push_back(Up::Ledger(message));
+                }
                 (ToBank::Retire { .. }, Some(Bug::LoseRetire)) => continue,
                 _ => {}
             }
-            worker.to_bank.push_back(message);
+            worker.to_bank.push_back(Up::Ledger(message));
         }
     }
 
     fn check(&mut self) -> Result<(), String> {
+        if let Some(error) = self.false_no.take() {
+            return Err(error);
+        }
         if self.rng.chance(100) {
             self.bank.audit()?;
-            self.oracle.check_exposure(self.now_ms, |id| self.calendar_of(id))?;
+            self.oracle.check_exposure(self.now_ms, |id| self.day_of(id))?;
         }
+        self.oracle.check_windows()?;
         for spec in &self.specs {
             // A budget can end before its first record is sealed, and the crash comes between.
             let Some(slot) = self.bank.slot(spec.id) else { continue };
@@ -306,10 +370,13 @@ impl World {
         Ok(())
     }
 
-    fn calendar_of(&self, id: u64) -> Calendar {
-        let Some(slot) = self.bank.slot(id) else { return Calendar::default() };
-        let period = self.bank.period(slot).map(|(period, _)| period);
-        Calendar { day: self.bank.day(slot).0, period: period.unwrap_or_default() }
+    fn day_of(&self, id: u64) -> Window {
+        let made = self.made.as_ref().zip(template_of(id));
+        let slot = match made {
+            Some((made, template)) => self.bank.made(made.templates[template].handle()),
+            None => self.bank.slot(id),
+        };
+        slot.map(|slot| self.bank.day(slot).0).unwrap_or_default()
     }
 
     /// Ids of a budget and its parents.

@@ -40,7 +40,7 @@ impl Source {
     }
 }
 
-/// All Rust files of `crates/` and `proof/`.
+/// All Rust files of `crates/`, `proof/` and `clients/`.
 pub struct Tree {
     /// The root of the workspace.
     pub root: PathBuf,
@@ -55,7 +55,7 @@ impl Tree {
     /// A file that cannot be read or is not Rust, with its name.
     pub fn read(root: &Path) -> Result<Tree, String> {
         let mut sources = Vec::new();
-        for family in ["crates", "proof"] {
+        for family in ["crates", "proof", "clients", "clients/conform"] {
             for folder in folders(&root.join(family))? {
                 read_crate(root, &folder, &mut sources)?;
             }

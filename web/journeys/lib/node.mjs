@@ -79,6 +79,8 @@ export class Node {
       batch,
       "--openrtb",
       openrtb,
+      "--spend",
+      "127.0.0.1:0",
       "--admin",
       admin,
     ];

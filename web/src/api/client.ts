@@ -99,8 +99,10 @@ export const api = {
   audit: (query: string, signal?: AbortSignal) =>
     read<{ records: AuditRecord[]; next: string | null }>(`/audit${query}`, signal),
   record: (record: string, signal?: AbortSignal) => read<AuditRecord>(`/audit/${record}`, signal),
-  async budget(id: string, signal?: AbortSignal): Promise<{ budget: Budget; etag: string }> {
-    const response = await call(`/budgets/${id}`, signal === undefined ? {} : { signal });
+  /** By its id, or by its handle. */
+  async budget(name: string, signal?: AbortSignal): Promise<{ budget: Budget; etag: string }> {
+    const path = `/budgets/${encodeURIComponent(name)}`;
+    const response = await call(path, signal === undefined ? {} : { signal });
     return { budget: (await response.json()) as Budget, etag: response.headers.get("etag") ?? "" };
   },
   async patch(id: string, etag: string, changes: Changes, why: string): Promise<Budget> {

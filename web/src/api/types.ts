@@ -1,5 +1,7 @@
 // Answers and requests of docs/api.md, section 3. Amounts and ids are text; amounts of answers are base units, those of changes decimal.
 
+import type { PERIODS } from "../live/codes";
+
 export type Role = "read" | "operate";
 export interface Me {
   name: string;
@@ -19,6 +21,9 @@ export interface Problem {
 export interface Budget {
   id: string;
   name: string;
+  handle: string | null;
+  /** The pattern of the template that it was made from. */
+  template: string | null;
   unit: string;
   /** It bids. */
   campaign: boolean;
@@ -54,6 +59,7 @@ export interface Budget {
   /** Counts since the start of the run; null where nobody counts it. */
   holds: Record<HoldCount, number | null>;
   caps: { per: string; max: number; of: string }[];
+  windows: { period: string; bucket: boolean; limit: string; used: string; left: string; ends_ms: number }[];
 }
 
 export interface FileLine {
@@ -72,6 +78,7 @@ export type HoldCount = "made" | "open" | "settled" | "released" | "expired" | "
 export interface NewBudget {
   id: string;
   name: string;
+  handle?: string;
   unit: string;
   limit: string;
   daily?: string;
@@ -118,8 +125,19 @@ export interface RecentRefusal {
   budget: string;
 }
 
+export type Period = (typeof PERIODS)[number];
+/** A limit of a fixed window, or a limit with its kind. */
+export type WindowLimit = string | { limit: string; kind: "fixed" | "bucket" };
+export type WindowLimits = Partial<Record<Period, WindowLimit>>;
+
 export type Changes = Partial<Record<"limit" | "daily" | "status", string | null>> &
-  Partial<Record<"limit_ppm" | "daily_ppm", number>>;
+  Partial<Record<"limit_ppm" | "daily_ppm", number>> & {
+    /** Of one budget, in place of all that it had. */
+    windows?: WindowLimits | null;
+    /** In bulk: these windows and no others. */
+    window?: Partial<Record<Period, string>>;
+    window_ppm?: Partial<Record<Period, number>>;
+  };
 export type Action = "pause" | "resume" | "set" | "scale";
 
 export interface Select {

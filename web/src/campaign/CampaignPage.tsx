@@ -11,7 +11,9 @@ import { Bar, Card, Chip, Empty, Figure, Loading, ProblemNote } from "../ui/part
 import { count, micros, perSecond } from "../ui/numbers";
 import { bandOf, paceText, statusOf } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
+import { isMade } from "../url/handle";
 import { addressOf, follow } from "../url/router";
+import { termText } from "../url/view";
 import "./campaign.css";
 import { ChangeDialog, type ChangeKind } from "./ChangeDialog";
 import { Configuration } from "./FileLine";
@@ -58,15 +60,17 @@ function since(history: History | null, ms: number): History | null {
 interface Props {
   feed: Feed;
   me: Me | null;
-  id: string;
+  /** Its id or its handle. */
+  name: string;
 }
 
-export default function CampaignPage({ feed, me, id }: Props) {
-  const loaded = useLoaded(`budget ${id}`, (signal) => api.budget(id, signal), REFRESH_MS);
+export default function CampaignPage({ feed, me, name }: Props) {
+  const loaded = useLoaded(`budget ${name}`, (signal) => api.budget(name, signal), REFRESH_MS);
+  const id = loaded.value?.budget.id ?? "";
   const nowMs = feed.freshness.nodeMs(Date.now());
   // Of the last day, whatever its window: the forecast looks at all of it, the charts at what is of the window.
   const history = useLoaded(
-    `history ${id} ${loaded.value !== null}`,
+    `history ${id}`,
     async (signal) => (loaded.value === null ? null : api.history(id, nowMs - DAY_MS, nowMs, signal)),
     HISTORY_MS,
   );
@@ -81,7 +85,7 @@ export default function CampaignPage({ feed, me, id }: Props) {
   if (loaded.value === null)
     return (
       <main className="page">
-        {loaded.problem === null ? <Loading what="the campaign" /> : <Gone loaded={loaded} id={id} />}
+        {loaded.problem === null ? <Loading what="the campaign" /> : <Gone loaded={loaded} name={name} />}
       </main>
     );
   const { budget, etag } = loaded.value;
@@ -90,8 +94,9 @@ export default function CampaignPage({ feed, me, id }: Props) {
     <main className="page">
       <Heading
         budget={budget}
+        parent={above.value?.[0] ?? null}
         nowMs={nowMs}
-        may={me?.role === "operate"}
+        may={me?.role === "operate" && !isMade(budget.id)}
         change={(kind) => setChange({ kind, budget, etag })}
       />
       {loaded.problem !== null && <ProblemNote problem={loaded.problem} again={loaded.again} />}
@@ -101,7 +106,7 @@ export default function CampaignPage({ feed, me, id }: Props) {
         <WhyNot id={id} budget={budget} />
         <Books budget={budget} />
         <Traffic budget={budget} history={ofWindow} />
-        <Holds budget={budget} />
+        <Holds budget={budget} nowMs={nowMs} />
         <Configuration budget={budget} />
         <Card title="Changes" wide>
           <AuditTable
@@ -126,12 +131,12 @@ export default function CampaignPage({ feed, me, id }: Props) {
   );
 }
 
-function Gone({ loaded, id }: { loaded: Loaded<unknown>; id: string }) {
+function Gone({ loaded, name }: { loaded: Loaded<unknown>; name: string }) {
   if (loaded.problem?.status === 404)
     return (
       <>
         <h1 className="hidden-text">Not found</h1>
-        <Empty title={`There is no budget ${id}`}>
+        <Empty title={`There is no budget ${name}`}>
           <a href={addressOf("campaigns")} onClick={follow}>
             All campaigns
           </a>
@@ -143,11 +148,13 @@ function Gone({ loaded, id }: { loaded: Loaded<unknown>; id: string }) {
 
 function Heading({
   budget,
+  parent,
   nowMs,
   may,
   change,
 }: {
   budget: Budget;
+  parent: Budget | null;
   nowMs: number;
   may: boolean;
   change: (kind: ChangeKind) => void;
@@ -164,14 +171,43 @@ function Heading({
           <bdi>{visible(budget.name) || `#${budget.id}`}</bdi>
         </h1>
         <p className="quiet">
-          <span className="figures">{budget.id}</span> · {budget.unit} · {budget.tz} · {words(budget.pacing)}
+          <span className="figures">{budget.id}</span>
+          {budget.handle !== null && (
+            <>
+              {" "}
+              ·{" "}
+              <a
+                className="handle"
+                href={addressOf("campaign", budget.handle)}
+                onClick={follow}
+                title="Its page by its handle"
+              >
+                {budget.handle}
+              </a>
+            </>
+          )}{" "}
+          · {budget.unit} · {budget.tz} · {words(budget.pacing)}
           {budget.parent !== null && (
             <>
               {" "}
               · part of{" "}
               <a href={addressOf("campaign", budget.parent)} onClick={follow}>
-                {budget.parent}
+                {parent?.handle ?? budget.parent}
               </a>
+            </>
+          )}
+          {budget.template !== null && (
+            <>
+              {" "}
+              · made from the template{" "}
+              <a
+                href={`${addressOf("campaigns")}?f=${encodeURIComponent(termText({ column: "template", is: "set", codes: [budget.template] }))}`}
+                onClick={follow}
+                title="All that were made from it"
+              >
+                {budget.template}
+              </a>
+              , which also has its limits
             </>
           )}
           {budget.flags
@@ -367,6 +403,10 @@ function Books({ budget }: { budget: Budget }) {
   );
 }
 
+/** Workers do not count the holds of each budget that was made from a template. */
+const isCounted = ({ id }: Budget, kind: HoldCount): boolean =>
+  !isMade(id) || (kind !== "made" && kind !== "open");
+
 const HOLDS: readonly [HoldCount, string, string][] = [
   ["made", "made", "asks and bids that were granted"],
   ["open", "open", "within their time, and neither settled nor released"],
@@ -380,18 +420,56 @@ const HOLDS: readonly [HoldCount, string, string][] = [
   ["late", "settled late", "spent when their money was gone; they stay among the expired or released"],
 ];
 
+function wholeAgain({ bucket, used, ends_ms }: Budget["windows"][number], nowMs: number): string {
+  if (BigInt(used) <= 0n) return "it is";
+  if (bucket) return "bit by bit";
+  return ends_ms > nowMs ? `in ${span(ends_ms - nowMs)}` : "with the next ask";
+}
+
 /** What became of its holds. A dash is for what nobody counts, which is not nothing. */
-function Holds({ budget }: { budget: Budget }) {
+function Holds({ budget, nowMs }: { budget: Budget; nowMs: number }) {
   return (
     <Card title="Holds" note="its own, since the start of the run">
       <dl className="quantiles">
         {HOLDS.map(([kind, name, about]) => (
           <div key={kind} title={about}>
             <dt>{name}</dt>
-            <dd>{count(budget.holds[kind] ?? NaN)}</dd>
+            <dd>{count(isCounted(budget, kind) ? (budget.holds[kind] ?? NaN) : NaN)}</dd>
           </div>
         ))}
       </dl>
+      {budget.windows.length > 0 && (
+        <>
+          <h3>Windows</h3>
+          <table className="table">
+            <thead>
+              <tr>
+                <th>In each</th>
+                <th className="end">limit</th>
+                <th className="end">used</th>
+                <th className="end">left</th>
+                <th className="end">whole again</th>
+              </tr>
+            </thead>
+            <tbody>
+              {budget.windows.map((window) => (
+                <tr key={window.period}>
+                  <td>
+                    {window.period}
+                    {window.bucket && " (bucket)"}
+                  </td>
+                  {[window.limit, window.used, window.left].map((base, column) => (
+                    <td className="end" key={column}>
+                      {exactText(BigInt(base), budget.unit)}
+                    </td>
+                  ))}
+                  <td className="end quiet">{wholeAgain(window, nowMs)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
       <h3>Frequency caps</h3>
       {budget.caps.length === 0 ? (
         <p className="quiet">None.</p>

@@ -1,10 +1,12 @@
 // One campaign: pause, resume or other limits, with the ETag of what was seen.
 import { useState } from "react";
 import { api, problemOf } from "../api/client";
-import type { Budget, Changes, Problem } from "../api/types";
+import type { Budget, Changes, Problem, WindowLimits } from "../api/types";
 import { effectWords, pacingWords } from "../campaigns/effect";
 import { moneyText, parseAmount, plainAmount } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
+import { WindowFields } from "./WindowFields";
+import { windowChange, windowForm } from "./windows";
 
 export type ChangeKind = "pause" | "resume" | "limit";
 
@@ -23,6 +25,7 @@ export function limitChanges(
   budget: Pick<Budget, "limit" | "daily" | "unit">,
   limit: string,
   daily: string,
+  windows?: WindowLimits | null | string,
 ): Changes | string {
   const [newLimit, newDaily] = [
     parseAmount(limit, budget.unit),
@@ -31,7 +34,9 @@ export function limitChanges(
   if (newLimit === null || newLimit < 0n) return `The limit is an amount in ${budget.unit}.`;
   if (daily.trim() !== "" && (newDaily === null || newDaily < 0n))
     return `The daily limit is an amount in ${budget.unit}, or empty.`;
+  if (typeof windows === "string") return windows;
   const changes: Changes = {};
+  if (windows !== undefined) changes.windows = windows;
   if (newLimit.toString() !== budget.limit) changes.limit = plainAmount(newLimit, budget.unit);
   if ((newDaily?.toString() ?? null) !== budget.daily)
     changes.daily = newDaily === null ? null : plainAmount(newDaily, budget.unit);
@@ -52,11 +57,18 @@ function effects(kind: ChangeKind, budget: Budget, changes: Changes): string[] {
   };
   if (kind !== "limit") return [effectWords({ action: kind }, line)];
   const columns = (["limit", "daily"] as const).filter((column) => column in changes);
-  return columns.map((column) =>
+  const sentences = columns.map((column) =>
     column === "daily" && changes.daily === null
       ? "Takes the daily limit away; the lifetime limit stays."
       : effectWords({ action: "set", column, text: "" }, line),
   );
+  if (changes.windows !== undefined)
+    sentences.push(
+      changes.windows === null
+        ? "Takes its windows away; the other limits stay."
+        : `Each ${Object.keys(changes.windows).join(", ")} may spend up to the limit of its window. What is used of a window stays used; one that is new counts from now on.`,
+    );
+  return sentences;
 }
 
 export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
@@ -67,9 +79,18 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
   const [why, setWhy] = useState("");
   const [sending, setSending] = useState(false);
   const [failed, setFailed] = useState<Problem | null>(null);
+  const [firstWindows] = useState(() => windowForm(budget.config));
+  const [windows, setWindows] = useState(firstWindows);
+  const dayIsWindow = firstWindows.day.limit !== "";
   const changes =
     kind === "limit"
-      ? limitChanges(budget, limit, daily)
+      ? limitChanges(
+          // The day is either the daily limit or among the windows.
+          dayIsWindow ? { ...budget, daily: null } : budget,
+          limit,
+          dayIsWindow ? "" : daily,
+          windowChange(firstWindows, windows, budget.unit),
+        )
       : ({ status: kind === "pause" ? "paused" : "active" } as Changes);
   const wrong =
     typeof changes === "string"
@@ -100,16 +121,21 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
               Limit, {budget.unit}
               <input value={limit} inputMode="decimal" onChange={(event) => setLimit(event.target.value)} />
             </label>
-            <label className="field">
-              Daily limit, {budget.unit}
-              <input
-                value={daily}
-                inputMode="decimal"
-                placeholder="none"
-                onChange={(event) => setDaily(event.target.value)}
-              />
-            </label>
+            {!dayIsWindow && (
+              <label className="field">
+                Daily limit, {budget.unit}
+                <input
+                  value={daily}
+                  inputMode="decimal"
+                  placeholder="none"
+                  onChange={(event) => setDaily(event.target.value)}
+                />
+              </label>
+            )}
           </div>
+        )}
+        {kind === "limit" && (
+          <WindowFields unit={budget.unit} form={windows} first={firstWindows} change={setWindows} />
         )}
         {typeof changes !== "string" &&
           effects(kind, budget, changes).map((sentence) => (

@@ -8,7 +8,16 @@ import { Dialog, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
 import { useDryRun } from "./dryRun";
 import { effectWords, pacingWords } from "./effect";
-import { type Intent, TYPED_ABOVE, bulkOf, changesOf, missing, selectOf } from "./bulk";
+import {
+  type Intent,
+  LIMIT_COLUMNS,
+  type LimitColumn,
+  TYPED_ABOVE,
+  bulkOf,
+  changesOf,
+  missing,
+  selectOf,
+} from "./bulk";
 
 interface Props {
   model: Model;
@@ -77,6 +86,13 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
         {(intent.action === "set" || intent.action === "scale") && (
           <AmountFields intent={intent} setIntent={setIntent} units={units} />
         )}
+        {"column" in intent && intent.column !== "limit" && intent.column !== "daily" && (
+          <p className="quiet">
+            {intent.action === "set"
+              ? "A budget without such a window gets a fixed one; one that has it keeps its kind."
+              : "Budgets without such a window keep none."}
+          </p>
+        )}
         {answer !== null && (
           <EffectTable answer={answer} intent={intent}>
             <p className="quiet">{pacingWords(intent.action === "scale" ? "set" : intent.action)}</p>
@@ -123,12 +139,13 @@ function AmountFields({
         What
         <select
           value={intent.column}
-          onChange={(event) =>
-            setIntent({ ...intent, column: event.target.value === "daily" ? "daily" : "limit" })
-          }
+          onChange={(event) => setIntent({ ...intent, column: event.target.value as LimitColumn })}
         >
-          <option value="limit">Limit</option>
-          <option value="daily">Daily limit</option>
+          {LIMIT_COLUMNS.map(([column, name]) => (
+            <option key={column} value={column}>
+              {name}
+            </option>
+          ))}
         </select>
       </label>
       <label className="field">

@@ -92,7 +92,7 @@ function SearchField({
       <input
         ref={field}
         type="search"
-        placeholder="Search name or id   /"
+        placeholder="Search name, handle or id   /"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -341,6 +341,14 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
               <span className="figures">{count(summary.statuses[i]!)}</span>
             </button>
           ),
+      )}
+      {summary.hidden > 0 && (
+        <span
+          className="hidden-rows"
+          title="Live budgets made from templates. The table has the first ones only; each has a page of its own by its handle only while it has a row."
+        >
+          {count(summary.hidden)} made from templates are not shown
+        </span>
       )}
       {summary.debts > 0 && (
         <button

@@ -6,6 +6,7 @@ import { exactText, parseAmount } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
 import { browserZone } from "../ui/time";
 import type { Table } from "../live/table";
+import { HANDLE_WORDS, isHandle } from "../url/handle";
 import { type BudgetForm, EMPTY_FORM, PLAN_WORDS, budgetOf, freeId, parentsFor } from "./budget";
 
 const zones = (): string[] => [...new Set(["UTC", browserZone(), ...Intl.supportedValuesOf("timeZone")])];
@@ -17,7 +18,12 @@ interface Props {
   done: (budget: Budget) => void;
 }
 
-const NONE: Pick<Table, "ids" | "names" | "units"> = { ids: [], names: [], units: [] };
+const NONE: Pick<Table, "ids" | "names" | "handles" | "units"> = {
+  ids: [],
+  names: [],
+  handles: [],
+  units: [],
+};
 
 export function CreateDialog({ table, close, done }: Props) {
   // Of the moment that the dialog opened: an id does not change while somebody types.
@@ -29,11 +35,13 @@ export function CreateDialog({ table, close, done }: Props) {
     [known, form.parent, form.unit],
   );
   const nameOf = (id: string): string | undefined => known.names[known.ids.indexOf(id.trim())];
+  const handle = form.handle.trim();
+  const handleRow = handle === "" ? -1 : known.handles.indexOf(handle);
   const [taken, parent] = [nameOf(form.id), nameOf(form.parent)];
   const [sending, setSending] = useState(false);
   const [failed, setFailed] = useState<Problem | null>(null);
   const names = useMemo(zones, []);
-  const budget = budgetOf(form);
+  const budget = handleRow >= 0 ? "Another budget has this handle." : budgetOf(form);
   // The same form sent twice is one budget.
   const key = useMemo(newKey, [JSON.stringify(budget)]);
   const put = (field: keyof BudgetForm) => (event: { target: { value: string } }) =>
@@ -62,6 +70,26 @@ export function CreateDialog({ table, close, done }: Props) {
             Name
             <input value={form.name} maxLength={200} autoFocus onChange={put("name")} />
           </label>
+          <div className="field-hinted field-wide">
+            <label className="field">
+              Handle
+              <input
+                aria-describedby="hint-handle"
+                aria-invalid={handle !== "" && !isHandle(handle)}
+                value={form.handle}
+                maxLength={128}
+                placeholder="none, or as team-42/gpt-5"
+                spellCheck={false}
+                autoCapitalize="off"
+                onChange={put("handle")}
+              />
+            </label>
+            <span className="field-hint" id="hint-handle">
+              {handleRow >= 0
+                ? `The budget ${known.ids[handleRow]} has this handle already.`
+                : `A unique name for programs, beside the id: ${HANDLE_WORDS}.`}
+            </span>
+          </div>
           <div className="field-hinted">
             <label className="field">
               Id
@@ -110,7 +138,7 @@ export function CreateDialog({ table, close, done }: Props) {
               {PLAN_WORDS[form.pacing as keyof typeof PLAN_WORDS]}
             </span>
           </div>
-          <div className="field-hinted">
+          <div className="field-hinted field-wide">
             <label className="field">
               Part of
               <input
@@ -142,7 +170,7 @@ export function CreateDialog({ table, close, done }: Props) {
           </label>
         </div>
         <datalist id="units">
-          {["USD", "EUR", "GBP", "JPY", "count"].map((unit) => (
+          {["USD", "USDn", "EUR", "GBP", "JPY", "count"].map((unit) => (
             <option key={unit} value={unit} />
           ))}
         </datalist>

@@ -1,9 +1,10 @@
 // One filter a column, and the terms in force as chips that can be taken away.
 import { useState } from "react";
-import { COLUMNS, type Column, columnOf } from "../grid/columns";
+import { COLUMNS, type Column, NONE, columnOf, periodOf } from "../grid/columns";
 import type { Term } from "../grid/filter";
 import type { Model } from "../grid/model";
 import { words } from "../live/codes";
+import type { Table } from "../live/table";
 import { Menu } from "../ui/parts";
 
 interface Props {
@@ -18,10 +19,11 @@ const replaced = (terms: readonly Term[], column: string, term: Term | null): re
 ];
 
 export function termWords(term: Term): string {
-  const name = columnOf(term.column)?.title ?? term.column;
+  const column = columnOf(term.column);
+  const name = column?.title ?? term.column;
   switch (term.is) {
     case "set":
-      return `${name}: ${term.codes.map(words).join(" or ")}`;
+      return `${name}: ${term.codes.map((code) => (column?.codes === undefined ? code : words(code))).join(" or ")}`;
     case "text":
       return `${name} has “${term.text}”`;
     case "range":
@@ -91,7 +93,7 @@ function Editor({
 function SetEditor({ column, term, model, set }: Parameters<typeof Editor>[0]) {
   const chosen = new Set(term?.is === "set" ? term.codes : []);
   const { table } = model;
-  const known = column.codes ?? [...new Set(column.key === "unit" ? table?.units : table?.zones)].sort();
+  const known = column.codes ?? codesIn(table, column);
   const toggle = (code: string) => {
     const codes = chosen.has(code) ? [...chosen].filter((one) => one !== code) : [...chosen, code];
     set(codes.length === 0 ? null : { column: column.key, is: "set", codes });
@@ -106,6 +108,12 @@ function SetEditor({ column, term, model, set }: Parameters<typeof Editor>[0]) {
       ))}
     </div>
   );
+}
+
+/** The codes of a set that are in the table. */
+function codesIn(table: Table | null, column: Column): string[] {
+  const texts = { unit: table?.units, zone: table?.zones, template: table?.templates }[column.key] ?? [];
+  return [...new Set(texts)].map((text) => text || NONE).sort();
 }
 
 function TextEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "model">) {
@@ -146,6 +154,9 @@ function RangeEditor({ column, term, set }: Omit<Parameters<typeof Editor>[0], "
           onChange={(event) => update(range.least, number(event.target.value))}
         />
       </label>
+      {(column.key === "tightest" || periodOf(column) !== null) && (
+        <p className="quiet">The part that is used: 0.9 is nine tenths of the limit.</p>
+      )}
       {column.kind === "amount" && (
         <p className="quiet">In whole units, as 12.50; of whichever unit a budget has.</p>
       )}

@@ -4,6 +4,8 @@ import type { Feed } from "../live/feed";
 import { announce } from "../ui/announce";
 import { useKeys } from "../ui/keys";
 import { count } from "../ui/numbers";
+import type { Table } from "../live/table";
+import { isHandle } from "../url/handle";
 import { listOf, placeIn, see } from "../url/list";
 import { addressOf, go, isPlain, kept } from "../url/router";
 
@@ -14,9 +16,16 @@ function useTable(feed: Feed) {
   return table;
 }
 
+/** The id behind a handle, as far as the table knows. */
+function idOf(table: Table | null, name: string): string {
+  const row = isHandle(name) ? (table?.handles.indexOf(name) ?? -1) : -1;
+  return row < 0 ? name : table!.ids[row]!;
+}
+
 /** Nothing where the page was not opened from a list. In the history they are one step: Back leads to the list. */
-export function Neighbours({ feed, id }: { feed: Feed; id: string }) {
+export function Neighbours({ feed, id: name }: { feed: Feed; id: string }) {
   const table = useTable(feed);
+  const id = useMemo(() => idOf(table, name), [table, name]);
   const { list: text } = kept();
   const list = useMemo(() => (text === undefined ? null : listOf(text, table)), [text, table]);
   const place = useMemo(() => (list === null ? -1 : placeIn(list, id)), [list, id]);

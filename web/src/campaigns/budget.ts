@@ -1,11 +1,15 @@
 // What the form for a new budget holds, and the request it becomes.
 import type { NewBudget } from "../api/types";
 import { PACINGS } from "../live/codes";
+import type { Table } from "../live/table";
 import { parseAmount, plainAmount } from "../money/money";
+import { HANDLE_WORDS, isHandle, isMade } from "../url/handle";
 
 export interface BudgetForm {
   id: string;
   name: string;
+  /** Its unique text name; empty: none. */
+  handle: string;
   unit: string;
   limit: string;
   daily: string;
@@ -22,6 +26,7 @@ export interface BudgetForm {
 export const EMPTY_FORM: BudgetForm = {
   id: "",
   name: "",
+  handle: "",
   unit: "USD",
   limit: "",
   daily: "",
@@ -42,20 +47,27 @@ export const PLAN_WORDS: Record<(typeof PACINGS)[number], string> = {
   steer: "As curve, with the factor worked out anew from what is left and what a day costs.",
 };
 
-/** The id above all that there are, those of ended budgets too: an id is never used twice. Null where none is left above them. */
+/**
+ * The id above all that somebody chose, those of ended budgets too: an id is never used twice. Null where none is left between them and
+ * those of budgets made from templates.
+ */
 export function freeId(ids: readonly string[]): string | null {
   // Ids have no leading zeros: of two, the longer is the higher.
-  const highest = ids.reduce(
+  const chosen = ids.filter((id) => id.length < MADE_DIGITS || !isMade(id));
+  const highest = chosen.reduce(
     (most, id) => (id.length > most.length || (id.length === most.length && id > most) ? id : most),
     "0",
   );
   const next = BigInt(highest) + 1n;
-  return next > ID_MOST ? null : next.toString();
+  return isMade(next.toString()) ? null : next.toString();
 }
 
-/** Budgets to propose as a parent: those whose id begins with, or whose name holds, what was typed. */
+/** Digits of the first id that templates give. */
+const MADE_DIGITS = 19;
+
+/** Budgets to propose as a parent: those whose id begins with, or whose name or handle holds, what was typed. */
 export function parentsFor(
-  table: { ids: readonly string[]; names: readonly string[]; units: readonly string[] },
+  table: Pick<Table, "ids" | "names" | "handles" | "units">,
   typed: string,
   unit: string,
   most = 20,
@@ -64,7 +76,8 @@ export function parentsFor(
   const found = [];
   for (let row = 0; row < table.ids.length && found.length < most; row += 1) {
     const [id, name] = [table.ids[row]!, table.names[row]!];
-    if (table.units[row] === unit && (id.startsWith(wanted) || name.toLowerCase().includes(wanted)))
+    const texts = `${name}\n${table.handles[row]!}`.toLowerCase();
+    if (table.units[row] === unit && (id.startsWith(wanted) || texts.includes(wanted)))
       found.push({ id, name });
   }
   return found;
@@ -73,7 +86,7 @@ export function parentsFor(
 const WHY_LEAST = 3;
 const ID_MOST = 2n ** 64n - 1n;
 const isId = (text: string): boolean => /^(0|[1-9]\d{0,19})$/.test(text) && BigInt(text) <= ID_MOST;
-const isUnit = (text: string): boolean => /^([A-Z]{3}|count)$/.test(text);
+const isUnit = (text: string): boolean => /^([A-Z]{3}n?|count)$/.test(text);
 const instant = (local: string): string => `${local}:00Z`;
 
 /** The request, or what is missing first. */
@@ -81,6 +94,8 @@ export function budgetOf(form: BudgetForm): NewBudget | string {
   const unit = form.unit.trim();
   if (!isId(form.id.trim())) return "The id is a whole number that no other budget has.";
   if (form.name.trim() === "") return "Give it a name.";
+  const handle = form.handle.trim();
+  if (handle !== "" && !isHandle(handle)) return `A handle is ${HANDLE_WORDS}.`;
   if (!isUnit(unit)) return "The unit is a currency, as USD, or count.";
   const limit = parseAmount(form.limit, unit);
   if (limit === null || limit < 0n) return `The limit is an amount in ${unit}.`;
@@ -92,10 +107,12 @@ export function budgetOf(form: BudgetForm): NewBudget | string {
   const parent = form.parent.trim();
   if (parent !== "" && !isId(parent)) return "The parent is the id of a budget, or empty.";
   if (parent !== "" && parent === form.id.trim()) return "No budget is its own parent.";
+  if (isMade(form.id.trim())) return "Ids from 2^62 on are those of budgets made from templates.";
   if (form.why.trim().length < WHY_LEAST) return "Say why; it goes to the audit log.";
   return {
     id: form.id.trim(),
     name: form.name.trim(),
+    ...(handle === "" ? {} : { handle }),
     unit,
     limit: plainAmount(limit, unit),
     tz: form.zone,

@@ -1,7 +1,8 @@
 // What a bulk dialog has to be sure of before it sends; the request itself.
-import type { Action, Bulk, Changes, Select } from "../api/types";
+import type { Action, Bulk, Changes, Period, Select } from "../api/types";
 import { STILL } from "../grid/columns";
 import type { Model } from "../grid/model";
+import { PERIODS } from "../live/codes";
 import { parseAmount, plainAmount } from "../money/money";
 import { filterText } from "../url/view";
 
@@ -10,9 +11,18 @@ export const TYPED_ABOVE = 100;
 const WHY_LEAST = 3;
 
 export type Intent =
-  | { action: "pause" | "resume" }
-  | { action: "set"; column: "limit" | "daily"; text: string }
-  | { action: "scale"; column: "limit" | "daily"; text: string };
+  { action: "pause" | "resume" } | { action: "set" | "scale"; column: LimitColumn; text: string };
+
+/** What a bulk can change: the limit, the daily limit, or the limit of a window. */
+export type LimitColumn = "limit" | "daily" | Period;
+
+export const LIMIT_COLUMNS: readonly [LimitColumn, string][] = [
+  ["limit", "Limit"],
+  ["daily", "Daily limit"],
+  ...PERIODS.map((period): [LimitColumn, string] => [period, `Window of a ${period}`]),
+];
+
+const isPeriod = (column: LimitColumn): column is Period => column !== "limit" && column !== "daily";
 
 /** By filter when all are meant, so that 50,000 ids need not travel; by id where the filter would match others a second later. */
 export function selectOf(model: Model): Select {
@@ -36,14 +46,17 @@ export function changesOf(intent: Intent, units: readonly string[]): Changes | s
   if (!("column" in intent)) return null;
   if (intent.action === "scale") {
     const ppm = parsePercent(intent.text);
-    return ppm === null ? "A percentage, as 110 or 87.5." : { [`${intent.column}_ppm`]: ppm };
+    if (ppm === null) return "A percentage, as 110 or 87.5.";
+    return isPeriod(intent.column)
+      ? { window_ppm: { [intent.column]: ppm } }
+      : { [`${intent.column}_ppm`]: ppm };
   }
   if (units.length !== 1)
     return "These budgets have different units; set one unit at a time, or change by percent.";
   const amount = parseAmount(intent.text, units[0]!);
-  return amount === null || amount < 0n
-    ? `An amount in ${units[0]}, as 1250.00.`
-    : { [intent.column]: plainAmount(amount, units[0]!) };
+  if (amount === null || amount < 0n) return `An amount in ${units[0]}, as 1250.00.`;
+  const limit = plainAmount(amount, units[0]!);
+  return isPeriod(intent.column) ? { window: { [intent.column]: limit } } : { [intent.column]: limit };
 }
 
 export function bulkOf(

@@ -1,7 +1,7 @@
 // The view as CSV: raw base units and ISO times, in chunks so that the page stays alive.
-import { PACINGS, REASONS, STATUSES, VERDICTS } from "../live/codes";
-import { type Table, paceOf } from "../live/table";
-import { type Column, columnOf } from "../grid/columns";
+import { PACINGS, PERIODS, REASONS, STATUSES, VERDICTS } from "../live/codes";
+import { type Table, paceOf, tightestWindow, windowPart } from "../live/table";
+import { type Column, columnOf, periodOf } from "../grid/columns";
 import { isoTime } from "../ui/time";
 import { Bytes } from "./bytes";
 
@@ -51,6 +51,15 @@ const words =
   (out, row) =>
     out.text(codes[column[row]!] ?? "");
 
+/** The period, and the part that is used in millionths. */
+const tightestWrite = (table: Table): Write => {
+  return (out, row) => {
+    const period = tightestWindow(table, row);
+    out.text(period < 0 ? "," : `${PERIODS[period]},`);
+    if (period >= 0) out.millionths(windowPart(table, period, row));
+  };
+};
+
 const SPECIAL: Record<string, (table: Table) => Write> = {
   id: (table) => (out, row) => out.text(table.ids[row]!),
   status: (table) => words(table.status, STATUSES),
@@ -59,13 +68,30 @@ const SPECIAL: Record<string, (table: Table) => Write> = {
   pacing: (table) => words(table.pacing, PACINGS),
   since: (table) => times(table.since),
   end: (table) => times(table.end),
+  tightest: tightestWrite,
+  handle: (table) => (out, row) => out.text(csvCell(table.handles[row]!)),
+  template: (table) => cells((_, row) => table.templates[row]!, table),
   pace: (table) => (out, row) => out.millionths(paceOf(table, row)),
+};
+
+/** Used, limit and kind, as columns of their own; empty without such a window. */
+const windowWrite = (table: Table, period: number): Write => {
+  const columns = table.windows[period];
+  return (out, row) => {
+    if (columns == null || ((table.windowed[row]! >> period) & 1) === 0) return out.text(",,");
+    out.whole(columns.used[row]!);
+    out.character(COMMA);
+    out.whole(columns.limit[row]!);
+    out.text(((table.buckets[row]! >> period) & 1) === 1 ? ",bucket" : ",fixed");
+  };
 };
 
 /** How a column of this table is written: looked up once, not for each of 50,000 rows. */
 function writeOf(column: Column, table: Table): Write {
   const special = SPECIAL[column.key];
   if (special !== undefined) return special(table);
+  const period = periodOf(column);
+  if (period !== null) return windowWrite(table, period);
   const { text } = column;
   if (text !== undefined)
     return column.kind === "set" ? cells(text, table) : (out, row) => out.text(csvCell(text(table, row)));
@@ -75,8 +101,12 @@ function writeOf(column: Column, table: Table): Write {
     : (out, row) => out.whole(doubles[row]!);
 }
 
-const title = (column: Column): string =>
-  column.kind === "amount" ? `${column.key}_base_units` : column.key;
+function title(column: Column): string {
+  const { key } = column;
+  if (periodOf(column) !== null) return `${key}_used_base_units,${key}_limit_base_units,${key}_kind`;
+  if (key === "tightest") return "tightest,tightest_used_part";
+  return column.kind === "amount" ? `${key}_base_units` : key;
+}
 
 /** Id and unit are always there: amounts mean nothing without them. A status comes with its reason. */
 function csvColumns(keys: readonly string[]): Column[] {

@@ -12,6 +12,8 @@ export function effectWords(intent: Intent, line: Effect): string {
   if (action === "resume") return `Lets up to ${money(line.available_before)} be spent again.`;
   if ("column" in intent && intent.column === "daily")
     return `Lifetime limits of ${money(line.limit_before)} stay; each day may spend up to the new daily limit.`;
+  if ("column" in intent && intent.column !== "limit")
+    return `Lifetime limits of ${money(line.limit_before)} stay; each ${intent.column} may spend up to the new limit of its window.`;
   const more = BigInt(line.limit_after) - BigInt(line.limit_before);
   if (more === 0n) return `Limits of ${line.unit} budgets come to ${money(line.limit_after)} as before.`;
   return more > 0n

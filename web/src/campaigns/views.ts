@@ -17,6 +17,14 @@ export const COMMON: readonly NamedView[] = [
     name: "With debt",
     text: "f=flags%3Adebt&sort=-debt&cols=name*%2Cstatus%2Cspent%2Climit%2Cavailable%2Cunit%2Cdebt%2Cid",
   },
+  {
+    name: "Windows nearly used up",
+    text: "f=tightest%3A0.9..&sort=-tightest&cols=name*%2Cstatus%2Ctightest%2Cminute%2Chour%2Cday%2Cweek%2Cmonth%2Cunit%2Cid",
+  },
+  {
+    name: "By template",
+    text: "sort=template%2C-spent&cols=template%2Cname*%2Cstatus%2Cspent%2Climit%2Ctightest%2Cunit%2Cid",
+  },
   { name: "Paused", text: "f=status%3Apaused&sort=-since" },
   { name: "Flight ends soon", text: "f=status%3Aactive%2Climited&sort=end" },
 ];

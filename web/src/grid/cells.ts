@@ -1,12 +1,12 @@
 // How cells are drawn: elements are made once for a pooled row, later only texts and transforms that differ are written.
-import { FLAG_NAMES, REASONS, STATUSES, VERDICTS, sentence, words } from "../live/codes";
-import { type Table, paceOf } from "../live/table";
+import { FLAG_NAMES, PERIODS, REASONS, STATUSES, VERDICTS, sentence, words } from "../live/codes";
+import { type Table, paceOf, tightestWindow } from "../live/table";
 import { cellText, exactText, shortText } from "../money/money";
 import { count, perSecond } from "../ui/numbers";
 import { STATUS_SHAPE, bandOf, paceText } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
 import { addressOf } from "../url/router";
-import { type Column, NONE } from "./columns";
+import { type Column, NONE, periodOf } from "./columns";
 
 export interface Surroundings {
   /** The node's time. */
@@ -259,8 +259,61 @@ function time(element: HTMLElement, column: Column, { digits }: Room): Cell {
   };
 }
 
+/** Used, of its limit; of the tightest window with its period. */
+function windowCell(element: HTMLElement, column: Column, room: Room): Cell {
+  const used = new Fitted(part(element, "cell-main"), element, roomOfPart(room, 8));
+  const rest = new Words(part(element, "cell-quiet"));
+  const tight = new Mark(element, "data-tight");
+  const own = periodOf(column);
+  const periodAt = (table: Table, row: number): number => own ?? tightestWindow(table, row);
+  const columnsAt = (table: Table, row: number) => {
+    const period = periodAt(table, row);
+    return ((table.windowed[row]! >> period) & 1) === 1 && period >= 0 ? table.windows[period] : null;
+  };
+  return {
+    paint(table, row) {
+      const window = columnsAt(table, row);
+      const unit = table.units[row]!;
+      used.set(window == null ? "" : cellText(window.used[row]!, unit));
+      const period = own === null && window != null ? ` a ${PERIODS[periodAt(table, row)]}` : "";
+      rest.set(window == null ? "" : `of ${shortText(window.limit[row]!, unit)}${period}`);
+      tight.set(column.value(table, row) >= TIGHT ? "yes" : "no");
+    },
+    about(table, row) {
+      const window = columnsAt(table, row);
+      const period = periodAt(table, row);
+      if (window == null)
+        return own === null ? "it has no window" : `it has no window of a ${PERIODS[period]}`;
+      const exact = (amount: number) => exactText(amount, table.units[row]!);
+      const kind = ((table.buckets[row]! >> period) & 1) === 1 ? "a bucket that refills in a" : "in its";
+      return `${exact(window.used[row]!)} of ${exact(window.limit[row]!)}, ${kind} ${PERIODS[period]}`;
+    },
+  };
+}
+
+/** So much of a window used is marked. */
+const TIGHT = 0.9;
+
 /** A name is no duty; a row that says nothing cannot be found again. */
-const nameOf = (table: Table, row: number): string => table.names[row]! || `#${table.ids[row]!}`;
+const nameOf = (table: Table, row: number): string =>
+  table.names[row]! || table.handles[row]! || `#${table.ids[row]!}`;
+
+/** What stands beside the name: the handle, or what made it where its name is the handle. */
+function besideName(table: Table, row: number): string {
+  const handle = table.handles[row]!;
+  if (handle !== "" && handle !== nameOf(table, row)) return handle;
+  const template = table.templates[row]!;
+  return template === "" ? "" : `from ${template}`;
+}
+
+function aboutName(table: Table, row: number): string {
+  const [handle, template] = [table.handles[row]!, table.templates[row]!];
+  return [
+    nameOf(table, row),
+    ...(handle === "" || handle === nameOf(table, row) ? [] : [`handle ${handle}`]),
+    ...(template === "" ? [] : [`made from the template ${template}`]),
+  ].join("; ");
+}
 
 /** The name leads to its campaign: a link of the browser's own, to be copied or opened elsewhere. The keys stop at its cell. */
 function link(element: HTMLElement): Cell {
@@ -271,16 +324,18 @@ function link(element: HTMLElement): Cell {
   // What ends in three dots is always clipped.
   element.dataset.clip = "yes";
   const shown = new Words(anchor);
+  const beside = new Words(part(element, "cell-quiet"));
   let last = "";
   return {
     paint(table, row) {
       shown.set(nameOf(table, row));
+      beside.set(besideName(table, row));
       const id = table.ids[row]!;
       if (id === last) return;
       last = id;
       anchor.setAttribute("href", addressOf("campaign", id));
     },
-    about: nameOf,
+    about: aboutName,
   };
 }
 
@@ -299,11 +354,22 @@ const SPECIAL: Record<string, (element: HTMLElement, column: Column, room: Room)
     plain(element, letters, (table, row, around) => span(around.nowMs - table.since[row]!)),
   id: (element, _, { digits }) => plain(element, digits, (table, row) => table.ids[row]!),
   name: link,
+  template: (element, _, { letters }) => plain(element, letters, (table, row) => table.templates[row]!),
+  tightest: windowCell,
+  ...Object.fromEntries(PERIODS.map((period) => [period, windowCell])),
 };
 
 /** Does its cell hold more than one text? */
-export const isOfParts = ({ key }: Column): boolean =>
-  key === "status" || key === "pace" || key === "day_spent" || key === "refusals";
+export const isOfParts = (column: Column): boolean => OF_PARTS.has(column.key) || periodOf(column) !== null;
+
+const OF_PARTS: ReadonlySet<string> = new Set([
+  "name",
+  "status",
+  "pace",
+  "day_spent",
+  "refusals",
+  "tightest",
+]);
 
 /** A code that says nothing is an empty cell. */
 const wordsOf = (code: string): string => (code === NONE ? "" : words(code));
@@ -318,7 +384,7 @@ export function cellOf(element: HTMLElement, column: Column, room: Room): Cell {
     return plain(
       element,
       room.letters,
-      column.kind === "text" || column.key === "zone" ? text : (table, row) => wordsOf(text(table, row)),
+      column.kind === "text" || column.codes === undefined ? text : (table, row) => wordsOf(text(table, row)),
       text,
     );
   return plain(element, room.digits, (table, row) =>

@@ -1,6 +1,13 @@
 // What the grid knows of its columns: how to sort, filter and find them. How a cell is drawn stands in cells.ts.
-import { FLAG_NAMES, PACINGS, REASONS, STATUSES, VERDICTS } from "../live/codes";
-import { type RateColumn, type Table, type WideColumn, paceOf } from "../live/table";
+import { FLAG_NAMES, PACINGS, PERIODS, REASONS, STATUSES, VERDICTS } from "../live/codes";
+import {
+  type RateColumn,
+  type Table,
+  type WideColumn,
+  paceOf,
+  tightestWindow,
+  windowPart,
+} from "../live/table";
 import { inUnits } from "../money/money";
 
 /** As the API calls a code that says nothing. */
@@ -121,6 +128,24 @@ const set = (
   text: (table, row) => codes[code(table, row)] || NONE,
 });
 
+/** The part of a window that is used: of all currencies alike, and first is what stops first. */
+const window = (key: string, title: string, about: string, value: Column["value"]): Column => ({
+  key,
+  title,
+  about: `${about}, of its limit. Sorted and filtered by the part that is used: 1 is all of it`,
+  kind: "range",
+  width: key === "tightest" ? 216 : 168,
+  align: "end",
+  shown: false,
+  value,
+});
+
+/** The period of a window column; null of any other column. */
+export function periodOf({ key }: Column): number | null {
+  const period = (PERIODS as readonly string[]).indexOf(key);
+  return period < 0 ? null : period;
+}
+
 export const COLUMNS: readonly Column[] = [
   text("name", "Campaign", "Its name; Enter opens it", 250, (table) => table.names, "text"),
   {
@@ -170,6 +195,18 @@ export const COLUMNS: readonly Column[] = [
     ),
     width: 232,
   },
+  window("tightest", "Tightest window", "Used of the window that is nearest to its end", (table, row) => {
+    const period = tightestWindow(table, row);
+    return period < 0 ? NaN : windowPart(table, period, row);
+  }),
+  ...PERIODS.map((period, code) =>
+    window(
+      period,
+      `In its ${period}`,
+      `Used of its window of a ${period}, or of the bucket that refills in one`,
+      (table, row) => windowPart(table, code, row),
+    ),
+  ),
   amount("daily", "daily", "Daily limit", "What may be spent in one civil day of its zone", false),
   amount("planned", "windowPlanned", "Planned by now", "What its plan would have spent by now", false),
   amount(
@@ -246,6 +283,21 @@ export const COLUMNS: readonly Column[] = [
     false,
   ),
   {
+    ...text("handle", "Handle", "Its unique text name", 190, (table) => table.handles, "text", false),
+  },
+  {
+    ...text(
+      "template",
+      "Template",
+      "The template that it was made from, by which it can be grouped and filtered",
+      190,
+      (table) => table.templates,
+      "set",
+      false,
+    ),
+    text: (table, row) => table.templates[row] || NONE,
+  },
+  {
     key: "id",
     title: "Id",
     about: "The budget's id",
@@ -260,7 +312,15 @@ export const COLUMNS: readonly Column[] = [
 ];
 
 /** Columns that only another snapshot changes. */
-export const STILL: ReadonlySet<string> = new Set(["id", "name", "unit", "zone", "pacing"]);
+export const STILL: ReadonlySet<string> = new Set([
+  "id",
+  "name",
+  "handle",
+  "template",
+  "unit",
+  "zone",
+  "pacing",
+]);
 
 const BY_KEY = new Map(COLUMNS.map((column) => [column.key, column]));
 

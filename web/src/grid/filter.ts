@@ -9,7 +9,7 @@ export type Term =
 
 type Test = (row: number) => boolean;
 
-/** All names and ids in one string, so that a search is one run of indexOf. */
+/** All names, handles and ids in one string, so that a search is one run of indexOf. */
 export class SearchText {
   private readonly joined: string;
   private readonly ends: Uint32Array;
@@ -19,7 +19,7 @@ export class SearchText {
     this.ends = new Uint32Array(table.rows);
     let length = 0;
     for (let row = 0; row < table.rows; row += 1) {
-      const part = `${table.names[row]!}\t${table.ids[row]!}\n`.toLowerCase();
+      const part = `${table.names[row]!}\t${table.handles[row]!}\t${table.ids[row]!}\n`.toLowerCase();
       parts.push(part);
       length += part.length;
       this.ends[row] = length;

@@ -18,6 +18,8 @@ export interface Summary extends Counts {
   moves: number;
   /** Deltas that came since the view was frozen. */
   missed: number;
+  /** Live budgets made from templates that the node sends no row of. */
+  hidden: number;
   frozenAsOfMs: number | null;
 }
 
@@ -27,6 +29,7 @@ const NOTHING: Summary = {
   selected: 0,
   moves: 0,
   missed: 0,
+  hidden: 0,
   frozenAsOfMs: null,
   statuses: STATUSES.map(() => 0),
   debts: 0,
@@ -159,6 +162,7 @@ export class Model {
       selected: this.selection.count(this.order.length),
       moves: held ? moves(this.order, wanted.rows()) : 0,
       missed: this.frozen === null ? 0 : this.feed.deltas - this.frozen.deltas,
+      hidden: table.hidden,
       frozenAsOfMs: this.frozen?.asOfMs ?? null,
       ...wanted.counts(),
     };
@@ -175,6 +179,18 @@ const whenIdle = (run: () => void): number =>
 
 /** Figures as they stand; texts do not change and are shared. */
 function copyOf(table: Table): Table {
-  const columns = [...WIDE, ...RATES, "status", "reason", "topRefusal", "flags", "version"] as const;
-  return { ...table, ...Object.fromEntries(columns.map((name) => [name, table[name].slice()])) } as Table;
+  const columns = [
+    ...WIDE,
+    ...RATES,
+    "status",
+    "reason",
+    "topRefusal",
+    "flags",
+    "windowed",
+    "buckets",
+    "version",
+  ] as const;
+  const windows = table.windows.map((of) => of && { limit: of.limit.slice(), used: of.used.slice() });
+  const copies = Object.fromEntries(columns.map((name) => [name, table[name].slice()]));
+  return { ...table, windows, ...copies } as Table;
 }

@@ -10,13 +10,15 @@ import {
   ROWS_ENTRY,
   SCHEMA,
   SNAPSHOT_BLOCK,
+  SPARKS_BLOCK,
   SPARKS_ENTRY,
   STATES_ENTRY as STATE,
   STEPS_ENTRY,
   TEMPLATE,
   WATCH_BLOCK,
+  WINDOWS_ENTRY as WINDOW,
 } from "./layout";
-import { type Table, emptyTable } from "./table";
+import { type Table, clearWindows, emptyTable, setWindow } from "./table";
 
 export { SCHEMA, TEMPLATE };
 /** Steps of a sparkline, 30 s each. */
@@ -24,7 +26,7 @@ export const SPARK_BUCKETS = 20;
 const WORD = 4_294_967_296;
 const LENGTH_BYTES = 4;
 /** The messages of the node begin alike. */
-const BLOCK = DELTA_BLOCK;
+const BLOCK = SPARKS_BLOCK;
 
 export interface Header {
   schema: number;
@@ -138,9 +140,9 @@ function expectEnd(frame: Frame, end: number): void {
   if (frame.bytes.length !== end) throw new FrameError(`${frame.bytes.length} bytes, expected ${end}`);
 }
 
-/** Judges all rows before the first figure is written. */
+/** Judges all rows before the first figure is written: entries of states and of windows begin with theirs. */
 function expectRows(table: Table, { words }: Frame, { from, step, count }: Group): void {
-  for (let i = 0, at = (from + STATE.row) >> 2; i < count; i += 1, at += step >> 2)
+  for (let i = 0, at = from >> 2; i < count; i += 1, at += step >> 2)
     if (words[at]! >= table.rows) throw new FrameError(`row ${words[at]} of ${table.rows}`);
 }
 
@@ -150,11 +152,10 @@ function expectRows(table: Table, { words }: Frame, { from, step, count }: Group
  * integers then, by which cells know to say so.
  */
 function writeStates(table: Table, frame: Frame, group: Group): void {
-  expectRows(table, frame, group);
   const { words } = frame;
   const { status, reason, topRefusal, flags, version, since, limit, spent, debt, held, available } = table;
   const { windowStart, windowEnd, windowBudget, windowPlanned, windowSpent, daily, daySpent } = table;
-  const { dayEnds, spendMinute, asks, grants, refusals, topRefusals } = table;
+  const { dayEnds, spendMinute, asks, grants, refusals, topRefusals, windowed } = table;
   const end = (group.from + group.step * group.count) >> 2;
   for (let at = group.from >> 2; at < end; at += group.step >> 2) {
     const row = words[at + (STATE.row >> 2)]!;
@@ -184,14 +185,31 @@ function writeStates(table: Table, frame: Frame, group: Group): void {
     grants[row] = words[at + (STATE.grants >> 2)]!;
     refusals[row] = words[at + (STATE.refusals >> 2)]!;
     topRefusals[row] = words[at + (STATE.topRefusals >> 2)]!;
+    if (windowed[row] !== 0) clearWindows(table, row);
+  }
+}
+
+/** The windows of rows whose states came with them; behind those. */
+function writeWindows(table: Table, { words, bytes }: Frame, { from, step, count }: Group): void {
+  const period = (at: number): number => bytes[at + WINDOW.period]!;
+  const row = (at: number): number => words[(at + WINDOW.row) >> 2]!;
+  for (let i = 0, at = from; i < count; i += 1, at += step) {
+    // One of a later release.
+    if (period(at) >= table.windows.length) continue;
+    const [limit, used] = [i64(words, (at + WINDOW.limit) >> 2), i64(words, (at + WINDOW.used) >> 2)];
+    setWindow(table, row(at), period(at), bytes[at + WINDOW.refill] === 1, limit, used);
   }
 }
 
 /** Applies a delta. Length and rows are judged before the first record is written. */
 export function applyDelta(table: Table, frame: Frame): void {
   const states = firstGroup(frame, STATE.bytes);
-  expectEnd(frame, states.end);
+  const windows = readGroup(frame, states.end, WINDOW.bytes);
+  expectEnd(frame, windows.end);
+  for (const group of [states, windows]) expectRows(table, frame, group);
   writeStates(table, frame, states);
+  writeWindows(table, frame, windows);
+  table.hidden = frame.words[root(DELTA_BLOCK.hidden)]!;
   table.revision += 1;
 }
 
@@ -217,15 +235,26 @@ export function applyPart(table: Table, frame: Frame): void {
   const { firstRow, rowsTotal } = readPart(frame);
   const budgets = firstGroup(frame, BUDGETS_ENTRY.bytes);
   const states = readGroup(frame, budgets.end, STATE.bytes);
-  const names = readData(frame, states.end);
+  const windows = readGroup(frame, states.end, WINDOW.bytes);
+  const names = readData(frame, windows.end);
   const zones = readData(frame, names.end);
-  expectEnd(frame, zones.end);
+  const handles = readData(frame, zones.end);
+  const templates = readData(frame, handles.end);
+  expectEnd(frame, templates.end);
+  for (const group of [states, windows]) expectRows(table, frame, group);
   const { count } = budgets;
   if (rowsTotal !== table.rows || firstRow + count > rowsTotal || states.count !== count) {
     throw new FrameError(`rows ${firstRow} + ${count} of ${table.rows}, with ${states.count} states`);
   }
-  writeBudgets(table, frame, budgets, firstRow, lines(names.text), lines(zones.text));
+  writeBudgets(table, frame, budgets, firstRow, {
+    names: lines(names.text),
+    zones: lines(zones.text),
+    handles: lines(handles.text),
+    templates: lines(templates.text),
+  });
   writeStates(table, frame, states);
+  writeWindows(table, frame, windows);
+  table.hidden = frame.words[root(SNAPSHOT_BLOCK.hidden)]!;
 }
 
 function writeBudgets(
@@ -233,17 +262,37 @@ function writeBudgets(
   frame: Frame,
   { from, step, count }: Group,
   firstRow: number,
-  names: string[],
-  zones: string[],
+  texts: Texts,
 ): void {
+  const { names, handles } = texts;
   if (names.length !== count) throw new FrameError(`${names.length} names for ${count} rows`);
+  if (handles.length !== count) throw new FrameError(`${handles.length} handles for ${count} rows`);
   for (let i = 0; i < count; i += 1) {
     table.names[firstRow + i] = names[i]!;
-    writeBudget(table, frame, firstRow + i, from + i * step, zones);
+    table.handles[firstRow + i] = handles[i]!;
+    writeBudget(table, frame, firstRow + i, from + i * step, texts);
   }
 }
 
-function writeBudget(table: Table, { words, bytes }: Frame, row: number, at: number, zones: string[]): void {
+/** The texts of a part of a snapshot, line by line. */
+interface Texts {
+  names: string[];
+  zones: string[];
+  handles: string[];
+  templates: string[];
+}
+
+/** In the place of a template that is not there any more. */
+const GONE = "(gone)";
+const NONE = 0xffff_ffff;
+
+function writeBudget(
+  table: Table,
+  { words, bytes }: Frame,
+  row: number,
+  at: number,
+  { zones, templates }: Texts,
+): void {
   const zone = zones[u16(bytes, at + BUDGETS_ENTRY.zone)];
   if (zone === undefined) throw new FrameError(`row ${row} has a zone that is not in the message`);
   const word = (offset: number): number => (at + offset) >> 2;
@@ -259,6 +308,8 @@ function writeBudget(table: Table, { words, bytes }: Frame, row: number, at: num
   table.zones[row] = zone;
   table.pacing[row] = bytes[at + BUDGETS_ENTRY.pacing]!;
   table.campaign[row] = bytes[at + BUDGETS_ENTRY.kind]!;
+  const template = words[word(BUDGETS_ENTRY.template)]!;
+  table.templates[row] = template === NONE ? "" : (templates[template] ?? GONE);
 }
 
 /** Units by code: few, in many rows. */

@@ -1,7 +1,7 @@
 // The words behind the codes: those of schema/live.xml, and how people say them.
 import { SENTENCES, STATUSES } from "./layout";
 
-export { FLAG, FLAG_NAMES, PACINGS, REASONS, STATUSES, VERDICTS } from "./layout";
+export { FLAG, FLAG_NAMES, PACINGS, PERIODS, REASONS, STATUSES, VERDICTS } from "./layout";
 
 export type Status = (typeof STATUSES)[number];
 

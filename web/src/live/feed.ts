@@ -99,7 +99,7 @@ export class Feed {
     const token = this.token();
     const socket = new WebSocket(
       this.address,
-      token === null ? ["weir.live.1"] : ["weir.live.1", `bearer.${token}`],
+      token === null ? ["weir.live.2"] : ["weir.live.2", `bearer.${token}`],
     );
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.opened();

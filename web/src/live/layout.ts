@@ -1,6 +1,6 @@
 // Generated from schema/live.xml and schema/words.txt by scripts/live-layout.mjs; do not edit.
 
-export const SCHEMA = { id: 7702, version: 1 } as const;
+export const SCHEMA = { id: 7702, version: 2 } as const;
 
 /** Template ids. */
 export const TEMPLATE = {
@@ -19,12 +19,12 @@ export const GROUP_HEADER = {
 
 /** The root block of Snapshot: bytes from its beginning. */
 export const SNAPSHOT_BLOCK = {
-  bytes: 28, sequence: 0, asOfMs: 8, run: 16, firstRow: 20, rowsTotal: 24,
+  bytes: 32, sequence: 0, asOfMs: 8, run: 16, firstRow: 20, rowsTotal: 24, hidden: 28,
 } as const;
 
 /** The root block of Delta: bytes from its beginning. */
 export const DELTA_BLOCK = {
-  bytes: 20, sequence: 0, asOfMs: 8, run: 16,
+  bytes: 24, sequence: 0, asOfMs: 8, run: 16, hidden: 20,
 } as const;
 
 /** The root block of Sparks: bytes from its beginning. */
@@ -49,7 +49,7 @@ export const RESYNC_BLOCK = {
 
 /** An entry of the group budgets: bytes from its beginning. */
 export const BUDGETS_ENTRY = {
-  bytes: 40, id: 0, parent: 8, startMs: 16, endMs: 24, unit: 32, zone: 36, pacing: 38, kind: 39,
+  bytes: 44, id: 0, parent: 8, startMs: 16, endMs: 24, unit: 32, zone: 36, pacing: 38, kind: 39, template: 40,
 } as const;
 
 /** An entry of the group states: bytes from its beginning. */
@@ -58,6 +58,11 @@ export const STATES_ENTRY = {
   held: 40, available: 48, windowStartMs: 56, windowEndMs: 64, windowBudget: 72, windowPlanned: 80,
   windowSpent: 88, daily: 96, daySpent: 104, dayEndsMs: 112, spendMinute: 120, asks: 128, grants: 132,
   refusals: 136, topRefusals: 140,
+} as const;
+
+/** An entry of the group windows: bytes from its beginning. */
+export const WINDOWS_ENTRY = {
+  bytes: 24, row: 0, period: 4, refill: 5, reserved: 6, limit: 8, used: 16,
 } as const;
 
 /** An entry of the group sparks: bytes from its beginning. */
@@ -82,13 +87,16 @@ export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "n
 export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "purse_denied", "journal", "busy", "lost"] as const;
 
 /** The verdicts of the batch protocol that refuse an ask, with the same numbers; the index is the code. */
-export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal"] as const;
+export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal", "", "window_exhausted"] as const;
 
 /** How a budget's spend is spread; the index is the code. */
 export const PACINGS = ["asap", "schedule", "coin", "curve", "steer"] as const;
 
 /** What a budget is for; the index is the code. */
 export const KINDS = ["budget", "campaign"] as const;
+
+/** How long a window is, in the budget's zone; the index is the code. */
+export const PERIODS = ["minute", "hour", "day", "week", "month"] as const;
 
 /** What is true of a budget beside its status; the index is the bit. */
 export const FLAG_NAMES = ["debt", "open", "lowered", "edited"] as const;
@@ -135,6 +143,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   paused: "it is paused",
   exhausted: "nothing is left of a limit",
   day_exhausted: "nothing is left of a daily limit",
+  window_exhausted: "nothing is left of a window",
   purse_empty: "the worker's share of its money is used up",
   pod_refused: "another ask of its pod is refused",
   id_reused: "the request id was used before",

@@ -1,7 +1,8 @@
 // Amounts are whole base units. Text and typed input go through BigInt; the grid shows doubles, which are exact up to
-// 2^53 base units (9.0 billion in a currency). No division makes a float of money: digits are cut from the whole number.
+// 2^53 base units (9.0 billion in a currency in micros, 9.0 million in nanos). No division makes a float of money: digits are cut from the whole number.
 
-const DECIMALS = 6;
+const MICROS = 6;
+const NANOS = 9;
 /** Digits people expect of a currency; others have two. */
 const SHOWN: Record<string, number> = {
   JPY: 0,
@@ -16,7 +17,12 @@ const SHOWN: Record<string, number> = {
 };
 const NONE = "–";
 
-export const shownDecimals = (unit: string): number => (unit === "count" ? 0 : (SHOWN[unit] ?? 2));
+/** Decimals of a unit's base: micros of "USD", nanos of "USDn", whole items of "count". */
+export const baseDecimals = (unit: string): number =>
+  unit === "count" ? 0 : unit.length === 4 && unit.endsWith("n") ? NANOS : MICROS;
+
+export const shownDecimals = (unit: string): number =>
+  unit === "count" ? 0 : (SHOWN[unit.slice(0, 3)] ?? 2);
 
 /** Thin spaces between thousands. By hand: an expression takes ten times as long, and cells write hundreds of amounts at once. */
 export function grouped(digits: string): string {
@@ -27,16 +33,16 @@ export function grouped(digits: string): string {
 }
 
 /** Digits of a whole number of base units, cut after `decimals`. Cut, not rounded: what is left is never shown as more than there is. */
-function cut(digits: string, decimals: number): string {
-  const padded = digits.padStart(DECIMALS + 1, "0");
-  const whole = grouped(padded.slice(0, -DECIMALS));
-  return decimals === 0 ? whole : `${whole}.${padded.slice(-DECIMALS).slice(0, decimals)}`;
+function cut(digits: string, base: number, decimals: number): string {
+  const padded = digits.padStart(base + 1, "0");
+  const whole = grouped(padded.slice(0, -base));
+  return decimals === 0 ? whole : `${whole}.${padded.slice(-base).slice(0, decimals)}`;
 }
 
 function shown(amount: bigint | number, unit: string, decimals: number): string {
   const negative = amount < 0;
   const digits = (negative ? -amount : amount).toString();
-  const text = unit === "count" ? grouped(digits) : cut(digits, decimals);
+  const text = unit === "count" ? grouped(digits) : cut(digits, baseDecimals(unit), decimals);
   return negative ? `−${text}` : text;
 }
 
@@ -55,7 +61,8 @@ const SIZES: readonly [digits: number, name: string][] = [
 export function shortText(amount: bigint | number, unit: string): string {
   if (typeof amount === "number" && Number.isNaN(amount)) return NONE;
   const digits = (amount < 0 ? -amount : amount).toString();
-  const whole = unit === "count" ? digits : digits.padStart(DECIMALS + 1, "0").slice(0, -DECIMALS);
+  const base = baseDecimals(unit);
+  const whole = base === 0 ? digits : digits.padStart(base + 1, "0").slice(0, -base);
   const size = SIZES.find(([long]) => whole.length > long + 1);
   if (size === undefined) return shown(amount, unit, whole.length > 3 ? 0 : shownDecimals(unit));
   const [long, name] = size;
@@ -65,7 +72,7 @@ export function shortText(amount: bigint | number, unit: string): string {
 /** Every digit, with the unit: titles, dialogs, details. */
 export function exactText(amount: bigint | number | null, unit: string): string {
   if (amount === null || (typeof amount === "number" && Number.isNaN(amount))) return NONE;
-  return `${shown(amount, unit, DECIMALS)} ${unit}`;
+  return `${shown(amount, unit, baseDecimals(unit))} ${unit}`;
 }
 
 /** As in a cell, with its unit. */
@@ -79,11 +86,11 @@ export function parseAmount(text: string, unit: string): bigint | null {
     .trim()
     .replace(/[\s\u202f_]/g, "")
     .replace("−", "-");
-  const match = /^(-?)(\d{1,18})(?:\.(\d{1,6}))?$/.exec(clean);
+  const match = /^(-?)(\d{1,18})(?:\.(\d{1,9}))?$/.exec(clean);
   if (match === null) return null;
   const [, sign = "", whole = "0", decimals = ""] = match;
-  if (unit === "count" && decimals !== "") return null;
-  const base = unit === "count" ? BigInt(whole) : BigInt(whole + decimals.padEnd(DECIMALS, "0"));
+  if (decimals.length > baseDecimals(unit)) return null;
+  const base = BigInt(whole + decimals.padEnd(baseDecimals(unit), "0"));
   return sign === "-" ? -base : base;
 }
 
@@ -91,13 +98,14 @@ export function parseAmount(text: string, unit: string): bigint | null {
 export function plainAmount(amount: bigint | number, unit: string): string {
   if (unit === "count") return amount.toString();
   const negative = amount < 0;
-  const digits = (negative ? -amount : amount).toString().padStart(DECIMALS + 1, "0");
-  const decimals = digits.slice(-DECIMALS).replace(/0+$/, "");
-  return `${negative ? "-" : ""}${digits.slice(0, -DECIMALS)}${decimals === "" ? "" : `.${decimals}`}`;
+  const base = baseDecimals(unit);
+  const digits = (negative ? -amount : amount).toString().padStart(base + 1, "0");
+  const decimals = digits.slice(-base).replace(/0+$/, "");
+  return `${negative ? "-" : ""}${digits.slice(0, -base)}${decimals === "" ? "" : `.${decimals}`}`;
 }
 
 /** Base units as a double in units: for the axes of charts and for filters by range, never for a sum. */
-export const inUnits = (amount: number, unit: string): number => (unit === "count" ? amount : amount / 1e6);
+export const inUnits = (amount: number, unit: string): number => amount / 10 ** baseDecimals(unit);
 
 const HALF = 1 / 0x4000_0000;
 

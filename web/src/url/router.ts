@@ -1,5 +1,6 @@
 // Addresses under /ui/ and the browser's history; 50 lines instead of a library.
 import { useSyncExternalStore } from "react";
+import { isHandle } from "./handle";
 
 const BASE = "/ui/";
 const MOVED = "weir:moved";
@@ -9,9 +10,20 @@ export type Page = "campaigns" | "campaign" | "engine" | "costs" | "audit" | "un
 
 export interface Address {
   page: Page;
-  /** The budget of a campaign's page. */
+  /** The budget of a campaign's page: its id, or its handle. */
   id: string;
   search: string;
+}
+
+const isId = (text: string): boolean => /^\d{1,20}$/.test(text);
+
+/** A handle may have been typed, with its slashes as they are. */
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export function placeOf(path: string, search: string): Address {
@@ -19,16 +31,19 @@ export function placeOf(path: string, search: string): Address {
     .replace(/^\/ui\/?/, "")
     .replace(/\/+$/, "")
     .split("/");
+  if (page === "campaign") {
+    const name = unescaped([id, ...more].join("/"));
+    return isId(name) || isHandle(name) ? { page, id: name, search } : { page: "unknown", id: "", search };
+  }
   if (more.length > 0) return { page: "unknown", id: "", search };
   if (page === "") return { page: "campaigns", id: "", search };
-  if (page === "campaign" && /^\d{1,20}$/.test(id)) return { page, id, search };
   if ((page === "engine" || page === "costs" || page === "audit") && id === "")
     return { page, id: "", search };
   return { page: "unknown", id: "", search };
 }
 
 export const addressOf = (page: Page, id = ""): string =>
-  page === "campaigns" ? BASE : `${BASE}${page}${id === "" ? "" : `/${id}`}`;
+  page === "campaigns" ? BASE : `${BASE}${page}${id === "" ? "" : `/${encodeURIComponent(id)}`}`;
 
 /** What an entry of the browser's history keeps, besides its address. */
 export interface Kept {

@@ -110,6 +110,19 @@ fn a_certificate_that_does_not_hold_is_told_and_gets_no_token() {
     }
 }
 
+/// What the words of the library are for a chain that its own leaf signed: told in plain words.
+#[test]
+fn a_certificate_that_is_a_cas_own_is_told_with_what_to_do() {
+    let authority = Authority::new();
+    let is_ca: fn(&mut CertificateParams) =
+        |params| params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let (port, thread) = authority.door("localhost", is_ca);
+    let trust = Trust::of_file(&authority.file()).unwrap();
+    let found = ask(&format!("https://localhost:{port}"), trust).unwrap_err().to_string();
+    assert!(found.contains("it is a CA's own; make one for the server"), "{found}");
+    assert_eq!(thread.join().unwrap(), "");
+}
+
 #[test]
 fn a_door_without_tls_is_recognised() {
     let bytes = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";

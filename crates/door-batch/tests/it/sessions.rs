@@ -3,12 +3,12 @@
 use access::TokenFile;
 use door_batch::Question;
 use door_transport::Options;
-use wire::{Message, Reason};
+use wire::{Message, Reason, Verdict};
 
 use crate::model::{Said, said};
 use crate::support::{
-    AUTH, LIMITS, SOME, WHOLE, books_frame, decide_frame, frames, hello_frame, over_transports,
-    ping_frame, resolve_frame,
+    AUTH, LIMITS, SOME, WHOLE, books_frame, decide_frame, find_frame, frames, hello_frame,
+    over_transports, ping_frame, resolve_frame,
 };
 
 #[test]
@@ -88,6 +88,30 @@ fn a_replaced_token_file_counts_from_the_next_frame() {
         let stream = [hello_frame(1, AUTH), decide_frame(1, 1)].concat();
         assert_eq!(frames(&server.client().exchange(&stream, 99)).len(), 2);
     });
+}
+
+#[test]
+fn a_find_is_answered_with_its_frame_at_once_or_later() {
+    over_transports(&Options::default(), |server| {
+        let handles = ["known", "later/a", "strange", "", &"x".repeat(2_000)];
+        let finds = (1..).zip(handles).map(|(frame, handle)| find_frame(frame, handle.as_bytes()));
+        let stream = [hello_frame(1, AUTH), finds.collect::<Vec<_>>().concat()].concat();
+        let answers = frames(&server.client().exchange(&stream, 1_000));
+        let found: Vec<_> = answers[1..].iter().map(|answer| found(answer)).collect();
+        let unknown = |frame| (frame, 0, Some(Verdict::UnknownBudget));
+        let known = (1, 1_001, Some(Verdict::Granted));
+        assert_eq!(found, [known, unknown(3), unknown(4), unknown(5)]);
+        // Bytes that are no text, and a client that names some budgets by their ids.
+        let stream = [hello_frame(1, SOME), find_frame(1, &[0xFF]), find_frame(2, b"known")];
+        let answers = frames(&server.client().exchange(&stream.concat(), 1_000));
+        assert_eq!(said(&answers[1]), Said::Refused(Reason::Malformed));
+        assert_eq!(self::found(&answers[2]), unknown(2));
+    });
+}
+
+fn found(answer: &[u8]) -> (u64, u64, Option<Verdict>) {
+    let Ok(Message::Found(found)) = Message::decode(answer) else { panic!("no Found") };
+    (found.frame(), found.budget_id(), found.verdict())
 }
 
 #[test]

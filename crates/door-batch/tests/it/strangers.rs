@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use crate::model::{Said, expected, said};
 use crate::support::{
-    AUTH, Server, books_frame, decide_frame, frames, hello_frame, ping_frame, resolve_frame,
+    AUTH, Server, books_frame, decide_frame, frames, hello_frame, hello_of_versions, ping_frame,
+    resolve_frame,
 };
 
 fn sound_frame() -> impl Strategy<Value = Vec<u8>> {
@@ -77,6 +78,15 @@ fn sound_streams_are_answered_frame_by_frame() {
 #[test]
 fn damaged_streams_are_answered_as_far_as_they_are_sound() {
     run(damaged(), 400);
+}
+
+/// Ranges that begin above their end too: they have nothing in common with anybody.
+#[test]
+fn ranges_of_versions_are_taken_at_their_word() {
+    let server = Server::start(Options::default());
+    for (min, max) in (0..5).flat_map(|min| (0..5).map(move |max| (min, max))) {
+        check(&server, &hello_of_versions(min, max, 1, AUTH), 100);
+    }
 }
 
 #[test]

@@ -101,6 +101,22 @@ impl Gate for Counting {
         Err(Reason::ShuttingDown)
     }
 
+    /// Knows one at once, and never answers for those that begin with `later`.
+    fn find(
+        &mut self,
+        _: ConnId,
+        client: &door_batch::Client,
+        _: u64,
+        handle: &str,
+    ) -> Option<door_batch::Found> {
+        let known = door_batch::Budget { id: 1_001, unit: *b"USD\0" };
+        match handle {
+            "known" if !client.is_limited() => Some(Ok(known)),
+            later if later.starts_with("later") => None,
+            _ => Some(Err(Verdict::UnknownBudget)),
+        }
+    }
+
     fn refused(&mut self, reason: Reason) {
         self.0.lock().unwrap().refused.push(reason);
     }
@@ -196,7 +212,10 @@ impl Client {
     pub(crate) fn receive_frames(&mut self, count: usize) {
         let (mut bytes, mut piece) = (Vec::new(), [0; 4_096]);
         while whole_frames(&bytes) < count {
-            let read = self.0.read(&mut piece).unwrap();
+            let read = match self.0.read(&mut piece) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.unwrap(),
+            };
             assert!(read > 0, "the door closed the connection");
             bytes.extend_from_slice(&piece[..read]);
         }
@@ -251,8 +270,13 @@ fn encoded(len: usize, encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeErr
 }
 
 pub(crate) fn hello_frame(client: u64, auth: &[u8]) -> Vec<u8> {
+    hello_of_versions(1, 1, client, auth)
+}
+
+pub(crate) fn hello_of_versions(min: u16, max: u16, client: u64, auth: &[u8]) -> Vec<u8> {
     encoded(hello::encoded_len(auth.len(), 1), |buf| {
-        Ok(hello::encode(buf, &hello::Block::new(1, 1, client))?.auth(auth)?.name("x")?.finish())
+        let block = hello::Block::new(min, max, client);
+        Ok(hello::encode(buf, &block)?.auth(auth)?.name("x")?.finish())
     })
 }
 
@@ -281,4 +305,15 @@ pub(crate) fn books_frame(number: u64, max: u16) -> Vec<u8> {
         let block = wire::books_request::Block::new(number, 0, max);
         Ok(wire::books_request::encode(buf, &block)?.finish())
     })
+}
+
+pub(crate) fn find_frame(frame: u64, handle: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; wire::find::encoded_len(handle.len())];
+    let text = "x".repeat(handle.len());
+    let encoder = wire::find::encode(&mut bytes, &wire::find::Block::new(frame)).unwrap();
+    encoder.handle(&text).unwrap().finish();
+    // Whatever the bytes are.
+    let at = bytes.len() - handle.len();
+    bytes[at..].copy_from_slice(handle);
+    bytes
 }

@@ -2,7 +2,7 @@
 
 use door_openrtb::{
     Ad, AdSpec, Answer, Bid, BidId, BidRequest, Door, Event, Gate, NoBidForm, NoBidReason, Notice,
-    NoticeStatus, Noticed, Outcome, Settings, Violation,
+    NoticeStatus, Noticed, Outcome, Settings, StreamSpec, Violation,
 };
 use door_transport::ConnId;
 use serde_json::{Value, json};
@@ -97,6 +97,57 @@ fn a_vast_ad_carries_its_billing_notice_in_the_markup() {
         assert!(bid.get(absent).is_none(), "{absent}");
     }
     assert!(bid.get("nurl").is_some() && bid["iurl"] == "https://i.example/1.png");
+}
+
+#[test]
+fn markup_made_for_a_request_takes_the_place_of_the_creatives() {
+    let spec = AdSpec { mtype: door_openrtb::Mtype::Native, markup: "", ..BANNER };
+    let ad = Ad::new(&spec);
+    let request = r#"{"id":"r","imp":[{"id":"1","native":{"request":"{}"}}]}"#;
+    let made = r#"{"imptrackers":["${WEIR_BURL}"],"link":{"url":"a\"b"}}"#;
+    let (_, body, _) = ask(&mut door(), request, |_, answer| {
+        assert_eq!(answer.push(&bid(&ad)), Err(Violation::Markup));
+        assert_eq!(answer.push_made(&bid(&ad), ""), Err(Violation::Markup));
+        answer.push_made(&bid(&ad), made).unwrap();
+        Outcome::Bids
+    });
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let bid_sent = &body["seatbid"][0]["bid"][0];
+    let address = "https://rtb.example/n/bill/aG9sZA/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}";
+    assert_eq!(bid_sent["adm"], made.replace("${WEIR_BURL}", address));
+    assert!(bid_sent.get("burl").is_none() && bid_sent.get("nurl").is_some());
+    // Its notices come from the browser: over HTTP only they break `secure`.
+    let mut plain = Door::new(Settings::default()).unwrap();
+    let secure = request.replace(r#""id":"1","#, r#""id":"1","secure":1,"#);
+    ask(&mut plain, &secure, |_, answer| {
+        assert_eq!(answer.push_made(&bid(&ad), made), Err(Violation::Secure));
+        answer.push_made(&bid(&ad), "{}").unwrap();
+        Outcome::Bids
+    });
+}
+
+#[test]
+fn a_bid_says_what_its_video_needs() {
+    let markup = r#"<VAST version="4.1"><Linear><Duration>00:00:20</Duration><MediaFile type="application/javascript"
+        apiFramework="SIMID"/></Linear></VAST>"#;
+    let spec = AdSpec { markup, duration_s: None, ..VIDEO };
+    let one = StreamSpec { apis: vec![8], ..StreamSpec::of_vast(markup) };
+    for (needs, expected) in [
+        (StreamSpec::of_vast(markup), json!([11, null, [8, 9], 20])),
+        (one, json!([11, 8, [8], 20])),
+        (StreamSpec::default(), json!([null, null, null, null])),
+    ] {
+        let ad = Ad::new(&spec).with_stream(&needs);
+        let request = r#"{"id":"r","imp":[{"id":"1","video":{"api":[8]}}]}"#;
+        let (_, body, _) = ask(&mut door(), request, |_, answer| {
+            answer.push(&bid(&ad)).unwrap();
+            Outcome::Bids
+        });
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let bid = &body["seatbid"][0]["bid"][0];
+        assert_eq!(json!([bid["protocol"], bid["api"], bid["apis"], bid["dur"]]), expected);
+        assert_eq!(ad.duration_s().map(u64::from), bid["dur"].as_u64());
+    }
 }
 
 #[test]

@@ -9,5 +9,7 @@ mod bidder;
 mod bodies;
 mod corpus;
 mod http;
+mod native;
+mod privacy;
 mod reading;
 mod violations;

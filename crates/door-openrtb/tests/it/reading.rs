@@ -281,27 +281,185 @@ fn what_is_no_bid_request() {
         ("[]", BadRequest::NotAnObject),
         ("null", BadRequest::NotAnObject),
         ("{}", BadRequest::Id),
-        (r#"{"id":1,"imp":[{"id":"1"}]}"#, BadRequest::Id),
+        (r#"{"id":1.5,"imp":[{"id":"1"}]}"#, BadRequest::Id),
+        (r#"{"id":true,"imp":[{"id":"1"}]}"#, BadRequest::Id),
         (r#"{"id":"","imp":[{"id":"1"}]}"#, BadRequest::Id),
         (r#"{"id":"r"}"#, BadRequest::Imps),
         (r#"{"id":"r","imp":[]}"#, BadRequest::Imps),
-        (r#"{"id":"r","imp":{"id":"1"}}"#, BadRequest::Imps),
+        (r#"{"id":"r","imp":{}}"#, BadRequest::ImpId),
+        (r#"{"id":"r","imp":7}"#, BadRequest::Imps),
         (r#"{"id":"r","imp":[1]}"#, BadRequest::Imps),
         (r#"{"id":"r","imp":[{}]}"#, BadRequest::ImpId),
-        (r#"{"id":"r","imp":[{"id":1}]}"#, BadRequest::ImpId),
+        (r#"{"id":"r","imp":[{"id":[1]}]}"#, BadRequest::ImpId),
+        ("\u{feff}", BadRequest::Json),
+        ("\u{feff}\u{feff}{}", BadRequest::Json),
     ] {
         assert_eq!(refused(body), expected, "{body}");
     }
 }
 
+/// Finding: half of one exchange's requests say categories as numbers, and were answered 400.
+#[test]
+fn numbers_in_the_place_of_texts_are_their_digits() {
+    let body = r#"{"id":17,"bcat":[24,"IAB25",-1,null],"wseat":7,"bapp":[18446744073709551615],"cur":[840],
+        "imp":[{"id":1,"tagid":5,"banner":{"w":300,"h":250,"battr":[1]},
+            "pmp":{"deals":[{"id":99,"wseat":[7]},{"id":"d"}]}},
+            {"id":2,"video":{"podid":3}}],
+        "site":{"id":8,"publisher":{"id":9}},"user":{"id":10,"buyeruid":11},"source":{"tid":12}}"#;
+    read(body, |request| {
+        let top = &request.top;
+        assert_eq!((request.id, request.imps[0].id, request.imps[1].id), ("17", "1", "2"));
+        assert!(top.categories_blocked.iter().eq(["24", "IAB25", "-1"]));
+        assert!(top.seats_allowed.iter().eq(["7"]) && top.currencies.iter().eq(["840"]));
+        assert!(top.apps_blocked.iter().eq(["18446744073709551615"]));
+        let deals = request.deals(&request.imps[0]);
+        assert_eq!((deals.len(), deals[0].id, deals[1].id), (2, "99", "d"));
+        assert!(deals[0].seats_allowed.iter().eq(["7"]));
+        assert_eq!(request.imps[0].banner.unwrap().width, Some(300), "a number stays a number");
+        assert_eq!(request.imps[0].tag_id, Some("5"));
+        assert_eq!(request.imps[1].video.unwrap().pod_id, Some("3"));
+        assert_eq!((top.place.id, top.place.publisher_id), (Some("8"), Some("9")));
+        assert_eq!((top.user.id, top.user.buyer_uid), (Some("10"), Some("11")));
+        assert_eq!(top.source.transaction_id, Some("12"));
+    });
+    let app = top(r#""app":{"bundle":544007664}"#);
+    assert_eq!(
+        read(&app, |request| request.top.place.bundle.map(String::from)).unwrap(),
+        "544007664"
+    );
+}
+
+#[test]
+fn a_mended_request_leaves_nothing_to_the_next() {
+    let (mut reader, limits) = (Reader::default(), ReadLimits::default());
+    for (body, blocked) in [
+        (r#"{"id":1,"bcat":[1,22,333],"imp":[{"id":1},{"id":2}]}"#, 3),
+        (r#"{"id":"r","imp":[{"id":"1"}]}"#, 0),
+        (r#"{"id":12,"imp":[{"id":3}]}"#, 0),
+    ] {
+        let read = |request: &BidRequest<'_>| {
+            (request.imps.len(), request.top.categories_blocked.iter().count())
+        };
+        let (imps, found) = reader.read(&mut body.as_bytes().to_vec(), &limits, read).unwrap();
+        assert_eq!((imps, found), (if blocked > 0 { 2 } else { 1 }, blocked), "{body}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_an_impression_without_a_list_are_understood() {
+    let body = "\u{feff}{\"id\":\"r\",\"imp\":{\"id\":\"1\"}}";
+    assert_eq!(read(body, |request| (request.imps.len(), request.imps[0].id == "1")), (1, true));
+}
+
+/// Finding: what stands in `badv` as an address, or with a wildcard, blocked nothing.
+#[test]
+fn advertisers_are_domains_however_they_are_written() {
+    let body = r#"{"id":"r","badv":["http://brand.example/","*.other.example",".third.example","fourth.example/",
+        " fifth.example ","sixth.example.",7,"plain.example"],
+        "imp":[{"id":"1","pmp":{"deals":[{"id":"d","wadomain":["https://www.brand.example:443/a?b"]}]}}]}"#;
+    read(body, |request| {
+        let names = ["brand", "other", "third", "fourth", "fifth", "sixth"];
+        let expected = names.map(|name| format!("{name}.example"));
+        let expected = expected.iter().map(String::as_str).chain(["7", "plain.example"]);
+        assert!(request.top.advertisers_blocked.iter().eq(expected), "{request:?}");
+        let deal = request.deals(&request.imps[0])[0];
+        assert!(deal.advertisers_allowed.iter().eq(["www.brand.example"]));
+    });
+}
+
+/// Finding: most requests for sites say the page only, and lists of sites did not hold there.
+#[test]
+fn a_site_without_a_domain_has_that_of_its_page() {
+    let domain = |fields: &str| read(&top(fields), |r| r.top.place.domain.map(String::from));
+    for (fields, expected) in [
+        (r#""site":{"page":"https://m.News.example:443/world?x=1"}"#, Some("m.News.example")),
+        (r#""site":{"domain":"","page":"http://news.example"}"#, Some("news.example")),
+        (r#""site":{"domain":"a.example","page":"http://b.example/"}"#, Some("a.example")),
+        (r#""site":{"domain":"https://a.example/","page":"http://b.example/"}"#, Some("a.example")),
+        (r#""site":{"page":"about:blank"}"#, None),
+        (r#""site":{"ref":"https://search.example/"}"#, None),
+        (r#""site":{"page":["https://a.example/"]}"#, None),
+        (r#""app":{"page":"https://a.example/"}"#, None),
+    ] {
+        assert_eq!(domain(fields).as_deref(), expected, "{fields}");
+    }
+}
+
+/// Finding: categories of another taxonomy were taken for our own.
+#[test]
+fn categories_of_a_place_have_a_taxonomy() {
+    for (fields, is_first, is_second) in [
+        (r#""site":{"cat":["IAB1"]}"#, true, false),
+        (r#""site":{"cat":["483"],"cattax":2}"#, false, true),
+        (r#""site":{"cattax":2}"#, true, true),
+        (r#""site":{"cat":["IAB1"],"content":{"cat":["483"],"cattax":2}}"#, false, false),
+        (r#""app":{"cattax":2,"content":{"cat":["IAB1"]}}"#, true, false),
+        (r#""site":{"pagecat":["1"],"cattax":7}"#, false, false),
+    ] {
+        read(&top(fields), |request| {
+            let place = &request.top.place;
+            let found = (place.has_categories_of(1), place.has_categories_of(2));
+            assert_eq!(found, (is_first, is_second), "{fields}");
+        });
+    }
+}
+
+/// Finding: `user.geo` was not read.
+#[test]
+fn a_user_is_at_home_where_the_device_says_nothing() {
+    let place = |fields: &str| {
+        read(&top(fields), |request| {
+            let device = &request.top.device;
+            let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
+            (text(device.country), text(device.region), device.geo_type)
+        })
+    };
+    let (home, there) = (r#""user":{"geo":{"country":"FRA","region":"IDF","type":3}}"#, "FRA");
+    assert_eq!(place(home), (there.into(), "IDF".into(), Some(3)));
+    let both = format!(r#"{home},"device":{{"geo":{{"country":"USA"}}}}"#);
+    assert_eq!(place(&both), ("USA".into(), "-".into(), None));
+    let unknown = format!(r#""device":{{"geo":{{"lat":1.5,"lon":2}}}},{home}"#);
+    assert_eq!(place(&unknown).0, there);
+    assert_eq!(place(r#""user":{"geo":"FRA"},"device":{"geo":{"region":"CA"}}"#).1, "CA");
+}
+
+/// Finding: 0 meant "no end" to one part of Weir and "nothing fits" to another.
+#[test]
+fn no_longest_duration_has_one_form() {
+    for (said, expected) in [("0", None), ("-1", None), ("null", None), ("30", Some(30))] {
+        let body = imp(&format!(r#""video":{{"maxduration":{said}}}"#));
+        let found = read(&body, |request| request.imps[0].video.unwrap().duration_max_s);
+        assert_eq!(found, expected, "{said}");
+    }
+}
+
+#[test]
+fn what_few_ask_of_video_is_found_when_asked() {
+    let body = imp(r#""video":{"linearity":1,"placement":"3","plcmt":2.0,"skip":1,"startdelay":-1,
+        "playbackmethod":[1,6],"delivery":2,"protocol":3},"audio":{"protocol":9,"protocols":[10]}"#);
+    read(&body, |request| {
+        let video = request.imps[0].video.unwrap();
+        assert_eq!(
+            (video.linearity(), video.placement(), video.plcmt()),
+            (Some(1), Some(3), Some(2))
+        );
+        assert_eq!((video.skippable(), video.start_delay_s()), (Some(true), Some(-1)));
+        assert!(video.playback_methods().iter().eq([1, 6]) && video.deliveries().iter().eq([2]));
+        let audio = request.imps[0].audio.unwrap();
+        assert!(video.protocols.iter().eq([3]) && audio.protocols.iter().eq([10]));
+        assert_eq!((audio.linearity(), audio.skippable()), (None, None));
+    });
+}
+
 #[test]
 fn what_restricts_us_is_understood_or_refused() {
     for (field, value) in [
-        ("bcat", "[1]"),
+        ("bcat", "[1.5]"),
+        ("bcat", "[1,true]"),
         ("badv", "[{}]"),
         ("wseat", "{}"),
         ("bseat", "[[]]"),
-        ("cur", "[840]"),
+        ("cur", "[[\"USD\"]]"),
         ("test", "\"maybe\""),
         ("test", "0.5"),
     ] {
@@ -313,8 +471,8 @@ fn what_restricts_us_is_understood_or_refused() {
         (r#""video":{"battr":[{}]}"#, "video.battr"),
         (r#""secure":"yes""#, "imp.secure"),
         (r#""pmp":{"private_auction":"x"}"#, "pmp.private_auction"),
-        (r#""pmp":{"deals":[{"id":"d","wseat":[1]}]}"#, "deal.wseat"),
-        (r#""pmp":{"deals":[{"id":"d","wadomain":[1]}]}"#, "deal.wadomain"),
+        (r#""pmp":{"deals":[{"id":"d","wseat":[1.5]}]}"#, "deal.wseat"),
+        (r#""pmp":{"deals":[{"id":"d","wadomain":[{}]}]}"#, "deal.wadomain"),
     ] {
         assert_eq!(refused(&imp(fields)), BadRequest::Field { field }, "{fields}");
     }
@@ -323,7 +481,7 @@ fn what_restricts_us_is_understood_or_refused() {
     assert_eq!(refused(&top(&many)), BadRequest::ListTooLong { field: "badv" });
     // What only describes is absent instead.
     let body = top(
-        r#""site":{"id":7,"cat":{"a":1},"publisher":[]},"device":"phone","user":[],"allimps":{}"#,
+        r#""site":{"id":[7],"cat":{"a":1},"publisher":[]},"device":"phone","user":[],"allimps":{}"#,
     );
     read(&body, |request| {
         assert_eq!((request.top.place.kind, request.top.place.id), (PlaceKind::Site, None));

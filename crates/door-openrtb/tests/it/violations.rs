@@ -1,6 +1,6 @@
 //! Each rule of the check: what breaks it, and what just does not.
 
-use door_openrtb::{Ad, AdSpec, Bid, Mtype, NoticeIds, Outcome, Violation};
+use door_openrtb::{Ad, AdSpec, Bid, Mtype, NoticeIds, Outcome, StreamSpec, Violation};
 use money::CurrencyCode;
 
 use crate::answers::ask;
@@ -137,6 +137,27 @@ fn sizes_fit() {
     assert_eq!(sized(full, 300, 250), Ok(()));
     assert_eq!(sized(full, 321, 480), Err(Violation::Size));
     assert_eq!(sized(full, 0, 480), Err(Violation::Size));
+    // What is said and is no size is not "any size".
+    for none in [r#""w":300,"h":-1"#, r#""w":"wide","h":250"#, r#""w":0,"h":0"#, r#""w":1.5,"h":1"#]
+    {
+        let imp = format!(r#""banner":{{{none}}}"#);
+        assert_eq!(sized(&imp, 300, 250), Err(Violation::Size), "{none}");
+        assert_eq!(sized(&imp, 0, 0), Err(Violation::Size), "{none}");
+    }
+    let beside = r#""banner":{"w":320,"h":50,"format":[{"w":300,"h":50}]}"#;
+    assert_eq!((sized(beside, 320, 50), sized(beside, 300, 50)), (Ok(()), Ok(())));
+    // The ranges of 2.5.
+    let range = r#""banner":{"wmin":300,"wmax":320,"hmax":50}"#;
+    assert_eq!((sized(range, 300, 1), sized(range, 320, 50)), (Ok(()), Ok(())));
+    for (width, height) in [(299, 50), (321, 50), (300, 51), (300, 0)] {
+        assert_eq!(sized(range, width, height), Err(Violation::Size), "{width} x {height}");
+    }
+    let around = r#""banner":{"w":320,"h":50,"wmin":300}"#;
+    assert_eq!((sized(around, 310, 50), sized(around, 320, 50)), (Ok(()), Ok(())));
+    assert_eq!(sized(around, 310, 49), Err(Violation::Size));
+    let full = r#""instl":1,"banner":{"format":[{"w":320,"h":480},{"w":480,"h":320}]}"#;
+    assert_eq!((sized(full, 480, 300), sized(full, 300, 480)), (Ok(()), Ok(())));
+    assert_eq!(sized(full, 481, 480), Err(Violation::Size));
     let ratio = r#""banner":{"format":[{"wratio":16,"hratio":9,"wmin":320}]}"#;
     assert_eq!(sized(ratio, 640, 360), Ok(()));
     assert_eq!(sized(ratio, 160, 90), Err(Violation::Size));
@@ -159,10 +180,54 @@ fn durations_fit() {
     assert_eq!(of(r#""rqddurs":[15,30]"#, Some(30)), Ok(()));
     assert_eq!(of(r#""rqddurs":[15,30]"#, Some(20)), Err(Violation::Duration));
     assert_eq!(of(r#""rqddurs":[15,30]"#, None), Err(Violation::Duration));
-    assert_eq!(of(r#""maxduration":0"#, Some(30)), Ok(()));
+    for no_end in ["0", "-1", "null"] {
+        let fields = format!(r#""maxduration":{no_end}"#);
+        assert_eq!(of(&fields, Some(30)), Ok(()), "{fields}");
+    }
     assert_eq!(of(r#""mincpmpersec":0.1"#, Some(15)), Ok(()));
     assert_eq!(of(r#""mincpmpersec":0.1"#, Some(16)), Err(Violation::Floor));
     assert_eq!(of(r#""mincpmpersec":0.1"#, None), Err(Violation::Floor));
+}
+
+/// Finding: video went to players that cannot play it.
+#[test]
+fn players_can_play_it() {
+    let spec = StreamSpec {
+        protocol: Some(7),
+        mimes: vec!["video/webm", "video/mp4"],
+        apis: vec![2],
+        linearity: Some(1),
+        duration_s: None,
+    };
+    let of = |fields: &str, spec: &StreamSpec<'_>| {
+        let request = format!(r#"{{"id":"r","imp":[{{"id":"1","video":{{{fields}}}}}]}}"#);
+        let ad = Ad::new(&VIDEO).with_stream(spec);
+        let mut result = Ok(());
+        ask(&mut door(), &request, |_, answer| {
+            result = answer.push(&bid(&ad));
+            Outcome::Bids
+        });
+        result
+    };
+    let asked = r#""api":[1,2],"mimes":["VIDEO/mp4"],"linearity":1,"protocols":[2,7]"#;
+    assert_eq!((of(asked, &spec), of(r#""api":2"#, &spec)), (Ok(()), Ok(())));
+    for (fields, lacks) in [
+        (r#""api":[2],"protocols":[2,3,5,6]"#, Violation::Protocol),
+        (r#""api":[2],"protocol":2"#, Violation::Protocol),
+        (r#""api":[2],"mimes":["application/javascript"]"#, Violation::Mime),
+        (r#""api":[1]"#, Violation::Api),
+        (r#""protocols":[7]"#, Violation::Api),
+        (r#""api":[2],"linearity":2"#, Violation::Linearity),
+    ] {
+        assert_eq!(of(fields, &spec), Err(lacks), "{fields}");
+        checked("", &format!(r#""video":{{{fields}}},"#), &VIDEO, plain).unwrap();
+    }
+    let unknown = StreamSpec::default();
+    assert_eq!(
+        (of(r#""mimes":["a/b"],"linearity":2"#, &unknown), of("", &unknown)),
+        (Ok(()), Ok(()))
+    );
+    assert_eq!(of(r#""protocols":[2]"#, &unknown), Err(Violation::Protocol));
 }
 
 #[test]
@@ -171,6 +236,10 @@ fn nothing_blocked_is_shown() {
     assert_eq!(of(r#""badv":["other.example"],"#, BANNER), Ok(()));
     assert_eq!(of(r#""badv":["SHOP.example"],"#, BANNER), Err(Violation::Advertiser));
     assert_eq!(of(r#""badv":["x.shop.example"],"#, BANNER), Ok(()));
+    for dressed in ["https://shop.example/", "*.shop.example", ".shop.example", " shop.example/ "] {
+        let blocked = format!(r#""badv":["{dressed}"],"#);
+        assert_eq!(of(&blocked, BANNER), Err(Violation::Advertiser), "{dressed}");
+    }
     let below = AdSpec { adomain: &["fine.example", "a.shop.example"], ..BANNER };
     assert_eq!(of(r#""badv":["shop.example"],"#, below), Err(Violation::Advertiser));
     assert_eq!(

@@ -149,6 +149,29 @@ pub fn a_client_that_finished_sending_gets_its_answers(options: Options) {
     server.stop();
 }
 
+/// Its answers come later, from elsewhere, when its end of stream is long there.
+pub fn a_client_that_finished_sending_gets_what_it_is_owed(options: Options) {
+    let server = Server::start(options);
+    server.shared().owes = true;
+    let mut client = server.client();
+    client.send(&[frame(b'E', b"at once"), frame(b'L', b"first"), frame(b'L', b"second")].concat());
+    client.0.shutdown(Shutdown::Write).unwrap();
+    client.expect(&frame(b'E', b"at once"));
+    wait_for(|| server.shared().later.len() == 2, "what is owed");
+    for payload in [b"first".as_slice(), b"second"] {
+        assert!(server.shared().closed.is_empty());
+        let mut shared = server.shared();
+        let owed = shared.later.pop_front().unwrap();
+        shared.outside.push_back(owed);
+        drop(shared);
+        server.handle.waker().wake();
+        client.expect(&frame(b'L', payload));
+    }
+    assert!(client.read_to_end().is_empty());
+    server.wait_closed(CloseReason::PeerClosed, 1);
+    server.stop();
+}
+
 pub fn close_after_output_delivers_the_output(options: Options) {
     let server = Server::start(options);
     for _ in 0..20 {
@@ -182,7 +205,10 @@ pub fn several_doors_are_told_apart(options: Options) {
             .or_else(|_| Listeners::bind(any, 1))
             .unwrap(),
     );
-    let second = listeners[1].local_addr().unwrap();
+    // The second one says which door it is of, whatever its place.
+    let last = listeners.pop().unwrap().with_door(7);
+    let second = last.local_addr().unwrap();
+    listeners.push(last);
     let server = Server::start_on(listeners, options);
     server.client().echo(b"first");
     let mut client = Client::over(std::net::TcpStream::connect(second).unwrap());
@@ -190,7 +216,7 @@ pub fn several_doors_are_told_apart(options: Options) {
     let local = client.0.local_addr().unwrap();
     let opened = server.shared().opened.clone();
     assert_eq!(opened[0].2, 0);
-    assert_eq!((opened[1].1, opened[1].2), (Peer::Tcp(local), 1));
+    assert_eq!((opened[1].1, opened[1].2), (Peer::Tcp(local), 7));
     drop(client);
     server.stop();
 }

@@ -62,6 +62,8 @@ pub struct Shared {
     pub reached: Vec<bool>,
     /// Whether `L` frames may be answered when a stop begins.
     pub answer_at_stop: bool,
+    /// `L` frames are owed their answers also when their sender has finished sending.
+    pub owes: bool,
     pub turns: u64,
     pub turn: Option<Turn>,
 }
@@ -156,6 +158,11 @@ impl Service for Framed {
                 }
             }
         }
+    }
+
+    fn owes(&self, id: ConnId, _: &u64) -> bool {
+        let shared = self.shared();
+        shared.owes && shared.later.iter().chain(&shared.outside).any(|(of, _)| *of == id)
     }
 
     fn closed(&mut self, id: ConnId, _: u64, why: CloseReason) {

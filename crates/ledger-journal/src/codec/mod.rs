@@ -9,10 +9,10 @@ mod tests;
 
 use std::cell::RefCell;
 
-use ledger::{Amount, BudgetSpec, OnExpiry, Period, PeriodCap, Status};
+use ledger::{Amount, BudgetSpec, OnExpiry, Period, Status, WindowKind, WindowLimit, Windows};
 use money::{Instant, Unit, Zone, ZoneCache};
-use wire::EncodeError;
-use wire::journal::{self as schema, Budget, BudgetFlags, RunFlags, budget};
+use wire::journal::{self as schema, Budget, BudgetFlags, Periods, RunFlags, budget};
+use wire::{EncodeError, Handle};
 
 pub(crate) use part::part;
 pub(crate) use record::record;
@@ -24,6 +24,15 @@ pub trait Message {
 }
 
 const FITS: &str = "texts and groups of a message are bounded where they are made";
+
+/// In the order of the limits in a message.
+const PERIODS: [(Period, Periods); 5] = [
+    (Period::Minute, Periods::MINUTE),
+    (Period::Hour, Periods::HOUR),
+    (Period::Day, Periods::DAY),
+    (Period::Week, Periods::WEEK),
+    (Period::Month, Periods::MONTH),
+];
 
 fn run_flags(win_notices: bool) -> RunFlags {
     if win_notices { RunFlags::NONE } else { RunFlags::NO_WIN_NOTICES }
@@ -41,7 +50,8 @@ fn write_budget(spec: &BudgetSpec, buf: &mut [u8]) -> Result<usize, EncodeError>
         Status::Ended => schema::Status::Ended,
     };
     let mut flags = BudgetFlags::NONE;
-    if spec.daily.is_some() {
+    let daily = spec.windows.day_limit();
+    if daily.is_some() {
         flags = flags.with(BudgetFlags::HAS_DAILY);
     }
     if spec.parent.is_some() {
@@ -50,17 +60,22 @@ fn write_budget(spec: &BudgetSpec, buf: &mut [u8]) -> Result<usize, EncodeError>
     if spec.on_expiry == OnExpiry::Hold {
         flags = flags.with(BudgetFlags::HOLDS);
     }
-    if let Some(PeriodCap { period, .. }) = spec.period {
-        flags = flags.with(match period {
-            Period::Week => BudgetFlags::CAPS_WEEK,
-            Period::Month => BudgetFlags::CAPS_MONTH,
-        });
+    let (mut limits, mut windows, mut buckets) = ([0; 5], Periods::NONE, Periods::NONE);
+    for (at, (period, flag)) in PERIODS.into_iter().enumerate() {
+        let Some(window) = spec.windows.get(period) else { continue };
+        let is_bucket = window.kind == WindowKind::Bucket;
+        if period == Period::Day && !is_bucket {
+            continue;
+        }
+        (limits[at], windows) = (window.limit.get(), windows.with(flag));
+        buckets = if is_bucket { buckets.with(flag) } else { buckets };
     }
+    let [minute, hour, day, week, month] = limits;
     let block = budget::Block::new(
         spec.id,
         spec.parent.unwrap_or(0),
         spec.limit.get(),
-        spec.daily.map_or(0, Amount::get),
+        daily.map_or(0, Amount::get),
         spec.start.ms(),
         spec.end.ms(),
         spec.unit.to_code(),
@@ -68,9 +83,29 @@ fn write_budget(spec: &BudgetSpec, buf: &mut [u8]) -> Result<usize, EncodeError>
         status,
         flags,
         spec.tolerance_ppm,
-        spec.period.map_or(0, |period| period.cap.get()),
+        0,
+        minute,
+        hour,
+        day,
+        week,
+        month,
+        windows,
+        buckets,
+        spec.idle_ms,
     );
-    Ok(budget::encode(buf, &block)?.zone(spec.zone.name())?.finish())
+    let handle = spec.handle.as_ref().map_or("", Handle::as_str);
+    Ok(budget::encode(buf, &block)?.zone(spec.zone.name())?.handle(handle)?.finish())
+}
+
+/// Budgets of earlier journals have none; an empty text says the same.
+fn handle(view: &Budget<'_>) -> Result<Option<Handle>, String> {
+    match view.handle() {
+        None => Ok(None),
+        Some(written) => match text(written)? {
+            "" => Ok(None),
+            written => Handle::parse(written).map(Some).map_err(|error| error.to_string()),
+        },
+    }
 }
 
 fn unknown(field: &str, code: u8) -> String {
@@ -91,6 +126,42 @@ fn zone(name: &str) -> Result<Zone, String> {
     ZONES.with_borrow_mut(|zones| zones.get(name)).map_err(|error| error.to_string())
 }
 
+/// The windows of a budget. Before version 4 there was the day, and either the week or the month.
+fn windows(view: &Budget<'_>) -> Result<Windows, String> {
+    let flags = view.flags();
+    let period = match (flags.caps_week(), flags.caps_month()) {
+        (false, false) => None,
+        (true, false) => Some(Period::Week),
+        (false, true) => Some(Period::Month),
+        (true, true) => return Err("a budget with a cap that is for weeks and for months".into()),
+    };
+    let cap = Amount::new(view.period_cap().unwrap_or(0));
+    let daily = flags.has_daily().then(|| Amount::new(view.daily()));
+    let mut windows = Windows::daily(daily);
+    if let Some(period) = period {
+        windows = windows.with(WindowLimit::fixed(period, cap));
+    }
+    let limits = [
+        view.minute_limit(),
+        view.hour_limit(),
+        view.day_limit(),
+        view.week_limit(),
+        view.month_limit(),
+    ];
+    let meant = view.windows().unwrap_or(Periods::NONE);
+    let buckets = view.buckets().unwrap_or(Periods::NONE);
+    for ((period, flag), limit) in PERIODS.into_iter().zip(limits) {
+        if !meant.contains(flag) {
+            continue;
+        }
+        let is_bucket = buckets.contains(flag);
+        let kind = if is_bucket { WindowKind::Bucket } else { WindowKind::Fixed };
+        let limit = Amount::new(limit.unwrap_or(0));
+        windows = windows.with(WindowLimit { period, kind, limit });
+    }
+    Ok(windows)
+}
+
 fn spec(view: &Budget<'_>) -> Result<BudgetSpec, String> {
     let unit = Unit::from_code(view.unit()).map_err(|error| error.to_string())?;
     let status = match view.status() {
@@ -100,19 +171,11 @@ fn spec(view: &Budget<'_>) -> Result<BudgetSpec, String> {
         None => return Err(unknown("status", view.status_raw())),
     };
     let flags = view.flags();
-    let period = match (flags.caps_week(), flags.caps_month()) {
-        (false, false) => None,
-        (true, false) => Some(Period::Week),
-        (false, true) => Some(Period::Month),
-        (true, true) => return Err("a budget with a cap that is for weeks and for months".into()),
-    };
-    let cap = Amount::new(view.period_cap().unwrap_or(0));
     Ok(BudgetSpec {
         id: view.budget_id(),
         unit: unit.ok_or("a budget without a unit")?,
         limit: Amount::new(view.lifetime_limit()),
-        daily: flags.has_daily().then(|| Amount::new(view.daily())),
-        period: period.map(|period| PeriodCap { period, cap }),
+        windows: windows(view)?,
         start: Instant::from_ms(view.start_ms()),
         end: Instant::from_ms(view.end_ms()),
         zone: zone(text(view.zone())?)?,
@@ -121,5 +184,7 @@ fn spec(view: &Budget<'_>) -> Result<BudgetSpec, String> {
         late_reserve_bp: view.late_reserve_bp(),
         on_expiry: if flags.holds() { OnExpiry::Hold } else { OnExpiry::Release },
         tolerance_ppm: view.tolerance_ppm().unwrap_or(0),
+        idle_ms: view.idle_ms().unwrap_or(0),
+        handle: handle(view)?,
     })
 }

@@ -1,10 +1,15 @@
 //! Parts of snapshots.
 
-use ledger::{Amount, KeyBytes, LedgerEvidence, Part, TokenKey};
-use wire::EncodeError;
+use ledger::{
+    Amount, Dormant, DormantWindows, KeyBytes, LedgerEvidence, Part, TokenKey, WindowKind,
+    WindowLimit, WindowUse, Windows,
+};
+use money::{Instant, Unit, Window};
 use wire::journal::{self as schema, Message as View, *};
+use wire::{EncodeError, Handle};
 
-use super::{FITS, Message, run_flags, spec, unknown, win_notices, write_budget};
+use super::record::{kept, outcome};
+use super::{FITS, Message, run_flags, spec, text, unknown, win_notices, write_budget};
 
 impl Message for Part {
     fn write(&self, buf: &mut [u8]) -> usize {
@@ -14,7 +19,7 @@ impl Message for Part {
 
 fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match part {
-        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run } => {
+        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made } => {
             let block = state_head::Block::new(
                 *now_ms,
                 *hold_ms_max,
@@ -22,17 +27,31 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
                 *next_grant,
                 *run,
                 run_flags(*win_notices),
+                *next_made,
             );
             state_head::encode(buf, &block)?.finish()
         }
         Part::Budget { spec } => write_budget(spec, buf)?,
         Part::Books { .. } => write_books(part, buf)?,
+        Part::Dormant(dormant) => write_dormant(dormant, buf)?,
         Part::Grant { .. } => write_grant(part, buf)?,
         Part::Marks { page, marks } => {
             state_marks::encode(buf, &state_marks::Block::new(*page, *marks))?.finish()
         }
         Part::Key(TokenKey { id, key, since_ms }) => {
             state_key::encode(buf, &state_key::Block::new(*since_ms, key.0, *id))?.finish()
+        }
+        Part::AnswerSecret(secret) => {
+            state_answer_secret::encode(buf, &state_answer_secret::Block::new(secret.0))?.finish()
+        }
+        Part::Answer { kept, verdict, at_ms } => {
+            let block = state_answer::Block::new(
+                *at_ms,
+                kept.key.to_le_bytes(),
+                kept.digest.to_le_bytes(),
+                Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+            );
+            state_answer::encode(buf, &block)?.answer(&kept.answer)?.finish()
         }
         Part::End { parts, digest } => {
             state_end::encode(buf, &state_end::Block::new(*parts, *digest))?.finish()
@@ -41,16 +60,8 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
 }
 
 fn write_books(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
-    let Part::Books {
-        day_start_ms,
-        day_end_ms,
-        lines,
-        day_lines,
-        evidence,
-        period_start_ms,
-        period_end_ms,
-        period_used,
-    } = part
+    let Part::Books { day_start_ms, day_end_ms, lines, day_lines, evidence, period, windows } =
+        part
     else {
         unreachable!("chosen by the caller")
     };
@@ -80,11 +91,116 @@ fn write_books(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
         evidence.won.get(),
         evidence.expired_resolved.get(),
         evidence.expired_paid.get(),
-        *period_start_ms,
-        *period_end_ms,
-        period_used.get(),
+        period.since,
+        period.until_ms,
+        period.used.get(),
     );
-    Ok(state_books::encode(buf, &block)?.finish())
+    let window =
+        |of: &WindowUse| state_books::Window::new(of.since, of.until_ms, of.used.get(), of.rest);
+    let windows: Vec<_> = windows.iter().map(window).collect();
+    Ok(state_books::encode(buf, &block)?.windows(&windows)?.finish())
+}
+
+fn write_dormant(dormant: &Dormant, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let mut flags = if dormant.limited { DormantFlags::LIMITED } else { DormantFlags::NONE };
+    let windows = dormant.windows.as_deref();
+    if windows.is_some() {
+        flags = flags.with(DormantFlags::HAS_WINDOWS);
+    }
+    let none = Window { start: Instant::EPOCH, end: Instant::EPOCH };
+    let day = windows.map_or(none, |windows| windows.day);
+    let [settled, over, late] = dormant.spent.map(Amount::get);
+    let day_spent = windows.map_or([Amount::ZERO; 3], |windows| windows.day_spent);
+    let [day_settled, day_over, day_late] = day_spent.map(Amount::get);
+    let evidence = &dormant.evidence;
+    let block = state_dormant::Block::new(
+        dormant.id,
+        settled,
+        over,
+        late,
+        evidence.resolved.get(),
+        evidence.paid.get(),
+        evidence.won.get(),
+        evidence.expired_resolved.get(),
+        evidence.expired_paid.get(),
+        day.start.ms(),
+        day.end.ms(),
+        day_settled,
+        day_over,
+        day_late,
+        dormant.unit.to_code(),
+        flags,
+    );
+    let each = windows.map_or(Vec::new(), |windows| {
+        let all = windows.limits.all().iter().zip(&windows.uses);
+        all.map(|(window, used)| dormant_window(*window, *used)).collect()
+    });
+    let encoder = state_dormant::encode(buf, &block)?.windows(&each)?;
+    Ok(encoder.handle(dormant.handle.as_str())?.finish())
+}
+
+fn dormant_window(window: WindowLimit, used: WindowUse) -> state_dormant::Window {
+    let period = schema::Period::from_raw(window.period as u8).expect("periods are numbered alike");
+    let is_bucket = u8::from(window.kind == WindowKind::Bucket);
+    let WindowUse { since, until_ms, used, rest } = used;
+    state_dormant::Window::new(
+        window.limit.get(),
+        since,
+        until_ms,
+        used.get(),
+        rest,
+        period,
+        is_bucket,
+    )
+}
+
+fn used_window(entry: &state_dormant::Window) -> Result<(WindowLimit, WindowUse), String> {
+    let period = ledger::Period::ALL.into_iter().find(|p| *p as u8 == entry.period_raw());
+    let period = period.ok_or_else(|| unknown("period", entry.period_raw()))?;
+    let kind = if entry.is_bucket() == 0 { WindowKind::Fixed } else { WindowKind::Bucket };
+    let limit = WindowLimit { period, kind, limit: Amount::new(entry.window_limit()) };
+    let (since, until_ms, rest) = (entry.since(), entry.until_ms(), entry.rest());
+    let used = WindowUse { since, until_ms, used: Amount::new(entry.used_sum()), rest };
+    Ok((limit, used))
+}
+
+fn dormant(v: &StateDormant<'_>) -> Result<Dormant, String> {
+    let flags = v.flags();
+    let window = |start_ms, end_ms| Window {
+        start: Instant::from_ms(start_ms),
+        end: Instant::from_ms(end_ms),
+    };
+    let (mut limits, mut uses) = (Windows::default(), Vec::new());
+    for entry in v.windows() {
+        let (limit, used) = used_window(entry)?;
+        // In the order of periods, each once: as they were written.
+        limits = limits.with(limit);
+        uses.push(used);
+    }
+    let windows = flags.has_windows().then(|| {
+        Box::new(DormantWindows {
+            day: window(v.day_start_ms(), v.day_end_ms()),
+            day_spent: [v.day_settled(), v.day_over_settled(), v.day_late()].map(Amount::new),
+            limits,
+            uses: uses.into_boxed_slice(),
+        })
+    });
+    let unit = Unit::from_code(v.unit()).map_err(|error| error.to_string())?;
+    Ok(Dormant {
+        id: v.budget_id(),
+        handle: Handle::parse(text(v.handle())?).map_err(|error| error.to_string())?,
+        unit: unit.ok_or("a budget without a unit")?,
+        limited: flags.limited(),
+        spent: [v.settled(), v.over_settled(), v.late()].map(Amount::new),
+        evidence: LedgerEvidence {
+            resolved: Amount::new(v.resolved_sum()),
+            paid: Amount::new(v.paid_sum()),
+            won: Amount::new(v.won_sum()),
+            expired_resolved: Amount::new(v.expired_resolved_sum()),
+            expired_paid: Amount::new(v.expired_paid_sum()),
+        },
+        windows,
+    })
 }
 
 fn write_grant(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
@@ -160,14 +276,22 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             win_notices: win_notices(v.flags()),
             next_grant: v.next_grant(),
             run: v.run(),
+            next_made: v.next_made().unwrap_or(ledger::spec::MADE_ID_MIN),
         },
         View::Budget(v) => Part::Budget { spec: Box::new(spec(&v)?) },
         View::StateBooks(v) => books(&v),
+        View::StateDormant(v) => Part::Dormant(Box::new(dormant(&v)?)),
         View::StateGrant(v) => grant(&v)?,
         View::StateMarks(v) => Part::Marks { page: v.page(), marks: *v.marks() },
         View::StateKey(v) => {
             Part::Key(TokenKey { id: v.key_id(), key: KeyBytes(*v.secret()), since_ms: v.at_ms() })
         }
+        View::StateAnswerSecret(v) => Part::AnswerSecret(KeyBytes(*v.secret())),
+        View::StateAnswer(v) => Part::Answer {
+            kept: kept(v.idempotency(), v.digest(), v.answer()),
+            verdict: outcome(v.outcome(), v.outcome_raw())?,
+            at_ms: v.at_ms(),
+        },
         View::StateEnd(v) => Part::End { parts: v.parts(), digest: v.digest() },
         _ => return Err("a record stands where a part of a snapshot should".into()),
     })
@@ -205,9 +329,20 @@ fn books(v: &StateBooks<'_>) -> Part {
             expired_resolved: Amount::new(v.expired_resolved_sum().unwrap_or(0)),
             expired_paid: Amount::new(v.expired_paid_sum().unwrap_or(0)),
         },
-        period_start_ms: v.period_start_ms().unwrap_or(0),
-        period_end_ms: v.period_end_ms().unwrap_or(0),
-        period_used: Amount::new(v.period_used().unwrap_or(0)),
+        period: WindowUse {
+            since: v.period_start_ms().unwrap_or(0),
+            until_ms: v.period_end_ms().unwrap_or(0),
+            used: Amount::new(v.period_used().unwrap_or(0)),
+            rest: 0,
+        },
+        windows: (v.windows().into_iter().flatten())
+            .map(|of| WindowUse {
+                since: of.since(),
+                until_ms: of.until_ms(),
+                used: Amount::new(of.used_sum()),
+                rest: of.rest(),
+            })
+            .collect(),
     }
 }
 

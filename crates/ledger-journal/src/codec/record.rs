@@ -1,6 +1,8 @@
 //! Records.
 
-use ledger::{Amount, Clock, Door, EditAction, Hold, KeyBytes, Origin, Record, Verdict};
+use ledger::{
+    Amount, Clock, Door, EditAction, Hold, Kept, KeyBytes, Origin, Period, Record, Verdict,
+};
 use wire::EncodeError;
 use wire::journal::{self as schema, Message as View, *};
 
@@ -11,7 +13,7 @@ impl Message for Record {
     fn write(&self, buf: &mut [u8]) -> usize {
         match self {
             // The most frequent ones first, and here: everything else may cost a call.
-            Record::Resolved { hold, verdict, amount, at_ms, origin } => {
+            Record::Resolved { hold, verdict, amount, at_ms, origin, kept: None } => {
                 let outcome = Outcome::from_raw(verdict.as_raw()).expect("a verdict that books");
                 let door =
                     schema::Door::from_raw(origin.door as u8).expect("doors are numbered alike");
@@ -37,6 +39,7 @@ impl Message for Record {
 #[inline(never)]
 fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match record {
+        Record::Resolved { kept: Some(kept), .. } => write_keyed(record, kept, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
         Record::RunStarted {
             run,
@@ -60,12 +63,14 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::BudgetEnded { id } => {
             budget_ended::encode(buf, &budget_ended::Block::new(*id))?.finish()
         }
-        Record::DayRolled { id, start_ms, end_ms } => {
-            day_rolled::encode(buf, &day_rolled::Block::new(*id, *start_ms, *end_ms))?.finish()
+        Record::BudgetIdled { id } => {
+            budget_idled::encode(buf, &budget_idled::Block::new(*id))?.finish()
         }
-        Record::PeriodRolled { id, start_ms, end_ms } => {
-            let block = period_rolled::Block::new(*id, *start_ms, *end_ms);
-            period_rolled::encode(buf, &block)?.finish()
+        Record::BudgetForgotten { id } => {
+            budget_forgotten::encode(buf, &budget_forgotten::Block::new(*id))?.finish()
+        }
+        Record::DayRolled { .. } | Record::PeriodRolled { .. } | Record::WindowRolled { .. } => {
+            write_rolled(record, buf)?
         }
         Record::Granted { .. }
         | Record::Returned { .. }
@@ -78,6 +83,9 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         | Record::GrantClosed { .. } => write_of_grant(record, buf)?,
         Record::KeyAdded { key_id, key, at_ms } => {
             key_added::encode(buf, &key_added::Block::new(*at_ms, key.0, *key_id))?.finish()
+        }
+        Record::AnswerSecret { secret, at_ms } => {
+            answer_secret::encode(buf, &answer_secret::Block::new(*at_ms, secret.0))?.finish()
         }
         Record::KeyRetired { key_id } => {
             key_retired::encode(buf, &key_retired::Block::new(*key_id))?.finish()
@@ -92,6 +100,46 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
             edited::encode(buf, &block)?.before(before)?.after(after)?.finish()
         }
     })
+}
+
+fn write_rolled(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    Ok(match record {
+        Record::DayRolled { id, start_ms, end_ms } => {
+            day_rolled::encode(buf, &day_rolled::Block::new(*id, *start_ms, *end_ms))?.finish()
+        }
+        Record::PeriodRolled { id, start_ms, end_ms } => {
+            let block = period_rolled::Block::new(*id, *start_ms, *end_ms);
+            period_rolled::encode(buf, &block)?.finish()
+        }
+        Record::WindowRolled { id, period, start_ms, end_ms } => {
+            let period =
+                schema::Period::from_raw(*period as u8).expect("periods are numbered alike");
+            let block = window_rolled::Block::new(*id, *start_ms, *end_ms, period);
+            window_rolled::encode(buf, &block)?.finish()
+        }
+        _ => unreachable!("chosen by the caller"),
+    })
+}
+
+fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
+        unreachable!("chosen by the caller")
+    };
+    let block = resolved_keyed::Block::new(
+        hold.grant,
+        hold.deadline_ms,
+        hold.amount.get(),
+        amount.get(),
+        *at_ms,
+        origin.request_id,
+        hold.seq,
+        hold.node,
+        Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+        schema::Door::from_raw(origin.door as u8).expect("doors are numbered alike"),
+        kept.key.to_le_bytes(),
+        kept.digest.to_le_bytes(),
+    );
+    Ok(resolved_keyed::encode(buf, &block)?.answer(&kept.answer)?.finish())
 }
 
 fn write_of_grant(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
@@ -160,7 +208,38 @@ fn resolved_record(view: &Resolved<'_>) -> Result<Record, String> {
     };
     let origin = Origin { door, request_id: view.request_id() };
     let (amount, at_ms) = (Amount::new(view.amount()), view.at_ms());
-    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin })
+    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin, kept: None })
+}
+
+fn resolved_keyed(v: &ResolvedKeyed<'_>) -> Result<Record, String> {
+    let verdict = outcome(v.outcome(), v.outcome_raw())?;
+    let door = v.door().map(door).ok_or_else(|| unknown("door", v.door_raw()))?;
+    let hold = Hold {
+        grant: v.grant(),
+        seq: v.seq(),
+        node: v.node(),
+        deadline_ms: v.deadline_ms(),
+        amount: Amount::new(v.held()),
+    };
+    let kept = kept(v.idempotency(), v.digest(), v.answer());
+    Ok(Record::Resolved {
+        hold,
+        verdict,
+        amount: Amount::new(v.amount()),
+        at_ms: v.at_ms(),
+        origin: Origin { door, request_id: v.request_id() },
+        kept: Some(Box::new(kept)),
+    })
+}
+
+pub(super) fn outcome(outcome: Option<Outcome>, raw: u8) -> Result<Verdict, String> {
+    let verdict = outcome.and_then(|outcome| Verdict::from_raw(outcome.as_raw()));
+    verdict.ok_or_else(|| unknown("outcome", raw))
+}
+
+pub(super) fn kept(key: &[u8; 16], digest: &[u8; 16], answer: &[u8]) -> Kept {
+    let [key, digest] = [key, digest].map(|bytes| u128::from_le_bytes(*bytes));
+    Kept { key, digest, answer: answer.into() }
 }
 
 fn door(door: schema::Door) -> Door {
@@ -170,6 +249,7 @@ fn door(door: schema::Door) -> Door {
         schema::Door::Fix => Door::Fix,
         schema::Door::Keys => Door::Keys,
         schema::Door::Admin => Door::Admin,
+        schema::Door::Spend => Door::Spend,
     }
 }
 
@@ -178,6 +258,16 @@ fn clock(clock: schema::Clock) -> Clock {
         schema::Clock::Hold => Clock::Hold,
         schema::Clock::Billing => Clock::Billing,
         schema::Clock::Suspension => Clock::Suspension,
+    }
+}
+
+fn period(period: schema::Period) -> Period {
+    match period {
+        schema::Period::Minute => Period::Minute,
+        schema::Period::Hour => Period::Hour,
+        schema::Period::Day => Period::Day,
+        schema::Period::Week => Period::Week,
+        schema::Period::Month => Period::Month,
     }
 }
 
@@ -202,9 +292,31 @@ fn edited_record(v: &Edited<'_>) -> Result<Record, String> {
     })
 }
 
+fn rolled_record(view: &View<'_>) -> Result<Record, String> {
+    Ok(match view {
+        View::DayRolled(v) => {
+            Record::DayRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
+        }
+        View::PeriodRolled(v) => {
+            Record::PeriodRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
+        }
+        View::WindowRolled(v) => Record::WindowRolled {
+            id: v.budget_id(),
+            period: v.period().map(period).ok_or_else(|| unknown("period", v.period_raw()))?,
+            start_ms: v.start_ms(),
+            end_ms: v.end_ms(),
+        },
+        _ => unreachable!("chosen by the caller"),
+    })
+}
+
 fn other_record(view: &View<'_>) -> Result<Record, String> {
     Ok(match view {
         View::Resolved(view) => return resolved_record(view),
+        View::ResolvedKeyed(view) => return resolved_keyed(view),
+        View::AnswerSecret(v) => {
+            Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }
+        }
         View::RunStarted(v) => Record::RunStarted {
             run: v.run(),
             at_ms: v.at_ms(),
@@ -215,12 +327,9 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
         },
         View::Budget(v) => Record::Budget { spec: Box::new(spec(v)?) },
         View::BudgetEnded(v) => Record::BudgetEnded { id: v.budget_id() },
-        View::DayRolled(v) => {
-            Record::DayRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
-        }
-        View::PeriodRolled(v) => {
-            Record::PeriodRolled { id: v.budget_id(), start_ms: v.start_ms(), end_ms: v.end_ms() }
-        }
+        View::BudgetIdled(v) => Record::BudgetIdled { id: v.budget_id() },
+        View::BudgetForgotten(v) => Record::BudgetForgotten { id: v.budget_id() },
+        View::DayRolled(_) | View::PeriodRolled(_) | View::WindowRolled(_) => rolled_record(view)?,
         View::Granted(v) => Record::Granted {
             grant: v.grant(),
             budget: v.budget_id(),

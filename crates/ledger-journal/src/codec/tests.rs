@@ -1,6 +1,6 @@
 use ledger::{
-    Clock, Door, EDIT_TEXT_MAX, EditAction, Hold, LedgerEvidence, OPERATOR_TEXT_MAX, Origin, Part,
-    Record, Stage, TokenKey, Verdict,
+    Clock, Door, EDIT_TEXT_MAX, EditAction, Hold, Kept, LedgerEvidence, OPERATOR_TEXT_MAX, Origin,
+    Part, Record, Stage, TokenKey, Verdict, WindowUse,
 };
 use proptest::prelude::*;
 
@@ -68,23 +68,29 @@ fn instant() -> impl Strategy<Value = Instant> {
 
 fn spec() -> impl Strategy<Value = Box<BudgetSpec>> {
     let status = prop::sample::select(vec![Status::Active, Status::Paused, Status::Ended]);
-    let money = (amount(), prop::option::of(amount()), unit(), any::<u16>());
+    let money = (amount(), unit(), any::<u16>());
     let time = (instant(), instant(), zone());
-    let week = prop::sample::select(vec![Period::Week, Period::Month]);
-    let period = prop::option::of((week, amount()));
-    let expiry = (any::<bool>(), any::<u32>(), period);
-    let rest = (any::<u64>(), prop::option::of(any::<u64>()), status, expiry);
+    let window = prop::option::of((amount(), any::<bool>()));
+    let expiry = (any::<bool>(), any::<u32>(), prop::collection::vec(window, 5));
+    let made = (prop::option::of(handle()), any::<u64>());
+    let rest = (any::<u64>(), prop::option::of(any::<u64>()), status, (expiry, made));
     (money, time, rest).prop_map(
         |(
-            (limit, daily, unit, late_reserve_bp),
+            (limit, unit, late_reserve_bp),
             (start, end, zone),
-            (id, parent, status, (holds, tolerance_ppm, period)),
+            (id, parent, status, ((holds, tolerance_ppm, limits), (handle, idle_ms))),
         )| {
+            let windows = Period::ALL.into_iter().zip(limits).filter_map(|(period, limit)| {
+                let (limit, bucket) = limit?;
+                let kind = if bucket { WindowKind::Bucket } else { WindowKind::Fixed };
+                Some(WindowLimit { period, kind, limit })
+            });
             let dates = BudgetSpec {
                 id,
+                handle,
+                idle_ms,
                 unit,
                 limit,
-                daily,
                 start,
                 end,
                 zone,
@@ -93,9 +99,49 @@ fn spec() -> impl Strategy<Value = Box<BudgetSpec>> {
                 late_reserve_bp,
                 on_expiry: if holds { OnExpiry::Hold } else { OnExpiry::Release },
                 tolerance_ppm,
-                period: period.map(|(period, cap)| PeriodCap { period, cap }),
+                windows: Windows::of(windows),
             };
             Box::new(dates)
+        },
+    )
+}
+
+fn handle() -> impl Strategy<Value = Handle> {
+    let segments = "[A-Za-z0-9._:@-]{0,61}[a-z](/[A-Za-z0-9._:@-]{0,31}[a-z]){0,2}";
+    segments.prop_map(|text| Handle::parse(&text).unwrap())
+}
+
+fn dormant() -> impl Strategy<Value = Part> {
+    let window = || (instant(), instant()).prop_map(|(start, end)| money::Window { start, end });
+    let used = any::<[u64; 3]>().prop_map(|[since, until_ms, rest]| (since, until_ms, rest));
+    let one = prop::option::of((amount(), any::<bool>(), used, amount()));
+    let all = prop::collection::vec(one, 5);
+    let windows =
+        (window(), [amount(), amount(), amount()], all).prop_map(|(day, day_spent, all)| {
+            let (mut limits, mut uses) = (Windows::default(), Vec::new());
+            for (period, one) in Period::ALL.into_iter().zip(all) {
+                let Some((limit, is_bucket, (since, until_ms, rest), used)) = one else { continue };
+                let kind = if is_bucket { WindowKind::Bucket } else { WindowKind::Fixed };
+                limits = limits.with(WindowLimit { period, kind, limit });
+                uses.push(WindowUse { since, until_ms, used, rest });
+            }
+            let uses = uses.into_boxed_slice();
+            Box::new(ledger::DormantWindows { day, day_spent, limits, uses })
+        });
+    let rest = (any::<[i64; 8]>(), prop::option::of(windows));
+    (any::<u64>(), handle(), unit(), any::<bool>(), rest).prop_map(
+        |(id, handle, unit, limited, (sums, windows))| {
+            let [a, b, c, rest @ ..] = sums.map(Amount::new);
+            let (spent, evidence) = ([a, b, c], evidence_of(rest));
+            Part::Dormant(Box::new(ledger::Dormant {
+                id,
+                handle,
+                unit,
+                limited,
+                spent,
+                evidence,
+                windows,
+            }))
         },
     )
 }
@@ -111,18 +157,35 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 }
 
 fn door() -> impl Strategy<Value = Door> {
-    let doors = [Door::Batch, Door::Openrtb, Door::Fix, Door::Keys, Door::Admin];
+    let doors = [Door::Batch, Door::Openrtb, Door::Fix, Door::Keys, Door::Admin, Door::Spend];
     prop::sample::select(doors.to_vec())
+}
+
+fn kept() -> impl Strategy<Value = Kept> {
+    let answer = prop::collection::vec(any::<u8>(), 0..=ledger::keyed::ANSWER_BYTES_MAX);
+    (any::<[u128; 2]>(), answer).prop_map(|([key, digest], answer)| Kept {
+        key,
+        digest,
+        answer: answer.into(),
+    })
 }
 
 fn resolved() -> impl Strategy<Value = Record> {
     let hold = (any::<u64>(), any::<u32>(), any::<u16>(), any::<u64>(), amount());
     let origin = (door(), any::<u64>());
-    (hold, verdict(), amount(), any::<u64>(), origin).prop_map(
-        |((grant, seq, node, deadline_ms, held), verdict, amount, at_ms, (door, request_id))| {
+    let kept = prop::option::of(kept().prop_map(Box::new));
+    (hold, verdict(), amount(), any::<u64>(), origin, kept).prop_map(
+        |(
+            (grant, seq, node, deadline_ms, held),
+            verdict,
+            amount,
+            at_ms,
+            (door, request_id),
+            kept,
+        )| {
             let hold = Hold { grant, seq, node, deadline_ms, amount: held };
             let origin = Origin { door, request_id };
-            Record::Resolved { hold, verdict, amount, at_ms, origin }
+            Record::Resolved { hold, verdict, amount, at_ms, origin, kept }
         },
     )
 }
@@ -130,7 +193,7 @@ fn resolved() -> impl Strategy<Value = Record> {
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<[u8; 16]>());
-    let plain = (0..15usize, numbers, small, amount()).prop_map(
+    let plain = (0..19usize, numbers, small, amount()).prop_map(
         |(kind, (a, b, c, d), (run, worker, key_id, key), amount)| match kind {
             0 => Record::RunStarted {
                 run,
@@ -157,7 +220,16 @@ fn any_record() -> impl Strategy<Value = Record> {
                 amount,
             },
             12 => Record::Reconciled { grant: a, until_ms: b, amount },
+            14 => Record::AnswerSecret { secret: key.into(), at_ms: a },
             13 => Record::PeriodRolled { id: a, start_ms: b, end_ms: c },
+            15 => Record::BudgetIdled { id: a },
+            16 => Record::BudgetForgotten { id: a },
+            17 => Record::WindowRolled {
+                id: a,
+                period: Period::ALL[run as usize % 5],
+                start_ms: b,
+                end_ms: c,
+            },
             _ => Record::KeyRetired { key_id },
         },
     );
@@ -173,36 +245,54 @@ fn evidence_of(
     LedgerEvidence { resolved, paid, won, expired_resolved, expired_paid }
 }
 
-fn any_part() -> impl Strategy<Value = Part> {
-    let numbers = any::<[u64; 4]>();
-    let head = (numbers, any::<u32>()).prop_map(|([a, b, c, d], run)| Part::Head {
-        now_ms: a,
-        hold_ms_max: b,
-        billing_ms: c,
-        win_notices: run % 2 == 0,
-        next_grant: d,
-        run,
-    });
-    let numbers = (any::<[u64; 4]>(), any::<[i64; 8]>(), any::<[i64; 7]>(), any::<[i64; 6]>());
-    let books = numbers.prop_map(
-        |(
-            [day_start_ms, day_end_ms, period_start_ms, period_end_ms],
-            lines,
-            day_lines,
-            [used, sums @ ..],
-        )| {
+fn answers() -> impl Strategy<Value = Part> {
+    let secret = any::<[u8; 16]>().prop_map(|secret| Part::AnswerSecret(secret.into()));
+    let answer = (kept(), verdict(), any::<u64>())
+        .prop_map(|(kept, verdict, at_ms)| Part::Answer { kept, verdict, at_ms });
+    prop_oneof![secret, answer]
+}
+
+fn any_books() -> impl Strategy<Value = Part> {
+    let used = || {
+        let parts = (any::<[u64; 2]>(), amount());
+        let used = |([since, until_ms], used): ([u64; 2], Amount)| WindowUse {
+            since,
+            until_ms,
+            used,
+            rest: 0,
+        };
+        parts.prop_map(used)
+    };
+    let windows = (used(), prop::collection::vec((used(), any::<u64>()), 0..6));
+    let numbers = (any::<[u64; 2]>(), any::<[i64; 8]>(), any::<[i64; 7]>(), any::<[i64; 5]>());
+    (numbers, windows).prop_map(
+        |(([day_start_ms, day_end_ms], lines, day_lines, sums), (period, windows))| {
+            let of = |(of, rest)| WindowUse { rest, ..of };
+            let windows = windows.into_iter().map(of).collect();
             Part::Books {
                 day_start_ms,
                 day_end_ms,
                 lines: lines.map(Amount::new),
                 day_lines: day_lines.map(Amount::new),
                 evidence: evidence_of(sums.map(Amount::new)),
-                period_start_ms,
-                period_end_ms,
-                period_used: Amount::new(used),
+                period,
+                windows,
             }
         },
-    );
+    )
+}
+
+fn any_part() -> impl Strategy<Value = Part> {
+    let head = (any::<[u64; 5]>(), any::<u32>()).prop_map(|([a, b, c, d, e], run)| Part::Head {
+        now_ms: a,
+        hold_ms_max: b,
+        billing_ms: c,
+        win_notices: run % 2 == 0,
+        next_grant: d,
+        run,
+        next_made: e,
+    });
+    let books = any_books();
     let stage = prop_oneof![
         Just(Stage::Open),
         any::<u64>().prop_map(|deadline_ms| Stage::Retired { deadline_ms }),
@@ -241,7 +331,7 @@ fn any_part() -> impl Strategy<Value = Part> {
         .prop_map(|(id, key, since_ms)| Part::Key(TokenKey { id, key: key.into(), since_ms }));
     let end = any::<[u64; 2]>().prop_map(|[parts, digest]| Part::End { parts, digest });
     let budget = spec().prop_map(|spec| Part::Budget { spec });
-    prop_oneof![head, budget, books, grant, marks, key, end]
+    prop_oneof![head, budget, books, dormant(), grant, marks, key, end, answers()]
 }
 
 proptest! {

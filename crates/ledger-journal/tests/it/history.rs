@@ -1,10 +1,10 @@
 //! Records as a real bank makes them, and journals of them.
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Out, PurseOptions,
-    Purses, Record, Status, ToBank, ToWorker,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Out, PurseOptions, Purses,
+    Record, ToBank, ToWorker, Windows,
 };
-use money::{Instant, Unit, Zone};
+use money::{Unit, Zone};
 
 use crate::files::{AT_MS, Mem, NODE, groups, writer};
 use ledger_journal::files::{BLOCK_BYTES, Folder};
@@ -28,19 +28,11 @@ pub(crate) fn options() -> Options {
 
 fn spec(id: u64, parent: Option<u64>) -> BudgetSpec {
     BudgetSpec {
-        id,
-        unit: Unit::parse("USD").unwrap(),
-        limit: Amount::new(5_000_000),
-        daily: (id == 1).then(|| Amount::new(4_000_000)),
-        start: Instant::from_ms(1),
-        end: Instant::from_ms(4_000_000_000_000),
+        windows: Windows::daily((id == 1).then(|| Amount::new(4_000_000))),
         zone: Zone::parse("Europe/Berlin").unwrap(),
-        status: Status::Active,
         parent,
         late_reserve_bp: 50,
-        period: None,
-        on_expiry: OnExpiry::Hold,
-        tolerance_ppm: 0,
+        ..BudgetSpec::plain(id, Unit::parse("USD").unwrap(), Amount::new(5_000_000))
     }
 }
 
@@ -75,6 +67,13 @@ impl Work {
 
     pub(crate) fn fresh() -> Work {
         Work::new(Bank::new(options()))
+    }
+
+    /// Makes a budget on its first ask.
+    fn open(&mut self, handle: &str) {
+        let handle = wire::Handle::parse(handle).ok();
+        let made = BudgetSpec { handle, idle_ms: 86_400_000, ..spec(0, Some(2)) };
+        self.act(|bank, out| _ = bank.open(made, out).unwrap());
     }
 
     fn deliver(&mut self, mut out: Out) {
@@ -187,8 +186,19 @@ impl Made {
         self.write(bank, tail, records, sizes);
     }
 
+    /// The same, and budgets with these handles are made on their first ask.
+    pub(crate) fn run_opening(&mut self, handles: &[&str], records: usize, sizes: &[usize]) {
+        let Recovered { bank, tail, .. } = start(&self.folder).unwrap();
+        let mut work = Work::new(bank);
+        handles.iter().for_each(|handle| work.open(handle));
+        self.seal(tail, work.take(records), sizes);
+    }
+
     fn write(&mut self, bank: Bank, tail: Tail, records: usize, sizes: &[usize]) {
-        let records = Work::new(bank).take(records);
+        self.seal(tail, Work::new(bank).take(records), sizes);
+    }
+
+    fn seal(&mut self, tail: Tail, records: Vec<Record>, sizes: &[usize]) {
         let mut writer = writer(self.folder.clone(), tail);
         for group in groups(tail.position, &records, sizes) {
             writer.append(&group).unwrap();

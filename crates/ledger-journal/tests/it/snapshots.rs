@@ -44,6 +44,30 @@ fn a_snapshot_is_made_when_it_is_due() {
     assert_eq!(loaded.bank.digest(), replay(closed).digest());
 }
 
+/// Budgets that were made on their first ask are in a snapshot like others, with their handles, and what is made after a start from it
+/// gets an id that none of them had.
+#[test]
+fn made_budgets_are_in_a_snapshot() {
+    let mut made = Made::new(1, 40, &SIZES);
+    made.run_opening(&["llm/a", "llm/b"], 40, &SIZES);
+    made.run(40, &SIZES);
+    let snapshot = keep(&made.folder, &KEEP_ALL).snapshot.unwrap();
+    let loaded = load(&made.folder, snapshot, &options()).unwrap().bank;
+    let ids = |bank: &ledger::Bank| {
+        let slots =
+            ["llm/a", "llm/b"].map(|handle| bank.made(&wire::Handle::parse(handle).unwrap()));
+        slots.map(|slot| slot.map(|slot| bank.spec(slot).id))
+    };
+    let expected = [0, 1].map(|more| Some(ledger::spec::MADE_ID_MIN + more));
+    assert_eq!((ids(&loaded), loaded.made_live()), (expected, 2));
+    made.run_opening(&["llm/c"], 40, &SIZES);
+    let recovered = made.assert_recovers(&made.folder.copy(), made.records.len());
+    assert!(recovered.report.snapshot.is_some());
+    assert_eq!((ids(&recovered.bank), recovered.bank.made_live()), (expected, 3));
+    let newest = recovered.bank.made(&wire::Handle::parse("llm/c").unwrap()).unwrap();
+    assert_eq!(recovered.bank.spec(newest).id, ledger::spec::MADE_ID_MIN + 2);
+}
+
 #[test]
 fn a_start_from_a_snapshot_is_a_start_from_zero() {
     let made = made(4, &KEEP_ALL);

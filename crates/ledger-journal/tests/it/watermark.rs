@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ledger::Record;
 use ledger_journal::{
-    Durability, Journal, JournalOptions, Known, Log, Position, RecoverError, Recovered, WATERMARK,
-    Watermark, WatermarkError, Watermarks, Writer, WriterProbes, recover_known,
+    Durability, Journal, JournalOptions, Known, Log, Position, RecoverError, Recovered, Rollback,
+    WATERMARK, Watermark, WatermarkError, Watermarks, Writer, WriterProbes, recover_known,
 };
 
 use crate::damage::KEEP_ALL;
@@ -17,7 +17,7 @@ use crate::history::{Made, Work, options, start};
 const SEGMENT_BYTES: u64 = 3 * 4096;
 
 /// A start that compares with the watermark in the same folder: the journal does not look at such names.
-fn known_start(folder: &Mem, accepted: Option<u64>) -> Result<Recovered, RecoverError> {
+fn known_start(folder: &Mem, accepted: Option<Rollback>) -> Result<Recovered, RecoverError> {
     // As a node does with one that it cannot read.
     let watermark = Watermark::read(folder).unwrap_or_default();
     recover_known(folder, &options(), NODE, &Known { watermark, accepted }, &mut |_| {})
@@ -118,14 +118,21 @@ fn a_journal_that_was_rolled_back_is_refused_until_it_is_accepted() {
         };
         assert_eq!((*newest, known.segment, known.sealed), (2, 3, ends));
         let text = error.to_string();
-        assert!(text.contains(&format!("--accept-rollback {found}`")), "{text}");
-        known_start(&folder, Some(found + 1)).unwrap_err();
-        let started = known_start(&folder, Some(*found)).unwrap();
+        let given_up = Rollback::of(*found, known);
+        assert!(text.contains(&format!("--accept-rollback {given_up}`")), "{text}");
+        assert_eq!(given_up.to_string().parse(), Ok(given_up));
+        let later = Watermark { at_ms: known.at_ms + 1, ..**known };
+        for other in [Rollback::of(found + 1, known), Rollback::of(*found, &later)] {
+            known_start(&folder, Some(other)).unwrap_err();
+        }
+        let started = known_start(&folder, Some(given_up)).unwrap();
         assert_eq!(started.tail.position.sequence, *found);
+        assert_eq!(started.report.given_up, Some(given_up));
         // As long as nothing is noted anew it is refused.
         known_start(&folder, None).unwrap_err();
         noted(&folder, *found);
-        known_start(&folder, None).unwrap();
+        let sound = known_start(&folder, Some(given_up)).unwrap();
+        assert_eq!(sound.report.given_up, None, "nothing is lost any more");
     }
 }
 
@@ -136,8 +143,8 @@ fn another_journal_is_told_by_where_its_segment_begins() {
     other.folder.put(WATERMARK, made.folder.get(WATERMARK));
     let error = known_start(&other.folder, None).unwrap_err();
     assert!(matches!(error, RecoverError::OtherJournal { .. }), "{error}");
-    let ends = other.records.len() as u64 + 1;
-    known_start(&other.folder, Some(ends)).unwrap();
+    let RecoverError::OtherJournal { ends, known } = &error else { unreachable!() };
+    known_start(&other.folder, Some(Rollback::of(*ends, known))).unwrap();
 }
 
 /// A note that lags by any number of segments is no reason to refuse.
@@ -181,4 +188,23 @@ fn a_running_journal_notes_what_it_sealed_when_it_ends() {
     assert_eq!(known.begins, Position::START);
     start(&folder).unwrap();
     known_start(&folder, None).unwrap();
+}
+
+#[test]
+fn what_is_given_up_is_read_only_as_it_is_written() {
+    let read = |text: &str| text.parse::<Rollback>().map(|read| read.to_string());
+    assert_eq!(read("11-22-0a1b2c3d"), Ok("11-22-0a1b2c3d".into()));
+    for text in [
+        "",
+        "11",
+        "11-22",
+        "11-22-",
+        "11-22-0A1B2C3D",
+        "+11-22-0a1b2c3d",
+        "11-22-a1b2c3d",
+        "11-22-0a1b2c3d-",
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains("expected the value that the refused start named"), "{error}");
+    }
 }

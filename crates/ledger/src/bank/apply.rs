@@ -1,16 +1,16 @@
 //! The only code that changes the bank's state.
 
-use wire::Verdict;
+use wire::{Handle, Verdict};
 
-use super::{Bank, Budget, PurseNote, Run, Search, Timeline};
+use super::{Bank, Budget, PurseNote, Run, Slots, Timeline};
 use crate::books::{LINES, minus, plus};
 use crate::grant::{Expired, Grant, Mark, Sum, Sums};
 use crate::part::{Keeps, Stage};
-use crate::spec::{BUDGETS_MAX, LEVELS_MAX, SpecError, check_alone};
+use crate::spec::{BUDGETS_MAX, LEVELS_MAX, MADE_ID_MIN, MADE_SLOT, SpecError, check_alone};
 use crate::token::SEQ_MAX;
 use crate::{
-    Amount, Books, BudgetSpec, Clock, Hold, KeyError, LedgerEvidence, Line, OnExpiry, Record,
-    Status, TokenKey,
+    Amount, BudgetSpec, Clock, Hold, Kept, KeyBytes, KeyError, LedgerEvidence, Line, OnExpiry,
+    Period, Record, Status, TokenKey, WindowKind, WindowLimit, WindowUse,
 };
 
 /// A record that cannot follow the ones before it: records are missing, changed or out of order.
@@ -61,12 +61,25 @@ pub enum ReplayError {
         /// The verdict.
         verdict: Verdict,
     },
+    /// A budget that ends as an idle one and is none.
+    #[error(
+        "budget {0} is not one that was made on its first ask, or its money is not all accounted for"
+    )]
+    NotIdle(u64),
     /// A budget that cannot be.
     #[error(transparent)]
     Budget(#[from] SpecError),
     /// An instant or a span that no node comes to.
     #[error("{0} ms is beyond the last instant")]
     Instant(u64),
+    /// It begins a window that the budget does not have.
+    #[error("budget {budget} has no window of a {period}")]
+    NoWindow {
+        /// The budget.
+        budget: u64,
+        /// The window's period.
+        period: &'static str,
+    },
     /// More would be spent or out than a budget can carry.
     #[error("{amount:?} of grant {grant} do not fit in the books")]
     TooMuch {
@@ -75,6 +88,15 @@ pub enum ReplayError {
         /// What should move.
         amount: Amount,
     },
+    /// The answer to a key is too long, or another one is kept for it.
+    #[error("the answer to key {key:032x} is too long, or one is kept for it already")]
+    Answer {
+        /// The hash of the key.
+        key: u128,
+    },
+    /// The secret of answers stays for good.
+    #[error("a second secret of answers")]
+    AnswerSecretTwice,
     /// The token keys cannot change this way.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -138,25 +160,23 @@ impl Bank {
             Record::Budget { spec } => self.apply_budget(spec),
             Record::BudgetEnded { id } => {
                 let slot = self.known(*id)?;
+                self.rename(slot, None);
                 self.budgets[slot as usize].spec.status = Status::Ended;
                 Ok(())
             }
-            Record::DayRolled { id, start_ms, end_ms } => {
-                self.apply_day_rolled(*id, *start_ms, *end_ms)
-            }
-            Record::PeriodRolled { id, start_ms, end_ms } => {
-                self.apply_period_rolled(*id, *start_ms, *end_ms)
-            }
+            Record::BudgetIdled { id } => self.apply_idled(*id),
+            Record::BudgetForgotten { id } => self.apply_forgotten(*id),
+            Record::DayRolled { .. }
+            | Record::PeriodRolled { .. }
+            | Record::WindowRolled { .. } => self.apply_rolled(record),
             Record::Granted { grant, budget, worker, amount, at_ms } => {
                 check_ms([*at_ms])?;
                 self.apply_granted(*grant, *budget, *worker, *amount, *at_ms)
             }
             Record::Returned { grant, amount } => self.apply_returned(*grant, *amount),
-            Record::Resolved { hold, verdict, amount, at_ms, .. } => {
+            Record::Resolved { hold, verdict, amount, at_ms, kept, .. } => {
                 check_ms([hold.deadline_ms, *at_ms])?;
-                self.apply_resolved(hold, *verdict, *amount)?;
-                self.now_ms = self.now_ms.max(*at_ms);
-                Ok(())
+                self.apply_kept(hold, (*verdict, *amount), *at_ms, kept.as_deref())
             }
             Record::BillingLapsed { grant, deadline_ms, amount } => {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
@@ -182,12 +202,77 @@ impl Bank {
                 self.now_ms = self.now_ms.max(*at_ms);
                 Ok(())
             }
+            Record::AnswerSecret { secret, at_ms } => self.apply_answer_secret(*secret, *at_ms),
             Record::KeyRetired { key_id } => Ok(self.keys.retire(*key_id)?),
             Record::Operator { at_ms, .. } | Record::Edited { at_ms, .. } => {
                 check_ms([*at_ms])?;
                 self.now_ms = self.now_ms.max(*at_ms);
                 Ok(())
             }
+        }
+    }
+
+    /// A resolve, with what is kept for repeats of its request: both or neither.
+    #[inline]
+    fn apply_kept(
+        &mut self,
+        hold: &Hold,
+        (verdict, amount): (Verdict, Amount),
+        at_ms: u64,
+        kept: Option<&Kept>,
+    ) -> Result<(), ReplayError> {
+        if let Some(kept) = kept {
+            self.answers.check(kept, at_ms)?;
+        }
+        match verdict {
+            Verdict::Granted => self.check_answered(hold, amount, kept.is_some())?,
+            _ => self.apply_resolved(hold, verdict, amount, at_ms)?,
+        }
+        if let Some(kept) = kept {
+            self.answers.keep(kept, verdict, at_ms, self.options.answers_kept_ms);
+        }
+        self.now_ms = self.now_ms.max(at_ms);
+        Ok(())
+    }
+
+    /// The answer to a reservation with a key: its hold is open, and stays so.
+    fn check_answered(
+        &self,
+        hold: &Hold,
+        amount: Amount,
+        is_kept: bool,
+    ) -> Result<(), ReplayError> {
+        let (number, seq, verdict) = (hold.grant, hold.seq, Verdict::Granted);
+        let grant = self.grants.get(number).ok_or(ReplayError::NoGrant(number))?;
+        let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
+            && seq <= SEQ_MAX
+            && grant.mark(seq) == Mark::Open;
+        let whole = sound && is_kept && amount == Amount::ZERO;
+        if whole { Ok(()) } else { Err(ReplayError::NotPossible { grant: number, seq, verdict }) }
+    }
+
+    fn apply_answer_secret(&mut self, secret: KeyBytes, at_ms: u64) -> Result<(), ReplayError> {
+        check_ms([at_ms])?;
+        if self.answers.secret.is_some() {
+            return Err(ReplayError::AnswerSecretTwice);
+        }
+        self.answers.secret = Some(secret);
+        self.now_ms = self.now_ms.max(at_ms);
+        Ok(())
+    }
+
+    fn apply_rolled(&mut self, record: &Record) -> Result<(), ReplayError> {
+        match record {
+            Record::DayRolled { id, start_ms, end_ms } => {
+                self.apply_day_rolled(*id, *start_ms, *end_ms)
+            }
+            Record::PeriodRolled { id, start_ms, end_ms } => {
+                self.apply_period_rolled(*id, *start_ms, *end_ms)
+            }
+            Record::WindowRolled { id, period, start_ms, end_ms } => {
+                self.apply_window_rolled(*id, *period, *start_ms, *end_ms)
+            }
+            _ => unreachable!("chosen by the caller"),
         }
     }
 
@@ -201,7 +286,10 @@ impl Bank {
             budget.day_lines = [Amount::ZERO; LINES];
         }
         budget.day = Bank::window(start_ms, end_ms);
-        self.timeline.day(slot, end_ms);
+        // The day of one that was made on its first ask begins with an ask of that day: there may be a million of them.
+        if slot < MADE_SLOT {
+            self.timeline.day(slot, end_ms);
+        }
         Ok(())
     }
 
@@ -211,11 +299,37 @@ impl Bank {
         start_ms: u64,
         end_ms: u64,
     ) -> Result<(), ReplayError> {
+        let budget = self.budget(self.known(id)?);
+        let only = budget.spec.windows.all().iter().find(|window| window.period > Period::Day);
+        match only.map(|window| window.period) {
+            Some(period) => self.apply_window_rolled(id, period, start_ms, end_ms),
+            None => Err(ReplayError::NoWindow { budget: id, period: "week or month" }),
+        }
+    }
+
+    fn apply_window_rolled(
+        &mut self,
+        id: u64,
+        period: Period,
+        start_ms: u64,
+        end_ms: u64,
+    ) -> Result<(), ReplayError> {
         check_ms([start_ms, end_ms])?;
         let slot = self.known(id)?;
+        let next_grant = self.grants.next_number();
         let budget = &mut self.budgets[slot as usize];
-        budget.period = Bank::window(start_ms, end_ms);
-        budget.period_used = budget.day_used();
+        let day_used = budget.day_used();
+        let mut windows = budget.windows_mut();
+        let found = windows.find(|(window, _)| window.period == period && !window.is_day());
+        let missing = ReplayError::NoWindow { budget: id, period: period.name() };
+        let (window, used) = found.ok_or(missing)?;
+        *used = match (window.kind, window.is_of_days()) {
+            (WindowKind::Bucket, _) if used.until_ms > 0 => used.refilled(*window, end_ms),
+            (WindowKind::Fixed, true) => {
+                WindowUse { since: start_ms, until_ms: end_ms, used: day_used, rest: 0 }
+            }
+            _ => WindowUse { since: next_grant, until_ms: end_ms, ..WindowUse::default() },
+        };
         Ok(())
     }
 
@@ -228,6 +342,7 @@ impl Bank {
         self.now_ms = self.now_ms.max(at_ms);
         self.safe_ms.fill(self.now_ms);
         self.purse_notes.fill(PurseNote::default());
+        self.made.purse_notes.fill(PurseNote::default());
         let numbers: Vec<u64> = self.not_yet_suspended().collect();
         for number in numbers {
             self.suspend(number, until_ms);
@@ -251,8 +366,7 @@ impl Bank {
         grant.leave_worker(&mut self.budgets, Stage::Suspended { until_ms });
         grant.resolved.clear();
         if retired {
-            let budget = &mut self.budgets[grant.slot as usize];
-            budget.retired_out = minus(budget.retired_out, grant.out);
+            self.budgets.shift_retired(grant.slot, grant.out, minus);
         }
         grant.shift(&mut self.budgets, Line::Purses, Line::Suspended, grant.out);
     }
@@ -276,16 +390,39 @@ impl Bank {
 
     fn apply_budget(&mut self, spec: &BudgetSpec) -> Result<(), ReplayError> {
         self.check_spec(spec)?;
+        self.check_made_id(spec.id)?;
         let slot = self.slot(spec.id).unwrap_or_else(|| self.add_slot(spec));
-        let budget = &mut self.budgets[slot as usize];
-        let length = |spec: &BudgetSpec| spec.period.map(|period| period.period);
-        if length(&budget.spec) != length(spec) {
-            (budget.period, budget.period_used) = (Bank::window(0, 0), Amount::ZERO);
+        if slot < MADE_SLOT {
+            self.rename(slot, spec.handle.as_ref().filter(|_| spec.status != Status::Ended));
         }
+        let budget = &mut self.budgets[slot as usize];
+        let kept = |window: &WindowLimit| {
+            let before = budget.windows().find(|(known, _)| known.period == window.period);
+            before.filter(|(known, _)| known.kind == window.kind).map(|(_, used)| *used)
+        };
+        let windows = spec.windows.all().iter().map(|window| kept(window).unwrap_or_default());
+        budget.windows = windows.collect();
         budget.spec = spec.clone();
         budget.books.set_limit(spec.limit);
-        self.timeline.flight(slot, spec);
+        if slot < MADE_SLOT {
+            self.timeline.flight(slot, spec);
+        }
         Ok(())
+    }
+
+    /// A configured budget has this handle from now on, or none. Two that change handles with each other do so one after the
+    /// other: in between, one of them has the handle of both, and the last one to take it keeps it.
+    pub(super) fn rename(&mut self, slot: u32, handle: Option<&Handle>) {
+        let before = self.budgets[slot as usize].spec.handle.as_ref();
+        if let Some(before) = before
+            && Some(before) != handle
+            && self.named.get(before) == Some(&slot)
+        {
+            self.named.remove(before);
+        }
+        if let Some(handle) = handle {
+            self.named.insert(handle.clone(), slot);
+        }
     }
 
     /// Can the budget be added to those that are known, or changed to this?
@@ -294,12 +431,14 @@ impl Bank {
     /// One thing that is wrong.
     pub fn check_spec(&self, spec: &BudgetSpec) -> Result<(), SpecError> {
         let mut errors = Vec::new();
-        if self.slot(spec.id).is_none() && self.slots() >= BUDGETS_MAX {
+        let there = if spec.id < MADE_ID_MIN { self.slots() } else { self.made_live() };
+        if self.slot(spec.id).is_none() && there >= BUDGETS_MAX {
             errors.push(SpecError::TooMany { found: BUDGETS_MAX + 1 });
         }
         check_alone(spec, &mut errors);
         self.check_fixed(spec, &mut errors);
         self.check_parent(spec, &mut errors);
+        self.check_made(spec, &mut errors);
         errors.pop().map_or(Ok(()), Err)
     }
 
@@ -320,36 +459,20 @@ impl Bank {
 
     /// Adds a budget that was checked.
     pub(super) fn add_slot(&mut self, spec: &BudgetSpec) -> u32 {
-        let slot = u32::try_from(self.budgets.len()).expect("BUDGETS_MAX is below 2^32");
-        let mut chain = [slot; LEVELS_MAX];
-        let mut levels = 1;
+        if spec.id >= MADE_ID_MIN {
+            return self.add_made(spec);
+        }
+        let slot = u32::try_from(self.budgets.configured.len()).expect("BUDGETS_MAX is below 2^31");
+        self.budgets.configured.push(Budget::new(spec.clone(), [slot; LEVELS_MAX], 1));
+        self.make_at(slot, spec);
         if let Some(parent) = spec.parent {
             let parent = self.slots[&parent];
-            for level in self.chain(parent) {
-                chain[levels] = level;
-                levels += 1;
-            }
             self.budgets[parent as usize].children.push(slot);
         }
-        self.slots.insert(spec.id, slot);
-        self.budgets.push(Budget {
-            spec: spec.clone(),
-            chain,
-            levels,
-            children: Vec::new(),
-            books: Books::default(),
-            day: Bank::window(0, 0),
-            day_lines: [Amount::ZERO; LINES],
-            period: Bank::window(0, 0),
-            period_used: Amount::ZERO,
-            evidence: LedgerEvidence::default(),
-            retired_out: Amount::ZERO,
-            resolved_early: 0,
-            search: Search::default(),
-            expired_holds: 0,
-        });
-        self.purse_notes
-            .resize(self.budgets.len() * usize::from(self.options.workers), PurseNote::default());
+        self.purse_notes.resize(
+            self.budgets.configured.len() * usize::from(self.options.workers),
+            PurseNote::default(),
+        );
         slot
     }
 
@@ -382,9 +505,11 @@ impl Bank {
                 *day = self.budget(level).day.start.ms();
             }
             self.grants.push(grant);
+            self.budgets[slot as usize].grants += 1;
         }
         self.now_ms = self.now_ms.max(at_ms);
         let grant = self.grants.get_mut(number).expect("found or made");
+        grant.refill(&mut self.budgets, at_ms);
         grant.out = plus(grant.out, amount);
         grant.shift(&mut self.budgets, Line::Free, Line::Purses, amount);
         Ok(())
@@ -408,6 +533,7 @@ impl Bank {
         hold: &Hold,
         verdict: Verdict,
         amount: Amount,
+        at_ms: u64,
     ) -> Result<(), ReplayError> {
         let (number, seq) = (hold.grant, hold.seq);
         let Bank { grants, budgets, pages, timeline, .. } = self;
@@ -434,6 +560,9 @@ impl Bank {
             _ => return Err(not_possible),
         };
         *pages += grant.set_mark(seq, mark);
+        if debt > Amount::ZERO {
+            grant.refill(budgets, at_ms);
+        }
         if before == Mark::Open && from == Line::Purses && timeline.is_live() {
             grant.add_resolved(budgets, hold);
         }
@@ -448,13 +577,7 @@ impl Bank {
                 grant.learn(budgets, &lost);
             }
             Mark::SettledLate => grant.shift(budgets, Line::Free, Line::Late, amount),
-            _ => {
-                grant.shift(budgets, from, Line::Settled, within);
-                grant.shift(budgets, from, Line::Free, minus(hold.amount, within));
-                grant.shift(budgets, Line::Free, Line::OverSettled, debt);
-                let settled = LedgerEvidence::settled(hold.amount, within, from == Line::Expired);
-                grant.learn(budgets, &settled);
-            }
+            _ => grant.settle(budgets, from, hold, amount),
         }
         if from == Line::Expired {
             self.forget_expired_hold(number);
@@ -578,8 +701,7 @@ impl Bank {
         grant.leave_worker(&mut self.budgets, Stage::Retired { deadline_ms });
         let (slot, worker, out) = (grant.slot, grant.worker, grant.out);
         if !again {
-            let budget = &mut self.budgets[slot as usize];
-            budget.retired_out = plus(budget.retired_out, out);
+            self.budgets.shift_retired(slot, out, plus);
         }
         let close_ms = self.close_ms(self.grants.get(number).expect("found above"), deadline_ms);
         self.timeline.grant(number, close_ms);
@@ -613,8 +735,10 @@ impl Bank {
         if there != Amount::ZERO {
             return Err(ReplayError::NotThere { grant: number, amount: Amount::ZERO, there });
         }
+        let slot = grant.slot;
         self.pages -= grant.pages();
         self.grants.close(number);
+        self.grant_ended(slot);
         Ok(())
     }
 
@@ -628,7 +752,7 @@ impl Bank {
         self.chain(slot).all(|level| self.books(level).has_room(amount))
     }
 
-    fn known(&self, id: u64) -> Result<u32, ReplayError> {
+    pub(super) fn known(&self, id: u64) -> Result<u32, ReplayError> {
         self.slots.get(&id).copied().ok_or(ReplayError::NoBudget(id))
     }
 
@@ -642,16 +766,50 @@ impl Bank {
 const AHEAD: usize = 8;
 
 impl Budget {
-    /// Money of a day moved: does the present week or month count it?
-    fn use_period(&mut self, day_ms: u64, from: Line, to: Line, amount: Amount) {
-        if !self.period.contains(money::Instant::from_ms(day_ms)) {
+    /// Its windows, and what is used of each.
+    pub(super) fn windows(&self) -> impl Iterator<Item = (&WindowLimit, &WindowUse)> {
+        self.spec.windows.all().iter().zip(&self.windows)
+    }
+
+    pub(super) fn windows_mut(&mut self) -> impl Iterator<Item = (&WindowLimit, &mut WindowUse)> {
+        self.spec.windows.all().iter().zip(&mut self.windows)
+    }
+
+    /// Moves money of a grant that was made on a day, also within that day where it is not over.
+    #[inline(always)]
+    fn shift(&mut self, of: (u64, u64), from: Line, to: Line, amount: Amount) {
+        if amount == Amount::ZERO {
             return;
         }
-        if from == Line::Free {
-            self.period_used = plus(self.period_used, amount);
+        self.books.shift(from, to, amount);
+        if !self.windows.is_empty() {
+            self.use_windows(of, from, to, amount);
         }
-        if to == Line::Free {
-            self.period_used = minus(self.period_used, amount);
+        if of.1 != self.day.start.ms() {
+            return;
+        }
+        if from != Line::Free {
+            let line = &mut self.day_lines[from as usize];
+            *line = minus(*line, amount);
+        }
+        if to != Line::Free {
+            let line = &mut self.day_lines[to as usize];
+            *line = plus(*line, amount);
+        }
+    }
+
+    /// Money of a grant moved, whose spend belongs to a day: which of the present windows count it?
+    fn use_windows(&mut self, (grant, day_ms): (u64, u64), from: Line, to: Line, amount: Amount) {
+        for (window, used) in self.windows_mut() {
+            if !window.counts(used, grant, day_ms) {
+                continue;
+            }
+            if from == Line::Free {
+                used.take(amount);
+            }
+            if to == Line::Free {
+                used.give_back(amount, window.is_bucket());
+            }
         }
     }
 
@@ -661,7 +819,7 @@ impl Budget {
         table::prefetch(&self.day);
         table::prefetch(&self.day_lines);
         table::prefetch(&self.evidence);
-        table::prefetch(&self.period);
+        table::prefetch(&self.windows);
     }
 }
 
@@ -676,7 +834,7 @@ impl Grant {
     }
 
     /// Notes a hold that was resolved before its lapse is accounted.
-    fn add_resolved(&mut self, budgets: &mut [Budget], hold: &Hold) {
+    fn add_resolved(&mut self, budgets: &mut Slots<Budget>, hold: &Hold) {
         self.resolved.add(hold.deadline_ms, hold.amount);
         if self.stage == Stage::Open {
             budgets[self.slot as usize].resolved_early += i128::from(hold.amount.get());
@@ -684,7 +842,7 @@ impl Grant {
     }
 
     /// Takes what was resolved of the holds with this deadline, whose lapse is accounted now.
-    pub(super) fn take_resolved(&mut self, budgets: &mut [Budget], deadline_ms: u64) -> Sum {
+    pub(super) fn take_resolved(&mut self, budgets: &mut Slots<Budget>, deadline_ms: u64) -> Sum {
         let resolved = self.resolved.take(deadline_ms);
         if self.stage == Stage::Open {
             budgets[self.slot as usize].resolved_early -= i128::from(resolved.amount.get());
@@ -702,7 +860,7 @@ impl Grant {
     }
 
     /// Begins a stage in which no worker has the grant, nor counts its holds.
-    fn leave_worker(&mut self, budgets: &mut [Budget], stage: Stage) {
+    fn leave_worker(&mut self, budgets: &mut Slots<Budget>, stage: Stage) {
         budgets[self.slot as usize].resolved_early -= self.resolved_early();
         self.stage = stage;
     }
@@ -710,7 +868,7 @@ impl Grant {
     /// Takes money from what is out. Returns the line it leaves.
     fn take_out(
         &mut self,
-        budgets: &mut [Budget],
+        budgets: &mut Slots<Budget>,
         number: u64,
         amount: Amount,
     ) -> Result<Line, ReplayError> {
@@ -719,8 +877,7 @@ impl Grant {
         }
         self.out = minus(self.out, amount);
         if matches!(self.stage, Stage::Retired { .. }) {
-            let budget = &mut budgets[self.slot as usize];
-            budget.retired_out = minus(budget.retired_out, amount);
+            budgets.shift_retired(self.slot, amount, minus);
         }
         Ok(self.line_out())
     }
@@ -728,7 +885,7 @@ impl Grant {
     /// Takes the money of a hold that nobody spoke of. Returns the line it leaves.
     fn take_unconfirmed(
         &mut self,
-        budgets: &mut [Budget],
+        budgets: &mut Slots<Budget>,
         hold: &Hold,
     ) -> Result<Line, ReplayError> {
         if !self.has_expired(hold) {
@@ -788,11 +945,17 @@ impl Grant {
     }
 
     /// Adds to what is known, on every level.
-    fn learn(&self, budgets: &mut [Budget], more: &LedgerEvidence) {
+    fn learn(&self, budgets: &mut Slots<Budget>, more: &LedgerEvidence) {
+        self.each_level(budgets, |budget, _| budget.evidence.add(more));
+    }
+
+    /// Changes the budget that it is of, and its parents: each with the first instant of the day that the grant was made in there.
+    #[inline]
+    fn each_level(&self, budgets: &mut Slots<Budget>, mut change: impl FnMut(&mut Budget, u64)) {
         let budget = &budgets[self.slot as usize];
         let (chain, levels) = (budget.chain, budget.levels);
-        for level in chain.into_iter().take(levels) {
-            budgets[level as usize].evidence.add(more);
+        for level in 0..levels {
+            change(&mut budgets[chain[level] as usize], self.days[level]);
         }
     }
 
@@ -805,34 +968,44 @@ impl Grant {
     }
 
     /// The budget that it is of, and its parents.
-    fn levels<'a>(&self, budgets: &'a [Budget]) -> impl Iterator<Item = &'a Budget> + use<'a> {
+    fn levels<'a>(&self, budgets: &'a Slots<Budget>) -> impl Iterator<Item = &'a Budget> + use<'a> {
         let budget = &budgets[self.slot as usize];
         budget.chain[..budget.levels].iter().map(|level| &budgets[*level as usize])
     }
 
+    /// Refills the buckets of every level up to an instant: before money is taken from them. Records without an instant only put
+    /// money back, for which it does not matter when a bucket was refilled.
+    fn refill(&self, budgets: &mut Slots<Budget>, now_ms: u64) {
+        self.each_level(budgets, |budget, _| {
+            for (window, used) in budget.windows_mut().filter(|(window, _)| window.is_bucket()) {
+                *used = used.refilled(*window, now_ms);
+            }
+        });
+    }
+
     /// Moves money of the grant on every level, and in the days it was made in where they are not over.
-    fn shift(&self, budgets: &mut [Budget], from: Line, to: Line, amount: Amount) {
+    fn shift(&self, budgets: &mut Slots<Budget>, from: Line, to: Line, amount: Amount) {
         if amount == Amount::ZERO {
             return;
         }
-        let budget = &budgets[self.slot as usize];
-        let (chain, levels) = (budget.chain, budget.levels);
-        for (level, day_ms) in chain.into_iter().zip(self.days).take(levels) {
-            let budget = &mut budgets[level as usize];
-            budget.books.shift(from, to, amount);
-            budget.use_period(day_ms, from, to, amount);
-            if day_ms != budget.day.start.ms() {
-                continue;
-            }
-            if from != Line::Free {
-                let line = &mut budget.day_lines[from as usize];
-                *line = minus(*line, amount);
-            }
-            if to != Line::Free {
-                let line = &mut budget.day_lines[to as usize];
-                *line = plus(*line, amount);
-            }
-        }
+        self.each_level(budgets, |budget, day_ms| {
+            budget.shift((self.number, day_ms), from, to, amount);
+        });
+    }
+
+    /// Moves the money of a hold that is settled, on every level: what was spent within it, the rest of it, and what was spent
+    /// beyond it.
+    fn settle(&self, budgets: &mut Slots<Budget>, from: Line, hold: &Hold, spent: Amount) {
+        let within = spent.min(hold.amount);
+        let (rest, debt) = (minus(hold.amount, within), minus(spent, within));
+        let known = LedgerEvidence::settled(hold.amount, within, from == Line::Expired);
+        self.each_level(budgets, |budget, day_ms| {
+            let of = (self.number, day_ms);
+            budget.shift(of, from, Line::Settled, within);
+            budget.shift(of, from, Line::Free, rest);
+            budget.evidence.add(&known);
+        });
+        self.shift(budgets, Line::Free, Line::OverSettled, debt);
     }
 }
 

@@ -1,9 +1,11 @@
 //! What must hold between the parts of the bank's state, and a figure to compare states by.
 
-use super::{Bank, Budget};
+use super::keyed::{Answers, KeptAnswer};
+use super::{Bank, Budget, MadeBudgets, Slots};
 use crate::grant::{Expired, Grant};
 use crate::part::Stage;
-use crate::{Amount, BudgetSpec, LedgerEvidence, Line, OnExpiry, PeriodCap};
+use crate::spec::{MADE_ID_MIN, MADE_SLOT};
+use crate::{Amount, BudgetSpec, LedgerEvidence, Line, OnExpiry, WindowKind, WindowLimit};
 
 impl Bank {
     /// A figure over everything that records decide: the run, budgets, books, days, grants and the marks of their
@@ -16,7 +18,10 @@ impl Bank {
         digest.eat_if(!self.run.win_notices, 1);
         for slot in self.slots.values() {
             let budget = self.budget(*slot);
-            digest.eat(u64::from(*slot));
+            // Those of budgets made on their first ask are given anew by each run.
+            if *slot < MADE_SLOT {
+                digest.eat(u64::from(*slot));
+            }
             digest.spec(&budget.spec);
             digest.eat(budget.day.start.ms());
             digest.eat(budget.day.end.ms());
@@ -28,10 +33,13 @@ impl Bank {
                 }
             }
             digest.evidence(&budget.evidence);
-            digest.period(budget);
+            digest.windows(budget);
         }
+        digest.made(&self.made);
         for (number, grant) in self.grants.numbers() {
-            digest.grant(number, grant);
+            let id = self.budget(grant.slot).spec.id;
+            let budget = if grant.slot < MADE_SLOT { u64::from(grant.slot) } else { id };
+            digest.grant(number, grant, budget);
         }
         digest.eat(self.grants.next_number());
         for key in self.keys() {
@@ -39,6 +47,22 @@ impl Bank {
             digest.eat(key.since_ms);
             digest.bytes(&key.key.0);
         }
+        digest.answers(&self.answers);
+        digest.0
+    }
+
+    /// The same over the books alone: what a snapshot of any earlier version holds, too. Later versions may note more beside them.
+    pub fn books_digest(&self) -> u64 {
+        let mut digest = Digest(u64::from(self.run.number));
+        for (id, slot) in &self.slots {
+            let books = &self.budget(*slot).books;
+            digest.eat(*id);
+            digest.amount(books.limit());
+            for line in Bank::LINES {
+                digest.amount(books.line(line));
+            }
+        }
+        digest.eat(self.grants.next_number());
         digest.0
     }
 
@@ -47,10 +71,11 @@ impl Bank {
     /// # Errors
     /// What does not hold.
     pub fn audit(&self) -> Result<(), String> {
-        let mut lives = vec![GrantTotals::default(); self.budgets.len()];
+        let mut lives = Slots::like(&self.budgets, GrantTotals::default());
         let mut days = lives.clone();
-        let mut periods = vec![0; self.budgets.len()];
-        let mut resolved = periods.clone();
+        let none = |budget: &Budget| vec![0; budget.windows.len()];
+        let mut windows: Slots<Vec<i128>> = self.budgets.map(none);
+        let mut resolved = Slots::like(&self.budgets, 0);
         for (number, grant) in self.grants.numbers() {
             if grant.held != grant.billing.total() {
                 return Err(format!("grant {number}: held differs from its billing deadlines"));
@@ -62,28 +87,26 @@ impl Bank {
                 if budget.day.start.ms() == day {
                     days[slot as usize].add(grant);
                 }
-                if budget.period.contains(money::Instant::from_ms(day)) {
-                    periods[slot as usize] += GrantTotals::of(grant).total();
+                for ((window, used), sum) in budget.windows().zip(&mut windows[slot as usize]) {
+                    if !window.is_bucket() && window.counts(used, number, day) {
+                        *sum += GrantTotals::of(grant).total();
+                    }
                 }
             }
         }
-        for (budget, used) in self.budgets.iter().zip(periods) {
-            if i128::from(budget.period_used.get()) < used {
-                return Err(format!(
-                    "budget {}: its sums for the week or month are too small",
-                    budget.spec.id
-                ));
-            }
+        for (budget, sums) in self.budgets.iter().zip(windows.iter()) {
+            budget.audit_windows(sums)?;
         }
-        for (budget, resolved) in self.budgets.iter().zip(resolved) {
-            if budget.resolved_early != resolved {
+        for (budget, resolved) in self.budgets.iter().zip(resolved.iter()) {
+            if budget.resolved_early != *resolved {
                 let (id, kept) = (budget.spec.id, budget.resolved_early);
                 return Err(format!(
                     "budget {id}: {kept} was resolved early, grants say {resolved}"
                 ));
             }
         }
-        let sums = lives.iter().zip(&days);
+        self.answers.audit()?;
+        let sums = lives.iter().zip(days.iter());
         self.budgets.iter().zip(sums).try_for_each(|(budget, (life, day))| budget.audit(life, day))
     }
 }
@@ -130,6 +153,18 @@ impl GrantTotals {
 }
 
 impl Budget {
+    /// `sums`: what grants say is out of each window.
+    fn audit_windows(&self, sums: &[i128]) -> Result<(), String> {
+        let id = self.spec.id;
+        for ((window, used), sum) in self.windows().zip(sums) {
+            if i128::from(used.used.get()) < *sum {
+                let name = window.period.name();
+                return Err(format!("budget {id}: of its {name} {used:?}, grants say {sum}"));
+            }
+        }
+        Ok(())
+    }
+
     fn audit(&self, life: &GrantTotals, today: &GrantTotals) -> Result<(), String> {
         let (id, books) = (self.spec.id, &self.books);
         let agrees = |(line, sum): (Line, i128)| i128::from(books.line(line).get()) == sum;
@@ -145,6 +180,12 @@ impl Budget {
         }
         Ok(())
     }
+}
+
+/// Weeks and months were there before the others: a state that has no others keeps its figure.
+fn window_tag(window: &WindowLimit) -> u64 {
+    let kind = if window.kind == WindowKind::Bucket { 32 } else { 0 };
+    kind + 3 + window.period as u64
 }
 
 /// A running figure: FNV-1a with a rotation, over words.
@@ -178,7 +219,7 @@ impl Digest {
         self.eat(spec.id);
         self.bytes(&spec.unit.to_code());
         self.amount(spec.limit);
-        self.maybe(spec.daily.map(|daily| daily.get().cast_unsigned()));
+        self.maybe(spec.windows.day_limit().map(|daily| daily.get().cast_unsigned()));
         self.eat(spec.start.ms());
         self.eat(spec.end.ms());
         self.bytes(spec.zone.name().as_bytes());
@@ -186,20 +227,25 @@ impl Digest {
         self.maybe(spec.parent);
         self.eat(u64::from(spec.late_reserve_bp));
         self.eat_if(spec.on_expiry == OnExpiry::Hold, 2);
-        if let Some(PeriodCap { period, cap }) = spec.period {
-            self.eat(7 + period as u64);
-            self.amount(cap);
+        for window in spec.windows.all().iter().filter(|window| !window.is_day()) {
+            self.eat(window_tag(window));
+            self.amount(window.limit);
         }
         if spec.tolerance_ppm > 0 {
             self.eat(u64::from(spec.tolerance_ppm));
         }
+        if let Some(handle) = &spec.handle {
+            self.bytes(handle.as_str().as_bytes());
+        }
+        self.eat_if(spec.idle_ms > 0, spec.idle_ms);
     }
 
-    fn period(&mut self, budget: &Budget) {
-        if !budget.period.is_empty() {
-            self.eat(budget.period.start.ms());
-            self.eat(budget.period.end.ms());
-            self.amount(budget.period_used);
+    fn windows(&mut self, budget: &Budget) {
+        for (window, used) in budget.windows().filter(|(_, used)| used.until_ms > 0) {
+            self.eat(used.since);
+            self.eat(used.until_ms);
+            self.amount(used.used);
+            self.eat_if(window.is_bucket(), used.rest);
         }
     }
 
@@ -209,9 +255,35 @@ impl Digest {
         }
     }
 
-    fn grant(&mut self, number: u64, grant: &Grant) {
+    fn made(&mut self, made: &MadeBudgets) {
+        self.eat_if(made.next_id > MADE_ID_MIN, made.next_id);
+        for dormant in made.dormant.values() {
+            self.eat(dormant.id);
+            self.bytes(dormant.handle.as_str().as_bytes());
+            self.bytes(&dormant.unit.to_code());
+            self.eat(u64::from(dormant.limited));
+            dormant.spent.into_iter().for_each(|amount| self.amount(amount));
+            self.evidence(&dormant.evidence);
+            let Some(windows) = &dormant.windows else { continue };
+            for instant in [windows.day.start, windows.day.end] {
+                self.eat(instant.ms());
+            }
+            windows.day_spent.into_iter().for_each(|amount| self.amount(amount));
+            for (window, used) in windows.limits.all().iter().zip(&windows.uses) {
+                self.eat(window.period as u64);
+                self.eat(u64::from(window.kind == WindowKind::Bucket));
+                self.amount(window.limit);
+                for word in [used.since, used.until_ms, used.rest] {
+                    self.eat(word);
+                }
+                self.amount(used.used);
+            }
+        }
+    }
+
+    fn grant(&mut self, number: u64, grant: &Grant, budget: u64) {
         self.eat(number);
-        self.eat(u64::from(grant.slot));
+        self.eat(budget);
         self.eat(u64::from(grant.worker));
         self.eat(grant.billing_ms);
         self.amount(grant.out);
@@ -235,6 +307,19 @@ impl Digest {
         for (page, marks) in grant.marks() {
             self.eat(u64::from(page));
             self.bytes(marks);
+        }
+    }
+
+    fn answers(&mut self, answers: &Answers) {
+        if let Some(secret) = answers.secret {
+            self.bytes(&secret.0);
+        }
+        for KeptAnswer { kept, verdict, at_ms } in answers.certain() {
+            self.bytes(&kept.key.to_le_bytes());
+            self.bytes(&kept.digest.to_le_bytes());
+            self.bytes(&kept.answer);
+            self.eat(u64::from(verdict.as_raw()));
+            self.eat(*at_ms);
         }
     }
 

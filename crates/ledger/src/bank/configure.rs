@@ -1,9 +1,12 @@
 //! Taking over a new set of budgets, whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::Handle;
 
 use super::{Bank, Out};
-use crate::{BudgetSpec, Record, SpecError, Status, spec};
+use crate::spec::MADE_ID_MIN;
+use crate::{BudgetSpec, Record, SpecError, Status, WindowLimit, spec};
 
 impl Bank {
     /// What is wrong with a set of budgets as the next configuration; empty if it can be taken over.
@@ -42,7 +45,9 @@ impl Bank {
             changed.extend(self.take_over(spec, out));
         }
         let kept: BTreeSet<u64> = specs.iter().map(|spec| spec.id).collect();
-        let gone: Vec<u64> = self.slots.keys().copied().filter(|id| !kept.contains(id)).collect();
+        // No configuration names those that were made on their first ask.
+        let named = self.slots.range(..MADE_ID_MIN).map(|(id, _)| *id);
+        let gone: Vec<u64> = named.filter(|id| !kept.contains(id)).collect();
         for id in gone {
             let slot = self.slot(id).expect("from the index");
             if self.budget(slot).spec.status != Status::Ended {
@@ -62,7 +67,8 @@ impl Bank {
     /// # Errors
     /// What is wrong with each budget that cannot be so; one that is not known is an error too.
     pub fn amend(&mut self, specs: &[BudgetSpec], out: &mut Out) -> Result<(), Vec<SpecError>> {
-        let errors: Vec<SpecError> = specs.iter().filter_map(|spec| self.judge(spec)).collect();
+        let mut errors: Vec<SpecError> = specs.iter().filter_map(|spec| self.judge(spec)).collect();
+        self.check_handles(specs, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -71,6 +77,28 @@ impl Bank {
             self.review(slot, out);
         }
         Ok(())
+    }
+
+    /// Would two live budgets have one handle, once these are changed and the others as they are?
+    fn check_handles(&self, specs: &[BudgetSpec], errors: &mut Vec<SpecError>) {
+        let mut changed: BTreeMap<u64, Option<&Handle>> = BTreeMap::new();
+        let mut taken: BTreeMap<&Handle, u64> = BTreeMap::new();
+        for spec in specs.iter().filter(|spec| spec.id < MADE_ID_MIN) {
+            let handle = spec.handle.as_ref().filter(|_| spec.status != Status::Ended);
+            changed.insert(spec.id, handle);
+            if let Some(handle) = handle {
+                taken.entry(handle).or_insert(spec.id);
+            }
+        }
+        for (id, handle) in &changed {
+            let Some(handle) = handle else { continue };
+            let known = self.named.get(*handle).map(|slot| self.budget(*slot).spec.id);
+            let known = known.filter(|known| !changed.contains_key(known));
+            let other = known.or_else(|| taken.get(handle).copied());
+            if let Some(other) = other.filter(|other| other != id) {
+                errors.push(SpecError::HandleTwice { id: *id, handle: (*handle).clone(), other });
+            }
+        }
     }
 
     fn judge(&self, spec: &BudgetSpec) -> Option<SpecError> {
@@ -91,13 +119,30 @@ impl Bank {
         if let Some((slot, _)) = known.filter(|(_, known)| life(known) != life(spec)) {
             self.recall_under(slot, out);
         }
+        if let Some(slot) = self.slot(spec.id) {
+            self.refill_buckets(slot, out);
+            if self.has_new_window(slot, spec) {
+                self.recall_under(slot, out);
+            }
+        }
         self.book(Record::Budget { spec: Box::new(spec.clone()) }, out);
         self.slot(spec.id)
     }
 
+    /// Would purses be filled that a new bucket, or window shorter than a day, does not count?
+    fn has_new_window(&self, slot: u32, spec: &BudgetSpec) -> bool {
+        let known = &self.budget(slot).spec.windows;
+        let is_known = |window: &WindowLimit| {
+            known.get(window.period).is_some_and(|known| known.kind == window.kind)
+        };
+        spec.windows.all().iter().any(|window| window.is_tight() && !is_known(window))
+    }
+
     /// Fills the purses of all budgets that may spend. For the start of a run.
     pub fn open_all(&mut self, out: &mut Out) {
-        for slot in 0..u32::try_from(self.budgets.len()).expect("BUDGETS_MAX is below 2^32") {
+        for slot in
+            0..u32::try_from(self.budgets.configured.len()).expect("BUDGETS_MAX is below 2^32")
+        {
             self.review_one(slot, out);
         }
     }

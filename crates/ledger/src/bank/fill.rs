@@ -4,32 +4,65 @@
 //! is left, so that fillings shrink as the budget nears its end; and never less than the ask it had to refuse,
 //! if that much is left, so that the last coins are spent too. Where nothing is left for an ask, other purses
 //! of the budget (and of the budgets that share its parents) are asked to give theirs back.
+//!
+//! Where a bucket or a window shorter than a day binds, a purse gets nothing before something is asked of it, and a want of asks
+//! that wait for their answer waits itself, for what other purses were asked to give back: see `hungry`. So the last unit of
+//! ten per minute is granted, wherever it lies and whoever asks.
 
 use wire::Verdict;
 
+use super::hungry::HUNGRY_MS;
 use super::{Bank, Out, Search};
+use crate::books::{minus, plus};
 use crate::part::Stage;
+use crate::spec::MADE_SLOT;
 use crate::token::{GRANT_MAX, SEQ_MAX};
-use crate::{Amount, Record, Status, ToWorker};
+use crate::{Amount, Need, No, Record, Status, ToWorker, WindowLimit, WindowUse};
 
 /// A new purse gets this part of what is left, divided among the workers.
 const FIRST_PART: i64 = 64;
 /// Purses looked at for money in one go.
 const RECALL_LOOKS_MAX: usize = 256;
-/// A search is not begun again within this time: fifty thousand children may be hungry at once.
+/// A search is not begun again within this time: fifty thousand children may be hungry at once...
 const SEARCH_PAUSE_MS: u64 = 5;
+/// ...but asks that wait begin one at once where no more budgets than these are looked at.
+const SEARCH_AT_ONCE_MAX: u32 = 16;
 /// No worker has this number.
 const NOBODY: u16 = u16::MAX;
 /// A purse is not asked again for its money within this time.
 const RECALL_PAUSE_MS: u64 = 100;
+/// Nor, where asks wait, so soon after it was filled for others that waited.
+const FED_PAUSE_MS: u64 = 5;
 
-/// What a worker says of a purse.
+/// How long a want that cannot be met at once may wait for what is on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Need {
-    pub(super) free: Amount,
-    pub(super) asked: Amount,
-    pub(super) short: Amount,
-    pub(super) seq: u32,
+pub(super) struct Patience {
+    /// By the steady clock.
+    pub(super) until_ms: u64,
+    /// Which of all wants it is.
+    pub(super) number: u64,
+    /// It came just now.
+    pub(super) is_new: bool,
+}
+
+/// What a want comes to.
+struct Judged {
+    /// Without the ask that is beyond reach...
+    need: Need,
+    /// ...which is this one.
+    beyond: Option<Amount>,
+    /// What of the purse an ask can be met with.
+    usable: Amount,
+    /// The next filling takes the place of its grant.
+    is_replaced: bool,
+    /// See [`Bank::own_holds`].
+    held: Amount,
+    /// See [`Bank::reach`].
+    reach: Amount,
+    /// A window gives again so soon that asks wait for it.
+    is_soon: bool,
+    /// It may still wait.
+    has_time: bool,
 }
 
 impl Need {
@@ -37,69 +70,215 @@ impl Need {
     fn numbers_low(self) -> bool {
         self.seq > SEQ_MAX / 2
     }
+
+    /// Does an ask wait for the answer?
+    fn waits(self) -> bool {
+        self.called > Amount::ZERO || self.again_waits
+    }
+
+    /// Everything that is asked together.
+    fn sum(self) -> Amount {
+        self.short.max(self.called)
+    }
+
+    /// An ask beyond `reach` is taken out, with what is not known to be others': nothing is filled or recalled for it. Then the
+    /// purse gets at most `share` for the asks that wait beside it; who is short of more asks again, without that one.
+    fn within(self, reach: Amount, share: Amount) -> (Need, Option<Amount>) {
+        let zero = Amount::ZERO;
+        if self.short > reach {
+            let called = minus(self.called, self.short).min(share).max(zero);
+            let need = Need { called, short: zero, again: zero, refused: zero, ..self };
+            return (need, Some(self.short));
+        }
+        if self.again > reach {
+            return (Need { again: zero, ..self }, Some(self.again));
+        }
+        (self.asks_again(), None)
+    }
+
+    /// The ask that was refused before counts as one of the others.
+    fn asks_again(self) -> Need {
+        let waits = if self.again_waits { self.again } else { Amount::ZERO };
+        let called = plus(self.called, waits).min(money::LIMIT_MAX);
+        Need { short: self.short.max(self.again), again: Amount::ZERO, called, ..self }
+    }
 }
 
 impl Bank {
     pub(super) fn want(&mut self, worker: u16, slot: u32, need: Need, out: &mut Out) {
+        let need = Need { called: need.called.min(money::LIMIT_MAX), ..need };
+        let (need, patience) = self.hungry.take(worker, slot, need, self.steady_ms());
+        self.feed(worker, slot, need, patience, out);
+    }
+
+    /// Answers a want, or keeps it for a moment where asks wait for it and what they need is on its way.
+    pub(super) fn feed(
+        &mut self,
+        worker: u16,
+        slot: u32,
+        need: Need,
+        patience: Patience,
+        out: &mut Out,
+    ) {
+        self.use_made(slot);
         self.roll_days(slot, out);
         if let Some(why) = self.closed(slot) {
-            if self.purse_note_mut(slot, worker).grant == 0 {
-                out.send(worker, ToWorker::Deny { slot, why });
-            } else {
-                self.recall(worker, slot, why, out);
+            self.turn_away(worker, slot, why, out);
+            return;
+        }
+        let Judged { need, beyond, usable, is_replaced, held, reach, is_soon, has_time } =
+            self.judge_want(worker, slot, need, patience);
+        let (available, share) = (self.available(slot), self.share(slot));
+        let missing = minus(need.sum(), usable).max(Amount::ZERO);
+        let urgent = need.called > Amount::ZERO && (self.is_tight(slot) || missing > available);
+        let fits = minus(need.short, usable) <= available;
+        let asks = if urgent { missing } else { need.sum() };
+        let wanted = if patience.is_new { self.wanted(worker, slot, need, asks) } else { asks };
+        let wanted = match fits {
+            true => wanted.min(share.max(asks)),
+            // Before all of an ask is there nothing is set aside for it: parts of it in many purses would never meet.
+            false => minus(asks, need.short),
+        };
+        let amount = wanted.min(available).max(Amount::ZERO);
+        let lacks = amount < missing;
+        if lacks {
+            self.recall_from_others(worker, slot, urgent, out);
+        }
+        // With every purse emptied there would be so much.
+        let elsewhere = minus(reach, usable);
+        let is_coming = is_soon || elsewhere > available.max(Amount::ZERO);
+        let may_wait = lacks && urgent && has_time && is_coming;
+        if may_wait && self.hungry.keep(worker, slot, need, patience) {
+            if let Some(amount) = beyond {
+                out.send(worker, ToWorker::Deny { slot, no: self.no(slot, amount, held) });
             }
             return;
         }
-        let wanted = self.wanted(worker, slot, need);
-        let available = self.available(slot);
-        let share = Amount::new(available.get() / (2 * i64::from(self.options.workers)));
-        let amount = wanted.min(share.max(need.short)).min(available).max(Amount::ZERO);
-        let recalled = amount < need.short && self.recall_from_others(worker, slot, out);
+        let no = match beyond.or(lacks.then_some(need.sum())) {
+            // Nothing is left anywhere else: the least that the purse does not cover is refused, and so is all that is more.
+            Some(_) if elsewhere <= amount => {
+                let least = plus(reach.max(Amount::ZERO), Amount::new(1));
+                No { from: Amount::ZERO, ..self.no(slot, least, held) }
+            }
+            Some(refused) => self.no(slot, refused, held),
+            None => No::LATER,
+        };
         if amount > Amount::ZERO {
-            self.fill(worker, slot, amount, need.seq, out);
-        } else if need.numbers_low() {
+            self.fill(worker, slot, amount, need, out);
+        } else if need.numbers_low() || lacks && is_replaced {
             // What is in the purse must come back before a new grant can have it.
-            self.recall(worker, slot, Verdict::PurseEmpty, out);
-        } else if available <= Amount::ZERO {
-            let why = if recalled { Verdict::PurseEmpty } else { self.why_empty(slot) };
-            out.send(worker, ToWorker::Deny { slot, why });
+            self.recall(worker, slot, No::LATER, out);
+        }
+        if beyond.is_some() || lacks && (urgent || amount == Amount::ZERO) {
+            out.send(worker, ToWorker::Deny { slot, no });
         }
         // Else the purse has what it needs, and more is there when it needs more.
     }
 
+    /// What a want comes to, before anything is done for it.
+    fn judge_want(&mut self, worker: u16, slot: u32, need: Need, patience: Patience) -> Judged {
+        let grant = self.purse_note_mut(slot, worker).grant;
+        let is_present = self.is_present(grant);
+        // What is in a purse of earlier windows, or whose hold numbers run out, goes back before a new grant takes its place.
+        let free = if is_present { need.free } else { Amount::ZERO };
+        let need = Need { free, ..need };
+        let usable = if need.numbers_low() { Amount::ZERO } else { free };
+        let is_replaced = grant != 0 && (need.numbers_low() || !is_present);
+        let held = if patience.is_new { self.own_holds(&need) } else { Amount::ZERO };
+        let reach = self.reach(slot, held);
+        let has_time = self.steady_ms() < patience.until_ms;
+        let largest = need.short.max(need.again);
+        let is_soon = has_time && need.waits() && self.ready_soon(slot, largest);
+        let (need, beyond) = match is_soon {
+            true => (need.asks_again(), None),
+            false => need.within(reach, self.share(slot)),
+        };
+        Judged { need, beyond, usable, is_replaced, held, reach, is_soon, has_time }
+    }
+
+    /// What one purse gets at most of what is available, but for the asks that it refused.
+    fn share(&self, slot: u32) -> Amount {
+        let share = self.available(slot).get() / (2 * i64::from(self.options.workers));
+        Amount::new(share).max(Amount::ZERO)
+    }
+
+    /// Nothing may be reserved at all.
+    fn turn_away(&mut self, worker: u16, slot: u32, why: Verdict, out: &mut Out) {
+        let no = No::to_all(why);
+        if self.purse_note_mut(slot, worker).grant == 0 {
+            out.send(worker, ToWorker::Deny { slot, no });
+        } else {
+            self.recall(worker, slot, no, out);
+        }
+    }
+
+    /// The most that one ask can get, with every purse emptied that draws on the same money. `held`: so much of what is in purses
+    /// of the budget is known to be in holds.
+    fn reach(&self, slot: u32, held: Amount) -> Amount {
+        let levels = self.chain(slot).map(|level| {
+            let budget = self.budget(level);
+            minus(plus(budget.available(self.now_ms), budget.in_purses()), held)
+        });
+        levels.min().unwrap_or(Amount::ZERO)
+    }
+
+    /// What the worker's own holds have at least of what is out under its grant. It counts holds that were resolved already until
+    /// they lapse, and the bank knows those.
+    fn own_holds(&self, need: &Need) -> Amount {
+        let grant = self.grants.get(need.grant).filter(|grant| grant.stage == Stage::Open);
+        let resolved = grant.map_or(need.held, |grant| grant.resolved.total());
+        minus(need.held, resolved).max(Amount::ZERO)
+    }
+
+    /// Does the budget or a parent have a bucket or a window shorter than a day? Then nothing is handed out that nobody asked
+    /// for, and asks that wait get what others have.
+    fn is_tight(&self, slot: u32) -> bool {
+        self.chain(slot).any(|level| self.budget(level).spec.windows.are_tight())
+    }
+
+    /// Does the window that has nothing left give again so soon that asks can wait for it?
+    fn ready_soon(&self, slot: u32, amount: Amount) -> bool {
+        let No { until_ms, .. } = self.no(slot, amount, Amount::ZERO);
+        until_ms > 0 && until_ms <= self.now_ms + HUNGRY_MS
+    }
+
     /// What the purse would use in `refresh_ms` at the rate of its asks since it last wanted something.
-    fn wanted(&mut self, worker: u16, slot: u32, need: Need) -> Amount {
+    fn wanted(&mut self, worker: u16, slot: u32, need: Need, asks: Amount) -> Amount {
         let (now_ms, refresh_ms) = (self.steady_ms(), self.options.refresh_ms);
         let note = self.purse_note_mut(slot, worker);
         let since_ms = now_ms.saturating_sub(note.asked_ms).max(1);
         note.asked_ms = now_ms;
-        let asked = i128::from(need.asked.get()) * i128::from(refresh_ms) / i128::from(since_ms);
+        let asked_now = need.asked.get().saturating_add(need.refused.get());
+        let asked = i128::from(asked_now) * i128::from(refresh_ms) / i128::from(since_ms);
         const LIMIT_MAX: i64 = money::LIMIT_MAX.get();
         let asked = Amount::new(i64::try_from(asked).unwrap_or(LIMIT_MAX).min(LIMIT_MAX));
         if need.numbers_low() {
             // A new grant will replace the present one, and what is in the purse goes back.
-            return asked.max(need.free).max(need.short);
+            return asked.max(need.free).max(asks);
         }
         // At a slow rate it should still cover two more of what was asked since it wanted last.
-        let asked = asked.max(Amount::new(need.asked.get().saturating_mul(2).min(LIMIT_MAX)));
-        crate::books::minus(asked, need.free).max(need.short)
+        let asked = asked.max(Amount::new(asked_now.saturating_mul(2).min(LIMIT_MAX)));
+        minus(asked, need.free).max(asks)
     }
 
-    /// Puts money into a purse, with a new grant where the present one is used up, old or of another day.
-    fn fill(&mut self, worker: u16, slot: u32, amount: Amount, seq: u32, out: &mut Out) {
+    /// Puts money into a purse, with a new grant where the present one is used up, old or of other windows.
+    fn fill(&mut self, worker: u16, slot: u32, amount: Amount, need: Need, out: &mut Out) {
         let present = self.purse_note_mut(slot, worker).grant;
-        let usable = present != 0 && seq <= SEQ_MAX / 2 && self.of_today(present);
+        let usable = present != 0 && need.seq <= SEQ_MAX / 2 && self.is_present(present);
         let grant = if usable { present } else { self.grants.next_number() };
         let full = self.grants.len() >= self.options.grants_max
             || self.grants.span_full()
             || grant > GRANT_MAX;
         if !usable && full {
             self.counts.grants_full += 1;
-            out.send(worker, ToWorker::Deny { slot, why: Verdict::Busy });
+            out.send(worker, ToWorker::Deny { slot, no: No::to_all(Verdict::Busy) });
             return;
         }
         let (budget, at_ms) = (self.budget(slot).spec.id, self.now_ms);
         self.book(Record::Granted { grant, budget, worker, amount, at_ms }, out);
+        if need.called > Amount::ZERO {
+            self.purse_note_mut(slot, worker).fed_ms = self.steady_ms();
+        }
         if !usable {
             self.purse_note_mut(slot, worker).grant = grant;
             self.timeline.old(grant, at_ms + self.options.grant_ms_max);
@@ -109,19 +288,29 @@ impl Bank {
         out.send(worker, ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms });
     }
 
-    fn of_today(&self, number: u64) -> bool {
+    /// Is a grant of the present windows of its budget and all parents?
+    fn is_present(&self, number: u64) -> bool {
         let Some(grant) = self.grants.get(number) else { return false };
         let mut levels = self.chain(grant.slot).zip(grant.days);
-        levels.all(|(level, day)| self.budget(level).day.start.ms() == day)
+        levels.all(|(level, day)| {
+            let budget = self.budget(level);
+            let counts = |(window, used): (&WindowLimit, &WindowUse)| {
+                window.is_of_days() || window.counts(used, number, day)
+            };
+            budget.day.start.ms() == day && budget.windows().all(counts)
+        })
     }
 
-    /// When money of the budget may be reserved: within the flights and the present days of all levels.
+    /// When money of the budget may be reserved: within the flights and the present windows of all levels.
     fn valid_ms(&self, slot: u32) -> (u64, u64) {
         let levels = self.chain(slot).map(|level| self.budget(level));
         levels.fold((0, u64::MAX), |(from, until), budget| {
             let (spec, day) = (&budget.spec, &budget.day);
             let from = from.max(spec.start.ms()).max(day.start.ms());
-            (from, until.min(spec.end.ms()).min(day.end.ms()))
+            let fixed = budget.windows().filter(|(window, _)| !window.is_bucket());
+            let ends = fixed.map(|(_, used)| used.until_ms).filter(|until_ms| *until_ms > 0);
+            let until = until.min(spec.end.ms()).min(day.end.ms());
+            (from, ends.fold(until, u64::min))
         })
     }
 
@@ -132,19 +321,28 @@ impl Bank {
         for child in self.budget(slot).children.clone() {
             self.review(child, out);
         }
+        for child in self.budget(slot).made_children.clone() {
+            self.review(child, out);
+        }
     }
 
     pub(super) fn review_one(&mut self, slot: u32, out: &mut Out) {
+        if slot >= MADE_SLOT && self.budget(slot).grants == 0 {
+            // Nobody has any of its money: whoever asks next hears how it stands.
+            return;
+        }
         self.roll_days(slot, out);
         let closed = self.closed(slot);
         let available = self.available(slot);
         for worker in 0..self.options.workers {
             let has_grant = self.purse_note_mut(slot, worker).grant != 0;
             match closed {
-                Some(why) => self.recall(worker, slot, why, out),
+                // One that was made on its first ask is filled when somebody asks, and not before.
+                _ if !has_grant && slot >= MADE_SLOT => {}
+                Some(why) => self.recall(worker, slot, No::to_all(why), out),
                 None if available < Amount::ZERO => {
-                    let why = self.why_empty(slot);
-                    self.recall(worker, slot, why, out);
+                    let no = self.no(slot, Amount::new(1), Amount::ZERO);
+                    self.recall(worker, slot, no, out);
                 }
                 None if !has_grant => self.first_fill(worker, slot, out),
                 None => {}
@@ -157,11 +355,13 @@ impl Bank {
         let available = self.available(slot).get();
         // A small count (ten keys in stock) has no 64th part; the first purse gets at least one item.
         let amount = Amount::new((available / parts).max(available.clamp(0, 1)));
-        if amount > Amount::ZERO {
-            self.fill(worker, slot, amount, 0, out);
+        if amount > Amount::ZERO && self.is_tight(slot) {
+            out.send(worker, ToWorker::Deny { slot, no: No::LATER });
+        } else if amount > Amount::ZERO {
+            self.fill(worker, slot, amount, Need::default(), out);
         } else {
-            let why = self.why_empty(slot);
-            out.send(worker, ToWorker::Deny { slot, why });
+            let no = self.no(slot, Amount::new(1), Amount::ZERO);
+            out.send(worker, ToWorker::Deny { slot, no });
         }
     }
 
@@ -173,20 +373,26 @@ impl Bank {
             return;
         }
         self.roll_days(slot, out);
-        if let Some(why) = self.closed(slot) {
-            self.recall(worker, slot, why, out);
+        let why = if self.is_resting(slot) { Some(Verdict::PurseEmpty) } else { self.closed(slot) };
+        if let Some(why) = why {
+            self.recall(worker, slot, No::to_all(why), out);
+            return;
+        }
+        if self.is_tight(slot) && !self.is_present(number) {
+            self.recall(worker, slot, No::LATER, out);
             return;
         }
         let share = self.available(slot).get() / (2 * i64::from(self.options.workers));
         let amount = before.min(Amount::new(share));
         if amount > Amount::ZERO {
-            self.fill(worker, slot, amount, SEQ_MAX, out);
+            self.fill(worker, slot, amount, Need { seq: SEQ_MAX, ..Need::default() }, out);
             if self.purse_note_mut(slot, worker).grant == number {
                 // No place for another grant: it stays in use for now.
                 self.timeline.old(number, self.now_ms + self.options.grant_ms_max);
             }
         } else {
-            self.recall(worker, slot, Verdict::PurseEmpty, out);
+            let no = self.no(slot, Amount::new(1), Amount::ZERO);
+            self.recall(worker, slot, no, out);
         }
     }
 
@@ -209,6 +415,10 @@ impl Bank {
         if note.grant == grant {
             note.grant = 0;
         }
+        if note.recalling == grant {
+            note.recalling = 0;
+        }
+        self.feed_hungry(Some(slot), out);
     }
 
     pub(super) fn give_back(&mut self, grant: u64, amount: Amount, out: &mut Out) {
@@ -219,78 +429,85 @@ impl Bank {
     /// that was filled before would be spent on, and each of its holds might bring another debt.
     pub(super) fn call_in(&mut self, slot: u32, out: &mut Out) {
         if self.available(slot) < Amount::ZERO {
-            self.recall_from_others(NOBODY, slot, out);
+            self.recall_from_others(NOBODY, slot, false, out);
         }
     }
 
-    /// Asks other purses that draw on the same money for what is in them. True if any was asked.
-    fn recall_from_others(&mut self, worker: u16, slot: u32, out: &mut Out) -> bool {
-        let scarce = self.chain(slot).min_by_key(|level| self.budget(*level).available());
+    /// Asks other purses that draw on the same money for what is in them. `urgent`: asks wait for it, so that pauses are as short
+    /// as can be.
+    fn recall_from_others(&mut self, worker: u16, slot: u32, urgent: bool, out: &mut Out) {
+        let now_ms = self.now_ms;
+        let scarce = self.chain(slot).min_by_key(|level| self.budget(*level).available(now_ms));
         let scarce = scarce.unwrap_or(slot);
-        let Search { cursor, at_ms, found } = self.budget(scarce).search;
+        let Search { cursor, at_ms } = self.budget(scarce).search;
         let now_ms = self.steady_ms();
-        if now_ms < at_ms + SEARCH_PAUSE_MS {
-            return found;
+        let at_once = urgent && self.budget(scarce).below <= SEARCH_AT_ONCE_MAX;
+        if now_ms < at_ms + SEARCH_PAUSE_MS && !at_once {
+            return;
         }
-        let mut pool = vec![scarce];
-        self.descendants(scarce, &mut pool);
-        let looks = pool.len().min(RECALL_LOOKS_MAX);
-        let mut found = false;
-        for i in 0..looks {
-            let other = pool[(cursor + i) % pool.len()];
-            found |= self.recall_slot(other, (worker, slot), out);
+        let all = self.budget(scarce).below as usize + 1;
+        let (looks, from) = (all.min(RECALL_LOOKS_MAX), cursor % all);
+        let mut pool = self.budgets.under(scarce, from, looks);
+        // From the first one on again.
+        pool.extend(self.budgets.under(scarce, 0, looks - pool.len()));
+        for other in pool {
+            self.recall_slot(other, (worker, slot), urgent, out);
         }
-        let cursor = (cursor + looks) % pool.len();
-        self.budgets[scarce as usize].search = Search { cursor, at_ms: now_ms, found };
-        found
-    }
-
-    fn descendants(&self, slot: u32, pool: &mut Vec<u32>) {
-        for child in &self.budget(slot).children {
-            pool.push(*child);
-            self.descendants(*child, pool);
-        }
+        let cursor = (from + looks) % all;
+        self.budgets[scarce as usize].search = Search { cursor, at_ms: now_ms };
     }
 
     /// Empties the purses of a budget and of those under it: the instants they are good for have changed.
     pub(super) fn recall_under(&mut self, slot: u32, out: &mut Out) {
-        let mut pool = vec![slot];
-        self.descendants(slot, &mut pool);
-        for slot in pool {
+        let all = self.budget(slot).below as usize + 1;
+        for slot in self.budgets.under(slot, 0, all) {
             for worker in 0..self.options.workers {
                 if self.purse_note_mut(slot, worker).grant != 0 {
-                    self.recall(worker, slot, Verdict::PurseEmpty, out);
+                    self.recall(worker, slot, No::LATER, out);
                 }
             }
         }
     }
 
-    fn recall_slot(&mut self, slot: u32, except: (u16, u32), out: &mut Out) -> bool {
-        let (now_ms, mut asked) = (self.steady_ms(), false);
+    fn recall_slot(&mut self, slot: u32, except: (u16, u32), urgent: bool, out: &mut Out) {
+        let now_ms = self.steady_ms();
         for worker in 0..self.options.workers {
-            let note = self.purse_note_mut(slot, worker);
-            let rested = now_ms >= note.recalled_ms + RECALL_PAUSE_MS;
-            if note.grant == 0 || !rested || (worker, slot) == except {
+            if (worker, slot) == except {
                 continue;
             }
-            asked = true;
-            self.recall(worker, slot, Verdict::PurseEmpty, out);
+            let note = self.purse_note_mut(slot, worker);
+            let rested = match urgent {
+                // What waiting asks were given just now is theirs.
+                true => now_ms >= note.fed_ms + FED_PAUSE_MS,
+                false => now_ms >= note.recalled_ms + RECALL_PAUSE_MS,
+            };
+            let grant = note.grant;
+            let has_money = self.grants.get(grant).is_some_and(|grant| grant.out > Amount::ZERO);
+            if rested && has_money {
+                self.recall(worker, slot, No::LATER, out);
+            }
         }
-        asked
     }
 
     /// Makes a worker retire its grant. From here on the grant is never filled again: a filling that crossed the
     /// retirement on its way would give the same hold numbers twice.
-    pub(super) fn recall(&mut self, worker: u16, slot: u32, why: Verdict, out: &mut Out) {
+    pub(super) fn recall(&mut self, worker: u16, slot: u32, no: No, out: &mut Out) {
         let now_ms = self.steady_ms();
         let note = self.purse_note_mut(slot, worker);
+        if note.grant != 0 {
+            note.recalling = note.grant;
+        }
         (note.grant, note.recalled_ms) = (0, now_ms);
         self.counts.recalls += 1;
-        out.send(worker, ToWorker::Recall { slot, why });
+        out.send(worker, ToWorker::Recall { slot, no });
     }
 
     /// Why nothing may be reserved from the budget at all, if so.
     fn closed(&self, slot: u32) -> Option<Verdict> {
+        if self.is_vacant(slot) {
+            // The want crossed the end of an idle budget: whoever asks again finds it, or makes it anew.
+            return Some(Verdict::Busy);
+        }
         let levels = self.chain(slot).map(|level| self.budget(level));
         for budget in levels {
             let spec = &budget.spec;
@@ -306,13 +523,39 @@ impl Bank {
         None
     }
 
-    /// Which limit it is that has nothing left.
-    fn why_empty(&self, slot: u32) -> Verdict {
-        let mut levels = self.chain(slot).map(|level| self.budget(level));
-        let day = levels.any(|b| {
-            b.available_by_calendar().is_some_and(|left| left <= Amount::ZERO)
-                && b.books.line(crate::Line::Free) > Amount::ZERO
-        });
-        if day { Verdict::DayExhausted } else { Verdict::Exhausted }
+    /// Which limit has less than `amount` left with every purse emptied, less what is `held`, from how much on that holds, and from
+    /// when on there is so much again: of windows the one that lasts longest. The limit of its life goes before all windows, as
+    /// nobody needs to ask again. [`No::LATER`] where no limit has less: what is asked for lies in purses.
+    fn no(&self, slot: u32, amount: Amount, held: Amount) -> No {
+        let (mut life, mut window_no) = (None, None);
+        for budget in self.chain(slot).map(|level| self.budget(level)) {
+            let parked = minus(budget.in_purses(), held);
+            let left = plus(budget.left_of_life(), parked);
+            if left < amount {
+                life = Some(life.map_or(left, |least: Amount| least.min(left)));
+            }
+            for (window, used) in budget.windows() {
+                let left = plus(budget.left_of(window, used, self.now_ms), parked);
+                if left >= amount {
+                    continue;
+                }
+                let until_ms = match window.is_day() {
+                    true => Some(budget.day.end.ms()),
+                    false => window.ready_ms(used, self.now_ms, amount),
+                };
+                let until_ms = until_ms.unwrap_or(u64::MAX);
+                window_no = window_no.max(Some((until_ms, window.is_day(), left)));
+            }
+        }
+        let from = |left: Amount| plus(left.max(Amount::ZERO), Amount::new(1));
+        match (life, window_no) {
+            (Some(left), _) => No { why: Verdict::Exhausted, from: from(left), until_ms: 0 },
+            (None, Some((until_ms, is_day, left))) => {
+                let why = if is_day { Verdict::DayExhausted } else { Verdict::WindowExhausted };
+                let until_ms = if until_ms == u64::MAX { 0 } else { until_ms };
+                No { why, from: from(left), until_ms }
+            }
+            (None, None) => No::LATER,
+        }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! - `apply`: the only code that changes state; live and in replay.
 //! - `fill`: how much money goes to which purse, and how it comes back.
+//! - `hungry`: wants that wait for money on its way.
 //! - `resolve`: confirm, settle, release.
+//! - `keyed`: requests with keys of idempotency, and their first answers.
 //! - `timeline`: everything that happens because time passed.
 //! - `reconcile`: what is known in the end of holds that expired.
-//! - `configure`: taking over a set of budgets.
+//! - `configure`: taking over a set of budgets. `made`: budgets made on their first ask.
 //! - `restore`: the state as parts, and back.
 //! - `audit`: what must hold between the parts of the state.
 
@@ -13,26 +15,35 @@ mod apply;
 mod audit;
 mod configure;
 mod fill;
+mod hungry;
+mod keyed;
+mod made;
 mod reconcile;
 mod resolve;
 mod restore;
+mod slots;
 mod timeline;
 
 use std::collections::BTreeMap;
 
 use money::{Instant, Window};
+use wire::Handle;
 
 pub use apply::ReplayError;
+pub use made::{Dormant, DormantWindows, OpenError};
 pub use restore::{Restore, RestoreError};
 
 use crate::books::{LINES, minus, plus};
 use crate::grant::Grants;
 use crate::keys::TokenKeys;
-use crate::spec::{LEVELS_MAX, TOLERANCE_PPM_MAX};
+use crate::spec::{LEVELS_MAX, MADE_SLOT, TOLERANCE_PPM_MAX};
 use crate::{
-    Amount, Books, BudgetSpec, EDIT_TEXT_MAX, EditAction, KeyBytes, KeyError, LedgerEvidence, Line,
-    OPERATOR_TEXT_MAX, Record, ToBank, ToWorker, TokenKey,
+    Amount, Books, BudgetSpec, Claimed, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError, LedgerEvidence,
+    Line, OPERATOR_TEXT_MAX, Owner, Record, ToBank, ToWorker, TokenKey, WindowLimit, WindowUse,
 };
+use keyed::{Answers, Claims};
+use made::MadeBudgets;
+use slots::Slots;
 use timeline::Timeline;
 
 /// How a bank behaves. One set for a run.
@@ -58,6 +69,15 @@ pub struct Options {
     pub grants_max: usize,
     /// Pages of marks (256 holds, 128 bytes each) that may exist; above it the answer is `Busy`.
     pub pages_max: usize,
+    /// Budgets made on their first ask that may be live at once...
+    pub made_max: usize,
+    /// ...and directly under one parent.
+    pub made_under_max: usize,
+    /// Answers that are kept for keys of idempotency, with the claims under way; above it a new key is [`Claimed::Busy`], or
+    /// [`Claimed::Unkept`].
+    pub answers_max: usize,
+    /// How long each is kept, ms, from the stamp of its request; at least [`crate::keyed::ANSWER_KEPT_MS_MIN`].
+    pub answers_kept_ms: u64,
 }
 
 impl Default for Options {
@@ -72,6 +92,10 @@ impl Default for Options {
             grant_ms_max: 600_000,
             grants_max: 4_000_000,
             pages_max: 8_000_000,
+            made_max: 1_000_000,
+            made_under_max: 10_000,
+            answers_max: 4_000_000,
+            answers_kept_ms: 3_600_000,
         }
     }
 }
@@ -83,27 +107,16 @@ pub struct Out {
     pub records: Vec<Record>,
     /// What to tell which worker, in order.
     pub messages: Vec<(u16, ToWorker)>,
+    /// Budgets made on their first ask that ended.
+    pub ended: Vec<Handle>,
+    /// What became of claims, in order: worker, reply, answer. Those of [`Claimed::Answer`] wait for the records as messages do.
+    pub claimed: Vec<(u16, u64, Claimed)>,
 }
 
 impl Out {
     fn send(&mut self, worker: u16, message: ToWorker) {
         self.messages.push((worker, message));
     }
-}
-
-/// What somebody edits of one budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edit<'t> {
-    /// Number of the edit; one edit may be about many budgets.
-    pub record: u64,
-    /// The budget.
-    pub budget: u64,
-    /// What is done.
-    pub action: EditAction,
-    /// The fields that change, before, as a JSON object.
-    pub before: &'t str,
-    /// The same fields after.
-    pub after: &'t str,
 }
 
 /// At most so many bytes of a text, whole characters.
@@ -124,6 +137,14 @@ counters::counters! {
         clock_back: "Stamps of a worker that went back; the later stamp counts.", failing("clock_back", "/docs/operations.md#the-clock");
         grants_full: "Wants that `ledger.grants_max` refused: raise the limit.", failing("grants_full", LIMITS);
         pages_full: "Resolves that `ledger.mark_pages_max` refused: raise the limit.", failing("mark_pages_full", LIMITS);
+        made: "Budgets made on their first ask, or back after they had ended.", name("budgets_made");
+        made_full: "Asks for a budget that `budgets.templates_max` or `budgets.templates_under_max` refused: raise the limit.", failing("templates_full", LIMITS), name("templates_full");
+        idled: "Budgets made on their first ask that ended because nobody asked of them.", name("budgets_idled");
+        keys_kept: "Answers kept for keys of idempotency.";
+        keys_repeated: "Requests whose key was known, answered with the first answer.";
+        keys_reused: "Requests whose key was used for another request before.";
+        keys_unkept: "Confirms, settles and releases with keys that were done without an answer that is kept, because the keys of `spend.keys_max`, or half of them their caller's, were taken: their tokens make them safe to repeat.";
+        keys_full: "Requests with keys that `spend.keys_max`, or the number that may be under way, refused.", failing("keys_full", LIMITS);
         spent_full: "Settles refused because the total booked reached the limit of what can be counted.", failing("spent_full", LIMITS);
     }
 }
@@ -151,20 +172,31 @@ struct Budget {
     /// This budget, its parent, and so on up, as slots.
     chain: [u32; LEVELS_MAX],
     levels: usize,
+    /// Configured budgets directly under it...
     children: Vec<u32>,
+    /// ...and those that were made on their first ask.
+    made_children: Vec<u32>,
+    /// One that was made on its first ask: its place among those of its parent.
+    place: u32,
+    /// All that are under it, on all levels.
+    below: u32,
+    /// Its grants that are not closed.
+    grants: u32,
+    /// When somebody asked of it last, as far as the bank heard of it. Only of one that was made on its first ask.
+    used_ms: u64,
     books: Books,
     /// The civil day; zero-length before the first.
     day: Window,
     /// What became of the money that was handed out on that day, by line; `Free` stays zero.
     day_lines: [Amount; LINES],
-    /// The days that the present week or month counts; zero-length without a cap, and before the first.
-    period: Window,
-    /// What was handed out on these days and did not come back.
-    period_used: Amount,
+    /// What is used of each of its windows, in the order of its configuration. That of a fixed day is in `day_lines`.
+    windows: Box<[WindowUse]>,
     /// What became of its holds and of those of the budgets under it.
     evidence: LedgerEvidence,
     /// Out under retired grants: all of it is in holds.
     retired_out: Amount,
+    /// The same with that of the budgets under it.
+    retired_below: Amount,
     /// Resolved of the holds of its open grants whose lapse is not yet accounted: workers still count them as held,
     /// the books do not. Wide, because money that is released can be held again, often, before its first hold lapses.
     resolved_early: i128,
@@ -180,7 +212,6 @@ struct Search {
     /// Where the next one begins.
     cursor: usize,
     at_ms: u64,
-    found: bool,
 }
 
 /// Everything that the bank knows of one purse.
@@ -192,6 +223,10 @@ struct PurseNote {
     asked_ms: u64,
     /// When it was last told to give money back.
     recalled_ms: u64,
+    /// The grant that it was told to give back and has not; 0 means none.
+    recalling: u64,
+    /// When it was last filled for asks that waited.
+    fed_ms: u64,
 }
 
 /// The bank. See the crate's page for its part in the whole.
@@ -204,14 +239,20 @@ pub struct Bank {
     steady_ms: Option<u64>,
     /// Per worker: no later message of it carries an earlier stamp.
     safe_ms: Vec<u64>,
-    budgets: Vec<Budget>,
+    budgets: Slots<Budget>,
     slots: BTreeMap<u64, u32>,
+    /// Slots of configured budgets that are live, by handle.
+    named: BTreeMap<Handle, u32>,
+    made: MadeBudgets,
     /// Slot by worker.
     purse_notes: Vec<PurseNote>,
     grants: Grants,
     pages: usize,
     keys: TokenKeys,
+    answers: Answers,
+    claims: Claims,
     timeline: Timeline,
+    hungry: hungry::Hungry,
     counts: Counts,
 }
 
@@ -225,13 +266,18 @@ impl Bank {
             now_ms: 0,
             steady_ms: None,
             safe_ms: vec![0; usize::from(options.workers)],
-            budgets: Vec::new(),
+            budgets: Slots::default(),
             slots: BTreeMap::new(),
+            named: BTreeMap::new(),
+            made: MadeBudgets::default(),
             purse_notes: Vec::new(),
             grants: Grants::default(),
             pages: 0,
             keys: TokenKeys::default(),
+            answers: Answers::default(),
+            claims: Claims::default(),
             timeline: Timeline::default(),
+            hungry: hungry::Hungry::default(),
             counts: Counts::default(),
             options,
         }
@@ -241,7 +287,7 @@ impl Bank {
     /// can be alive.
     pub fn start_run(&mut self, now_ms: u64, out: &mut Out) {
         self.now_ms = self.now_ms.max(now_ms);
-        self.timeline = Timeline::default();
+        (self.timeline, self.hungry) = (Timeline::default(), hungry::Hungry::default());
         let record = Record::RunStarted {
             run: self.run.number + 1,
             at_ms: self.now_ms,
@@ -303,7 +349,8 @@ impl Bank {
     /// records before those that were sealed: tokens of holds of the lost grants are then [`wire::Verdict::TooOld`], and never
     /// taken for holds of new ones. Nothing happens where there is no budget, as then no grant was ever made.
     pub fn pass_over(&mut self, numbers: u64, out: &mut Out) {
-        let Some(budget) = self.budgets.first().map(|state| state.spec.id) else { return };
+        let first = self.budgets.configured.first().map(|state| state.spec.id);
+        let Some(budget) = first.or_else(|| self.slots.keys().next().copied()) else { return };
         let (amount, at_ms) = (Amount::ZERO, self.now_ms);
         for _ in 0..numbers {
             let grant = self.grants.next_number();
@@ -326,9 +373,9 @@ impl Bank {
     /// Takes one message of a worker.
     pub fn step(&mut self, worker: u16, message: ToBank, out: &mut Out) {
         match message {
-            ToBank::Want { slot, free, asked, short, called, seq } => {
-                let short = short.max(called);
-                self.want(worker, slot, fill::Need { free, asked, short, seq }, out);
+            ToBank::Want { slot, need } => {
+                self.want(worker, slot, need, out);
+                self.send_echoes(out);
             }
             ToBank::Lapse { grant, deadline_ms, amount, holds, .. } => {
                 if let Some(grant) = self.grants.get_mut(grant) {
@@ -342,10 +389,18 @@ impl Bank {
             ToBank::Resolve { action, hold, amount, at_ms, origin, reply } => {
                 let at_ms = self.stamp(worker, at_ms);
                 let request = resolve::ResolveRequest { action, hold, amount, at_ms, origin };
-                let (verdict, repeat) = self.resolve(request, out);
+                let (verdict, repeat) = self.resolve(request, None, out);
                 out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
             }
-            ToBank::Echo { reply } => out.send(worker, ToWorker::Echo { reply }),
+            ToBank::Echo { reply } => self.echo(worker, reply, out),
+            ToBank::Owner { grant, reply } => {
+                let of = self.grants.get(grant).map(|grant| grant.slot);
+                let of = of.map(|slot| {
+                    let spec = self.spec(slot);
+                    Owner { slot, id: spec.id, unit: spec.unit }
+                });
+                out.send(worker, ToWorker::Owner { reply, of });
+            }
             ToBank::Tick { now_ms } => {
                 self.stamp(worker, now_ms);
                 self.run_timeline(out);
@@ -368,6 +423,8 @@ impl Bank {
     pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
         self.now_ms = self.now_ms.max(now_ms);
         self.run_timeline(out);
+        self.feed_hungry(None, out);
+        self.run_due(out);
     }
 
     /// The slot of a budget: its index in every worker's purses, stable for the run.
@@ -375,9 +432,9 @@ impl Bank {
         self.slots.get(&id).copied()
     }
 
-    /// The number of slots.
+    /// The number of slots of configured budgets. Those of budgets made on their first ask are [`Bank::made_slots`].
     pub fn slots(&self) -> usize {
-        self.budgets.len()
+        self.budgets.configured.len()
     }
 
     /// How many of the holds of this run, of the budget itself, are expired: their time is over, and nobody settled or
@@ -409,10 +466,15 @@ impl Bank {
         (budget.day, budget.day_used())
     }
 
-    /// The days that the present week or month of the budget counts, and what of its cap is used. `None` without a cap.
-    pub fn period(&self, slot: u32) -> Option<(Window, Amount)> {
-        let budget = self.budget(slot);
-        budget.spec.period.map(|_| (budget.period, budget.period_used))
+    /// Each window of the budget itself, the shortest first: its limit, what of it is used at the bank's present, and the first
+    /// instant after it; of a bucket the present.
+    pub fn windows(&self, slot: u32) -> impl Iterator<Item = (WindowLimit, Amount, u64)> {
+        let (budget, now_ms) = (self.budget(slot), self.now_ms);
+        budget.windows().map(move |(window, used)| match window.is_day() {
+            true => (*window, budget.day_used(), budget.day.end.ms()),
+            false if window.is_bucket() => (*window, window.used_at(used, now_ms), now_ms),
+            false => (*window, window.used_at(used, now_ms), used.until_ms),
+        })
     }
 
     /// What of the present day's money stands on a line.
@@ -426,10 +488,11 @@ impl Bank {
     }
 
     /// What may still be handed out to workers: the least, over the budget and its parents, of what is free beside the
-    /// reserve for late settles and of what is left of the present day, week and month, with what their owners tolerate
+    /// reserve for late settles and of what is left of the present windows, with what their owners tolerate
     /// of expired money. Below zero after debts. Whether the budget is active and in its flight is not asked.
     pub fn available(&self, slot: u32) -> Amount {
-        let levels = self.chain(slot).map(|level| self.budget(level).available());
+        let now_ms = self.now_ms;
+        let levels = self.chain(slot).map(|level| self.budget(level).available(now_ms));
         levels.min().unwrap_or(Amount::ZERO)
     }
 
@@ -444,7 +507,8 @@ impl Bank {
     }
 
     /// What is in unconfirmed holds of the budget and of those under it; the rest of the line `Purses` is
-    /// unreserved. `reported` says for a slot what the workers' purses hold (see [`crate::Purses::held`]).
+    /// unreserved. `reported` says for a slot what the workers' purses hold (see [`crate::Purses::held`]). Budgets made on their
+    /// first ask count as unreserved: they may be many, and workers do not report them.
     pub fn unconfirmed(&self, slot: u32, reported: &impl Fn(u32) -> Amount) -> Amount {
         let budget = self.budget(slot);
         let resolved = Amount::new(i64::try_from(budget.resolved_early).unwrap_or(i64::MAX));
@@ -502,12 +566,16 @@ impl Bank {
     /// The budget and its parents, from the bottom up.
     fn chain(&self, slot: u32) -> impl DoubleEndedIterator<Item = u32> + use<> {
         let budget = self.budget(slot);
-        budget.chain.into_iter().take(budget.levels)
+        let (chain, levels) = (budget.chain, budget.levels);
+        (0..levels).map(move |level| chain[level])
     }
 
     fn purse_note_mut(&mut self, slot: u32, worker: u16) -> &mut PurseNote {
-        let workers = usize::from(self.options.workers);
-        &mut self.purse_notes[slot as usize * workers + usize::from(worker)]
+        let (workers, worker) = (usize::from(self.options.workers), usize::from(worker));
+        match slot.checked_sub(MADE_SLOT) {
+            None => &mut self.purse_notes[slot as usize * workers + worker],
+            Some(made) => &mut self.made.purse_notes[made as usize * workers + worker],
+        }
     }
 
     fn book(&mut self, record: Record, out: &mut Out) {
@@ -536,21 +604,31 @@ impl Budget {
     }
 
     /// What this budget alone could hand out.
-    fn available(&self) -> Amount {
-        let free = minus(self.books.line(Line::Free), self.late_reserve());
-        let free = plus(free, self.tolerated(self.books.line(Line::Expired), self.spec.limit));
-        self.available_by_calendar().map_or(free, |left| free.min(left))
+    fn available(&self, now_ms: u64) -> Amount {
+        let left = self.windows().map(|(window, used)| self.left_of(window, used, now_ms));
+        left.fold(self.left_of_life(), Amount::min)
     }
 
-    /// The rest of the present day, week and month, where they have limits. A week or month tolerates nothing: it makes
-    /// up for days that exceed their target.
-    fn available_by_calendar(&self) -> Option<Amount> {
-        let day = self.spec.daily.map(|daily| {
-            let tolerated = self.tolerated(self.day_lines[Line::Expired as usize], daily);
-            plus(minus(daily, self.day_used()), tolerated)
-        });
-        let period = self.spec.period.map(|period| minus(period.cap, self.period_used));
-        day.into_iter().chain(period).min()
+    /// The rest of its limit.
+    fn left_of_life(&self) -> Amount {
+        let free = minus(self.books.line(Line::Free), self.late_reserve());
+        plus(free, self.tolerated(self.books.line(Line::Expired), self.spec.limit))
+    }
+
+    /// What its purses, and those of the budgets under it, would give back at most if they were all emptied: what is out under
+    /// grants that are not retired. Part of it is in holds, of which the bank hears when a grant is retired.
+    fn in_purses(&self) -> Amount {
+        minus(self.books.line(Line::Purses), self.retired_below)
+    }
+
+    /// The rest of one of its windows. Only the day tolerates expired money: a week or month makes up for days that exceed
+    /// their target, and a shorter one is over before anything expires.
+    fn left_of(&self, window: &WindowLimit, used: &WindowUse, now_ms: u64) -> Amount {
+        if !window.is_day() {
+            return minus(window.limit, window.used_at(used, now_ms));
+        }
+        let tolerated = self.tolerated(self.day_lines[Line::Expired as usize], window.limit);
+        plus(minus(window.limit, self.day_used()), tolerated)
     }
 
     /// What may be handed out under a limit although so much of it is expired: what experience presumes unspent, as

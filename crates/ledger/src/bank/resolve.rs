@@ -4,7 +4,7 @@ use wire::{Action, Verdict};
 
 use super::{Bank, Out};
 use crate::grant::{Grant, Mark};
-use crate::{Amount, Door, Hold, Origin, Record};
+use crate::{Amount, Door, Hold, Kept, Origin, Record};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolveRequest {
@@ -37,11 +37,16 @@ impl Bank {
         out: &mut Out,
     ) -> (Verdict, bool) {
         let at_ms = self.now_ms;
-        self.resolve(ResolveRequest { action, hold, amount, at_ms, origin }, out)
+        self.resolve(ResolveRequest { action, hold, amount, at_ms, origin }, None, out)
     }
 
-    /// Returns the verdict and whether it is a first answer given again.
-    pub(super) fn resolve(&mut self, request: ResolveRequest, out: &mut Out) -> (Verdict, bool) {
+    /// Returns the verdict and whether it is a first answer given again. Where something is booked, `kept` is with it.
+    pub(super) fn resolve(
+        &mut self,
+        request: ResolveRequest,
+        kept: Option<Box<Kept>>,
+        out: &mut Out,
+    ) -> (Verdict, bool) {
         self.counts.resolves += 1;
         let ResolveRequest { action, hold, amount, at_ms, origin } = request;
         let Some(grant) = self.grants.get(hold.grant) else { return (Verdict::TooOld, false) };
@@ -66,7 +71,7 @@ impl Bank {
                 (Verdict::BadAmount, false)
             }
             Judgement::Book(verdict, amount) => {
-                self.book(Record::Resolved { hold, verdict, amount, at_ms, origin }, out);
+                self.book(Record::Resolved { hold, verdict, amount, at_ms, origin, kept }, out);
                 let debt = matches!(verdict, Verdict::SettledOver | Verdict::SettledLate);
                 if debt || self.tolerates(slot) {
                     self.call_in(slot, out);
@@ -86,7 +91,7 @@ impl Bank {
     /// Is the amount, on all levels, within what can be booked as spent?
     fn can_book(&self, slot: u32, amount: Amount) -> bool {
         let room = |level| crate::books::minus(Bank::SPENT_MAX, self.books(level).spent());
-        self.chain(slot).all(|level| amount <= room(level))
+        amount == Amount::ZERO || self.chain(slot).all(|level| amount <= room(level))
     }
 }
 

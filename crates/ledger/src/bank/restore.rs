@@ -6,10 +6,12 @@
 use super::{Bank, Options, Run};
 use crate::books::{exposure, plus};
 use crate::grant::{Expired, Grant, Sums};
-use crate::part::{Part, Stage};
-use crate::spec::SpecError;
+use crate::part::{MARKS_BYTES, Part, Stage};
+use crate::spec::{MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::token::GRANT_MAX;
-use crate::{Amount, Books, BudgetSpec, KeyError};
+use crate::{
+    Amount, Books, BudgetSpec, Kept, KeyError, Period, Status, Verdict, WindowLimit, WindowUse,
+};
 
 impl Bank {
     /// Hands out the state, part by part.
@@ -20,7 +22,8 @@ impl Bank {
             each(part);
         };
         count(self.head());
-        for budget in &self.budgets {
+        let made = self.made_in_order().map(|slot| self.budget(slot));
+        for budget in self.budgets.configured.iter().chain(made) {
             count(Part::Budget { spec: Box::new(budget.spec.clone()) });
             let [_, day_lines @ ..] = budget.day_lines;
             let (day_start_ms, day_end_ms) = (budget.day.start.ms(), budget.day.end.ms());
@@ -30,23 +33,27 @@ impl Bank {
                 lines: budget.books.lines(),
                 day_lines,
                 evidence: budget.evidence,
-                period_start_ms: budget.period.start.ms(),
-                period_end_ms: budget.period.end.ms(),
-                period_used: budget.period_used,
+                period: WindowUse::default(),
+                windows: budget.windows.to_vec(),
             });
+        }
+        for dormant in self.made.dormant.values() {
+            count(Part::Dormant(Box::new(dormant.clone())));
         }
         for (number, grant) in self.grants.numbers() {
             count(self.grant_part(number, grant));
             grant.marks().for_each(|(page, marks)| count(Part::Marks { page, marks: *marks }));
         }
         self.keys().iter().for_each(|key| count(Part::Key(*key)));
+        self.answers.parts(&mut count);
         each(Part::End { parts, digest: self.digest() });
     }
 
     fn head(&self) -> Part {
         let Run { number: run, hold_ms_max, billing_ms, win_notices } = self.run;
         let (now_ms, next_grant) = (self.now_ms, self.grants.next_number());
-        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run }
+        let next_made = self.made.next_id;
+        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made }
     }
 
     fn grant_part(&self, number: u64, grant: &Grant) -> Part {
@@ -92,6 +99,9 @@ pub enum RestoreError {
         /// The faults in them.
         what: &'static str,
     },
+    /// What was kept of a budget that ended cannot be.
+    #[error("budget {0}: what was kept of it when it ended cannot be, or appears twice")]
+    Dormant(u64),
     /// A grant that cannot be.
     #[error("grant {grant}: {what}")]
     Grant {
@@ -122,6 +132,9 @@ pub enum RestoreError {
     /// The sums do not hold.
     #[error("the books do not add up: {0}")]
     Audit(String),
+    /// An answer that is kept for a key cannot be.
+    #[error("an answer that is kept for a key: {0}")]
+    Answer(&'static str),
     /// The end is missing.
     #[error("the snapshot ends after {0}")]
     Unfinished(&'static str),
@@ -135,10 +148,13 @@ const RUN_MAX: u32 = u32::MAX / 2;
 enum Last {
     Nothing,
     Head,
-    Budget,
+    Budget(u32),
     Books,
+    Dormant,
     Grant(u64),
     Key,
+    AnswerSecret,
+    Answer,
     End,
     /// A part was refused; nothing can follow.
     Refused,
@@ -149,10 +165,13 @@ impl Last {
         match self {
             Last::Nothing => "nothing",
             Last::Head => "the head",
-            Last::Budget => "a budget",
+            Last::Budget(_) => "a budget",
             Last::Books => "books",
+            Last::Dormant => "a budget that ended",
             Last::Grant(_) => "a grant",
             Last::Key => "a key",
+            Last::AnswerSecret => "the secret of answers",
+            Last::Answer => "an answer",
             Last::End => "the end",
             Last::Refused => "a part that was refused",
         }
@@ -166,6 +185,7 @@ pub struct Restore {
     last: Last,
     parts: u64,
     next_grant: u64,
+    next_made: u64,
     end: (u64, u64),
 }
 
@@ -173,7 +193,8 @@ impl Restore {
     /// Begins. The options are those of the bank to be, as for [`Bank::new`].
     pub fn new(options: Options) -> Restore {
         let bank = Bank::new(options);
-        Restore { bank, last: Last::Nothing, parts: 0, next_grant: 1, end: (0, 0) }
+        let (next_grant, next_made) = (1, MADE_ID_MIN);
+        Restore { bank, last: Last::Nothing, parts: 0, next_grant, next_made, end: (0, 0) }
     }
 
     /// Takes the next part.
@@ -184,33 +205,58 @@ impl Restore {
         let last = std::mem::replace(&mut self.last, Last::Refused);
         let (name, after) = (part.name(), last.name());
         self.last = match (part, last) {
-            (
-                Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run },
-                Last::Nothing,
-            ) => {
-                self.next_grant = next_grant;
-                self.head(now_ms, Run { number: run, hold_ms_max, billing_ms, win_notices })?
-            }
+            (part @ Part::Head { .. }, Last::Nothing) => self.take_head(&part)?,
             (Part::Budget { spec }, Last::Head | Last::Books) => self.budget(&spec)?,
-            (part @ Part::Books { .. }, Last::Budget) => self.books(&part)?,
-            (part @ Part::Grant { .. }, Last::Head | Last::Books | Last::Grant(_)) => {
-                self.grant(part)?
-            }
-            (Part::Marks { page, marks }, Last::Grant(number)) => {
-                let grant = self.bank.grants.get_mut(number).expect("the part before");
-                if !grant.add_marks(page, marks) {
-                    return Err(wrong(number, "its marks cannot be, or are not in order"));
+            (part @ Part::Books { .. }, Last::Budget(slot)) => self.books(slot, &part)?,
+            (Part::Dormant(dormant), Last::Head | Last::Books | Last::Dormant) => {
+                let id = dormant.id;
+                self.bank.made.next_id = self.next_made;
+                if !self.bank.restore_dormant(*dormant) {
+                    return Err(RestoreError::Dormant(id));
                 }
-                self.bank.pages += 1;
+                Last::Dormant
+            }
+            (
+                part @ Part::Grant { .. },
+                Last::Head | Last::Books | Last::Dormant | Last::Grant(_),
+            ) => self.grant(part)?,
+            (Part::Marks { page, marks }, Last::Grant(number)) => {
+                self.take_marks(number, page, marks)?;
                 last
             }
-            (Part::Key(key), Last::Head | Last::Books | Last::Grant(_) | Last::Key) => {
+            (
+                Part::Key(key),
+                Last::Head | Last::Books | Last::Dormant | Last::Grant(_) | Last::Key,
+            ) => {
                 self.bank.keys.add(key)?;
                 Last::Key
             }
             (
+                Part::AnswerSecret(secret),
+                Last::Head | Last::Books | Last::Dormant | Last::Grant(_) | Last::Key,
+            ) => {
+                self.bank.answers.secret = Some(secret);
+                Last::AnswerSecret
+            }
+            (
+                Part::Answer { kept, verdict, at_ms },
+                Last::Head
+                | Last::Books
+                | Last::Dormant
+                | Last::Grant(_)
+                | Last::Key
+                | Last::AnswerSecret
+                | Last::Answer,
+            ) => self.answer(&kept, verdict, at_ms)?,
+            (
                 Part::End { parts, digest },
-                Last::Head | Last::Books | Last::Grant(_) | Last::Key,
+                Last::Head
+                | Last::Books
+                | Last::Dormant
+                | Last::Grant(_)
+                | Last::Key
+                | Last::AnswerSecret
+                | Last::Answer,
             ) => {
                 self.end = (parts, digest);
                 Last::End
@@ -218,6 +264,33 @@ impl Restore {
             _ => return Err(RestoreError::Order { part: name, after }),
         };
         self.parts += 1;
+        Ok(())
+    }
+
+    fn take_head(&mut self, part: &Part) -> Result<Last, RestoreError> {
+        let Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made } =
+            *part
+        else {
+            unreachable!("chosen by the caller")
+        };
+        if next_made < MADE_ID_MIN {
+            return Err(RestoreError::Head("next made budget"));
+        }
+        (self.next_grant, self.next_made) = (next_grant, next_made);
+        self.head(now_ms, Run { number: run, hold_ms_max, billing_ms, win_notices })
+    }
+
+    fn take_marks(
+        &mut self,
+        number: u64,
+        page: u32,
+        marks: [u8; MARKS_BYTES],
+    ) -> Result<(), RestoreError> {
+        let grant = self.bank.grants.get_mut(number).expect("the part before");
+        if !grant.add_marks(page, marks) {
+            return Err(wrong(number, "its marks cannot be, or are not in order"));
+        }
+        self.bank.pages += 1;
         Ok(())
     }
 
@@ -237,6 +310,10 @@ impl Restore {
         if !self.bank.grants.skip_to(self.next_grant) {
             return Err(RestoreError::Head("next grant"));
         }
+        if self.next_made < self.bank.made.next_id {
+            return Err(RestoreError::Head("next made budget"));
+        }
+        self.bank.made.next_id = self.next_made;
         self.bank.audit().map_err(RestoreError::Audit)?;
         let found = self.bank.digest();
         if found != digest {
@@ -244,6 +321,22 @@ impl Restore {
         }
         self.sum_retired();
         Ok(self.bank)
+    }
+
+    fn answer(&mut self, kept: &Kept, verdict: Verdict, at_ms: u64) -> Result<Last, RestoreError> {
+        if verdict != Verdict::Granted && crate::grant::Mark::of(verdict).is_none() {
+            return Err(RestoreError::Answer("its verdict books nothing"));
+        }
+        if at_ms > self.bank.now_ms {
+            return Err(RestoreError::Answer(
+                "it is kept from an instant on that the head does not know",
+            ));
+        }
+        let answers = &mut self.bank.answers;
+        answers.check(kept, at_ms).map_err(|_| RestoreError::Answer("too long, or twice"))?;
+        // Whatever is over is forgotten with the next one that is recorded.
+        answers.keep(kept, verdict, at_ms, u64::MAX);
+        Ok(Last::Answer)
     }
 
     fn head(&mut self, now_ms: u64, run: Run) -> Result<Last, RestoreError> {
@@ -269,25 +362,28 @@ impl Restore {
             return Err(SpecError::IdTwice { id: spec.id }.into());
         }
         self.bank.check_spec(spec)?;
-        self.bank.add_slot(spec);
-        Ok(Last::Budget)
+        let live = spec.handle.as_ref().filter(|_| spec.status != Status::Ended);
+        let slot = self.bank.add_slot(spec);
+        if slot < MADE_SLOT {
+            self.bank.rename(slot, live);
+        }
+        Ok(Last::Budget(slot))
     }
 
-    fn books(&mut self, part: &Part) -> Result<Last, RestoreError> {
+    fn books(&mut self, slot: u32, part: &Part) -> Result<Last, RestoreError> {
         let Part::Books {
             day_start_ms,
             day_end_ms,
             lines,
             day_lines,
             evidence,
-            period_start_ms,
-            period_end_ms,
-            period_used,
+            period,
+            ref windows,
         } = *part
         else {
             return Ok(self.last);
         };
-        let budget = self.bank.budgets.last_mut().expect("the part before");
+        let budget = &mut self.bank.budgets[slot as usize];
         let wrong = |what| RestoreError::Books { budget: budget.spec.id, what };
         if day_end_ms > Bank::MS_MAX || day_start_ms > day_end_ms {
             return Err(wrong("its day ends before it begins, or too late"));
@@ -301,12 +397,21 @@ impl Restore {
             return Err(wrong("more of its holds was paid than resolved, or less than nothing"));
         }
         budget.evidence = evidence;
-        if period_end_ms > Bank::MS_MAX || period_start_ms > period_end_ms {
-            return Err(wrong("its week or month ends before it begins, or too late"));
+        let of_period = |window: &WindowLimit| match window.period > Period::Day {
+            true => period,
+            false => WindowUse::default(),
+        };
+        let windows: Vec<WindowUse> = match windows.is_empty() {
+            true => budget.spec.windows.all().iter().map(of_period).collect(),
+            false => windows.clone(),
+        };
+        if windows.len() != budget.spec.windows.all().len() {
+            return Err(wrong("it has another number of windows than uses of them"));
         }
-        exposure(&[period_used]).ok_or(wrong("what its week or month used is out of range"))?;
-        budget.period = Bank::window(period_start_ms, period_end_ms);
-        budget.period_used = period_used;
+        if !windows.iter().all(is_possible) {
+            return Err(wrong("a window ends too late, or what is used of it is out of range"));
+        }
+        budget.windows = windows.into_boxed_slice();
         Ok(Last::Books)
     }
 
@@ -356,6 +461,7 @@ impl Restore {
         if !self.bank.grants.place(number, grant) {
             return Err(wrong(number, "its number is not in order, or too far from the first"));
         }
+        self.bank.budgets[slot as usize].grants += 1;
         Ok(Last::Grant(number))
     }
 
@@ -364,11 +470,15 @@ impl Restore {
         let Bank { grants, budgets, .. } = &mut self.bank;
         for (_, grant) in grants.numbers() {
             if matches!(grant.stage, Stage::Retired { .. }) {
-                let budget = &mut budgets[grant.slot as usize];
-                budget.retired_out = plus(budget.retired_out, grant.out);
+                budgets.shift_retired(grant.slot, grant.out, plus);
             }
         }
     }
+}
+
+pub(super) fn is_possible(used: &WindowUse) -> bool {
+    let last = used.until_ms.max(used.rest) <= Bank::MS_MAX;
+    last && exposure(&[used.used]).is_some()
 }
 
 fn wrong(grant: u64, what: &'static str) -> RestoreError {

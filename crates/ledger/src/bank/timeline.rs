@@ -9,12 +9,11 @@
 
 use std::collections::BTreeMap;
 
-use wire::Verdict;
-
 use super::{Bank, Out};
 use crate::grant::Sum;
 use crate::part::Stage;
-use crate::{Amount, BudgetSpec, Clock, Line, Period, PeriodCap, Record, ToWorker};
+use crate::spec::MADE_ID_MIN;
+use crate::{Amount, BudgetSpec, Clock, Line, No, Period, Record, ToWorker, WindowKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
@@ -30,6 +29,8 @@ enum Event {
     Flight { slot: u32 },
     /// An open grant is old.
     Old { grant: u64 },
+    /// A budget made on its first ask may be idle, or what was kept of one that ended may be over.
+    Idle { id: u64 },
 }
 
 /// Events by the millisecond they are due. Takes none before the run is live.
@@ -40,6 +41,8 @@ pub(super) struct Timeline {
     first_grant: u64,
     by_stamp: BTreeMap<u64, Vec<Event>>,
     by_clock: BTreeMap<u64, Vec<Event>>,
+    /// When each budget that was made on its first ask is looked at next. Its other events in `by_clock` mean nothing.
+    looks: BTreeMap<u64, u64>,
 }
 
 impl Timeline {
@@ -77,6 +80,25 @@ impl Timeline {
         self.by_clock(due_ms, Event::Old { grant });
     }
 
+    /// Is looked at then, or before.
+    pub(super) fn idle(&mut self, id: u64, due_ms: u64) {
+        let due_ms = super::made::step_ms(due_ms);
+        if !self.live || self.looks.get(&id).is_some_and(|known_ms| *known_ms <= due_ms) {
+            return;
+        }
+        self.looks.insert(id, due_ms);
+        self.by_clock(due_ms, Event::Idle { id });
+    }
+
+    /// Is it the one that counts? Then none is left.
+    fn take_look(&mut self, id: u64, due_ms: u64) -> bool {
+        let counts = self.looks.get(&id) == Some(&due_ms);
+        if counts {
+            self.looks.remove(&id);
+        }
+        counts
+    }
+
     fn by_stamp(&mut self, due_ms: u64, event: Event) {
         if self.live {
             self.by_stamp.entry(due_ms).or_default().push(event);
@@ -107,10 +129,22 @@ impl Bank {
     pub(super) fn begin_timeline(&mut self) {
         let first_grant = self.grants.next_number();
         let mut timeline = Timeline { live: true, first_grant, ..Timeline::default() };
-        for (slot, budget) in (0..).zip(&self.budgets) {
+        for (slot, budget) in (0..).zip(&self.budgets.configured) {
             timeline.flight(slot, &budget.spec);
             if !budget.day.is_empty() {
                 timeline.day(slot, budget.day.end.ms());
+            }
+        }
+        // Who asked before is not in the journal: all are as if they were asked for just now.
+        for budget in &mut self.budgets.made {
+            budget.used_ms = self.now_ms;
+        }
+        for (id, slot) in self.slots.range(MADE_ID_MIN..) {
+            timeline.idle(*id, self.now_ms + self.budget(*slot).spec.idle_ms);
+        }
+        for (id, dormant) in &self.made.dormant {
+            if let Some(over_ms) = dormant.over_ms() {
+                timeline.idle(*id, over_ms);
             }
         }
         for (number, grant) in self.grants.numbers() {
@@ -141,6 +175,8 @@ impl Bank {
                     Event::Day { slot } => self.day_ended(slot, out),
                     Event::Flight { slot } => self.review(slot, out),
                     Event::Old { grant } => self.renew(grant, out),
+                    Event::Idle { id } if self.timeline.take_look(id, due_ms) => self.note_due(id),
+                    Event::Idle { .. } => {}
                 }
             }
         }
@@ -163,18 +199,20 @@ impl Bank {
         let resolved = grant.take_resolved(&mut self.budgets, deadline_ms);
         let back = crate::books::minus(amount, resolved.amount);
         assert!(back >= Amount::ZERO, "grant {number}: more was resolved than held");
+        let (slot, worker) = (grant.slot, grant.worker);
+        let (keeps, stage) = (grant.keeps, grant.stage);
+        self.use_made(slot);
         if back == Amount::ZERO {
             return;
         }
-        let (slot, worker) = (grant.slot, grant.worker);
-        let (keeps, stage) = (grant.keeps, grant.stage);
         self.count_expired(slot, holds.saturating_sub(resolved.holds));
         if keeps.unconfirmed {
             self.expire(number, Clock::Hold, deadline_ms, back, out);
-        } else if stage == Stage::Open {
+        } else if stage == Stage::Open && self.purse_note_mut(slot, worker).grant == number {
             // It stays with the worker: no balance changes, so no record.
             out.send(worker, ToWorker::Restore { slot, grant: number, amount: back });
         } else {
+            // Of a grant that is recalled nothing goes to the worker any more: once it is retired, all that is out is in holds.
             self.give_back(number, back, out);
         }
     }
@@ -217,7 +255,7 @@ impl Bank {
         let is_open =
             worker < self.options.workers && self.purse_note_mut(slot, worker).grant == number;
         if full && is_open {
-            self.recall(worker, slot, Verdict::PurseEmpty, out);
+            self.recall(worker, slot, No::LATER, out);
         }
     }
 
@@ -261,11 +299,11 @@ impl Bank {
         self.review_one(slot, out);
     }
 
-    /// Begins the present day of the budget and its parents where their last one is over, and week or month.
+    /// Begins the present day of the budget and its parents where their last one is over, and so their other windows.
     pub(super) fn roll_days(&mut self, slot: u32, out: &mut Out) {
         for level in self.chain(slot) {
             self.roll_day(level, out);
-            self.roll_period(level, out);
+            self.roll_windows(level, out);
         }
     }
 
@@ -281,25 +319,71 @@ impl Bank {
         self.book(Record::DayRolled { id, start_ms, end_ms }, out);
     }
 
-    /// Begins the present week or month, with the present day: no money was handed out between its first instant and
-    /// this day, or a day would have begun.
-    fn roll_period(&mut self, level: u32, out: &mut Out) {
-        let budget = self.budget(level);
-        let Some(PeriodCap { period, .. }) = budget.spec.period else { return };
-        if budget.period.end.ms() > self.now_ms {
-            return;
+    /// Begins the windows, other than the day, whose last one is over. Only here: most budgets are not asked of in most minutes.
+    /// No money was handed out between the first instant of a window and now, or it would have begun then.
+    fn roll_windows(&mut self, level: u32, out: &mut Out) {
+        for index in 0..self.budget(level).windows.len() {
+            let budget = self.budget(level);
+            let (window, used) = (budget.spec.windows.all()[index], budget.windows[index]);
+            if window.is_day() || !window.is_due(&used, self.now_ms) {
+                continue;
+            }
+            let now = money::Instant::from_ms(self.now_ms);
+            let (start_ms, end_ms) = match window.kind {
+                WindowKind::Bucket => (self.now_ms, self.now_ms),
+                WindowKind::Fixed => {
+                    let at = window.period.at(now, &budget.spec.zone);
+                    let counts_ms = match window.is_of_days() {
+                        true => budget.day.start.ms(),
+                        // A changed zone can make it overlap the one before.
+                        false => at.start.ms().max(used.until_ms),
+                    };
+                    (counts_ms, at.end.ms())
+                }
+            };
+            let (id, period) = (budget.spec.id, window.period);
+            self.book(Record::WindowRolled { id, period, start_ms, end_ms }, out);
         }
-        let now = money::Instant::from_ms(self.now_ms);
-        let window = match period {
-            Period::Week => money::week_at(now, &budget.spec.zone),
-            Period::Month => money::month_at(now, &budget.spec.zone),
-        };
-        let (id, start_ms, end_ms) = (budget.spec.id, budget.day.start.ms(), window.end.ms());
-        self.book(Record::PeriodRolled { id, start_ms, end_ms }, out);
+    }
+
+    /// Refills the buckets of a budget up to now: before their limits change.
+    pub(super) fn refill_buckets(&mut self, slot: u32, out: &mut Out) {
+        let budget = self.budget(slot);
+        let id = budget.spec.id;
+        let begun = budget.windows().filter(|(window, used)| {
+            window.is_bucket() && (1..self.now_ms).contains(&used.until_ms)
+        });
+        let periods: Vec<Period> = begun.map(|(window, _)| window.period).collect();
+        let (start_ms, end_ms) = (self.now_ms, self.now_ms);
+        for period in periods {
+            self.book(Record::WindowRolled { id, period, start_ms, end_ms }, out);
+        }
     }
 
     /// What is suspended in a budget, for statements.
     pub fn suspended(&self, slot: u32) -> Amount {
         self.books(slot).line(Line::Suspended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_has_one_look_ahead_of_it_the_earliest() {
+        let mut timeline = Timeline { live: true, ..Timeline::default() };
+        for due_ms in [9_000, 9_000, 12_000, 4_000, 5_000] {
+            timeline.idle(7, due_ms);
+        }
+        let mut taken = Vec::new();
+        while let Some((due_ms, events)) = timeline.pop(0, 60_000) {
+            taken.extend(events.iter().map(|_| (due_ms, timeline.take_look(7, due_ms))));
+        }
+        let step_ms = super::super::made::step_ms;
+        assert_eq!(taken, [(step_ms(4_000), true), (step_ms(9_000), false)]);
+        assert!(timeline.looks.is_empty());
+        timeline.idle(7, 9_000);
+        assert!(timeline.take_look(7, step_ms(9_000)), "the next one counts again");
     }
 }

@@ -1,10 +1,10 @@
 //! The small world of these tests.
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, Line, OnExpiry, Options, Origin, Out,
-    PurseOptions, Purses, Record, Status, ToBank, ToWorker, Verdict,
+    Action, Amount, Bank, BudgetSpec, Claimed, Door, Hold, Keyed, Line, MADE_SLOT, OnExpiry,
+    OpenError, Options, Origin, Out, PurseOptions, Purses, Record, ToBank, ToWorker, Verdict,
 };
-use money::{Instant, Unit, Zone};
+use money::Unit;
 
 /// Noon, UTC.
 pub(crate) const NOON: u64 = 1_767_268_800_000;
@@ -19,19 +19,8 @@ pub(crate) const ORIGIN: Origin = Origin { door: Door::Batch, request_id: 9 };
 /// A budget in USD, active for ever, in UTC. What expires is free: `expiry` is about those that hold.
 pub(crate) fn spec(id: u64, limit: i64) -> BudgetSpec {
     BudgetSpec {
-        id,
-        unit: Unit::parse("USD").unwrap(),
-        limit: Amount::new(limit),
-        daily: None,
-        start: Instant::from_ms(1),
-        end: Instant::from_ms(4_000_000_000_000),
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        period: None,
         on_expiry: OnExpiry::Release,
-        tolerance_ppm: 0,
+        ..BudgetSpec::plain(id, Unit::parse("USD").unwrap(), Amount::new(limit))
     }
 }
 
@@ -61,11 +50,18 @@ pub(crate) type Lines = [i64; 8];
 pub(crate) struct Bench {
     pub(crate) bank: Bank,
     pub(crate) purses: Vec<Purses>,
+    /// Those of budgets that were made on their first ask.
+    pub(crate) made: Vec<Purses>,
     pub(crate) now_ms: u64,
     /// Everything that was written, all runs.
     pub(crate) records: Vec<Record>,
     options: Options,
     answer: Option<(Verdict, bool)>,
+    /// What claims came to and nobody looked at yet: worker, reply, answer.
+    pub(crate) claimed: Vec<(u16, u64, Claimed)>,
+    /// Echoes that were asked for, and those that came back.
+    asked: u64,
+    echoed: u64,
 }
 
 impl Bench {
@@ -79,8 +75,18 @@ impl Bench {
 
     pub(crate) fn at(now_ms: u64, options: Options, specs: &[BudgetSpec]) -> Bench {
         let bank = Bank::new(options.clone());
-        let mut bench =
-            Bench { bank, purses: Vec::new(), now_ms, records: Vec::new(), options, answer: None };
+        let mut bench = Bench {
+            bank,
+            purses: Vec::new(),
+            made: Vec::new(),
+            now_ms,
+            records: Vec::new(),
+            options,
+            answer: None,
+            claimed: Vec::new(),
+            asked: 0,
+            echoed: 0,
+        };
         bench.start();
         bench.configure(specs);
         bench
@@ -92,6 +98,8 @@ impl Bench {
         let slots = self.bank.slots();
         let purses = || Purses::new(purse_options(), slots);
         self.purses = (0..self.options.workers).map(|_| purses()).collect();
+        let made = || Purses::new(purse_options(), 0);
+        self.made = (0..self.options.workers).map(|_| made()).collect();
         self.bank.open_all(&mut out);
         self.deliver(out);
         self.pump();
@@ -129,10 +137,17 @@ impl Bench {
 
     fn deliver(&mut self, mut out: Out) {
         self.records.append(&mut out.records);
+        self.claimed.append(&mut out.claimed);
         for (worker, message) in out.messages {
             match message {
                 ToWorker::Resolved { verdict, repeat, .. } => self.answer = Some((verdict, repeat)),
-                message => self.purses[usize::from(worker)].take(message, self.now_ms),
+                ToWorker::Echo { .. } => self.echoed += 1,
+                message => match message.made() {
+                    None => self.purses[usize::from(worker)].take(message, self.now_ms),
+                    Some((_, message)) => {
+                        self.made[usize::from(worker)].take(message, self.now_ms);
+                    }
+                },
             }
         }
     }
@@ -143,6 +158,47 @@ impl Bench {
         self.deliver(out);
     }
 
+    pub(crate) fn step_keyed(&mut self, worker: u16, message: Keyed) -> Option<(Verdict, bool)> {
+        let mut out = Out::default();
+        self.answer = None;
+        self.bank.step_keyed(worker, message, &mut out);
+        self.deliver(out);
+        self.answer.take()
+    }
+
+    /// A claim of a key: what it comes to, or nothing while it waits.
+    pub(crate) fn claim(&mut self, worker: u16, key: u128, digest: u128) -> Option<Claimed> {
+        self.claim_as(worker, 0, key, digest)
+    }
+
+    pub(crate) fn claim_as(
+        &mut self,
+        worker: u16,
+        reply: u64,
+        key: u128,
+        digest: u128,
+    ) -> Option<Claimed> {
+        let at_ms = self.now_ms;
+        self.step_keyed(worker, Keyed::Claim { reply, key, digest, at_ms, has_token: false });
+        let (of, to, claimed) = self.claimed.pop()?;
+        assert_eq!((of, to), (worker, reply), "a claim is answered to who claims");
+        Some(claimed)
+    }
+
+    /// Resolves a hold for the request that has the claim of a key.
+    pub(crate) fn resolve_keyed(
+        &mut self,
+        worker: u16,
+        (action, hold, amount): (Action, Hold, i64),
+        key: u128,
+        answer: &[u8],
+    ) -> (Verdict, bool) {
+        let (at_ms, amount, answer) = (self.now_ms, Amount::new(amount), answer.into());
+        let (origin, reply) = (ORIGIN, 7);
+        let message = Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer };
+        self.step_keyed(worker, message).expect("every resolve is answered")
+    }
+
     /// All messages arrive, and those they lead to, until nothing is on its way.
     pub(crate) fn pump(&mut self) {
         let mut out = Out::default();
@@ -150,6 +206,7 @@ impl Bench {
         self.deliver(out);
         for worker in 0..self.purses.len() {
             self.purses[worker].turn(self.now_ms);
+            self.made[worker].turn(self.now_ms);
         }
         // Twice: what the first ticks set free comes back as messages.
         for _ in 0..2 {
@@ -166,6 +223,10 @@ impl Bench {
             assert!(round < 100, "messages beget messages");
             let mut quiet = true;
             for worker in 0..self.purses.len() {
+                while let Some(message) = self.made[worker].next_message() {
+                    self.step(worker, message.of_made());
+                    quiet = false;
+                }
                 while let Some(message) = self.purses[worker].next_message() {
                     self.step(worker, message);
                     quiet = false;
@@ -184,9 +245,67 @@ impl Bench {
 
     pub(crate) fn reserve(&mut self, worker: usize, id: u64, amount: i64) -> Result<Hold, Verdict> {
         let slot = self.bank.slot(id).unwrap();
+        let at = self.purses[worker].at(self.now_ms);
+        match slot.checked_sub(MADE_SLOT) {
+            None => self.purses[worker].reserve(slot, Amount::new(amount), at),
+            Some(made) => self.made[worker].reserve(made, Amount::new(amount), at),
+        }
+    }
+
+    /// The budget with this handle as all workers know it: its id.
+    pub(crate) fn open(&mut self, spec: BudgetSpec) -> Result<u64, OpenError> {
+        let handle = spec.handle.clone().unwrap();
+        let live = self.bank.made(&handle).is_some();
+        let mut out = Out::default();
+        let slot = self.bank.open(spec, &mut out)?;
+        self.deliver(out);
+        let made = slot - MADE_SLOT;
+        for purses in &mut self.made {
+            purses.grow_to(made as usize + 1, 4);
+            if !live {
+                purses.forget(made);
+            }
+        }
+        Ok(self.bank.spec(slot).id)
+    }
+
+    /// As a client that waits for the bank where the purse is short: at most a tenth of a second.
+    pub(crate) fn wait_for(
+        &mut self,
+        worker: usize,
+        id: u64,
+        amount: i64,
+    ) -> Result<Hold, Verdict> {
+        self.call(worker, id, amount);
+        self.hear();
+        self.reserve(worker, id, amount)
+    }
+
+    /// An ask that waits; see [`Bench::hear`].
+    pub(crate) fn call(&mut self, worker: usize, id: u64, amount: i64) {
+        let slot = self.bank.slot(id).unwrap();
         let purses = &mut self.purses[worker];
         let at = purses.at(self.now_ms);
-        purses.reserve(slot, Amount::new(amount), at)
+        if purses.call(slot, [Amount::new(amount)], at) {
+            self.asked += 1;
+            let now_ms = self.now_ms;
+            self.act(|bank, out| bank.tick(now_ms, out));
+            let purses = &mut self.purses[worker];
+            purses.turn(self.now_ms);
+            purses.send(ToBank::Echo { reply: self.asked });
+        }
+    }
+
+    /// Until the bank has answered everything that waits.
+    pub(crate) fn hear(&mut self) {
+        self.flush();
+        for _ in 0..100 {
+            if self.echoed >= self.asked {
+                return;
+            }
+            self.advance(1);
+        }
+        panic!("the bank does not answer");
     }
 
     /// As a client that asks again some times: every refusal makes the purse want money.

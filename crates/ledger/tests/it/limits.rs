@@ -1,6 +1,6 @@
 //! Limits that change while money is out.
 
-use ledger::{Amount, BudgetSpec, Line, Out, SpecError, Status, Verdict};
+use ledger::{Amount, BudgetSpec, Line, Out, SpecError, Status, Verdict, Windows};
 use money::{Instant, Unit};
 
 use crate::bench::{Bench, child, spec};
@@ -91,7 +91,7 @@ fn one_bad_budget_changes_nothing_and_every_error_is_told() {
         spec(2, 100),
         BudgetSpec { end: Instant::from_ms(0), ..spec(3, 1) },
         spec(4, money::LIMIT_MAX.get() + 1),
-        BudgetSpec { daily: Some(Amount::new(-1)), ..spec(5, 1) },
+        BudgetSpec { windows: Windows::daily(Some(Amount::new(-1))), ..spec(5, 1) },
         child(6, 1, 99),
         child(7, 1, 6),
     ];
@@ -115,7 +115,8 @@ fn a_configuration_without_changes_writes_nothing() {
 #[test]
 fn a_daily_limit_can_come_change_and_go() {
     let mut bench = Bench::new(1, &[spec(1, 10_000)]);
-    let with = |daily| BudgetSpec { daily: Some(Amount::new(daily)), ..spec(1, 10_000) };
+    let with =
+        |daily| BudgetSpec { windows: Windows::daily(Some(Amount::new(daily))), ..spec(1, 10_000) };
     let hold = bench.insist(0, 1, 300).unwrap();
     bench.settle(hold, 300);
     bench.configure(&[with(500)]);

@@ -1,9 +1,9 @@
 //! How purses grow, shrink and give back.
 
-use ledger::{Action, BudgetSpec, Line, Verdict};
+use ledger::{Action, Amount, BudgetSpec, Line, Verdict};
 use money::Unit;
 
-use crate::bench::{Bench, options, spec};
+use crate::bench::{Bench, child, options, spec};
 
 /// Most holds are lost in silence; the rest must still find the last coin.
 #[test]
@@ -176,10 +176,10 @@ fn what_is_called_for_is_granted_at_the_first_ask() {
             let mut bench = Bench::new(workers, &[spec(1, limit)]);
             let slot = bench.bank.slot(1).unwrap();
             let at = bench.purses[0].at(bench.now_ms);
-            assert!(bench.purses[0].call(slot, ledger::Amount::new(amount), at));
+            assert!(bench.purses[0].call(slot, [ledger::Amount::new(amount)], at));
             bench.pump();
             assert!(bench.reserve(0, 1, amount).is_ok(), "{amount} of {limit}");
-            assert!(!bench.purses[0].call(slot, ledger::Amount::new(1), at), "there is more");
+            assert!(!bench.purses[0].call(slot, [ledger::Amount::new(1)], at), "there is more");
             bench.check();
         }
     }
@@ -193,7 +193,7 @@ fn calls_of_a_turn_add_up_and_know_no_pause() {
     for _ in 0..3 {
         // In the same millisecond as the want before.
         for _ in 0..3 {
-            assert!(bench.purses[0].call(slot, ledger::Amount::new(10_000_000), at));
+            assert!(bench.purses[0].call(slot, [ledger::Amount::new(10_000_000)], at));
         }
         bench.pump();
         for _ in 0..3 {
@@ -201,7 +201,7 @@ fn calls_of_a_turn_add_up_and_know_no_pause() {
         }
     }
     // What the bank denied is not called for again.
-    assert!(bench.purses[0].call(slot, ledger::Amount::new(20_000_000), at));
+    assert!(bench.purses[0].call(slot, [ledger::Amount::new(20_000_000)], at));
     bench.pump();
     assert!(bench.reserve(0, 1, 20_000_000).is_err());
     while bench.reserve(0, 1, 1_000_000).is_ok() {}
@@ -211,6 +211,76 @@ fn calls_of_a_turn_add_up_and_know_no_pause() {
         assert!(bench.reserve(0, 1, 10_000_000).is_err());
     }
     assert_eq!(bench.reserve(0, 1, 10_000_000), Err(Verdict::Exhausted));
-    assert!(!bench.purses[0].call(slot, ledger::Amount::new(10_000_000), at));
+    assert!(!bench.purses[0].call(slot, [ledger::Amount::new(10_000_000)], at));
+    bench.check();
+}
+
+/// Somebody asks for more than there is, again and again: it is told so, and others are served as if it were not there.
+#[test]
+fn an_ask_beyond_everything_changes_nothing_for_others() {
+    for waits in [false, true] {
+        let mut bench = Bench::new(3, &[spec(1, 1_000), child(2, 1_000, 1), child(3, 1_000, 1)]);
+        for worker in [1, 2].into_iter().cycle().take(100) {
+            if waits {
+                assert_eq!(bench.wait_for(0, 2, 100_000), Err(Verdict::Exhausted));
+            } else {
+                assert_eq!(bench.insist(0, 2, 100_000), Err(Verdict::Exhausted));
+            }
+            let small =
+                if waits { bench.wait_for(worker, 3, 10) } else { bench.insist(worker, 3, 10) };
+            assert_eq!(bench.settle(small.unwrap(), 10), Verdict::Settled);
+        }
+        assert_eq!(bench.bank.books(1).line(Line::Purses).get(), 0, "nothing was set aside");
+        assert_eq!(bench.insist(1, 3, 1), Err(Verdict::Exhausted), "now it is true");
+        bench.check();
+    }
+}
+
+/// A no holds from an amount on: the same purse serves smaller asks, beside the one that is too large.
+#[test]
+fn a_no_says_from_which_amount_on_it_holds() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    assert_eq!(bench.insist(0, 1, 1_001), Err(Verdict::Exhausted));
+    let slot = bench.bank.slot(1).unwrap();
+    let at = bench.purses[0].at(bench.now_ms);
+    let peek = |bench: &Bench, amount| bench.purses[0].peek(slot, Amount::new(amount), at);
+    assert_eq!(peek(&bench, 1_001), Err(Verdict::Exhausted));
+    assert_eq!(peek(&bench, 1_000), Err(Verdict::PurseEmpty));
+    let asks = [900, 5_000].map(Amount::new);
+    assert!(bench.purses[0].call(slot, asks, at));
+    bench.pump();
+    assert!(bench.reserve(0, 1, 900).is_ok(), "what is too large is not asked for with it");
+    assert_eq!(bench.insist(0, 1, 5_000), Err(Verdict::Exhausted));
+    bench.check();
+}
+
+/// All the money lies in a purse that does not use it: others never hear that it is used up, and soon have it.
+#[test]
+fn money_in_another_purse_is_not_exhausted() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    let big = bench.insist(0, 1, 1_000).unwrap();
+    bench.advance(1_000);
+    assert_eq!(bench.purses[0].free(0).get(), 1_000, "it lapsed and lies idle: {big:?}");
+    assert!(bench.wait_for(1, 1, 10).is_ok());
+    bench.advance(1_000);
+    let _ = bench.insist(0, 1, 990);
+    bench.advance(1_000);
+    for _ in 0..20 {
+        match bench.reserve(1, 1, 5) {
+            Ok(_) => return bench.check(),
+            Err(why) => assert_eq!(why, Verdict::PurseEmpty),
+        }
+        bench.advance(25);
+    }
+    panic!("the money did not come");
+}
+
+/// What is held by another worker counts as used once its purse gave back the rest.
+#[test]
+fn what_others_hold_is_used() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    bench.insist(0, 1, 995).unwrap();
+    assert_eq!(bench.wait_for(1, 1, 6), Err(Verdict::Exhausted));
+    assert!(bench.wait_for(1, 1, 5).is_ok());
     bench.check();
 }

@@ -1,6 +1,9 @@
 //! Random rows of operations keep every promise that can be checked from outside.
 
-use ledger::{Action, Amount, BudgetSpec, Hold, Line, OnExpiry, Options, Status, Verdict};
+use ledger::{
+    Action, Amount, BudgetSpec, Claimed, Hold, KeyBytes, Keyed, Line, OnExpiry, Options, Status,
+    Verdict, Windows,
+};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, child, options, spec};
@@ -10,6 +13,7 @@ pub(crate) enum Op {
     Reserve { worker: usize, id: u64, amount: i64 },
     Undo { worker: usize, id: u64, amount: i64 },
     Resolve { pick: usize, action: Action, amount: i64 },
+    Keyed { pick: usize, action: Action, amount: i64, key: u8, digest: u8 },
     Advance { ms: u64 },
     Limit { id: u64, limit: i64 },
     Daily { id: u64, daily: i64 },
@@ -24,6 +28,7 @@ pub(crate) enum Op {
 
 pub(crate) fn op() -> impl Strategy<Value = Op> {
     let action = prop_oneof![Just(Action::Confirm), Just(Action::Settle), Just(Action::Release)];
+    let keyed = action.clone();
     let (worker, id) = (0..2usize, 1..=4u64);
     prop_oneof![
         8 => (worker.clone(), id.clone(), 1..300i64)
@@ -32,6 +37,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(worker, id, amount)| Op::Undo { worker, id, amount }),
         8 => (0..50usize, action, 0..400i64)
             .prop_map(|(pick, action, amount)| Op::Resolve { pick, action, amount }),
+        4 => (0..50usize, keyed, 0..400i64, 0..12u8, 0..2u8).prop_map(|(pick, action, amount, key, digest)| Op::Keyed { pick, action, amount, key, digest }),
         6 => (0..300u64).prop_map(|ms| Op::Advance { ms }),
         1 => (1_000..90_000_000u64).prop_map(|ms| Op::Advance { ms }),
         1 => (id.clone(), 0..5_000i64).prop_map(|(id, limit)| Op::Limit { id, limit }),
@@ -50,12 +56,12 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 }
 
 fn specs() -> Vec<BudgetSpec> {
-    let daily = Some(Amount::new(700));
+    let windows = Windows::daily(Some(Amount::new(700)));
     vec![
         spec(1, 5_000),
         BudgetSpec { on_expiry: OnExpiry::Hold, ..child(2, 3_000, 1) },
         child(3, 3_000, 2),
-        BudgetSpec { daily, on_expiry: OnExpiry::Hold, ..spec(4, 4_000) },
+        BudgetSpec { windows, on_expiry: OnExpiry::Hold, ..spec(4, 4_000) },
     ]
 }
 
@@ -86,10 +92,13 @@ impl Play {
                 }
             }
             Op::Resolve { pick, action, amount } => self.resolve(pick, action, amount),
+            Op::Keyed { pick, action, amount, key, digest } => {
+                self.keyed(pick, (action, amount), key.into(), digest.into());
+            }
             Op::Advance { ms } => self.bench.advance(ms),
             Op::Limit { id, limit } => self.change(id, |spec| spec.limit = Amount::new(limit)),
             Op::Daily { id, daily } => {
-                self.change(id, |spec| spec.daily = Some(Amount::new(daily)))
+                self.change(id, |spec| spec.windows = Windows::daily(Some(Amount::new(daily))))
             }
             Op::Pause { id } => self.change(id, |spec| {
                 let active = spec.status == Status::Active;
@@ -132,6 +141,29 @@ impl Play {
             matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate);
         if settled && !repeat {
             self.booked += amount;
+        }
+    }
+
+    /// As [`Play::resolve`], of a request with a key; every claim is ended.
+    fn keyed(&mut self, pick: usize, (action, amount): (Action, i64), key: u128, digest: u128) {
+        let Some(hold) = self.holds.len().checked_sub(1 + pick).map(|i| self.holds[i]) else {
+            return;
+        };
+        self.bench.act(|bank, out| bank.add_answer_secret(KeyBytes([7; 16]), out));
+        if self.bench.claim(0, key, digest) != Some(Claimed::New) {
+            return;
+        }
+        let before = self.bench.bank.counts().keys_kept;
+        let (verdict, repeat) =
+            self.bench.resolve_keyed(0, (action, hold, amount), key, &[digest.to_le_bytes()[0]]);
+        let settled =
+            matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate);
+        if settled && !repeat {
+            self.booked += amount;
+        }
+        match self.bench.bank.counts().keys_kept > before {
+            true => assert!(!repeat && self.bench.bank.claims() == 0),
+            false => drop(self.bench.step_keyed(0, Keyed::Forget { key })),
         }
     }
 

@@ -1,7 +1,8 @@
 //! A state that was taken apart and put together again is the same state, for everything that can follow.
 
 use ledger::{
-    Action, Amount, Bank, OnExpiry, Out, Part, Record, Restore, RestoreError, Stage, ToBank,
+    Action, Amount, Bank, BudgetSpec, OnExpiry, Out, Part, Record, Restore, RestoreError, Stage,
+    ToBank, WindowUse, Windows,
 };
 use proptest::prelude::*;
 
@@ -140,20 +141,21 @@ fn apply(parts: &mut Vec<Part>, index: usize, change: Change) {
 fn set(part: &mut Part, field: usize, value: u64) {
     let amount = Amount::new(value.cast_signed());
     match part {
-        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run } => {
-            match field % 6 {
+        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made } => {
+            match field % 7 {
                 0 => *now_ms = value,
                 1 => *hold_ms_max = value,
                 2 => *billing_ms = value,
                 3 => *next_grant = value,
                 4 => *win_notices = value == 0,
+                5 => *next_made = value,
                 _ => *run = u32::try_from(value >> 32).unwrap(),
             }
         }
         Part::Budget { spec } => match field % 8 {
             0 => spec.id = value,
             1 => spec.limit = amount,
-            2 => spec.daily = Some(amount),
+            2 => spec.windows = Windows::daily(Some(amount)),
             3 => spec.parent = Some(value),
             4 => spec.late_reserve_bp = u16::try_from(value >> 48).unwrap(),
             5 => spec.tolerance_ppm = u32::try_from(value >> 32).unwrap(),
@@ -162,11 +164,28 @@ fn set(part: &mut Part, field: usize, value: u64) {
         },
         Part::Books { .. } => set_books(part, field, value),
         Part::Grant { .. } => set_grant(part, field, value),
+        Part::Dormant(dormant) => match field % 5 {
+            0 => dormant.id = value,
+            1 => dormant.limited ^= true,
+            2 => dormant.evidence.paid = amount,
+            3 => {
+                if let Some(windows) = &mut dormant.windows {
+                    windows.day.end = money::Instant::from_ms(value);
+                }
+            }
+            _ => dormant.spent[field % 3] = amount,
+        },
         Part::Marks { page, marks } => match field % 2 {
             0 => *page = u32::try_from(value >> 32).unwrap(),
             _ => marks[field] = u8::try_from(value >> 56).unwrap(),
         },
         Part::Key(key) => key.id = u8::try_from(value >> 56).unwrap(),
+        Part::AnswerSecret(secret) => secret.0[field % 16] ^= u8::try_from(value >> 56).unwrap(),
+        Part::Answer { kept, at_ms, .. } => match field % 3 {
+            0 => kept.key = value.into(),
+            1 => kept.digest = value.into(),
+            _ => *at_ms = value,
+        },
         Part::End { parts, digest } => match field % 2 {
             0 => *parts = value,
             _ => *digest = value,
@@ -176,16 +195,8 @@ fn set(part: &mut Part, field: usize, value: u64) {
 
 fn set_books(part: &mut Part, field: usize, value: u64) {
     let amount = Amount::new(value.cast_signed());
-    let Part::Books {
-        day_start_ms,
-        day_end_ms,
-        lines,
-        day_lines,
-        evidence,
-        period_start_ms,
-        period_end_ms,
-        period_used,
-    } = part
+    let Part::Books { day_start_ms, day_end_ms, lines, day_lines, evidence, period, windows } =
+        part
     else {
         unreachable!("chosen by the caller")
     };
@@ -195,9 +206,9 @@ fn set_books(part: &mut Part, field: usize, value: u64) {
         line @ 2..10 => lines[line - 2] = amount,
         line @ 10..17 => day_lines[line - 10] = amount,
         17 => evidence.expired_resolved = amount,
-        18 => *period_start_ms = value,
-        19 => *period_end_ms = value,
-        20 => *period_used = amount,
+        18 => period.until_ms = value,
+        19 => windows.push(WindowUse { until_ms: value, ..WindowUse::default() }),
+        20 => windows.clear(),
         _ => evidence.paid = amount,
     }
 }
@@ -283,7 +294,9 @@ fn gaps_between_grants_are_bounded() {
 /// Snapshots of the first journals carry a figure over what they knew: a state that has nothing newer keeps it.
 #[test]
 fn an_older_state_keeps_its_figure() {
-    let mut bench = Bench::new(2, &[spec(1, 1_000), child(2, 500, 1)]);
+    let [start, end] = [1, 4_000_000_000_000].map(money::Instant::from_ms);
+    let set = [spec(1, 1_000), child(2, 500, 1)].map(|spec| BudgetSpec { start, end, ..spec });
+    let mut bench = Bench::new(2, &set);
     let [first, _] = [0; 2].map(|_| bench.insist(0, 2, 10).unwrap());
     bench.resolve(Action::Confirm, first, 0);
     bench.advance(1_000);

@@ -1,6 +1,6 @@
 //! Deadlines, days and clocks.
 
-use ledger::{Action, Amount, BudgetSpec, Line, Record, ToBank, Verdict};
+use ledger::{Action, Amount, BudgetSpec, Line, Record, ToBank, Verdict, Windows};
 use money::{Instant, Zone};
 
 use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, NOON, options, spec};
@@ -68,7 +68,7 @@ fn a_grant_without_holds_closes_at_once() {
 
 fn daily(zone: &str) -> BudgetSpec {
     let zone = Zone::parse(zone).unwrap();
-    BudgetSpec { daily: Some(Amount::new(1_000)), zone, ..spec(1, 1_000_000) }
+    BudgetSpec { windows: Windows::daily(Some(Amount::new(1_000))), zone, ..spec(1, 1_000_000) }
 }
 
 /// The daily limit holds for the whole civil day, whatever its length, and not an instant longer.

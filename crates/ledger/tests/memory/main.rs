@@ -5,10 +5,10 @@
 use std::alloc::System;
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, OnExpiry, Options, Origin, Out, PurseOptions, Purses,
-    Restore, Status, ToBank,
+    Action, Amount, Bank, BudgetSpec, Door, Options, Origin, Out, PurseOptions, Purses, Restore,
+    ToBank, Windows,
 };
-use money::{Instant, Unit, Zone};
+use money::Unit;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -36,19 +36,8 @@ fn allocations() -> usize {
 
 fn spec(id: u64) -> BudgetSpec {
     BudgetSpec {
-        id,
-        unit: Unit::parse("USD").unwrap(),
-        limit: Amount::new(1_000_000_000),
-        daily: Some(Amount::new(500_000_000)),
-        start: Instant::from_ms(1),
-        end: Instant::from_ms(4_000_000_000_000),
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        period: None,
-        on_expiry: OnExpiry::Hold,
-        tolerance_ppm: 0,
+        windows: Windows::daily(Some(Amount::new(500_000_000))),
+        ..BudgetSpec::plain(id, Unit::parse("USD").unwrap(), Amount::new(1_000_000_000))
     }
 }
 

@@ -70,7 +70,10 @@ impl Canvas<'_> {
 
     fn name(&self, budget: &Budget) -> Line<'static> {
         let kind = if budget.campaign == Some(true) { "campaign" } else { "budget" };
-        let title = format!(" {}  {}", harmless(&budget.id), harmless(&budget.name));
+        let mut title = format!(" {}  {}", harmless(&budget.id), harmless(&budget.name));
+        if let Some(handle) = &budget.handle {
+            title.push_str(&format!("  {}", harmless(handle)));
+        }
         let note = format!("{kind}, {} ", harmless(&budget.unit));
         self.spread(
             vec![Span::styled(title, self.palette.strong)],
@@ -112,6 +115,10 @@ impl Canvas<'_> {
                 ("spent today", budget.day_spent),
             ],
         ));
+        for window in &closer.detail.windows {
+            let label = format!("left of the {}", harmless(&window.period));
+            lines.extend(self.amounts(unit, &[(&label, window.left)]));
+        }
         lines.push(self.part("BOOKS"));
         lines.extend(self.amounts(
             unit,

@@ -134,7 +134,8 @@ impl Canvas<'_> {
     }
 
     fn columns(&self, budgets: &[Budget]) -> Vec<Column> {
-        let aligned = budgets.iter().any(|budget| matches!(budget.unit(), Some(Unit::Currency(_))));
+        let aligned =
+            budgets.iter().any(|budget| matches!(budget.unit(), Some(Unit::Currency(..))));
         let text = |head, rank, cell: &dyn Fn(&Budget) -> (String, Style)| {
             self.column(budgets, (head, None, false, rank), |budget| {
                 let (text, style) = cell(budget);
@@ -156,7 +157,7 @@ impl Canvas<'_> {
             self.column(budgets, ("ID", None, true, 9), |budget| {
                 vec![Span::styled(cut(&harmless(&budget.id), 20), self.palette.dim)]
             }),
-            text("NAME", 0, &|budget| (cut(&harmless(&budget.name), NAME_MAX), plain)),
+            text("NAME", 0, &|budget| (cut(&harmless(budget.called()), NAME_MAX), plain)),
             text("STATUS", 1, &|budget| {
                 let (sign, style) = status_sign(&budget.status, self.palette);
                 (format!("{sign} {}", words(&cut(&budget.status, 12))), style)

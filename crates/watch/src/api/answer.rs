@@ -11,9 +11,11 @@ use utoipa::{PartialSchema, ToSchema};
 use super::types::Id;
 use crate::auth::AdminRole;
 use crate::model::Pacing;
-use crate::node::{AuditRecord, AuditRow, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source};
+use crate::node::{
+    AuditRecord, AuditRow, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source, WindowState,
+};
 use crate::problem::Problem;
-use crate::query::{Row, index_ppm, unit_word, verdict_word};
+use crate::query::{Row, index_ppm, verdict_word};
 use crate::{Flags, Reason, Status};
 
 /// An amount in base units: millionths of a currency, or items.
@@ -59,8 +61,14 @@ words!(Status, Reason, Pacing);
 pub(super) struct BudgetRow<'a> {
     id: Id,
     name: &'a str,
+    /// Its unique text name; null where it has none.
+    #[schema(required, example = "team-42/gpt-5")]
+    handle: Option<&'a str>,
+    /// The template that it was made from: the pattern of its handle; null for every other budget.
+    #[schema(required, example = "{team}/{model}")]
+    template: Option<&'a str>,
     /// ISO 4217, or `count`.
-    #[schema(pattern = "^([A-Z]{3}|count)$", example = "USD")]
+    #[schema(pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     unit: &'static str,
     /// It bids.
     campaign: bool,
@@ -151,7 +159,9 @@ impl<'a> BudgetRow<'a> {
         BudgetRow {
             id: Id(budget.id),
             name: &budget.name,
-            unit: unit_word(budget.unit),
+            handle: budget.handle.as_deref(),
+            template: row.template,
+            unit: budget.unit.as_str(),
             campaign: budget.campaign,
             status: state.status,
             reason: Some(state.reason).filter(|reason| *reason != Reason::None),
@@ -216,6 +226,8 @@ pub(super) struct BudgetWhole<'a> {
     pub(super) lines: BookLines,
     pub(super) holds: HoldCounts,
     pub(super) caps: Vec<FrequencyCap>,
+    /// Its windows, the shortest first.
+    pub(super) windows: Vec<BudgetWindow>,
 }
 
 /// A line of the budgets file.
@@ -316,6 +328,31 @@ impl From<Holds> for HoldCounts {
     }
 }
 
+/// A window of the budget itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BudgetWindow {
+    /// `minute`, `hour`, `day`, `week` or `month`.
+    #[schema(example = "minute")]
+    period: &'static str,
+    /// It refills all the time; else it is whole again at its end.
+    bucket: bool,
+    limit: Base,
+    /// Handed out in it, and not come back.
+    used: Base,
+    /// What is left of it; below zero after a limit was lowered, or after debts.
+    left: Base,
+    /// First instant after it: in the past where nobody asked since. Of a bucket now.
+    ends_ms: u64,
+}
+
+impl From<WindowState> for BudgetWindow {
+    fn from(of: WindowState) -> BudgetWindow {
+        let WindowState { period, bucket, limit, used, ends_ms } = of;
+        let left = Base(i128::from(limit.get()) - i128::from(used.get()));
+        BudgetWindow { period, bucket, limit: limit.into(), used: used.into(), left, ends_ms }
+    }
+}
+
 /// A frequency cap of its campaign.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FrequencyCap {
@@ -350,6 +387,7 @@ impl<'a> BudgetWhole<'a> {
             lines: detail.lines.into(),
             holds: detail.holds.into(),
             caps: detail.caps.into_iter().map(FrequencyCap::from).collect(),
+            windows: detail.windows.into_iter().map(BudgetWindow::from).collect(),
         }
     }
 }
@@ -395,7 +433,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Effect {
     /// ISO 4217, or `count`.
-    #[schema(pattern = "^([A-Z]{3}|count)$", example = "USD")]
+    #[schema(pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     pub(super) unit: &'static str,
     pub(super) rows: usize,
     pub(super) limit_before: Base,

@@ -15,22 +15,26 @@ use crate::problem::{Kind, Problem};
 
 /// Lists what people changed, newest first.
 #[utoipa::path(get, path = "/v1/audit", tag = "audit", params(AuditParams),
-    responses((status = 200, description = "A page of records", body = RecordPage)))]
+    responses(
+        (status = 200, description = "A page of records", body = RecordPage),
+        (status = 404, description = "No budget has the handle", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(app): State<App>,
     Params(params): Params<AuditParams>,
 ) -> Result<Response, Problem> {
     let max = page_max(params.max)?;
-    let (budget, before) = (params.budget.map(|id| id.0), params.cursor.map(|id| id.0));
+    let AuditParams { budget, cursor, .. } = params;
+    let before = cursor.map(|id| id.0);
     app.wait(move |parts| {
+        let budget = budget.map(|name| parts.id_of(&name)).transpose()?;
         // One more than is shown tells whether there is a next page.
         let mut records = parts.node.audit(budget, before, max.saturating_add(1));
         let more = records.len() > max;
         records.truncate(max);
         let next = records.last().filter(|_| more).map(|last| Id(last.record));
-        json(&RecordPage { records: records.into_iter().map(Record::from).collect(), next })
+        Ok(json(&RecordPage { records: records.into_iter().map(Record::from).collect(), next }))
     })
-    .await
+    .await?
 }
 
 /// Shows one record with all its rows.

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::App;
 use super::answer::{BudgetPage, BudgetRow, BudgetWhole};
-use super::extract::{Number, Params};
-use super::params::BudgetId;
+use super::extract::{Named, Params};
+use super::params::BudgetName;
 use super::types::{ListParams, PageParams, TableParams, page_max};
 use crate::problem::Problem;
 use crate::query::{Cursor, Filter, Query, Search, Sort, TEXT_MAX};
@@ -56,11 +56,12 @@ pub(super) async fn list(
 
 /// Shows one budget, with its books, holds and configuration.
 #[utoipa::path(get, path = "/v1/budgets/{id}", tag = "budgets",
-    params(BudgetId),
+    params(BudgetName),
     responses((status = 200, description = "The budget", body = BudgetWhole<'static>,
         headers(("ETag" = String, description = "Revision of its configuration, not of its balances")))))]
-pub(super) async fn one(State(app): State<App>, Number(id): Number) -> Result<Response, Problem> {
+pub(super) async fn one(State(app): State<App>, name: Named) -> Result<Response, Problem> {
     app.wait(move |parts| {
+        let id = parts.id_of(&name)?;
         let fresh = parts.fresh(id)?;
         Ok(([(header::ETAG, fresh.etag())], json(&parts.whole(&fresh))).into_response())
     })

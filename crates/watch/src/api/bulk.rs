@@ -6,14 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use money::{Amount, LIMIT_MAX, Rounding};
+use money::{Amount, LIMIT_MAX, Rounding, Unit};
 use serde_json::Value;
 
 use super::answer::{Base, BulkAnswer, BulkRow, Effect, Outcome};
 use super::budgets::{json, query};
-use super::bulk_body::{BULK_MAX, Bulk, Factors, Select, SwitchAction};
+use super::bulk_body::{BULK_MAX, Bulk, Factors, Select, SwitchAction, WindowFactors};
 use super::change::status;
-use super::extract::{Asker, Body, required_key};
+use super::extract::{Asker, Body, Named, required_key};
 use super::fresh::etag;
 use super::params::KeyUnlessDry;
 use super::types::{Id, Why, fields};
@@ -23,7 +23,7 @@ use crate::node::{
     Action, Edit, EditRows, Edited, EditedRow, Fields, RowChange, RowProblem, RowResult,
 };
 use crate::problem::{Kind, Problem};
-use crate::query::{Row, unit_word};
+use crate::query::Row;
 
 /// How long the dashboard offers to undo a change.
 const UNDO_MS: u64 = 30_000;
@@ -35,7 +35,8 @@ const PPM: u64 = 1_000_000;
 enum Each {
     Pause,
     Resume,
-    Set(Fields),
+    /// Fields, and limits of windows by period.
+    Set(Fields, Fields),
     Scale(Factors),
 }
 
@@ -66,10 +67,13 @@ impl Plan {
                 })
             }
             Bulk::Set(b) => {
-                let each = Some(fields(&b.changes))
-                    .filter(|fields| !fields.is_empty())
-                    .ok_or_else(none)?;
-                let each = Each::Set(each);
+                let mut each = fields(&b.changes);
+                let window = each.remove("window");
+                let windows = window.and_then(|of| of.as_object().cloned()).unwrap_or_default();
+                if each.is_empty() && windows.is_empty() {
+                    return Err(none());
+                }
+                let each = Each::Set(each, windows);
                 Ok(Plan {
                     each,
                     select: b.select,
@@ -80,7 +84,8 @@ impl Plan {
             }
             Bulk::Scale(b) => {
                 let factors = b.changes;
-                let some = factors.limit_ppm.is_some() || factors.daily_ppm.is_some();
+                let windows = factors.window_ppm.is_some_and(|of| of.each().next().is_some());
+                let some = factors.limit_ppm.is_some() || factors.daily_ppm.is_some() || windows;
                 let each = some.then_some(Each::Scale(factors)).ok_or_else(none)?;
                 Ok(Plan {
                     each,
@@ -94,15 +99,17 @@ impl Plan {
     }
 
     /// The ids of the budgets, each once.
-    fn ids(&self, view: &View) -> Result<Vec<u64>, Problem> {
+    fn ids(&self, parts: &Parts, view: &View) -> Result<Vec<u64>, Problem> {
         let ids: Vec<u64> = match &self.select {
             Select::Ids(by) => {
-                distinct("select.ids", &by.ids)?;
-                by.ids.iter().map(|id| id.0).collect()
+                let ids = parts.ids_of("select.ids", &by.ids)?;
+                distinct("select.ids", &ids)?;
+                ids
             }
             Select::Filter(by) => {
                 let query = query(&by.q, &by.filter, "")?;
-                let except = distinct("select.except", &by.except)?;
+                let except =
+                    distinct("select.except", &parts.ids_of("select.except", &by.except)?)?;
                 let rows = view
                     .each()
                     .filter(|row| query.matches(*row) && !except.contains(&row.budget.id));
@@ -128,34 +135,49 @@ impl Plan {
         match self.each {
             Each::Pause => Action::Pause,
             Each::Resume => Action::Resume,
-            Each::Set(_) | Each::Scale(_) => Action::Set,
+            Each::Set(..) | Each::Scale(_) => Action::Set,
         }
     }
 
     /// The outcome for one budget.
-    fn change(&self, view: &View, id: u64) -> Result<RowChange, RowProblem> {
+    fn change(&self, parts: &Parts, view: &View, id: u64) -> Result<RowChange, RowProblem> {
         let plain = |fields| RowChange { id, fields, revision: None };
         match &self.each {
             Each::Pause => Ok(plain(status(true))),
             Each::Resume => Ok(plain(status(false))),
-            Each::Set(fields) => Ok(plain(fields.clone())),
-            Each::Scale(factors) => scale(view.row(id).ok_or(RowProblem::Unknown(id))?, *factors),
+            Each::Set(fields, windows) if windows.is_empty() => Ok(plain(fields.clone())),
+            Each::Set(fields, limits) => {
+                let (mut windows, revision) = parts.windows(id)?;
+                for (period, limit) in limits {
+                    set_limit(windows.entry(period).or_insert(Value::Null), limit.clone());
+                }
+                let mut fields = fields.clone();
+                fields.insert("windows".into(), windows.into());
+                Ok(RowChange { id, fields, revision: Some(revision) })
+            }
+            Each::Scale(factors) => {
+                let row = view.row(id).ok_or(RowProblem::Unknown(id))?;
+                let mut change = scale(row, *factors)?;
+                let Some(factors) = factors.window_ppm else { return Ok(change) };
+                let (windows, revision) = parts.windows(id)?;
+                if revision != row.budget.revision && change.fields.is_empty() {
+                    change.revision = Some(revision);
+                }
+                if let Some(windows) = scale_windows(windows, row.budget.unit, factors)? {
+                    change.fields.insert("windows".into(), windows.into());
+                }
+                Ok(change)
+            }
         }
     }
 }
 
 /// The ids as a set; one that appears twice is an error.
-fn distinct(field: &str, ids: &[Id]) -> Result<HashSet<u64>, Problem> {
-    if ids.len() > BULK_MAX || (ids.is_empty() && field == "select.ids") {
-        let found = format!("{} ids", ids.len());
-        return Err(Problem::malformed(field, &found, &format!("1 to {BULK_MAX}")));
-    }
+fn distinct(field: &str, ids: &[u64]) -> Result<HashSet<u64>, Problem> {
     let mut set = HashSet::with_capacity(ids.len());
-    match ids.iter().find(|id| !set.insert(id.0)) {
+    match ids.iter().find(|id| !set.insert(**id)) {
+        Some(id) => Err(Problem::malformed(field, &format!("{id} twice"), "each id once")),
         None => Ok(set),
-        Some(twice) => {
-            Err(Problem::malformed(field, &format!("{} twice", twice.0), "each id once"))
-        }
     }
 }
 
@@ -169,19 +191,85 @@ fn scale(row: Row<'_>, factors: Factors) -> Result<RowChange, RowProblem> {
     ];
     for (name, amount, ppm) in parts {
         let (Some(amount), Some(ppm)) = (amount, ppm) else { continue };
-        let scaled = amount.checked_mul_ratio(ppm.into(), PPM, Rounding::Down);
-        let scaled = scaled.filter(|scaled| scaled.is_limit()).ok_or_else(|| {
-            let (now, most) = (unit.format(amount), unit.format(LIMIT_MAX));
-            RowProblem::Field(format!(
-                "{name}: {now} times {ppm} millionths, expected at most {most}"
-            ))
-        })?;
-        fields.insert(name.to_string(), Value::from(unit.format(scaled)));
+        fields.insert(name.to_string(), scaled(unit, name, amount, ppm)?);
     }
     Ok(RowChange { id: row.budget.id, fields, revision: Some(row.budget.revision) })
 }
 
+/// An amount times a factor, rounded down, as text.
+fn scaled(unit: Unit, name: &str, amount: Amount, ppm: u32) -> Result<Value, RowProblem> {
+    let scaled = amount.checked_mul_ratio(ppm.into(), PPM, Rounding::Down);
+    let scaled = scaled.filter(|scaled| scaled.is_limit()).ok_or_else(|| {
+        let (now, most) = (unit.format(amount), unit.format(LIMIT_MAX));
+        RowProblem::Field(format!("{name}: {now} times {ppm} millionths, expected at most {most}"))
+    })?;
+    Ok(Value::from(unit.format(scaled)))
+}
+
+/// Windows as configured, some of them with other limits. `None`: it has none of those.
+fn scale_windows(
+    mut windows: Fields,
+    unit: Unit,
+    factors: WindowFactors,
+) -> Result<Option<Fields>, RowProblem> {
+    let mut some = false;
+    for (period, ppm) in factors.each() {
+        let Some(window) = windows.get_mut(period) else { continue };
+        let limit = window.get("limit").unwrap_or(window).as_str();
+        let amount = limit.and_then(|limit| unit.parse_amount(limit).ok());
+        let Some(amount) = amount else { continue };
+        set_limit(window, scaled(unit, period, amount, ppm)?);
+        some = true;
+    }
+    Ok(some.then_some(windows))
+}
+
+/// Windows as the budgets file has them: an object, or text as in a table, `month=1000.00;minute=10b`.
+fn configured_windows(written: &Value) -> Fields {
+    let text = match written {
+        Value::Object(windows) => return windows.clone(),
+        Value::String(text) => text,
+        _ => return Fields::new(),
+    };
+    let parts = text.split(';').filter_map(|part| part.split_once('='));
+    let window = |(period, limit): (&str, &str)| {
+        let limit = limit.trim();
+        let window = match limit.strip_suffix('b') {
+            Some(limit) => serde_json::json!({"limit": limit.trim(), "kind": "bucket"}),
+            None => limit.into(),
+        };
+        (period.trim().to_string(), window)
+    };
+    parts.map(window).collect()
+}
+
+/// Another limit of a window, which keeps its kind: it is text, or an object with its kind.
+fn set_limit(window: &mut Value, limit: Value) {
+    match window {
+        Value::Object(window) => {
+            window.insert("limit".into(), limit);
+        }
+        plain => *plain = limit,
+    }
+}
+
 impl Parts {
+    /// The ids of budgets that are named one by one.
+    fn ids_of(&self, field: &str, names: &[Named]) -> Result<Vec<u64>, Problem> {
+        if names.len() > BULK_MAX || (names.is_empty() && field == "select.ids") {
+            let found = format!("{} ids", names.len());
+            return Err(Problem::malformed(field, &found, &format!("1 to {BULK_MAX}")));
+        }
+        names.iter().map(|name| self.id_of(name)).collect()
+    }
+
+    /// The windows of a budget as they are configured, and the revision that they are of at the latest.
+    fn windows(&self, id: u64) -> Result<(Fields, u64), RowProblem> {
+        let revision = self.node.revision(id).ok_or(RowProblem::Unknown(id))?;
+        let fields = self.node.fields(id).ok_or(RowProblem::Unknown(id))?;
+        Ok((fields.get("windows").map(configured_windows).unwrap_or_default(), revision))
+    }
+
     fn bulk(
         &self,
         who: &str,
@@ -195,11 +283,11 @@ impl Parts {
             }
         }
         let view = self.board.view();
-        let ids = plan.ids(&view)?;
+        let ids = plan.ids(self, &view)?;
         let mut changes = Vec::with_capacity(ids.len());
         let mut refused = Vec::new();
         for (place, id) in ids.into_iter().enumerate() {
-            match plan.change(&view, id) {
+            match plan.change(self, &view, id) {
                 Ok(change) => changes.push(change),
                 Err(problem) => refused.push((place, id, problem)),
             }
@@ -297,7 +385,7 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
     for edited in rows.iter().filter(|row| row.result == RowResult::Changed) {
         let Some(row) = view.row(edited.id) else { continue };
         let unit = row.budget.unit;
-        let name = unit_word(unit);
+        let name = unit.as_str();
         let sum = units.entry(name).or_insert_with(|| Effect {
             unit: name,
             rows: 0,
@@ -330,6 +418,8 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
     responses(
         (status = 200, description = "What became of each budget", body = BulkAnswer,
             headers(("Idempotent-Replay" = Option<String>, description = "`true`: this is the first answer again"))),
+        (status = 404, description = "No budget has one of the handles; nothing is changed",
+            body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Other budgets are selected than expected, or the key was used for something else",
             body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn bulk(
@@ -344,4 +434,39 @@ pub(super) async fn bulk(
         false => Some((required_key(&headers)?, body.digest)),
     };
     Ok(app.wait(move |parts| parts.bulk(&who.name, &plan, key)).await??.into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields(of: Value) -> Fields {
+        configured_windows(&of)
+    }
+
+    #[test]
+    fn windows_are_scaled_each_with_its_kind() {
+        let windows = fields(json!("month=1000.00; minute = 10b;"));
+        let object = json!({"month": "1000.00", "minute": {"limit": "10", "kind": "bucket"}});
+        assert_eq!(Value::from(windows.clone()), object);
+        let usd = Unit::parse("USD").unwrap();
+        let factors = |json: &str| serde_json::from_str::<WindowFactors>(json).unwrap();
+        let scaled = |json| scale_windows(windows.clone(), usd, factors(json));
+        let halved = scaled(r#"{"minute":500000,"hour":500000}"#).unwrap().unwrap();
+        let expected = json!({"month": "1000.00", "minute": {"limit": "5.00", "kind": "bucket"}});
+        assert_eq!(Value::from(halved), expected);
+        assert_eq!(scaled(r#"{"hour":500000}"#).unwrap(), None, "it has none of an hour");
+    }
+
+    #[test]
+    fn a_limit_that_is_set_keeps_the_kind() {
+        let mut windows = fields(json!({"minute": {"limit": "10", "kind": "bucket"}}));
+        for period in ["minute", "week"] {
+            set_limit(windows.entry(period).or_insert(Value::Null), json!("7.50"));
+        }
+        let expected = json!({"minute": {"limit": "7.50", "kind": "bucket"}, "week": "7.50"});
+        assert_eq!(Value::from(windows), expected);
+    }
 }

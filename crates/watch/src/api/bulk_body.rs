@@ -4,21 +4,21 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::extract::{FromBody, read_json};
-use super::types::{Decimal, Id, Why, given, present};
+use super::extract::{FromBody, Named, read_json};
+use super::types::{Decimal, Why, given, present};
 use crate::node::Fields;
 use crate::problem::Problem;
 
 /// Budgets of one bulk change.
 pub(super) const BULK_MAX: usize = 100_000;
 
-/// Budgets by their ids.
+/// Budgets by their ids or handles.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ByIds {
     /// At most 100,000, each once.
     #[schema(max_items = 100_000, min_items = 1)]
-    pub(super) ids: Vec<Id>,
+    pub(super) ids: Vec<Named>,
 }
 
 /// Budgets by a filter and a search, less some; without either: all.
@@ -37,7 +37,7 @@ pub(super) struct ByFilter {
     pub(super) q: String,
     #[serde(default)]
     #[schema(max_items = 100_000)]
-    pub(super) except: Vec<Id>,
+    pub(super) except: Vec<Named>,
 }
 
 /// Which budgets a bulk change is about.
@@ -113,7 +113,62 @@ pub(super) enum SetAction {
     Set,
 }
 
-/// Limits from now on; at least one of them. `null` takes the daily limit away.
+/// A value for some of the periods of windows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"minute": "10.00"}))]
+pub(super) struct WindowAmounts {
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Decimal, required = false)]
+    minute: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Decimal, required = false)]
+    hour: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Decimal, required = false)]
+    day: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Decimal, required = false)]
+    week: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Decimal, required = false)]
+    month: Option<Decimal>,
+}
+
+/// Factors of windows in millionths, by period.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"minute": 1_100_000}))]
+pub(super) struct WindowFactors {
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    minute: Option<u32>,
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    hour: Option<u32>,
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    day: Option<u32>,
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    week: Option<u32>,
+    #[serde(default, deserialize_with = "factor")]
+    #[schema(value_type = u32, required = false, maximum = 100_000_000)]
+    month: Option<u32>,
+}
+
+impl WindowFactors {
+    /// Those that are given, by the name of their period.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        let WindowFactors { minute, hour, day, week, month } = *self;
+        let all =
+            [("minute", minute), ("hour", hour), ("day", day), ("week", week), ("month", month)];
+        all.into_iter().filter_map(|(period, ppm)| Some((period, ppm?)))
+    }
+}
+
+/// Limits from now on; at least one of them. `null` takes the daily limit away. A budget without a window of that period gets a
+/// fixed one; one that has it keeps its kind, and its other windows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
@@ -123,6 +178,9 @@ pub(super) struct Limits {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     #[schema(value_type = Option<Decimal>, required = false)]
     daily: Option<Option<Decimal>>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowAmounts, required = false)]
+    window: Option<WindowAmounts>,
 }
 
 /// Multiplies each budget's own limits.
@@ -149,7 +207,8 @@ pub(super) enum ScaleAction {
     Scale,
 }
 
-/// Factors in millionths, at least one of them; what comes out is rounded down. A budget without a daily limit keeps none.
+/// Factors in millionths, at least one of them; what comes out is rounded down. A budget without a daily limit,
+/// or without such a window, keeps none.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"limit_ppm": 1_100_000}))]
@@ -160,6 +219,9 @@ pub(super) struct Factors {
     #[serde(default, deserialize_with = "factor")]
     #[schema(value_type = u32, required = false, maximum = 100_000_000)]
     pub(super) daily_ppm: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = WindowFactors, required = false)]
+    pub(super) window_ppm: Option<WindowFactors>,
 }
 
 /// 0 to 100 times.

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::answer::BudgetWhole;
 use super::budgets::json;
-use super::extract::{Asker, Body, Number, if_match, key_of};
-use super::params::{BudgetId, Changed, IfMatch, IfMatchOptional, KeyOptional};
-use super::types::{Create, Patch, Reasoned, fields};
+use super::extract::{Asker, Body, Named, if_match, key_of};
+use super::params::{BudgetName, Changed, IfMatch, IfMatchOptional, KeyOptional};
+use super::types::{Create, NewBudget, Patch, Reasoned, fields};
 use super::{App, Parts};
-use crate::node::{Action, Edit, EditRows, EditedRow, Fields, RowChange, RowResult};
+use crate::node::{Action, Edit, EditRows, EditedRow, Fields, RowChange, RowProblem, RowResult};
 use crate::problem::{Kind, Problem};
 
 impl Parts {
@@ -27,6 +27,31 @@ impl Parts {
         let fresh = self.fresh(*id)?;
         let answer = ([(header::ETAG, fresh.etag())], json(&self.whole(&fresh))).into_response();
         Ok((edited.replay, answer))
+    }
+
+    /// The fields of a new budget, whose parent is named by its id as in the budgets file.
+    fn fields_of(&self, budget: &NewBudget) -> Result<Fields, Problem> {
+        let mut fields = fields(budget);
+        if let Some(parent) = &budget.parent {
+            let id = self.id_of(parent).map_err(|_| {
+                let expected = "the id or the handle of a budget that is there";
+                Problem::from(&RowProblem::Field(format!(
+                    "parent: found {parent}, expected {expected}"
+                )))
+            })?;
+            fields.insert("parent".into(), id.into());
+        }
+        Ok(fields)
+    }
+
+    /// Carries out a change of the budget that is meant, and answers it.
+    fn edit_named(
+        &self,
+        name: &Named,
+        edit: impl FnOnce(u64) -> Edit,
+    ) -> Result<Response, Problem> {
+        let id = self.id_of(name)?;
+        self.edit_one(edit(id)).map(|(_, answer)| answer)
     }
 }
 
@@ -49,7 +74,7 @@ fn edit(who: &Asker, why: &str, action: Action, change: RowChange) -> Edit {
         (status = 201, description = "It is made", body = BudgetWhole<'static>, headers(
             ("ETag" = String, description = "Revision of its configuration"),
             ("Location" = String, description = "Where it is"))),
-        (status = 409, description = "There is one with this id, or the key was used for something else",
+        (status = 409, description = "There is one with this id or handle, or the key was used for something else",
             body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The rules of budgets forbid it", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -61,22 +86,24 @@ pub(super) async fn create(
     let key = key_of(&headers)?.map(|key| (key, body.digest));
     let Create { budget, why } = body.value;
     let location = [(header::LOCATION, format!("/v1/budgets/{}", budget.id.0))];
-    let rows = EditRows::Create(fields(&budget));
     let (who, why) = ((&*who.0.name).into(), why.0.into());
-    let edit = Edit { who, why, action: Action::Create, rows, dry_run: false, key };
-    let (replay, answer) = app.wait(move |parts| parts.edit_one(edit)).await??;
+    let made = app.wait(move |parts| {
+        let rows = EditRows::Create(parts.fields_of(&budget)?);
+        parts.edit_one(Edit { who, why, action: Action::Create, rows, dry_run: false, key })
+    });
+    let (replay, answer) = made.await??;
     let answer = (StatusCode::CREATED, location, answer).into_response();
     Ok(super::bulk::marked(answer, replay))
 }
 
 /// Changes fields of a budget, if nobody else did since the caller looked.
 #[utoipa::path(patch, path = "/v1/budgets/{id}", tag = "changes", request_body = Patch,
-    params(BudgetId, IfMatch),
+    params(BudgetName, IfMatch),
     responses(Changed,
         (status = 428, description = "If-Match is missing", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn patch(
     State(app): State<App>,
-    Number(id): Number,
+    name: Named,
     who: Asker,
     headers: HeaderMap,
     body: Body<Patch>,
@@ -92,51 +119,50 @@ pub(super) async fn patch(
     if fields.is_empty() {
         return Err(Problem::malformed("changes", "no field", "at least one"));
     }
-    let change = RowChange { id, fields, revision: Some(revision) };
-    let edit = edit(&who, &why.0, Action::Set, change);
-    let (_, answer) = app.wait(move |parts| parts.edit_one(edit)).await??;
-    Ok(answer)
+    let set = move |id| {
+        let change = RowChange { id, fields, revision: Some(revision) };
+        edit(&who, &why.0, Action::Set, change)
+    };
+    app.wait(move |parts| parts.edit_named(&name, set)).await?
 }
 
 /// Pauses a budget. One that is paused stays so; nothing is recorded then.
 #[utoipa::path(post, path = "/v1/budgets/{id}/pause", tag = "changes", request_body = Reasoned,
-    params(BudgetId, IfMatchOptional), responses(Changed))]
+    params(BudgetName, IfMatchOptional), responses(Changed))]
 pub(super) async fn pause(
     app: State<App>,
-    id: Number,
+    name: Named,
     who: Asker,
     headers: HeaderMap,
     body: Body<Reasoned>,
 ) -> Result<Response, Problem> {
-    switch(app, id, &who, &headers, body, Action::Pause).await
+    switch(app, name, who, &headers, body, Action::Pause).await
 }
 
 /// Lets a paused budget go on.
 #[utoipa::path(post, path = "/v1/budgets/{id}/resume", tag = "changes", request_body = Reasoned,
-    params(BudgetId, IfMatchOptional), responses(Changed))]
+    params(BudgetName, IfMatchOptional), responses(Changed))]
 pub(super) async fn resume(
     app: State<App>,
-    id: Number,
+    name: Named,
     who: Asker,
     headers: HeaderMap,
     body: Body<Reasoned>,
 ) -> Result<Response, Problem> {
-    switch(app, id, &who, &headers, body, Action::Resume).await
+    switch(app, name, who, &headers, body, Action::Resume).await
 }
 
 async fn switch(
     State(app): State<App>,
-    Number(id): Number,
-    who: &Asker,
+    name: Named,
+    who: Asker,
     headers: &HeaderMap,
     body: Body<Reasoned>,
     action: Action,
 ) -> Result<Response, Problem> {
-    let change =
-        RowChange { id, fields: status(action == Action::Pause), revision: if_match(headers)? };
-    let edit = edit(who, &body.value.why.0, action, change);
-    let (_, answer) = app.wait(move |parts| parts.edit_one(edit)).await??;
-    Ok(answer)
+    let (revision, fields) = (if_match(headers)?, status(action == Action::Pause));
+    let set = move |id| edit(&who, &body.value.why.0, action, RowChange { id, fields, revision });
+    app.wait(move |parts| parts.edit_named(&name, set)).await?
 }
 
 /// The fields of a pause, or of its end.

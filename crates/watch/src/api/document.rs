@@ -73,7 +73,12 @@ pub(super) fn complete(document: &mut OpenApi, version: &str, secured: bool) {
     }
 }
 
-/// The calls of `/v1` that have no parameters in their query, as `/GET/v1/budgets/{id}`.
+/// Whether a call judges its parameters. Probes of an orchestrator may add what they like to theirs.
+fn refuses_parameters(path: &str) -> bool {
+    path.starts_with("/v1/") || path == "/metrics"
+}
+
+/// The calls that judge their parameters and have none in their query, as `/GET/v1/budgets/{id}`.
 pub(super) fn without_parameters(document: &OpenApi) -> Arc<[String]> {
     let in_query = |one: &Parameter| matches!(one.parameter_in, ParameterIn::Query);
     let takes = |operation: &Operation| operation.parameters.iter().flatten().any(in_query);
@@ -85,7 +90,7 @@ pub(super) fn without_parameters(document: &OpenApi) -> Arc<[String]> {
         });
         without.into_iter().flatten()
     };
-    let calls = document.paths.paths.iter().filter(|(path, _)| path.starts_with("/v1/"));
+    let calls = document.paths.paths.iter().filter(|(path, _)| refuses_parameters(path));
     // The description does not describe itself.
     calls.flat_map(of).chain(["/GET/v1/openapi.json".to_string()]).collect()
 }
@@ -117,10 +122,10 @@ fn add_errors(operation: &mut Operation, token: bool, path: &str) {
         body.required = Some(Required::True);
     }
     let errors = [
-        ("400", path.starts_with("/v1/"), "A parameter, a header or the body cannot be read"),
+        ("400", refuses_parameters(path), "A parameter, a header or the body cannot be read"),
         ("401", token, "No token, or an unknown one"),
         ("403", token || changes, "The role, or the origin of the page, may not"),
-        ("404", is_of_one, "There is no record with this number"),
+        ("404", is_of_one, "Nothing has this number or handle"),
         ("408", changes, "The body did not come in time"),
         ("413", changes, "The body is too large"),
         ("415", changes, "The body is not JSON"),

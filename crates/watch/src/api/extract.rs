@@ -79,6 +79,13 @@ fn fits(template: &str, path: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number(pub(super) u64);
 
+/// Is it written as a number of at most 20 digits, without zeros in front?
+fn is_plain_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+        && (1..=20).contains(&text.len())
+        && (text == "0" || !text.starts_with('0'))
+}
+
 impl<S: Sync + Send> FromRequestParts<S> for Number {
     type Rejection = Problem;
 
@@ -89,10 +96,7 @@ impl<S: Sync + Send> FromRequestParts<S> for Number {
             |field: &str, found: &str| Problem::malformed(field, &format!("{found:?}"), expected);
         let params = params.map_err(|error| wrong("path", &error.to_string()))?;
         let (name, text) = params.iter().next().unwrap_or_default();
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit())
-            && (1..=20).contains(&text.len())
-            && (text == "0" || !text.starts_with('0'));
-        if !is_plain {
+        if !is_plain_number(text) {
             return Err(wrong(name, text));
         }
         // Readable, but larger than any number there is.
@@ -100,6 +104,47 @@ impl<S: Sync + Send> FromRequestParts<S> for Number {
         let text_of = || format!("there is no {what} {text}: numbers are below 2^64");
         let unknown = |_| Problem::new(Kind::Unknown, text_of());
         text.parse().map(Number).map_err(unknown)
+    }
+}
+
+/// Which budget is meant: in a path a handle has `%2F` for each slash.
+#[derive(Clone, Debug)]
+pub(super) enum Named {
+    Id(u64),
+    Handle(Box<str>),
+}
+
+/// As it is written in a request.
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Named::Id(id) => write!(f, "{id}"),
+            Named::Handle(handle) => write!(f, "{handle:?}"),
+        }
+    }
+}
+
+impl Named {
+    /// An id as it is written everywhere, or a handle.
+    pub(super) fn read(text: &str) -> Option<Named> {
+        if wire::Handle::check(text).is_ok() {
+            return Some(Named::Handle(text.into()));
+        }
+        is_plain_number(text).then(|| text.parse().ok())?.map(Named::Id)
+    }
+}
+
+impl<S: Sync + Send> FromRequestParts<S> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        if let Ok(params) = RawPathParams::from_request_parts(parts, state).await
+            && let Some((_, text)) = params.iter().next()
+            && let Some(named) = Named::read(text)
+        {
+            return Ok(named);
+        }
+        Number::from_request_parts(parts, state).await.map(|Number(id)| Named::Id(id))
     }
 }
 

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::Parts;
 use super::answer::BudgetWhole;
+use super::extract::Named;
 use crate::model::Pacing;
 use crate::node::Fields;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::query::Row;
 use crate::{Budget, Reason, State, Status};
 
@@ -17,6 +18,8 @@ pub(super) struct Fresh {
     budget: Budget,
     state: State,
     config: Fields,
+    /// The pattern of the template that it was made from.
+    template: Option<Box<str>>,
 }
 
 impl Parts {
@@ -24,7 +27,9 @@ impl Parts {
     pub(super) fn fresh(&self, id: u64) -> Result<Fresh, Problem> {
         let view = self.board.view();
         let config = self.node.fields(id);
-        let known = view.row(id).map(|row| (row.budget.clone(), *row.state));
+        let row = view.row(id);
+        let template = row.and_then(|row| row.template).map(Box::from);
+        let known = row.map(|row| (row.budget.clone(), *row.state));
         let (Some(config), known) = (config, known) else {
             return Err(Problem::no_budget(id));
         };
@@ -35,13 +40,34 @@ impl Parts {
             overlay(&mut budget, &mut state, &config);
             budget.revision = revision;
         }
-        Ok(Fresh { budget, state, config })
+        Ok(Fresh { budget, state, config, template })
+    }
+
+    /// The id of the budget that is meant. One that ended is found by its handle as long as no live one has it.
+    pub(super) fn id_of(&self, name: &Named) -> Result<u64, Problem> {
+        let handle = match name {
+            Named::Id(id) => return Ok(*id),
+            Named::Handle(handle) => handle,
+        };
+        let unknown = || {
+            Problem::new(Kind::Unknown, format!("there is no budget with the handle {handle:?}"))
+        };
+        let ended = || {
+            let view = self.board.view();
+            let mut all = view.budgets.iter().zip(view.states.iter());
+            let named = |(budget, state): &(&Budget, &State)| {
+                state.status == Status::Ended && budget.handle.as_ref() == Some(handle)
+            };
+            all.find(named).map(|(budget, _)| budget.id)
+        };
+        self.node.id_of(handle).or_else(ended).ok_or_else(unknown)
     }
 
     /// All that is known of a budget.
     pub(super) fn whole<'a>(&self, fresh: &'a Fresh) -> BudgetWhole<'a> {
         let detail = self.node.detail(fresh.budget.id).unwrap_or_default();
-        let row = Row { budget: &fresh.budget, state: &fresh.state };
+        let template = fresh.template.as_deref();
+        let row = Row { budget: &fresh.budget, state: &fresh.state, template };
         let spark = self.board.spark(fresh.budget.id);
         let source = self.node.source(fresh.budget.id);
         BudgetWhole::new(row, fresh.config.clone(), source, spark.known(), detail)
@@ -74,6 +100,7 @@ fn unseen(id: u64, config: &Fields, now_ms: u64) -> (Budget, State) {
     let budget = Budget {
         id,
         name: format!("budget {id}").into(),
+        handle: text(config, "handle").map(Into::into),
         unit: text(config, "unit").and_then(|unit| Unit::parse(unit).ok()).unwrap_or_else(usd),
         parent,
         campaign: false,
@@ -90,6 +117,7 @@ fn unseen(id: u64, config: &Fields, now_ms: u64) -> (Budget, State) {
 /// Puts the configuration on top of what the survey met.
 fn overlay(budget: &mut Budget, state: &mut State, config: &Fields) {
     let unit = budget.unit;
+    budget.handle = text(config, "handle").map(Into::into);
     let amount = |name| text(config, name).and_then(|text| unit.parse_amount(text).ok());
     let instant =
         |name| text(config, name).and_then(|text| Instant::parse(text).ok()).map(Instant::ms);

@@ -9,9 +9,12 @@ use crate::problem::Problem;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct BudgetId {
-    /// The budget
-    #[param(pattern = "^(0|[1-9][0-9]{0,19})$", example = "17")]
+pub(super) struct BudgetName {
+    /// The budget's id, or its handle with %2F for each slash
+    #[param(
+        pattern = "^(0|[1-9][0-9]{0,19}|[A-Za-z0-9_:@-]{0,63}[A-Za-z_:@-][A-Za-z0-9._/:@-]{0,64})$",
+        example = "17"
+    )]
     id: String,
 }
 

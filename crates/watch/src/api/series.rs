@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use super::answer::Base;
 use super::budgets::json;
-use super::extract::{Number, Params};
-use super::params::BudgetId;
+use super::extract::{Named, Params};
+use super::params::BudgetName;
 use super::types::{HistoryParams, Id};
 use super::{App, Parts};
 use crate::history::{Counts, QueryError, Series};
@@ -121,14 +121,14 @@ impl Parts {
 
 /// Shows what a budget spent, and was asked for, step by step. The latency beside it is the node's.
 #[utoipa::path(get, path = "/v1/budgets/{id}/history", tag = "budgets",
-    params(BudgetId, HistoryParams),
+    params(BudgetName, HistoryParams),
     responses((status = 200, description = "Its history, as columns", body = HistoryAnswer)))]
 pub(super) async fn history(
     State(app): State<App>,
-    Number(id): Number,
+    name: Named,
     Params(params): Params<HistoryParams>,
 ) -> Result<Response, Problem> {
-    app.wait(move |parts| parts.history(id, &params)).await?
+    app.wait(move |parts| parts.history(parts.id_of(&name)?, &params)).await?
 }
 
 /// Why asks of a budget were refused, or why its campaign did not bid.
@@ -210,12 +210,13 @@ impl From<Refusals> for RefusalAnswer {
 
 /// Counts what kept a budget from spending.
 #[utoipa::path(get, path = "/v1/budgets/{id}/refusals", tag = "budgets",
-    params(BudgetId),
+    params(BudgetName),
     responses((status = 200, description = "Verdicts and reasons with their counts", body = RefusalAnswer)))]
-pub(super) async fn refusals(
-    State(app): State<App>,
-    Number(id): Number,
-) -> Result<Response, Problem> {
-    let found = app.wait(move |parts| parts.node.refusals(id)).await?;
-    Ok(json(&RefusalAnswer::from(found.ok_or_else(|| Problem::no_budget(id))?)))
+pub(super) async fn refusals(State(app): State<App>, name: Named) -> Result<Response, Problem> {
+    app.wait(move |parts| {
+        let id = parts.id_of(&name)?;
+        let found = parts.node.refusals(id).ok_or_else(|| Problem::no_budget(id))?;
+        Ok(json(&RefusalAnswer::from(found)))
+    })
+    .await?
 }

@@ -14,15 +14,17 @@ use super::budgets::query;
 use super::extract::Params;
 use super::types::TableParams;
 use crate::board::View;
+use crate::model::Period;
 use crate::problem::Problem;
-use crate::query::{Row, index_ppm, unit_word, verdict_word};
-use crate::{Flags, Reason};
+use crate::query::{Row, index_ppm, verdict_word};
+use crate::{Budget, Flags, Reason};
 
 /// Budgets that are written in one go: the loop serves others in between.
 const ROWS: usize = 512;
 
-const HEAD: [&str; 29] = [
+const HEAD: [&str; 31] = [
     "id",
+    "handle",
     "name",
     "unit",
     "campaign",
@@ -43,6 +45,7 @@ const HEAD: [&str; 29] = [
     "daily",
     "day_spent",
     "day_ends",
+    "windows",
     "spend_minute",
     "top_refusal",
     "tz",
@@ -53,7 +56,7 @@ const HEAD: [&str; 29] = [
     "flags",
 ];
 
-/// Downloads all budgets that match as CSV: amounts in base units, times in RFC 3339, UTC.
+/// Downloads all budgets that match as CSV: amounts in base units, windows as in a budgets file, times in RFC 3339, UTC.
 #[utoipa::path(get, path = "/v1/budgets.csv", tag = "budgets", params(TableParams),
     responses((status = 200, description = "A head and a line for each budget", body = String, content_type = "text/csv",
         headers(("Content-Disposition" = String, description = "The name of the file")))))]
@@ -106,11 +109,12 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
     let reason = if state.reason == Reason::None { "" } else { state.reason.word() };
     let flags = Flags::ALL.iter().filter(|(bit, _)| state.flags.has(*bit)).map(|(_, name)| *name);
     let flags: Vec<&str> = flags.collect();
-    let index = index_ppm(Row { budget, state });
+    let index = index_ppm(Row { budget, state, template: None });
     Some(vec![
         budget.id.to_string(),
+        harmless(budget.handle.as_deref().unwrap_or_default()),
         harmless(&budget.name),
-        unit_word(budget.unit).to_string(),
+        budget.unit.as_str().to_string(),
         if budget.campaign { "yes" } else { "no" }.to_string(),
         state.status.word().to_string(),
         reason.to_string(),
@@ -129,6 +133,7 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
         maybe(state.daily),
         amount(state.day_spent),
         moment(state.day_ends_ms),
+        windows(budget, state),
         amount(state.spend_minute),
         verdict_word(state.top_refusal).unwrap_or_default().to_string(),
         budget.zone.to_string(),
@@ -138,6 +143,19 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
         budget.parent.map(|parent| parent.to_string()).unwrap_or_default(),
         flags.join(" "),
     ])
+}
+
+/// The windows as a budgets file of this form has them, `minute=10.00;month=1000.00b`; a daily limit has a column of its own.
+fn windows(budget: &Budget, state: &crate::State) -> String {
+    let all = Period::ALL.iter().zip(&state.windows);
+    let parts = all.filter_map(|(period, window)| {
+        let window = window.as_ref()?;
+        let is_daily = *period == Period::Day && !window.bucket && state.daily.is_some();
+        let (limit, kind) =
+            (budget.unit.format(window.limit), if window.bucket { "b" } else { "" });
+        (!is_daily).then(|| format!("{}={limit}{kind}", period.word()))
+    });
+    parts.collect::<Vec<String>>().join(";")
 }
 
 /// A name that a spreadsheet would run as a formula gets a quote in front.

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use super::extract::{FromBody, read_json};
+use super::extract::{FromBody, Named, read_json};
 use crate::node::Fields;
 use crate::problem::Problem;
 
@@ -84,13 +84,38 @@ checked_text! {
     |text| (1..=200).contains(&text.chars().count()) && !has_controls(text)
 }
 
+/// A unique text name. What it may be is the node's to say, as of every rule of budgets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct HandleText(String);
+
+impl PartialSchema for HandleText {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(HANDLE_PATTERN));
+        let about = "Text: 1 to 128 of A-Z a-z 0-9 . _ / : @ -, at least one of them no digit";
+        let text = text.min_length(Some(1)).max_length(Some(wire::HANDLE_BYTES_MAX));
+        text.description(Some(about)).examples(["team-42/gpt-5"]).into()
+    }
+}
+
+impl ToSchema for HandleText {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("HandleText")
+    }
+}
+
+/// An id or a handle.
+const NAMED_PATTERN: &str = "^(0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z._/:@-][A-Za-z0-9._/:@-]*)$";
+
+/// What a handle may be, but for its length.
+const HANDLE_PATTERN: &str = "^[0-9]*[A-Za-z._/:@-][A-Za-z0-9._/:@-]*$";
+
 checked_text! {
     /// An amount as decimal text in the budget's unit, as in the budgets file.
-    Decimal, r"^[0-9]{1,19}(\.[0-9]{1,6})?$", "12.50",
-    "decimal text such as \"12.50\": 1 to 19 digits, and a point and 1 to 6 digits where it is a currency",
+    Decimal, r"^[0-9]{1,19}(\.[0-9]{1,9})?$", "12.50",
+    "decimal text such as \"12.50\": 1 to 19 digits, and a point and 1 to 6 digits where it is a currency, 9 in nanos",
     |text| {
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-        is_digits(whole) && is_digits(part) && whole.len() <= 19 && part.len() <= 6
+        is_digits(whole) && is_digits(part) && whole.len() <= 19 && part.len() <= 9
     }
 }
 
@@ -153,6 +178,27 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
+impl PartialSchema for Named {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(NAMED_PATTERN));
+        let text = text.max_length(Some(wire::HANDLE_BYTES_MAX)).examples(["17"]);
+        text.description(Some("The id of a budget, or its handle")).into()
+    }
+}
+
+impl ToSchema for Named {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Named")
+    }
+}
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let expected = "the id of a budget such as \"17\", or its handle";
+        from.deserialize_str(Text { expected, read: Named::read })
+    }
+}
+
 /// What the owner of a budget says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -191,6 +237,10 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"limit": "12500.00", "daily": null}))]
 pub(super) struct Changes {
+    /// Another unique text name: the one before is free from then on. null: none.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    #[schema(value_type = Option<HandleText>, required = false)]
+    handle: Option<Option<HandleText>>,
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Name, required = false)]
     name: Option<Name>,
@@ -200,6 +250,10 @@ pub(super) struct Changes {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     #[schema(value_type = Option<Decimal>, required = false)]
     daily: Option<Option<Decimal>>,
+    /// In place of all that it had; null takes them away.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    #[schema(value_type = Option<WindowLimits>, required = false)]
+    windows: Option<Option<WindowLimits>>,
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Switch, required = false)]
     status: Option<Switch>,
@@ -212,6 +266,54 @@ pub(super) struct Changes {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Spread, required = false)]
     pacing: Option<Spread>,
+}
+
+/// What may be spent in each minute, hour, day, week and month of the budget's zone. The day is either here or in `daily`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"minute": {"limit": "10", "kind": "bucket"}, "month": "1000.00"}))]
+pub(super) struct WindowLimits {
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowLimit, required = false)]
+    minute: Option<WindowLimit>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowLimit, required = false)]
+    hour: Option<WindowLimit>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowLimit, required = false)]
+    day: Option<WindowLimit>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowLimit, required = false)]
+    week: Option<WindowLimit>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowLimit, required = false)]
+    month: Option<WindowLimit>,
+}
+
+/// A limit of a fixed window, or a limit with its kind.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum WindowLimit {
+    /// Whole again when the window ends.
+    Fixed(Decimal),
+    /// Of either kind.
+    Of(KindOfWindow),
+}
+
+/// A limit with its kind.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KindOfWindow {
+    limit: Decimal,
+    kind: WindowKind,
+}
+
+/// `fixed`: whole again when the window ends. `bucket`: it refills all the time.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WindowKind {
+    Fixed,
+    Bucket,
 }
 
 /// A field that may be absent but not null.
@@ -262,14 +364,21 @@ pub(super) struct Undo {
 pub(super) struct NewBudget {
     #[serde(serialize_with = "as_number")]
     pub(super) id: Id,
+    /// A unique text name beside the id.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = HandleText, required = false)]
+    handle: Option<HandleText>,
     name: Name,
-    /// A currency of ISO 4217, or `count`.
-    #[schema(pattern = "^([A-Z]{3}|count)$", example = "USD")]
+    /// A currency of ISO 4217 in micros (`USD`) or nanos (`USDn`), or `count`.
+    #[schema(pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     unit: String,
     limit: Decimal,
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Decimal, required = false)]
     daily: Option<Decimal>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = WindowLimits, required = false)]
+    windows: Option<WindowLimits>,
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = When, required = false)]
     start: Option<When>,
@@ -286,23 +395,14 @@ pub(super) struct NewBudget {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Switch, required = false)]
     status: Option<Switch>,
-    /// The budget that binds it too.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        default,
-        deserialize_with = "given",
-        serialize_with = "as_numbers"
-    )]
-    #[schema(value_type = Id, required = false)]
-    parent: Option<Id>,
+    /// The budget that binds it too: its id or its handle.
+    #[serde(skip_serializing, default, deserialize_with = "given")]
+    #[schema(value_type = Named, required = false)]
+    pub(super) parent: Option<Named>,
 }
 
 fn as_number<S: serde::Serializer>(id: &Id, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(id.0)
-}
-
-fn as_numbers<S: serde::Serializer>(id: &Option<Id>, to: S) -> Result<S::Ok, S::Error> {
-    id.map(|id| id.0).serialize(to)
 }
 
 /// A new budget, and why.
@@ -387,9 +487,9 @@ pub(super) struct PageParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditParams {
-    /// Only those that changed this budget.
-    #[param(value_type = Option<String>, pattern = "^(0|[1-9][0-9]{0,19})$", example = "17")]
-    pub(super) budget: Option<Id>,
+    /// Only those that changed this budget: its id or its handle.
+    #[param(value_type = Option<String>, max_length = 128, pattern = "^(0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z._/:@-][A-Za-z0-9._/:@-]*)$", example = "17")]
+    pub(super) budget: Option<Named>,
     /// `next` of the page before.
     #[param(value_type = Option<String>, pattern = "^(0|[1-9][0-9]{0,19})$")]
     pub(super) cursor: Option<Id>,
@@ -444,7 +544,7 @@ mod tests {
             "\".5\"",
             "\"1.\"",
             "\"1e3\"",
-            "\"1.0000000\"",
+            "\"1.0000000000\"",
             "\"\"",
             "null",
             "\"1 \"",

@@ -2,18 +2,20 @@
 
 use wire::EncodeError;
 use wire::live::{
-    Flags, Kind, Pacing, Reason, Refusal, Status, delta, snapshot, sparks as sparks_message,
+    Flags, Kind, Pacing, Period, Reason, Refill, Refusal, Status, delta, snapshot,
+    sparks as sparks_message,
 };
 
 use crate::board::{Spark, View};
 use crate::{Budget, State};
 
-/// Rows of one message. It bounds what a connection buffers: 600 kB and the names.
+/// Rows of one message. It bounds what a connection buffers: 1.3 MB, the names and the handles.
 pub(super) const ROWS_MAX: usize = 4_096;
 /// Bytes of a name that are sent.
 const NAME_MAX: usize = 1_000;
 const NULL_U64: u64 = u64::MAX;
 const NULL_I64: i64 = i64::MIN;
+const NULL_U32: u32 = u32::MAX;
 
 /// What every message of the node begins with.
 #[derive(Clone, Copy, Debug)]
@@ -55,29 +57,85 @@ macro_rules! entry {
     }};
 }
 
+/// The windows of rows as entries of that module's message.
+macro_rules! windows {
+    ($message:ident, $rows:expr) => {{
+        let mut entries: Vec<$message::Window> = Vec::new();
+        for (row, state) in $rows {
+            let (row, state): (u32, &State) = (row, state);
+            for (of, period) in state.windows.iter().zip(Period::ALL) {
+                let Some(of) = of else { continue };
+                let refill = if of.bucket { Refill::Bucket } else { Refill::Fixed };
+                let (limit, used) = (of.limit.get(), of.used.get());
+                entries.push($message::Window::new(row, period, refill, 0, limit, used));
+            }
+        }
+        entries
+    }};
+}
+
 /// A part of a snapshot: `count` rows from `first` on, all of which exist.
 pub(super) fn part(head: Head<'_>, first: usize, count: usize) -> Result<Vec<u8>, EncodeError> {
     let Head { sequence, view } = head;
     let budgets = view.budgets.get(first..).unwrap_or_default().iter().take(count);
     let states = view.states.get(first..).unwrap_or_default().iter().take(count);
-    let (zones, zone_of) = zones(budgets.clone());
-    let names = names(budgets.clone());
-    let mut bytes = vec![0; snapshot::encoded_len(count, count, names.len(), zones.len())];
+    let texts = Texts::of(view, budgets.clone());
+    let windows = windows!(snapshot, (row(first)..).zip(states.clone()));
+    let mut bytes = vec![0; texts.encoded_len(count, windows.len())];
+    let rows = row(view.rows());
     let block =
-        snapshot::Block::new(sequence, view.as_of_ms, view.run, row(first), row(view.rows()));
+        snapshot::Block::new(sequence, view.as_of_ms, view.run, row(first), rows, hidden(view));
     let (entries, encoder) = snapshot::encode(&mut bytes, &block)?.budgets_mut(count)?;
-    for ((entry, budget), zone) in entries.iter_mut().zip(budgets).zip(zone_of) {
-        *entry = static_entry(budget, zone);
+    for (((entry, budget), zone), at) in
+        entries.iter_mut().zip(budgets).zip(&texts.zone_of).zip(first..)
+    {
+        *entry = static_entry(budget, *zone, view.template_at(at));
     }
     let (entries, encoder) = encoder.states_mut(count)?;
     for ((entry, state), row) in entries.iter_mut().zip(states).zip(row(first)..) {
         *entry = entry!(snapshot, row, state);
     }
-    encoder.names(&names)?.zones(&zones)?.finish();
+    let encoder = encoder.windows(&windows)?.names(&texts.names)?.zones(&texts.zones)?;
+    encoder.handles(&texts.handles)?.templates(&texts.templates)?.finish();
     Ok(bytes)
 }
 
-fn static_entry(budget: &Budget, zone: u16) -> snapshot::Budget {
+/// The texts of a part, each of them lines.
+struct Texts {
+    names: String,
+    zones: String,
+    /// Which of the zones each budget has.
+    zone_of: Vec<u16>,
+    handles: String,
+    templates: String,
+}
+
+impl Texts {
+    fn of<'a>(view: &View, budgets: impl Iterator<Item = &'a Budget> + Clone) -> Texts {
+        let (zones, zone_of) = zones(budgets.clone());
+        let handles = budgets.clone().flat_map(|of| [of.handle.as_deref().unwrap_or(""), "\n"]);
+        let templates = view.made.templates.iter().flat_map(|pattern| [&**pattern, "\n"]);
+        Texts {
+            names: names(budgets.clone()),
+            zones,
+            zone_of,
+            handles: handles.collect(),
+            templates: templates.collect(),
+        }
+    }
+
+    fn encoded_len(&self, rows: usize, windows: usize) -> usize {
+        let [names, zones] = [self.names.len(), self.zones.len()];
+        let [handles, templates] = [self.handles.len(), self.templates.len()];
+        snapshot::encoded_len(rows, rows, windows, names, zones, handles, templates)
+    }
+}
+
+fn hidden(view: &View) -> u32 {
+    u32::try_from(view.made.hidden).unwrap_or(u32::MAX)
+}
+
+fn static_entry(budget: &Budget, zone: u16, template: Option<u32>) -> snapshot::Budget {
     snapshot::Budget::new(
         budget.id,
         budget.parent.unwrap_or(NULL_U64),
@@ -87,6 +145,7 @@ fn static_entry(budget: &Budget, zone: u16) -> snapshot::Budget {
         zone,
         Pacing::from_raw(budget.pacing.code()).unwrap_or(Pacing::Asap),
         if budget.campaign { Kind::Campaign } else { Kind::Budget },
+        template.unwrap_or(NULL_U32),
     )
 }
 
@@ -105,13 +164,16 @@ pub(super) fn delta(
     let Head { sequence, view } = head;
     let own = entries(view, rows);
     let count = shared.len() + own.len();
-    let mut bytes = vec![0; delta::encoded_len(count)];
-    let block = delta::Block::new(sequence, view.as_of_ms, view.run);
+    let all = shared.iter().map(delta::State::row).chain(rows.iter().copied());
+    let states = all.filter_map(|row| Some((row, view.states.get(row as usize)?)));
+    let windows = windows!(delta, states);
+    let mut bytes = vec![0; delta::encoded_len(count, windows.len())];
+    let block = delta::Block::new(sequence, view.as_of_ms, view.run, hidden(view));
     let (entries, encoder) = delta::encode(&mut bytes, &block)?.states_mut(count)?;
     let (first, rest) = entries.split_at_mut(shared.len());
     first.copy_from_slice(shared);
     rest.copy_from_slice(&own);
-    encoder.finish();
+    encoder.windows(&windows)?.finish();
     Ok(bytes)
 }
 
@@ -165,10 +227,13 @@ fn zones<'a>(budgets: impl Iterator<Item = &'a Budget>) -> (String, Vec<u16>) {
 
 #[cfg(test)]
 mod tests {
+    use money::Amount;
     use wire::live::Message;
 
     use super::*;
+    use crate::board::MadeRows;
     use crate::board::tests::{budgets, view};
+    use crate::model::WindowUse;
 
     #[test]
     fn codes_and_words_are_those_of_the_schema() {
@@ -180,7 +245,7 @@ mod tests {
                 assert_eq!(of_schema.as_slice(), ours);
             )*};
         }
-        same!(Status, Reason, Pacing);
+        same!(Status, Reason, Pacing, Period);
         let of_schema =
             [Flags::DEBT, Flags::OPEN, Flags::LOWERED, Flags::EDITED].map(Flags::as_raw);
         assert_eq!(crate::Flags::ALL.map(|(flag, _)| flag.0), of_schema);
@@ -192,7 +257,17 @@ mod tests {
         list[1].name = "two\nlines\u{7f}".into();
         list[2].name = "ü".repeat(5_000).into();
         list[3].name = "".into();
-        let view = view(9, &list.into(), &[1, 2, 3, 4]);
+        list[2].handle = Some("team-42/gpt-5".into());
+        let mut view = view(9, &list.into(), &[1, 2, 3, 4]);
+        let mut states = view.states.to_vec();
+        let used = WindowUse { bucket: true, limit: Amount::new(10), used: Amount::new(-1) };
+        states[2].windows[Period::Hour.as_raw() as usize] = Some(used);
+        view.states = states.into();
+        view.made = MadeRows {
+            from: [0, 7].into(),
+            templates: ["team/{x}".into()].into(),
+            hidden: 990_000,
+        };
         let bytes = part(Head { sequence: 5, view: &view }, 1, 3).unwrap();
         let Message::Snapshot(part) = Message::decode(&bytes).unwrap() else {
             panic!("another message")
@@ -206,6 +281,16 @@ mod tests {
         let zones: Vec<u16> = part.budgets().iter().map(|budget| budget.zone()).collect();
         assert_eq!(zones, [0, 1, 1]);
         assert_eq!((part.first_row(), part.rows_total(), part.sequence()), (1, 4, 5));
+        assert_eq!(part.handles(), Ok("\nteam-42/gpt-5\n\n"));
+        assert_eq!((part.templates(), part.hidden()), (Ok("team/{x}\n"), 990_000));
+        let templates: Vec<u32> = part.budgets().iter().map(|one| one.template()).collect();
+        assert_eq!(templates, [NULL_U32, 0, 7]);
+        let windows: Vec<_> = part
+            .windows()
+            .iter()
+            .map(|of| (of.row(), of.period(), of.refill(), of.limit(), of.used()))
+            .collect();
+        assert_eq!(windows, [(2, Some(Period::Hour), Some(Refill::Bucket), 10, -1)]);
         let states: Vec<(u32, i64)> =
             part.states().iter().map(|state| (state.row(), state.spent())).collect();
         assert_eq!(states, [(1, 2), (2, 3), (3, 4)]);

@@ -31,7 +31,7 @@ use session::Session;
 use socket::{Form, Socket};
 
 /// The subprotocol; its number rises only with changes that old pages cannot read.
-pub const SUBPROTOCOL: &str = "weir.live.1";
+pub const SUBPROTOCOL: &str = "weir.live.2";
 /// Most connections there can be, whatever is configured.
 const CONNECTIONS_MAX: usize = 10_000;
 /// Bytes that are read from a connection at once: messages of pages are short.

@@ -109,10 +109,12 @@ mod tests {
 
     #[test]
     fn the_nodes_own_messages_are_refused() {
-        let mut bytes = vec![0; delta::encoded_len(0)];
-        delta::encode(&mut bytes, &delta::Block::new(1, 2, 3))
+        let mut bytes = vec![0; delta::encoded_len(0, 0)];
+        delta::encode(&mut bytes, &delta::Block::new(1, 2, 3, 0))
             .unwrap()
             .states(&[])
+            .unwrap()
+            .windows(&[])
             .unwrap()
             .finish();
         assert_eq!(Request::decode(&bytes), Err(Fault::Direction("Delta")));

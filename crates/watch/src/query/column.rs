@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use money::{Amount, Unit};
+use money::{Amount, Scale, Unit};
 
 use super::Row;
+use crate::model::{Period, WindowUse};
 use crate::{Flags, Reason};
 
-/// Numbers are compared in millionths of what the filter is written in: of a currency unit, an item, an ask a second...
-pub(super) const MICRO: i128 = 1_000_000;
+/// Numbers are compared in billionths of what the filter is written in: of a currency unit, an item, an ask a second...
+pub(super) const NANO: i128 = 1_000_000_000;
+const PPM: i128 = 1_000_000;
 
 /// The kind of values that a column holds, and so which forms of a filter fit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,8 @@ macro_rules! columns {
 columns! {
     Id = "id", Text;
     Name = "name", Text;
+    Handle = "handle", Text;
+    Template = "template", Set;
     Parent = "parent", Text;
     Unit = "unit", Set;
     Zone = "zone", Set;
@@ -69,6 +73,12 @@ columns! {
     Daily = "daily", Number;
     DaySpent = "day_spent", Number;
     Spend = "spend", Number;
+    Tightest = "tightest", Number;
+    Minute = "minute", Number;
+    Hour = "hour", Number;
+    Day = "day", Number;
+    Week = "week", Number;
+    Month = "month", Number;
     Asks = "asks", Number;
     Grants = "grants", Number;
     Refusals = "refusals", Number;
@@ -94,12 +104,12 @@ impl Column {
         names.join(", ")
     }
 
-    /// The number in millionths; `None` where there is none, and in columns that hold no numbers.
-    pub(super) fn micros(self, row: Row<'_>) -> Option<i128> {
+    /// The number in billionths; `None` where there is none, and in columns that hold no numbers.
+    pub(super) fn nanos(self, row: Row<'_>) -> Option<i128> {
         let (budget, state) = (row.budget, row.state);
         let amount = |amount: Amount| i128::from(amount.get()) * base(budget.unit);
-        let time = |ms: u64| i128::from(ms) * MICRO;
-        let rate = |hundredths: u32| i128::from(hundredths) * (MICRO / 100);
+        let time = |ms: u64| i128::from(ms) * NANO;
+        let rate = |hundredths: u32| i128::from(hundredths) * (NANO / 100);
         match self {
             Column::Since => Some(time(state.since_ms)),
             Column::Start => budget.start_ms.map(time),
@@ -112,10 +122,16 @@ impl Column {
             Column::WindowBudget => state.window_budget.map(amount),
             Column::Planned => state.window_planned.map(amount),
             Column::WindowSpent => state.window_spent.map(amount),
-            Column::Pace => index_ppm(row).map(i128::from),
+            Column::Pace => index_ppm(row).map(|ppm| i128::from(ppm) * (NANO / PPM)),
             Column::Daily => state.daily.map(amount),
             Column::DaySpent => Some(amount(state.day_spent)),
             Column::Spend => Some(amount(state.spend_minute)),
+            Column::Tightest => state.windows.iter().flatten().filter_map(used_part).max(),
+            Column::Minute => used_in(row, Period::Minute),
+            Column::Hour => used_in(row, Period::Hour),
+            Column::Day => used_in(row, Period::Day),
+            Column::Week => used_in(row, Period::Week),
+            Column::Month => used_in(row, Period::Month),
             Column::Asks => Some(rate(state.asks)),
             Column::Grants => Some(rate(state.grants)),
             Column::Refusals => Some(rate(state.refusals)),
@@ -131,8 +147,10 @@ impl Column {
             Column::Id => Some(Key::Number(budget.id.into())),
             Column::Parent => budget.parent.map(|parent| Key::Number(parent.into())),
             Column::Name => Some(Key::Text(Cow::Borrowed(&budget.name))),
+            Column::Handle => budget.handle.as_deref().map(|of| Key::Text(Cow::Borrowed(of))),
+            Column::Template => row.template.map(|pattern| Key::Text(Cow::Borrowed(pattern))),
             Column::Zone => Some(Key::Text(Cow::Borrowed(&budget.zone))),
-            Column::Unit => Some(Key::Text(Cow::Borrowed(unit_word(budget.unit)))),
+            Column::Unit => Some(Key::Text(Cow::Borrowed(budget.unit.as_str()))),
             Column::Campaign => code(budget.campaign.into()),
             Column::Status => code(state.status.code()),
             Column::Reason if state.reason == Reason::None => None,
@@ -141,7 +159,7 @@ impl Column {
             Column::Flags => code(state.flags.0),
             Column::TopRefusal if state.top_refusal == 0 => None,
             Column::TopRefusal => code(state.top_refusal),
-            _ => self.micros(row).map(Key::Number),
+            _ => self.nanos(row).map(Key::Number),
         }
     }
 
@@ -185,8 +203,10 @@ impl Column {
             Column::Id => word.parse() == Ok(budget.id),
             Column::Parent => budget.parent.is_some_and(|parent| word.parse() == Ok(parent)),
             Column::Name => &*budget.name == word,
+            Column::Handle => budget.handle.as_deref() == Some(word),
+            Column::Template => row.template.unwrap_or("none") == word,
             Column::Zone => &*budget.zone == word,
-            Column::Unit => unit_word(budget.unit) == word,
+            Column::Unit => budget.unit.as_str() == word,
             Column::Campaign => (word == "yes") == budget.campaign,
             Column::Status => state.status.word() == word,
             Column::Reason => state.reason.word() == word,
@@ -206,6 +226,7 @@ impl Column {
             Column::Parent => {
                 row.budget.parent.map_or(Cow::Borrowed(""), |id| id.to_string().into())
             }
+            Column::Handle => Cow::Borrowed(row.budget.handle.as_deref().unwrap_or("")),
             _ => Cow::Borrowed(&row.budget.name),
         }
     }
@@ -220,19 +241,23 @@ pub(super) fn compare(a: Option<&Key<'_>>, b: Option<&Key<'_>>, descending: bool
     }
 }
 
-/// Millionths that a base unit is.
-fn base(unit: Unit) -> i128 {
-    match unit {
-        Unit::Currency(_) => 1,
-        Unit::Count => MICRO,
-    }
+/// How much of its window of that length is used.
+fn used_in(row: Row<'_>, period: Period) -> Option<i128> {
+    row.state.windows.get(usize::from(period.code()))?.as_ref().and_then(used_part)
 }
 
-/// The unit's word, without making one.
-pub(crate) fn unit_word(unit: Unit) -> &'static str {
+/// The part of a window that is used, in billionths; `None` of one that lets nothing through.
+fn used_part(window: &WindowUse) -> Option<i128> {
+    let limit = i128::from(window.limit.get());
+    (i128::from(window.used.get()) * NANO).checked_div_euclid(limit)
+}
+
+/// Billionths that a base unit is.
+fn base(unit: Unit) -> i128 {
     match unit {
-        Unit::Currency(code) => code.as_str(),
-        Unit::Count => "count",
+        Unit::Currency(_, Scale::Nanos) => 1,
+        Unit::Currency(_, Scale::Micros) => NANO / PPM,
+        Unit::Count => NANO,
     }
 }
 
@@ -244,7 +269,7 @@ pub(crate) fn verdict_word(code: u8) -> Option<&'static str> {
 /// What was spent of what was planned by now, in millionths, rounded down; `None` while nothing is planned.
 pub(crate) fn index_ppm(row: Row<'_>) -> Option<i64> {
     let (spent, planned) = (row.state.window_spent?, row.state.window_planned?);
-    let exact = i128::from(spent.get()) * MICRO;
+    let exact = i128::from(spent.get()) * PPM;
     let index = (planned.get() > 0).then(|| exact.div_euclid(planned.get().into()))?;
     Some(i64::try_from(index).unwrap_or(i64::MAX))
 }

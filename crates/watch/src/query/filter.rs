@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 
 use super::Row;
-use super::column::{Column, Kind, MICRO};
+use super::column::{Column, Kind, NANO};
 use crate::problem::Problem;
 
 /// Characters of a filter, a search or a sort.
@@ -11,7 +11,7 @@ pub(crate) const TEXT_MAX: usize = 4_096;
 /// Terms of a filter.
 const TERMS_MAX: usize = 64;
 /// Decimals of a number in a range.
-const DECIMALS: usize = 6;
+const DECIMALS: usize = 9;
 
 /// What is searched in names and ids.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,10 @@ impl Search {
 
     pub(crate) fn matches(&self, row: Row<'_>) -> bool {
         let digits = !self.0.0.is_empty() && self.0.0.bytes().all(|byte| byte.is_ascii_digit());
-        self.0.is_in(&row.budget.name) || (digits && self.0.is_in(&Column::Id.text(row)))
+        let handle = row.budget.handle.as_deref();
+        self.0.is_in(&row.budget.name)
+            || handle.is_some_and(|handle| self.0.is_in(handle))
+            || (digits && self.0.is_in(&Column::Id.text(row)))
     }
 }
 
@@ -96,9 +99,7 @@ impl Term {
     fn matches(&self, row: Row<'_>) -> bool {
         match &self.test {
             Test::OneOf(words) => words.iter().any(|word| self.column.holds(row, word)),
-            Test::Range(from, to) => {
-                self.column.micros(row).is_some_and(|n| *from <= n && n <= *to)
-            }
+            Test::Range(from, to) => self.column.nanos(row).is_some_and(|n| *from <= n && n <= *to),
             Test::Contains(needle) => needle.is_in(&self.column.text(row)),
         }
     }
@@ -134,20 +135,20 @@ fn words(column: Column, body: &str) -> Result<Vec<String>, Problem> {
 }
 
 fn range(column: Column, body: &str) -> Result<Test, Problem> {
-    const EXPECTED: &str = "from..to, both numbers with at most 6 decimals, each may be missing";
+    const EXPECTED: &str = "from..to, both numbers with at most 9 decimals, each may be missing";
     let wrong = || unfit(column, body, EXPECTED);
     let (from, to) = body.split_once("..").ok_or_else(wrong)?;
     let bound = |text: &str, open: i128| match text {
         "" => Some(open),
-        text => micros(text),
+        text => nanos(text),
     };
     let from = bound(from, i128::MIN).ok_or_else(wrong)?;
     let to = bound(to, i128::MAX).ok_or_else(wrong)?;
     Ok(Test::Range(from, to))
 }
 
-/// Exact decimal text in millionths.
-fn micros(text: &str) -> Option<i128> {
+/// Exact decimal text in billionths.
+fn nanos(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
@@ -159,7 +160,7 @@ fn micros(text: &str) -> Option<i128> {
     }
     let magnitude = whole.parse::<u64>().ok()?;
     let part: i128 = format!("{part:0<DECIMALS$}").parse().ok()?;
-    let sum = i128::from(magnitude) * MICRO + part;
+    let sum = i128::from(magnitude) * NANO + part;
     Some(if negative { -sum } else { sum })
 }
 
@@ -193,11 +194,13 @@ mod tests {
 
     #[test]
     fn numbers_are_exact() {
-        assert_eq!(micros("12.5"), Some(12_500_000));
-        assert_eq!(micros("-0.000001"), Some(-1));
-        assert_eq!(micros("18446744073709551615"), Some(i128::from(u64::MAX) * MICRO));
-        for wrong in ["", "-", ".5", "1.", "1e3", "+1", "1.0000001", " 1", "18446744073709551616"] {
-            assert_eq!(micros(wrong), None, "{wrong}");
+        assert_eq!(nanos("12.5"), Some(12_500_000_000));
+        assert_eq!(nanos("-0.000000001"), Some(-1));
+        assert_eq!(nanos("18446744073709551615"), Some(i128::from(u64::MAX) * NANO));
+        for wrong in
+            ["", "-", ".5", "1.", "1e3", "+1", "1.0000000001", " 1", "18446744073709551616"]
+        {
+            assert_eq!(nanos(wrong), None, "{wrong}");
         }
     }
 

@@ -5,7 +5,7 @@ mod cursor;
 mod filter;
 mod sort;
 
-pub(crate) use column::{index_ppm, unit_word, verdict_word};
+pub(crate) use column::{index_ppm, verdict_word};
 pub(crate) use cursor::Cursor;
 pub(crate) use filter::{Filter, Search, TEXT_MAX};
 pub(crate) use sort::Sort;
@@ -18,18 +18,25 @@ use crate::{Budget, State};
 pub(crate) struct Row<'a> {
     pub(crate) budget: &'a Budget,
     pub(crate) state: &'a State,
+    /// The pattern of the template that it was made from.
+    pub(crate) template: Option<&'a str>,
 }
 
 impl View {
     /// The budgets, in the order of ids.
     pub(crate) fn each(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
-        self.budgets.iter().zip(self.states.iter()).map(|(budget, state)| Row { budget, state })
+        self.budgets.iter().zip(self.states.iter()).enumerate().map(|(row, (budget, state))| Row {
+            budget,
+            state,
+            template: self.template(row),
+        })
     }
 
     /// The budget with this id.
     pub(crate) fn row(&self, id: u64) -> Option<Row<'_>> {
         let index = self.budgets.binary_search_by_key(&id, |budget| budget.id).ok()?;
-        Some(Row { budget: &self.budgets[index], state: self.states.get(index)? })
+        let (budget, state) = (&self.budgets[index], self.states.get(index)?);
+        Some(Row { budget, state, template: self.template(index) })
     }
 }
 

@@ -76,7 +76,7 @@ fn a_replaced_file_counts_from_the_next_call_and_ends_streams() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut request = format!("ws://{}/v1/live", door.to).into_client_request().unwrap();
-        let protocol = "weir.live.1, bearer.bbbbbbbbbbbbbbbb".parse().unwrap();
+        let protocol = "weir.live.2, bearer.bbbbbbbbbbbbbbbb".parse().unwrap();
         request.headers_mut().insert("sec-websocket-protocol", protocol);
         let (mut page, _) = tokio_tungstenite::connect_async(request).await.unwrap();
         live.replace(TokenFile::parse("ann operate aaaaaaaaaaaaaaaa").unwrap());

@@ -112,6 +112,45 @@ fn a_budget_is_made() {
 }
 
 #[test]
+fn a_budget_is_changed_by_its_handle() {
+    let door = Door::open(8);
+    let by = |method: &'static str, handle: &str, what: &str| {
+        call(method, format!("/v1/budgets/{handle}{what}")).with("If-Match", "\"1\"")
+    };
+    let renamed = by("PATCH", "team-42%2Fgpt-5", "")
+        .json(&json!({"changes": {"handle": "team-42/gpt-6"}, "why": "test"}));
+    let renamed = renamed.send(door.to).expect(200).json();
+    assert_eq!((&renamed["id"], &renamed["handle"]), (&json!("7"), &json!("team-42/gpt-6")));
+    // The board still has the old name, and that is nobody's.
+    let gone = get("/v1/budgets/team-42%2Fgpt-5").send(door.to).problem(404, "unknown");
+    assert!(gone["detail"].as_str().unwrap().contains("\"team-42/gpt-5\""), "{gone}");
+    let named = "/v1/budgets/team-42%2Fgpt-6";
+    let paused = call("POST", format!("{named}/pause")).json(&json!({"why": "test"}));
+    assert_eq!(paused.send(door.to).expect(200).json()["status"], "paused");
+    let resumed = call("POST", format!("{named}/resume")).json(&json!({"why": "test"}));
+    assert_eq!(resumed.send(door.to).expect(200).json()["id"], "7");
+    get(format!("{named}/history")).send(door.to).expect(200);
+    get(format!("{named}/refusals")).send(door.to).expect(200);
+    get("/v1/budgets/nobody/history").send(door.to).problem(404, "unknown");
+    let records = get("/v1/audit?budget=team-42/gpt-6").send(door.to).expect(200).json();
+    assert_eq!(records["records"].as_array().unwrap().len(), 3);
+    get("/v1/audit?budget=nobody").send(door.to).problem(404, "unknown");
+    get("/v1/audit?budget=007").send(door.to).problem(400, "malformed");
+    let select = json!({"ids": ["team-42/gpt-6", "1"]});
+    let pause = |select: &Value| {
+        let body = json!({"action": "pause", "select": select, "expected": 2, "dry_run": true, "why": "test"});
+        call("POST", "/v1/bulk").json(&body).send(door.to)
+    };
+    let rows = pause(&select).expect(200).json();
+    assert_eq!((&rows["rows"][0]["id"], &rows["changed"]), (&json!("7"), &json!(2)));
+    pause(&json!({"ids": ["team-42/gpt-6", "7"]})).problem(400, "malformed");
+    pause(&json!({"ids": ["team-42/gpt-5", "1"]})).problem(404, "unknown");
+    let cleared = by("PATCH", "7", "").with("If-Match", "\"4\"");
+    let cleared = cleared.json(&json!({"changes": {"handle": null}, "why": "test"}));
+    assert_eq!(cleared.send(door.to).status, 412, "the first If-Match counts");
+}
+
+#[test]
 fn ten_thousand_budgets_at_once() {
     let door = Door::open(10_500);
     let body = |dry_run: bool| {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use money::{Amount, Unit};
 use serde_json::{Value, json};
 use watch::board::View;
+use watch::model::{Period, WindowUse, WindowUses};
 use watch::node::{
     Action, AuditRecord, AuditRow, Detail, Edit, EditError, EditRows, Edited, EditedRow, Fields,
     Refusals, Refused, RowChange, RowProblem, RowResult,
@@ -56,7 +57,8 @@ impl Fake {
             .iter()
             .map(|(id, (fields, revision))| row(*id, fields, *revision, as_of_ms));
         let (budgets, states): (Vec<Budget>, Vec<State>) = rows.unzip();
-        View { as_of_ms, run: 1, generation: 1, budgets: budgets.into(), states: states.into() }
+        let (budgets, states) = (budgets.into(), states.into());
+        View { as_of_ms, run: 1, generation: 1, budgets, states, ..View::default() }
     }
 }
 
@@ -70,6 +72,7 @@ fn row(id: u64, fields: &Fields, revision: u64, now_ms: u64) -> (Budget, State) 
     let budget = Budget {
         id,
         name: text(fields, "name").unwrap_or("nameless").into(),
+        handle: text(fields, "handle").map(Into::into),
         unit,
         parent: id.is_multiple_of(7).then_some(1),
         campaign: id.is_multiple_of(2),
@@ -85,7 +88,11 @@ fn row(id: u64, fields: &Fields, revision: u64, now_ms: u64) -> (Budget, State) 
     let (spent, held) = (Amount::new(seed), Amount::new(seed / 10));
     let out = spent.checked_add(held).unwrap();
     let asks = u32::try_from(seed % 10_000).unwrap();
+    let mut windows = WindowUses::default();
+    let hour = WindowUse { bucket: id.is_multiple_of(2), limit, used: spent };
+    windows[usize::from(Period::Hour.code())] = id.is_multiple_of(3).then_some(hour);
     let state = State {
+        windows,
         status: if paused { Status::Paused } else { Status::ALL[usize::try_from(id).unwrap() % 2] },
         reason: if paused { Reason::Owner } else { Reason::ALL[usize::try_from(id).unwrap() % 5] },
         since_ms: now_ms - 5_000,
@@ -249,6 +256,12 @@ impl Node for Fake {
         self.lock().budgets.get(&id).map(|(_, revision)| *revision)
     }
 
+    fn id_of(&self, handle: &str) -> Option<u64> {
+        let inner = self.lock();
+        let mut all = inner.budgets.iter();
+        all.find(|(_, (fields, _))| text(fields, "handle") == Some(handle)).map(|(id, _)| *id)
+    }
+
     fn fields(&self, id: u64) -> Option<Fields> {
         self.lock().budgets.get(&id).map(|(fields, _)| fields.clone())
     }
@@ -343,7 +356,10 @@ impl Door {
             let unit = if id.is_multiple_of(10) { "count" } else { "USD" };
             let limit = if unit == "count" { "2000000" } else { "1000.00" };
             let fields = json!({"id": id, "name": format!("Budget {id} of Ann"), "unit": unit, "limit": limit});
-            let Value::Object(fields) = fields else { unreachable!() };
+            let Value::Object(mut fields) = fields else { unreachable!() };
+            if id == 7 {
+                fields.insert("handle".into(), "team-42/gpt-5".into());
+            }
             node.lock().budgets.insert(id, (fields, 1));
         }
         let folder = tempfile::tempdir().unwrap();

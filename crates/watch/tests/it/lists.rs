@@ -44,6 +44,21 @@ fn pages_make_the_whole() {
 }
 
 #[test]
+fn a_budget_is_found_by_its_handle() {
+    let door = Door::open(30);
+    let shown = |path: &str| get(path).send(door.to);
+    let named = shown("/v1/budgets/team-42%2Fgpt-5").expect(200).json();
+    assert_eq!((&named["id"], &named["handle"]), (&json!("7"), &json!("team-42/gpt-5")));
+    assert_eq!(shown("/v1/budgets/7").expect(200).json(), named);
+    assert!(shown("/v1/budgets/8").expect(200).json()["handle"].is_null());
+    assert_eq!(ids(&pages(&door, "q=42/gpt", 10)), [7]);
+    shown("/v1/budgets/team-42%2Fgpt-6").expect(404);
+    for wrong in ["007", "team%2042", &"h".repeat(10_240)] {
+        shown(&format!("/v1/budgets/{wrong}")).expect(400);
+    }
+}
+
+#[test]
 fn what_is_nothing_is_last_both_ways() {
     let door = Door::open(30);
     for sort in ["end", "-end", "pace", "-pace", "parent", "-parent", "top_refusal", "-reason"] {
@@ -247,6 +262,19 @@ fn csv_is_the_view_in_base_units() {
     assert_eq!((of("id"), of("unit"), of("limit"), of("daily")), ("1300", "count", "2000000", ""));
     assert_eq!(of("since"), money::Instant::from_ms(NOW_MS - 5_000).to_string());
     let whole = get("/v1/budgets.csv").send(door.to).expect(200);
+    let column = |name: &str| head.iter().position(|known| *known == name).unwrap();
+    let whole_lines: Vec<Vec<&str>> =
+        whole.text().lines().map(|line| line.split(',').collect()).collect();
+    // Of the fake each third budget has an hour; that of an even one is a bucket.
+    for (id, kind) in [(3, Some("")), (4, None), (6, Some("b"))] {
+        let one = get(format!("/v1/budgets/{id}")).send(door.to).expect(200).json();
+        let (line, limit) = (&whole_lines[id], one["limit"].as_str().unwrap().parse().unwrap());
+        assert_eq!(line[column("handle")], one["handle"].as_str().unwrap_or_default());
+        let unit = money::Unit::parse(line[column("unit")]).unwrap();
+        let limit = unit.format(money::Amount::new(limit));
+        let expected = kind.map(|kind| format!("hour={limit}{kind}")).unwrap_or_default();
+        assert_eq!(line[column("windows")], expected);
+    }
     assert_eq!(whole.text().lines().count(), 1_301);
 }
 

@@ -52,6 +52,7 @@ impl Node {
         let budget = |id: usize| Budget {
             id: id as u64,
             name: format!("budget {id}").into(),
+            handle: None,
             unit: Unit::Count,
             parent: None,
             campaign: false,
@@ -68,6 +69,7 @@ impl Node {
             generation: 1,
             budgets: (0..spent.len()).map(budget).collect(),
             states: spent.iter().map(state).collect(),
+            ..View::default()
         });
     }
 
@@ -86,7 +88,7 @@ impl Node {
     }
 
     async fn connect(&self) -> Connection {
-        self.open("/v1/live", Some("weir.live.1, bearer.secret")).await.unwrap().0
+        self.open("/v1/live", Some("weir.live.2, bearer.secret")).await.unwrap().0
     }
 
     /// Status of the answer to a connection that is refused.
@@ -193,7 +195,7 @@ fn watch_rows(rows: &[u32]) -> Vec<u8> {
 async fn a_snapshot_then_deltas_then_sparks() {
     let node = Node::start(limits()).await;
     let (mut page, response) =
-        node.open("/v1/live", Some("weir.live.1, bearer.secret")).await.unwrap();
+        node.open("/v1/live", Some("weir.live.2, bearer.secret")).await.unwrap();
     assert_eq!(response.headers()["sec-websocket-protocol"], SUBPROTOCOL);
     assert!(is_quiet(&mut page).await, "nothing is published yet");
     let mut spent = vec![0; 5_000];
@@ -353,7 +355,7 @@ async fn no_more_connections_than_allowed() {
 async fn handshakes_that_are_refused() {
     let node = Node::start(limits()).await;
     assert_eq!(node.refuses("/v1/live", None).await, 400);
-    assert_eq!(node.refuses("/v1/live", Some("weir.live.2")).await, 400);
+    assert_eq!(node.refuses("/v1/live", Some("weir.live.1")).await, 400);
     assert_eq!(node.refuses("/v1/live?fmt=xml", Some(SUBPROTOCOL)).await, 400);
     assert_eq!(node.refuses("/v1/live?format=json", Some(SUBPROTOCOL)).await, 400);
     assert_eq!(node.live.connections(), 0);

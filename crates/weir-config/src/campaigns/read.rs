@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use gate_profile::Window;
-use money::Unit;
+use money::{Scale, Unit};
 use serde_json::Value;
 
 use super::fields::{Object, amount, boolean, shown, text, whole_number_in, word};
@@ -76,7 +76,16 @@ pub(crate) fn campaign(
         return None;
     }
     let currency = match unit {
-        Unit::Currency(currency) => Some(currency),
+        Unit::Currency(currency, Scale::Micros) => Some(currency),
+        // A price for 1000 impressions is in micros, and a purse of nanos could not say which it is.
+        Unit::Currency(currency, Scale::Nanos) => {
+            let why = format!(
+                "found \"{unit}\", expected {:?}: a campaign bids micros, not nanos",
+                currency.as_str()
+            );
+            line.fault("unit", why);
+            None
+        }
         Unit::Count => {
             line.fault("unit", "found \"count\", expected a currency: a campaign bids money");
             None
@@ -108,7 +117,9 @@ pub(crate) fn campaign(
 
 fn bid(value: &Value, unit: Unit) -> Result<i64, String> {
     let micros = amount(value, unit)?.get();
-    let sound = unit == Unit::Count || (1..=BID_MICROS_MAX).contains(&micros);
+    // Of a unit that no campaign can have, the unit's fault says enough.
+    let sound =
+        !matches!(unit, Unit::Currency(_, Scale::Micros)) || (1..=BID_MICROS_MAX).contains(&micros);
     sound.then_some(micros).ok_or_else(|| {
         format!("found {}, expected 0.000001 to 1000000 for 1000 impressions", shown(value))
     })
@@ -632,6 +643,18 @@ mod tests {
         let mut object = Object::new(&plain, &[&CAMPAIGN_FIELDS], &mut faults);
         assert_eq!(campaign(&mut object, 1, "plain", Unit::Count), None);
         assert!(faults.is_empty());
+    }
+
+    #[test]
+    fn a_campaign_of_a_budget_in_nanos_is_refused() {
+        let line = serde_json::json!({"bid": "1.5"});
+        let mut faults = Faults::default();
+        let mut object = Object::new(line.as_object().unwrap(), &[&CAMPAIGN_FIELDS], &mut faults);
+        let nanos = Unit::parse("USDn").unwrap();
+        assert_eq!(campaign(&mut object, 1, "nanos", nanos), None);
+        let told = faults.into_texts();
+        let expected = "unit: found \"USDn\", expected \"USD\": a campaign bids micros, not nanos";
+        assert!(told.iter().any(|error| error == expected), "{told:#?}");
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::sync::mpsc::{Sender as Reply, channel};
 use std::time::Duration;
 
 use gate_auction::Fates;
-use ledger::{BudgetSpec, SpecError};
+use ledger::{Amount, BudgetSpec, EditReason, SpecError, WindowLimit};
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::CampaignIndex;
-use weir_edits::Note;
+use weir_config::templates::Templates;
 use weir_pacer::Standing;
-use wire::Verdict;
+use wire::{Handle, Verdict};
 
 use super::books::{BookLine, Totals};
 use super::reconcile::{Booking, Fault, Freed, Outcome};
@@ -26,9 +26,15 @@ pub enum Command {
         /// The campaigns of these budgets.
         campaign_index: Arc<CampaignIndex>,
         /// Who changes it, and why.
-        note: Note,
+        reason: EditReason,
         /// Answered once it is sealed.
         reply: Reply<Result<Applied, Refusal>>,
+    },
+    /// Make budgets from these templates from now on, and change those that were made from them. Behind the `Configure` with the
+    /// budgets of the same file.
+    Templates {
+        /// All of the file.
+        templates: Arc<Templates>,
     },
     /// Change these known budgets, all or none; others stay, and so do the campaigns. Few at a time: the bank does nothing
     /// else meanwhile.
@@ -36,7 +42,7 @@ pub enum Command {
         /// As they are to be.
         budgets: Vec<Budget>,
         /// Who changes them, and why.
-        note: Note,
+        reason: EditReason,
         /// Answered once it is sealed.
         reply: Reply<Result<(), Refusal>>,
     },
@@ -118,6 +124,20 @@ pub enum Command {
         /// Answered at once.
         reply: Reply<BooksPage>,
     },
+    /// The id of the live budget with this handle: a configured one before one that was made on its first ask.
+    Find {
+        /// A text that may be no handle at all.
+        handle: Box<str>,
+        /// Answered at once.
+        reply: Reply<Option<u64>>,
+    },
+    /// What else is told of one budget; `None`: there is none with this id.
+    About {
+        /// The budget.
+        id: u64,
+        /// Answered at once.
+        reply: Reply<Option<AboutBudget>>,
+    },
     /// The counters.
     Report {
         /// Answered at once.
@@ -134,6 +154,15 @@ pub struct Judged {
     pub known: bool,
     /// Why it cannot be so.
     pub error: Option<SpecError>,
+}
+
+/// What beside its books is told of a budget.
+#[derive(Debug, Default)]
+pub struct AboutBudget {
+    /// Its unique text name.
+    pub handle: Option<Handle>,
+    /// Its windows, what of each is used, and the first instant after it in ms; of a bucket now.
+    pub windows: Vec<(WindowLimit, Amount, u64)>,
 }
 
 /// Some of the books, all of one instant.
@@ -174,6 +203,8 @@ pub struct Report {
     pub budgets: usize,
     /// Grants that are open.
     pub grants: usize,
+    /// Answers that are kept for keys of idempotency.
+    pub keys: usize,
     /// Number of the last snapshot that workers were sent.
     pub snapshot: u32,
     /// How the journal stands.

@@ -49,10 +49,13 @@ impl Keys {
         Arc::new(ring)
     }
 
-    /// Makes the first key of a new node.
+    /// Makes the first key of a new node, and the secret of answers of one that has none.
     pub(crate) fn ensure(&self, bank: &mut Bank, out: &mut Out) -> Result<(), StartError> {
         if bank.keys().is_empty() {
             add(bank, 1, random()?, out);
+        }
+        if bank.answer_secret().is_none() {
+            bank.add_answer_secret(KeyBytes(random()?), out);
         }
         Ok(())
     }

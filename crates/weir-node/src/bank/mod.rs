@@ -3,7 +3,10 @@
 
 pub mod books;
 mod command;
+mod key_alarm;
 pub(crate) mod keys;
+mod look;
+mod openings;
 pub(crate) mod pacing_store;
 pub mod reconcile;
 pub(crate) mod recover;
@@ -16,10 +19,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Commands, Sender as Reply, TryRecvError};
 use std::time::Duration;
 
-use door_batch::Question;
+use door_batch::Question as OfBatch;
 use door_transport::Waker;
 use gate_pacing::{Before, Pace};
-use ledger::{Bank, Out, Record, ToBank, ToWorker};
+use ledger::{
+    Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, Out, Record, ToBank, ToWorker,
+};
 use ledger_journal::{
     Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
 };
@@ -29,17 +34,19 @@ use table::ring::{Receiver, SendError, Sender};
 use table::{Map, Secret};
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::CampaignIndex;
-use weir_edits::{EditNote, Note};
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
-use wire::Verdict;
+use wire::{BudgetName, Handle, Verdict};
 
 use crate::counters::{Pulse, SlotCells, WorkerCounters, reported_held};
 use crate::measured::Probes;
-use crate::messages::{Answer, Down, Old, Snapshot, Up};
+use crate::messages::{Answer, Down, Names, Old, Snapshot, Up};
+use crate::questions::Question;
 use crate::stages::{BankStage, count};
 use books::{BookLine, Totals};
-pub use command::{Applied, BooksPage, Command, Judged, Refusal, Report, ask};
+pub use command::{AboutBudget, Applied, BooksPage, Command, Judged, Refusal, Report, ask};
+use key_alarm::KeyAlarm;
 use keys::Keys;
+use openings::Openings;
 use pacing_store::{Memory, PacingSaver};
 use reconcile::{book_rows, free_until, judge_rows};
 use rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
@@ -86,6 +93,9 @@ pub(crate) struct BankThread {
     memory: Memory,
     /// The plans in force, by slot: what tells an edit.
     pacings: Vec<Option<Pacing>>,
+    /// What people call budgets, by slot.
+    titles: Vec<Box<str>>,
+    key_alarm: KeyAlarm,
     cells: Vec<SlotCells>,
     /// What became of holds, by slot.
     resolved: Vec<Resolutions>,
@@ -105,6 +115,8 @@ pub(crate) struct BankThread {
     failing: bool,
     /// Clients' questions, in the order in which they came: link, connection, question.
     questions: VecDeque<(usize, u64, Question)>,
+    /// Budgets that are to be made.
+    openings: Openings,
     pulse: Arc<Pulse>,
     /// When the plans were looked at last, by the steady clock.
     paced_ms: u64,
@@ -215,6 +227,8 @@ impl BankThread {
             saver,
             memory,
             pacings: Vec::new(),
+            titles: Vec::new(),
+            key_alarm: KeyAlarm::default(),
             cells,
             resolved: Vec::new(),
             generation: 0,
@@ -227,6 +241,7 @@ impl BankThread {
             held: VecDeque::new(),
             failing: false,
             questions: VecDeque::new(),
+            openings: Openings::default(),
             pulse,
             paced_ms: 0,
             clock_held: false,
@@ -264,6 +279,7 @@ impl BankThread {
             self.pace(now_ms);
             self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
             self.rotate_keys(now_ms);
+            self.key_alarm.look(self.bank.answers(), self.bank.answers_max());
             let id = |slot| self.bank.spec(slot).id;
             self.saver.tick(&self.pacer, id, self.bank.slots(), now_ms);
             assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
@@ -328,16 +344,33 @@ impl BankThread {
                         self.bank.step(worker, message, &mut self.out);
                         self.tell_pacer(before);
                     }
+                    Up::Keyed(message) => self.take_keyed(worker, message.1, refuse),
                     // As many as workers let wait.
                     Up::Question { conn, question } => {
                         self.questions.push_back((index, conn, question));
                     }
                     Up::Old(Old::Paces(paces)) => self.pacer.used(&paces, self.tick_ms, index == 0),
                     Up::Old(Old::Snapshot(_)) => {}
+                    // As many as workers let wait.
+                    Up::Open(handle) => self.openings.ask(index, handle),
                 }
             }
         }
-        taken
+        taken + self.take_openings(refuse)
+    }
+
+    /// Takes a message about a request with a key; a resolve is refused while the journal cannot seal, as others are.
+    #[cold]
+    fn take_keyed(&mut self, worker: u16, message: Keyed, refuse: bool) {
+        if let (Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. }, true) = (&message, refuse)
+        {
+            let (reply, verdict) = (*reply, Verdict::Journal);
+            let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+            return self.links[usize::from(worker)].backlog.push_back(Down::Ledger(answer));
+        }
+        let before = self.out.records.len();
+        self.bank.step_keyed(worker, message, &mut self.out);
+        self.tell_pacer(before);
     }
 
     /// What was settled by the records since `before`.
@@ -363,11 +396,22 @@ impl BankThread {
         self.laps.lap(BankStage::JournalAppend, count(self.out.records.len()));
         self.out.records.clear();
         let needed = self.journal.next_sequence();
+        self.hold_openings(needed);
         for (worker, message) in self.out.messages.drain(..) {
-            self.held.push_back((
-                needed,
-                AwaitingSeal::Down(usize::from(worker), Down::Ledger(message)),
-            ));
+            let link = usize::from(worker);
+            if let Some(opened) = openings::met_by(&self.bank, &message) {
+                self.held.push_back((needed, AwaitingSeal::Down(link, opened)));
+            }
+            self.held.push_back((needed, AwaitingSeal::Down(link, Down::Ledger(message))));
+        }
+        for (worker, reply, claimed) in self.out.claimed.drain(..) {
+            let (link, waits) = (usize::from(worker), matches!(claimed, Claimed::Answer { .. }));
+            let down = Down::Claimed { reply, claimed: Box::new(claimed) };
+            match waits {
+                // The record that it repeats may not be sealed yet.
+                true => self.held.push_back((needed, AwaitingSeal::Down(link, down))),
+                false => self.links[link].backlog.push_back(down),
+            }
         }
         let sealed = self.journal.sealed();
         self.await_seal(sealed, self.clock.steady_ms());
@@ -469,7 +513,7 @@ impl BankThread {
         let answer = self.answer(question, now_ms);
         let lines = match &answer {
             Answer::Books { lines, .. } => lines.len(),
-            Answer::Totals { .. } => 1,
+            Answer::Totals { .. } | Answer::Budget(_) => 1,
         };
         self.links[link].backlog.push_back(Down::Answer { conn, answer: Box::new(answer) });
         Some(lines)
@@ -478,20 +522,21 @@ impl BankThread {
     /// Does what it is told to, and says of how many budgets it had to look at.
     fn obey(&mut self, command: Command) -> usize {
         match command {
-            Command::Amend { budgets, note, reply } => {
-                let amended = self.amend(budgets, &note);
+            Command::Amend { budgets, reason, reply } => {
+                let amended = self.amend(budgets, &reason);
                 self.reply_once_sealed(amended, reply);
                 LINES_MAX
             }
-            Command::Judge { spec, reply } => {
-                let known = self.bank.slot(spec.id).is_some();
-                tell(&reply, Judged { known, error: self.bank.check_spec(&spec).err() }, 1)
-            }
-            Command::Configure { budgets, campaign_index, note, reply } => {
+            Command::Judge { spec, reply } => tell(&reply, self.judged(&spec), 1),
+            Command::Configure { budgets, campaign_index, reason, reply } => {
                 // Sealed, and on its way to the workers, before anybody hears that it is in force.
-                let applied = self.configure(budgets, campaign_index, &note);
+                let applied = self.configure(budgets, campaign_index, &reason);
                 self.reply_once_sealed(applied, reply);
                 LINES_MAX
+            }
+            Command::Templates { templates } => {
+                self.take_templates(templates);
+                1
             }
             Command::Why { campaign, reply } => {
                 self.ask_workers(|| Down::Why { campaign, reply: reply.clone() });
@@ -525,10 +570,7 @@ impl BankThread {
                 lines
             }
             Command::Complete { until_ms, why, reply } => {
-                let freed = self.can_seal().map(|()| {
-                    self.bank.note_operator("reconcile", &why, &mut self.out);
-                    free_until(until_ms, &mut self.bank, &mut self.out)
-                });
+                let freed = self.can_seal().map(|()| self.free_until(until_ms, &why));
                 self.reply_once_sealed(freed, reply);
                 LINES_MAX
             }
@@ -537,12 +579,20 @@ impl BankThread {
                 let lines = page.lines.len();
                 tell(&reply, page, lines)
             }
+            Command::Find { handle, reply } => tell(&reply, self.find(&handle), 1),
+            Command::About { id, reply } => tell(&reply, self.about(id), 1),
             Command::Report { reply } => tell(&reply, self.report(), 1),
             Command::Stop => {
                 self.stopping = true;
                 1
             }
         }
+    }
+
+    /// Nothing before this instant will be billed: somebody says so.
+    fn free_until(&mut self, until_ms: u64, why: &str) -> Vec<reconcile::Freed> {
+        self.bank.note_operator("reconcile", why, &mut self.out);
+        free_until(until_ms, &mut self.bank, &mut self.out)
     }
 
     fn ask_workers(&mut self, question: impl Fn() -> Down) {
@@ -583,7 +633,7 @@ impl BankThread {
         &mut self,
         budgets: Vec<Budget>,
         campaign_index: Arc<CampaignIndex>,
-        note: &Note,
+        reason: &EditReason,
     ) -> Result<Applied, Refusal> {
         if let Some(failure) = self.journal.failure() {
             return Err(Refusal::Journal(failure));
@@ -597,7 +647,7 @@ impl BankThread {
         }
         let edited = self.edited(&budgets);
         let mut out = Out::default();
-        self.note(note, &mut out);
+        self.note(reason, &mut out);
         self.bank.configure(&specs, &mut out).map_err(Refusal::Specs)?;
         if self.snapshot == 0 {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
@@ -612,26 +662,33 @@ impl BankThread {
         Ok(Applied { snapshot: self.snapshot })
     }
 
-    fn amend(&mut self, budgets: Vec<Budget>, note: &Note) -> Result<(), Refusal> {
+    fn amend(&mut self, budgets: Vec<Budget>, reason: &EditReason) -> Result<(), Refusal> {
         self.can_seal().map_err(Refusal::Journal)?;
         let now_ms = self.clock.now_ms();
         self.bank.tick(now_ms, &mut self.out);
         let edited = self.edited(&budgets);
         let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
+        let handle_now =
+            |id| self.bank.slot(id).and_then(|slot| self.bank.spec(slot).handle.as_ref());
+        let renames = specs.iter().any(|spec| handle_now(spec.id) != spec.handle.as_ref());
         let mut out = Out::default();
-        self.note(note, &mut out);
+        self.note(reason, &mut out);
         self.bank.amend(&specs, &mut out).map_err(Refusal::Specs)?;
         self.take_plans(budgets, &edited);
+        if renames {
+            // Workers look handles up in their snapshot, which never changes.
+            self.snapshot += 1;
+            self.send_snapshots(now_ms);
+        }
         self.out.records.append(&mut out.records);
         self.out.messages.append(&mut out.messages);
         Ok(())
     }
 
-    fn note(&mut self, note: &Note, out: &mut Out) {
-        self.bank.note_operator(&note.who, &note.why, out);
-        for EditNote { record, budget, action, before, after } in &note.edits {
-            let (record, budget, action) = (*record, *budget, *action);
-            self.bank.note_edit(&ledger::Edit { record, budget, action, before, after }, out);
+    fn note(&mut self, reason: &EditReason, out: &mut Out) {
+        self.bank.note_operator(&reason.who, &reason.why, out);
+        for edit in &reason.edits {
+            self.bank.note_edit(&edit.as_edit(), out);
         }
     }
 
@@ -660,8 +717,10 @@ impl BankThread {
         self.resolved.resize(self.bank.slots(), Resolutions::default());
         self.pacer.grow(self.bank.slots());
         self.pacings.resize(self.bank.slots(), None);
+        self.titles.resize(self.bank.slots(), Box::default());
         for budget in budgets {
             let slot = self.bank.slot(budget.spec.id).expect("just configured");
+            self.titles[slot as usize] = budget.name.into();
             let known = self.pacings[slot as usize].replace(budget.pacing.clone());
             if known.as_ref() != Some(&budget.pacing) {
                 self.pacer.set_plan(slot, budget.pacing);
@@ -699,14 +758,17 @@ impl BankThread {
         let ids = self.campaign_index.index().ids().iter();
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
+        let names = Arc::new(Names::new(&self.bank));
         let all = self.parameters(now_ms);
         let all = std::iter::repeat(all);
         for ((link, cells), paces) in self.links.iter_mut().zip(&self.cells).zip(all) {
-            let ids = self.bank.slots_from(0);
+            // Those that were made on their first ask are no part of it: workers meet them one by one.
+            let ids = self.bank.slots_from(0).take_while(|(_, slot)| *slot < MADE_SLOT);
             let snapshot = Snapshot {
                 number: self.snapshot,
                 slots: Map::build(self.secret, ids).expect("ids are unique"),
                 units: units.clone(),
+                names: Arc::clone(&names),
                 campaign_index: Arc::clone(&self.campaign_index),
                 purses: Arc::clone(&purses),
                 cells: cells.clone(),
@@ -717,18 +779,47 @@ impl BankThread {
 
     fn answer(&self, question: Question, now_ms: u64) -> Answer {
         match question {
-            Question::Books { frame, from, max } => {
+            Question::Batch(OfBatch::Books { frame, from, max }) => {
                 let mut slots = self.bank.slots_from(from);
                 let page = slots.by_ref().take(usize::from(max));
                 let lines = page.map(|(_, slot)| self.book_line(slot)).collect();
                 Answer::Books { frame, now_ms, more: slots.next().is_some(), lines }
             }
-            Question::Totals { frame } => Answer::Totals { frame, now_ms, totals: self.totals() },
+            Question::Batch(OfBatch::Totals { frame }) => {
+                Answer::Totals { frame, now_ms, totals: self.totals() }
+            }
+            Question::Budget(budget) => Answer::Budget(self.look(budget.name()).map(Box::new)),
         }
+    }
+
+    /// Where a budget stands, for people.
+    fn look(&self, name: BudgetName<'_>) -> Option<door_spend::Standing> {
+        let slot = match name {
+            BudgetName::Id(id) => self.bank.slot(id)?,
+            BudgetName::Handle(handle) => self.bank.named(&Handle::parse(handle).ok()?)?,
+        };
+        let title = self.titles.get(slot as usize).map_or("", |title| title);
+        Some(look::standing(&self.bank, slot, title, &|slot| self.book_line(slot)))
     }
 
     fn book_line(&self, slot: u32) -> BookLine {
         BookLine::of(&self.bank, slot, &|slot| reported_held(&self.cells, slot))
+    }
+
+    fn judged(&self, spec: &BudgetSpec) -> Judged {
+        let known = self.bank.slot(spec.id).is_some();
+        Judged { known, error: self.bank.check_spec(spec).err() }
+    }
+
+    fn find(&self, handle: &str) -> Option<u64> {
+        let slot = self.bank.named(&Handle::parse(handle).ok()?)?;
+        Some(self.bank.spec(slot).id)
+    }
+
+    fn about(&self, id: u64) -> Option<AboutBudget> {
+        let slot = self.bank.slot(id)?;
+        let handle = self.bank.spec(slot).handle.clone();
+        Some(AboutBudget { handle, windows: self.bank.windows(slot).collect() })
     }
 
     fn books(&self, from: u64, max: usize) -> BooksPage {
@@ -742,13 +833,25 @@ impl BankThread {
     fn survey(&self, from_slot: u32, max: u32, mut rows: Vec<SurveyRow>) -> SurveyPart {
         let now = self.now();
         rows.clear();
-        let to = from_slot.saturating_add(max).min(self.slots());
-        rows.extend((from_slot..to).map(|slot| {
+        rows.extend(self.slots_in(from_slot, max).map(|slot| {
             let resolved = self.resolved.get(slot as usize).copied().unwrap_or_default();
             let stands = (self.book_line(slot), self.standing(slot, now));
             SurveyRow::of(&self.bank, slot, stands, resolved)
         }));
-        SurveyPart { rows, now_ms: now.ms() }
+        let one = if let [row] = &rows[..] { Some(row.slot) } else { None };
+        let windows = one.map(|slot| self.bank.windows(slot)).into_iter().flatten().collect();
+        SurveyPart { rows, windows, now_ms: now.ms() }
+    }
+
+    /// The slots with a budget among so many, from a slot of configured or of made budgets on.
+    fn slots_in(&self, from: u32, max: u32) -> impl Iterator<Item = u32> + '_ {
+        let end = if from < MADE_SLOT { self.slots() } else { MADE_SLOT + self.made_slots() };
+        let to = from.saturating_add(max).min(end);
+        (from..to).filter(|slot| !self.bank.is_vacant(*slot))
+    }
+
+    fn made_slots(&self) -> u32 {
+        u32::try_from(self.bank.made_slots()).expect("far below 2^31")
     }
 
     fn scene(&self) -> Scene {
@@ -756,6 +859,8 @@ impl BankThread {
         Scene {
             generation: self.generation,
             slots: self.slots(),
+            made: self.bank.made_live(),
+            made_slots: self.made_slots(),
             run: self.bank.run(),
             report: self.report(),
             journal_lag_ms: since_ms
@@ -767,13 +872,17 @@ impl BankThread {
     }
 
     fn specs(&self, from_slot: u32, max: u32) -> Vec<SlotSpec> {
-        let to = from_slot.saturating_add(max).min(self.slots());
         let strategy = |slot: u32| {
             let pacing = self.pacings.get(slot as usize).and_then(Option::as_ref);
             pacing.map(|pacing| pacing.plan.spec().strategy)
         };
-        let spec = |slot| SlotSpec { spec: self.bank.spec(slot).clone(), strategy: strategy(slot) };
-        (from_slot..to).map(spec).collect()
+        let spec = |slot| {
+            let spec = self.bank.spec(slot).clone();
+            let handle = spec.handle.as_ref().filter(|_| slot >= MADE_SLOT);
+            let template = handle.and_then(|handle| self.openings.template_of(handle));
+            SlotSpec { spec, strategy: strategy(slot), template: template.map(Box::from) }
+        };
+        self.slots_in(from_slot, max).map(spec).collect()
     }
 
     fn slots(&self) -> u32 {
@@ -810,6 +919,7 @@ impl BankThread {
             bank: self.bank.counts(),
             budgets: self.bank.slots(),
             grants: self.bank.grants(),
+            keys: self.bank.answers(),
             snapshot: self.snapshot,
             journal: self.journal.status().read(),
         }

@@ -48,8 +48,12 @@ pub(crate) fn recover(
     let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
     let (before, first) = (bank.run(), tail.position.sequence);
     bank.start_run(now_ms, &mut out);
-    if known.accepted == Some(first) {
+    if report.given_up.is_some() {
         note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
+    } else if known.accepted.is_some() {
+        tracing::warn!(
+            "--accept-rollback does nothing: the journal has all that was sealed; leave the flag out"
+        );
     }
     keys.ensure(&mut bank, &mut out)?;
     tracing::info!(
@@ -190,6 +194,10 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
         refresh_ms: l.refresh_ms,
         grants_max: l.grants_max,
         pages_max: l.mark_pages_max,
+        made_max: config.budgets.templates_max,
+        made_under_max: config.budgets.templates_under_max,
+        answers_max: config.spend.keys_max,
+        answers_kept_ms: config.spend.keys_keep_s * 1_000,
         ..ledger::Options::default()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gate_pacing::Strategy;
-use ledger::{Amount, Bank, BudgetSpec, Line, Status};
+use ledger::{Amount, Bank, BudgetSpec, Line, Period, Status, WindowLimit};
 use money::{Instant, Window};
 use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::Standing;
@@ -16,6 +16,8 @@ use crate::counters::SlotCells;
 /// How one budget stands, of one instant of the bank.
 #[derive(Clone, Copy, Debug)]
 pub struct SurveyRow {
+    /// Its slot.
+    pub slot: u32,
     /// Its books.
     pub line: BookLine,
     /// Of what is held: of holds before a crash.
@@ -34,6 +36,8 @@ pub struct SurveyRow {
     pub day_spent: Amount,
     /// What is left of the present day, week and month, where they have limits.
     pub calendar_left: Option<Amount>,
+    /// Its windows in the order of [`Period::ALL`], and what is used of each.
+    pub windows: [Option<(WindowLimit, Amount)>; Period::ALL.len()],
     /// Beside its limit, what may be out because so much of it is expired.
     pub tolerated: Amount,
     /// How it stands on its plan, if it has one.
@@ -84,22 +88,27 @@ impl SurveyRow {
         resolved: Resolutions,
     ) -> SurveyRow {
         let (spec, books) = (bank.spec(slot), bank.books(slot));
-        let (day, day_used) = bank.day(slot);
+        let day = bank.day(slot).0;
         let today = |line| bank.day_line(slot, line).get();
         let spent = [Line::Settled, Line::OverSettled, Line::Late].map(today);
-        let day_left = spec.daily.map(|daily| less(daily, day_used));
-        let period_left =
-            spec.period.zip(bank.period(slot)).map(|(period, (_, used))| less(period.cap, used));
+        let mut windows = [None; Period::ALL.len()];
+        for (window, used, _) in bank.windows(slot) {
+            let place = Period::ALL.iter().position(|period| *period == window.period);
+            windows[place.expect("all periods are there")] = Some((window, used));
+        }
+        let left = windows.iter().flatten().map(|(window, used)| less(window.limit, *used));
         SurveyRow {
+            slot,
             line,
             suspended: books.line(Line::Suspended),
             status: spec.status,
             flight: Window { start: spec.start, end: spec.end },
             parent: spec.parent.and_then(|id| bank.slot(id)),
-            daily: spec.daily,
+            daily: spec.windows.day_limit(),
             day,
             day_spent: Amount::new(spent.into_iter().fold(0, i64::saturating_add)),
-            calendar_left: day_left.into_iter().chain(period_left).min(),
+            calendar_left: left.min(),
+            windows,
             tolerated: tolerated(spec),
             standing,
             resolved,
@@ -169,6 +178,8 @@ fn sum<const N: usize>(parts: [Amount; N]) -> Amount {
 pub struct SurveyPart {
     /// The rows from the slot that was asked for, in the memory that came with the question.
     pub rows: Vec<SurveyRow>,
+    /// Of a single row: its windows, what of each is used, and the first instant after it in ms; of a bucket now.
+    pub windows: Vec<(WindowLimit, Amount, u64)>,
     /// The bank's clock.
     pub now_ms: u64,
 }
@@ -178,8 +189,12 @@ pub struct SurveyPart {
 pub struct Scene {
     /// Rises with every change of a budget's configuration.
     pub generation: u64,
-    /// Slots.
+    /// Slots of configured budgets.
     pub slots: u32,
+    /// Live budgets that were made from templates...
+    pub made: usize,
+    /// ...and slots that such budgets have or had.
+    pub made_slots: u32,
     /// Number of the run.
     pub run: u32,
     /// The counters.
@@ -201,4 +216,6 @@ pub struct SlotSpec {
     pub spec: BudgetSpec,
     /// `None` for a budget of an earlier run that is not configured any more.
     pub strategy: Option<Strategy>,
+    /// The pattern of the template in force that it was made from.
+    pub template: Option<Box<str>>,
 }

@@ -2,15 +2,17 @@ use std::sync::mpsc;
 use std::time::Instant as Clock;
 
 use door_transport::Handle;
-use ledger::{Amount, Door, Hold, Origin};
+use ledger::{Amount, Door, EditReason, Hold, Need, Origin};
 use probe::HandClock;
 use table::ring;
 use weir_config::config::Config;
+use weir_config::templates::Templates;
 use wire::Action;
 
 use super::*;
 use crate::known::Permits;
 use crate::measured::Sources;
+use crate::opened::Made;
 
 const BUDGETS: u64 = 5_000;
 /// A bound where something of the system is waited for.
@@ -63,9 +65,9 @@ impl Bench {
         std::fs::write(&file, lines).unwrap();
         let budgets = weir_config::budgets::read(&file).unwrap();
         let (reply, applied) = mpsc::channel();
-        let note = Note { who: "a test".into(), why: "".into(), edits: Vec::new() };
+        let reason = EditReason { who: "a test".into(), why: "".into(), edits: Vec::new() };
         let campaign_index = CampaignIndex::empty();
-        self.commands.send(Command::Configure { budgets, campaign_index, note, reply }).unwrap();
+        self.commands.send(Command::Configure { budgets, campaign_index, reason, reply }).unwrap();
         let applied = self.until(|_| applied.try_recv().ok());
         assert_eq!(applied.unwrap().snapshot, 1);
     }
@@ -122,6 +124,142 @@ impl Bench {
     }
 }
 
+/// Templates as a file says them.
+fn templates(lines: &str) -> Arc<Templates> {
+    let file = std::path::Path::new("f.jsonl");
+    let lines = format!("{{\"id\":1,\"limit\":\"100\"}}\n{lines}");
+    Arc::new(weir_config::budgets::file_of(file, lines.as_bytes()).unwrap().templates)
+}
+
+impl Bench {
+    fn take_templates(&mut self, lines: &str) {
+        self.commands.send(Command::Templates { templates: templates(lines) }).unwrap();
+        self.thread.turn();
+    }
+
+    /// What the bank says of this handle, once that is sealed.
+    fn open(&mut self, handle: &str) -> Result<Made, Verdict> {
+        self.up.try_send(Up::Open(handle.into())).unwrap();
+        self.until(|bench| {
+            while let Some(down) = bench.down.recv() {
+                if let Down::Opened(opened, made) = down {
+                    assert_eq!(&*opened, handle);
+                    return Some(made);
+                }
+            }
+            None
+        })
+    }
+}
+
+#[test]
+fn budgets_are_made_with_their_parents_and_told_once_they_are_sealed() {
+    let mut bench = Bench::new();
+    bench.configure();
+    bench.take_templates(
+        r#"{"template":"llm/{team}","limit":"10","parent":1}
+{"template":"llm/{team}/{user}","limit":"5","parent":"llm/{team}"}"#,
+    );
+    let made = bench.open("llm/a/ann").unwrap();
+    assert_eq!(made.slot, ledger::MADE_SLOT + 1, "its parent came first");
+    let bank = &bench.thread.bank;
+    assert_eq!(bench.thread.journal.sealed(), bench.thread.journal.next_sequence());
+    let spec = bank.spec(made.slot);
+    assert_eq!((spec.limit, bank.made_live()), (Amount::new(5_000_000), 2));
+    assert_eq!(bank.slot(spec.parent.unwrap()), Some(ledger::MADE_SLOT));
+    assert_eq!(bench.open("llm/a/ann"), Ok(made), "there is one of it");
+    assert_eq!(bench.open("llm/a/bob").map(|made| made.slot), Ok(ledger::MADE_SLOT + 2));
+    for none in ["other", "llm/", "llm/a/b/c", "llm/\u{e9}", ""] {
+        assert_eq!(bench.open(none), Err(Verdict::UnknownBudget), "{none:?}");
+    }
+    // Nothing that is kept by slot of configured budgets grew.
+    assert_eq!(bench.thread.resolved.len(), usize::try_from(BUDGETS).unwrap());
+}
+
+/// Workers meet them one by one: no configuration has them in it, and none ends them.
+#[test]
+fn what_was_made_is_no_part_of_a_configuration_and_outlives_it() {
+    let mut bench = Bench::new();
+    bench.configure();
+    bench.take_templates(r#"{"template":"llm/{team}","limit":"10","parent":1}"#);
+    let made = bench.open("llm/a").unwrap();
+    assert!(made.id >= ledger::spec::MADE_ID_MIN && made.slot >= MADE_SLOT);
+    bench.thread.send_snapshots(bench.thread.bank.now_ms());
+    let snapshot = bench.until(|bench| {
+        while let Some(down) = bench.down.recv() {
+            if let Down::Snapshot(snapshot, _) = down {
+                return Some(snapshot);
+            }
+        }
+        None
+    });
+    assert_eq!((snapshot.slots.get(BUDGETS).is_some(), snapshot.slots.get(made.id)), (true, None));
+    assert_eq!(snapshot.names.find("llm/a"), None);
+    assert_eq!(snapshot.units.len(), usize::try_from(BUDGETS).unwrap());
+    assert_eq!(bench.open("llm/a"), Ok(made), "it is still there");
+}
+
+/// A worker that is told whose budget a grant was made from hears of the budget itself first, where it was made on its first ask.
+#[test]
+fn the_owner_of_a_grant_comes_after_its_budget() {
+    let mut bench = Bench::new();
+    bench.configure();
+    bench.take_templates(r#"{"template":"llm/{team}","limit":"10","parent":1}"#);
+    let made = bench.open("llm/a").unwrap();
+    let of = |slot| {
+        let (id, unit) = (made.id, money::Unit::parse("USD").unwrap());
+        ToWorker::Owner { reply: 1, of: Some(ledger::Owner { slot, id, unit }) }
+    };
+    let met = |bench: &Bench, slot| openings::met_by(&bench.thread.bank, &of(slot));
+    match met(&bench, made.slot) {
+        Some(Down::Opened(handle, told)) => assert_eq!((&*handle, told), ("llm/a", Ok(made))),
+        other => panic!("{other:?}"),
+    }
+    assert!(met(&bench, 0).is_none(), "of a configured budget it has all it needs");
+    assert!(
+        openings::met_by(&bench.thread.bank, &ToWorker::Owner { reply: 1, of: None }).is_none()
+    );
+}
+
+#[test]
+fn changed_templates_change_what_was_made_and_removed_ones_do_not() {
+    let mut bench = Bench::new();
+    bench.configure();
+    bench.take_templates(
+        r#"{"template":"a/{x}","limit":"10"}
+{"template":"b/{x}","limit":"10"}"#,
+    );
+    let [a, b] = ["a/1", "b/1"].map(|handle| bench.open(handle).unwrap());
+    bench.take_templates(r#"{"template":"a/{x}","limit":"20","idle":"7d"}"#);
+    bench.until(|bench| bench.thread.openings.sweep.is_none().then_some(()));
+    let limit = |bench: &Bench, made: Made| bench.thread.bank.spec(made.slot).limit.get();
+    assert_eq!([a, b].map(|made| limit(&bench, made)), [20_000_000, 10_000_000]);
+    assert_eq!(bench.open("b/1"), Ok(b), "it goes on until nobody asks of it");
+    assert_eq!(bench.open("b/2"), Err(Verdict::UnknownBudget), "but there are no new ones");
+    // In another unit they are other budgets; those that are live keep theirs.
+    bench.take_templates(r#"{"template":"a/{x}","limit":"7","unit":"count"}"#);
+    bench.until(|bench| bench.thread.openings.sweep.is_none().then_some(()));
+    assert_eq!(limit(&bench, a), 20_000_000);
+}
+
+#[test]
+fn a_turn_makes_a_bounded_number_of_budgets() {
+    let mut bench = Bench::new();
+    bench.configure();
+    bench.take_templates(r#"{"template":"flood/{x}","limit":"1"}"#);
+    for number in 0..1_000 {
+        bench.up.try_send(Up::Open(format!("flood/{number}").into())).unwrap();
+    }
+    let mut live = 0;
+    while live < 1_000 {
+        let turned = bench.thread.turn();
+        let now = bench.thread.bank.made_live();
+        assert!((1..=64).contains(&(now - live)), "{} in one turn", now - live);
+        assert!(now == 1_000 || turned == Turned::Busy, "it does not sleep while somebody waits");
+        live = now;
+    }
+}
+
 fn settle(hold: Hold, at_ms: u64) -> Up {
     let origin = Origin { door: Door::Batch, request_id: 0 };
     let (action, amount, reply) = (Action::Settle, hold.amount, 1);
@@ -137,7 +275,7 @@ fn a_settlement_waits_for_no_more_than_one_turn_of_those_who_read_books() {
     for _ in 0..500 {
         let (from, max) = (1, 1_000);
         bench.commands.send(Command::Books { from, max, reply: reply.clone() }).unwrap();
-        let question = Question::Books { frame: 1, from, max: 1_000 };
+        let question = Question::Batch(door_batch::Question::Books { frame: 1, from, max: 1_000 });
         bench.up.try_send(Up::Question { conn: 1, question }).unwrap();
     }
     bench.up.try_send(settle(hold, bench.thread.bank.now_ms())).unwrap();
@@ -214,24 +352,26 @@ fn who_asks_a_bank_that_is_stuck_is_told_so() {
     bench.until(|_| pulse.check_turns().ok());
 }
 
-/// A second in which the system's time of day is a day ahead: nothing is booked for that day, and the node tells nothing wrong
-/// afterwards.
+/// A second in which the system's time of day is a day ahead, or an hour back: nothing is booked for that day, and the node tells
+/// nothing wrong afterwards.
 #[test]
 fn a_wrong_second_of_the_clock_leaves_no_trace() {
-    let mut bench = Bench::new();
-    bench.configure();
-    let start_ms = bench.thread.bank.now_ms();
-    let hand = bench.set_by_hand(start_ms);
-    hand.step(86_400_000);
-    for _ in 0..40 {
+    for step_ms in [86_400_000, -3_600_000] {
+        let mut bench = Bench::new();
+        bench.configure();
+        let start_ms = bench.thread.bank.now_ms();
+        let hand = bench.set_by_hand(start_ms);
+        hand.step(step_ms);
+        for _ in 0..40 {
+            hand.pass(10);
+            bench.thread.turn();
+        }
+        hand.step(-step_ms);
         hand.pass(10);
         bench.thread.turn();
+        assert_eq!(bench.thread.bank.now_ms(), start_ms + 410);
+        assert_eq!(bench.thread.pulse.check_clock(), Ok(()));
     }
-    hand.step(-86_400_000);
-    hand.pass(10);
-    bench.thread.turn();
-    assert_eq!(bench.thread.bank.now_ms(), start_ms + 410);
-    assert_eq!(bench.thread.pulse.check_clock(), Ok(()));
 }
 
 /// The node's clock is a day ahead, for an earlier run acted on it: it stands still, purses are filled nevertheless, and the node
@@ -240,22 +380,24 @@ fn a_wrong_second_of_the_clock_leaves_no_trace() {
 fn purses_are_filled_while_the_clock_stands_and_the_node_says_that_it_does() {
     let mut bench = Bench::new();
     bench.configure();
-    let start_ms = bench.thread.bank.now_ms();
-    let hand = bench.set_by_hand(start_ms);
+    let hand = bench.set_by_hand(bench.thread.bank.now_ms());
     hand.step(-86_400_000);
+    bench.thread.turn();
+    hand.pass(probe::STEP_STANDS_MS);
+    bench.thread.turn();
+    let stood_ms = bench.thread.bank.now_ms();
     let pulse = Arc::clone(&bench.thread.pulse);
     for round in 0..20 {
         hand.pass(300);
-        let (free, asked, short) = (Amount::ZERO, Amount::ZERO, Amount::new(1_000_000));
-        let called = Amount::ZERO;
-        let want = ToBank::Want { slot: 0, free, asked, short, called, seq: round };
+        let short = Amount::new(1_000_000);
+        let want = ToBank::Want { slot: 0, need: Need { short, seq: round, ..Need::default() } };
         bench.up.try_send(Up::Ledger(want)).unwrap();
         let filled = bench.until(|bench| {
             let fill = |down| matches!(down, Down::Ledger(ToWorker::Fill { slot: 0, amount, .. }) if amount >= short);
             std::iter::from_fn(|| bench.down.recv()).any(fill).then_some(true)
         });
         assert!(filled, "round {round}");
-        assert_eq!(bench.thread.bank.now_ms(), start_ms, "it stands");
+        assert_eq!(bench.thread.bank.now_ms(), stood_ms, "it stands");
         assert_eq!(pulse.check_clock().is_ok(), pulse.clock_held_ms() < 5_000);
     }
     let why = pulse.check_clock().unwrap_err();
@@ -265,7 +407,7 @@ fn purses_are_filled_while_the_clock_stands_and_the_node_says_that_it_does() {
     hand.step(86_400_000);
     bench.thread.turn();
     assert!(pulse.check_clock().unwrap_err().contains("ms behind"));
-    hand.pass(probe::FORWARD_STANDS_MS);
+    hand.pass(probe::STEP_STANDS_MS);
     bench.thread.turn();
     assert_eq!(pulse.check_clock(), Ok(()));
     assert_eq!((pulse.clock_held_ms(), pulse.clock_ahead_ms()), (0, 0));

@@ -5,15 +5,19 @@
 //! belongs to, who hears an answer of the bank. All of it is static dispatch.
 
 pub(crate) mod batch;
+mod entrance;
 pub mod openrtb;
+pub mod spend;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use door_http::After;
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Step, Then};
 use gate_auction::Fates;
 use gate_profile::Profiles;
+use ledger::{Claimed, Owner};
 use wire::Verdict;
 
 use crate::counters::WorkerCounters;
@@ -22,6 +26,7 @@ use crate::stages::WorkerStage;
 use crate::till::Till;
 use batch::BatchDoor;
 use openrtb::{BidTerms, OpenRtbDoor};
+use spend::{SpendDoor, SpendTerms};
 
 /// What those who measure and show a door know of it.
 #[derive(Debug)]
@@ -176,6 +181,12 @@ pub(crate) trait Door {
         out: &mut Out<'_>,
     ) -> Step;
 
+    /// Whether answers of earlier messages are still to come. Asked of a connection whose client has finished sending, which stays
+    /// open until then.
+    fn owes(&self, _till: &Till, _id: ConnId, _conn: &Self::Conn) -> bool {
+        false
+    }
+
     /// A connection is gone.
     fn closed(&mut self, _till: &mut Till, _id: ConnId, _conn: Self::Conn, _why: CloseReason) {}
 
@@ -189,11 +200,36 @@ pub(crate) trait Door {
         outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
     );
 
+    /// The bank has made the budget that was asked for with [`Till::open`], or knows it: its slot, or why there is none.
+    fn opened_budget<S>(
+        &mut self,
+        _till: &mut Till,
+        _reply: Reply,
+        _opened: Result<u32, Verdict>,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
+
+    /// What became of a claim: [`Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
+    fn claimed<S>(
+        &mut self,
+        _till: &mut Till,
+        _reply: Reply,
+        _claimed: Claimed,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
+
+    /// The budget of the grant that the bank was asked about with [`Till::owner`]; `None`: nothing is known of the grant.
+    fn owned(&mut self, _till: &mut Till, _reply: Reply, _owner: Option<Owner>) {}
+
     /// The bank has taken everything that was said before [`Till::echo`].
     fn echoed(&mut self, _reply: Reply) {}
 
-    /// The answer to a question of this connection: [`Till::question`].
-    fn told(_conn: &mut Self::Conn, _answer: &Answer, _out: &mut Out<'_>) {}
+    /// The answer to a question of this connection: [`Till::question`]. What it does then, where it waited for that.
+    fn told(_conn: &mut Self::Conn, _answer: &Answer, _out: &mut Out<'_>) -> Option<After> {
+        None
+    }
 
     /// Another configuration is in force.
     fn configured(&mut self, _till: &Till) {}
@@ -367,6 +403,8 @@ pub(crate) trait DoorSet {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step;
+    /// See [`Door::owes`].
+    fn owes(&self, till: &Till, id: ConnId, session: &Self::Session) -> bool;
     /// See [`Door::closed`].
     fn closed(&mut self, till: &mut Till, id: ConnId, session: Self::Session, why: CloseReason);
     /// See [`Door::resolved`].
@@ -378,10 +416,28 @@ pub(crate) trait DoorSet {
         repeat: bool,
         outbox: &mut Outbox<'_, Self::Session>,
     );
+    /// See [`Door::opened_budget`].
+    fn opened_budget(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        opened: Result<u32, Verdict>,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
+    /// See [`Door::claimed`].
+    fn claimed(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        claimed: Claimed,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
+    /// See [`Door::owned`].
+    fn owned(&mut self, till: &mut Till, reply: Reply, owner: Option<Owner>);
     /// See [`Door::echoed`].
     fn echoed(&mut self, reply: Reply);
     /// See [`Door::told`].
-    fn told(session: &mut Self::Session, answer: &Answer, out: &mut Out<'_>);
+    fn told(session: &mut Self::Session, answer: &Answer, out: &mut Out<'_>) -> Option<After>;
     /// See [`Door::configured`].
     fn configured(&mut self, till: &Till);
     /// See [`Door::turn`].
@@ -560,6 +616,19 @@ macro_rules! doors {
                 }
             }
 
+            fn owes(
+                &self,
+                till: &$crate::till::Till,
+                id: door_transport::ConnId,
+                session: &$session,
+            ) -> bool {
+                match session {
+                    $($session::$name(conn) => {
+                        $crate::doors::Door::owes(&self.$field, till, id, conn)
+                    })+
+                }
+            }
+
             fn closed(
                 &mut self,
                 till: &mut $crate::till::Till,
@@ -593,6 +662,53 @@ macro_rules! doors {
                 )+
             }
 
+            fn opened_budget(
+                &mut self,
+                till: &mut $crate::till::Till,
+                reply: $crate::doors::Reply,
+                opened: Result<u32, wire::Verdict>,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    if reply.door == $id::$name as u8 {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::opened_budget(
+                            &mut self.$field, till, reply, opened, &mut own,
+                        );
+                    }
+                )+
+            }
+
+            fn claimed(
+                &mut self,
+                till: &mut $crate::till::Till,
+                reply: $crate::doors::Reply,
+                claimed: ledger::Claimed,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    if reply.door == $id::$name as u8 {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::claimed(
+                            &mut self.$field, till, reply, claimed, &mut own,
+                        );
+                    }
+                )+
+            }
+
+            fn owned(
+                &mut self,
+                till: &mut $crate::till::Till,
+                reply: $crate::doors::Reply,
+                owner: Option<ledger::Owner>,
+            ) {
+                $(
+                    if reply.door == $id::$name as u8 {
+                        return $crate::doors::Door::owned(&mut self.$field, till, reply, owner);
+                    }
+                )+
+            }
+
             fn echoed(&mut self, reply: $crate::doors::Reply) {
                 $(
                     if reply.door == $id::$name as u8 {
@@ -605,7 +721,7 @@ macro_rules! doors {
                 session: &mut $session,
                 answer: &$crate::messages::Answer,
                 out: &mut door_transport::Out<'_>,
-            ) {
+            ) -> Option<door_http::After> {
                 match session {
                     $($session::$name(conn) => <$door as $crate::doors::Door>::told(conn, answer, out),)+
                 }
@@ -678,18 +794,27 @@ doors! {
     Doors, Session, DoorId {
         Batch = batch: BatchDoor,
         OpenRtb = openrtb: OpenRtbDoor,
+        Spend = spend: SpendDoor,
     }
 }
 
 impl Doors {
     /// The doors of one worker.
-    pub(crate) fn new(facts: &Facts, terms: &Arc<BidTerms>, profiles: &Profiles) -> Doors {
-        let openrtb = DoorId::OpenRtb as u8;
+    pub(crate) fn new(facts: &Facts, terms: &DoorTerms, profiles: &Profiles) -> Doors {
+        let bids = Arc::clone(&terms.openrtb);
         Doors {
             batch: BatchDoor::new(DoorId::Batch as u8, facts),
-            openrtb: OpenRtbDoor::new(openrtb, Arc::clone(terms), profiles.clone()),
+            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
+            spend: SpendDoor::new(DoorId::Spend as u8, Arc::clone(&terms.spend)),
         }
     }
+}
+
+/// What the doors of all workers are set to.
+#[derive(Clone, Debug)]
+pub(crate) struct DoorTerms {
+    pub(crate) openrtb: Arc<BidTerms>,
+    pub(crate) spend: Arc<SpendTerms>,
 }
 
 #[cfg(test)]
@@ -710,7 +835,7 @@ mod tests {
     fn the_doors_of_a_worker_are_those_of_the_configuration() {
         let configured = weir_config::doors::DOORS.map(|door| door.name);
         assert_eq!(DOORS.iter().map(|door| door.name).collect::<Vec<_>>(), configured);
-        assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8), (0, 1));
+        assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8, DoorId::Spend as u8), (0, 1, 2));
     }
 
     proptest! {

@@ -42,7 +42,9 @@ pub(crate) enum Per {
     Ask,
     /// A bid request of the OpenRTB door.
     BidRequest,
-    /// A confirm, settle or release of the batch door, or a notice of the OpenRTB door.
+    /// A call of the spend door.
+    Call,
+    /// A confirm, settle or release of the batch or the spend door, or a notice of the OpenRTB door.
     Resolve,
     /// Any of these: the row serves all of them alike.
     Request,
@@ -60,6 +62,7 @@ impl Per {
         match self {
             Per::Ask => "ask",
             Per::BidRequest => "bid request",
+            Per::Call => "call",
             Per::Resolve => "resolve",
             Per::Request => "request",
             Per::Message => "message",
@@ -77,6 +80,7 @@ impl Per {
         match self {
             Per::Ask => stages(|kind| kind.name == "ask"),
             Per::BidRequest => stages(|kind| kind.name == "bid_request"),
+            Per::Call => stages(|kind| kind.name == "call"),
             Per::Resolve => stages(|kind| !kind.decides),
             Per::Request => stages(|_| true),
             Per::Message => vec!["booking"],
@@ -146,7 +150,7 @@ impl Row {
     }
 }
 
-use Per::{Ask, BidRequest, Group, Message, Request, Resolve, Second};
+use Per::{Ask, BidRequest, Call, Group, Message, Request, Resolve, Second};
 use Probes::{Bank, Judge, Worker, Writer};
 
 /// All rows, in the order of the sheet: the way of an ask, that of a bid request, what both share, the bank, the disk.
@@ -278,6 +282,30 @@ pub(crate) const ROWS: &[Row] = &[
         "crates/weir-node/src/doors/openrtb/mod.rs",
         (Worker, "notice", Resolve),
         "A notice is believed for its MAC alone and answered once it is sealed, which needs no table of bids.",
+    ),
+    Row::new(
+        "call's HTTP, reading",
+        "crates/door-http/src/session.rs",
+        (Worker, "spend_http", Call),
+        "Every language speaks HTTP/1.1; its pitfalls are in one reader for all doors.",
+    ),
+    Row::new(
+        "call's JSON",
+        "crates/door-spend/src/read.rs",
+        (Worker, "spend_read", Call),
+        "A strict reader of flat objects keeps every digit of an amount and refuses what two readers could read in two ways.",
+    ),
+    Row::new(
+        "call",
+        "crates/weir-node/src/doors/spend/desk.rs",
+        (Worker, "spend_judge", Call),
+        "The same purses and plans as the batch door's, so no client pays for the form of another.",
+    ),
+    Row::new(
+        "call's answer",
+        "crates/door-spend/src/answer.rs",
+        (Worker, "spend_write", Call),
+        "Objects are written from their parts into one buffer, and head and body leave in one write.",
     ),
     Row::new(
         "event loop, receiving",

@@ -56,7 +56,7 @@ type Rule = (fn(&Facts<'_>) -> bool, Status, Reason);
 
 /// From what ends a budget to what only slows it down. A node that cannot seal stands before what the plan says: its grants
 /// stop, and every plan falls behind for that.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     (|f| f.row.status == Configured::Paused, Status::Paused, Reason::Owner),
     (|f| f.row.status == Configured::Ended, Status::Ended, Reason::Removed),
     (|f| f.now >= f.row.flight.end, Status::Ended, Reason::FlightOver),
@@ -67,6 +67,7 @@ const RULES: [Rule; 22] = [
     // What remains is too little for any ask: a limit that only the asks tell of.
     (|f| f.met(Verdict::Exhausted), Status::Exhausted, Reason::Limit),
     (|f| f.met(Verdict::DayExhausted), Status::Limited, Reason::DayLimit),
+    (|f| f.met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
     (|f| f.row.is_drained(), Status::Limited, Reason::Held),
     (|f| f.is_shut_by_day_parts(), Status::Limited, Reason::DayParts),
     (|f| f.journal_fails || f.met(Verdict::Journal), Status::Error, Reason::Journal),
@@ -217,6 +218,7 @@ mod tests {
         judge(&[
             (|_| {}, &met(Verdict::Exhausted), Status::Exhausted, Reason::Limit),
             (|_| {}, &met(Verdict::DayExhausted), Status::Limited, Reason::DayLimit),
+            (|_| {}, &met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
             (|_| {}, &|facts| facts.journal_fails = true, Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Journal), Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Busy), Status::Error, Reason::Busy),

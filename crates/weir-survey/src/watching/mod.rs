@@ -9,6 +9,7 @@
 
 mod condition;
 mod load;
+mod made;
 mod metrics;
 mod minutes;
 mod node;
@@ -74,6 +75,7 @@ impl Watched {
             output_bytes: of_all(config.transport.output_total_bytes_max),
             unsealed_bytes: config.journal.unsealed_bytes_max as u64,
             grants: config.ledger.grants_max as u64,
+            keys: config.spend.keys_max as u64,
             profile_counts: PROFILE_COUNTS_MAX,
         };
         Watched {
@@ -193,6 +195,7 @@ mod tests {
             late: zero,
         };
         SurveyRow {
+            slot: 0,
             line,
             suspended: zero,
             status: Status::Active,
@@ -202,6 +205,7 @@ mod tests {
             day: Window::ALWAYS,
             day_spent: zero,
             calendar_left: None,
+            windows: [None; 5],
             tolerated: zero,
             standing: None,
             resolved: Resolutions::default(),

@@ -9,15 +9,16 @@ use std::time::Duration;
 use axum::body::Bytes;
 use gate_auction::{Fates, Reason};
 use gate_profile::Window;
+use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
-    Source,
+    Source, WindowState,
 };
 use weir_config::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
 use weir_edits::Edits;
-use weir_node::bank::rows::SurveyRow;
+use weir_node::bank::rows::{SurveyPart, SurveyRow};
 use weir_node::bank::{Command, ask};
 use weir_node::refusals::LastRefusal;
 
@@ -49,6 +50,11 @@ impl watch::Node for Watched {
         self.edits.edit(edit)
     }
 
+    fn id_of(&self, handle: &str) -> Option<u64> {
+        let made = || ask(&self.commands, |reply| Command::Find { handle: handle.into(), reply });
+        self.edits.id_of(handle).or_else(|| made().flatten())
+    }
+
     fn fields(&self, id: u64) -> Option<Fields> {
         self.edits.fields(id).or_else(|| self.removed(id))
     }
@@ -70,11 +76,13 @@ impl watch::Node for Watched {
     fn detail(&self, id: u64) -> Option<Detail> {
         let found = self.latest.get()?;
         let slot = *found.slots.get(&id)?;
-        let row = self.row(slot)?;
+        let part = self.part(slot)?;
+        let row = *part.rows.first()?;
         let made = self.tallies(|tallies| tallies.made(slot as usize));
         let caps = ad(&found.figures.scene.campaign_index, id).map_or_else(Vec::new, caps);
         let holds = holds(made, &row);
-        Some(Detail { lines: lines(&row), holds, caps })
+        let windows = part.windows.into_iter().map(window).collect();
+        Some(Detail { lines: lines(&row), holds, caps, windows })
     }
 
     fn refusals(&self, id: u64) -> Option<Refusals> {
@@ -143,21 +151,24 @@ impl watch::Node for Watched {
 }
 
 impl Watched {
-    /// A budget that the bank knows and nobody configures any more: of its configuration nothing else is left.
+    /// A budget that the bank knows and nobody configures, any more or at all: of its configuration nothing else is left.
     fn removed(&self, id: u64) -> Option<Fields> {
         let found = self.latest.get()?;
         found.slots.get(&id)?;
+        if id >= ledger::spec::MADE_ID_MIN {
+            // Its template has the rest.
+            return Some(Fields::from_iter([("id".into(), id.into())]));
+        }
         Some(Fields::from_iter([("id".into(), id.into()), ("status".into(), "ended".into())]))
     }
 
-    fn row(&self, slot: u32) -> Option<SurveyRow> {
-        let part = ask(&self.commands, |reply| Command::Survey {
+    fn part(&self, slot: u32) -> Option<SurveyPart> {
+        ask(&self.commands, |reply| Command::Survey {
             from_slot: slot,
             max: 1,
             rows: Vec::new(),
             reply,
-        });
-        part?.rows.first().copied()
+        })
     }
 
     fn tallies<T>(&self, read: impl FnOnce(&super::tallies::Tallies) -> T) -> T {
@@ -219,6 +230,11 @@ fn holds(made: u64, row: &SurveyRow) -> Holds {
         expired: Some(row.expired_holds),
         late: Some(resolved.late),
     }
+}
+
+fn window((window, used, ends_ms): (WindowLimit, Amount, u64)) -> WindowState {
+    let bucket = window.kind == WindowKind::Bucket;
+    WindowState { period: window.period.name(), bucket, limit: window.limit, used, ends_ms }
 }
 
 fn lines(row: &SurveyRow) -> Lines {

@@ -21,6 +21,7 @@ pub(super) struct Bounds {
     pub(super) output_bytes: u64,
     pub(super) unsealed_bytes: u64,
     pub(super) grants: u64,
+    pub(super) keys: u64,
     pub(super) profile_counts: u64,
 }
 
@@ -139,6 +140,7 @@ pub(super) fn queues(figures: &Figures, status: &Status, bounds: &Bounds) -> Vec
         ("resolves_waiting", status.waiting(), bounds.resolves_waiting),
         ("unsealed_bytes", report.journal.unsealed_bytes, bounds.unsealed_bytes),
         ("grants", report.grants as u64, bounds.grants),
+        ("idempotency_keys", report.keys as u64, bounds.keys),
         ("profile_counts", status.profiles().figures().queued, bounds.profile_counts),
         ("connections", sum(status, |c| c.connections.get()), bounds.connections),
         ("output_bytes", sum(status, |c| c.output_bytes.get()), bounds.output_bytes),

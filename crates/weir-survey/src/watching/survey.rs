@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
 use gate_auction::Fates;
-use ledger::Amount;
+use ledger::{Amount, WindowKind, WindowLimit};
 use money::Instant;
 use watch::board::View;
+use watch::model::WindowUse;
 use watch::{Budget, Flags, Pacing, Reason, State, Status};
 use weir_config::campaign_index::CampaignIndex;
 use weir_edits::Statics;
@@ -17,6 +18,7 @@ use weir_node::bank::{Command, ask};
 
 use super::condition::{Above, Facts, condition, under};
 use super::load::{self, Figures, Load};
+use super::made::Made;
 use super::minutes::{MinuteRow, Minutes};
 use super::proof::Prover;
 use super::sliding::Sliding;
@@ -25,13 +27,13 @@ use crate::admin;
 use crate::pace_text;
 
 /// Budgets that the bank tells of in one go: some ten microseconds of its time.
-const SLICE: u32 = 256;
+pub(super) const SLICE: u32 = 256;
 /// Campaigns that workers are asked of in one survey: those behind their plans, in turn.
 const FATES_MAX: usize = 1_024;
 /// How long workers may take to answer.
 const WORKERS_WAIT: Duration = Duration::from_secs(1);
 /// "In the last minute".
-const MINUTE_MS: u64 = 60_000;
+pub(super) const MINUTE_MS: u64 = 60_000;
 /// Rates are counted a hundred seconds.
 const RATE_MS: u128 = 100_000;
 
@@ -90,6 +92,7 @@ pub(super) struct Survey<C, O> {
     looked_ms: Option<u64>,
     conditions: Vec<(Status, Reason, u64)>,
     roll: Roll,
+    made: Made,
     fates: HashMap<u64, Vec<Fates>>,
     next_fate: usize,
     prover: Prover,
@@ -104,7 +107,7 @@ struct Roll {
     /// Of the view.
     generation: u64,
     /// What it was made of.
-    made_of: (u64, u64, usize),
+    made_of: (u64, u64, usize, u64),
     budgets: Arc<[Budget]>,
     slots: Vec<u32>,
     edited: Vec<bool>,
@@ -133,6 +136,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             looked_ms: None,
             conditions: Vec::new(),
             roll: Roll::default(),
+            made: Made::default(),
             fates: HashMap::new(),
             next_fate: 0,
             prover: Prover::default(),
@@ -149,6 +153,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let statics = self.catalogue.statics();
         let scene = ask(&self.commands, |reply| Command::Scene { reply })?;
         let now_ms = self.read_rows(scene.slots)?;
+        self.made.look(&self.commands, &scene, now_ms)?;
         self.enrol(&statics, &scene)?;
         self.tallies().read(&scene.cells, &self.rows, now_ms);
         self.follow_spend(now_ms);
@@ -161,6 +166,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             generation: self.roll.generation,
             budgets: Arc::clone(&self.roll.budgets),
             states,
+            made: self.made.rows(),
         });
         let proof = self.prover.check(&self.rows, now_ms);
         if proof.violations() > 0 {
@@ -200,7 +206,8 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
 
     /// Makes the list of budgets anew where somebody changed one.
     fn enrol(&mut self, statics: &Statics, scene: &Scene) -> Option<()> {
-        let made_of = (statics.generation, scene.generation, self.rows.len());
+        let made = self.made.generation;
+        let made_of = (statics.generation, scene.generation, self.rows.len(), made);
         if self.roll.generation > 0 && self.roll.made_of == made_of {
             return Some(());
         }
@@ -219,15 +226,19 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             budgets.extend(removed.into_iter().map(|budget| (budget, false)));
             budgets.sort_by_key(|(budget, _)| budget.id);
         }
+        let slots = budgets.iter().filter_map(|(budget, _)| by_id.get(&budget.id).copied());
+        let slots = slots.collect();
+        let edited = budgets.iter().map(|(_, edited)| *edited).collect();
+        let made = self.made.budgets();
+        let by_id = by_id.into_iter().chain(made.map(|(budget, slot)| (budget.id, slot))).collect();
+        let made = self.made.budgets().map(|(budget, _)| budget.clone());
+        let budgets = budgets.into_iter().map(|(budget, _)| budget).chain(made).collect();
         self.roll = Roll {
             generation: self.roll.generation + 1,
             made_of,
-            slots: budgets
-                .iter()
-                .filter_map(|(budget, _)| by_id.get(&budget.id).copied())
-                .collect(),
-            edited: budgets.iter().map(|(_, edited)| *edited).collect(),
-            budgets: budgets.into_iter().map(|(budget, _)| budget).collect(),
+            slots,
+            edited,
+            budgets,
             by_id: Arc::new(by_id),
         };
         Some(())
@@ -356,9 +367,17 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let state = State { status, reason, since_ms, spend_minute, ..of_row(row, *edited) };
             rates.put(state)
         });
-        let states = states.collect();
+        let mut states: Vec<State> = states.collect();
+        let above = |slot: u32| {
+            let at = slot as usize;
+            above
+                .get(at)
+                .zip(self.rows.get(at))
+                .map_or(Above::default(), |(above, row)| above.and(row, now))
+        };
+        states.extend(self.made.states(now, journal_fails, &above));
         self.roll = roll;
-        states
+        states.into()
     }
 
     fn record_minute(&mut self, figures: &Figures) {
@@ -392,13 +411,14 @@ fn above(rows: &[SurveyRow], now: Instant) -> Vec<Above> {
 }
 
 /// A budget of an earlier configuration.
-fn budget(known: &SlotSpec, campaign_index: &CampaignIndex) -> Budget {
+pub(super) fn budget(known: &SlotSpec, campaign_index: &CampaignIndex) -> Budget {
     let spec = &known.spec;
     let bound = |at: Instant, open: Instant| (at != open).then(|| at.ms());
     let always = money::Window::ALWAYS;
     Budget {
         id: spec.id,
         name: format!("budget {}", spec.id).into(),
+        handle: spec.handle.as_ref().map(|handle| handle.as_str().into()),
         unit: spec.unit,
         parent: spec.parent,
         campaign: campaign_index.slot(spec.id).is_some(),
@@ -415,7 +435,7 @@ fn pacing(strategy: gate_pacing::Strategy) -> Pacing {
 }
 
 /// What the row alone tells.
-fn of_row(row: &SurveyRow, edited: bool) -> State {
+pub(super) fn of_row(row: &SurveyRow, edited: bool) -> State {
     let progress = row.standing.map(|standing| standing.progress);
     let window = progress.map_or(row.day, |progress| progress.window);
     // A flight without an end has no plan either: nothing says how much of it is due by now.
@@ -442,8 +462,13 @@ fn of_row(row: &SurveyRow, edited: bool) -> State {
         daily: row.daily,
         day_spent: row.day_spent,
         day_ends_ms: row.daily.map(|_| row.day.end.ms()),
+        windows: row.windows.map(|of| of.map(window_use)),
         ..State::default()
     }
+}
+
+fn window_use((window, used): (WindowLimit, Amount)) -> WindowUse {
+    WindowUse { bucket: window.kind == WindowKind::Bucket, limit: window.limit, used }
 }
 
 /// What happened in the last seconds, for a state.

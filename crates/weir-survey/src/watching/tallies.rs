@@ -1,7 +1,7 @@
 //! What became of asks, by budget: read from what workers count anyway.
 
 use weir_node::bank::rows::SurveyRow;
-use weir_node::counters::{SlotCells, SlotTally, TALLIES};
+use weir_node::counters::{REFUSALS_END, SlotCells, SlotTally};
 use wire::Verdict;
 
 use super::sliding::Sliding;
@@ -9,7 +9,7 @@ use super::sliding::Sliding;
 /// Rates are means over this time.
 const WINDOW_MS: u64 = 10_000;
 /// Counts of a slot: grants, refusals by the code of their verdict, and eligible requests.
-const COLUMNS: usize = TALLIES;
+const COLUMNS: usize = REFUSALS_END + 1;
 const GRANTED: usize = 0;
 /// No verdict of an ask has this code: what auctions asked of the plan stands here.
 const SEEN: usize = COLUMNS - 1;

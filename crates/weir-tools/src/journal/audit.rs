@@ -8,12 +8,14 @@ use admin_client::{Access, Client};
 use ledger::{Bank, Line};
 use ledger_journal::Fault;
 use serde_json::{Value, json};
+use wire::Handle;
 
-use super::balances::{Account, Balances, Lines};
+use super::balances::{Account, Balances, Fate, Lines};
 use super::live::{self, Spends};
 use super::text;
 use super::trail::Folder;
 use super::{JournalError, Outcome, Progress, Where};
+use crate::WhichBudget;
 
 #[derive(clap::Args)]
 pub(super) struct AuditArgs {
@@ -25,7 +27,10 @@ pub(super) struct AuditArgs {
     /// Also compare with the running node at the address in the data folder.
     #[arg(long, conflicts_with = "target")]
     live: bool,
-    /// Print one JSON object with every budget; amounts are in base units.
+    /// Also print the lines of this budget; with --json, no other budget. All are compared.
+    #[arg(long, value_name = "ID|HANDLE")]
+    budget: Option<WhichBudget>,
+    /// Print one JSON object with every budget; amounts are in base units: micros, nanos for a unit such as USDn, or items.
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +55,14 @@ pub(super) fn run(args: &AuditArgs, out: &mut dyn Write) -> Result<Outcome, Jour
         audit = Audit::read(&folder, client.as_ref())?;
     }
     // A reader that went away (`| head`) is no failure; the exit code still tells.
-    let _ = if args.json { audit.print_json(out) } else { audit.print(out) };
+    let asked = args.budget.as_ref();
+    if let Some(named) = asked.filter(|_| audit.shown(asked).next().is_none()) {
+        return Err(JournalError::Usage(format!("no record tells of a budget {named}")));
+    }
+    let _ = match args.json {
+        true => audit.print_json(asked, out),
+        false => audit.print(asked, out),
+    };
     Ok(if audit.is_well() { Outcome::Well } else { Outcome::Bad })
 }
 
@@ -121,7 +133,15 @@ impl Audit {
         self.balances.accounts.iter().filter(|account| account.unexplained() > 0)
     }
 
-    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
+    /// The budgets that are asked for; all, where none is.
+    fn shown<'a>(&'a self, asked: Option<&'a WhichBudget>) -> impl Iterator<Item = &'a Account> {
+        let is_asked = move |account: &&Account| {
+            asked.is_none_or(|named| named.is(account.id, account.handle.as_ref()))
+        };
+        self.balances.accounts.iter().filter(is_asked)
+    }
+
+    fn print(&self, asked: Option<&WhichBudget>, out: &mut dyn Write) -> std::io::Result<()> {
         let balances = &self.balances;
         let from = match self.snapshot {
             Some(sequence) => {
@@ -132,6 +152,11 @@ impl Audit {
         writeln!(out, "recomputed from {from}, up to record {}", self.last)?;
         for (unit, sums) in self.per_unit() {
             writeln!(out, "{unit}: {sums}")?;
+        }
+        for account in self.shown(asked).filter(|_| asked.is_some()) {
+            let sums = sums(account.unit, account.limit, account.lines);
+            let handle = account.handle.as_ref().map_or(String::new(), |of| format!(" {of}"));
+            writeln!(out, "budget {}{handle}: {sums}, in {} settles", account.id, account.settles)?;
         }
         for (id, lines) in &self.differences {
             for (name, here, there) in lines {
@@ -180,20 +205,13 @@ impl Audit {
             *limit += account.limit;
             lines.iter_mut().zip(account.lines).for_each(|(sum, line)| *sum += line);
         }
-        let shown = |(unit, limit, lines): (money::Unit, i128, Lines)| {
-            let named = Bank::LINES.map(Line::name).into_iter().zip(lines);
-            let parts = std::iter::once(("limit", limit)).chain(named);
-            let parts: Vec<String> = parts
-                .map(|(name, sum)| format!("{name} {}", text::amount(Some(unit), sum)))
-                .collect();
-            parts.join(", ")
-        };
+        let shown = |(unit, limit, lines)| self::sums(unit, limit, lines);
         sums.into_iter().map(|(unit, sums)| (unit, shown(sums))).collect()
     }
 
-    fn print_json(&self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn print_json(&self, asked: Option<&WhichBudget>, out: &mut dyn Write) -> std::io::Result<()> {
         let budgets: Vec<Value> =
-            self.balances.accounts.iter().map(|account| self.budget_json(account)).collect();
+            self.shown(asked).map(|account| self.budget_json(account)).collect();
         let balances = &self.balances;
         let live = self.live.as_ref().map(|live| {
             let ids: Vec<u64> = live.differing.keys().copied().collect();
@@ -231,6 +249,7 @@ impl Audit {
         ).collect();
         let mut budget = json!({
             "id": account.id,
+            "handle": account.handle.as_ref().map(Handle::as_str),
             "unit": account.unit.to_string(),
             "limit": number(account.limit),
             "settles": account.settles,
@@ -243,12 +262,18 @@ impl Audit {
     }
 }
 
+/// A limit and the lines of books, in their unit.
+fn sums(unit: money::Unit, limit: i128, lines: Lines) -> String {
+    let named = Bank::LINES.map(Line::name).into_iter().zip(lines);
+    let parts = std::iter::once(("limit", limit)).chain(named);
+    let parts: Vec<String> =
+        parts.map(|(name, sum)| format!("{name} {}", text::amount(Some(unit), sum))).collect();
+    parts.join(", ")
+}
+
 fn compare(balances: &Balances, bank: &Bank) -> BTreeMap<u64, Vec<(String, i128, i128)>> {
     let differing = balances.accounts.iter().filter_map(|account| {
-        let lines = match bank.slot(account.id) {
-            Some(slot) => account.differences(bank, slot),
-            None => vec![("limit".into(), account.limit, 0)],
-        };
+        let lines = account.differences(bank);
         (!lines.is_empty()).then_some((account.id, lines))
     });
     differing.collect()
@@ -258,7 +283,8 @@ impl Live {
     fn compare(address: &str, balances: &Balances, before: &Spends, after: &Spends) -> Live {
         let address = address.to_owned();
         let mut live = Live { address, equal: true, between: 0, differing: BTreeMap::new() };
-        for account in &balances.accounts {
+        // A node shows no books of those that ended.
+        for account in balances.accounts.iter().filter(|account| account.fate == Fate::Live) {
             let here =
                 [Line::Settled, Line::OverSettled, Line::Late].map(|line| account.line(line));
             let (first, second) = (before.get(&account.id), after.get(&account.id));
@@ -314,7 +340,14 @@ mod tests {
     fn resolved(seq: u32, held: i64, verdict: Verdict, amount: i64) -> Record {
         let hold = Hold { grant: 1, seq, node: 1, deadline_ms: 5_000, amount: Amount::new(held) };
         let origin = Origin { door: Door::Batch, request_id: 0 };
-        Record::Resolved { hold, verdict, amount: Amount::new(amount), at_ms: 2_000, origin }
+        Record::Resolved {
+            hold,
+            verdict,
+            amount: Amount::new(amount),
+            at_ms: 2_000,
+            origin,
+            kept: None,
+        }
     }
 
     fn granted(grant: u64, amount: i64) -> Record {
@@ -334,21 +367,8 @@ mod tests {
 
     /// Records that leave money on every line.
     fn records() -> Vec<Record> {
-        let spec = ledger::BudgetSpec {
-            id: 7,
-            unit: money::Unit::parse("USD").unwrap(),
-            limit: Amount::new(LIMIT),
-            daily: None,
-            period: None,
-            start: money::Instant::EPOCH,
-            end: money::Instant::MAX,
-            zone: money::Zone::utc(),
-            status: ledger::Status::Active,
-            parent: None,
-            on_expiry: ledger::OnExpiry::Hold,
-            tolerance_ppm: 0,
-            late_reserve_bp: 0,
-        };
+        let unit = money::Unit::parse("USD").unwrap();
+        let spec = ledger::BudgetSpec::plain(7, unit, Amount::new(LIMIT));
         let (grant, clock, deadline_ms) = (1, Clock::Hold, 1_500);
         vec![
             run_started(1),
@@ -380,16 +400,62 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
+    /// The differences that records leave, as an audit finds them.
+    fn differences(records: &[Record]) -> BTreeMap<u64, Vec<(String, i128, i128)>> {
+        let (mut bank, mut balances) = (Bank::new(Options::default()), Balances::default());
+        for (sequence, record) in (1..).zip(records) {
+            balances.take(sequence, record);
+            bank.replay(record).unwrap();
+        }
+        assert_eq!(balances.told, Vec::<String>::new());
+        compare(&balances, &bank)
+    }
+
+    #[test]
+    fn a_made_budget_that_ended_differs_only_where_what_it_spent_does() {
+        let id = ledger::spec::MADE_ID_MIN;
+        let spec = ledger::BudgetSpec {
+            handle: Some(wire::Handle::parse("llm/ann").unwrap()),
+            idle_ms: 1_000,
+            ..ledger::BudgetSpec::plain(id, money::Unit::parse("USD").unwrap(), Amount::new(LIMIT))
+        };
+        let made = || Record::Budget { spec: Box::new(spec.clone()) };
+        let idled = || Record::BudgetIdled { id };
+        assert_eq!(differences(&[run_started(1), made(), idled()]), BTreeMap::new());
+        let amount = Amount::new(40);
+        let spends = [
+            Record::Granted { grant: 1, budget: id, worker: 0, amount, at_ms: 1_000 },
+            resolved(1, 40, Verdict::Settled, 40),
+            Record::Retired { grant: 1, deadline_ms: 5_000 },
+            Record::GrantClosed { grant: 1 },
+        ];
+        let mut all = vec![run_started(1), made()];
+        all.extend(spends);
+        all.push(idled());
+        assert_eq!(differences(&all), BTreeMap::new());
+        all.push(made());
+        assert_eq!(differences(&all), BTreeMap::new(), "it came back with what it spent");
+
+        let (mut bank, mut balances) = (Bank::new(Options::default()), Balances::default());
+        for (sequence, record) in (1..).zip(&all[..all.len() - 1]) {
+            balances.take(sequence, record);
+            bank.replay(record).unwrap();
+        }
+        balances.accounts[0].lines[ledger::Line::Settled as usize] += 1;
+        assert_eq!(compare(&balances, &bank)[&id], [("settled".to_string(), 41, 40)]);
+    }
+
     #[test]
     fn text_and_json_name_every_line_and_add_up_to_the_limit() {
-        let text = printed(Audit::print);
+        let text = printed(|audit, out| audit.print(None, out));
         assert!(text.ends_with("the books are right\n"), "{text}");
         let sums = text.lines().find_map(|line| line.strip_prefix("USD: ")).unwrap();
         let sums = sums.split(", ").map(|part| part.split_once(' ').unwrap());
         let micros = |text: &str| money::Unit::parse("USD").unwrap().parse_amount(text).unwrap();
         let text: BTreeMap<&str, i64> = sums.map(|(name, sum)| (name, micros(sum).get())).collect();
 
-        let json: Value = serde_json::from_str(&printed(Audit::print_json)).unwrap();
+        let json: Value =
+            serde_json::from_str(&printed(|audit, out| audit.print_json(None, out))).unwrap();
         let json = &json["budgets"][0];
         let expected = [537, 50, 4, 388, 3, 5, 6, 7].map(|dollars| dollars * 1_000_000);
         for (line, expected) in Bank::LINES.into_iter().zip(expected) {

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use ledger::{Bank, Clock, Hold, Line, Part, Record, Stage, Verdict};
 use money::Unit;
+use wire::Handle;
 
 /// What was found wrong is told up to so many times; all are counted.
 const TOLD_MAX: usize = 100;
@@ -23,6 +24,8 @@ const fn at(line: Line) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) id: u64,
+    /// The last one that the records tell.
+    pub(super) handle: Option<Handle>,
     pub(super) unit: Unit,
     pub(super) limit: i128,
     pub(super) lines: Lines,
@@ -31,12 +34,25 @@ pub(super) struct Account {
     /// Settles of its own grants, not of those under it.
     pub(super) settles: u64,
     daily: Option<i128>,
+    /// It has windows: then what is kept of it when it ends tells of its day, too.
+    windowed: bool,
     day: (u64, u64),
     tolerance_ppm: i128,
     /// By how much the free line may be below zero: lowered limits, and what it was at the start.
     lowered: i128,
     /// Itself and those above it.
     levels: Vec<usize>,
+    pub(super) fate: Fate,
+}
+
+/// Of a budget that was made on its first ask; others are always live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Live,
+    /// It ended, and the bank keeps what it spent, if it spent anything.
+    Idle,
+    /// It ended, and the bank keeps nothing.
+    Forgotten,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +129,7 @@ impl Balances {
                 account.day = (day_start_ms, day_end_ms);
                 account.lowered = (-account.lines[at(Line::Free)]).max(0);
             }
+            Part::Dormant(dormant) => balances.dormant(&dormant),
             Part::Grant { grant, budget, .. } => {
                 last.1 = grant;
                 let Some(account) = balances.by_id.get(&budget).copied() else {
@@ -134,7 +151,7 @@ impl Balances {
                 }
             }
             Part::Head { billing_ms, .. } => balances.billing_ms = billing_ms,
-            Part::Key(_) | Part::End { .. } => {}
+            Part::Key(_) | Part::AnswerSecret(_) | Part::Answer { .. } | Part::End { .. } => {}
         });
         balances
     }
@@ -185,13 +202,32 @@ impl Balances {
                     self.tell(format!("grant {grant} has {out:?} out, the trail says {amount:?}"));
                 }
             }
+            // Their accounts stay: what they spent is part of what was spent.
+            Record::BudgetIdled { id } => self.ended(*id, Fate::Idle),
+            Record::BudgetForgotten { id } => self.ended(*id, Fate::Forgotten),
             Record::BudgetEnded { .. }
             | Record::PeriodRolled { .. }
+            | Record::WindowRolled { .. }
             | Record::KeyAdded { .. }
             | Record::KeyRetired { .. }
+            | Record::AnswerSecret { .. }
             | Record::Operator { .. }
             | Record::Edited { .. } => {}
         }
+    }
+
+    fn ended(&mut self, id: u64, fate: Fate) {
+        let Some(index) = self.by_id.get(&id) else {
+            return self.tell(format!("budget {id} is not known"));
+        };
+        let account = &mut self.accounts[*index];
+        // What it spent is all its limit until it comes back.
+        account.limit -= account.lines[at(Line::Free)];
+        account.lines[at(Line::Free)] = 0;
+        if !account.windowed && account.day.0 == account.day.1 {
+            (account.day, account.day_lines) = ((0, 0), [0; LINES]);
+        }
+        account.fate = fate;
     }
 
     fn tell(&mut self, text: String) {
@@ -209,35 +245,83 @@ impl Balances {
     }
 
     fn budget(&mut self, spec: &ledger::BudgetSpec) -> usize {
-        let (limit, daily) = (i128::from(spec.limit.get()), spec.daily.map(|d| d.get().into()));
+        let (limit, daily) =
+            (i128::from(spec.limit.get()), spec.windows.day_limit().map(|d| d.get().into()));
+        let above = spec.parent.and_then(|parent| self.by_id.get(&parent).copied());
+        let above = above.map(|parent| self.accounts[parent].levels.clone()).unwrap_or_default();
         if let Some(index) = self.by_id.get(&spec.id).copied() {
+            let levels = std::iter::once(index).chain(above).collect();
             let account = &mut self.accounts[index];
             account.lowered += (account.limit - limit).max(0);
             account.lines[at(Line::Free)] += limit - account.limit;
             (account.limit, account.daily) = (limit, daily);
+            account.windowed = !spec.windows.all().is_empty();
+            account.handle.clone_from(&spec.handle);
             account.tolerance_ppm = spec.tolerance_ppm.into();
+            // One that comes back may have another parent.
+            account.levels = levels;
+            account.fate = Fate::Live;
             return index;
         }
         let index = self.accounts.len();
-        let above = spec.parent.and_then(|parent| self.by_id.get(&parent).copied());
-        let above = above.map(|parent| self.accounts[parent].levels.clone()).unwrap_or_default();
         let mut lines = [0; LINES];
         lines[at(Line::Free)] = limit;
         self.accounts.push(Account {
             id: spec.id,
+            handle: spec.handle.clone(),
             unit: spec.unit,
             limit,
             lines,
             day_lines: [0; LINES],
             settles: 0,
             daily,
+            windowed: !spec.windows.all().is_empty(),
             day: (0, 0),
             tolerance_ppm: spec.tolerance_ppm.into(),
             lowered: 0,
             levels: std::iter::once(index).chain(above).collect(),
+            fate: Fate::Live,
         });
         self.by_id.insert(spec.id, index);
         index
+    }
+
+    /// A budget that ended: what it spent is all its limit until it comes back.
+    fn dormant(&mut self, dormant: &ledger::Dormant) {
+        let mut lines = [0; LINES];
+        for (line, spent) in
+            [Line::Settled, Line::OverSettled, Line::Late].into_iter().zip(dormant.spent)
+        {
+            lines[at(line)] = spent.get().into();
+        }
+        let index = self.accounts.len();
+        let mut day_lines = [0; LINES];
+        let mut day = (0, 0);
+        if let Some(windows) = &dormant.windows {
+            day = (windows.day.start.ms(), windows.day.end.ms());
+            for (line, spent) in
+                [Line::Settled, Line::OverSettled, Line::Late].into_iter().zip(windows.day_spent)
+            {
+                day_lines[at(line)] = spent.get().into();
+            }
+        }
+        self.accounts.push(Account {
+            id: dormant.id,
+            handle: Some(dormant.handle.clone()),
+            unit: dormant.unit,
+            limit: lines.iter().sum(),
+            lines,
+            day_lines,
+            settles: 0,
+            daily: None,
+            windowed: dormant.windows.is_some(),
+            day,
+            tolerance_ppm: 0,
+            lowered: 0,
+            levels: vec![index],
+            fate: Fate::Idle,
+        });
+        self.by_id.insert(dormant.id, index);
     }
 
     fn day(&mut self, id: u64, start_ms: u64, end_ms: u64) {
@@ -332,6 +416,10 @@ impl Balances {
 
     fn resolved(&mut self, record: &Record) {
         let Record::Resolved { hold, verdict, amount, .. } = record else { return };
+        if *verdict == Verdict::Granted {
+            // The answer to a reservation with a key: no money moves.
+            return;
+        }
         let (grant, amount) = (hold.grant, i128::from(amount.get()));
         let held = i128::from(hold.amount.get());
         let Some(lot) = self.lots.get_mut(&grant) else {
@@ -485,8 +573,31 @@ impl Account {
         (-self.line(Line::Free) - debts - self.lowered - tolerated).max(0)
     }
 
-    /// The lines that differ from the books of a bank: name, here, there.
-    pub(super) fn differences(&self, bank: &Bank, slot: u32) -> Vec<(String, i128, i128)> {
+    /// What differs from the books of a bank: name, here, there.
+    pub(super) fn differences(&self, bank: &Bank) -> Vec<(String, i128, i128)> {
+        match (bank.slot(self.id), self.fate) {
+            (Some(slot), _) => self.differences_of_live(bank, slot),
+            (None, Fate::Live) => vec![("limit".to_string(), self.limit, 0)],
+            (None, Fate::Idle) => self.differences_of_idle(bank),
+            (None, Fate::Forgotten) => Vec::new(),
+        }
+    }
+
+    /// Of one that ended the bank keeps what it spent, and nothing where that is nothing; all its money came back before.
+    fn differences_of_idle(&self, bank: &Bank) -> Vec<(String, i128, i128)> {
+        let kept = self.handle.as_ref().and_then(|handle| bank.dormant(handle));
+        let kept = kept.filter(|kept| kept.id == self.id).map(|kept| kept.spent);
+        let spent = [Line::Settled, Line::OverSettled, Line::Late];
+        let there = |line: Line| {
+            let place = spent.iter().position(|of| *of == line);
+            place.zip(kept).map_or(0, |(place, kept)| i128::from(kept[place].get()))
+        };
+        let lines = Bank::LINES.into_iter().filter(|line| *line != Line::Free);
+        let all = lines.map(|line| (line.name().to_string(), self.line(line), there(line)));
+        all.filter(|(_, here, there)| here != there).collect()
+    }
+
+    fn differences_of_live(&self, bank: &Bank, slot: u32) -> Vec<(String, i128, i128)> {
         let books = bank.books(slot);
         let mut all = vec![("limit".to_string(), self.limit, i128::from(books.limit().get()))];
         for line in Bank::LINES {
@@ -506,21 +617,7 @@ mod tests {
     use ledger::{Amount, Door, Hold, Options, Origin};
 
     fn spec() -> ledger::BudgetSpec {
-        ledger::BudgetSpec {
-            id: 7,
-            unit: Unit::parse("USD").unwrap(),
-            limit: Amount::new(100),
-            daily: None,
-            period: None,
-            start: money::Instant::EPOCH,
-            end: money::Instant::MAX,
-            zone: money::Zone::utc(),
-            status: ledger::Status::Active,
-            parent: None,
-            on_expiry: ledger::OnExpiry::Hold,
-            tolerance_ppm: 0,
-            late_reserve_bp: 0,
-        }
+        ledger::BudgetSpec::plain(7, Unit::parse("USD").unwrap(), Amount::new(100))
     }
 
     fn granted(amount: i64) -> Record {
@@ -530,7 +627,14 @@ mod tests {
     fn settled(verdict: Verdict, amount: i64) -> Record {
         let hold = Hold { grant: 1, seq: 9, node: 1, deadline_ms: 50, amount: Amount::new(10) };
         let origin = Origin { door: Door::Batch, request_id: 0 };
-        Record::Resolved { hold, verdict, amount: Amount::new(amount), at_ms: 2, origin }
+        Record::Resolved {
+            hold,
+            verdict,
+            amount: Amount::new(amount),
+            at_ms: 2,
+            origin,
+            kept: None,
+        }
     }
 
     fn balances(records: &[Record]) -> Balances {
@@ -553,12 +657,12 @@ mod tests {
         let mut bank = Bank::new(Options::default());
         bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
         bank.replay_all(&records).unwrap();
-        assert_eq!(account.differences(&bank, 0), []);
+        assert_eq!(account.differences(&bank), []);
         bank.replay(&granted(1)).unwrap();
-        let names: Vec<String> = account.differences(&bank, 0).into_iter().map(|d| d.0).collect();
+        let names: Vec<String> = account.differences(&bank).into_iter().map(|d| d.0).collect();
         assert_eq!(names, ["free", "purses", "day purses"]);
         let again = Balances::of(&bank);
-        assert_eq!(again.accounts[0].differences(&bank, 0), [], "from a snapshot's parts");
+        assert_eq!(again.accounts[0].differences(&bank), [], "from a snapshot's parts");
     }
 
     #[test]

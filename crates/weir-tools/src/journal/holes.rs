@@ -33,6 +33,19 @@ pub(super) struct Segment {
     pub(super) fault: Option<Damage>,
 }
 
+/// A figure over all that a bank knows, and one over its books.
+#[derive(Clone, Copy, Debug, Default)]
+struct Digests {
+    all: u64,
+    books: u64,
+}
+
+impl Digests {
+    fn of(bank: &Bank) -> Digests {
+        Digests { all: bank.digest(), books: bank.books_digest() }
+    }
+}
+
 /// One snapshot.
 #[derive(Debug)]
 pub(super) struct Snapshot {
@@ -40,7 +53,9 @@ pub(super) struct Snapshot {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) head: Option<FileHead>,
-    digest: u64,
+    digest: Digests,
+    /// Written by a version that noted less beside the books than this one does.
+    pub(super) is_earlier: bool,
     /// It is what the records before it lead to.
     pub(super) proven: bool,
     pub(super) fault: Option<String>,
@@ -180,7 +195,7 @@ impl Reading<'_> {
 
     /// Compares the snapshots that were taken where a segment begins; the first sound one is where counting begins.
     fn compare(&mut self, number: u64, position: Option<Position>) -> Result<(), JournalError> {
-        let digest = self.bank.as_ref().map(Bank::digest);
+        let digest = self.bank.as_ref().map(Digests::of);
         for snapshot in &mut self.survey.snapshots {
             if snapshot.head.is_some_and(|head| head.number == number) {
                 snapshot.compare(position.or(self.expected), digest);
@@ -262,7 +277,7 @@ impl Reading<'_> {
         let numbers: Vec<u64> = self.survey.segments.iter().map(|segment| segment.number).collect();
         let after = numbers.last().map(|last| last + 1);
         let newest = self.survey.newest().map(|snapshot| snapshot.sequence);
-        let digest = self.bank.as_ref().map(Bank::digest);
+        let digest = self.bank.as_ref().map(Digests::of);
         let expected = self.expected;
         for snapshot in &mut self.survey.snapshots {
             let Some(head) = snapshot.head else { continue };
@@ -304,11 +319,21 @@ impl Snapshot {
     fn read(folder: &Folder, sequence: u64) -> Result<Snapshot, JournalError> {
         let name = snapshot_name(sequence);
         let bytes = std::fs::metadata(folder.path.join(&name)).map_or(0, |found| found.len());
-        let mut snapshot =
-            Snapshot { sequence, name, bytes, head: None, digest: 0, proven: false, fault: None };
+        let (digest, is_earlier) = (Digests::default(), false);
+        let mut snapshot = Snapshot {
+            sequence,
+            name,
+            bytes,
+            head: None,
+            digest,
+            is_earlier,
+            proven: false,
+            fault: None,
+        };
         match load(&folder.disk, sequence, &Options::default()) {
             Ok(loaded) => {
-                (snapshot.head, snapshot.digest) = (Some(loaded.head), loaded.bank.digest());
+                (snapshot.head, snapshot.digest) = (Some(loaded.head), Digests::of(&loaded.bank));
+                snapshot.is_earlier = loaded.version < wire::journal::SCHEMA_VERSION;
                 if loaded.head.position.sequence != sequence {
                     snapshot.fault = Some("its name and its head differ".into());
                 }
@@ -322,16 +347,17 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    fn compare(&mut self, position: Option<Position>, digest: Option<u64>) {
+    fn compare(&mut self, position: Option<Position>, digest: Option<Digests>) {
         let continues = self.head.map(|head| head.position);
         if self.fault.is_none() && position.is_some() && position != continues {
             self.fault =
                 Some("its place is not one in the segments: it is of another journal".into());
         }
         let Some(digest) = digest.filter(|_| self.fault.is_none()) else { return };
-        if digest == self.digest {
-            self.proven = true;
-        } else {
+        // What an earlier version did not note cannot be compared.
+        let books = self.is_earlier && digest.books == self.digest.books;
+        self.proven = books || digest.all == self.digest.all;
+        if !self.proven {
             self.fault = Some("its state is not the one that the records before it lead to".into());
         }
     }

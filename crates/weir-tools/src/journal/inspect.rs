@@ -7,6 +7,7 @@ use ledger_journal::{Fault, Start};
 
 use super::text::{self, Fields, TYPES};
 use super::{JournalError, Outcome, Where};
+use crate::WhichBudget;
 
 #[derive(clap::Args)]
 pub(super) struct InspectArgs {
@@ -18,9 +19,9 @@ pub(super) struct InspectArgs {
     /// Last record to print.
     #[arg(long, value_name = "SEQ")]
     to: Option<u64>,
-    /// Only records about this budget.
-    #[arg(long, value_name = "ID")]
-    budget: Option<u64>,
+    /// Only records about this budget; by a handle, those from when the budget had it.
+    #[arg(long, value_name = "ID|HANDLE")]
+    budget: Option<WhichBudget>,
     /// Only records about this grant.
     #[arg(long, value_name = "N")]
     grant: Option<u64>,
@@ -56,7 +57,10 @@ pub(super) fn run(args: &InspectArgs, out: &mut dyn Write) -> Result<Outcome, Jo
         let wanted = sequence >= from
             && (args.types.is_empty() || args.types.iter().any(|wanted| wanted == kind))
             && args.grant.is_none_or(|grant| text::grant_of(&record) == Some(grant))
-            && args.budget.is_none_or(|id| text::budget_of(&record, &known) == Some(id));
+            && args.budget.as_ref().is_none_or(|named| {
+                let id = text::budget_of(&record, &known);
+                id.is_some_and(|id| named.is(id, known.handle_of(id)))
+            });
         if !wanted {
             return Ok(());
         }

@@ -2,14 +2,15 @@
 
 use ledger::{
     Amount, BudgetSpec, Clock, Door, EditAction, OnExpiry, Period, Record, Status, Verdict,
+    WindowKind,
 };
 use money::{Instant, Unit};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 23] = [
+pub(super) const TYPES: [&str; 25] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -33,6 +34,8 @@ pub(super) const TYPES: [&str; 23] = [
     "key_retired",
     "operator",
     "edited",
+    "budget_idled",
+    "budget_forgotten",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -43,8 +46,10 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::BudgetEnded { .. } => "budget_ended",
         Record::DayRolled { .. } => "day_rolled",
         Record::PeriodRolled { .. } => "period_rolled",
+        Record::WindowRolled { .. } => "window_rolled",
         Record::Granted { .. } => "granted",
         Record::Returned { .. } => "returned",
+        Record::Resolved { verdict: Verdict::Granted, .. } => "reserved",
         Record::Resolved { verdict, .. } => verdict.name(),
         Record::BillingLapsed { .. } => "billing_lapsed",
         Record::Expired { .. } => "expired",
@@ -55,8 +60,11 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::GrantClosed { .. } => "grant_closed",
         Record::KeyAdded { .. } => "key_added",
         Record::KeyRetired { .. } => "key_retired",
+        Record::AnswerSecret { .. } => "answer_secret",
         Record::Operator { .. } => "operator",
         Record::Edited { .. } => "edited",
+        Record::BudgetIdled { .. } => "budget_idled",
+        Record::BudgetForgotten { .. } => "budget_forgotten",
     }
 }
 
@@ -82,8 +90,11 @@ pub(super) fn budget_of(record: &Record, known: &Known) -> Option<u64> {
     match record {
         Record::Budget { spec } => Some(spec.id),
         Record::BudgetEnded { id }
+        | Record::BudgetIdled { id }
+        | Record::BudgetForgotten { id }
         | Record::DayRolled { id, .. }
-        | Record::PeriodRolled { id, .. } => Some(*id),
+        | Record::PeriodRolled { id, .. }
+        | Record::WindowRolled { id, .. } => Some(*id),
         Record::Granted { budget, .. } | Record::Edited { budget, .. } => Some(*budget),
         other => known.budget_of(grant_of(other)?),
     }
@@ -119,9 +130,11 @@ pub(super) fn amount(unit: Option<Unit>, amount: impl Into<i128>) -> String {
     match (unit, i64::try_from(amount)) {
         (Some(unit), Ok(small)) => unit.format(Amount::new(small)),
         // A sum over many budgets may be beyond what one amount can be.
-        (Some(Unit::Currency(_)), Err(_)) => {
+        (Some(unit @ Unit::Currency(..)), Err(_)) => {
             let (sign, size) = (if amount < 0 { "-" } else { "" }, amount.unsigned_abs());
-            format!("{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
+            let decimals = unit.decimals();
+            let one = (0..decimals).fold(1, |one, _| one * 10);
+            format!("{sign}{}.{:0decimals$}", size / one, size % one)
         }
         _ => amount.to_string(),
     }
@@ -135,6 +148,7 @@ pub(super) fn door(door: Door) -> &'static str {
         Door::Fix => "fix",
         Door::Keys => "keys",
         Door::Admin => "admin",
+        Door::Spend => "spend",
     }
 }
 
@@ -169,11 +183,19 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.push(("win_notices", (*win_notices).into()));
         }
         Record::Budget { spec } => budget_fields(spec, &mut all),
-        Record::BudgetEnded { .. } | Record::GrantClosed { .. } => {}
+        Record::BudgetEnded { .. }
+        | Record::BudgetIdled { .. }
+        | Record::BudgetForgotten { .. }
+        | Record::GrantClosed { .. } => {}
         Record::DayRolled { start_ms, end_ms, .. }
         | Record::PeriodRolled { start_ms, end_ms, .. } => {
             all.extend([("start", at(start_ms)), ("end", at(end_ms))]);
         }
+        Record::WindowRolled { period, start_ms, end_ms, .. } => all.extend([
+            ("period", period.name().into()),
+            ("start", at(start_ms)),
+            ("end", at(end_ms)),
+        ]),
         Record::Granted { worker, amount, at_ms, .. } => {
             all.extend([
                 ("amount", money(amount)),
@@ -184,7 +206,7 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         Record::Returned { amount, .. } | Record::Resumed { amount, .. } => {
             all.push(("amount", money(amount)));
         }
-        Record::Resolved { hold, amount, at_ms, origin, .. } => {
+        Record::Resolved { hold, amount, at_ms, origin, kept, .. } => {
             all.push(("hold", hold.seq.into()));
             all.push(("held", money(&hold.amount)));
             all.push(("amount", money(amount)));
@@ -193,6 +215,10 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.push(("node", hold.node.into()));
             all.push(("door", door(origin.door).into()));
             all.push(("request_id", origin.request_id.into()));
+            // Never the answer: it may hold a token.
+            if let Some(kept) = kept {
+                all.push(("key", format!("{:032x}", kept.key).into()));
+            }
         }
         Record::BillingLapsed { deadline_ms, amount, .. } => {
             all.extend([("amount", money(amount)), ("deadline", at(deadline_ms))]);
@@ -219,6 +245,7 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         Record::KeyAdded { key_id, at_ms, .. } => {
             all.extend([("key_id", (*key_id).into()), ("at", at(at_ms))]);
         }
+        Record::AnswerSecret { at_ms, .. } => all.push(("at", at(at_ms))),
         Record::KeyRetired { key_id } => all.push(("key_id", (*key_id).into())),
         Record::Operator { at_ms, who, why } => {
             all.extend([
@@ -257,19 +284,28 @@ fn budget_fields(spec: &BudgetSpec, all: &mut Fields) {
         Status::Paused => "paused",
         Status::Ended => "ended",
     };
-    let period = spec.period.map(|period| match period.period {
-        Period::Week => "week",
-        Period::Month => "month",
-    });
+    let windows = spec
+        .windows
+        .all()
+        .iter()
+        .filter(|window| window.period != Period::Day || window.kind == WindowKind::Bucket);
+    let windows: serde_json::Map<String, Value> = windows
+        .map(|window| {
+            let limit = match window.kind {
+                WindowKind::Fixed => money(window.limit),
+                WindowKind::Bucket => json!({"limit": money(window.limit), "kind": "bucket"}),
+            };
+            (window.period.name().to_string(), limit)
+        })
+        .collect();
     let on_expiry = match spec.on_expiry {
         OnExpiry::Hold => "hold",
         OnExpiry::Release => "release",
     };
     all.extend([
         ("limit", money(spec.limit)),
-        ("daily", spec.daily.map(money).into()),
-        ("period", period.into()),
-        ("period_cap", spec.period.map(|period| money(period.cap)).into()),
+        ("daily", spec.windows.day_limit().map(money).into()),
+        ("windows", (!windows.is_empty()).then_some(windows).into()),
         ("start", spec.start.to_string().into()),
         ("end", spec.end.to_string().into()),
         ("zone", spec.zone.name().into()),
@@ -278,6 +314,7 @@ fn budget_fields(spec: &BudgetSpec, all: &mut Fields) {
         ("late_reserve_bp", spec.late_reserve_bp.into()),
         ("on_expiry", on_expiry.into()),
         ("tolerance_ppm", spec.tolerance_ppm.into()),
+        ("handle", spec.handle.as_ref().map(ToString::to_string).into()),
     ]);
 }
 
@@ -330,7 +367,7 @@ pub(super) const SETTLEMENT: [&str; 15] = [
 /// A settlement as finance gets it.
 pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Option<Fields> {
     let spent = Spent::of(record)?;
-    let Record::Resolved { hold, verdict, amount: total, at_ms, origin } = record else {
+    let Record::Resolved { hold, verdict, amount: total, at_ms, origin, .. } = record else {
         return None;
     };
     let budget = known.budget_of(hold.grant);
@@ -374,7 +411,7 @@ mod tests {
         let origin = Origin { door: Door::Batch, request_id: 0 };
         let spent = |verdict, amount| {
             let amount = Amount::new(amount);
-            Spent::of(&Record::Resolved { hold, verdict, amount, at_ms: 5, origin })
+            Spent::of(&Record::Resolved { hold, verdict, amount, at_ms: 5, origin, kept: None })
         };
         assert_eq!(spent(Verdict::Settled, 7), Some(Spent { settled: 7, over: 0, late: 0 }));
         assert_eq!(spent(Verdict::SettledOver, 12), Some(Spent { settled: 10, over: 2, late: 0 }));

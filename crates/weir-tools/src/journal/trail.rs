@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ledger::{Bank, Options, Part, Record};
+use ledger::{Bank, BudgetSpec, Options, Part, Record};
 use ledger_journal::files::Folder as _;
 use ledger_journal::snapshot::{Loaded, load, snapshots};
 use ledger_journal::{
@@ -14,6 +14,7 @@ use ledger_journal::{
 };
 use money::Unit;
 use weir_node::known;
+use wire::Handle;
 
 use super::JournalError;
 
@@ -160,7 +161,7 @@ impl Folder {
         let mut last = String::new();
         for sequence in found {
             match load(&self.disk, sequence, &Options::default()) {
-                Ok(Loaded { bank, head }) if first.is_none_or(|first| head.number >= first) => {
+                Ok(Loaded { bank, head, .. }) if first.is_none_or(|first| head.number >= first) => {
                     let position = Some(head.position);
                     let start = Start { segment: head.number, position, until: None };
                     return Ok(Base { bank, start, snapshot: Some(sequence) });
@@ -227,6 +228,8 @@ pub(super) struct Base {
 pub(super) struct Known {
     pub(super) budgets: BTreeMap<u64, Named>,
     grants: HashMap<u64, u64>,
+    /// By budget.
+    handles: HashMap<u64, Handle>,
 }
 
 /// A budget's unit and place.
@@ -240,7 +243,7 @@ impl Known {
     pub(super) fn take_bank(&mut self, bank: &Bank) {
         bank.parts(&mut |part| match part {
             Part::Budget { spec } => {
-                self.budgets.insert(spec.id, Named { unit: spec.unit, parent: spec.parent });
+                self.budget(&spec);
             }
             Part::Grant { grant, budget, .. } => {
                 self.grants.insert(grant, budget);
@@ -252,13 +255,26 @@ impl Known {
     pub(super) fn take(&mut self, record: &Record) {
         match record {
             Record::Budget { spec } => {
-                self.budgets.insert(spec.id, Named { unit: spec.unit, parent: spec.parent });
+                self.budget(spec);
             }
             Record::Granted { grant, budget, .. } => {
                 self.grants.insert(*grant, *budget);
             }
             _ => {}
         }
+    }
+
+    fn budget(&mut self, spec: &BudgetSpec) {
+        self.budgets.insert(spec.id, Named { unit: spec.unit, parent: spec.parent });
+        match &spec.handle {
+            Some(handle) => drop(self.handles.insert(spec.id, handle.clone())),
+            None => drop(self.handles.remove(&spec.id)),
+        }
+    }
+
+    /// The handle that a budget has at this place of the walk.
+    pub(super) fn handle_of(&self, budget: u64) -> Option<&Handle> {
+        self.handles.get(&budget)
     }
 
     pub(super) fn budget_of(&self, grant: u64) -> Option<u64> {

@@ -102,6 +102,10 @@ fn snapshot_line(snapshot: &Snapshot) -> String {
     let made = snapshot.head.map_or("-".into(), |head| time(head.at_ms));
     let state = match &snapshot.fault {
         Some(fault) => format!("DAMAGED: {fault}"),
+        None if snapshot.proven && snapshot.is_earlier => {
+            "ok, written by an earlier version; its books equal the replay of the records before it"
+                .into()
+        }
         None if snapshot.proven => "ok, equals the replay of the records before it".into(),
         None => "ok; the records before it are not kept, so nothing to compare it with".into(),
     };

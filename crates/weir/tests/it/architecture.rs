@@ -5,15 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Usable by every family; `access` because every door judges tokens, names and pages by the same rules.
-const UNITS: [&str; 6] = ["money", "wire", "probe", "table", "access", "counters"];
+const UNITS: [&str; 8] = ["money", "wire", "probe", "table", "access", "counters", "fix", "vault"];
 /// What asks a running node's admin door, for the tools that do so from outside; nothing that runs in a node needs it.
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
 /// Pure: no I/O, no threads, no clock, no randomness.
-const PURE: [&str; 7] =
-    ["money", "wire", "table", "counters", "gate-pacing", "gate-auction", "ledger"];
+const PURE: [&str; 9] = [
+    "money",
+    "wire",
+    "table",
+    "counters",
+    "fix",
+    "fix-session",
+    "gate-pacing",
+    "gate-auction",
+    "ledger",
+];
 /// Where `unsafe` may stand.
-const UNSAFE: [&str; 3] = ["door-transport", "probe", "table"];
+const UNSAFE: [&str; 5] = ["door-transport", "fix", "probe", "table", "vault"];
 /// The one family that knows all others.
 const COMPOSER: &str = "weir";
 /// ...and its own order: each depends on those before it, never on one after it.
@@ -22,8 +31,8 @@ const COMPOSED: [&str; 9] = [
     "weir-pacer",
     "weir-pace",
     "weir-config",
-    "weir-edits",
     "weir-node",
+    "weir-edits",
     "weir-survey",
     "weir-tools",
     "weir",
@@ -41,6 +50,12 @@ fn crates(folder: &str) -> BTreeMap<String, PathBuf> {
         std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let crates = entries.filter(|path| path.join("Cargo.toml").is_file());
     crates.map(|path| (path.file_name().unwrap().to_str().unwrap().to_string(), path)).collect()
+}
+
+/// The crates below `clients/`: those of other languages have folders without a manifest of Cargo's.
+fn client_crates() -> BTreeMap<String, PathBuf> {
+    let crates = ["clients/rust", "clients/conform/fake-node"];
+    crates.map(|folder| (folder.to_string(), root().join(folder))).into()
 }
 
 fn manifest(folder: &Path) -> toml::Table {
@@ -117,6 +132,21 @@ fn families_depend_on_units_only() {
                 unit || same_family || asks_a_node,
                 "{name} depends on {dependency}: a family depends on the units ({UNITS:?}) and itself; only {COMPOSER} composes"
             );
+        }
+    }
+}
+
+#[test]
+fn clients_depend_on_units_only() {
+    let own: BTreeSet<String> = crates("crates").into_keys().collect();
+    for (name, path) in client_crates() {
+        for dependency in own_dependencies(&path, &own) {
+            let known = ["money", "wire"].contains(&dependency.as_str());
+            assert!(known, "{name} depends on {dependency}: a client has no part of the node");
+        }
+        for (file, text) in sources(&path) {
+            let found = product_lines(&text).find(|(_, line)| line.contains("unsafe {"));
+            assert!(found.is_none(), "{}: unsafe code", file.display());
         }
     }
 }
@@ -226,9 +256,10 @@ fn architecture_names_every_crate_and_no_other() {
     }
     let mut there: BTreeSet<String> = crates("crates").into_keys().collect();
     there.extend(crates("proof").into_keys().map(|name| format!("proof/{name}")));
+    there.extend(client_crates().into_keys());
     assert_eq!(
         named, there,
-        "the code map of ARCHITECTURE.md and the folders of crates/ and proof/"
+        "the code map of ARCHITECTURE.md and the folders of crates/, proof/ and clients/"
     );
 }
 
@@ -268,12 +299,19 @@ struct Known {
     functions: BTreeMap<String, BTreeSet<String>>,
     journeys: BTreeSet<String>,
     makefile: String,
+    /// The scenarios of the conformance suite, which every client passes.
+    plays: String,
 }
 
 impl Known {
     fn read() -> Known {
         let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (name, folder) in crates("crates").into_iter().chain(crates("proof")) {
+        let clients = client_crates().into_values().map(|folder| {
+            let name = manifest(&folder)["package"]["name"].as_str().unwrap().to_string();
+            (name, folder)
+        });
+        let all = crates("crates").into_iter().chain(crates("proof")).chain(clients);
+        for (name, folder) in all {
             let known = functions.entry(name).or_default();
             let folders = [folder.join("src"), folder.join("tests")];
             for (_, text) in folders.into_iter().filter(|path| path.is_dir()).flat_map(rust_files) {
@@ -285,7 +323,9 @@ impl Known {
         let journeys = std::fs::read_dir(root().join("web/journeys")).unwrap();
         let journeys = journeys.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();
-        Known { functions, journeys: journeys.collect(), makefile }
+        let plays = root().join("clients/conform/scenarios.json");
+        let plays = std::fs::read_to_string(plays).unwrap();
+        Known { functions, journeys: journeys.collect(), makefile, plays }
     }
 
     fn has(&self, test: &str) -> bool {
@@ -296,6 +336,7 @@ impl Known {
         match place {
             "journey" => self.journeys.contains(name),
             "web" => root().join("web").join(name).is_file(),
+            "play" => self.plays.contains(&format!("\"name\": \"{name}\"")),
             _ => self
                 .functions
                 .get(place)

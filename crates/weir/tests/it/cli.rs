@@ -44,7 +44,8 @@ fn wrong_usage_is_2() {
         &["run", "--fast"],
         &["run", "--batch", "nowhere"],
         &["run", "--transport", "pigeon"],
-        &["stat", "--budget", "one"],
+        &["stat", "--budget", "one budget"],
+        &["why", "18446744073709551616"],
         &["hammer"],
         &["hammer", "--target", "127.0.0.1:1", "--duration", "soon"],
         &["hammer", "--target", "127.0.0.1:1", "--win", "2"],
@@ -138,12 +139,13 @@ fn the_environment_and_flags_override() {
 #[test]
 fn doors_are_told_then_ready() {
     let node = Setup::new("").start();
-    assert_eq!(node.said.len(), 5, "{:?}", node.said);
+    assert_eq!(node.said.len(), 6, "{:?}", node.said);
     assert!(node.said[0].starts_with("batch 127.0.0.1:") && node.batch.port() != 0);
     assert!(node.said[1].starts_with("openrtb 127.0.0.1:") && !node.said[1].ends_with(":0"));
-    assert!(node.said[2].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
-    assert_eq!(node.said[3], format!("dashboard http://{}/ui/", node.admin));
-    assert_eq!(node.said[4], "ready");
+    assert!(node.said[2].starts_with("spend 127.0.0.1:") && !node.said[2].ends_with(":0"));
+    assert!(node.said[3].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
+    assert_eq!(node.said[4], format!("dashboard http://{}/ui/", node.admin));
+    assert_eq!(node.said[5], "ready");
     let addresses = std::fs::read_to_string(node.data().join("addresses.json")).unwrap();
     let addresses: Value = serde_json::from_str(&addresses).unwrap();
     assert_eq!(addresses["batch"], node.batch.to_string());
@@ -177,7 +179,39 @@ fn stat_shows_a_running_node() {
     let output = output(weir().args(["stat", "--target", &admin, "--budget", "404"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("there is no budget 404"), "{}", stderr(&output));
-    assert_eq!(http_get(node.admin, "/stat?budget=x").0, 400);
+    assert_eq!(http_get(node.admin, "/stat?budget=x").0, 404);
+    for query in ["/stat?budget=x%20y", "/stat?budgt=1", "/books?x=1", "/metrics?x=1"] {
+        assert_eq!(http_get(node.admin, query).0, 400, "{query}");
+    }
+}
+
+#[test]
+fn stat_shows_a_budget_by_its_handle_with_its_windows() {
+    let windows = r#","handle":"llm/a","windows":{"hour":"2","day":{"limit":"4","kind":"bucket"}}"#;
+    let node = Setup::new(&line(2, "5", windows)).start();
+    let mut client = node.client();
+    let token = client.grant(2, 1_500_000);
+    assert_eq!(client.settle(token, 1_500_000), (Verdict::Settled, false));
+    let admin = node.admin.to_string();
+    let asked = |more: &[&str]| {
+        let output = output(weir().args(["stat", "--target", &admin, "--budget"]).args(more));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let stat: Value = serde_json::from_str(&asked(&["llm/a", "--json"])).unwrap();
+    assert_eq!((&stat["id"], &stat["handle"]), (&2.into(), &"llm/a".into()));
+    let hour = &stat["windows"][0];
+    assert_eq!((&hour["period"], &hour["limit"]), (&"hour".into(), &2_000_000.into()));
+    assert!(hour["used"].as_i64().unwrap() >= 1_500_000 && hour["ends_ms"].is_u64(), "{hour}");
+    assert_eq!(hour["left"].as_i64().unwrap(), 2_000_000 - hour["used"].as_i64().unwrap());
+    let plain = asked(&["2"]);
+    let row = |name: &str| plain.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(row("handle ").ends_with("llm/a"));
+    let hour = row("windows.hour");
+    assert!(hour.contains("limit 2.00 USD, used ") && hour.contains(", ends 20"), "{hour}");
+    assert!(row("windows.day").ends_with("refills all the time"), "{plain}");
+    let nobody = output(weir().args(["stat", "--target", &admin, "--budget", "llm/b"]));
+    assert!(stderr(&nobody).contains("there is no budget with the handle \"llm/b\""));
 }
 
 #[test]
@@ -199,7 +233,8 @@ fn a_second_node_on_the_same_folder_is_refused() {
     let first = Setup::new(&line(1, "1", "")).start();
     let mut second = weir();
     second.arg("run").arg("--budgets").arg(first.budgets_file()).arg("--data").arg(first.data());
-    second.args(["--batch", "127.0.0.1:0", "--openrtb", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    second.args(["--batch", "127.0.0.1:0", "--openrtb", "127.0.0.1:0"]);
+    second.args(["--spend", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let refused = output(&mut second);
     assert_eq!(refused.status.code(), Some(1));
     let said = stderr(&refused);
@@ -213,10 +248,11 @@ fn a_second_node_on_the_same_folder_is_refused() {
 fn a_taken_port_is_told() {
     let first = Setup::new("").start();
     let folder = tempfile::tempdir().unwrap();
-    let doors = ["--batch", "--openrtb", "--admin"];
+    let doors = ["--batch", "--openrtb", "--spend", "--admin"];
     let openrtb = first.said[1].strip_prefix("openrtb ").unwrap().to_string();
+    let spend = first.said[2].strip_prefix("spend ").unwrap().to_string();
     for (door, taken) in
-        doors.into_iter().zip([first.batch.to_string(), openrtb, first.admin.to_string()])
+        doors.into_iter().zip([first.batch.to_string(), openrtb, spend, first.admin.to_string()])
     {
         let others = doors.into_iter().filter(|other| *other != door);
         let others = others.flat_map(|other| [other, "127.0.0.1:0"]);

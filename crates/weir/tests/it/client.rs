@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::{
-    Action, DecideFlags, EncodeError, Message, Reason, Split, Verdict, books_request, decide,
+    Action, DecideFlags, EncodeError, Message, Reason, Split, Verdict, books_request, decide, find,
     frame, hello, ping, resolve, totals_request,
 };
 
@@ -31,6 +31,7 @@ pub(crate) enum Reply {
     Refused { frame: u64, reason: Reason, detail: String },
     Pong { frame: u64, now_ms: u64 },
     Books { frame: u64, more: bool, lines: Vec<BookLine> },
+    Found { frame: u64, verdict: Verdict, id: u64 },
     Totals { frame: u64, decisions: u64, granted: u64, resolves: u64, repeats: u64 },
 }
 
@@ -96,6 +97,13 @@ pub(crate) fn books_frame(frame: u64, from: u64, max: u16) -> Vec<u8> {
 pub(crate) fn totals_frame(frame: u64) -> Vec<u8> {
     let block = totals_request::Block::new(frame);
     encoded(totals_request::encoded_len(), |buf| Ok(totals_request::encode(buf, &block)?.finish()))
+}
+
+pub(crate) fn find_frame(frame: u64, handle: &str) -> Vec<u8> {
+    let block = find::Block::new(frame);
+    encoded(find::encoded_len(handle.len()), |buf| {
+        Ok(find::encode(buf, &block)?.handle(handle)?.finish())
+    })
 }
 
 /// One connection.
@@ -192,6 +200,17 @@ impl Client {
         let reply = self.receive();
         assert!(matches!(reply, Reply::Welcome { .. }), "{reply:?}");
         reply
+    }
+
+    /// The id of the budget with this handle, made if a template matches, or why there is none.
+    pub(crate) fn find(&mut self, handle: &str) -> Result<u64, Verdict> {
+        let sent = self.next_frame();
+        self.send(&find_frame(sent, handle));
+        match self.receive() {
+            Reply::Found { frame, verdict: Verdict::Granted, id } if frame == sent => Ok(id),
+            Reply::Found { frame, verdict, .. } if frame == sent => Err(verdict),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) fn ping(&mut self) {
@@ -311,6 +330,11 @@ pub(crate) fn reply(frame: &[u8]) -> Reply {
             });
             Reply::Books { frame: m.frame(), more: m.more() != 0, lines: lines.collect() }
         }
+        Message::Found(found) => Reply::Found {
+            frame: found.frame(),
+            verdict: found.verdict().unwrap(),
+            id: found.budget_id(),
+        },
         Message::Totals(m) => Reply::Totals {
             frame: m.frame(),
             decisions: m.decisions(),

@@ -4,6 +4,8 @@
 //! down what it said; then it is killed, while it starts, or in the middle of the work, or asked to stop. After every
 //! start the clients hold it to its word.
 
+mod keys;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -29,6 +29,7 @@ fn config(folder: &Path) -> Config {
     config.budgets.check_ms = 20;
     (config.batch.listen, config.openrtb.listen, config.admin.listen) =
         (any_port, any_port, any_port);
+    config.spend.listen = any_port;
     config.workers.pin = false;
     config.workers.cores = cores(1).parse().unwrap();
     config.journal.segment_bytes = 4 << 20;

@@ -94,6 +94,7 @@ fn config(folder: &Path) -> Config {
     config.pacing.tick_ms = 20;
     (config.batch.listen, config.openrtb.listen, config.admin.listen) =
         (any_port, any_port, any_port);
+    config.spend.listen = any_port;
     config.workers.pin = false;
     config.journal.segment_bytes = 4 << 20;
     config

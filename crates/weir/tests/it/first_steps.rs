@@ -212,7 +212,7 @@ fn two_doors_with_one_address_are_refused() {
 fn an_address_in_use_names_its_door_key_and_flag() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for door in ["batch", "openrtb", "admin"] {
+    for door in ["batch", "openrtb", "spend", "admin"] {
         let setup = Setup::new(&line(1, "10", ""));
         let mut command = weir();
         command.args([
@@ -222,7 +222,7 @@ fn an_address_in_use_names_its_door_key_and_flag() {
             "--data",
             text(&setup.data()),
         ]);
-        for each in ["batch", "openrtb", "admin"] {
+        for each in ["batch", "openrtb", "spend", "admin"] {
             let address = if each == door { address.as_str() } else { "127.0.0.1:0" };
             command.args([&format!("--{each}"), address]);
         }

@@ -216,6 +216,8 @@ fn a_full_disk_stops_the_money_and_nothing_else() {
             let stat = wait_journal(&node, "failing");
             let failure = stat["journal"]["failure"].as_str().unwrap();
             assert!(failure.contains("No space left on device"), "{failure}");
+            let room = format!("a new segment needs {SEGMENT_BYTES} bytes");
+            assert!(failure.contains(&room), "{failure}");
             check_while_failing(&node, spare);
             assert!(
                 !settling.is_finished(),

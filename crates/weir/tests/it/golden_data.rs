@@ -11,7 +11,7 @@ use serde_json::Value;
 use wire::Verdict;
 
 use crate::client::{Client, Reply, Token, ping_frame};
-use crate::support::{Node, Setup, output, stderr, stdout, text, wait_for, weir};
+use crate::support::{Node, Setup, line, output, stderr, stdout, text, wait_for, weir};
 
 /// Frame head and message head: length, encoding, block length, template, schema, version.
 const HEAD_LEN: usize = 14;
@@ -22,8 +22,8 @@ const GROUP_LEN: usize = 4;
 const TOKEN_LEN: usize = 32;
 
 /// The first versions of which a folder and a session are kept.
-const FIRST_JOURNAL: u16 = 3;
-const FIRST_CLIENT: u16 = 2;
+const FIRST_JOURNAL: u16 = 1;
+const FIRST_CLIENT: u16 = 1;
 
 const WELCOME: u16 = 2;
 const DECIDED: u16 = 4;
@@ -79,20 +79,21 @@ impl Golden {
         assert!(unpacked.status.success(), "{}: {}", self.name, stderr(&unpacked));
         setup
     }
+}
 
-    /// Frames of the session: sent or answered, and the bytes.
-    fn session(&self) -> Vec<(bool, Vec<u8>)> {
-        let bytes = |hex: &str| -> Vec<u8> {
-            let digits: Vec<&str> = hex.split("").filter(|digit| !digit.is_empty()).collect();
-            digits.chunks(2).map(|two| u8::from_str_radix(&two.concat(), 16).unwrap()).collect()
-        };
-        let frame = |line: &str| match line.split_once(' ') {
-            Some((">", hex)) => (true, bytes(hex)),
-            Some(("<", hex)) => (false, bytes(hex)),
-            _ => panic!("{}: {line}", self.name),
-        };
-        self.read("session").lines().map(frame).collect()
-    }
+/// Frames of a session: sent or answered, and the bytes.
+fn session(name: &str) -> Vec<(bool, Vec<u8>)> {
+    let bytes = |hex: &str| -> Vec<u8> {
+        let digits: Vec<&str> = hex.split("").filter(|digit| !digit.is_empty()).collect();
+        digits.chunks(2).map(|two| u8::from_str_radix(&two.concat(), 16).unwrap()).collect()
+    };
+    let frame = |line: &str| match line.split_once(' ') {
+        Some((">", hex)) => (true, bytes(hex)),
+        Some(("<", hex)) => (false, bytes(hex)),
+        _ => panic!("{name}: {line}"),
+    };
+    let text = std::fs::read_to_string(folder().join(format!("{name}.session"))).unwrap();
+    text.lines().map(frame).collect()
 }
 
 fn journal(data: &Path, arguments: &[&str]) -> String {
@@ -236,11 +237,11 @@ impl Replay {
 }
 
 /// Every answer is the one that was recorded. Returns the version that both agreed on.
-fn replay(node: &Node, golden: &Golden) -> u16 {
+fn replay(node: &Node, name: &str) -> u16 {
     let mut replay = Replay { client: node.stranger(), hold_ms: 0, tokens: BTreeMap::new() };
-    let session = golden.session();
+    let session = session(name);
     let (questions, mut answers): (Vec<_>, Vec<_>) = session.iter().partition(|(sent, _)| *sent);
-    assert!(questions.len() > 20 && questions.len() == answers.len(), "{}: whole", golden.name);
+    assert!(questions.len() > 20 && questions.len() == answers.len(), "{name}: whole");
     let (_, welcome) = answers[0].clone();
     assert_eq!(template(&welcome), WELCOME);
     for (index, (_, question)) in questions.into_iter().enumerate() {
@@ -288,7 +289,7 @@ fn open_and_use(golden: &Golden) -> u16 {
     expected.sort();
     assert_eq!(said, expected, "{}: {}", golden.name, node.log());
 
-    let version = replay(&node, golden);
+    let version = replay(&node, &golden.name);
     let before = node.budget(1);
     let mut client = node.client();
     let token = client.grant(1, 1_000);
@@ -304,10 +305,21 @@ fn open_and_use(golden: &Golden) -> u16 {
     version
 }
 
+/// The clients of versions that had no journal yet, against a new node.
+fn serve_clients_alone() -> Vec<u16> {
+    let budgets: String = (1..=4).map(|id| line(id, "1000000", "")).collect();
+    let budgets = budgets + &line(5, "1000", r#","status":"paused""#);
+    let name = |version: u16| format!("client-{version}");
+    let alone = (FIRST_CLIENT..=wire::SCHEMA_VERSION).map(name);
+    let alone = alone.filter(|name| folder().join(format!("{name}.session")).exists());
+    alone.map(|name| replay(&Setup::new(&budgets).start(), &name)).collect()
+}
+
 #[test]
 fn what_earlier_versions_left_is_opened_audited_and_used() {
     let all = goldens();
-    let versions: BTreeSet<u16> = all.iter().map(open_and_use).collect();
+    let mut versions: BTreeSet<u16> = all.iter().map(open_and_use).collect();
+    versions.extend(serve_clients_alone());
     let record = "is without golden data: see schema/golden/data/record";
     for version in FIRST_JOURNAL..=wire::journal::SCHEMA_VERSION {
         let is_there = all.iter().any(|golden| golden.journal == version);

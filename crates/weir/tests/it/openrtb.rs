@@ -258,6 +258,12 @@ impl Http {
         }
     }
 
+    /// Everything until the connection ends, as it is.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        self.stream.read_to_end(&mut self.read).unwrap();
+        std::mem::take(&mut self.read)
+    }
+
     fn next_answer(&mut self) -> Option<Answer> {
         let end = self.read.windows(4).position(|at| at == b"\r\n\r\n")? + 4;
         let head = std::str::from_utf8(&self.read[..end]).unwrap().to_ascii_lowercase();

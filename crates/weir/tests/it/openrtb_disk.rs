@@ -8,12 +8,12 @@ use crate::openrtb::{Http, campaign, get, patient, request, wait_count, wait_war
 use crate::support::{Node, wait_for};
 
 /// A limit on the length of files stops the journal's writes, as a failing disk does; it needs no root.
-fn limit_files(node: &Node, bytes: &str) {
+pub(crate) fn limit_files(node: &Node, bytes: &str) {
     let (pid, limit) = (node.child.id().to_string(), format!("--fsize={bytes}:"));
     assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
 }
 
-fn wait_journal(node: &Node, state: &str) {
+pub(crate) fn wait_journal(node: &Node, state: &str) {
     node.wait_stat(&format!("a journal that is {state}"), |stat| stat["journal"]["state"] == state);
 }
 

@@ -78,6 +78,7 @@ fn started(folder: &Path, tokens: &Path) -> (Node, Config) {
     let mut config = Config::default();
     let free = "127.0.0.1:0".parse().unwrap();
     (config.batch.listen, config.openrtb.listen, config.admin.listen) = (free, free, free);
+    config.spend.listen = free;
     config.node.data_dir = folder.join("data");
     config.budgets.file = folder.join("budgets.jsonl");
     config.workers.pin = false;

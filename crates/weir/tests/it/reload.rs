@@ -238,6 +238,27 @@ fn a_signal_before_the_node_is_ready_is_taken_up_then() {
     assert!(found, "the log ended without a reload");
 }
 
+/// Somebody puts a pipe into the place of a file: nothing waits for it, and the node stops when it is told to.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_stops_nothing() {
+    let files = Files::new("");
+    let mut node = files.setup.clone().start();
+    for name in ["tokens", "weir.toml"] {
+        let (path, aside) = (files.path(name), files.path("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        files.refused(&[name, "expected a regular file"]);
+        let before = node.log().matches("nothing was changed").count();
+        node.signal("HUP");
+        wait_for("the log", || node.log().matches("nothing was changed").count() > before);
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    files.reloads();
+    node.signal("HUP");
+    node.terminate();
+    assert!(node.wait_end().success(), "{}", node.log());
+}
+
 fn certificate(files: &Files, name: &str) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
     files.write(name, &made.cert.pem());

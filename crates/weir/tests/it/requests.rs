@@ -124,7 +124,7 @@ fn a_refusal_stays_a_refusal_for_its_lifetime() {
         let first = remembered(&mut client, 1, &[big]);
         assert_ne!(verdicts(&first), [Verdict::Granted]);
         node.reload(&line(1, "1000", ""));
-        client.grant(1, 2_000);
+        client.wait_verdict(1, 2_000, Verdict::Granted);
         let again = remembered(&mut client, 1, &[big]);
         assert_eq!(verdicts(&again), verdicts(&first), "under another snapshot, still no");
     });

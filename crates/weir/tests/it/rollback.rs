@@ -129,10 +129,11 @@ fn a_journal_that_lost_its_newest_part_is_refused_until_that_is_accepted() {
     let said = refused(setup.clone());
     assert!(said.contains("ends before record") && said.contains("newest backup"), "{said}");
     tools_refuse(&data, "--accept-rollback");
-    let (_, rest) = said.split_once("--accept-rollback ").unwrap();
-    let ends: u64 = rest.split('`').next().unwrap().parse().unwrap();
-    let wrong = with_flag(&setup, &format!("--accept-rollback {}", ends + 1));
-    assert!(refused(wrong).contains("--accept-rollback"));
+    let lost = named(&said);
+    for wrong in [format!("1{lost}"), "11".into()] {
+        let wrong = with_flag(&setup, &format!("--accept-rollback {wrong}"));
+        assert!(refused(wrong).contains("--accept-rollback"));
+    }
 
     // The right one put back starts as if nothing had been.
     std::fs::remove_dir_all(&journal).unwrap();
@@ -143,7 +144,10 @@ fn a_journal_that_lost_its_newest_part_is_refused_until_that_is_accepted() {
 
     std::fs::remove_dir_all(&journal).unwrap();
     copy_folder(&backup, &journal);
-    let node = with_flag(&setup, &format!("--accept-rollback {ends}")).start();
+    // The node ran since: another loss, another name.
+    assert!(refused(with_flag(&setup, &format!("--accept-rollback {lost}"))).contains("once"));
+    let lost = named(&refused(setup.clone()));
+    let node = with_flag(&setup, &format!("--accept-rollback {lost}")).start();
     assert_eq!(node.budget(1).settled, 3_000);
     // A hold of the part that is forgotten is none of the grants that are made now.
     let fresh = node.client().grant(1, 1_000);
@@ -155,6 +159,47 @@ fn a_journal_that_lost_its_newest_part_is_refused_until_that_is_accepted() {
     assert!(trail.contains("--accept-rollback"), "{trail}");
     // Once is enough.
     assert_eq!(setup.start().budget(1).settled, 4_000);
+}
+
+/// One copy of the journal is put back twice, as by a volume's snapshot, under a unit file that keeps the flag of the first time.
+#[test]
+fn a_flag_that_stays_lets_no_second_loss_pass() {
+    let setup = setup();
+    let (journal, backup) = (setup.data().join("journal"), setup.data().join("backup"));
+    let node = setup.clone().start();
+    settle(&node, 3);
+    stop(node);
+    copy_folder(&journal, &backup);
+    let put_back = || {
+        std::fs::remove_dir_all(&journal).unwrap();
+        copy_folder(&backup, &journal);
+    };
+    let node = setup.clone().start();
+    settle(&node, 11);
+    stop(node);
+    put_back();
+    let first = named(&refused(setup.clone()));
+    let flagged = with_flag(&setup, &format!("--accept-rollback {first}"));
+    let node = flagged.clone().start();
+    assert_eq!(node.budget(1).settled, 3_000);
+    settle(&node, 11);
+    stop(node);
+
+    // The flag is left, and nothing is lost: the start says that it does nothing.
+    let node = flagged.clone().start();
+    assert!(node.log().contains("--accept-rollback does nothing"), "{}", node.log());
+    assert_eq!(node.budget(1).settled, 14_000);
+    stop(node);
+    put_back();
+    let second = named(&refused(flagged));
+    assert_ne!(first, second);
+    assert_eq!(first.split('-').next(), second.split('-').next(), "both end at the same record");
+}
+
+/// What a refusal says is given up.
+fn named(said: &str) -> String {
+    let (_, rest) = said.split_once("--accept-rollback ").unwrap();
+    rest.split('`').next().unwrap().to_owned()
 }
 
 /// A newest segment as it was some time ago: cut, as far as anybody can see, between two groups.

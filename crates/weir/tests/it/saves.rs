@@ -116,6 +116,7 @@ fn config(folder: &Path) -> Config {
     config.budgets.check_ms = CHECK_MS;
     (config.batch.listen, config.openrtb.listen, config.admin.listen) =
         (any_port, any_port, any_port);
+    config.spend.listen = any_port;
     config.workers.pin = false;
     config.journal.segment_bytes = 4 << 20;
     config
@@ -176,6 +177,18 @@ fn a_file_that_is_cut_at_a_line_end_ends_nothing() {
     }
     bench.takes(write(&lines(1..=5)));
     bench.check_edits();
+}
+
+#[test]
+fn files_that_shrink_in_small_steps_end_no_more_than_one() {
+    let bench = Bench::new();
+    bench.takes(write(&lines(1..=4)));
+    bench.refuses(write(&lines(1..=3)));
+    let (_, _, errors) = bench.told();
+    assert!(errors.contains("1 of 4") && errors.contains("after 1 that files ended"), "{errors}");
+    // What is named again did not end.
+    bench.takes(write(&lines(1..=5)));
+    bench.takes(write(&lines(1..=4)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::pem::PemObject;
@@ -232,7 +233,12 @@ fn certificates_are_read_again_while_the_node_runs() {
     // Where the node reads its configuration again.
     let source = Arc::new(Mutex::new(config.clone()));
     let read = Arc::clone(&source);
-    let read = Box::new(move || Ok(read.lock().unwrap().clone()));
+    let looks = Arc::new(AtomicUsize::new(0));
+    let look = Arc::clone(&looks);
+    let read = Box::new(move || {
+        look.fetch_add(1, Ordering::AcqRel);
+        Ok(read.lock().unwrap().clone())
+    });
     let node = weir_survey::Node::start_permitted(&config, Permits::default(), &[], read).unwrap();
     let shown = || {
         let mut client = authority.connect(node.address("batch"), false);
@@ -243,7 +249,7 @@ fn certificates_are_read_again_while_the_node_runs() {
     let (mut old, first) = shown();
     // A file that is no certificate changes nothing; neither does TLS for a door that began without.
     std::fs::write(authority.path("cert"), "no certificate").unwrap();
-    let refused = node.reload().unwrap_err();
+    let refused = node.reload().unwrap_err().lines();
     assert!(refused[0].contains("batch.tls_cert"), "{refused:?}");
     assert_eq!(shown().1, first);
     let renewed = authority.sign();
@@ -251,14 +257,28 @@ fn certificates_are_read_again_while_the_node_runs() {
     more.openrtb.tls_cert.clone_from(&config.batch.tls_cert);
     more.openrtb.tls_key.clone_from(&config.batch.tls_key);
     *source.lock().unwrap() = more;
-    let refused = node.reload().unwrap_err();
+    let refused = node.reload().unwrap_err().lines();
     assert!(refused[0].contains("only at a start"), "{refused:?}");
+    // Nor does it begin to ask clients for certificates, or cease to.
+    let mut asks = config.clone();
+    asks.batch.tls_clients = text(&authority.path("ca")).into();
+    *source.lock().unwrap() = asks;
+    let refused = node.reload().unwrap_err().lines();
+    assert!(refused[0].starts_with("batch.tls_clients: "), "{refused:?}");
     assert_eq!(shown().1, first);
     *source.lock().unwrap() = config;
     let applied = node.reload().unwrap();
     assert!(applied.iter().any(|line| line.starts_with("batch.tls_cert: ")), "{applied:?}");
     assert_eq!(shown().1, renewed);
     assert!(hello(&mut old).is_ok(), "it lives on");
+    // While one reload waits for its disk, a second one is refused at once.
+    let (held, before) = (source.lock().unwrap(), looks.load(Ordering::Acquire));
+    let aside = node.reload_aside().unwrap();
+    wait_for("the reload's look", || looks.load(Ordering::Acquire) > before);
+    assert_eq!(node.reload(), Err(weir_survey::NotReloaded::UnderWay));
+    drop(held);
+    aside.join().unwrap();
+    node.reload().unwrap();
     drop(old);
     assert!(node.stop());
 }

@@ -1,8 +1,10 @@
 //! The flag `awaitFill`: the first ask of a budget gets what the budget has, not what the worker's purse happened to have.
 
-use wire::{DecideFlags, Verdict};
+use wire::{Action, DecideFlags, Verdict, resolve};
 
-use crate::client::{Client, Reply, ask, decide_frame, fresh_id, pod_ask};
+use crate::client::{
+    Client, Reply, ask, books_frame, decide_frame, fresh_id, pod_ask, resolve_frame,
+};
 use crate::support::{Setup, line, over_transports};
 
 /// A frame waits for as long as the bank needs, and holds outlive the test.
@@ -108,4 +110,35 @@ fn a_limit_that_was_lowered_below_the_purse_is_there_at_the_first_ask() {
             assert_eq!(first(&mut node.client(), 1, 4_000_000), Verdict::Granted);
         },
     );
+}
+
+/// A client that finishes sending before it reads: settles, books and frames that wait for the bank are answered all the same.
+#[test]
+fn a_half_closed_client_gets_all_that_it_is_owed() {
+    let budgets = || patient(&line(1, "100", "")).with("journal.gather_us", "20000");
+    over_transports(budgets, |node| {
+        for _ in 0..20 {
+            let token = node.client().grant(1, 1_000);
+            let mut client = node.client();
+            client.send(&resolve_frame(1, &[resolve::Item::new(token, 1_000, Action::Settle, 0)]));
+            client.send(&books_frame(2, 1, 1));
+            let ask = ask(fresh_id(), 1, 1_000_000);
+            client.send(&decide_frame(3, DecideFlags::AWAIT_FILL, &[ask]));
+            client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let (mut settled, mut books, mut decided) = (0, 0, 0);
+            for _ in 0..3 {
+                match client.receive() {
+                    Reply::Resolved { answers, .. } => {
+                        settled += 1;
+                        assert_eq!(answers, [(Verdict::Settled, false)]);
+                    }
+                    Reply::Decided { .. } => decided += 1,
+                    Reply::Books { .. } => books += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!((settled, books, decided), (1, 1, 1));
+            client.expect_end();
+        }
+    });
 }

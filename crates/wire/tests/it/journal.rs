@@ -4,13 +4,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 use wire::journal::{
-    BillingLapsed, BudgetEnded, BudgetFlags, Clock, DayRolled, Door, EditAction, Expired,
-    GrantClosed, Granted, Keeps, KeyAdded, KeyRetired, Message, Outcome, PeriodRolled, Reconciled,
-    Resolved, Resumed, Retired, Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd,
-    StateGrant, StateHead, StateKey, StateMarks, Status, Suspended, billing_lapsed, budget,
-    budget_ended, day_rolled, edited, expired, grant_closed, granted, key_added, key_retired,
-    operator, period_rolled, reconciled, resolved, resumed, retired, returned, run_started,
-    state_books, state_end, state_grant, state_head, state_key, state_marks, suspended,
+    BillingLapsed, BudgetEnded, BudgetFlags, BudgetForgotten, BudgetIdled, Clock, DayRolled, Door,
+    DormantFlags, EditAction, Expired, GrantClosed, Granted, Keeps, KeyAdded, KeyRetired, Message,
+    Outcome, Period, PeriodRolled, Periods, Reconciled, Resolved, Resumed, Retired, Returned,
+    RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant, StateHead, StateKey, StateMarks,
+    Status, Suspended, WindowRolled, answer_secret, billing_lapsed, budget, budget_ended,
+    budget_forgotten, budget_idled, day_rolled, edited, expired, grant_closed, granted, key_added,
+    key_retired, operator, period_rolled, reconciled, resolved, resolved_keyed, resumed, retired,
+    returned, run_started, state_answer, state_answer_secret, state_books, state_dormant,
+    state_end, state_grant, state_head, state_key, state_marks, suspended, window_rolled,
 };
 use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
 use zerocopy::IntoBytes;
@@ -35,7 +37,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 25] = [
+    let writers: [(&'static str, Writer); 33] = [
         block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -55,11 +57,19 @@ pub(crate) fn samples() -> Vec<Sample> {
         block!(expired, 7, NOW_MS + 2_000, 250_000, Clock::Billing),
         block!(reconciled, 7, NOW_MS + 2_000, 250_000),
         block!(period_rolled, 1_001, NOW_MS, NOW_MS + 604_800_000),
-        block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE),
+        block!(budget_idled, (1 << 62) + 7),
+        block!(budget_forgotten, (1 << 62) + 7),
+        block!(window_rolled, 1_001, NOW_MS, NOW_MS + 60_000, Period::Minute),
+        ("resolved_keyed", write_resolved_keyed),
+        block!(answer_secret, NOW_MS, key()),
+        block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE, (1 << 62) + 8),
         ("state_books", write_state_books),
         ("state_grant", write_state_grant),
         block!(state_marks, 1, marks()),
         block!(state_key, NOW_MS, key(), 7),
+        ("state_dormant", write_state_dormant),
+        block!(state_answer_secret, key()),
+        ("state_answer", write_state_answer),
         block!(state_end, 12, 0xFEED_FACE_CAFE_BEEF),
     ];
     writers.into_iter().map(|(name, write)| (name, record(write))).collect()
@@ -107,8 +117,48 @@ fn write_budget(buf: &mut [u8]) -> Written {
         flags,
         1_000,
         300_000_000,
+        10,
+        0,
+        70_000_000,
+        0,
+        900_000_000,
+        Periods::MINUTE.with(Periods::DAY).with(Periods::MONTH),
+        Periods::MINUTE.with(Periods::DAY),
+        86_400_000,
     );
-    Ok(budget::encode(buf, &block)?.zone("Europe/Zurich")?.finish())
+    let encoder = budget::encode(buf, &block)?.zone("Europe/Zurich")?;
+    Ok(encoder.handle("llm/team-42/ann@example")?.finish())
+}
+
+fn write_state_dormant(buf: &mut [u8]) -> Written {
+    let flags = DormantFlags::LIMITED.with(DormantFlags::HAS_WINDOWS);
+    let day = (NOW_MS, NOW_MS + 86_400_000);
+    let block = state_dormant::Block::new(
+        (1 << 62) + 7,
+        400,
+        30,
+        2,
+        500,
+        432,
+        500,
+        100,
+        90,
+        day.0,
+        day.1,
+        40,
+        3,
+        1,
+        *b"USD\0",
+        flags,
+    );
+    let windows = [
+        state_dormant::Window::new(10, 77, NOW_MS + 60_000, 3, 5, Period::Minute, 1),
+        state_dormant::Window::new(500, NOW_MS, NOW_MS + 2_592_000_000, 432, 0, Period::Month, 0),
+    ];
+    Ok(state_dormant::encode(buf, &block)?
+        .windows(&windows)?
+        .handle("llm/team-42/ann@example")?
+        .finish())
 }
 
 fn write_resolved(buf: &mut [u8]) -> Written {
@@ -167,7 +217,34 @@ fn write_state_books(buf: &mut [u8]) -> Written {
         day_end,
         23,
     );
-    Ok(state_books::encode(buf, &block)?.finish())
+    let windows = [
+        state_books::Window::new(0x0001_0000_0000_0007, NOW_MS + 60_000, 24, 59_999),
+        state_books::Window::new(NOW_MS, NOW_MS + 604_800_000, 25, 0),
+    ];
+    Ok(state_books::encode(buf, &block)?.windows(&windows)?.finish())
+}
+
+fn write_resolved_keyed(buf: &mut [u8]) -> Written {
+    let block = resolved_keyed::Block::new(
+        7,
+        NOW_MS + 2_000,
+        150_000,
+        42_000,
+        NOW_MS,
+        9,
+        3,
+        1,
+        Outcome::Settled,
+        Door::Keys,
+        key(),
+        [0xD1; 16],
+    );
+    Ok(resolved_keyed::encode(buf, &block)?.answer(b"first")?.finish())
+}
+
+fn write_state_answer(buf: &mut [u8]) -> Written {
+    let block = state_answer::Block::new(NOW_MS, key(), [0xD1; 16], Outcome::Confirmed);
+    Ok(state_answer::encode(buf, &block)?.answer(&[0, 255])?.finish())
 }
 
 fn write_state_grant(buf: &mut [u8]) -> Written {
@@ -222,7 +299,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 3, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 4, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
@@ -270,23 +347,26 @@ round_trip!(grant_closed, GrantClosed);
 round_trip!(expired, Expired);
 round_trip!(reconciled, Reconciled);
 round_trip!(period_rolled, PeriodRolled);
+round_trip!(window_rolled, WindowRolled);
 round_trip!(key_added, KeyAdded);
 round_trip!(key_retired, KeyRetired);
 round_trip_of_grown!(state_head, StateHead);
-round_trip_of_grown!(state_books, StateBooks);
 round_trip!(state_marks, StateMarks);
 round_trip!(state_key, StateKey);
 round_trip!(state_end, StateEnd);
+round_trip!(budget_idled, BudgetIdled);
+round_trip!(budget_forgotten, BudgetForgotten);
 
 proptest! {
     #[test]
-    fn budget(block in any_value::<budget::Block>(), zone in ".{0,60}") {
-        let mut buf = vec![0xAA; budget::encoded_len(zone.len())];
-        let len = budget::encode(&mut buf, &block)?.zone(&zone)?.finish();
+    fn budget(block in any_value::<budget::Block>(), zone in ".{0,60}", handle in ".{0,60}") {
+        let mut buf = vec![0xAA; budget::encoded_len(zone.len(), handle.len())];
+        let len = budget::encode(&mut buf, &block)?.zone(&zone)?.handle(&handle)?.finish();
         prop_assert_eq!(len, buf.len());
         let view = wire::journal::Budget::decode(&buf)?;
         prop_assert_eq!(&buf[BLOCK_AT..BLOCK_AT + size_of_val(&block)], block.as_bytes());
         prop_assert_eq!(view.zone(), Ok(zone.as_str()));
+        prop_assert_eq!(view.handle(), Some(Ok(handle.as_str())));
     }
 
     #[test]
@@ -311,6 +391,20 @@ proptest! {
     }
 
     #[test]
+    fn state_books(
+        block in any_value::<state_books::Block>(),
+        windows in vec(any_value::<state_books::Window>(), 0..6),
+    ) {
+        let mut buf = vec![0xAA; state_books::encoded_len(windows.len())];
+        let len = state_books::encode(&mut buf, &block)?.windows(&windows)?.finish();
+        prop_assert_eq!(len, buf.len());
+        let view = StateBooks::decode(&buf)?;
+        prop_assert_eq!(&buf[BLOCK_AT..BLOCK_AT + size_of_val(&block)], block.as_bytes());
+        let again = view.windows().and_then(|group| group.as_slice());
+        prop_assert_eq!(again, Some(windows.as_slice()));
+    }
+
+    #[test]
     fn operator(block in any_value::<operator::Block>(), texts in (".{0,60}", ".{0,60}")) {
         let (who, why) = (texts.0.as_str(), texts.1.as_str());
         let mut buf = vec![0xAA; operator::encoded_len(who.len(), why.len())];
@@ -323,7 +417,7 @@ proptest! {
     /// Any few bytes changed, anywhere, then cut or made longer.
     #[test]
     fn mutations_never_panic(
-        sample in 0..24_usize,
+        sample in 0..25_usize,
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         len in 0..300_usize,
     ) {
@@ -503,10 +597,13 @@ fn an_older_writer_sent_less() {
     let record = old("run_started", 36);
     let run = RunStarted::decode(&record).expect("a run of the first version");
     assert_eq!((run.run(), run.flags()), (3, None));
-    let record = old("budget", 56);
+    let mut record = old("budget", 56);
+    record.truncate(record.len() - 4 - "llm/team-42/ann@example".len());
     let budget = wire::journal::Budget::decode(&record).expect("a budget of the first version");
     assert_eq!((budget.zone(), budget.tolerance_ppm()), (Ok("Europe/Zurich"), None));
-    let record = old("state_books", 120);
+    assert_eq!((budget.handle(), budget.idle_ms()), (None, None));
+    let mut record = old("state_books", 120);
+    record.truncate(record.len() - (4 + 2 * size_of::<state_books::Window>()));
     let books = StateBooks::decode(&record).expect("books of the first version");
     assert_eq!((books.day_late(), books.expired()), (i64::MAX, None));
     let mut record = old("state_grant", 75);

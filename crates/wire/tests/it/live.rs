@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use wire::live::{
-    Flags, Kind, Message, Pacing, Reason, Refusal, Status, acknowledge, delta, resync, snapshot,
-    sparks, watch,
+    Flags, Kind, Message, Pacing, Period, Reason, Refill, Refusal, Status, acknowledge, delta,
+    resync, snapshot, sparks, watch,
 };
 use wire::{EncodeError, FrameError, Verdict};
 
@@ -89,25 +89,29 @@ macro_rules! extreme {
     };
 }
 
+macro_rules! window {
+    ($message:ident, $row:expr, $period:expr, $refill:expr) => {
+        $message::Window::new($row, $period, $refill, 0, 10_000_000, 8_200_000)
+    };
+}
+
 /// At least one of each message, in the order of the schema.
 fn samples() -> Vec<Sample> {
     let writers: [(&'static str, Writer); 8] = [
         ("snapshot", write_snapshot),
         ("snapshot_empty", |buf| {
-            let block = snapshot::Block::new(1, NOW_MS, 3, 0, 0);
-            Ok(snapshot::encode(buf, &block)?
-                .budgets(&[])?
-                .states(&[])?
-                .names("")?
-                .zones("")?
-                .finish())
+            let block = snapshot::Block::new(1, NOW_MS, 3, 0, 0, 0);
+            let groups = snapshot::encode(buf, &block)?.budgets(&[])?.states(&[])?.windows(&[])?;
+            Ok(groups.names("")?.zones("")?.handles("")?.templates("")?.finish())
         }),
         ("delta", |buf| {
-            let block = delta::Block::new(u64::from(u32::MAX) + 2, NOW_MS + 2_000, 3);
-            Ok(delta::encode(buf, &block)?.states(&states!(delta, [1, 0]))?.finish())
+            let block = delta::Block::new(u64::from(u32::MAX) + 2, NOW_MS + 2_000, 3, 990_000);
+            let states = delta::encode(buf, &block)?.states(&states!(delta, [1, 0]))?;
+            Ok(states.windows(&[window!(delta, 0, Period::Week, Refill::Fixed)])?.finish())
         }),
         ("delta_empty", |buf| {
-            Ok(delta::encode(buf, &delta::Block::new(3, NOW_MS, 3))?.states(&[])?.finish())
+            let block = delta::Block::new(3, NOW_MS, 3, 0);
+            Ok(delta::encode(buf, &block)?.states(&[])?.windows(&[])?.finish())
         }),
         ("sparks", |buf| {
             let sparks =
@@ -133,7 +137,17 @@ fn write_snapshot(buf: &mut [u8]) -> Written {
     let (start, end) = (1_772_323_200_000, 1_780_272_000_000);
     let unit = *b"USD\0";
     let budgets = [
-        snapshot::Budget::new(17, NULL_U64, start, end, unit, 1, Pacing::Curve, Kind::Campaign),
+        snapshot::Budget::new(
+            17,
+            NULL_U64,
+            start,
+            end,
+            unit,
+            1,
+            Pacing::Curve,
+            Kind::Campaign,
+            u32::MAX,
+        ),
         snapshot::Budget::new(
             u64::MAX - 1,
             17,
@@ -143,12 +157,21 @@ fn write_snapshot(buf: &mut [u8]) -> Written {
             0,
             Pacing::Asap,
             Kind::Budget,
+            0,
         ),
     ];
-    let block = snapshot::Block::new(1, NOW_MS, 3, 0, 2);
+    let windows = [
+        window!(snapshot, 0, Period::Minute, Refill::Bucket),
+        window!(snapshot, 0, Period::Month, Refill::Fixed),
+    ];
+    let block = snapshot::Block::new(1, NOW_MS, 3, 0, 2, 7);
     let groups =
         snapshot::encode(buf, &block)?.budgets(&budgets)?.states(&states!(snapshot, [0, 1]))?;
-    Ok(groups.names("spring sale\nSchlüssel ✓\n")?.zones("UTC\nAmerica/New_York\n")?.finish())
+    let texts = groups
+        .windows(&windows)?
+        .names("spring sale\nSchlüssel ✓\n")?
+        .zones("UTC\nAmerica/New_York\n")?;
+    Ok(texts.handles("\nteam-42/gpt-5\n")?.templates("{team}/{model}\n")?.finish())
 }
 
 fn message(write: Writer) -> Vec<u8> {
@@ -204,12 +227,13 @@ fn a_page_reads_by_words_of_32_bits() {
         size_of::<snapshot::Block>(),
         size_of::<snapshot::Budget>(),
         size_of::<snapshot::State>(),
+        size_of::<snapshot::Window>(),
         size_of::<delta::Block>(),
         size_of::<sparks::Block>(),
         size_of::<sparks::Spark>(),
         size_of::<sparks::Step>(),
     ];
-    assert_eq!(lens, [28, 40, 144, 20, 20, 8, 8], "mend docs/api.md");
+    assert_eq!(lens, [32, 44, 144, 24, 24, 20, 8, 8], "mend docs/api.md");
     assert!(lens.iter().all(|len| len % 4 == 0));
 }
 

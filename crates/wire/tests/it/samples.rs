@@ -2,8 +2,8 @@
 
 use wire::{
     Action, DecideFlags, Eligibility, EncodeError, Reason, ResolvedFlags, Verdict, bid_context,
-    books, books_request, decide, decided, hello, ping, pong, refused, resolve, resolved, totals,
-    totals_request, welcome,
+    books, books_request, decide, decided, find, found, hello, ping, pong, refused, resolve,
+    resolved, totals, totals_request, welcome,
 };
 
 /// Name of the message (its module) and its whole frame.
@@ -14,7 +14,7 @@ type Writer = fn(&mut [u8]) -> Written;
 
 /// All messages of the schema, in its order.
 pub(crate) fn all() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 14] = [
+    let writers: [(&'static str, Writer); 16] = [
         ("hello", write_hello),
         ("welcome", write_welcome),
         ("decide", write_decide),
@@ -32,6 +32,15 @@ pub(crate) fn all() -> Vec<Sample> {
             Ok(totals_request::encode(buf, &totals_request::Block::new(u64::MAX))?.finish())
         }),
         ("totals", write_totals),
+        ("find", |buf| {
+            Ok(find::encode(buf, &find::Block::new(14))?
+                .handle("llm/team-42/ann@example")?
+                .finish())
+        }),
+        ("found", |buf| {
+            let block = found::Block::new(14, 1 << 62, *b"USDn", Verdict::Granted);
+            Ok(found::encode(buf, &block)?.finish())
+        }),
         ("bid_context", write_bid_context),
     ];
     writers.into_iter().map(|(name, write)| (name, frame(write))).collect()

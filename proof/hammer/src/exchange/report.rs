@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::desk::Outcome;
 use crate::latency::Quantiles;
-use crate::progress::{AuditedSums, money};
+use crate::progress::{AuditedSums, amount, money};
 use crate::report::{ScheduleReport, grouped, percent, quantiles};
 
 use super::bodies::BodiesReport;
@@ -330,10 +330,10 @@ impl ExchangeMoment {
         let since = self.since(last);
         let books = audited.map_or("  books     not audited".into(), |a| {
             format!(
-                "  books     spent {}   held {}   over {} micros",
-                money(a.spent),
-                money(a.held),
-                a.over
+                "  books     spent {}   held {}   over {}",
+                amount(a.spent, a.unit),
+                amount(a.held, a.unit),
+                amount(a.over.into(), a.unit)
             )
         });
         let (per_s, all) = (grouped(since.per_s()), grouped(self.answered));
@@ -377,7 +377,7 @@ mod tests {
             billed: 20,
             spend: 1_500_000,
         };
-        let audited = AuditedSums { spent: 1_500_000, held: 7, over: 0 };
+        let audited = AuditedSums { spent: 1_500_000, held: 7, over: 0, unit: *b"USD\0" };
         let line = now.line(&last, &Quantiles::default(), Some(&audited));
         assert!(line.contains("1,000/s") && line.contains("bids 500  wins 50"), "{line}");
         assert!(line.contains("spend 1.500000  over 0"), "{line}");

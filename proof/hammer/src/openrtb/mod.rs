@@ -31,7 +31,7 @@ pub const BAD_LINES_KEPT_MAX: usize = 20;
 /// Impressions of one request that are used at most.
 pub const IMPRESSIONS_MAX: usize = 1_024;
 
-const COUNT_UNIT: [u8; 4] = *b"COUN";
+pub(crate) const COUNT_UNIT: [u8; 4] = *b"COUN";
 const OWN_UNIT: [u8; 4] = [0; 4];
 
 /// A floor of one impression, in micros of a currency.

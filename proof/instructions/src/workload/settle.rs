@@ -6,11 +6,11 @@
 use std::hint::black_box;
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Hold, OnExpiry, Options, Origin, Out, PurseOptions,
-    Purses, Status, ToBank, ToWorker, Verdict,
+    Action, Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Out, PurseOptions, Purses,
+    ToBank, ToWorker, Verdict,
 };
 use ledger_journal::{Gather, Position};
-use money::{Instant, LIMIT_MAX, Unit, Zone};
+use money::{LIMIT_MAX, Unit};
 
 use super::Workload;
 use super::purses::{HOLD_MS, START_MS};
@@ -140,21 +140,7 @@ impl Workload for Settle {
 }
 
 fn budget(id: u64) -> BudgetSpec {
-    BudgetSpec {
-        id,
-        unit: Unit::parse("USD").expect("a currency"),
-        limit: LIMIT_MAX,
-        daily: None,
-        period: None,
-        start: Instant::from_ms(1),
-        end: Instant::from_ms(4_000_000_000_000),
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        on_expiry: OnExpiry::Hold,
-        tolerance_ppm: 0,
-    }
+    BudgetSpec::plain(id, Unit::parse("USD").expect("a currency"), LIMIT_MAX)
 }
 
 #[cfg(test)]

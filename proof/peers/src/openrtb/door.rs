@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::Value;
 
-use super::floor::{self, Floor};
 use super::go::GoBidder;
 use super::{Files, median};
 use crate::Size;
 use crate::daemon::{Daemon, bound_to_us, folder_on_disk, weir_binary};
 use crate::figures::{Case, interleave, rate};
+use crate::floor::{self, Floor};
+use crate::threads;
 
 /// Requests per second of the open loop.
 const OPEN_RATE: u64 = 50_000;
@@ -231,20 +232,21 @@ impl Bench {
 
     fn spent(&self, who: Who) -> Result<Spent, String> {
         let node = |node: &Node| {
-            let (server_ns, beside_ns) = cpu_ns(node.daemon.id(), "worker")?;
-            Ok(Spent { server_ns, beside_ns, http_ns: 0 })
+            let (worker, others) = threads::used(node.daemon.id(), "worker")?;
+            Ok(Spent { server_ns: worker.cpu_ns, beside_ns: others.cpu_ns, http_ns: 0 })
         };
         match who {
             Who::Unlimited => node(&self.unlimited),
             Who::Sampled => node(&self.sampled),
             Who::Floor => {
-                let (server_ns, _) = cpu_ns(std::process::id(), floor::THREAD)?;
+                let (server, _) = threads::used(std::process::id(), floor::THREAD)?;
                 let http_ns = self.floor.counts.http_ns.load(Relaxed);
-                Ok(Spent { server_ns, beside_ns: 0, http_ns })
+                Ok(Spent { server_ns: server.cpu_ns, beside_ns: 0, http_ns })
             }
             Who::Go => {
                 let go = self.go.as_ref().map_err(Clone::clone)?;
-                let all = |daemon: &Daemon| cpu_ns(daemon.id(), "").map(|(all, _)| all);
+                let all =
+                    |daemon: &Daemon| threads::used(daemon.id(), "").map(|(all, _)| all.cpu_ns);
                 Ok(Spent { server_ns: all(&go.bidder)?, beside_ns: all(&go.redis)?, http_ns: 0 })
             }
         }
@@ -257,21 +259,6 @@ struct Spent {
     server_ns: u64,
     beside_ns: u64,
     http_ns: u64,
-}
-
-/// CPU time of the threads of a process whose names begin with `name`, and of its others.
-fn cpu_ns(process: u32, name: &str) -> Result<(u64, u64), String> {
-    let (mut named, mut others) = (0, 0);
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).map_err(|e| e.to_string())?;
-    for task in tasks.flatten() {
-        // A thread that ended meanwhile has no account any more.
-        let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
-        let account = read("schedstat");
-        let ns: u64 = account.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
-        let sum = if read("comm").starts_with(name) { &mut named } else { &mut others };
-        *sum += ns;
-    }
-    Ok((named, others))
 }
 
 /// A node with one worker, on core 0.
@@ -287,6 +274,7 @@ impl Node {
         let log = folder.path().join("log");
         let mut command = bound_to_us(weir, None);
         command.args(["run", "--admin", "127.0.0.1:0", "--batch", "127.0.0.1:0"]);
+        command.args(["--spend", "127.0.0.1:0"]);
         command.args(["--openrtb", "127.0.0.1:0"]).arg("--budgets").arg(campaigns);
         command.arg("--data").arg(folder.path().join("data")).env("WEIR_WORKERS__CORES", "0");
         command.env("WEIR_LOG__LEVEL", "error");
@@ -364,24 +352,7 @@ fn print_open(cases: &[(Who, Load)], rounds: &[Vec<Sample>]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
-
-    #[test]
-    fn cpu_time_is_told_by_the_threads_name() {
-        let busy = std::thread::Builder::new().name("busy-bee".into()).spawn(|| {
-            let (mut sum, me) = (0_u64, std::process::id());
-            let end = Instant::now() + Duration::from_secs(60);
-            while cpu_ns(me, "busy").unwrap().0 == 0 && Instant::now() < end {
-                sum = std::hint::black_box(sum.wrapping_add(1));
-            }
-            cpu_ns(me, "busy").unwrap().0
-        });
-        assert!(busy.unwrap().join().unwrap() > 0);
-        let (named, others) = cpu_ns(std::process::id(), "nobody is called this").unwrap();
-        assert!(named == 0 && others > 0);
-    }
 
     #[test]
     fn a_node_is_ready_when_it_says_so() {

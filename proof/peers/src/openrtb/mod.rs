@@ -8,7 +8,6 @@
 mod auction;
 mod bidder;
 mod door;
-mod floor;
 mod go;
 mod stages;
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use ledger::{
     Action, Amount, Bank, BudgetSpec, Door, KeyRing, Line, OnExpiry, Options, Origin, Out,
-    PurseOptions, Purses, Record, Status, ToBank, ToWorker, Token, Verdict, token,
+    PurseOptions, Purses, Record, ToBank, ToWorker, Token, Verdict, token,
 };
-use money::{Instant, Unit, Zone};
+use money::{Instant, Unit};
 
 use super::{Ack, Bid, Design, Moment, NODES, Notice, Statement};
 
@@ -126,19 +126,10 @@ impl Grants {
 
 fn spec(id: u64, limit: i64, now_ms: u64) -> BudgetSpec {
     BudgetSpec {
-        id,
-        unit: Unit::parse("USD").expect("a currency"),
-        limit: Amount::new(limit),
-        daily: None,
         start: Instant::from_ms(now_ms - DAY_MS),
         end: Instant::from_ms(now_ms + DAY_MS),
-        zone: Zone::utc(),
-        status: Status::Active,
-        parent: None,
-        late_reserve_bp: 0,
-        period: None,
         on_expiry: OnExpiry::Release,
-        tolerance_ppm: 0,
+        ..BudgetSpec::plain(id, Unit::parse("USD").expect("a currency"), Amount::new(limit))
     }
 }
 

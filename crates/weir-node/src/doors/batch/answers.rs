@@ -16,6 +16,8 @@ pub(crate) fn write_answer(out: &mut Out<'_>, answer: &Answer) {
             });
         }
         Answer::Totals { frame, now_ms, totals } => write_totals(out, *frame, *now_ms, totals),
+        // No frame asks for one budget.
+        Answer::Budget(_) => {}
     }
 }
 

@@ -4,7 +4,6 @@
 //! purse judge each, make the tokens of those that were granted, all together.
 
 mod answers;
-mod entrance;
 mod parking;
 mod pending;
 
@@ -12,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use access::Principal;
-use door_batch::{Client, Denied, Gate, Limits, Passed, Question, Session};
+use door_batch::{Budget, Client, Denied, Found, Gate, Limits, Passed, Question, Session};
+use door_http::After;
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_pacing::Decision;
 use ledger::{
@@ -20,15 +20,16 @@ use ledger::{
     TokenError,
 };
 use wire::decide::Ask;
-use wire::{Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
+use wire::{BudgetName, Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
 use self::answers::write_answer;
-use self::entrance::Entrance;
 use self::parking::Parking;
 use self::pending::Waiting;
+use super::entrance::Entrance;
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::{Answer, Facts};
+use crate::opened::Made;
 use crate::stages::{JudgePart, WorkerStage};
 use crate::till::{Till, add_one};
 
@@ -42,6 +43,10 @@ pub(crate) struct BatchDoor {
     /// Frames that wait for the bank before they are judged.
     parking: Parking,
     frame: Frame,
+    /// Clients that wait for a budget to be made: connection and frame number, by place. As many as the till lets wait.
+    finding: Vec<Option<(u64, u64)>>,
+    /// Places without one.
+    spare: Vec<u32>,
     /// Asks by verdict.
     verdicts: [u64; 256],
 }
@@ -55,6 +60,8 @@ struct Frame {
     places: Vec<u16>,
     /// Holds of the pod that is being judged.
     pod: Vec<Hold>,
+    /// The client, where it may name some budgets only.
+    limited: Option<Arc<Principal>>,
 }
 
 /// The door with the worker's till, as the protocol asks it.
@@ -73,6 +80,8 @@ impl BatchDoor {
             waiting: Waiting::new(facts.waiting_max),
             parking: Parking::default(),
             frame: Frame::default(),
+            finding: Vec::new(),
+            spare: Vec::new(),
             verdicts: [0; 256],
         }
     }
@@ -141,6 +150,12 @@ impl Door for BatchDoor {
         conn.received(id, input, out, &mut BatchGate { door: self, till })
     }
 
+    fn owes(&self, till: &Till, id: ConnId, _: &Self::Conn) -> bool {
+        let conn = id.to_bits();
+        let finds = || self.finding.iter().flatten().any(|(of, _)| *of == conn);
+        self.waiting.has(conn) || self.parking.has(conn) || till.questions.has(conn) || finds()
+    }
+
     #[inline(always)]
     fn resolved<S>(
         &mut self,
@@ -153,12 +168,27 @@ impl Door for BatchDoor {
         self.waiting.answer(reply, verdict, repeat);
     }
 
+    fn opened_budget<S>(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        opened: Result<u32, Verdict>,
+        outbox: &mut DoorOutbox<'_, '_, S, Session>,
+    ) {
+        let Some((conn, frame)) = self.finding[reply.index as usize].take() else { return };
+        self.spare.push(reply.index);
+        let known = |slot| till.opened.by_slot(slot).ok_or(Verdict::UnknownBudget);
+        let found = opened.and_then(known).map(budget_of);
+        outbox.with(ConnId::from_bits(conn), |_, out| door_batch::write_found(out, frame, found));
+    }
+
     fn echoed(&mut self, reply: Reply) {
         self.parking.echoed(reply.number());
     }
 
-    fn told(_: &mut Session, answer: &Answer, out: &mut Out<'_>) {
+    fn told(_: &mut Session, answer: &Answer, out: &mut Out<'_>) -> Option<After> {
         write_answer(out, answer);
+        None
     }
 
     /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten.
@@ -195,7 +225,8 @@ impl Door for BatchDoor {
     }
 
     fn is_drained(&self) -> bool {
-        self.waiting.is_empty() && self.parking.is_empty()
+        let finds = self.finding.len() > self.spare.len();
+        self.waiting.is_empty() && self.parking.is_empty() && !finds
     }
 
     fn publish(&mut self, counters: &WorkerCounters) {
@@ -216,7 +247,7 @@ impl BatchGate<'_> {
         let mut hidden = 0;
         let Frame { ids, slots, .. } = &mut self.door.frame;
         for (id, slot) in ids.iter().zip(slots) {
-            if !client.allows_budget(*id) {
+            if !may_name(self.till, client, *id) {
                 (*slot, hidden) = (None, hidden + 1);
             }
         }
@@ -227,7 +258,7 @@ impl BatchGate<'_> {
     /// of these takes; the answer is the same.
     #[inline(always)]
     fn judge<const PARTS: bool>(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
-        let slot = slot.ok_or(Verdict::UnknownBudget)?;
+        let Some(slot) = slot else { return self.judge_made(ask) };
         let amount = Amount::new(ask.amount());
         if !amount.is_ask() {
             return Err(Verdict::BadAmount);
@@ -247,6 +278,26 @@ impl BatchGate<'_> {
         let held = reserved.inspect_err(|_| self.till.paces[slot as usize].give_back(amount));
         self.part::<PARTS>(JudgePart::Purse);
         held
+    }
+
+    /// Judges an ask of a budget that no configuration names: it may have been made on its first ask.
+    #[cold]
+    #[inline(never)]
+    fn judge_made(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
+        if let Some(limited) = &self.door.frame.limited
+            && !self.till.allows(limited.scopes(), ask.budget_id())
+        {
+            return Err(Verdict::UnknownBudget);
+        }
+        let made = self.till.opened.by_id(ask.budget_id()).ok_or(Verdict::UnknownBudget)?;
+        let amount = Amount::new(ask.amount());
+        if !amount.is_ask() {
+            return Err(Verdict::BadAmount);
+        }
+        if ask.unit() != made.unit && ask.unit() != [0; 4] {
+            return Err(Verdict::UnitMismatch);
+        }
+        self.till.reserve(made.slot, amount)
     }
 
     /// A part of judging ends here.
@@ -322,9 +373,12 @@ impl BatchGate<'_> {
     fn undo_pod(&mut self, granted_before: usize) {
         while let Some(hold) = self.door.frame.pod.pop() {
             let place = self.door.frame.places.pop().expect("a granted answer has a place");
-            if let Some(slot) = self.door.frame.slots[usize::from(place)] {
+            let place = usize::from(place);
+            if let Some(slot) = self.door.frame.slots[place] {
                 self.till.purses.undo(slot, &hold);
                 self.till.paces[slot as usize].give_back(hold.amount);
+            } else if let Some(made) = self.till.opened.by_id(self.door.frame.ids[place]) {
+                self.till.undo(made.slot, &hold);
             }
         }
         assert_eq!(self.door.frame.places.len(), granted_before, "a pod is undone whole");
@@ -388,7 +442,7 @@ impl BatchGate<'_> {
         let now_ms = self.till.at.now_ms;
         for (i, ask) in batch.asks().iter().enumerate() {
             // Before the table, which may have the answer to somebody else.
-            if !client.allows_budget(ask.budget_id()) {
+            if !may_name(self.till, client, ask.budget_id()) {
                 self.answer(i, Err(Verdict::UnknownBudget), answers);
                 continue;
             }
@@ -427,12 +481,19 @@ impl BatchGate<'_> {
         let mut asked = std::mem::take(&mut self.door.parking.asked);
         asked.clear();
         for ask in batch.asks().iter() {
-            if !client.allows_budget(ask.budget_id()) {
+            if !may_name(self.till, client, ask.budget_id()) {
                 continue;
             }
-            let Some(slot) = self.till.snapshot.slots.get(ask.budget_id()) else { continue };
+            let configured = self.till.snapshot.slots.get(ask.budget_id());
+            let (slot, expected) = match configured {
+                Some(slot) => (slot, self.till.snapshot.units[slot as usize]),
+                None => match self.till.opened.by_id(ask.budget_id()) {
+                    Some(made) => (made.slot, made.unit),
+                    None => continue,
+                },
+            };
             let unit = ask.unit();
-            let same_unit = unit == [0; 4] || unit == self.till.snapshot.units[slot as usize];
+            let same_unit = unit == [0; 4] || unit == expected;
             if same_unit && Amount::new(ask.amount()).is_ask() {
                 asked.push((slot, ask.amount()));
             }
@@ -440,9 +501,8 @@ impl BatchGate<'_> {
         asked.sort_unstable();
         let mut called = false;
         for of_slot in asked.chunk_by(|(a, _), (b, _)| a == b) {
-            // At most 1,024 asks of at most 10^15.
-            let amount: i64 = of_slot.iter().map(|(_, amount)| amount).sum();
-            called |= self.till.purses.call(of_slot[0].0, Amount::new(amount), self.till.at);
+            let amounts = of_slot.iter().map(|(_, amount)| Amount::new(*amount));
+            called |= self.till.call(of_slot[0].0, amounts);
         }
         self.door.parking.asked = asked;
         called
@@ -466,6 +526,16 @@ impl BatchGate<'_> {
         };
         self.door.waiting.answer(place, refused, false);
     }
+}
+
+/// May the client name this budget? Handles are looked up for a token whose ids do not say so and whose scopes name handles.
+#[inline]
+fn may_name(till: &Till, client: &Client, id: u64) -> bool {
+    client.principal.as_ref().is_none_or(|principal| till.allows(principal.scopes(), id))
+}
+
+fn budget_of(made: Made) -> Budget {
+    Budget { id: made.id, unit: made.unit }
 }
 
 /// What names a request, and the rest of it.
@@ -529,7 +599,8 @@ impl Gate for BatchGate<'_> {
         }
         self.door.frame.slots.resize(asks.len(), None);
         self.till.snapshot.slots.get_batch(&self.door.frame.ids, &mut self.door.frame.slots);
-        if client.is_limited() {
+        self.door.frame.limited = client.limited();
+        if self.door.frame.limited.is_some() {
             self.hide_from(client);
         }
         for slot in self.door.frame.slots.iter().flatten() {
@@ -589,7 +660,29 @@ impl Gate for BatchGate<'_> {
     }
 
     fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
-        self.till.question(conn, question)
+        self.till.question(conn, crate::questions::Question::Batch(question))
+    }
+
+    fn find(&mut self, conn: ConnId, client: &Client, frame: u64, handle: &str) -> Option<Found> {
+        // Who may not name a budget does not learn whether it is there, and has none made.
+        if let Some(found) = self.till.find(BudgetName::Handle(handle)) {
+            let allowed = client.allows(found.id, Some(handle));
+            return Some(if allowed { Ok(budget_of(found)) } else { Err(Verdict::UnknownBudget) });
+        }
+        if !client.allows_handle(handle) {
+            return Some(Err(Verdict::UnknownBudget));
+        }
+        let index = self.door.spare.last().copied();
+        let index = index.unwrap_or(u32::try_from(self.door.finding.len()).expect("bounded"));
+        let reply = Reply { door: self.door.number, index, entry: 0 };
+        if let Err(why) = self.till.open(handle, reply) {
+            return Some(Err(why));
+        }
+        if self.door.spare.pop().is_none() {
+            self.door.finding.push(None);
+        }
+        self.door.finding[index as usize] = Some((conn.to_bits(), frame));
+        None
     }
 
     fn refused(&mut self, reason: Reason) {

@@ -91,6 +91,11 @@ impl Parking {
         }
     }
 
+    /// Waits a frame of this connection?
+    pub(crate) fn has(&self, conn: u64) -> bool {
+        self.frames.iter().any(|parked| parked.conn == conn)
+    }
+
     /// How long the first one still waits, ms; `None` if there is none.
     pub(crate) fn wait_ms(&self, steady_ms: u64) -> Option<u64> {
         self.frames.front().map(|parked| parked.until_ms.saturating_sub(steady_ms))

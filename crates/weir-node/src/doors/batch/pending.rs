@@ -84,6 +84,11 @@ impl Waiting {
         self.batches[index as usize].take()
     }
 
+    /// Waits a frame of this connection?
+    pub(crate) fn has(&self, conn: u64) -> bool {
+        self.batches.iter().flatten().any(|batch| batch.conn == conn)
+    }
+
     pub(crate) fn recycle(&mut self, batch: Batch) {
         self.spare.push(batch);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gate_pacing::Pace;
-use ledger::{KeyRing, Purses, ToBank, ToWorker};
+use ledger::{KeyRing, No, Purses, ToBank, ToWorker};
 use probe::{Laps, NodeClock};
 use proptest::prelude::*;
 use table::{Map, Secret};
@@ -61,6 +61,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         number: 1,
         slots: Map::build(Secret::new(5), ids).unwrap(),
         units: vec![*b"USD\0"; BUDGETS as usize],
+        names: Arc::default(),
         campaign_index: CampaignIndex::empty(),
         purses: Arc::new([]),
         cells: SlotCells::new(BUDGETS as usize),
@@ -82,6 +83,7 @@ fn facts() -> Facts {
         wait_ms: 10,
         earliest_ms: 0,
         secret: 9,
+        answer_secret: access::KeySecret::new([0; 16]),
         remember_max: 1_024,
     }
 }
@@ -168,10 +170,14 @@ fn a_worker_goes_on_while_its_clock_stands() {
     let hand = probe::HandClock::new(NOW_MS);
     worker.till.clock = NodeClock::by_hand(Arc::clone(&hand));
     hand.step(-86_400_000);
+    worker.till.wake();
+    hand.pass(probe::STEP_STANDS_MS);
+    worker.till.wake();
+    let stood_ms = worker.till.at.now_ms;
     for round in 1..=5 {
         hand.pass(6);
         worker.till.wake();
-        assert_eq!(worker.till.at.now_ms, NOW_MS);
+        assert_eq!(worker.till.at.now_ms, stood_ms);
         let ask = decide::Ask::new(round, 2, FILLED + 1, 7, [0; 4], 0, 0);
         answers(&mut worker, &[(DecideFlags::default(), vec![ask])]);
         worker.run_timers();
@@ -285,7 +291,7 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
     assert!(postpone(&mut worker, 5 * FILLED));
     let said_now = said(&mut worker);
     let called = Amount::new(5 * FILLED);
-    let wants = |of: &ToBank| matches!(of, ToBank::Want { slot: 1, called: c, .. } if *c == called);
+    let wants = |of: &ToBank| matches!(of, ToBank::Want { slot: 1, need } if need.called == called);
     let want = said_now.iter().position(wants).expect("a want");
     let echo = said_now.iter().position(|of| *of == ToBank::Echo { reply: 1 }).expect("an echo");
     assert!(want < echo, "{said_now:?}");
@@ -293,7 +299,7 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
         |worker: &mut Bench| worker.door.parking.next_due(worker.till.clock.steady_ms()).is_some();
     assert!(!due(&mut worker));
     // The bank says no: the frame is judged at once, and the next one does not wait.
-    worker.till.purses.take(ToWorker::Deny { slot: 1, why: Verdict::Exhausted }, NOW_MS);
+    worker.till.purses.take(ToWorker::Deny { slot: 1, no: No::to_all(Verdict::Exhausted) }, NOW_MS);
     worker.door.parking.echoed(1);
     assert!(due(&mut worker));
     assert!(!postpone(&mut worker, 5 * FILLED));

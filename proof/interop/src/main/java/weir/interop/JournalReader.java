@@ -153,7 +153,7 @@ final class JournalReader
         {
             final byte[] bytes = new byte[length];
             buffer.getBytes(index, bytes);
-            put(field, new String(bytes, StandardCharsets.UTF_8));
+            put(field, isText(type) ? new String(bytes, StandardCharsets.UTF_8) : Golden.hex(bytes));
         }
 
         @Override
@@ -174,6 +174,12 @@ final class JournalReader
         @Override
         public void onEndComposite(final Token field, final List<Token> tokens, final int from, final int to)
         {
+        }
+
+        /** Of data without a character encoding the golden vectors have the bytes. */
+        private static boolean isText(final Token type)
+        {
+            return type.encoding().characterEncoding() != null && !type.encoding().characterEncoding().isEmpty();
         }
 
         private static BigInteger number(final DirectBuffer buffer, final int index, final Encoding encoding)

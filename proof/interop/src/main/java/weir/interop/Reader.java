@@ -5,6 +5,8 @@ import weir.wire.BooksDecoder;
 import weir.wire.BooksRequestDecoder;
 import weir.wire.DecideDecoder;
 import weir.wire.DecidedDecoder;
+import weir.wire.FindDecoder;
+import weir.wire.FoundDecoder;
 import weir.wire.HelloDecoder;
 import weir.wire.MessageHeaderDecoder;
 import weir.wire.PingDecoder;
@@ -29,7 +31,7 @@ import java.util.Map;
 final class Reader
 {
     /** Messages of the schema. */
-    static final int MESSAGES = 14;
+    static final int MESSAGES = 16;
     static final int FRAME_HEADER_LENGTH = 6;
     static final short ENCODING_TYPE = (short)0xEB50;
 
@@ -75,6 +77,8 @@ final class Reader
             case BooksDecoder.TEMPLATE_ID -> books(buffer, header, fields);
             case TotalsRequestDecoder.TEMPLATE_ID -> totalsRequest(buffer, header, fields);
             case TotalsDecoder.TEMPLATE_ID -> totals(buffer, header, fields);
+            case FindDecoder.TEMPLATE_ID -> find(buffer, header, fields);
+            case FoundDecoder.TEMPLATE_ID -> found(buffer, header, fields);
             case BidContextDecoder.TEMPLATE_ID -> bidContext(buffer, header, fields);
             default -> throw new IllegalArgumentException("template id " + header.templateId());
         };
@@ -96,6 +100,8 @@ final class Reader
         Map.entry(BooksDecoder.TEMPLATE_ID, "Books"),
         Map.entry(TotalsRequestDecoder.TEMPLATE_ID, "TotalsRequest"),
         Map.entry(TotalsDecoder.TEMPLATE_ID, "Totals"),
+        Map.entry(FindDecoder.TEMPLATE_ID, "Find"),
+        Map.entry(FoundDecoder.TEMPLATE_ID, "Found"),
         Map.entry(BidContextDecoder.TEMPLATE_ID, "BidContext"));
 
     private static int hello(
@@ -294,6 +300,26 @@ final class Reader
             verdicts.add(values);
         }
         fields.put("verdicts", verdicts);
+        return in.limit();
+    }
+
+    private static int find(
+        final UnsafeBuffer buffer, final MessageHeaderDecoder header, final Map<String, Object> fields)
+    {
+        final FindDecoder in = new FindDecoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        fields.put("frame", Values.unsigned(in.frame()));
+        fields.put("handle", in.handle());
+        return in.limit();
+    }
+
+    private static int found(
+        final UnsafeBuffer buffer, final MessageHeaderDecoder header, final Map<String, Object> fields)
+    {
+        final FoundDecoder in = new FoundDecoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        fields.put("frame", Values.unsigned(in.frame()));
+        fields.put("budgetId", Values.unsigned(in.budgetId()));
+        fields.put("unit", Values.bytes(4, in::getUnit));
+        fields.put("verdict", Values.choice(in.verdict()));
         return in.limit();
     }
 

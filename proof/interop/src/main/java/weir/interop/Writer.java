@@ -8,6 +8,8 @@ import weir.wire.DecideEncoder;
 import weir.wire.DecideFlagsEncoder;
 import weir.wire.DecidedEncoder;
 import weir.wire.EligibilityEncoder;
+import weir.wire.FindEncoder;
+import weir.wire.FoundEncoder;
 import weir.wire.HelloEncoder;
 import weir.wire.MessageHeaderEncoder;
 import weir.wire.PingEncoder;
@@ -69,6 +71,8 @@ final class Writer
             case "Books" -> books(buffer, header, fields);
             case "TotalsRequest" -> totalsRequest(buffer, header, fields);
             case "Totals" -> totals(buffer, header, fields);
+            case "Find" -> find(buffer, header, fields);
+            case "Found" -> found(buffer, header, fields);
             case "BidContext" -> bidContext(buffer, header, fields);
             default -> throw new IllegalArgumentException("message " + name);
         };
@@ -265,6 +269,26 @@ final class Writer
             verdictsOut.total(Values.number(entry, "total"));
             verdictsOut.verdict(Verdict.valueOf(Values.label(entry, "verdict")));
         }
+        return out.limit();
+    }
+
+    private static int find(
+        final UnsafeBuffer buffer, final MessageHeaderEncoder header, final Map<String, Object> fields)
+    {
+        final FindEncoder out = new FindEncoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        out.frame(Values.number(fields, "frame"));
+        out.handle(Values.text(fields, "handle"));
+        return out.limit();
+    }
+
+    private static int found(
+        final UnsafeBuffer buffer, final MessageHeaderEncoder header, final Map<String, Object> fields)
+    {
+        final FoundEncoder out = new FoundEncoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        out.frame(Values.number(fields, "frame"));
+        out.budgetId(Values.number(fields, "budgetId"));
+        out.putUnit(Values.hex(fields, "unit"), 0, 4);
+        out.verdict(Verdict.valueOf(Values.label(fields, "verdict")));
         return out.limit();
     }
 

@@ -1,4 +1,4 @@
-//! Whom the batch door lets in: everybody with its one key, and the principals of its token file.
+//! Whom a door lets in: everybody with its one key, where it has one, and the principals of its token file.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use door_batch::Denied;
 
 /// What a worker knows of it.
 pub(crate) struct Entrance {
-    /// The digest of `batch.auth_token`.
+    /// The digest of the one key for all.
     key: Option<TokenDigest>,
-    /// The principals of `batch.tokens_file`.
+    /// The principals of the door's token file.
     tokens: Option<TokenView>,
 }
 
@@ -18,6 +18,11 @@ impl Entrance {
     pub(crate) fn new(key: &[u8], tokens: Option<&LiveTokens>) -> Entrance {
         let key = (!key.is_empty()).then(|| TokenDigest::of(key));
         Entrance { key, tokens: tokens.map(LiveTokens::view) }
+    }
+
+    /// Does it let everybody in?
+    pub(crate) fn is_open(&self) -> bool {
+        self.key.is_none() && self.tokens.is_none()
     }
 
     /// Takes over the token file in force: once per wake-up, never in the middle of a batch.
@@ -36,13 +41,22 @@ impl Entrance {
 
     /// Whom a token lets in. Who has the one key is nobody in particular.
     pub(crate) fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied> {
-        if self.key.is_none() && self.tokens.is_none() {
+        if self.is_open() {
             return Ok(None);
         }
         if self.key.is_some_and(|key| key.is_same(&TokenDigest::of(token))) {
             return Ok(None);
         }
         admitted(self.tokens.as_ref().and_then(|tokens| tokens.file().find(token))).map(Some)
+    }
+
+    /// Whom a token names, whatever the role; `None` of nobody. Who has the one key is nobody in particular.
+    pub(crate) fn find(&self, token: &[u8]) -> Option<Option<Arc<Principal>>> {
+        if self.key.is_some_and(|key| key.is_same(&TokenDigest::of(token))) {
+            return Some(None);
+        }
+        let found = self.tokens.as_ref().and_then(|tokens| tokens.file().find(token));
+        found.map(|principal| Some(Arc::clone(principal)))
     }
 
     /// The same principal in the file in force.

@@ -1,5 +1,5 @@
-//! The floor: a door that reads every request as the node's does and answers 204 without looking at it. What a node
-//! costs beyond this is reading, deciding and larger answers.
+//! The floor: a door that reads every request as the node's does and answers the same to all of them without looking at them. What a
+//! node costs beyond this is reading, deciding and writing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,27 +13,37 @@ use door_transport::{
 };
 
 /// Name of its thread.
-pub(super) const THREAD: &str = "floor";
+pub const THREAD: &str = "floor";
 
 /// A floor on a thread of its own, pinned to core 0 where that can be.
-pub(super) struct Floor {
-    pub(super) address: SocketAddr,
-    pub(super) counts: Arc<Counts>,
+pub struct Floor {
+    pub address: SocketAddr,
+    pub counts: Arc<Counts>,
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What it has done so far.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub struct Counts {
     /// Requests answered.
-    pub(super) requests: AtomicU64,
+    pub requests: AtomicU64,
     /// Time in HTTP sessions: from received bytes to the bytes of answers.
-    pub(super) http_ns: AtomicU64,
+    pub http_ns: AtomicU64,
 }
 
 impl Floor {
-    pub(super) fn start() -> Result<Floor, String> {
+    /// Answers 204 to everything, and counts.
+    pub fn start() -> Result<Floor, String> {
+        Floor::serve(None)
+    }
+
+    /// Answers this body to everything, and counts nothing: reading a clock twice a request would be dearer than the answer.
+    pub fn canned(body: Vec<u8>) -> Result<Floor, String> {
+        Floor::serve(Some(body))
+    }
+
+    fn serve(body: Option<Vec<u8>>) -> Result<Floor, String> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = Listeners::bind(any, 1).map_err(|e| e.to_string())?;
         let address = listeners[0].local_addr().ok_or("no address")?;
@@ -45,7 +55,7 @@ impl Floor {
             // Where there is no core 0 for us, it runs on another.
             let _ = door_transport::cores::pin(0);
             began.store(true, Relaxed);
-            let app = Empty { limits: Limits::default(), counts: shared };
+            let app = Same { limits: Limits::default(), body, counts: shared };
             let service = FloorService { room: Room::default(), app };
             if let Err(error) = door_transport::run(listeners, &Options::default(), service, &stop)
             {
@@ -72,23 +82,30 @@ impl Drop for Floor {
 
 struct FloorService {
     room: Room,
-    app: Empty,
+    app: Same,
 }
 
-struct Empty {
+struct Same {
     limits: Limits,
+    /// Without one, 204.
+    body: Option<Vec<u8>>,
     counts: Arc<Counts>,
 }
 
-impl App for Empty {
+impl App for Same {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn request(&mut self, _: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
         std::hint::black_box(request.body);
-        self.counts.requests.fetch_add(1, Relaxed);
-        reply.send(&Response::empty(204))
+        match &self.body {
+            Some(body) => reply.send(&Response::json(body)),
+            None => {
+                self.counts.requests.fetch_add(1, Relaxed);
+                reply.send(&Response::empty(204))
+            }
+        }
     }
 
     fn refused(&mut self, _: Refusal) {}
@@ -108,6 +125,9 @@ impl Service for FloorService {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
+        if self.app.body.is_some() {
+            return conn.received(id, input, out, &mut self.room, &mut self.app);
+        }
         let started = Instant::now();
         let step = conn.received(id, input, out, &mut self.room, &mut self.app);
         self.app.counts.http_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);

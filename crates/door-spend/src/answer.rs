@@ -1,0 +1,709 @@
+//! What becomes of calls, as JSON and status.
+
+use door_http::{Refusal, Response};
+use money::{Amount, Unit};
+use wire::Verdict;
+
+use crate::problem::{BadCall, Fault, Field, Kind, about, status_of};
+use crate::read::EXACT_MAX;
+use crate::write::{push, push_amount, push_instant, push_number, push_text, push_token};
+
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+/// Bytes of a body that stay allocated between requests.
+const BODY_BYTES_KEPT: usize = 64 * 1024;
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// An amount is set aside.
+    Granted {
+        /// The sealed token.
+        token: [u8; 32],
+        /// How much.
+        amount: Amount,
+        /// Of the budget.
+        unit: Unit,
+        /// Until when the hold lives, ms since 1970.
+        deadline_ms: u64,
+    },
+    /// A hold is kept until its billing deadline, and that is sealed.
+    Confirmed {
+        /// It is the first answer again; nothing was booked now.
+        repeat: bool,
+        /// Until when the hold lives, ms since 1970.
+        deadline_ms: u64,
+    },
+    /// What was spent is booked, and that is sealed.
+    Settled {
+        /// Within the hold, above it, or after it was gone.
+        verdict: Verdict,
+        /// How much; `None`: it is not known any more, of a repeat.
+        amount: Option<Amount>,
+        /// Of the budget.
+        unit: Unit,
+        /// It is the first answer again; nothing was booked now.
+        repeat: bool,
+    },
+    /// A hold is given back, and that is sealed.
+    Released {
+        /// It is the first answer again; nothing was booked now.
+        repeat: bool,
+    },
+    /// Reserved and settled in one, and that is sealed.
+    Spent {
+        /// What it was booked as.
+        verdict: Verdict,
+        /// How much.
+        amount: Amount,
+        /// Of the budget.
+        unit: Unit,
+    },
+    /// The node says no.
+    Refused {
+        /// Why.
+        verdict: Verdict,
+        /// When it is worth asking again, seconds; 0 = it is not, or nobody knows.
+        retry_after_s: u32,
+        /// What is wrong in particular; without it what the verdict means.
+        detail: Option<Box<str>>,
+        /// The member that is wrong, where it is one.
+        field: Option<Box<Field>>,
+    },
+    /// The door says no.
+    Faulty(Fault, &'static str),
+    /// The call cannot be read.
+    Bad(BadCall),
+    /// The refusal of the first request under the same key, which this one waited for; or an answer that an earlier version kept.
+    Kept {
+        /// What it came to.
+        verdict: Verdict,
+        /// Its body; empty: the verdict says all.
+        body: Box<[u8]>,
+    },
+}
+
+/// Where a budget stands, for display: money moves while it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its number.
+    pub id: u64,
+    /// Its text name, if it has one.
+    pub handle: Option<Box<str>>,
+    /// What people call it.
+    pub name: Box<str>,
+    /// What its amounts count.
+    pub unit: Unit,
+    /// What it may spend in its life.
+    pub limit: Amount,
+    /// What is left of its narrowest window and of its parents; never below 0.
+    pub available: Amount,
+    /// What is set aside.
+    pub held: Amount,
+    /// All that is booked, over and late included.
+    pub settled: Amount,
+    /// Whether it may be spent from.
+    pub status: &'static str,
+}
+
+impl Outcome {
+    /// A refusal with nothing to add.
+    #[must_use]
+    pub fn refused(verdict: Verdict) -> Outcome {
+        // Money comes back when holds end, and plans and queues move on: within a second.
+        let retry_after_s = u32::from(matches!(status_of(verdict), 429 | 503));
+        Outcome::Refused { verdict, retry_after_s, detail: None, field: None }
+    }
+
+    /// A refusal that says what is wrong in particular.
+    #[must_use]
+    pub fn told(verdict: Verdict, detail: &str) -> Outcome {
+        let retry_after_s = u32::from(matches!(status_of(verdict), 429 | 503));
+        Outcome::Refused { verdict, retry_after_s, detail: Some(detail.into()), field: None }
+    }
+
+    /// A refusal because of a member.
+    #[must_use]
+    pub fn of_field(verdict: Verdict, detail: &str, field: Field) -> Outcome {
+        let field = Some(Box::new(field));
+        Outcome::Refused { verdict, retry_after_s: 0, detail: Some(detail.into()), field }
+    }
+
+    /// A refusal after which it is worth asking again in so many milliseconds: when a window ends, or a bucket has enough.
+    #[must_use]
+    pub fn refused_for(verdict: Verdict, wait_ms: u64) -> Outcome {
+        let retry_after_s = u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
+        Outcome::Refused { verdict, retry_after_s, detail: None, field: None }
+    }
+
+    /// The status that it has alone.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Faulty(fault, _) => fault.status(),
+            Self::Bad(why) => why.kind().status,
+            _ => self.verdict().map_or(200, status_of),
+        }
+    }
+
+    /// The ledger's verdict that it stands for.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        match self {
+            Self::Granted { .. } => Some(Verdict::Granted),
+            Self::Confirmed { .. } => Some(Verdict::Confirmed),
+            Self::Released { .. } => Some(Verdict::Released),
+            Self::Settled { verdict, .. }
+            | Self::Spent { verdict, .. }
+            | Self::Refused { verdict, .. }
+            | Self::Kept { verdict, .. } => Some(*verdict),
+            Self::Faulty(..) | Self::Bad(_) => None,
+        }
+    }
+
+    /// Was nothing booked now, because it was before?
+    #[must_use]
+    pub fn is_repeat(&self) -> bool {
+        match self {
+            Self::Confirmed { repeat, .. }
+            | Self::Settled { repeat, .. }
+            | Self::Released { repeat } => *repeat,
+            _ => false,
+        }
+    }
+
+    /// What a repeat under its key gets, beside the verdict: so few bytes that many keys fit into memory. Of a refusal, which only
+    /// those get who wait for it, the body; empty where that is longer than `max` bytes.
+    #[must_use]
+    pub fn to_keep(&self, max: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self {
+            Self::Granted { token, amount, unit, deadline_ms } => {
+                bytes.push(GRANTED);
+                bytes.extend_from_slice(token);
+                bytes.extend_from_slice(&deadline_ms.to_le_bytes());
+                keep_amount(&mut bytes, *amount, *unit);
+            }
+            Self::Confirmed { deadline_ms, .. } => {
+                bytes.push(CONFIRMED);
+                bytes.extend_from_slice(&deadline_ms.to_le_bytes());
+            }
+            Self::Settled { amount, unit, .. } => {
+                bytes.push(SETTLED);
+                keep_amount(&mut bytes, amount.unwrap_or(Amount::ZERO), *unit);
+            }
+            Self::Spent { amount, unit, .. } => {
+                bytes.push(SPENT);
+                keep_amount(&mut bytes, *amount, *unit);
+            }
+            Self::Released { .. } => bytes.push(RELEASED),
+            _ => self.write(&mut bytes),
+        }
+        if bytes.len() <= max { bytes } else { Vec::new() }
+    }
+
+    /// The answer that was kept: what [`Outcome::to_keep`] gave, and the verdict that the call came to.
+    #[must_use]
+    pub fn kept(verdict: Verdict, bytes: Box<[u8]>) -> Outcome {
+        let read = match &*bytes {
+            [GRANTED, rest @ ..] => read_granted(rest),
+            [CONFIRMED, rest @ ..] => rest.try_into().ok().map(|deadline| Outcome::Confirmed {
+                repeat: false,
+                deadline_ms: u64::from_le_bytes(deadline),
+            }),
+            [SETTLED, rest @ ..] => read_amount(rest).map(|(amount, unit)| Outcome::Settled {
+                verdict,
+                amount: Some(amount),
+                unit,
+                repeat: false,
+            }),
+            [SPENT, rest @ ..] => {
+                read_amount(rest).map(|(amount, unit)| Outcome::Spent { verdict, amount, unit })
+            }
+            [RELEASED] => Some(Outcome::Released { repeat: false }),
+            _ => None,
+        };
+        read.unwrap_or(Outcome::Kept { verdict, body: bytes })
+    }
+
+    fn retry_after_s(&self) -> u32 {
+        match self {
+            Self::Refused { retry_after_s, .. } => *retry_after_s,
+            Self::Kept { verdict, .. } => u32::from(matches!(status_of(*verdict), 429 | 503)),
+            Self::Faulty(fault, _) => u32::from(fault.status() == 503),
+            _ => 0,
+        }
+    }
+
+    /// Writes the object.
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Granted { token, amount, unit, deadline_ms } => {
+                push(out, "{\"verdict\":\"granted\",\"token\":\"");
+                push_token(out, token);
+                push(out, "\",\"amount\":\"");
+                push_amount(out, *unit, *amount);
+                push(out, "\",\"deadline\":\"");
+                push_instant(out, *deadline_ms);
+                push(out, "\"}");
+            }
+            Self::Confirmed { repeat, deadline_ms } => {
+                push(out, "{\"verdict\":\"confirmed\"");
+                push_repeat(out, *repeat);
+                push(out, ",\"deadline\":\"");
+                push_instant(out, *deadline_ms);
+                push(out, "\"}");
+            }
+            Self::Settled { verdict, amount, unit, repeat } => {
+                push_verdict(out, *verdict);
+                if let Some(amount) = amount {
+                    push_amount_member(out, *unit, *amount);
+                }
+                push_repeat(out, *repeat);
+                push(out, "}");
+            }
+            Self::Spent { verdict, amount, unit } => {
+                push_verdict(out, *verdict);
+                push_amount_member(out, *unit, *amount);
+                push(out, "}");
+            }
+            Self::Released { repeat } => {
+                push(out, "{\"verdict\":\"released\"");
+                push_repeat(out, *repeat);
+                push(out, "}");
+            }
+            Self::Refused { verdict, detail, field, .. } => {
+                let detail = detail.as_deref().unwrap_or(about(*verdict).1);
+                problem(out, Kind::of(*verdict), detail, field.as_deref());
+            }
+            Self::Faulty(fault, detail) => problem(out, fault.kind(), detail, None),
+            Self::Bad(why) => {
+                problem(out, why.kind(), &why.to_string(), why.field().as_ref());
+            }
+            Self::Kept { body, .. } if !body.is_empty() => out.extend_from_slice(body),
+            Self::Kept { verdict, .. } if status_of(*verdict) == 200 => {
+                push_verdict(out, *verdict);
+                push_repeat(out, false);
+                push(out, "}");
+            }
+            Self::Kept { verdict, .. } => {
+                problem(out, Kind::of(*verdict), about(*verdict).1, None);
+            }
+        }
+    }
+}
+
+/// The forms of kept answers, by their first byte. They are in journals: a form stays what it is.
+const GRANTED: u8 = b'g';
+const CONFIRMED: u8 = b'c';
+const SETTLED: u8 = b's';
+const SPENT: u8 = b'p';
+const RELEASED: u8 = b'r';
+
+fn keep_amount(bytes: &mut Vec<u8>, amount: Amount, unit: Unit) {
+    bytes.extend_from_slice(&amount.get().to_le_bytes());
+    bytes.extend_from_slice(&unit.to_code());
+}
+
+fn read_amount(bytes: &[u8]) -> Option<(Amount, Unit)> {
+    let (amount, unit) = bytes.split_first_chunk()?;
+    let unit = Unit::from_code(unit.try_into().ok()?).ok()??;
+    Some((Amount::new(i64::from_le_bytes(*amount)), unit))
+}
+
+fn read_granted(bytes: &[u8]) -> Option<Outcome> {
+    let (token, rest) = bytes.split_first_chunk()?;
+    let (deadline, rest) = rest.split_first_chunk()?;
+    let (amount, unit) = read_amount(rest)?;
+    let deadline_ms = u64::from_le_bytes(*deadline);
+    Some(Outcome::Granted { token: *token, amount, unit, deadline_ms })
+}
+
+fn push_verdict(out: &mut Vec<u8>, verdict: Verdict) {
+    push(out, "{\"verdict\":\"");
+    push(out, verdict.name());
+    push(out, "\"");
+}
+
+fn push_amount_member(out: &mut Vec<u8>, unit: Unit, amount: Amount) {
+    push(out, ",\"amount\":\"");
+    push_amount(out, unit, amount);
+    push(out, "\"");
+}
+
+fn push_repeat(out: &mut Vec<u8>, repeat: bool) {
+    push(out, if repeat { ",\"repeat\":true" } else { ",\"repeat\":false" });
+}
+
+fn problem(out: &mut Vec<u8>, kind: Kind, detail: &str, field: Option<&Field>) {
+    push(out, "{\"type\":\"/docs#");
+    push(out, kind.verdict);
+    push(out, "\",\"title\":\"");
+    push(out, kind.title);
+    push(out, "\",\"status\":");
+    push_number(out, kind.status.into());
+    push(out, ",\"detail\":");
+    push_text(out, detail);
+    push(out, ",\"verdict\":\"");
+    push(out, kind.verdict);
+    push(out, "\"");
+    if let Some(Field { name, found, expected }) = field {
+        push(out, ",\"field\":");
+        push_text(out, name);
+        push(out, ",\"found\":");
+        match found {
+            Some(found) => push_text(out, found),
+            None => push(out, "null"),
+        }
+        push(out, ",\"expected\":");
+        push_text(out, expected);
+    }
+    push(out, "}");
+}
+
+/// Where answers are written; one per worker.
+#[derive(Debug, Default)]
+pub struct AnswerRoom {
+    body: Vec<u8>,
+    headers: Vec<u8>,
+}
+
+impl AnswerRoom {
+    fn begin(&mut self) {
+        self.body.clear();
+        self.body.shrink_to(BODY_BYTES_KEPT);
+        self.headers.clear();
+    }
+
+    /// The answer to a call that was alone.
+    pub fn one(&mut self, outcome: &Outcome) -> Response<'_> {
+        self.begin();
+        outcome.write(&mut self.body);
+        let retry_after_s = outcome.retry_after_s();
+        if retry_after_s > 0 {
+            push(&mut self.headers, "Retry-After: ");
+            push_number(&mut self.headers, retry_after_s.into());
+            push(&mut self.headers, "\r\n");
+        }
+        let status = outcome.status();
+        let kind = if status == 200 { JSON } else { PROBLEM };
+        Response { status, content_type: Some(kind), headers: &self.headers, body: &self.body }
+    }
+
+    /// The answer to a batch: an array in the order of its entries.
+    pub fn batch(&mut self, outcomes: &[Outcome]) -> Response<'_> {
+        self.begin();
+        let mut before = b'[';
+        for outcome in outcomes {
+            self.body.push(before);
+            push(&mut self.body, "{\"status\":");
+            push_number(&mut self.body, outcome.status().into());
+            push(&mut self.body, ",\"body\":");
+            outcome.write(&mut self.body);
+            push(&mut self.body, "}");
+            before = b',';
+        }
+        // Of no entries nothing is open yet.
+        push(&mut self.body, if outcomes.is_empty() { "[]" } else { "]" });
+        Response::json(&self.body)
+    }
+
+    /// Where a budget stands, or `None`: there is none that the caller may see.
+    pub fn standing(&mut self, standing: Option<&Standing>) -> Response<'_> {
+        let Some(of) = standing else { return self.one(&Outcome::refused(Verdict::UnknownBudget)) };
+        self.begin();
+        let out = &mut self.body;
+        push(out, "{\"id\":");
+        // As a budget is named in a call: a number that every reader takes exactly, else a text.
+        let quote = if of.id > EXACT_MAX { "\"" } else { "" };
+        push(out, quote);
+        push_number(out, of.id);
+        push(out, quote);
+        push(out, ",\"handle\":");
+        match &of.handle {
+            Some(handle) => push_text(out, handle),
+            None => push(out, "null"),
+        }
+        push(out, ",\"name\":");
+        push_text(out, &of.name);
+        push(out, ",\"unit\":");
+        push_text(out, of.unit.as_str());
+        let amounts = [
+            ("limit", of.limit),
+            ("available", of.available),
+            ("held", of.held),
+            ("settled", of.settled),
+        ];
+        for (name, amount) in amounts {
+            push(out, ",\"");
+            push(out, name);
+            push(out, "\":\"");
+            push_amount(out, of.unit, amount);
+            push(out, "\"");
+        }
+        push(out, ",\"status\":");
+        push_text(out, of.status);
+        push(out, "}");
+        Response { headers: b"Cache-Control: no-store\r\n", ..Response::json(&self.body) }
+    }
+
+    /// A request that is refused before it is a call.
+    pub fn fault(&mut self, fault: Fault, detail: &str, headers: &'static [u8]) -> Response<'_> {
+        self.begin();
+        problem(&mut self.body, fault.kind(), detail, None);
+        let status = fault.status();
+        Response { status, content_type: Some(PROBLEM), headers, body: &self.body }
+    }
+}
+
+macro_rules! refusals {
+    ($($why:ident = $status:literal, $word:literal, $title:literal, $detail:literal;)*) => {
+        /// What a client gets whose request is no sound HTTP.
+        #[must_use]
+        pub fn refusal(why: Refusal) -> Response<'static> {
+            let body: &'static str = match why {
+                $(Refusal::$why => concat!(
+                    "{\"type\":\"/docs#", $word, "\",\"title\":\"", $title, "\",\"status\":", $status, ",\"detail\":\"", $detail,
+                    "\",\"verdict\":\"", $word, "\"}"
+                ),)*
+            };
+            let (content_type, body) = (Some(PROBLEM), body.as_bytes());
+            Response { status: why.status(), content_type, headers: b"", body }
+        }
+    };
+}
+
+macro_rules! method_refused {
+    ($expected:literal) => {
+        concat!(
+            "{\"type\":\"/docs#malformed\",\"title\":\"method not allowed\",\"status\":405,\"detail\":\"expected ",
+            $expected, "\",\"verdict\":\"malformed\"}"
+        )
+        .as_bytes()
+    };
+}
+
+/// What a method gets that HTTP knows and this door does not, on the path of a call.
+pub(crate) const POST_ONLY: &[u8] = method_refused!("POST");
+/// What a browser gets that sends something for a page, whatever the method.
+pub(crate) const OF_A_PAGE: &[u8] = concat!(
+    "{\"type\":\"/docs#forbidden\",\"title\":\"not allowed\",\"status\":403,\"detail\":\"a browser sends this for a page: found ",
+    "Origin, or a Sec-Fetch-Site other than none or same-origin, expected neither\",\"verdict\":\"forbidden\"}"
+)
+.as_bytes();
+/// The same on the paths that are only looked at.
+pub(crate) const GET_ONLY: &[u8] = method_refused!("GET or HEAD");
+
+refusals! {
+    MalformedHead = 400, "malformed", "cannot be read", "the head of the request is not HTTP/1.0 or HTTP/1.1";
+    HeadTooLarge = 431, "malformed", "the head is too large", "the head of the request is too large";
+    TooManyHeaders = 431, "malformed", "the head is too large", "the request has too many header lines";
+    TargetTooLong = 414, "malformed", "the target is too long", "the target of the request is too long";
+    BadHost = 400, "malformed", "cannot be read", "expected exactly one Host header";
+    AmbiguousLength = 400, "malformed", "cannot be read", "the length of the body is stated in two ways";
+    BadContentLength = 400, "malformed", "cannot be read", "Content-Length: expected digits";
+    BadTransferEncoding = 400, "malformed", "cannot be read", "Transfer-Encoding: expected chunked";
+    BadChunk = 400, "malformed", "cannot be read", "a chunk of the body has no proper size or end";
+    BodyTooLarge = 413, "malformed", "the body is too large", "the body is larger than spend.body_bytes_max";
+    BadExpectation = 417, "malformed", "cannot be read", "Expect: expected 100-continue";
+    UnknownMethod = 405, "malformed", "method not allowed", "expected GET, HEAD or POST";
+    BadTarget = 400, "malformed", "cannot be read", "the target is neither a path nor an address";
+    UnknownContentEncoding = 415, "malformed", "the body is not JSON", "Content-Encoding: expected gzip or identity";
+    InflatedTooLarge = 413, "malformed", "the body is too large", "the unpacked body is larger than spend.body_bytes_max";
+    BadGzip = 400, "malformed", "cannot be read", "the body is no gzip stream";
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(response: &Response<'_>) -> Value {
+        serde_json::from_slice(response.body).unwrap()
+    }
+
+    fn granted() -> Outcome {
+        let unit = Unit::parse("USD").unwrap();
+        let (token, amount) = ([0xfb; 32], Amount::new(150_000));
+        Outcome::Granted { token, amount, unit, deadline_ms: 1_795_426_200_250 }
+    }
+
+    fn usd() -> Unit {
+        Unit::parse("USD").unwrap()
+    }
+
+    /// One of each that moved money, as text.
+    fn moved() -> [(Outcome, Verdict, &'static str); 5] {
+        let (amount, unit) = (Amount::new(42_000), usd());
+        let deadline_ms = 1_795_426_200_250;
+        let settled = Outcome::Settled {
+            verdict: Verdict::SettledOver,
+            amount: Some(amount),
+            unit,
+            repeat: false,
+        };
+        let spent = Outcome::Spent { verdict: Verdict::Settled, amount, unit };
+        [
+            (
+                granted(),
+                Verdict::Granted,
+                r#"{"verdict":"granted","token":"-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s","amount":"0.15","deadline":"2026-11-23T09:30:00.250Z"}"#,
+            ),
+            (
+                Outcome::Confirmed { repeat: false, deadline_ms },
+                Verdict::Confirmed,
+                r#"{"verdict":"confirmed","repeat":false,"deadline":"2026-11-23T09:30:00.250Z"}"#,
+            ),
+            (
+                settled,
+                Verdict::SettledOver,
+                r#"{"verdict":"settled_over","amount":"0.042","repeat":false}"#,
+            ),
+            (spent, Verdict::Settled, r#"{"verdict":"settled","amount":"0.042"}"#),
+            (
+                Outcome::Released { repeat: false },
+                Verdict::Released,
+                r#"{"verdict":"released","repeat":false}"#,
+            ),
+        ]
+    }
+
+    #[test]
+    fn answers_are_those_that_are_documented() {
+        let mut room = AnswerRoom::default();
+        for (outcome, verdict, text) in moved() {
+            let answer = room.one(&outcome);
+            assert_eq!((answer.status, answer.content_type), (200, Some("application/json")));
+            assert_eq!(std::str::from_utf8(answer.body).unwrap(), text);
+            assert_eq!(outcome.verdict(), Some(verdict));
+        }
+        let exhausted = room.one(&Outcome::refused(Verdict::Exhausted));
+        assert_eq!((exhausted.status, exhausted.headers), (402, &b""[..]));
+        assert_eq!(exhausted.content_type, Some("application/problem+json"));
+        assert_eq!(read(&exhausted)["verdict"], "exhausted");
+        assert_eq!(room.one(&Outcome::refused(Verdict::Paced)).headers, b"Retry-After: 1\r\n");
+        assert_eq!(room.one(&Outcome::refused(Verdict::Expired)).status, 410);
+        let stopping = room.one(&Outcome::Faulty(Fault::ShuttingDown, "it stops"));
+        assert_eq!((stopping.status, stopping.headers), (503, &b"Retry-After: 1\r\n"[..]));
+        assert_eq!(read(&stopping)["verdict"], "shutting_down");
+    }
+
+    #[test]
+    fn entries_of_a_batch_have_their_status_and_the_body_that_they_have_alone() {
+        let outcomes = [
+            granted(),
+            Outcome::Bad(BadCall::Twice { member: "amount" }),
+            Outcome::kept(Verdict::Granted, granted().to_keep(512).into()),
+            Outcome::refused(Verdict::AlreadySettled),
+        ];
+        let mut room = AnswerRoom::default();
+        let alone: Vec<Value> = outcomes.iter().map(|outcome| read(&room.one(outcome))).collect();
+        let answer = room.batch(&outcomes);
+        assert_eq!(answer.status, 200);
+        let all = read(&answer);
+        for ((entry, alone), status) in
+            all.as_array().unwrap().iter().zip(&alone).zip([200, 400, 200, 409])
+        {
+            assert_eq!(entry, &json!({"status": status, "body": alone}));
+        }
+        assert_eq!(all[2], all[0], "byte for byte");
+        assert_eq!(room.batch(&[]).body, b"[]");
+    }
+
+    #[test]
+    fn what_is_kept_is_short_and_answered_byte_for_byte() {
+        let mut room = AnswerRoom::default();
+        for (outcome, verdict, text) in moved() {
+            let kept = outcome.to_keep(512);
+            assert!(kept.len() <= 53, "{text}: {}", kept.len());
+            assert_eq!(Outcome::kept(verdict, kept.into()), outcome);
+        }
+        // What earlier versions kept: the whole body, or nothing beside the verdict.
+        let old = Outcome::kept(Verdict::Granted, b"{\"token\":\"x\"}"[..].into());
+        assert_eq!((room.one(&old).status, room.one(&old).body), (200, &b"{\"token\":\"x\"}"[..]));
+        let old = Outcome::kept(Verdict::Settled, Box::default());
+        assert_eq!(room.one(&old).body, br#"{"verdict":"settled","repeat":false}"#);
+        let busy = Outcome::refused(Verdict::Busy);
+        let first = room.one(&busy).body.to_vec();
+        let waited = Outcome::kept(Verdict::Busy, busy.to_keep(512).into());
+        let answer = room.one(&waited);
+        assert_eq!((answer.status, answer.headers), (429, &b"Retry-After: 1\r\n"[..]));
+        assert_eq!(answer.body, first);
+        assert!(busy.to_keep(20).is_empty(), "longer than is kept");
+    }
+
+    #[test]
+    fn bad_fields_are_named_for_programs() {
+        let mut room = AnswerRoom::default();
+        let problem =
+            read(&room.one(&Outcome::Bad(BadCall::Missing { member: "token", expected: "it" })));
+        assert_eq!(
+            (&problem["field"], &problem["found"], &problem["expected"]),
+            (&json!("token"), &Value::Null, &json!("it"))
+        );
+        let found = crate::Text::cut("1e3");
+        for (member, status, verdict) in
+            [("amount", 400, "bad_amount"), ("token", 400, "bad_token"), ("unit", 400, "malformed")]
+        {
+            let bad = BadCall::Value { member, found, expected: "digits" };
+            let problem = read(&room.one(&Outcome::Bad(bad)));
+            assert_eq!(
+                (&problem["status"], &problem["verdict"]),
+                (&json!(status), &json!(verdict))
+            );
+            assert_eq!((&problem["field"], &problem["found"]), (&json!(member), &json!("1e3")));
+        }
+        let many = room.one(&Outcome::Bad(BadCall::Entries { max: 3 }));
+        assert_eq!((many.status, read(&many)["verdict"].clone()), (413, json!("malformed")));
+        let field = Field::new("amount", Some("7"), "at most 5");
+        let problem = read(&room.one(&Outcome::of_field(Verdict::BadAmount, "too much", field)));
+        assert_eq!(
+            (&problem["detail"], &problem["expected"]),
+            (&json!("too much"), &json!("at most 5"))
+        );
+    }
+
+    #[test]
+    fn where_a_budget_stands_has_these_members() {
+        let standing = |id| Standing {
+            id,
+            handle: None,
+            name: "a \"name\"".into(),
+            unit: usd(),
+            limit: Amount::new(10_000_000),
+            available: Amount::ZERO,
+            held: Amount::new(1),
+            settled: Amount::new(10_000_000),
+            status: "active",
+        };
+        let mut room = AnswerRoom::default();
+        assert_eq!(
+            std::str::from_utf8(room.standing(Some(&standing(7))).body).unwrap(),
+            r#"{"id":7,"handle":null,"name":"a \"name\"","unit":"USD","limit":"10.00","available":"0.00","held":"0.000001","settled":"10.00","status":"active"}"#
+        );
+        let large = read(&room.standing(Some(&standing(EXACT_MAX + 1))));
+        assert_eq!(large["id"], json!("9007199254740993"));
+        assert_eq!(room.standing(None).status, 404);
+    }
+
+    #[test]
+    fn a_stranger_cannot_break_out_of_a_text() {
+        let found = crate::Text::cut("\"},{\u{1}\\");
+        let bad = BadCall::Value { member: "amount", found, expected: "a number" };
+        let mut room = AnswerRoom::default();
+        let read = read(&room.one(&Outcome::Bad(bad)));
+        assert_eq!(
+            (read["status"].as_u64(), read["verdict"].as_str()),
+            (Some(400), Some("bad_amount"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_http_is_refused_with_an_object_as_well() {
+        for why in Refusal::ALL {
+            let answer = refusal(why);
+            assert_eq!(read(&answer)["status"], answer.status, "{why:?}");
+        }
+    }
+}

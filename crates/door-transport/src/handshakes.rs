@@ -1,0 +1,253 @@
+//! Places for TLS handshakes, of which a worker has so many at once, and who has to go when they are all taken.
+//!
+//! A good handshake waits milliseconds for its peer, one that somebody begins and leaves waits for good. So a new one comes in, and the
+//! one goes that has waited longest: at the door that has the most places, and there of the peer that has the most. A door or a peer
+//! within its fair share loses none to others. Where all of those wait for us, as the processor is what is short, the newest of them
+//! goes: the others come to their turn.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::service::Peer;
+
+/// Of a crowd at the limit so many parts of all places are freed at once.
+const AT_ONCE: usize = 16;
+
+/// A handshake that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its connection.
+    pub(crate) slot: u32,
+    /// Where that came in; `usize::MAX` for those that we opened.
+    pub(crate) door: usize,
+    /// Who is at the other end; one for all processes of this machine.
+    peer: Option<IpAddr>,
+}
+
+impl Place {
+    fn crowd(&self) -> Crowd {
+        (self.door, self.peer)
+    }
+
+    pub(crate) fn new(slot: u32, door: usize, peer: Peer) -> Place {
+        let peer = match peer {
+            Peer::Tcp(address) => Some(address.ip()),
+            Peer::Local => None,
+        };
+        Place { slot, door, peer }
+    }
+}
+
+/// Whom a handshake waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Its peer is gone.
+    Nobody,
+    /// We said our part.
+    Peer,
+    /// What the peer said is not looked at yet.
+    Us,
+}
+
+/// Those of one peer at one door.
+type Crowd = (usize, Option<IpAddr>);
+
+/// Every handshake that is not over, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    places: Vec<Place>,
+    max: usize,
+    /// The largest crowd, where all of it waited for us when it was last looked at, and how many handshakes are to be worked on before
+    /// it is looked at again.
+    awaits_us: Option<(Crowd, usize)>,
+}
+
+impl Handshakes {
+    /// For so many at once, at least one.
+    pub(crate) fn new(max: usize) -> Handshakes {
+        Handshakes { places: Vec::new(), max: max.max(1), awaits_us: None }
+    }
+
+    /// A handshake was worked on: it waits for its peer now, or is over.
+    pub(crate) fn worked(&mut self) {
+        self.awaits_us =
+            self.awaits_us.and_then(|(crowd, left)| Some((crowd, left.checked_sub(1)?)));
+    }
+
+    /// Whether a newcomer is of a crowd that keeps us too busy: it would be sent away once it had said its first message.
+    pub(crate) fn is_crowded(&self, door: usize, peer: Peer) -> bool {
+        let crowd = Place::new(0, door, peer).crowd();
+        self.places.len() >= self.max && self.awaits_us.is_some_and(|(of, _)| of == crowd)
+    }
+
+    /// Gives a place to a handshake that has none. Returns the connections that go for it, where all were taken: some at once, so that
+    /// a flood costs a look for many newcomers. The new one may be among them.
+    pub(crate) fn take(&mut self, place: Place, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
+        self.places.push(place);
+        if self.places.len() <= self.max {
+            return Vec::new();
+        }
+        let known = self.awaits_us.map(|(crowd, _)| crowd);
+        let crowd = known.unwrap_or_else(|| self.largest_crowd());
+        if known.is_none() {
+            let gone = self.end_some(crowd, awaits);
+            if !gone.is_empty() {
+                return gone;
+            }
+            self.awaits_us = Some((crowd, self.max / AT_ONCE));
+        }
+        let newest = self.places.iter().rposition(|place| place.crowd() == crowd);
+        let newest = newest.unwrap_or(self.places.len() - 1);
+        vec![self.places.remove(newest).slot]
+    }
+
+    /// Frees the place of a connection, if it has one.
+    pub(crate) fn leave(&mut self, slot: u32) {
+        if let Some(at) = self.places.iter().position(|place| place.slot == slot) {
+            self.places.remove(at);
+        }
+    }
+
+    /// Ends those whose peer is gone, and else the oldest of a crowd that wait for their peer.
+    fn end_some(&mut self, crowd: Crowd, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
+        let most = self.max / AT_ONCE + 1;
+        let mut gone = Vec::new();
+        self.places.retain(|place| {
+            let goes = awaits(place.slot) == Awaits::Nobody;
+            gone.extend(goes.then_some(place.slot));
+            !goes
+        });
+        if !gone.is_empty() {
+            return gone;
+        }
+        self.places.retain(|place| {
+            let goes =
+                gone.len() < most && place.crowd() == crowd && awaits(place.slot) == Awaits::Peer;
+            gone.extend(goes.then_some(place.slot));
+            !goes
+        });
+        gone
+    }
+
+    /// Finds the peer with the most places at the door with the most.
+    fn largest_crowd(&self) -> Crowd {
+        let door = most(self.places.iter().map(|place| place.door)).unwrap_or_default();
+        let of_door = self.places.iter().filter(|place| place.door == door);
+        (door, most(of_door.map(|place| place.peer)).flatten())
+    }
+}
+
+/// Returns what occurs most often; of several the first.
+fn most<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Option<T> {
+    let (mut counts, mut order) = (HashMap::<T, usize>::new(), Vec::new());
+    for one in all {
+        let count = counts.entry(one).or_default();
+        *count += 1;
+        if *count == 1 {
+            order.push(one);
+        }
+    }
+    order.into_iter().rev().max_by_key(|one| counts[one])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(slot: u32, door: usize, host: u8) -> Place {
+        Place::new(slot, door, Peer::Tcp(([10, 0, 0, host], 4000).into()))
+    }
+
+    fn slots(handshakes: &Handshakes) -> Vec<u32> {
+        handshakes.places.iter().map(|place| place.slot).collect()
+    }
+
+    fn take(handshakes: &mut Handshakes, place: Place) -> Option<u32> {
+        let gone = handshakes.take(place, |_| Awaits::Peer);
+        assert!(gone.len() <= 1);
+        gone.first().copied()
+    }
+
+    #[test]
+    fn the_newest_comes_in_and_the_oldest_goes() {
+        let mut handshakes = Handshakes::new(3);
+        for slot in 0..3 {
+            assert_eq!(take(&mut handshakes, place(slot, 0, 1)), None);
+        }
+        assert_eq!(take(&mut handshakes, place(3, 0, 1)), Some(0));
+        assert_eq!(take(&mut handshakes, place(4, 0, 1)), Some(1));
+        handshakes.leave(3);
+        handshakes.leave(99);
+        assert_eq!(take(&mut handshakes, place(5, 0, 1)), None);
+        assert_eq!(slots(&handshakes), [2, 4, 5]);
+    }
+
+    #[test]
+    fn whoever_left_goes_first_and_whoever_waits_for_us_stays() {
+        let mut handshakes = Handshakes::new(3);
+        let awaits = |slot| match slot {
+            2 => Awaits::Peer,
+            9 => Awaits::Nobody,
+            _ => Awaits::Us,
+        };
+        for slot in 0..3 {
+            assert!(handshakes.take(place(slot, 0, 1), awaits).is_empty());
+        }
+        assert_eq!(handshakes.take(place(3, 0, 1), awaits), [2]);
+        assert_eq!(handshakes.take(place(4, 0, 1), awaits), [4], "all wait for us");
+        assert_eq!(handshakes.take(place(5, 0, 2), awaits), [3], "another peer comes in");
+        let peer = |host| Peer::Tcp(([10, 0, 0, host], 4000).into());
+        assert!(handshakes.is_crowded(0, peer(1)) && !handshakes.is_crowded(0, peer(2)));
+        let stale = handshakes.take(place(6, 0, 1), |_| Awaits::Peer);
+        assert_eq!(stale, [6], "nothing was worked on since");
+        handshakes.worked();
+        assert!(!handshakes.is_crowded(0, peer(1)));
+        assert_eq!(handshakes.take(place(9, 0, 2), awaits), [9]);
+        assert_eq!(slots(&handshakes), [0, 1, 5]);
+    }
+
+    #[test]
+    fn a_crowd_goes_in_parts() {
+        let mut handshakes = Handshakes::new(64);
+        (0..64).for_each(|slot| assert_eq!(take(&mut handshakes, place(slot, 0, 1)), None));
+        let gone = handshakes.take(place(64, 0, 1), |_| Awaits::Peer);
+        assert_eq!(gone, [0, 1, 2, 3, 4]);
+        (65..69).for_each(|slot| assert_eq!(take(&mut handshakes, place(slot, 0, 1)), None));
+    }
+
+    #[test]
+    fn a_crowded_door_takes_no_place_from_another() {
+        let mut handshakes = Handshakes::new(4);
+        assert_eq!(take(&mut handshakes, place(0, 1, 7)), None);
+        for slot in 1..=20 {
+            let gone = take(&mut handshakes, place(slot, 0, 1));
+            assert_eq!(gone, (slot > 3).then(|| slot - 3), "of its own door");
+        }
+        // The other door gets its share of those that the crowd has.
+        assert_eq!(take(&mut handshakes, place(21, 1, 7)), Some(18));
+        assert_eq!(slots(&handshakes), [0, 19, 20, 21]);
+    }
+
+    #[test]
+    fn a_crowd_from_one_address_takes_no_place_from_another() {
+        let mut handshakes = Handshakes::new(4);
+        take(&mut handshakes, place(0, 0, 7));
+        take(&mut handshakes, place(1, 0, 8));
+        for slot in 2..=20 {
+            let gone = take(&mut handshakes, place(slot, 0, 1));
+            assert_eq!(gone, (slot > 3).then(|| slot - 2), "of its own");
+        }
+        assert_eq!(slots(&handshakes), [0, 1, 19, 20]);
+        // Addresses with one place each: the oldest goes.
+        assert_eq!(take(&mut handshakes, place(21, 0, 9)), Some(19));
+        assert_eq!(take(&mut handshakes, place(22, 0, 10)), Some(0));
+    }
+
+    #[test]
+    fn one_place_goes_from_hand_to_hand() {
+        let mut handshakes = Handshakes::new(1);
+        assert_eq!(take(&mut handshakes, place(0, 0, 1)), None);
+        assert_eq!(take(&mut handshakes, place(1, 1, 2)), Some(0));
+        assert_eq!(take(&mut handshakes, place(2, 0, 1)), Some(1));
+    }
+}

@@ -1,0 +1,515 @@
+//! How a worker judges calls: what can be answered at once is, the rest goes on step by step as the bank answers.
+//!
+//! ```text
+//!  Begin ── a key: is it claimed? ──▶ Find ── which budget? ──▶ Judge ── amount, plan, purse ──▶ Seal ── confirm, settle, release
+//!                                      │ made from a template      │ money that is not at hand       ▼
+//!                                      ▼                           ▼                              outcome
+//!                                   the bank                    the bank
+//! ```
+
+use std::sync::Arc;
+
+use access::Principal;
+use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
+use gate_pacing::Decision;
+use ledger::keyed::ANSWER_BYTES_MAX;
+use ledger::{
+    Action, Amount, Claimed, Door as Origins, Hold, MADE_SLOT, Origin, Owner, TokenError,
+};
+use money::{ASK_MAX, ParseAmountError, Unit};
+use wire::{BudgetName, Verdict};
+
+use super::SpendTerms;
+use super::counts::{CallCounts, Happening};
+use super::grants::Grants;
+use super::waiting::{Fills, Job, Next, WaitingCalls};
+use crate::doors::Reply;
+use crate::till::Till;
+
+/// How often a call waits for money.
+const FILLS_A_CALL_MAX: u8 = 4;
+
+const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";
+
+/// What stands behind the protocol.
+pub(crate) struct Desk {
+    /// The door's place among the worker's doors.
+    pub(crate) number: u8,
+    pub(crate) terms: Arc<SpendTerms>,
+    pub(crate) grants: Grants,
+    pub(crate) waiting: WaitingCalls,
+    pub(crate) fills: Fills,
+    pub(crate) counts: CallCounts,
+    /// Numbers asks that have no number of their own: a plan's coin is a hash of it.
+    pub(crate) asks: u64,
+    /// Work space: outcomes whose tokens are to be sealed.
+    pub(crate) places: Vec<u16>,
+    /// Work space: entries of a request that must wait.
+    pub(crate) waits: Vec<u16>,
+    /// Work space: calls that wait no longer for money.
+    pub(crate) due: Vec<Reply>,
+    /// Confirmed holds whose answer reached nobody.
+    pub(crate) abandoned: Vec<Hold>,
+}
+
+/// Why a call ends here, or that it does not.
+pub(crate) type OrOutcome<T> = Result<T, Outcome>;
+
+fn refused<T>(verdict: Verdict) -> OrOutcome<T> {
+    Err(Outcome::refused(verdict))
+}
+
+/// The budget of this name, if it is known here.
+pub(crate) fn find(till: &Till, name: BudgetName<'_>) -> Option<Owner> {
+    till.find(name).and_then(|found| owner(found.id, found.slot, found.unit))
+}
+
+fn owner(id: u64, slot: u32, unit: [u8; 4]) -> Option<Owner> {
+    let unit = Unit::from_code(unit).ok().flatten()?;
+    Some(Owner { slot, id, unit })
+}
+
+/// May who asks name the budget with this id?
+pub(crate) fn allows(till: &Till, principal: Option<&Arc<Principal>>, id: u64) -> bool {
+    principal.is_none_or(|principal| till.allows(principal.scopes(), id))
+}
+
+/// What a call's amount comes to in the budget's unit; a settle without one is about the whole hold.
+fn amount_of(call: &Call, unit: Unit, hold: Option<&Hold>) -> OrOutcome<Amount> {
+    if let Some(named) = call.unit.filter(|code| *code != unit.to_code()) {
+        let named = Unit::from_code(named).ok().flatten().map_or("", Unit::as_str);
+        let field = Field::new("unit", Some(named), unit.as_str());
+        let detail = format!("member \"unit\": the budget counts in {unit}");
+        return Err(Outcome::of_field(Verdict::UnitMismatch, &detail, field));
+    }
+    let is_settle = call.kind == CallKind::Settle;
+    let Some(text) = &call.amount else {
+        let whole = hold.filter(|_| is_settle).map(|hold| hold.amount);
+        return Ok(whole.unwrap_or(Amount::ZERO));
+    };
+    match unit.parse_amount(text.as_str()) {
+        Ok(amount) if amount.is_ask() || is_settle && amount == Amount::ZERO => Ok(amount),
+        Ok(_) | Err(ParseAmountError::TooLarge { .. }) => {
+            let least = unit.format(Amount::new(i64::from(!is_settle)));
+            let most = unit.format(ASK_MAX);
+            Err(bad_amount(text.as_str(), &format!("{least} to {most} {unit}")))
+        }
+        Err(error) => {
+            let most = unit.decimals();
+            let expected = match most {
+                0 => format!("a whole number of {unit}, without a point"),
+                _ => format!("at most {most} decimals, as {unit} has"),
+            };
+            let field = Field::new("amount", Some(text.as_str()), &expected);
+            Err(Outcome::of_field(Verdict::BadAmount, &error.to_string(), field))
+        }
+    }
+}
+
+fn bad_amount(found: &str, expected: &str) -> Outcome {
+    let detail = format!("member \"amount\": found {found:?}, expected {expected}");
+    let field = Field::new("amount", Some(found), expected);
+    Outcome::of_field(Verdict::BadAmount, &detail, field)
+}
+
+/// Is a settle within so many times its hold? Where it is far more, somebody put a point in the wrong place.
+fn within_factor(amount: Amount, hold: &Hold, unit: Unit, factor_max: u64) -> OrOutcome<()> {
+    let most = i128::from(hold.amount.get()) * i128::from(factor_max);
+    if factor_max == 0 || i128::from(amount.get()) <= most {
+        return Ok(());
+    }
+    let most = Amount::new(i64::try_from(most).unwrap_or(i64::MAX));
+    let expected = format!(
+        "at most {} {unit}, {factor_max} times the hold (spend.over_factor_max); nothing was booked and the hold stays; what was really spent \
+         is booked with a spend",
+        unit.format(most)
+    );
+    Err(bad_amount(&unit.format(amount), &expected))
+}
+
+/// `busy`, with the limit that was met.
+pub(crate) fn full(limit: &str) -> Outcome {
+    Outcome::told(Verdict::Busy, limit)
+}
+
+fn of_token(error: TokenError) -> Verdict {
+    match error {
+        TokenError::Foreign(_) => Verdict::Foreign,
+        TokenError::TooOld(_) => Verdict::TooOld,
+        TokenError::Forged | TokenError::NotText(_) => Verdict::Forged,
+    }
+}
+
+/// Is the money there, as far as this worker knows? Nothing changes.
+pub(crate) fn is_at_hand(till: &Till, slot: u32, amount: Amount) -> bool {
+    match slot.checked_sub(MADE_SLOT) {
+        Some(made) => till.made.peek(made, amount, till.at).is_ok(),
+        None => till.purses.peek(slot, amount, till.at).is_ok(),
+    }
+}
+
+impl Desk {
+    /// How long a call waits for money, ms.
+    fn wait_ms(&self, call: &Call) -> u64 {
+        call.wait_ms.map_or(self.terms.wait_ms, u64::from)
+    }
+
+    /// The outcome of a call that need not wait for anything, its token still to be sealed; `None`: it must wait.
+    #[inline]
+    pub(crate) fn at_once(
+        &mut self,
+        till: &mut Till,
+        principal: Option<&Arc<Principal>>,
+        call: &Call,
+    ) -> Option<Outcome> {
+        if call.keyed.is_some() {
+            return None;
+        }
+        let name = match &call.subject {
+            Subject::Budget(budget) => budget.name(),
+            Subject::Hold(token) if till.journal_fails => {
+                let opened = till.keys.open(token).map_err(of_token);
+                return Some(Outcome::refused(opened.err().unwrap_or(Verdict::Journal)));
+            }
+            Subject::Hold(_) => return None,
+        };
+        let Some(owner) = find(till, name) else {
+            let may_be_made = matches!(name, BudgetName::Handle(_));
+            return (!may_be_made).then(|| Outcome::refused(Verdict::UnknownBudget));
+        };
+        match self.check(till, principal, call, (owner, None)) {
+            Err(outcome) => Some(outcome),
+            Ok(amount) => {
+                let waits = self.wait_ms(call) > 0 && !is_at_hand(till, owner.slot, amount);
+                if waits || call.confirm || call.kind == CallKind::Spend {
+                    return None;
+                }
+                Some(match self.reserve(till, call, owner, amount) {
+                    Ok(hold) => granted(till, &hold, owner.unit),
+                    Err(outcome) => outcome,
+                })
+            }
+        }
+    }
+
+    /// May the caller ask this of the budget? The amount, if so. A hold of a budget outside of its scopes is not there either.
+    fn check(
+        &mut self,
+        till: &Till,
+        principal: Option<&Arc<Principal>>,
+        call: &Call,
+        (owner, hold): (Owner, Option<&Hold>),
+    ) -> OrOutcome<Amount> {
+        if !allows(till, principal, owner.id) {
+            self.counts.add(Happening::OutOfScope);
+            return refused(Verdict::UnknownBudget);
+        }
+        let amount = amount_of(call, owner.unit, hold)?;
+        if let Some(hold) = hold.filter(|_| call.kind == CallKind::Settle) {
+            within_factor(amount, hold, owner.unit, self.terms.over_factor_max)?;
+        }
+        if till.journal_fails { refused(Verdict::Journal) } else { Ok(amount) }
+    }
+
+    /// Judges an ask: does its plan allow it, is the money there.
+    #[inline]
+    fn reserve(
+        &mut self,
+        till: &mut Till,
+        call: &Call,
+        owner: Owner,
+        amount: Amount,
+    ) -> OrOutcome<Hold> {
+        let Owner { slot, .. } = owner;
+        let plain = slot < MADE_SLOT;
+        if plain {
+            self.asks += 1;
+            let coin = u64::from(till.number) << 48 | self.asks;
+            if till.paces[slot as usize].decide(coin, amount) == Decision::Paced {
+                till.refused(slot, Verdict::Paced);
+                return refused(Verdict::Paced);
+            }
+        }
+        let at = till.at;
+        if let Some(hold_ms) = call.hold_ms {
+            till.at = till.purses.at_for(at.now_ms, hold_ms.into());
+        }
+        let held = till.reserve(slot, amount);
+        till.at = at;
+        match held {
+            Ok(hold) => {
+                self.grants.put(hold.grant, owner);
+                Ok(hold)
+            }
+            Err(why) => {
+                if plain {
+                    till.paces[slot as usize].give_back(amount);
+                }
+                till.refused(slot, why);
+                if why == Verdict::Busy {
+                    return Err(full(&self.terms.full.grants));
+                }
+                let is_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
+                Err(match till.retry_at_ms(slot).filter(|_| is_window) {
+                    Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(at.now_ms)),
+                    None => Outcome::refused(why),
+                })
+            }
+        }
+    }
+
+    /// Takes a call as far as it comes: its outcome, or `None`, and the bank's answer takes it on.
+    pub(crate) fn drive(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        principal: Option<&Arc<Principal>>,
+        job: &mut Job,
+    ) -> Option<Outcome> {
+        self.step(till, reply, principal, job).err()
+    }
+
+    /// `Ok`: it waits.
+    fn step(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        principal: Option<&Arc<Principal>>,
+        job: &mut Job,
+    ) -> OrOutcome<()> {
+        if job.next == Next::Begin {
+            job.next = Next::Find;
+            if let Some(keyed) = job.call.keyed {
+                till.claim(reply, keyed.key, keyed.digest, !job.call.kind.asks());
+                return Ok(());
+            }
+        }
+        if job.next == Next::Find {
+            job.owner = self.find(till, reply, principal, job)?;
+            job.next = Next::Judge;
+            if job.owner.is_none() {
+                return Ok(());
+            }
+        }
+        let Some(owner) = job.owner else { return refused(Verdict::UnknownBudget) };
+        let amount = self.check(till, principal, &job.call, (owner, job.hold.as_ref()))?;
+        let action = match job.call.kind {
+            CallKind::Reserve | CallKind::Confirm => Action::Confirm,
+            CallKind::Settle | CallKind::Spend => Action::Settle,
+            CallKind::Release => Action::Release,
+        };
+        if job.call.kind.asks() {
+            if self.waits_for_money(till, reply, job, owner, amount) {
+                return Ok(());
+            }
+            let hold = self.reserve(till, &job.call, owner, amount)?;
+            job.hold = Some(hold);
+            if job.call.kind == CallKind::Reserve && !job.call.confirm && job.call.keyed.is_none() {
+                return Err(sealed(till, &hold, owner.unit, hold.deadline_ms));
+            }
+        }
+        let Some(hold) = job.hold else { return refused(Verdict::Forged) };
+        job.spent = if action == Action::Settle { amount } else { Amount::ZERO };
+        let origin = Origin { door: Origins::Spend, request_id: 0 };
+        job.next = Next::Seal;
+        if let Some(keyed) = job.call.keyed {
+            // All of it is known before it is sealed, but for the verdict of a settle, which is kept beside it.
+            let first = answer(till, job, (&hold, owner.unit), Verdict::Settled, false);
+            let kept = first.to_keep(ANSWER_BYTES_MAX);
+            job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
+            match job.call.kind == CallKind::Reserve && !job.call.confirm {
+                true => till.keep(reply, hold, origin, keyed.key, &kept),
+                false => {
+                    till.resolve_keyed(reply, (action, hold, job.spent), origin, keyed.key, &kept);
+                }
+            }
+        } else {
+            till.resolve(reply, action, hold, job.spent, origin);
+            till.urgent = true;
+        }
+        Ok(())
+    }
+
+    /// What became of the claim of a call's key: the outcome, where somebody else had done it.
+    pub(crate) fn claimed(&self, job: &mut Job, claimed: Claimed) -> Option<Outcome> {
+        match claimed {
+            Claimed::New => {
+                job.claimed = true;
+                None
+            }
+            Claimed::Conflict => Some(Outcome::Faulty(Fault::KeyReused, KEY_REUSED)),
+            Claimed::Busy => Some(full(&self.terms.full.keys)),
+            // Its token makes it safe to repeat: it is done as if it had no key.
+            Claimed::Unkept => {
+                job.call.keyed = None;
+                None
+            }
+            Claimed::Answer { verdict, answer } => {
+                job.again = true;
+                Some(Outcome::kept(verdict, answer))
+            }
+        }
+    }
+
+    /// A call has its outcome. A claim that is left is ended: nothing was booked under it, and nothing is kept.
+    pub(crate) fn finish(&mut self, till: &mut Till, job: &Job, outcome: &Outcome) {
+        // Nobody has the token of a hold that an ask made and could not have sealed.
+        let is_refused = outcome.status() != 200 && job.call.kind.asks();
+        self.abandoned.extend(job.hold.filter(|_| is_refused && job.next == Next::Seal));
+        match job.again {
+            true => self.counts.add(Happening::Kept),
+            false => self.counts.outcome(job.call.kind, outcome),
+        }
+        if let (true, Some(keyed), Some(verdict)) = (job.claimed, job.call.keyed, outcome.verdict())
+        {
+            till.answered(keyed.key, verdict, &outcome.to_keep(ANSWER_BYTES_MAX));
+        }
+    }
+
+    /// The budget of a call; `None`: the bank was asked.
+    fn find(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        principal: Option<&Arc<Principal>>,
+        job: &mut Job,
+    ) -> OrOutcome<Option<Owner>> {
+        match &job.call.subject {
+            Subject::Budget(budget) => {
+                if let Some(owner) = find(till, budget.name()) {
+                    return Ok(Some(owner));
+                }
+                let BudgetName::Handle(handle) = budget.name() else {
+                    return refused(Verdict::UnknownBudget);
+                };
+                // A budget that is not made yet has no id that a scope could name.
+                if principal.is_some_and(|principal| !principal.scopes().allows_handle(handle)) {
+                    return refused(Verdict::UnknownBudget);
+                }
+                till.open(handle, reply).map_err(|verdict| match verdict {
+                    Verdict::Busy => full(&self.terms.full.openings),
+                    verdict => Outcome::refused(verdict),
+                })?;
+                Ok(None)
+            }
+            Subject::Hold(token) => {
+                let hold =
+                    till.keys.open(token).map_err(|error| Outcome::refused(of_token(error)))?;
+                job.hold = Some(hold);
+                let owner = self.grants.get(hold.grant);
+                if owner.is_none() {
+                    self.counts.add(Happening::Owners);
+                    till.owner(hold.grant, reply);
+                }
+                Ok(owner)
+            }
+        }
+    }
+
+    /// Asks the bank for money that is not at hand: true if the call waits for it. What a first filling is short of is asked for
+    /// again, so that a call hears whether the budget has it.
+    fn waits_for_money(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        job: &mut Job,
+        owner: Owner,
+        amount: Amount,
+    ) -> bool {
+        let now_ms = till.clock.steady_ms();
+        if job.fills == 0 {
+            job.until_ms = now_ms + self.wait_ms(&job.call);
+        }
+        let may_wait =
+            now_ms < job.until_ms && job.fills < FILLS_A_CALL_MAX && self.fills.has_room();
+        if !may_wait || is_at_hand(till, owner.slot, amount) || !till.call(owner.slot, [amount]) {
+            return false;
+        }
+        if job.fills == 0 {
+            self.counts.add(Happening::Filled);
+        }
+        job.fills += 1;
+        till.urgent = true;
+        self.fills.push(reply, job.until_ms, (owner.slot, amount));
+        true
+    }
+
+    /// Gives the money back that was confirmed for callers who went away before they heard of it, and that of asks which could not be
+    /// sealed: once something can be sealed.
+    pub(crate) fn release_abandoned(&mut self, till: &mut Till) {
+        if till.journal_fails {
+            return;
+        }
+        let origin = Origin { door: Origins::Spend, request_id: 0 };
+        // No request has so many entries: the answer is nobody's.
+        let nobody = Reply { door: self.number, index: 0, entry: u32::MAX };
+        for hold in self.abandoned.drain(..) {
+            till.resolve(nobody, Action::Release, hold, Amount::ZERO, origin);
+            till.urgent = true;
+        }
+    }
+
+    /// What a sealed answer of the bank means for the call.
+    pub(crate) fn resolved(
+        &self,
+        till: &Till,
+        job: &mut Job,
+        verdict: Verdict,
+        repeat: bool,
+    ) -> Outcome {
+        let is_yes = door_spend::status_of(verdict) == 200;
+        // What was booked under a key has ended its claim.
+        job.claimed &= repeat || !is_yes;
+        match (job.hold, job.owner) {
+            (Some(hold), Some(owner)) if is_yes => job
+                .kept
+                .take()
+                .unwrap_or_else(|| answer(till, job, (&hold, owner.unit), verdict, repeat)),
+            _ if verdict == Verdict::Busy => full(&self.terms.full.pages),
+            _ => Outcome::refused(verdict),
+        }
+    }
+}
+
+/// What a call is answered that is sealed.
+fn answer(
+    till: &Till,
+    job: &Job,
+    (hold, unit): (&Hold, Unit),
+    verdict: Verdict,
+    repeat: bool,
+) -> Outcome {
+    match job.call.kind {
+        CallKind::Reserve if job.call.confirm => confirmed(till, hold, unit),
+        CallKind::Reserve => sealed(till, hold, unit, hold.deadline_ms),
+        CallKind::Confirm => Outcome::Confirmed { repeat, deadline_ms: billed_ms(till, hold) },
+        CallKind::Settle => Outcome::Settled { verdict, amount: Some(job.spent), unit, repeat },
+        CallKind::Release => Outcome::Released { repeat },
+        CallKind::Spend => Outcome::Spent { verdict, amount: job.spent, unit },
+    }
+}
+
+/// Until when a hold lives that is confirmed, ms.
+fn billed_ms(till: &Till, hold: &Hold) -> u64 {
+    hold.deadline_ms + u64::from(till.facts.billing_ms)
+}
+
+/// A grant that is confirmed at once: it lives until its billing deadline.
+fn confirmed(till: &Till, hold: &Hold, unit: Unit) -> Outcome {
+    sealed(till, hold, unit, billed_ms(till, hold))
+}
+
+/// A grant whose token is written, and not sealed.
+fn granted(till: &Till, hold: &Hold, unit: Unit) -> Outcome {
+    let mut token = [0; 32];
+    till.keys.write(hold, &mut token);
+    Outcome::Granted { token, amount: hold.amount, unit, deadline_ms: hold.deadline_ms }
+}
+
+/// A grant with its token.
+fn sealed(till: &Till, hold: &Hold, unit: Unit, deadline_ms: u64) -> Outcome {
+    let mut token = [[0; 32]];
+    till.keys.write(hold, &mut token[0]);
+    till.keys.seal(&mut token, &[0], |token| token);
+    Outcome::Granted { token: token[0], amount: hold.amount, unit, deadline_ms }
+}

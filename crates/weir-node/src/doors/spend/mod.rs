@@ -1,0 +1,614 @@
+//! The spend door in a node: what a worker does between a call and its answer.
+
+pub mod counts;
+mod desk;
+mod grants;
+mod waiting;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use access::{KeySecret, LiveTokens, Principal, Role};
+use door_http::{After, Session};
+use door_spend::{
+    AnswerRoom, Budget, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Taken,
+};
+use door_transport::{ConnId, Out, Peer, Step};
+use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
+use ledger::{Claimed, Owner};
+use weir_config::config::Config;
+use weir_config::doors::{hosts, spend_limits};
+use wire::{BudgetName, Verdict};
+
+use self::counts::{CallCounts, Happening};
+use self::desk::Desk;
+use self::grants::Grants;
+use self::waiting::{Entry, Fills, Job, WaitingCalls};
+use super::entrance::Entrance;
+use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
+use crate::counters::WorkerCounters;
+use crate::messages::Answer;
+use crate::opened::OPENINGS_MAX;
+use crate::questions::Question;
+use crate::stages::WorkerStage;
+use crate::till::Till;
+
+/// How long calls that are under way wait for their seal once the journal is known to fail, ms.
+const SEAL_WAIT_MS: u64 = 2_000;
+/// From then on, how often it is looked for calls that came to wait meanwhile, ms.
+const SEAL_LOOK_MS: u64 = 250;
+
+/// What a call is told that is under way while nothing can be sealed.
+const UNDER_WAY: &str = "the journal cannot seal records at the moment, and whether this call will be booked is not known yet; send it again with \
+    the same token or the same Idempotency-Key, and it is booked once";
+
+/// Which limit was met where a call is answered `busy`, with what it is set to.
+#[derive(Debug)]
+struct Full {
+    openings: String,
+    templates: String,
+    keys: String,
+    calls: String,
+    pages: String,
+    grants: String,
+}
+
+impl Full {
+    fn new(config: &Config) -> Full {
+        let (spend, budgets, ledger) = (&config.spend, &config.budgets, &config.ledger);
+        Full {
+            openings: format!(
+                "{OPENINGS_MAX} calls of this worker wait for budgets to be made from templates, which is the most; ask again"
+            ),
+            templates: format!(
+                "no further budget is made from a template: budgets.templates_max ({}) are live, or budgets.templates_under_max \
+                 ({}) under its parent; ask again, or raise the limit",
+                budgets.templates_max, budgets.templates_under_max
+            ),
+            keys: format!(
+                "no further Idempotency-Key is taken: spend.keys_max ({}) answers are kept for spend.keys_keep_s ({}), half of them this \
+                 caller's while others have some, {CLAIMS_MAX} calls with keys are under way, or {CLAIM_WAITERS_MAX} wait for this one; ask again",
+                spend.keys_max, spend.keys_keep_s
+            ),
+            calls: format!(
+                "spend.calls_waiting_max ({}) calls of this worker wait for the bank; ask again",
+                spend.calls_waiting_max
+            ),
+            pages: format!(
+                "ledger.mark_pages_max ({}) pages of marks are in use; ask again, or raise the limit",
+                ledger.mark_pages_max
+            ),
+            grants: format!(
+                "no further purse is filled: ledger.grants_max ({}) grants are open, or the budget ends at this moment; ask again",
+                ledger.grants_max
+            ),
+        }
+    }
+}
+
+/// The door's settings, the same for all workers.
+#[derive(Debug)]
+pub(crate) struct SpendTerms {
+    settings: door_spend::Settings,
+    tokens: Option<LiveTokens>,
+    wait_ms: u64,
+    waiting_max: usize,
+    over_factor_max: u64,
+    full: Full,
+}
+
+impl SpendTerms {
+    /// Of a door that listens on an address.
+    ///
+    /// # Errors
+    /// The part of the configuration that cannot be used.
+    pub(crate) fn new(
+        config: &Config,
+        address: SocketAddr,
+        tokens: Option<LiveTokens>,
+    ) -> Result<SpendTerms, String> {
+        let s = &config.spend;
+        let read = ReadLimits {
+            hold_ms_max: u32::try_from(config.ledger.hold_ms).unwrap_or(u32::MAX),
+            entries_max: s.batch_max.into(),
+        };
+        let http = spend_limits(config);
+        http.check().map_err(|error| error.to_string())?;
+        let hosts = hosts(&s.hosts, "", address).map_err(|error| format!("hosts: {error}"))?;
+        let settings = door_spend::Settings { http, hosts, read };
+        let (wait_ms, waiting_max) = (s.wait_ms, s.calls_waiting_max);
+        let (over_factor_max, full) = (s.over_factor_max, Full::new(config));
+        Ok(SpendTerms { settings, tokens, wait_ms, waiting_max, over_factor_max, full })
+    }
+}
+
+/// One worker's side of the door.
+pub(crate) struct SpendDoor {
+    door: door_spend::Door,
+    /// What HTTP works in.
+    room: door_http::Room,
+    entrance: Entrance,
+    desk: Desk,
+    /// While the journal fails: when calls that wait for it are told so next, by the steady clock.
+    tells_ms: Option<u64>,
+    /// The node is stopping: calls that came before and were not looked at yet are not begun any more.
+    stopping: bool,
+}
+
+/// What is kept per connection.
+#[derive(Default)]
+pub(crate) struct SpendConn {
+    http: Session,
+    /// Whose token it showed last: most connections show one only.
+    entered: Option<Entered>,
+}
+
+/// A token that was found good.
+struct Entered {
+    token: Box<[u8]>,
+    principal: Option<Arc<Principal>>,
+    /// Of the token file that it was found in.
+    number: u32,
+}
+
+/// The door with the worker's till and a connection, as the protocol asks it.
+struct SpendGate<'a> {
+    desk: &'a mut Desk,
+    entrance: &'a Entrance,
+    entered: &'a mut Option<Entered>,
+    till: &'a mut Till,
+    stopping: bool,
+}
+
+impl SpendConn {
+    /// May who showed the last token see this budget?
+    fn may_see(&self, id: u64, handle: Option<&str>) -> bool {
+        let principal = self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
+        principal.is_none_or(|principal| principal.scopes().allows(id, handle))
+    }
+}
+
+impl SpendDoor {
+    /// The door at this place of its set.
+    pub(crate) fn new(number: u8, terms: Arc<SpendTerms>) -> SpendDoor {
+        SpendDoor {
+            door: door_spend::Door::new(terms.settings.clone()),
+            room: door_http::Room::default(),
+            entrance: Entrance::new(b"", terms.tokens.as_ref()),
+            desk: Desk {
+                number,
+                grants: Grants::default(),
+                waiting: WaitingCalls::new(terms.waiting_max),
+                fills: Fills::default(),
+                counts: CallCounts::default(),
+                asks: 0,
+                places: Vec::new(),
+                waits: Vec::new(),
+                due: Vec::new(),
+                abandoned: Vec::new(),
+                terms,
+            },
+            tells_ms: None,
+            stopping: false,
+        }
+    }
+
+    /// While nothing can be sealed, no caller waits for that longer than a bound. Its calls stay with the bank: a repeat hears what
+    /// became of them.
+    fn tell_failure<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
+        if !till.journal_fails {
+            self.tells_ms = None;
+            return;
+        }
+        let now_ms = till.clock.steady_ms();
+        if now_ms < *self.tells_ms.get_or_insert(now_ms + SEAL_WAIT_MS) {
+            return;
+        }
+        self.tells_ms = Some(now_ms + SEAL_LOOK_MS);
+        let under_way = Outcome::told(Verdict::Journal, UNDER_WAY);
+        for (conn, form, outcomes) in self.desk.waiting.leave(&under_way) {
+            self.desk.counts.add(Happening::UnderWay);
+            self.answer(conn, form, &outcomes, outbox);
+        }
+    }
+
+    /// Answers a request; false if its client is gone.
+    fn answer<S>(
+        &mut self,
+        conn: ConnId,
+        form: Form,
+        outcomes: &[Outcome],
+        outbox: &mut DoorOutbox<'_, '_, S, SpendConn>,
+    ) -> bool {
+        let response = match (form, outcomes) {
+            (Form::One, [outcome]) => self.door.room().one(outcome),
+            _ => self.door.room().batch(outcomes),
+        };
+        let after = outbox.with(conn, |conn, out| conn.http.answer(out, &response)).flatten();
+        if let Some(after) = after {
+            after.settle(outbox.all(), conn);
+        }
+        after.is_some()
+    }
+
+    /// Takes a call on that the bank has answered.
+    fn go_on(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        step: impl FnOnce(&mut Desk, &mut Till, Option<&Arc<Principal>>, &mut Job) -> Option<Outcome>,
+    ) {
+        let Some((mut job, principal)) = self.desk.waiting.take(reply) else { return };
+        match step(&mut self.desk, till, principal.as_ref(), &mut job) {
+            Some(outcome) => {
+                self.desk.finish(till, &job, &outcome);
+                self.desk.waiting.close(reply, &job, outcome);
+            }
+            None => self.desk.waiting.put(reply, job),
+        }
+    }
+}
+
+impl Door for SpendDoor {
+    const NAME: &'static str = "spend";
+    const STAGES: &'static [WorkerStage] = &[
+        WorkerStage::SpendHttp,
+        WorkerStage::SpendRead,
+        WorkerStage::SpendJudge,
+        WorkerStage::SpendWrite,
+    ];
+    const ANSWERED: WorkerStage = WorkerStage::SpendWrite;
+    const REQUESTS: &'static [RequestKind] = &[
+        RequestKind {
+            name: "call",
+            decides: true,
+            stage: WorkerStage::SpendRead,
+            count: |counters| counters.spend.calls(true),
+        },
+        RequestKind {
+            name: "outcome",
+            decides: false,
+            stage: WorkerStage::SpendJudge,
+            count: |counters| counters.spend.calls(false),
+        },
+    ];
+    type Conn = SpendConn;
+
+    fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
+        counts::CallReasons::Asks.sums(counters.iter().map(|counters| &counters.spend))
+    }
+
+    /// Takes over the token file in force.
+    #[inline(always)]
+    fn woke(&mut self) {
+        self.entrance.refresh();
+    }
+
+    fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> SpendConn {
+        SpendConn::default()
+    }
+
+    #[inline(always)]
+    fn received(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut SpendConn,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        let SpendDoor { door, room, entrance, desk, stopping, .. } = self;
+        let SpendConn { http, entered } = conn;
+        let gate = &mut SpendGate { desk, entrance, entered, till, stopping: *stopping };
+        http.received(id, input, out, room, &mut Front { door, gate })
+    }
+
+    fn resolved<S>(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        verdict: Verdict,
+        repeat: bool,
+        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
+    ) {
+        self.go_on(till, reply, |desk, till, _, job| {
+            Some(desk.resolved(till, job, verdict, repeat))
+        });
+    }
+
+    fn claimed<S>(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        claimed: Claimed,
+        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
+    ) {
+        self.go_on(till, reply, |desk, till, principal, job| {
+            desk.claimed(job, claimed).or_else(|| desk.drive(till, reply, principal, job))
+        });
+    }
+
+    fn owned(&mut self, till: &mut Till, reply: Reply, owner: Option<Owner>) {
+        self.go_on(till, reply, |desk, till, principal, job| {
+            let (Some(owner), Some(hold)) = (owner, job.hold) else {
+                return Some(Outcome::refused(Verdict::TooOld));
+            };
+            desk.grants.put(hold.grant, owner);
+            job.owner = Some(owner);
+            desk.drive(till, reply, principal, job)
+        });
+    }
+
+    fn opened_budget<S>(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        opened: Result<u32, Verdict>,
+        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
+    ) {
+        self.go_on(till, reply, |desk, till, principal, job| {
+            match opened {
+                Err(Verdict::Busy) => return Some(desk::full(&desk.terms.full.templates)),
+                Err(verdict) => return Some(Outcome::refused(verdict)),
+                Ok(_) => {}
+            }
+            job.next = waiting::Next::Find;
+            desk.drive(till, reply, principal, job)
+        });
+    }
+
+    fn echoed(&mut self, reply: Reply) {
+        self.desk.fills.echoed(reply.number());
+    }
+
+    fn told(conn: &mut SpendConn, answer: &Answer, out: &mut Out<'_>) -> Option<After> {
+        let Answer::Budget(found) = answer else { return None };
+        let found =
+            found.as_ref().filter(|standing| conn.may_see(standing.id, standing.handle.as_deref()));
+        let mut room = AnswerRoom::default();
+        conn.http.answer(out, &room.standing(found.map(Box::as_ref)))
+    }
+
+    /// What is known of grants is forgotten.
+    fn configured(&mut self, _: &Till) {
+        self.desk.grants = Grants::default();
+    }
+
+    /// Judges the calls that need not wait for money any longer.
+    #[inline]
+    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
+        self.stopping = outbox.all().stopping();
+        self.desk.release_abandoned(till);
+        self.tell_failure(till, outbox);
+        if self.desk.fills.is_empty() {
+            return;
+        }
+        let mut due = std::mem::take(&mut self.desk.due);
+        let is_there = |slot, amount| desk::is_at_hand(till, slot, amount);
+        self.desk.fills.take_due(till.clock.steady_ms(), is_there, &mut due);
+        for reply in due.drain(..) {
+            self.go_on(till, reply, |desk, till, principal, job| {
+                desk.drive(till, reply, principal, job)
+            });
+        }
+        self.desk.due = due;
+    }
+
+    #[inline]
+    fn ask_bank(&mut self, till: &mut Till) {
+        if let Some(number) = self.desk.fills.next_echo() {
+            till.echo(Reply::numbered(self.desk.number, number));
+        }
+    }
+
+    /// Answers the requests nothing of which waits any more.
+    #[inline]
+    fn write<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
+        while let Some(mut request) = self.desk.waiting.next_complete() {
+            let (conn, form, alone) = (request.conn, request.form, request.take_alone());
+            let outcomes: Vec<Outcome> = request.into_outcomes().collect();
+            let Some(conn) = conn else {
+                self.desk.abandoned.extend(alone);
+                continue;
+            };
+            if !self.answer(conn, form, &outcomes, outbox) {
+                self.desk.counts.add(Happening::Gone);
+                self.desk.abandoned.extend(alone);
+            }
+        }
+    }
+
+    fn wait_ms(&self, till: &mut Till) -> Option<u64> {
+        let now_ms = till.clock.steady_ms();
+        let tells = self.tells_ms.filter(|_| self.desk.waiting.len() > 0);
+        let tells = tells.map(|at_ms| at_ms.saturating_sub(now_ms));
+        self.desk.fills.wait_ms(now_ms).into_iter().chain(tells).min()
+    }
+
+    fn waiting(&self) -> usize {
+        self.desk.waiting.len()
+    }
+
+    fn publish(&mut self, counters: &WorkerCounters) {
+        self.desk.counts.publish(&counters.spend);
+    }
+}
+
+/// Compared whole, however much of them is alike.
+fn are_same(one: &[u8], other: &[u8]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differ) == 0
+}
+
+impl SpendGate<'_> {
+    fn principal(&self) -> Option<Arc<Principal>> {
+        self.entered.as_ref().and_then(|entered| entered.principal.clone())
+    }
+
+    /// Seals the tokens of all that was granted, together.
+    fn seal(&mut self, outcomes: &mut [Outcome]) {
+        let places = &mut self.desk.places;
+        places.clear();
+        for (place, outcome) in (0..).zip(outcomes.iter()) {
+            if matches!(outcome, Outcome::Granted { .. }) {
+                places.push(place);
+            }
+        }
+        self.till.keys.seal(outcomes, places, |outcome| match outcome {
+            Outcome::Granted { token, .. } => token,
+            _ => unreachable!("only what was granted has a place"),
+        });
+    }
+
+    /// Keeps a request of which something must wait, and sets that going. If nothing waits in the end, its outcomes are the answer.
+    fn keep(
+        &mut self,
+        conn: ConnId,
+        calls: &[door_spend::Entry],
+        form: Form,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Taken {
+        let waits = std::mem::take(&mut self.desk.waits);
+        let mut waiting = waits.iter().peekable();
+        let entries =
+            outcomes.drain(..).zip(calls).zip(0..).map(|((outcome, call), place)| {
+                match (waiting.next_if(|next| **next == place), call) {
+                    (Some(_), Ok(call)) => Entry::Waits(Box::new(Job::new(*call))),
+                    _ => Entry::Done(outcome),
+                }
+            });
+        let entries: Vec<Entry> = entries.collect();
+        let principal = self.principal();
+        let index = self.desk.waiting.open(conn, form, principal.clone(), entries);
+        for entry in &waits {
+            let reply = Reply { door: self.desk.number, index, entry: u32::from(*entry) };
+            let Some((mut job, _)) = self.desk.waiting.take(reply) else { continue };
+            match self.desk.drive(self.till, reply, principal.as_ref(), &mut job) {
+                Some(outcome) => {
+                    self.desk.finish(self.till, &job, &outcome);
+                    self.desk.waiting.close(reply, &job, outcome);
+                }
+                None => self.desk.waiting.put(reply, job),
+            }
+        }
+        self.desk.waits = waits;
+        match self.desk.waiting.take_if_complete(index) {
+            Some(request) => {
+                outcomes.extend(request.into_outcomes());
+                Taken::Now
+            }
+            None => Taken::Later,
+        }
+    }
+}
+
+impl Gate for SpendGate<'_> {
+    fn enter(&mut self, _: ConnId, token: Option<&[u8]>, looks: bool) -> Result<(), Denied> {
+        if self.stopping {
+            return Err(Denied::Stopping);
+        }
+        if self.entrance.is_open() {
+            return Ok(());
+        }
+        let (token, number) = (token.ok_or(Denied::Unknown)?, self.entrance.number());
+        let is_known = matches!(&*self.entered, Some(known) if known.number == number && are_same(&known.token, token));
+        if !is_known {
+            *self.entered = None;
+            let principal = self.entrance.find(token).ok_or(Denied::Unknown)?;
+            *self.entered = Some(Entered { token: token.into(), principal, number });
+        }
+        let role = self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
+        match role.map(|principal| principal.role()) {
+            None | Some(Role::Spend) => Ok(()),
+            Some(Role::Read) if looks => Ok(()),
+            Some(Role::Read | Role::Operate) => Err(Denied::Role),
+        }
+    }
+
+    fn who(&self) -> &str {
+        let principal = self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
+        principal.map_or("", |principal| principal.name())
+    }
+
+    fn secret(&self) -> &KeySecret {
+        &self.till.facts.answer_secret
+    }
+
+    fn calls(
+        &mut self,
+        conn: ConnId,
+        calls: &[door_spend::Entry],
+        form: Form,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Taken {
+        if form == Form::Batch {
+            self.desk.counts.add(Happening::Batches);
+        }
+        self.desk.waits.clear();
+        let principal = self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
+        for (place, call) in (0..).zip(calls) {
+            let outcome = match call {
+                Err(bad) => {
+                    self.desk.counts.fault(Fault::Malformed);
+                    Some(Outcome::Bad(bad.clone()))
+                }
+                Ok(call) => {
+                    let outcome = self.desk.at_once(self.till, principal, call);
+                    match &outcome {
+                        Some(outcome) => self.desk.counts.outcome(call.kind, outcome),
+                        None => self.desk.waits.push(place),
+                    }
+                    outcome
+                }
+            };
+            outcomes.push(outcome.unwrap_or_else(|| Outcome::refused(Verdict::Busy)));
+        }
+        self.seal(outcomes);
+        if self.desk.waits.is_empty() {
+            return Taken::Now;
+        }
+        if self.desk.waiting.has_room(calls.len()) {
+            return self.keep(conn, calls, form, outcomes);
+        }
+        // What would wait is answered `busy`; the rest has its outcome.
+        for place in &self.desk.waits {
+            outcomes[usize::from(*place)] = desk::full(&self.desk.terms.full.calls);
+            if let Some(Ok(call)) = calls.get(usize::from(*place)) {
+                self.desk.counts.outcome(call.kind, &outcomes[usize::from(*place)]);
+                self.desk.counts.add(Happening::Full);
+            }
+        }
+        Taken::Now
+    }
+
+    fn standing(&mut self, conn: ConnId, name: BudgetName<'_>) -> Option<Outcome> {
+        self.desk.counts.add(Happening::Looks);
+        let Some(budget) = Budget::of(name) else {
+            return Some(Outcome::refused(Verdict::UnknownBudget));
+        };
+        // Whether the caller may see it is judged when the bank has said what its id and its handle are: this worker may not have
+        // met the budget.
+        let asked = self.till.question(conn, Question::Budget(Box::new(budget)));
+        asked
+            .err()
+            .map(|_| desk::full("too many looks of this worker wait for the bank; ask again"))
+    }
+
+    fn refused(&mut self, why: door_http::Refusal) {
+        self.desk.counts.refusal(why);
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.desk.counts.fault(fault);
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, boundary: Passed) {
+        match boundary {
+            Passed::Arrived => self.till.lap(WorkerStage::SpendHttp, 1),
+            Passed::Read(calls) => self.till.lap(WorkerStage::SpendRead, calls),
+            Passed::Judged(calls) => self.till.lap(WorkerStage::SpendJudge, calls),
+            Passed::Answered => self.till.lap(WorkerStage::SpendWrite, 1),
+        }
+    }
+}

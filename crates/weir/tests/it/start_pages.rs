@@ -1,0 +1,241 @@
+//! The pages of `docs/start`: every command of theirs is run, and what they show of the answers is compared.
+//!
+//! The first block of a page that runs a node (`weir dev` or `weir run`) is kept running; the other blocks are one session of a shell. A
+//! block of text behind a block of commands is what these print; `…` in it stands for anything within a line. Addresses are those of
+//! the defaults, and are replaced by the free ones of the test.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+
+use weir_config::config::Config;
+use weir_config::doors::all_doors;
+
+use crate::support::{PATIENCE, Setup, output, stderr, stdout, text};
+
+/// Ends what a block of commands prints.
+const END: &str = "-- end of block --";
+
+/// Commands, and what they print where the page shows it.
+#[derive(Debug)]
+struct Block {
+    commands: String,
+    printed: Option<String>,
+}
+
+/// The blocks of a page, in order.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(kind) = line.strip_prefix("```") else { continue };
+        let body: String = lines
+            .by_ref()
+            .take_while(|line| *line != "```")
+            .fold(String::new(), |all, line| all + line + "\n");
+        match kind {
+            "sh" => blocks.push(Block { commands: body, printed: None }),
+            "text" => {
+                blocks.last_mut().expect("commands before what they print").printed = Some(body)
+            }
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// Is `found` what `shown` says, where `…` stands for anything within a line?
+fn is_shown(shown: &str, found: &str) -> bool {
+    let line = |(shown, found): (&str, &str)| {
+        let mut rest = found;
+        let parts: Vec<&str> = shown.split('…').collect();
+        for (index, part) in parts.iter().enumerate() {
+            let at = if index == 0 { rest.starts_with(part).then_some(0) } else { rest.find(part) };
+            let Some(at) = at else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.is_empty() || parts.last() == Some(&"")
+    };
+    shown.lines().count() == found.lines().count() && shown.lines().zip(found.lines()).all(line)
+}
+
+/// A node that a page runs; it ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The environment of a page's commands: the program on the path, free addresses, few and small things.
+fn shell(folder: &Path, script: &str) -> Command {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_weir"));
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    let mut shell = Command::new("bash");
+    shell.args(["-euo", "pipefail", "-c", script]).current_dir(folder).env("PATH", path);
+    for door in all_doors() {
+        shell.env(format!("WEIR_{}__LISTEN", door.name.to_uppercase()), "127.0.0.1:0");
+    }
+    let cores = crate::support::cores(1);
+    shell.env("WEIR_WORKERS__CORES", cores).env("WEIR_WORKERS__PIN", "false");
+    shell.env("WEIR_JOURNAL__SEGMENT_BYTES", "4194304");
+    shell
+}
+
+/// Starts the node of a page; by the usual address of a door, the one that it has.
+fn start(folder: &Path, commands: &str) -> (Running, Vec<(String, String)>, Vec<String>) {
+    // The shell becomes the node: what ends it ends the node.
+    let at = commands.rfind("weir ").expect("a node's command");
+    let script = format!("{}exec {}", &commands[..at], &commands[at..]);
+    let mut child =
+        shell(folder, &script).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let (send, lines) = channel();
+    let out = child.stdout.take().unwrap();
+    std::thread::spawn(move || {
+        BufReader::new(out).lines().map_while(Result::ok).for_each(|line| drop(send.send(line)));
+    });
+    let running = Running(child);
+    let mut said = Vec::new();
+    while said.last().is_none_or(|line: &String| line != "ready") {
+        said.push(lines.recv_timeout(PATIENCE).expect("a line of a node that starts"));
+    }
+    let usual = Config::default();
+    let addresses = all_doors().map(|door| {
+        let line = said.iter().find(|line| line.starts_with(&format!("{} ", door.name)));
+        let line = line.unwrap_or_else(|| panic!("no line of the {} door: {said:?}", door.name));
+        let at = line.find("127.0.0.1:").expect("an address");
+        let address: String =
+            line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        (door.address(&usual).to_string(), address)
+    });
+    let addresses = addresses.collect();
+    (running, addresses, said)
+}
+
+fn is_node(block: &Block) -> bool {
+    block
+        .commands
+        .lines()
+        .last()
+        .is_some_and(|line| line.starts_with("weir dev") || line.starts_with("weir run"))
+}
+
+/// Runs all of a page; what does not come out as it says.
+fn run(page: &Path) -> Result<(), String> {
+    let blocks = blocks(&std::fs::read_to_string(page).unwrap());
+    assert!(blocks.len() > 1, "{}: a node and what to do with it", page.display());
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = None;
+    let mut script = String::new();
+    for block in &blocks {
+        if is_node(block) {
+            // What a page prepares for its node is done before it.
+            let prepared = output(&mut shell(folder.path(), &script));
+            assert!(prepared.status.success(), "{}: {}", page.display(), stderr(&prepared));
+            script.clear();
+            node = Some(start(folder.path(), &block.commands));
+        } else {
+            let _ = writeln!(script, "{}\necho; echo '{END}'", block.commands);
+        }
+    }
+    let (_running, addresses, _) = node.expect("a page runs a node");
+    for (usual, address) in &addresses {
+        script = script.replace(usual.as_str(), address);
+    }
+    let ran = output(&mut shell(folder.path(), &script));
+    let (out, err) = (stdout(&ran), stderr(&ran));
+    let mut printed = out.split(END);
+    let after = blocks.iter().position(is_node).expect("found above") + 1;
+    for block in &blocks[after..] {
+        let found = printed.next().unwrap_or_default().trim();
+        if let Some(shown) = &block.printed
+            && !is_shown(shown.trim(), found)
+        {
+            return Err(format!(
+                "{}:\n{}prints\n{found}\nand not\n{shown}\n{err}",
+                page.display(),
+                block.commands
+            ));
+        }
+    }
+    if ran.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}: {}\n{out}{err}", page.display(), ran.status))
+    }
+}
+
+#[test]
+fn every_command_of_the_first_pages_does_what_they_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/start");
+    let pages = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pages: Vec<PathBuf> = pages.filter(|path| text(path).ends_with(".md")).collect();
+    assert_eq!(
+        pages.len(),
+        5,
+        "an API team, an LLM platform, a bidder, a shop, a trading desk: {pages:?}"
+    );
+    let wrong: Vec<String> = pages.iter().filter_map(|page| run(page).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The two lines are what the node prints, to the letter but for the port, and any shell runs them.
+#[test]
+fn what_weir_dev_prints_works_as_pasted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_running, _, said) =
+        start(folder.path(), "weir dev --budget llm=10.00 --budget b=2/count");
+    let spend = said.iter().find_map(|line| line.strip_prefix("spend ")).unwrap();
+    let from = said.iter().position(|line| line.starts_with("TOKEN=")).unwrap();
+    let (first, second) = (&said[from], &said[from + 1]);
+    let usual = |line: &str| line.replace(spend, "127.0.0.1:7704");
+    assert_eq!(
+        usual(first),
+        r#"TOKEN=$(curl -s http://127.0.0.1:7704/v1/reserve -d '{"budget":"llm","amount":"0.25","confirm":true}' | sed 's/.*"token":"\([^"]*\)".*/\1/')"#
+    );
+    assert_eq!(
+        usual(second),
+        r#"curl -s http://127.0.0.1:7704/v1/settle -d '{"token":"'$TOKEN'","amount":"0.18"}'"#
+    );
+    let pasted = output(Command::new("sh").args(["-c", &format!("{first}\n{second}")]));
+    assert_eq!(stdout(&pasted), r#"{"verdict":"settled","amount":"0.18","repeat":false}"#);
+}
+
+/// The lines of README that a newcomer pastes first, on the sample budgets of `make run`.
+#[test]
+fn the_first_lines_of_the_readme_reserve_and_settle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let block = blocks(&readme).into_iter().find(|block| block.commands.contains("TOKEN="));
+    let commands = block.unwrap().commands;
+    let (run, lines) = commands.split_once('\n').unwrap();
+    assert!(run.starts_with("make run"), "{run}");
+    let budgets = std::fs::read_to_string(root.join("proof/hammer/demo.jsonl")).unwrap();
+    let node = Setup::new(&budgets).start();
+    let spend = node.said.iter().find_map(|line| line.strip_prefix("spend ")).unwrap();
+    let lines = lines.replace("127.0.0.1:7704", spend);
+    let found = output(Command::new("sh").args(["-c", &lines]));
+    let said = stdout(&found);
+    assert!(said.contains(r#""verdict":"settled","amount":"0.042""#), "{said}{}", stderr(&found));
+}
+
+#[test]
+fn what_a_page_shows_is_compared() {
+    assert!(is_shown(
+        "{\"token\":\"…\",\"amount\":\"1.00\"}",
+        "{\"token\":\"abc\",\"amount\":\"1.00\"}"
+    ));
+    assert!(is_shown("a\n…", "a\nanything"));
+    for (shown, found) in [("a", "ab"), ("a…c", "abd"), ("a", "a\nb"), ("b…", "ab")] {
+        assert!(!is_shown(shown, found), "{shown} {found}");
+    }
+    let page = "# A\n```sh\nweir dev\n```\n```sh\necho 1\n```\nprints\n```text\n1\n```\n```json\n{}\n```\n";
+    let blocks = blocks(page);
+    assert_eq!((blocks.len(), is_node(&blocks[0]), is_node(&blocks[1])), (2, true, false));
+    assert_eq!(blocks[1].printed.as_deref(), Some("1\n"));
+}

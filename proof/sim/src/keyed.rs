@@ -1,0 +1,149 @@
+//! Clients that send their settles with keys of idempotency: whichever worker and whichever run answers, the first answer that a
+//! client heard is the only one there is.
+
+use std::collections::BTreeMap;
+
+use ledger::{Action, Claimed, Keyed, ToBank, Verdict};
+
+use crate::world::{Up, World, request_index};
+
+/// First answers that clients heard, by hold: what it came to, and the bytes.
+#[derive(Debug, Default)]
+pub(crate) struct FirstAnswers {
+    heard: BTreeMap<usize, (Verdict, Box<[u8]>)>,
+    /// The stamps by which those were judged that were heard from who did it.
+    judged_ms: BTreeMap<usize, u64>,
+}
+
+impl World {
+    /// Every third client sends its settles with a key, each time.
+    pub(crate) fn has_key(hold: usize, action: Action) -> bool {
+        action == Action::Settle && hold.is_multiple_of(3)
+    }
+
+    /// Before a worker has a resolve judged, it asks whether the request may be done.
+    pub(crate) fn claim_of(&mut self, message: ToBank) -> Up {
+        let ToBank::Resolve { reply, at_ms, .. } = message else { return Up::Ledger(message) };
+        let key = self.requests[request_index(reply)].hold as u128;
+        Up::Keyed(Keyed::Claim { reply, key, digest: !key, at_ms, has_token: false })
+    }
+
+    /// A worker hears what became of a claim.
+    pub(crate) fn claimed(
+        &mut self,
+        worker: usize,
+        reply: u64,
+        claimed: Claimed,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let request = self.requests[request_index(reply)];
+        let key = request.hold as u128;
+        match claimed {
+            Claimed::New if !self.calm && self.rng.chance(150) => {
+                self.stats.one("claim given up");
+                self.say(worker, Keyed::Forget { key });
+                Ok(())
+            }
+            Claimed::New => {
+                self.resolve_claimed(worker, reply, now_ms);
+                Ok(())
+            }
+            // Judged by the stamp of another one, and not kept: it is asked again.
+            Claimed::Answer { verdict, .. } if !is_booked(verdict) => Ok(()),
+            Claimed::Answer { verdict, answer } => {
+                self.stats.one("first answer again");
+                self.heard(request.hold, verdict, answer)?;
+                self.answer(reply, verdict, true)
+            }
+            Claimed::Busy | Claimed::Unkept => self.answer(reply, Verdict::Busy, false),
+            Claimed::Conflict => {
+                Err(format!("hold {}: its key is another request's", request.hold))
+            }
+        }
+    }
+
+    /// Has the resolve of a claim judged, whose answer no other one has.
+    fn resolve_claimed(&mut self, worker: usize, reply: u64, now_ms: u64) {
+        let index = request_index(reply);
+        let hold = self.requests[index].hold;
+        let known = &self.oracle.holds[hold];
+        let latest_ms = self.workers[worker].latest_ms.max(now_ms);
+        let message = Keyed::Resolve {
+            action: Action::Settle,
+            hold: known.hold,
+            amount: ledger::Amount::new(known.price),
+            at_ms: now_ms,
+            origin: ledger::Origin { door: ledger::Door::Keys, request_id: hold as u64 },
+            reply,
+            key: hold as u128,
+            answer: answer_of(reply),
+        };
+        self.requests[index].at_ms = latest_ms;
+        self.say(worker, message);
+    }
+
+    fn say(&mut self, worker: usize, message: Keyed) {
+        self.flush(worker);
+        self.workers[worker].to_bank.push_back(Up::Keyed(message));
+    }
+
+    /// A worker hears what a resolve came to; one with a key ends its claim where the bank did not.
+    pub(crate) fn resolved(
+        &mut self,
+        worker: usize,
+        reply: u64,
+        verdict: Verdict,
+        repeat: bool,
+    ) -> Result<(), String> {
+        let request = self.requests[request_index(reply)];
+        if request.keyed {
+            match is_booked(verdict) && !repeat {
+                true => {
+                    self.heard(request.hold, verdict, answer_of(reply))?;
+                    self.first_answers.judged_ms.insert(request.hold, request.at_ms);
+                }
+                false if repeat => {
+                    let first_ms = self.first_answers.judged_ms.get(&request.hold);
+                    if first_ms.is_some_and(|first_ms| {
+                        request.at_ms < first_ms + self.options.answers_kept_ms
+                    }) {
+                        return Err(format!(
+                            "hold {}: its first answer is forgotten",
+                            request.hold
+                        ));
+                    }
+                    // Settled by somebody without the key, or its day was over.
+                    self.say(worker, Keyed::Forget { key: request.hold as u128 });
+                }
+                false => {
+                    let (key, answer) = (request.hold as u128, Box::default());
+                    self.say(worker, Keyed::Answered { key, verdict, answer });
+                }
+            }
+        }
+        self.answer(reply, verdict, repeat)
+    }
+
+    /// A first answer reaches a client: none that it heard before was another one.
+    fn heard(&mut self, hold: usize, verdict: Verdict, answer: Box<[u8]>) -> Result<(), String> {
+        let known = &mut self.first_answers.heard;
+        match known.get(&hold) {
+            Some(first) if *first != (verdict, answer.clone()) => Err(format!(
+                "hold {hold}: {first:?} was answered first, then {verdict:?} {answer:?}"
+            )),
+            Some(_) => Ok(()),
+            None => {
+                known.insert(hold, (verdict, answer));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_booked(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate)
+}
+
+fn answer_of(reply: u64) -> Box<[u8]> {
+    reply.to_le_bytes().into()
+}

@@ -1,0 +1,2 @@
+export function fnv(hash: bigint, bytes: Iterable<number>): bigint;
+export function sourcesHash(): string;
