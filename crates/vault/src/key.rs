@@ -73,6 +73,11 @@ impl KeyType {
         sealed.saturating_sub(frame)
     }
 
+    /// Tells whether equal plaintexts can be made to give equal messages.
+    pub const fn is_convergent(self) -> bool {
+        matches!(self, KeyType::Aes256Gcm96 | KeyType::Aes256GcmSiv)
+    }
+
     /// Returns how many messages one key version may seal.
     ///
     /// 2^32 where nonces are random and have 96 bits: the chance that two are equal stays below 2^-32 (NIST SP 800-38D, 8.3). 2^48 with CBC, whose

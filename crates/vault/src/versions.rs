@@ -34,9 +34,11 @@ pub enum VersionError {
 ///
 /// A message says which version sealed it; no other is ever tried. So a key that an attacker brought in cannot be made to open another's
 /// messages.
-#[derive(Default)]
-pub struct Versions {
-    keys: BTreeMap<u32, Key>,
+///
+/// `K` is what stands for a version: a [`Key`], or what a keyring keeps beside it.
+#[derive(Clone)]
+pub struct Versions<K = Key> {
+    keys: BTreeMap<u32, K>,
     latest: u32,
     /// The least version that opens; 0 and 1 mean all.
     pub min_decryption: u32,
@@ -44,17 +46,18 @@ pub struct Versions {
     pub min_encryption: u32,
 }
 
-impl Versions {
-    /// Returns a key without versions.
-    pub fn new() -> Versions {
-        Versions::default()
+impl<K> Default for Versions<K> {
+    fn default() -> Versions<K> {
+        Versions { keys: BTreeMap::new(), latest: 0, min_decryption: 0, min_encryption: 0 }
     }
+}
 
+impl<K> Versions<K> {
     /// Adds a version: the next one, or any for the first (the ones before it were destroyed).
     ///
     /// # Errors
     /// [`VersionError::NotNext`] for any other, and for 0.
-    pub fn add(&mut self, version: u32, key: Key) -> Result<(), VersionError> {
+    pub fn add(&mut self, version: u32, key: K) -> Result<(), VersionError> {
         let is_next = self.latest.checked_add(1) == Some(version);
         if version == 0 || (self.latest > 0 && !is_next) {
             return Err(VersionError::NotNext);
@@ -78,7 +81,7 @@ impl Versions {
     ///
     /// # Errors
     /// A [`VersionError`] if it may not or does not exist.
-    pub fn sealing(&self, version: u32) -> Result<(u32, &Key), VersionError> {
+    pub fn sealing(&self, version: u32) -> Result<(u32, &K), VersionError> {
         let version = if version == 0 { self.latest } else { version };
         if version > self.latest {
             return Err(VersionError::AboveLatest);
@@ -93,7 +96,7 @@ impl Versions {
     ///
     /// # Errors
     /// A [`VersionError`] if it may not or does not exist.
-    pub fn opening(&self, version: u32) -> Result<&Key, VersionError> {
+    pub fn opening(&self, version: u32) -> Result<&K, VersionError> {
         if version > self.latest {
             return Err(VersionError::TooNew);
         }
@@ -101,6 +104,30 @@ impl Versions {
             return Err(VersionError::TooOld);
         }
         self.keys.get(&version).ok_or(VersionError::Gone)
+    }
+
+    /// Returns the version of this number, whatever it may do.
+    pub fn get(&self, version: u32) -> Option<&K> {
+        self.keys.get(&version)
+    }
+
+    /// Returns the versions that there are, with their numbers in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, &K)> {
+        self.keys.iter().map(|(version, key)| (*version, key))
+    }
+
+    /// Returns the same versions with another thing for each.
+    pub(crate) fn map<T>(&self, make: impl Fn(&K) -> T) -> Versions<T> {
+        let keys = self.keys.iter().map(|(version, key)| (*version, make(key))).collect();
+        let Versions { latest, min_decryption, min_encryption, .. } = *self;
+        Versions { keys, latest, min_decryption, min_encryption }
+    }
+}
+
+impl Versions<Key> {
+    /// Returns a key without versions.
+    pub fn new() -> Versions {
+        Versions::default()
     }
 
     /// Opens items of many versions: `version` says the version of each. Runs of one version are opened together; an item whose version
@@ -136,7 +163,7 @@ impl Versions {
     }
 }
 
-impl fmt::Debug for Versions {
+impl<K> fmt::Debug for Versions<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Versions {{ latest: {}, .. }}", self.latest)
     }

@@ -17,7 +17,9 @@ use crate::aead::{self, AeadKey};
 use crate::{Drbg, Item, ItemError, KEY_BYTES, SecretKey};
 
 /// Bytes of a wrapped key.
-pub const WRAPPED_BYTES: usize = 1 + KEY_BYTES + aead::FRAME;
+pub const WRAPPED_BYTES: usize = KEY_BYTES + FRAME;
+/// Bytes that a wrapped secret has besides the secret.
+const FRAME: usize = 1 + aead::FRAME;
 /// Bytes of a [fingerprint](KeyEncryptionKey::fingerprint).
 pub const FINGERPRINT_BYTES: usize = 8;
 /// The format's number, the first byte of what is wrapped.
@@ -48,7 +50,7 @@ impl KeyEncryptionKey {
     /// Wraps a data key for its name and version.
     ///
     /// # Errors
-    /// [`ItemError::NoRandomness`] if the operating system gives none, [`ItemError::TooLong`] for a name above 1 GiB.
+    /// [`ItemError::NoRandomness`] if there are no bits for a nonce.
     pub fn wrap(
         &self,
         key: &SecretKey,
@@ -57,13 +59,40 @@ impl KeyEncryptionKey {
         random: &mut Drbg,
     ) -> Result<[u8; WRAPPED_BYTES], ItemError> {
         let mut wrapped = [0; WRAPPED_BYTES];
-        let (format, rest) = wrapped.split_at_mut(1);
-        format.fill(FORMAT);
-        let aad = place(name, version);
-        let mut items = [Item::new(key.expose(), &aad, rest)];
-        self.wrap.seal(&mut items, random);
-        items.iter().try_for_each(|item| item.outcome.map(|_| ()))?;
+        self.wrap_into(key.expose(), name, version, &mut wrapped, random)?;
         Ok(wrapped)
+    }
+
+    /// Wraps secret bytes of any length for their name and version; `WRAPPED_BYTES - KEY_BYTES` more come out.
+    ///
+    /// # Errors
+    /// [`ItemError::NoRandomness`] if there are no bits for a nonce, [`ItemError::TooLong`] above 1 GiB.
+    pub fn wrap_bytes(
+        &self,
+        bytes: &[u8],
+        name: &str,
+        version: u32,
+        random: &mut Drbg,
+    ) -> Result<Vec<u8>, ItemError> {
+        let mut wrapped = vec![0; bytes.len() + FRAME];
+        self.wrap_into(bytes, name, version, &mut wrapped, random)?;
+        Ok(wrapped)
+    }
+
+    fn wrap_into(
+        &self,
+        bytes: &[u8],
+        name: &str,
+        version: u32,
+        wrapped: &mut [u8],
+        random: &mut Drbg,
+    ) -> Result<(), ItemError> {
+        let (format, rest) = wrapped.split_first_mut().ok_or(ItemError::OutputShort)?;
+        *format = FORMAT;
+        let aad = place(name, version);
+        let mut items = [Item::new(bytes, &aad, rest)];
+        self.wrap.seal(&mut items, random);
+        items.iter().try_for_each(|item| item.outcome.map(|_| ()))
     }
 
     /// Unwraps a data key.
@@ -71,18 +100,29 @@ impl KeyEncryptionKey {
     /// # Errors
     /// [`ItemError::Refused`] if it was not wrapped by this KEK for this name and version, or was changed since.
     pub fn unwrap(&self, wrapped: &[u8], name: &str, version: u32) -> Result<SecretKey, ItemError> {
+        let bytes = self.unwrap_bytes(wrapped, name, version)?;
+        bytes.as_slice().try_into().map(SecretKey::from_bytes).map_err(|_| ItemError::Refused)
+    }
+
+    /// Unwraps secret bytes of any length. They lie in one place that is wiped when it is dropped.
+    ///
+    /// # Errors
+    /// [`ItemError::Refused`] if they were not wrapped by this KEK for this name and version, or were changed since.
+    pub fn unwrap_bytes(
+        &self,
+        wrapped: &[u8],
+        name: &str,
+        version: u32,
+    ) -> Result<Zeroizing<Vec<u8>>, ItemError> {
         let Some((&FORMAT, sealed)) = wrapped.split_first() else {
             return Err(ItemError::Refused);
         };
-        if wrapped.len() != WRAPPED_BYTES {
-            return Err(ItemError::Refused);
-        }
-        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        let mut bytes = Zeroizing::new(vec![0; sealed.len().saturating_sub(aead::FRAME)]);
         let aad = place(name, version);
         let mut items = [Item::new(sealed, &aad, bytes.as_mut_slice())];
         self.wrap.open(&mut items);
         items.iter().try_for_each(|item| item.outcome.map(|_| ()))?;
-        Ok(SecretKey::from_bytes(&bytes))
+        Ok(bytes)
     }
 }
 

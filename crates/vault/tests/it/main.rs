@@ -4,6 +4,7 @@
 mod attacks;
 mod fork;
 mod golden;
+mod keyring;
 mod keys;
 mod lanes;
 mod support;
