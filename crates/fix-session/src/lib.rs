@@ -44,7 +44,7 @@
 //! # Rules
 //! - What is expected next moves on for every message that is taken or rejected, never for what is garbled, too high or too low.
 //! - An application gets each message once and in order: what comes early waits until the messages before it are there.
-//! - A message is in the store before it is in the outbox. While nobody is logged on it is numbered and stored, and the peer sees a gap.
+//! - A message is in the store before it is in the outbox, and flushed before it leaves. While nobody is logged on it is numbered and stored, and the peer sees a gap.
 //! - Timers run on a clock that nobody sets; SendingTime and schedules on the wall clock.
 //! - Nothing here reads a clock, does I/O or starts a thread.
 //!
@@ -67,5 +67,5 @@ mod turn;
 pub use config::{Role, SessionConfig, Strictness};
 pub use schedule::{Period, Schedule, ScheduleError};
 pub use session::{AlreadyConnected, Application, SendError, Session, SessionState};
-pub use store::{MemoryStore, MessageStore, StoreError};
+pub use store::{MemoryStore, MessageStore, MessageStores, StoreError};
 pub use turn::{Disconnect, Notice, Now, Outbox, Turn};

@@ -169,6 +169,7 @@ impl Session {
         if offer.seq == expected && !self.expect_next(expected + 1, turn) {
             return;
         }
+        turn.store.note_received(message.frame().bytes());
         self.begin(offer, turn);
         if acceptor || asked {
             self.link.reset_sent = offer.reset;

@@ -132,8 +132,8 @@ impl Session {
         application: &mut A,
     ) -> Again {
         let msg_type = message.msg_type();
-        // Reject is the one message of the session itself that is sent again.
-        let resendable = !matches!(msg_type, b"0" | b"1" | b"2" | b"4" | b"5" | b"A");
+        // Reject is the one message of the session itself that is sent again. A UserRequest has a password, which no store keeps.
+        let resendable = !matches!(msg_type, b"0" | b"1" | b"2" | b"4" | b"5" | b"A" | b"BE");
         if !resendable || msg_type != b"3" && !application.may_resend(message) {
             return Again::Filled;
         }

@@ -70,8 +70,8 @@ pub trait Application<S: MessageStore> {
     /// Takes an application message, the next in the order in which the peer sent them, and each only once. It may send through the
     /// session, also answers.
     ///
-    /// The expected number has moved on already: a store that outlives the process makes that move and what the application did durable
-    /// together, or a process that ends in between has lost the message or takes it twice.
+    /// The expected number has moved on already. That move and what the application did become durable together, by the flush at the end
+    /// of the step ([`crate::MessageStores::flush`]): a process that ends in between has neither lost the message nor takes it twice.
     fn take(&mut self, session: &mut Session, message: &Message<'_>, turn: &mut Turn<'_, S>);
 
     /// Reports whether a message that the peer asks for may be sent again; if not, a gap fill takes its place.
@@ -235,6 +235,9 @@ impl Session {
         application: &mut A,
     ) {
         self.link.garbled = 0;
+        if self.state != SessionState::LoggingOn {
+            turn.store.note_received(message.frame().bytes());
+        }
         if self.judge(message, turn) {
             application.take(self, message, turn);
         }
@@ -375,13 +378,12 @@ impl Session {
         }
     }
 
-    /// Tells the peer and disconnects. The Logout cannot be kept, so its number is one too high: the peer answers such a Logout without
-    /// moving on, and the number that it skips is free for the next logon.
-    pub(crate) fn store_failed<S: MessageStore>(
-        &mut self,
-        error: StoreError,
-        turn: &mut Turn<'_, S>,
-    ) {
+    /// Tells the peer and disconnects, because the store does not keep what the session needs. To be called by who flushes stores, with
+    /// an empty outbox, after a [`crate::MessageStores::flush`] that failed. Does nothing without a connection.
+    ///
+    /// The Logout cannot be kept, so its number is one too high: the peer answers such a Logout without moving on, and the number that
+    /// it skips is free for the next logon.
+    pub fn store_failed<S: MessageStore>(&mut self, error: StoreError, turn: &mut Turn<'_, S>) {
         if matches!(self.state, SessionState::LoggedOn | SessionState::LoggingOut) {
             let seq = turn.store.next_out() + 1;
             let heading = Heading { msg_type: b"5", seq, ..Heading::default() };

@@ -12,7 +12,9 @@ pub struct StoreError {
 
 /// The memory of one session, which outlives its connections.
 ///
-/// It may hold more than one process's life; what it has taken must be there again whatever ends the process.
+/// What it takes counts at once for who asks it, and outlives the process from the next [`MessageStores::flush`] on. All that changed
+/// between two flushes is one change: a message that was taken, the move of the expected number, what the application sent because of
+/// it, and a reset with the numbers that follow it. Nothing leaves for the peer before the flush behind it.
 pub trait MessageStore {
     /// Returns the MsgSeqNum of the next message to send; at least 1.
     fn next_out(&self) -> u64;
@@ -33,8 +35,13 @@ pub trait MessageStore {
     fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// Appends the message that was sent under a number to `into` and reports whether there is one. A message that the store finds
-    /// damaged is not there.
-    fn get(&self, seq: u64, into: &mut Vec<u8>) -> bool;
+    /// damaged is not there. Numbers are asked for in ascending order, so a store may read ahead; it keeps no more than a part of the
+    /// range in memory.
+    fn get(&mut self, seq: u64, into: &mut Vec<u8>) -> bool;
+
+    /// Keeps a copy of a whole message from the peer, for those who ask later what was said. Called before it is judged; of what comes
+    /// before a logon only the Logon that is taken. A store that keeps nothing of the peer's does nothing.
+    fn note_received(&mut self, _bytes: &[u8]) {}
 
     /// Begins a new life of the session: both numbers are 1 and no message is there to be sent again.
     ///
@@ -44,6 +51,42 @@ pub trait MessageStore {
 
     /// Returns when the session's present life began, in milliseconds since 1970-01-01T00:00:00Z.
     fn created_unix_ms(&self) -> i64;
+}
+
+/// The stores of several sessions, numbered from 0, that can change together: a message that one session took and another passed on is
+/// then taken and passed on, or neither, whatever ends the process.
+pub trait MessageStores {
+    /// The store of one session.
+    type Store: MessageStore;
+
+    /// Says what time it is, microseconds since 1970-01-01T00:00:00Z; what is kept from now on is kept with it.
+    fn set_time(&mut self, _unix_us: i64) {}
+
+    /// Returns the store of a session.
+    ///
+    /// # Panics
+    /// If there is no session of that number.
+    fn store(&mut self, session: usize) -> &mut Self::Store;
+
+    /// Makes everything that changed in the stores of some sessions outlive the process: all of it or nothing. Bytes that a session
+    /// wrote may leave once this has returned.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot be kept. The stores are then as they were at the last flush, so what the sessions wrote since must not
+    /// leave: the caller drops it and tells each of these sessions with [`crate::Session::store_failed`].
+    fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError>;
+}
+
+impl MessageStores for Vec<MemoryStore> {
+    type Store = MemoryStore;
+
+    fn store(&mut self, session: usize) -> &mut MemoryStore {
+        &mut self[session]
+    }
+
+    fn flush(&mut self, _sessions: &[usize]) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// A store that forgets everything with its process; for tests, and for sessions that reset with each logon.
@@ -94,7 +137,7 @@ impl MessageStore for MemoryStore {
         Ok(())
     }
 
-    fn get(&self, seq: u64, into: &mut Vec<u8>) -> bool {
+    fn get(&mut self, seq: u64, into: &mut Vec<u8>) -> bool {
         let Some(bytes) = self.messages.get(&seq) else { return false };
         into.extend_from_slice(bytes);
         true

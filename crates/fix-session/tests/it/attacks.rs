@@ -42,7 +42,7 @@ impl MessageStore for Failing {
         self.inner.put(bytes)
     }
 
-    fn get(&self, seq: u64, into: &mut Vec<u8>) -> bool {
+    fn get(&mut self, seq: u64, into: &mut Vec<u8>) -> bool {
         let found = self.inner.get(seq, into);
         if let (true, Some(byte)) = (seq == self.damaged, into.last_chunk_mut::<20>()) {
             byte[0] ^= 1;

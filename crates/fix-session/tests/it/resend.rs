@@ -148,3 +148,14 @@ fn messages_sent_again_do_not_change_what_is_stored() {
     let again = format!("35=8|34=2|43=Y|122={first}|11=a|");
     assert_eq!(desk.gets("35=2|34=6|7=2|16=2|"), again);
 }
+
+#[test]
+fn a_user_request_is_not_sent_again() {
+    let mut desk = Desk::logged_on();
+    desk.step(|session, _, turn, _| {
+        session.send(b"BE", b"554=secret\x01", turn).unwrap();
+    });
+    let now = desk.time(0);
+    let filled = format!("35=4|34=1|43=Y|122={now}|36=3|123=Y|");
+    assert_eq!(desk.gets("35=2|34=2|7=1|16=0|"), filled);
+}

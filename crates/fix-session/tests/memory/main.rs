@@ -45,7 +45,7 @@ impl MessageStore for Numbers {
         Ok(())
     }
 
-    fn get(&self, _seq: u64, _into: &mut Vec<u8>) -> bool {
+    fn get(&mut self, _seq: u64, _into: &mut Vec<u8>) -> bool {
         false
     }
 

@@ -1,0 +1,73 @@
+//! Why a folder of sessions cannot be opened, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the messages of sessions cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// Another process has the folder open.
+    #[error("{} is open in another process; stop that one, or use another folder", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The file was written by something else.
+    #[error(
+        "{} does not begin as a file of sequence numbers, version 1; restore it from a copy, or move the folder away and reset the sessions with their peers",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There are messages, but the file that says which of them count is gone.
+    #[error(
+        "{} has messages of sessions, but its file `numbers` is gone; restore it from a copy, or move the folder away and reset the sessions with their peers",
+        folder.display()
+    )]
+    NoNumbers {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The name of a session cannot be the name of a folder.
+    #[error("the session name {name:?} is empty or too long; use at most 80 characters")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A session was added twice.
+    #[error("the session {name:?} is there already; give each session a name of its own")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> OpenError {
+        OpenError::Io { path: path.to_owned(), action, source }
+    }
+}
+
+pub(crate) fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space on this disk, or keep fewer messages"
+        }
+        io::ErrorKind::PermissionDenied => "let the user of this process read and write it",
+        io::ErrorKind::ReadOnlyFilesystem => "mount the disk for writing",
+        _ => "look at the disk and at the system's log",
+    }
+}

@@ -1,0 +1,60 @@
+//! What FIX sessions remember: every message in append-only files, and the sequence numbers that change together with them.
+//!
+//! ```text
+//!   Session ── put, set_next_in, reset ──▶ FileStore: staged, and seen at once by who asks
+//!                                             │
+//!   the end of a step ── FileStores::flush ───┤ 1  the staged messages of each session: one write to its segment
+//!                                             │ 2  one group of memos for all of them: one write to the numbers
+//!                                             ▼
+//!                                      bytes may leave for the peers
+//! ```
+//!
+//! # Files
+//! ```text
+//!   lock                       held by the process that writes
+//!   numbers                    groups of memos, the newest last; rewritten when it has grown
+//!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
+//!   s-CLIENT1/00000002.fix
+//! ```
+//! All integers are little-endian.
+//! ```text
+//!   segment  head      0 "WEIRFIXM"  8 number u64  16 next_out u64  24 at_us i64  32 CRC-32C of 0..32 u32  36 zeros  64
+//!            record    0 CRC-32C of 4..32 u32  4 CRC-32C of the message u32  8 its bytes u32  12 kind u8 (1 sent, 2 received)  13 zeros
+//!                      16 MsgSeqNum u64 (0 if received)  24 at_us i64  32 the message
+//!   numbers  head      0 "WEIRFIXN"  8 version u32  12 zeros  64
+//!            group     0 "GRP1"  4 CRC-32C of 8..end u32  8 bytes of the memos u32  12 memos  ...zeros to a multiple of 64
+//!            memo      0 bytes of the name u16  2 name  then u64 or i64: next_out, next_in, created_unix_ms,
+//!                      life segment and offset, end segment and offset
+//! ```
+//!
+//! # What counts
+//! - A message counts if its session's newest memo says so: it lies before the memo's `end`. What a crash left behind it is cut off.
+//! - A group of memos is whole or nothing. So the messages of a step, the numbers, and what another session was given in that step are there
+//!   together or not at all: kill -9 at any instant leaves the state after some flush.
+//! - A message is checked when it is read. A damaged one is not there: the session fills the gap and raises an alarm.
+//! - A failed write changes nothing: the staged changes are dropped, and the next write goes to a new segment.
+//! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.
+//!
+//! [`Numbers`] is where memos are kept, so that a journal can keep them in place of the file.
+
+mod disk;
+mod error;
+mod history;
+mod mask;
+mod memo;
+mod numbers;
+mod reader;
+mod record;
+mod segment;
+mod store;
+mod stores;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::OpenError;
+pub use history::{Direction, Kept, read_history, session_names};
+pub use memo::{Memo, Numbers, Place};
+pub use numbers::NumbersFile;
+pub use store::FileStore;
+pub use stores::{Durability, FileStores, Options};

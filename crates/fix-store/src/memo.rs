@@ -1,0 +1,84 @@
+//! What is known of a session: its numbers, and how far its messages count.
+
+use crate::OpenError;
+use crate::record::u64_at;
+
+/// A place in the messages of a session: before a record, or behind the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Number of the segment, from 1; 0 before the first one.
+    pub segment: u64,
+    /// Bytes from the start of its file.
+    pub offset: u64,
+}
+
+/// All that a session needs to go on, besides the bytes of its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memo {
+    /// MsgSeqNum of the next message to send.
+    pub next_out: u64,
+    /// MsgSeqNum that is expected from the peer.
+    pub next_in: u64,
+    /// When the session's present life began, milliseconds since 1970-01-01T00:00:00Z.
+    pub created_unix_ms: i64,
+    /// Messages before this place belong to an earlier life: they are kept and never sent again.
+    pub life: Place,
+    /// Messages before this place count.
+    pub end: Place,
+}
+
+/// Bytes of a memo without its name.
+pub(crate) const MEMO_BYTES: usize = 56;
+
+impl Memo {
+    /// Returns the memo of a session that begins at a time.
+    pub(crate) fn new(unix_ms: i64) -> Memo {
+        let (life, end) = (Place::default(), Place::default());
+        Memo { next_out: 1, next_in: 1, created_unix_ms: unix_ms, life, end }
+    }
+
+    pub(crate) fn append(&self, name: &str, out: &mut Vec<u8>) {
+        // Names have at most 80 characters.
+        out.extend_from_slice(&u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes());
+        out.extend_from_slice(name.as_bytes());
+        let Memo { next_out, next_in, created_unix_ms, life, end } = *self;
+        let created = created_unix_ms.cast_unsigned();
+        for number in
+            [next_out, next_in, created, life.segment, life.offset, end.segment, end.offset]
+        {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    /// Takes a memo and its name from the front of `bytes`.
+    pub(crate) fn take(bytes: &mut &[u8]) -> Option<(String, Memo)> {
+        let (length, rest) = bytes.split_first_chunk::<2>()?;
+        let (name, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+        let (memo, rest) = rest.split_first_chunk::<MEMO_BYTES>()?;
+        let number = |at: usize| u64_at(memo, at * 8);
+        let place = |at| Place { segment: number(at), offset: number(at + 1) };
+        *bytes = rest;
+        let memo = Memo {
+            next_out: number(0),
+            next_in: number(1),
+            created_unix_ms: number(2).cast_signed(),
+            life: place(3),
+            end: place(5),
+        };
+        Some((String::from_utf8_lossy(name).into_owned(), memo))
+    }
+}
+
+/// Where memos are kept. [`crate::NumbersFile`] is a file of its own; a journal that already seals a group per step can keep them in it, so
+/// that an order, its money and its numbers are one group.
+pub trait Numbers {
+    /// Returns the newest memo of a session, of this run or of one before; `None` for a session that never had one.
+    fn newest(&self, name: &str) -> Option<Memo>;
+
+    /// Keeps the memos of one step, all or none. With `sealed` they are on the disk when this returns, otherwise with the system: a crash
+    /// of the process loses nothing.
+    ///
+    /// # Errors
+    /// [`OpenError`] if they cannot be kept; the memos before them then still count.
+    fn keep(&mut self, memos: &[(&str, Memo)], sealed: bool) -> Result<(), OpenError>;
+}

@@ -1,0 +1,174 @@
+//! Finds messages that were sent, by their numbers.
+
+use std::path::Path;
+
+use crate::disk::DiskFile;
+use crate::memo::Place;
+use crate::record::Kind;
+use crate::segment::{self, HEAD_BYTES, PAGE_BYTES, Pages, Segment};
+
+/// A place in a segment from which numbers at or above one can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    offset: u64,
+    next_out: u64,
+}
+
+/// Places in one segment, about one per page: an index by number of a size that does not depend on how small messages are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks(Vec<Mark>);
+
+impl Marks {
+    /// Returns the marks of a segment that begins.
+    pub(crate) fn new(next_out: u64) -> Marks {
+        Marks(vec![Mark { offset: HEAD_BYTES, next_out }])
+    }
+
+    /// Notes that a record begins at a place, before which the next number was `next_out`.
+    pub(crate) fn note(&mut self, offset: u64, next_out: u64) {
+        if self.0.last().is_none_or(|last| offset >= last.offset + PAGE_BYTES) {
+            self.0.push(Mark { offset, next_out });
+        }
+    }
+
+    /// The last place from which a number can be found.
+    fn before(&self, seq: u64) -> Option<Mark> {
+        self.0.iter().rev().find(|mark| mark.next_out <= seq).copied()
+    }
+
+    /// Reads the marks of a segment, and returns them with the place where its sound records end.
+    pub(crate) fn read(pages: &mut Pages, segment: &Segment) -> (Marks, u64) {
+        let mut marks = Marks::new(segment.next_out);
+        let (mut at, mut next_out) = (HEAD_BYTES, segment.next_out);
+        while let Some(record) = pages.record(at) {
+            marks.note(at, next_out);
+            if record.kind == Kind::Sent {
+                next_out = record.seq + 1;
+            }
+            at += record.len();
+        }
+        (marks, at)
+    }
+}
+
+/// Reads what was sent, part by part. It keeps a page of the segment that it read last, and that segment's marks.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    open: Option<OpenSegment>,
+    /// Where the number behind the one that was found last is looked for.
+    next: Option<(u64, Place)>,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    number: u64,
+    pages: Pages,
+    /// Of a segment that is closed; the session has those of the last one.
+    marks: Option<Marks>,
+}
+
+/// What there is of a session's messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Messages<'s> {
+    pub(crate) folder: &'s Path,
+    /// Ascending; the last is the one that grows.
+    pub(crate) segments: &'s [Segment],
+    /// Marks of the last one.
+    pub(crate) marks: &'s Marks,
+    /// Where the life begins, whose numbers are meant.
+    pub(crate) life: Place,
+}
+
+impl Reader {
+    /// Forgets what was read.
+    pub(crate) fn clear(&mut self) {
+        *self = Reader::default();
+    }
+
+    /// Appends the message that was sent under a number, the newest if there are several. Reports whether there is a sound one.
+    pub(crate) fn find(&mut self, seq: u64, messages: Messages<'_>, into: &mut Vec<u8>) -> bool {
+        // Numbers that an operator has lowered are in a newer segment once more, and count there.
+        let newer = |place: Place| {
+            let mut segments = messages.segments.iter();
+            segments.any(|one| one.number > place.segment && one.next_out <= seq)
+        };
+        let start = match self.next {
+            Some((next, place)) if next == seq && !newer(place) => Some(place),
+            _ => self.locate(seq, messages),
+        };
+        self.next = None;
+        let Some(place) = start else { return false };
+        let segment = messages.segments.iter().find(|one| one.number == place.segment);
+        segment.is_some_and(|one| self.walk(seq, one, place.offset, messages.folder, into))
+    }
+
+    /// Where to begin to look for a number: in the newest segment that may have it.
+    fn locate(&mut self, seq: u64, messages: Messages<'_>) -> Option<Place> {
+        let last = messages.segments.last()?.number;
+        let of_life =
+            messages.segments.iter().rev().take_while(|one| one.number >= messages.life.segment);
+        for segment in of_life {
+            let is_first = segment.number == messages.life.segment;
+            if !is_first && segment.next_out > seq {
+                continue;
+            }
+            let mark = if segment.number == last {
+                messages.marks.before(seq)
+            } else {
+                self.open(segment, messages.folder)?;
+                self.marks_of(segment)?.before(seq)
+            };
+            let begin = if is_first { messages.life.offset } else { HEAD_BYTES };
+            // A mark before the life has numbers of another one.
+            let offset = mark.map_or(begin, |mark| mark.offset.max(begin));
+            return Some(Place { segment: segment.number, offset });
+        }
+        None
+    }
+
+    fn marks_of(&mut self, segment: &Segment) -> Option<&Marks> {
+        let open = self.open.as_mut()?;
+        let pages = &mut open.pages;
+        Some(open.marks.get_or_insert_with(|| Marks::read(pages, segment).0))
+    }
+
+    fn open(&mut self, segment: &Segment, folder: &Path) -> Option<&mut Pages> {
+        if self.open.as_ref().is_none_or(|open| open.number != segment.number) {
+            let file = DiskFile::read(&segment::path(folder, segment.number)).ok()?;
+            let pages = Pages::new(file, segment.end);
+            self.open = Some(OpenSegment { number: segment.number, pages, marks: None });
+        }
+        let pages = &mut self.open.as_mut()?.pages;
+        pages.extend(segment.end);
+        Some(pages)
+    }
+
+    /// Looks for a number in one segment, from a place on.
+    fn walk(
+        &mut self,
+        seq: u64,
+        segment: &Segment,
+        from: u64,
+        folder: &Path,
+        into: &mut Vec<u8>,
+    ) -> bool {
+        let Some(pages) = self.open(segment, folder) else { return false };
+        let mut at = from;
+        while let Some(record) = pages.record(at) {
+            let here = at;
+            at += record.len();
+            if record.kind != Kind::Sent || record.seq < seq {
+                continue;
+            }
+            if record.seq > seq {
+                return false;
+            }
+            let message = pages.message(here, &record);
+            into.extend_from_slice(message.unwrap_or_default());
+            let sound = message.is_some();
+            self.next = Some((seq + 1, Place { segment: segment.number, offset: at }));
+            return sound;
+        }
+        false
+    }
+}

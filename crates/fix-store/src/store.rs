@@ -1,0 +1,359 @@
+//! One session's messages and numbers.
+
+use std::path::{Path, PathBuf};
+
+use fix_session::{MessageStore, StoreError};
+
+use crate::OpenError;
+use crate::disk::{self, DiskFile};
+use crate::mask::masked;
+use crate::memo::{Memo, Place};
+use crate::reader::{Marks, Messages, Reader};
+use crate::record::{Kind, RECORD_BYTES, Record};
+use crate::segment::{self, HEAD_BYTES, Pages, Segment};
+
+/// How many bytes may wait for a flush. A step that writes more is refused.
+const STAGED_BYTES_MAX: usize = 256 << 20;
+/// Room for staged messages that is kept from step to step.
+const STAGED_BYTES_KEPT: usize = 64 << 10;
+
+/// The store of one session; [`crate::FileStores`] has them all.
+#[derive(Debug)]
+pub struct FileStore {
+    name: String,
+    folder: PathBuf,
+    segment_bytes: u64,
+    pub(crate) sealed: bool,
+    /// The time of what is kept now, microseconds since 1970-01-01T00:00:00Z.
+    pub(crate) now_us: i64,
+    /// With what is staged. Its places are those of the last flush.
+    memo: Memo,
+    flushed: Memo,
+    staged: Staged,
+    segments: Vec<Segment>,
+    /// The last segment, for writing; `None` if the next write begins a new one.
+    file: Option<DiskFile>,
+    /// Marks of the last segment.
+    marks: Marks,
+    reader: Reader,
+    /// A segment that has messages behind its end which do not count, because a write failed.
+    uncut: Option<Segment>,
+}
+
+/// What changed since the last flush.
+#[derive(Debug, Default)]
+struct Staged {
+    /// Records and their messages.
+    records: Vec<u8>,
+    /// Of messages that were sent: number, and where its record begins.
+    sent: Vec<(u64, usize)>,
+    /// Where the life begins, if it begins anew.
+    life: Option<usize>,
+    /// The next number was lowered: a segment begins, because numbers only rise within one.
+    falls: bool,
+    /// Where the records went.
+    written: Option<Place>,
+    changed: bool,
+}
+
+impl Staged {
+    fn clear(&mut self) {
+        self.records.clear();
+        self.records.shrink_to(STAGED_BYTES_KEPT);
+        self.sent.clear();
+        *self = Staged {
+            records: std::mem::take(&mut self.records),
+            sent: std::mem::take(&mut self.sent),
+            ..Staged::default()
+        };
+    }
+}
+
+impl FileStore {
+    /// Opens the messages of a session as far as its memo says that they count, and removes what a crash left behind.
+    pub(crate) fn open(
+        root: &Path,
+        name: &str,
+        memo: Memo,
+        segment_bytes: u64,
+    ) -> Result<FileStore, OpenError> {
+        let folder = root.join(segment::folder_name(name)?);
+        disk::make_folder(&folder)?;
+        let mut segments = Vec::new();
+        for number in segment::numbers(&folder)? {
+            let path = segment::path(&folder, number);
+            if number > memo.end.segment {
+                disk::remove(&path);
+            } else if let Some(segment) = Segment::read(&DiskFile::read(&path)?, number) {
+                segments.push(segment);
+            } else {
+                tracing::warn!(path = %path.display(), "a segment of messages is damaged; what it has counts as lost");
+            }
+        }
+        let mut store = FileStore {
+            name: name.to_owned(),
+            folder,
+            segment_bytes,
+            sealed: true,
+            now_us: 0,
+            memo,
+            flushed: memo,
+            staged: Staged::default(),
+            segments,
+            file: None,
+            marks: Marks::default(),
+            reader: Reader::default(),
+            uncut: None,
+        };
+        store.open_last()?;
+        Ok(store)
+    }
+
+    /// Opens the last segment for writing, if it is whole up to where it counts; otherwise the next write begins a new one.
+    fn open_last(&mut self) -> Result<(), OpenError> {
+        let end = self.memo.end;
+        let Some(last) = self.segments.last_mut() else { return Ok(()) };
+        let path = segment::path(&self.folder, last.number);
+        let file = DiskFile::open(&path)?;
+        if last.number == end.segment && last.end > end.offset {
+            file.truncate(end.offset)?;
+            last.end = end.offset;
+        }
+        let (marks, sound) = Marks::read(&mut Pages::new(DiskFile::read(&path)?, last.end), last);
+        self.marks = marks;
+        if last.number == end.segment && sound == end.offset {
+            self.file = Some(file);
+        } else {
+            tracing::warn!(
+                path = %path.display(), sound, counted = end.offset,
+                "messages at the end are damaged or lost; a peer that asks for them gets a gap fill"
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the session's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the numbers and how far the messages count, as the last flush left them.
+    #[must_use]
+    pub fn flushed(&self) -> Memo {
+        self.flushed
+    }
+
+    /// The numbers with the places that the staged records were written to.
+    pub(crate) fn memo_to_keep(&self) -> Memo {
+        let mut memo = self.memo;
+        if let Some(place) = self.staged.written {
+            memo.end.segment = place.segment;
+            memo.end.offset = place.offset + self.staged.records.len() as u64;
+        }
+        if let Some(at) = self.staged.life {
+            let start = self.staged.written.unwrap_or(memo.end);
+            memo.life = Place { segment: start.segment, offset: start.offset + at as u64 };
+        }
+        memo
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
+        self.staged.changed
+    }
+
+    /// Writes what is staged to the last segment or a new one. It counts once its memo is kept.
+    pub(crate) fn write(&mut self, sealed: bool) -> Result<(), OpenError> {
+        if self.staged.records.is_empty() && !self.staged.falls {
+            return Ok(());
+        }
+        let end = self.flushed.end.offset;
+        let fits = end + self.staged.records.len() as u64 <= self.segment_bytes;
+        if self.file.is_none() || self.staged.falls || !fits && end > HEAD_BYTES {
+            let next_out =
+                if self.staged.falls { self.memo.next_out } else { self.flushed.next_out };
+            self.begin(next_out, sealed)?;
+        }
+        let (Some(file), Some(last)) = (&self.file, self.segments.last()) else { return Ok(()) };
+        let place = Place { segment: last.number, offset: last.end };
+        file.write_at(&self.staged.records, place.offset)?;
+        if sealed {
+            file.sync()?;
+        }
+        self.staged.written = Some(place);
+        Ok(())
+    }
+
+    /// Begins a segment.
+    fn begin(&mut self, next_out: u64, sealed: bool) -> Result<(), OpenError> {
+        self.file = None;
+        let before = self.segments.last().map_or(0, |last| last.number);
+        let segment = Segment {
+            number: before.max(self.flushed.end.segment) + 1,
+            next_out,
+            at_us: self.now_us,
+            end: HEAD_BYTES,
+        };
+        let file = DiskFile::create(&segment::path(&self.folder, segment.number))?;
+        file.write_at(&segment.head(), 0)?;
+        if sealed {
+            disk::sync_folder(&self.folder)?;
+        }
+        self.file = Some(file);
+        self.marks = Marks::new(segment.next_out);
+        self.segments.push(segment);
+        Ok(())
+    }
+
+    /// What was staged is kept.
+    pub(crate) fn settle(&mut self) {
+        let mut next_out = self.flushed.next_out;
+        self.memo = self.memo_to_keep();
+        self.flushed = self.memo;
+        if let (Some(place), Some(last)) = (self.staged.written, self.segments.last_mut()) {
+            last.end = self.flushed.end.offset;
+            let mut at = 0;
+            while let Some(head) = self.staged.records[at..].first_chunk::<RECORD_BYTES>() {
+                let Some(record) = Record::read(head) else { break };
+                self.marks.note(place.offset + at as u64, next_out);
+                if record.kind == Kind::Sent {
+                    next_out = record.seq + 1;
+                }
+                at += RECORD_BYTES + record.bytes as usize;
+            }
+        }
+        self.staged.clear();
+        if let Some(Segment { number, end, .. }) = self.uncut.take() {
+            // Newer segments have the same numbers and count before it; what stays would only be seen in the history.
+            let cut = DiskFile::open(&segment::path(&self.folder, number));
+            let _ = cut.and_then(|file| file.truncate(end));
+        }
+    }
+
+    /// What was staged is not kept: all is as it was at the last flush, and the next write begins a new segment.
+    pub(crate) fn undo(&mut self) {
+        self.memo = self.flushed;
+        self.staged.clear();
+        self.reader.clear();
+        self.file = None;
+        let counted = self.flushed.end.segment;
+        if let Some(begun) = self.segments.pop_if(|last| last.number > counted) {
+            disk::remove(&segment::path(&self.folder, begun.number));
+            self.marks = self.segments.last().map(|last| self.marks_of(last)).unwrap_or_default();
+        } else {
+            self.uncut = self.segments.last().copied();
+        }
+    }
+
+    fn marks_of(&self, segment: &Segment) -> Marks {
+        let file = DiskFile::read(&segment::path(&self.folder, segment.number));
+        // Without marks the walk begins at the start of the segment.
+        file.map_or(Marks::new(segment.next_out), |file| {
+            Marks::read(&mut Pages::new(file, segment.end), segment).0
+        })
+    }
+
+    /// Sets the numbers, as an operator does between two connections. Messages that were sent under `next_out` or a greater number are never
+    /// sent again.
+    pub(crate) fn set_numbers(&mut self, next_out: u64, next_in: u64) {
+        self.staged.falls = next_out < self.memo.next_out;
+        self.memo.next_out = next_out.max(1);
+        self.memo.next_in = next_in.max(1);
+        self.staged.changed = true;
+        self.reader.clear();
+    }
+
+    /// Removes the oldest segments: those with nothing younger than `oldest_us`, and those beyond a number of bytes. The one that grows stays.
+    pub(crate) fn trim(&mut self, oldest_us: i64, bytes_max: u64) -> u64 {
+        let mut bytes: u64 = self.segments.iter().map(|one| one.end).sum();
+        let mut removed = 0;
+        while let [first, second, ..] = self.segments[..] {
+            let is_old = second.at_us < oldest_us;
+            if !is_old && bytes <= bytes_max
+                || !disk::remove(&segment::path(&self.folder, first.number))
+            {
+                break;
+            }
+            bytes -= first.end;
+            removed += first.end;
+            self.segments.remove(0);
+            self.reader.clear();
+        }
+        removed
+    }
+
+    fn stage(&mut self, kind: Kind, seq: u64, message: &[u8]) -> Result<(), StoreError> {
+        if self.staged.records.len() + message.len() > STAGED_BYTES_MAX {
+            let reason = format!("one step of session {} has too many messages", self.name);
+            return Err(StoreError { reason });
+        }
+        let masked = masked(message);
+        let message = masked.as_deref().unwrap_or(message);
+        Record::append(&mut self.staged.records, kind, seq, self.now_us, message);
+        self.staged.changed = true;
+        Ok(())
+    }
+
+    /// Finds a message that is not flushed yet.
+    fn staged_message(&self, seq: u64) -> Option<&[u8]> {
+        let (_, at) = self.staged.sent.iter().rev().find(|sent| sent.0 == seq)?;
+        let record = Record::read(self.staged.records.get(*at..)?.first_chunk()?)?;
+        let message = at + RECORD_BYTES;
+        self.staged.records.get(message..message + record.bytes as usize)
+    }
+}
+
+impl MessageStore for FileStore {
+    fn next_out(&self) -> u64 {
+        self.memo.next_out
+    }
+
+    fn next_in(&self) -> u64 {
+        self.memo.next_in
+    }
+
+    fn set_next_in(&mut self, seq: u64) -> Result<(), StoreError> {
+        self.memo.next_in = seq.max(1);
+        self.staged.changed = true;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let (seq, at) = (self.memo.next_out, self.staged.records.len());
+        self.stage(Kind::Sent, seq, bytes)?;
+        self.staged.sent.push((seq, at));
+        self.memo.next_out = seq + 1;
+        Ok(())
+    }
+
+    fn get(&mut self, seq: u64, into: &mut Vec<u8>) -> bool {
+        if seq >= self.memo.next_out {
+            return false;
+        }
+        if let Some(message) = self.staged_message(seq) {
+            into.extend_from_slice(message);
+            return true;
+        }
+        let (folder, segments, marks) = (&self.folder, &self.segments, &self.marks);
+        let messages = Messages { folder, segments, marks, life: self.memo.life };
+        self.staged.life.is_none() && self.reader.find(seq, messages, into)
+    }
+
+    fn note_received(&mut self, bytes: &[u8]) {
+        // A step that is too large fails where it sends.
+        let _ = self.stage(Kind::Received, 0, bytes);
+    }
+
+    fn reset(&mut self, unix_ms: i64) -> Result<(), StoreError> {
+        self.memo = Memo { next_out: 1, next_in: 1, created_unix_ms: unix_ms, ..self.memo };
+        self.staged.life = Some(self.staged.records.len());
+        self.staged.sent.clear();
+        self.staged.changed = true;
+        self.reader.clear();
+        Ok(())
+    }
+
+    fn created_unix_ms(&self) -> i64 {
+        self.memo.created_unix_ms
+    }
+}

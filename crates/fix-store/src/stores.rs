@@ -1,0 +1,179 @@
+//! The stores of all sessions of a folder, which change together.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use fix_session::{MessageStores, StoreError};
+
+use crate::memo::{Memo, Numbers};
+use crate::numbers::NumbersFile;
+use crate::store::FileStore;
+use crate::{OpenError, disk, segment};
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// When bytes that a session wrote may leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When the system has the message: a crash of the process loses nothing; a crash of the machine may lose the last seconds.
+    Written,
+    /// When the disk has it: nothing is lost that left.
+    #[default]
+    Sealed,
+}
+
+/// How messages are kept. [`Options::default`] has the defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A segment is closed before it gets longer; a step that is longer has a segment of its own.
+    pub segment_bytes: u64,
+    /// Messages are kept at least so long, days, as far as `bytes_max` allows; numbers and times of sessions stay for ever.
+    pub keep_days: u32,
+    /// Messages of one session take about so many bytes at most; the oldest go first.
+    pub bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { segment_bytes: 4 << 20, keep_days: 30, bytes_max: 16 << 30 }
+    }
+}
+
+/// The stores of the sessions of one folder. One process has it at a time.
+#[derive(Debug)]
+pub struct FileStores<N> {
+    root: PathBuf,
+    options: Options,
+    numbers: N,
+    stores: Vec<FileStore>,
+    now_us: i64,
+    _lock: File,
+}
+
+impl FileStores<NumbersFile> {
+    /// Opens a folder, or makes it, with the numbers in a file of their own.
+    ///
+    /// # Errors
+    /// [`OpenError`]; in particular if another process has it, or if there are messages and no numbers.
+    pub fn open(root: &Path, options: Options) -> Result<FileStores<NumbersFile>, OpenError> {
+        disk::make_folder(root)?;
+        let lock = disk::lock(&root.join("lock"))?;
+        if !root.join("numbers").exists() {
+            for name in disk::names(root)? {
+                let is_session = segment::session_name(&name).is_some();
+                if is_session && !segment::numbers(&root.join(&name))?.is_empty() {
+                    return Err(OpenError::NoNumbers { folder: root.to_owned() });
+                }
+            }
+        }
+        let numbers = NumbersFile::open(root)?;
+        Ok(FileStores::new(root, options, numbers, lock))
+    }
+}
+
+impl<N: Numbers> FileStores<N> {
+    /// Opens a folder, or makes it, with the numbers elsewhere.
+    ///
+    /// # Errors
+    /// [`OpenError`]; in particular if another process has it.
+    pub fn with_numbers(
+        root: &Path,
+        options: Options,
+        numbers: N,
+    ) -> Result<FileStores<N>, OpenError> {
+        disk::make_folder(root)?;
+        let lock = disk::lock(&root.join("lock"))?;
+        Ok(FileStores::new(root, options, numbers, lock))
+    }
+
+    fn new(root: &Path, options: Options, numbers: N, lock: File) -> FileStores<N> {
+        let root = root.to_owned();
+        FileStores { root, options, numbers, stores: Vec::new(), now_us: 0, _lock: lock }
+    }
+
+    /// Adds a session and returns its number: 0 for the first, then 1. A session that is new begins its life at `unix_ms`.
+    ///
+    /// # Errors
+    /// [`OpenError`] if its messages cannot be opened, or if it is there already.
+    pub fn add(
+        &mut self,
+        name: &str,
+        durability: Durability,
+        unix_ms: i64,
+    ) -> Result<usize, OpenError> {
+        if self.stores.iter().any(|store| store.name() == name) {
+            return Err(OpenError::Twice { name: name.to_owned() });
+        }
+        let memo = self.numbers.newest(name).unwrap_or(Memo::new(unix_ms));
+        let mut store = FileStore::open(&self.root, name, memo, self.options.segment_bytes)?;
+        store.sealed = durability == Durability::Sealed;
+        self.stores.push(store);
+        Ok(self.stores.len() - 1)
+    }
+
+    /// Sets both numbers of a session, as an operator does between two connections, and flushes. Messages that were sent under `next_out`
+    /// or a greater number are never sent again; for numbers that were never used a peer gets gap fills.
+    ///
+    /// # Errors
+    /// [`StoreError`] if they cannot be kept; they are then as before.
+    pub fn set_numbers(
+        &mut self,
+        session: usize,
+        next_out: u64,
+        next_in: u64,
+    ) -> Result<(), StoreError> {
+        self.stores[session].set_numbers(next_out, next_in);
+        self.flush(&[session])
+    }
+
+    /// Removes messages that are too old or too many, whole segments at a time, and returns how many bytes. A peer that asks for one of
+    /// them gets a gap fill. To be called now and then, for instance each minute.
+    pub fn trim(&mut self) -> u64 {
+        let oldest_us = self.now_us.saturating_sub(i64::from(self.options.keep_days) * DAY_US);
+        let bytes_max = self.options.bytes_max;
+        self.stores.iter_mut().map(|store| store.trim(oldest_us, bytes_max)).sum()
+    }
+
+    fn write(&mut self, sessions: &[usize]) -> Result<(), OpenError> {
+        let sealed =
+            sessions.iter().any(|at| self.stores[*at].is_changed() && self.stores[*at].sealed);
+        let mut memos: Vec<(&str, Memo)> = Vec::new();
+        for at in sessions {
+            if self.stores[*at].is_changed() {
+                self.stores[*at].write(sealed)?;
+            }
+        }
+        for store in sessions.iter().map(|at| &self.stores[*at]).filter(|store| store.is_changed())
+        {
+            memos.push((store.name(), store.memo_to_keep()));
+        }
+        if memos.is_empty() { Ok(()) } else { self.numbers.keep(&memos, sealed) }
+    }
+}
+
+impl<N: Numbers> MessageStores for FileStores<N> {
+    type Store = FileStore;
+
+    fn set_time(&mut self, unix_us: i64) {
+        self.now_us = unix_us;
+    }
+
+    fn store(&mut self, session: usize) -> &mut FileStore {
+        let store = &mut self.stores[session];
+        store.now_us = self.now_us;
+        store
+    }
+
+    fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
+        let written = self.write(sessions);
+        for at in sessions {
+            let store = &mut self.stores[*at];
+            match (store.is_changed(), &written) {
+                (false, _) => {}
+                (true, Ok(())) => store.settle(),
+                (true, Err(_)) => store.undo(),
+            }
+        }
+        written.map_err(|error| StoreError { reason: error.to_string() })
+    }
+}

@@ -1,0 +1,85 @@
+//! Disks that fail or are full: what was flushed stays, what was not is not half there, and it goes on when the disk does.
+
+use super::*;
+use crate::disk::fault::{self, Fault};
+
+const STEPS: u64 = 12;
+
+/// Works in steps, some of which the disk refuses. After each the store is as the model says. Returns how many were refused.
+fn work(stores: &mut Stores, first: u64, model: &mut [Seen; 2]) -> u64 {
+    let mut refused = 0;
+    for step in first..first + STEPS {
+        for (at, name) in ["A", "B"].into_iter().enumerate() {
+            let store = stores.store(at);
+            store.set_next_in(step + 1).unwrap();
+            store.put(&message(name, step, 100)).unwrap();
+        }
+        match stores.flush(&[0, 1]) {
+            Ok(()) => {
+                for (at, name) in ["A", "B"].into_iter().enumerate() {
+                    model[at].numbers.0 += 1;
+                    model[at].numbers.1 = step + 1;
+                    model[at].messages.push(Some(message(name, step, 100)));
+                }
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.reason.contains("free space on this disk"), "{error}");
+            }
+        }
+        assert_eq!(seen_both(stores), *model, "step {step}");
+    }
+    refused
+}
+
+#[test]
+fn what_fails_changes_nothing_and_work_goes_on_afterwards() {
+    let mut faults_met = 0;
+    for after in 0..200 {
+        for fault in [Fault::OnceAfter(after), Fault::FullAfter(after), Fault::DeadAfter(after)] {
+            let root = folder();
+            let mut stores = open(root.path(), 700);
+            let mut model = seen_both(&mut stores);
+            fault::set(fault);
+            let refused = work(&mut stores, 1, &mut model);
+            let met = !matches!(fault::get(), Fault::OnceAfter(_)) && refused > 0;
+            fault::set(Fault::None);
+            faults_met += u64::from(met);
+            // The disk works again: nothing is refused any more.
+            assert_eq!(work(&mut stores, 100, &mut model), 0, "{fault:?}");
+            drop(stores);
+            assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{fault:?}");
+        }
+    }
+    assert!(faults_met > 100, "{faults_met}");
+}
+
+#[test]
+fn a_crash_while_the_disk_is_bad_leaves_what_was_flushed() {
+    for after in 0..60 {
+        let root = folder();
+        let mut stores = open(root.path(), 700);
+        let mut model = seen_both(&mut stores);
+        fault::set(Fault::DeadAfter(after));
+        work(&mut stores, 1, &mut model);
+        drop(stores);
+        fault::set(Fault::None);
+        assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{after}");
+    }
+}
+
+/// A disk that is full for long does not fill up with the beginnings of segments.
+#[test]
+fn a_full_disk_is_not_filled_with_empty_files() {
+    let root = folder();
+    let mut stores = open(root.path(), 700);
+    let mut model = seen_both(&mut stores);
+    work(&mut stores, 1, &mut model);
+    fault::set(Fault::FullAfter(1));
+    for round in 1..20 {
+        assert_eq!(work(&mut stores, 100 * round, &mut model), STEPS);
+    }
+    fault::set(Fault::None);
+    let files = crate::segment::numbers(&root.path().join("s-A")).unwrap();
+    assert!(files.len() < 10, "{files:?}");
+}

@@ -1,0 +1,190 @@
+//! The files against the store in memory: whatever is done, they say the same.
+
+use fix_session::{MemoryStore, MessageStore, MessageStores};
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Put {
+        session: usize,
+        length: usize,
+    },
+    Receive {
+        session: usize,
+        length: usize,
+    },
+    SetNextIn {
+        session: usize,
+        seq: u64,
+    },
+    Reset {
+        session: usize,
+        unix_ms: i64,
+    },
+    Get {
+        session: usize,
+        from: u64,
+        count: u64,
+    },
+    Flush {
+        both: bool,
+    },
+    SetNumbers {
+        session: usize,
+        next_out: u64,
+        next_in: u64,
+    },
+    /// The process ends at once, and begins again.
+    Crash,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let session = 0..2_usize;
+    prop_oneof![
+        8 => (session.clone(), 0..400_usize).prop_map(|(session, length)| Op::Put { session, length }),
+        4 => (session.clone(), 0..400_usize).prop_map(|(session, length)| Op::Receive { session, length }),
+        3 => (session.clone(), 1..50_u64).prop_map(|(session, seq)| Op::SetNextIn { session, seq }),
+        1 => (session.clone(), 0..9_i64).prop_map(|(session, unix_ms)| Op::Reset { session, unix_ms }),
+        4 => (session.clone(), 0..30_u64, 1..12_u64)
+            .prop_map(|(session, from, count)| Op::Get { session, from, count }),
+        5 => any::<bool>().prop_map(|both| Op::Flush { both }),
+        1 => (session, 1..40_u64, 1..40_u64)
+            .prop_map(|(session, next_out, next_in)| Op::SetNumbers { session, next_out, next_in }),
+        2 => Just(Op::Crash),
+    ]
+}
+
+/// The store in memory, and what it was at the last flush.
+#[derive(Clone)]
+struct Model {
+    now: [MemoryStore; 2],
+    flushed: [MemoryStore; 2],
+}
+
+impl Model {
+    fn flush(&mut self, sessions: &[usize]) {
+        for at in sessions {
+            self.flushed[*at] = self.now[*at].clone();
+        }
+    }
+}
+
+fn check(ops: Vec<Op>, segment_bytes: u64) {
+    let root = folder();
+    let mut stores = open(root.path(), segment_bytes);
+    let both = [MemoryStore::new(START_MS), MemoryStore::new(START_MS)];
+    let mut model = Model { now: both.clone(), flushed: both };
+    for (number, op) in ops.into_iter().enumerate() {
+        match op {
+            Op::Put { session, length } => {
+                let message = message("M", number as u64, length);
+                stores.store(session).put(&message).unwrap();
+                model.now[session].put(&message).unwrap();
+            }
+            Op::Receive { session, length } => {
+                stores.store(session).note_received(&message("R", number as u64, length));
+            }
+            Op::SetNextIn { session, seq } => {
+                stores.store(session).set_next_in(seq).unwrap();
+                model.now[session].set_next_in(seq).unwrap();
+            }
+            Op::Reset { session, unix_ms } => {
+                stores.store(session).reset(unix_ms).unwrap();
+                model.now[session].reset(unix_ms).unwrap();
+            }
+            Op::Get { session, from, count } => {
+                for seq in from..from + count {
+                    let found = got(stores.store(session), seq);
+                    assert_eq!(found, got(&mut model.now[session], seq), "{session} {seq}");
+                }
+            }
+            Op::Flush { both } => {
+                let sessions = if both { &[0, 1][..] } else { &[1] };
+                stores.flush(sessions).unwrap();
+                model.flush(sessions);
+            }
+            Op::SetNumbers { session, next_out, next_in } => {
+                stores.flush(&[session]).unwrap();
+                stores.set_numbers(session, next_out, next_in).unwrap();
+                model.now[session].set_next_out(next_out);
+                model.now[session].set_next_in(next_in).unwrap();
+                model.flush(&[session]);
+            }
+            Op::Crash => {
+                drop(stores);
+                stores = open(root.path(), segment_bytes);
+                model.now = model.flushed.clone();
+            }
+        }
+        let numbers = |store: &dyn Numbers| (store.out(), store.expected(), store.created());
+        for at in [0, 1] {
+            assert_eq!(numbers(stores.store(at)), numbers(&model.now[at]), "{number}");
+        }
+    }
+    stores.flush(&[0, 1]).unwrap();
+    let wanted = [0, 1].map(|at| seen(&mut model.now[at]));
+    assert_eq!(seen_both(&mut stores), wanted);
+    drop(stores);
+    assert_eq!(seen_both(&mut open(root.path(), segment_bytes)), wanted);
+}
+
+/// The numbers of any store.
+trait Numbers {
+    fn out(&self) -> u64;
+    fn expected(&self) -> u64;
+    fn created(&self) -> i64;
+}
+
+impl<S: MessageStore> Numbers for S {
+    fn out(&self) -> u64 {
+        self.next_out()
+    }
+
+    fn expected(&self) -> u64 {
+        self.next_in()
+    }
+
+    fn created(&self) -> i64 {
+        self.created_unix_ms()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_files_say_what_the_store_in_memory_says(
+        ops in proptest::collection::vec(op(), 1..80),
+        segment_bytes in prop_oneof![Just(500_u64), Just(2_000), Just(4 << 20)],
+    ) {
+        check(ops, segment_bytes);
+    }
+}
+
+/// Segments of several pages, and ranges that are longer than a page.
+#[test]
+fn long_ranges_are_found_in_order_and_at_random() {
+    let root = folder();
+    let mut stores = open(root.path(), 100_000);
+    for seq in 1..=2_000 {
+        stores.store(0).note_received(&message("R", seq, 30));
+        stores.store(0).put(&message("M", seq, 100)).unwrap();
+        if seq % 7 == 0 {
+            stores.flush(&[0]).unwrap();
+        }
+    }
+    stores.flush(&[0]).unwrap();
+    for reopened in [false, true] {
+        if reopened {
+            drop(stores);
+            stores = open(root.path(), 100_000);
+        }
+        let store = stores.store(0);
+        for seq in (1..=2_000).chain((1..=2_000).rev().step_by(37)) {
+            assert_eq!(got(store, seq), Some(message("M", seq, 100)), "{seq}");
+        }
+        assert_eq!(got(store, 2_001), None);
+    }
+}
