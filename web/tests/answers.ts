@@ -141,6 +141,7 @@ export const node: Node = {
   doors: [
     {
       door: "batch",
+      listen: "127.0.0.1:7700",
       verdicts: [{ verdict: "granted", per_s: 391_000 }],
       latency: {
         p50_us: 14,

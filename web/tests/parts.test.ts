@@ -423,6 +423,7 @@ describe("the room of a cell", () => {
 describe("the engine room", () => {
   const door = (door: string, verdict: string, per_s: number) => ({
     door,
+    listen: "127.0.0.1:7700",
     verdicts: [{ verdict, per_s }],
     latency: { p50_us: 0, p90_us: 0, p99_us: 0, p999_us: 0, max_us: 0, buckets: [{ le_us: 5, count: 0 }] },
   });

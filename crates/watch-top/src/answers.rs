@@ -47,10 +47,17 @@ pub struct Worker {
 pub struct Door {
     #[serde(deserialize_with = "or_default")]
     pub door: String,
+    /// Where it listens; `None`: it is off; empty: a node of an earlier version, which says nothing of it.
+    #[serde(default = "not_said")]
+    pub listen: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub verdicts: Vec<VerdictRate>,
     #[serde(deserialize_with = "or_default")]
     pub latency: Latency,
+}
+
+fn not_said() -> Option<String> {
+    Some(String::new())
 }
 
 /// How often a door gave a verdict.

@@ -13,7 +13,8 @@ use gate_auction::{Conversion, Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::{CurrencyCode, Unit};
 
-use crate::doors::{all_doors, transport_options};
+use crate::doors::{ADMIN, all_doors, transport_options};
+use crate::listen::Listen;
 
 /// Something wrong with the configuration: where, what was found, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +112,7 @@ macro_rules! text_value {
 }
 text_value!(
     String = "text in quotes",
-    SocketAddr = "an address as \"127.0.0.1:7700\", in numbers (for localhost write 127.0.0.1 or [::1]); port 0 picks a free one",
+    Listen = "an address as \"127.0.0.1:7700\", in numbers (for localhost write 127.0.0.1 or [::1]), where port 0 picks a free one, or \"\" for a door that is off",
     Transport = "\"auto\", \"io_uring\" or \"epoll\"",
     CoreList = "\"auto\" or a list of cores as \"0,2-5\""
 );
@@ -372,7 +373,7 @@ config! {
         stalled_ms_max: u64 = 10_000, " A client that reads nothing for this long is closed (`stalled`), milliseconds.";
     }
     batch ("The batch door: SBE messages in frames over TCP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7700)), " Address of the batch door; beyond loopback `auth_token`, `tokens_file` or `tls_clients` is required.";
+        listen: Listen = Listen::by_default(7700), " Address of the batch door, or `\"\"`: the door is off. Beyond loopback `auth_token`, `tokens_file` or `tls_clients` is required.";
         auth_token: String = String::new() => secret, " One token for all clients, which they send in Hello. If it is empty and there is no `tokens_file`, every client may connect.";
         tokens_file: String = String::new() => live, " Who may spend: lines of `name spend token [scope,...]`, as `weir token new` makes them. Clients send the token in Hello; `auth_token` stays valid beside the file.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks TLS. Empty: plain TCP.";
@@ -384,7 +385,7 @@ config! {
         wait_ms: u64 = 10, [0..=10_000], " A frame with the flag `awaitFill` waits at most this long for the bank, milliseconds; 0 disables waiting.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7701)), " Address of the OpenRTB door; beyond loopback `path_token` or `tls_clients` is required.";
+        listen: Listen = Listen::by_default(7701), " Address of the OpenRTB door, or `\"\"`: the door is off. Beyond loopback `path_token` or `tls_clients` is required.";
         path_token: String = String::new() => secret, " Bid requests are accepted only at /openrtb2/bid/TOKEN; without a token, at /openrtb2/bid.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
@@ -410,7 +411,7 @@ config! {
         survey_every: u64 = 1_024, " Sample one auction in this many and record why each campaign did not bid; 0 disables.";
     }
     spend ("The spend door: calls as JSON over HTTP, for programs of any language.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7704)), " Address of the spend door; beyond loopback `tls_cert`, `tls_key` and one of `tokens_file` and `tls_clients` are required.";
+        listen: Listen = Listen::by_default(7704), " Address of the spend door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and one of `tokens_file` and `tls_clients` are required.";
         tokens_file: String = String::new() => live, " Who may do what: lines of `name role token [scope,...]`, role `spend` or `read`, as `weir token new` makes them. Clients send the token as `Authorization: Bearer`. Without a file everybody who reaches the door may do all.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
@@ -429,7 +430,7 @@ config! {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
     }
     admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7780)), " Address of the admin door; beyond loopback `tokens_file` is required.";
+        listen: Listen = Listen::by_default(7780), " Address of the admin door; beyond loopback `tokens_file` is required.";
         tokens_file: String = String::new() => live, " Who may do what: lines of `name role token`, role `read` or `operate`, as `weir token new` makes them. Without a file everybody on this machine may do everything.";
         tls_cert: String = String::new() => live, " File with the door's certificate chain in PEM, its own certificate first. With this and `tls_key` the door speaks HTTPS, otherwise HTTP.";
         tls_key: String = String::new() => live, " File with the private key of the certificate, in PEM.";
@@ -573,12 +574,12 @@ fn sections() -> String {
     format!("the sections {}", sections.join(", "))
 }
 
-/// Reads an address of a command line flag.
+/// Reads the address of a command line flag.
 ///
 /// # Errors
 /// The value that was expected.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("expected {}", <SocketAddr as Value>::EXPECTED))
+pub fn listen(text: &str) -> Result<Listen, String> {
+    text.parse().map_err(|_| format!("expected {}", <Listen as Value>::EXPECTED))
 }
 
 /// Finds out whether the configuration's file can be read without waiting for anybody.
@@ -742,7 +743,14 @@ impl Config {
         // Each worker listens by itself on each of its doors: the kernel would give one address to two.
         let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
         for door in all_doors() {
-            let (name, listen) = (door.name, door.address(self));
+            let name = door.name;
+            let Some(listen) = (door.listen)(self).address() else {
+                let text = format!(
+                    "{name}.listen is empty: this door cannot be off, tools and probes ask there"
+                );
+                must(name != ADMIN.name, text);
+                continue;
+            };
             must(
                 listen.ip().is_loopback() || (door.is_guarded)(self),
                 format!(
@@ -843,7 +851,10 @@ mod tests {
             &[("WEIR_NODE__ID", "4"), ("WEIR_BATCH__LISTEN", "127.0.0.1:0")],
         );
         let config = config.unwrap();
-        assert_eq!((config.node.id, config.batch.listen.port()), (4, 0));
+        assert_eq!(
+            (config.node.id, config.batch.listen.to_string()),
+            (4, "127.0.0.1:0".to_string())
+        );
     }
 
     #[test]
@@ -969,8 +980,9 @@ mod tests {
                 && text.contains("for localhost write 127.0.0.1"),
             "{text}"
         );
-        assert!(address("localhost:1").unwrap_err().contains("for localhost write 127.0.0.1"));
-        assert_eq!(address("127.0.0.1:0").map(|address| address.port()), Ok(0));
+        assert!(listen("localhost:1").unwrap_err().contains("for localhost write 127.0.0.1"));
+        assert_eq!(listen("127.0.0.1:0").unwrap().address().unwrap().port(), 0);
+        assert_eq!(listen("").unwrap().address(), None);
     }
 
     #[test]

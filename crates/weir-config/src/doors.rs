@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 
-use access::{BadHost, HostGuard, without_port};
+use access::{BadHost, HostGuard, Role, without_port};
 use door_transport::Options as TransportOptions;
 use door_transport::tls::{ClientCertificates, Identity, ServerOptions};
 
 use crate::config::Config;
+use crate::listen::Listen;
 
 /// Bytes of a request's head; the body comes on top.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -19,8 +20,14 @@ pub struct DoorSpec {
     pub name: &'static str,
     /// What the door is called in help texts.
     pub title: &'static str,
-    /// Where it listens.
-    pub listen: fn(&mut Config) -> &mut SocketAddr,
+    /// Where it listens, as it is configured.
+    pub listen: fn(&Config) -> Listen,
+    /// Sets where it listens.
+    pub set_listen: fn(&mut Config, Listen),
+    /// The node starts without the door where the address that it has by default is taken.
+    pub may_be_missed: bool,
+    /// Its file of access tokens; `None`: it has none.
+    pub tokens: Option<TokensKey>,
     /// The keys without which it may listen on loopback only.
     pub guard: &'static str,
     /// Is as much of them set as it takes?
@@ -31,6 +38,17 @@ pub struct DoorSpec {
     pub tls: fn(&Config) -> TlsFiles<'_>,
     /// The protocols that it offers by ALPN, the preferred one first; none = ALPN is not used.
     pub alpn: &'static [&'static [u8]],
+}
+
+/// The key of a door's file of access tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct TokensKey {
+    /// The key: `SECTION.tokens_file`.
+    pub key: &'static str,
+    /// The path that is configured; empty: there is no file.
+    pub path: fn(&Config) -> &str,
+    /// The roles that the door lets in.
+    pub roles: &'static [Role],
 }
 
 /// The paths of a door's certificates; an empty one is not set.
@@ -78,12 +96,6 @@ impl TlsTexts {
 const PEM_BYTES_MAX: u64 = 1 << 20;
 
 impl DoorSpec {
-    /// Where the door listens.
-    #[must_use]
-    pub fn address(&self, config: &Config) -> SocketAddr {
-        *(self.listen)(&mut config.clone())
-    }
-
     /// Reads the files of its TLS; `None` where none is configured.
     ///
     /// # Errors
@@ -127,7 +139,14 @@ pub const DOORS: [DoorSpec; 3] = [
     DoorSpec {
         name: "batch",
         title: "batch door",
-        listen: |config| &mut config.batch.listen,
+        listen: |config| config.batch.listen,
+        set_listen: |config, listen| config.batch.listen = listen,
+        may_be_missed: false,
+        tokens: Some(TokensKey {
+            key: "batch.tokens_file",
+            path: |config| &config.batch.tokens_file,
+            roles: &[Role::Spend],
+        }),
         guard: "batch.auth_token, batch.tokens_file or batch.tls_clients",
         is_guarded: |config| {
             let keys = [&config.batch.auth_token, &config.batch.tokens_file];
@@ -144,7 +163,10 @@ pub const DOORS: [DoorSpec; 3] = [
     DoorSpec {
         name: "openrtb",
         title: "OpenRTB door",
-        listen: |config| &mut config.openrtb.listen,
+        listen: |config| config.openrtb.listen,
+        set_listen: |config, listen| config.openrtb.listen = listen,
+        may_be_missed: false,
+        tokens: None,
         guard: "openrtb.path_token or openrtb.tls_clients",
         is_guarded: |config| {
             !(config.openrtb.path_token.is_empty() && config.openrtb.tls_clients.is_empty())
@@ -160,7 +182,14 @@ pub const DOORS: [DoorSpec; 3] = [
     DoorSpec {
         name: "spend",
         title: "spend door",
-        listen: |config| &mut config.spend.listen,
+        listen: |config| config.spend.listen,
+        set_listen: |config, listen| config.spend.listen = listen,
+        may_be_missed: true,
+        tokens: Some(TokensKey {
+            key: "spend.tokens_file",
+            path: |config| &config.spend.tokens_file,
+            roles: &[Role::Spend, Role::Read],
+        }),
         guard: "spend.tls_cert and spend.tls_key, and spend.tokens_file or spend.tls_clients",
         // A token that travels in clear text is anybody's.
         is_guarded: |config| {
@@ -181,7 +210,14 @@ pub const DOORS: [DoorSpec; 3] = [
 pub const ADMIN: DoorSpec = DoorSpec {
     name: "admin",
     title: "admin door",
-    listen: |config| &mut config.admin.listen,
+    listen: |config| config.admin.listen,
+    set_listen: |config, listen| config.admin.listen = listen,
+    may_be_missed: false,
+    tokens: Some(TokensKey {
+        key: "admin.tokens_file",
+        path: |config| &config.admin.tokens_file,
+        roles: &[Role::Read, Role::Operate],
+    }),
     guard: "admin.tokens_file",
     is_guarded: |config| !config.admin.tokens_file.is_empty(),
     waiting_max: |_| 0,

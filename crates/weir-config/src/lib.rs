@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`config`] | `weir.toml` and the environment: every key with its default, its meaning and its range |
 //! | [`doors`] | what the configuration comes to for the event loops and the doors |
+//! | [`listen`] | where a door listens, or that it is off |
 //! | [`budgets`] | the budgets file, line by line, whole or not at all |
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
 //! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
@@ -18,6 +19,7 @@ pub mod campaign_index;
 pub mod campaigns;
 pub mod config;
 pub mod doors;
+pub mod listen;
 pub mod private;
 pub mod templates;
 pub mod windows;

@@ -17,14 +17,15 @@ use wire::Verdict;
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::{CampaignIndex, Currencies};
 use weir_config::config::Config;
+use weir_config::doors::DOORS;
 
 use crate::counters::{SlotCells, WorkerCounters};
-use crate::doors::openrtb::BidTerms;
-use crate::doors::spend::SpendTerms;
-use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, Session};
+use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, Parts, Session};
+use crate::error::StartError;
 use crate::messages::{Down, Facts, Snapshot, Up};
 use crate::stages::WorkerProbes;
 use crate::till::Till;
+use crate::tokens::Tokens;
 use crate::worker::{Lines, Worker};
 
 /// When it begins, ms since 1970.
@@ -56,14 +57,12 @@ impl Bench {
     /// # Errors
     /// What of the configuration or the budgets cannot be used.
     pub fn new(config: &Config, budgets: &[Budget], folder: &Path) -> Result<Bench, String> {
-        let openrtb = Arc::new(BidTerms::new(config, config.openrtb.listen)?);
-        let spend = Arc::new(SpendTerms::new(config, config.spend.listen, None)?);
-        let terms = DoorTerms { openrtb, spend };
+        let terms = terms(config).map_err(|error| error.to_string())?;
         let options = gate_profile::Options { secret: SECRET, ..gate_profile::Options::default() };
         let profiles = Profiles::open(folder, &options);
         let profiles = profiles.map_err(|error| error.to_string())?;
         until_warm(&profiles)?;
-        let mut doors = Doors::new(&facts(config), &terms, &profiles);
+        let mut doors = Doors::new(&Parts { terms, profiles });
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand)?;
         doors.configured(&till);
@@ -201,6 +200,26 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     })
 }
 
+/// What its doors are set to: all are on, nobody needs a token, and a frame may hold what the longest run sends.
+fn terms(config: &Config) -> Result<DoorTerms, StartError> {
+    let mut config = config.clone();
+    config.batch.auth_token.clear();
+    config.batch.frame_bytes_max = 1 << 20;
+    config.batch.resolves_waiting_max = QUEUE;
+    config.batch.wait_ms = 0;
+    config.ledger.remember_max = 1_024;
+    for key in [
+        &mut config.batch.tokens_file,
+        &mut config.spend.tokens_file,
+        &mut config.admin.tokens_file,
+    ] {
+        key.clear();
+    }
+    let addresses = DOORS.map(|door| (door.listen)(&config).address());
+    let tokens = Tokens::read(&config).expect("no file is named");
+    DoorTerms::new(&config, &addresses, &tokens)
+}
+
 /// What a worker is started with here.
 pub(crate) fn facts(config: &Config) -> Facts {
     Facts {
@@ -208,15 +227,8 @@ pub(crate) fn facts(config: &Config) -> Facts {
         run: 1,
         hold_ms: 2_000,
         billing_ms: u32::try_from(config.ledger.billing_ms).unwrap_or(u32::MAX),
-        auth_token: Vec::new(),
-        tokens: None,
-        batch_max: 1_024,
-        frame_bytes_max: 1 << 20,
-        waiting_max: QUEUE,
-        wait_ms: 0,
         earliest_ms: 0,
         secret: SECRET,
         answer_secret: access::KeySecret::new([0; 16]),
-        remember_max: 1_024,
     }
 }

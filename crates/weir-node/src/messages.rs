@@ -159,24 +159,10 @@ pub(crate) struct Facts {
     pub(crate) hold_ms: u32,
     /// Billing window.
     pub(crate) billing_ms: u32,
-    /// What clients must say in Hello.
-    pub(crate) auth_token: Vec<u8>,
-    /// Or a token of these principals.
-    pub(crate) tokens: Option<access::LiveTokens>,
-    /// Entries a frame may hold.
-    pub(crate) batch_max: u16,
-    /// Bytes a frame may have.
-    pub(crate) frame_bytes_max: u32,
-    /// Frames of resolves that may wait on one worker.
-    pub(crate) waiting_max: usize,
-    /// How long a frame with the flag `awaitFill` waits for the bank.
-    pub(crate) wait_ms: u64,
     /// No clock of this run shows an earlier instant: an earlier run has acted on it.
     pub(crate) earliest_ms: u64,
     /// Keeps strangers from choosing ids that collide in our tables.
     pub(crate) secret: u128,
     /// What keys of idempotency are hashed under.
     pub(crate) answer_secret: access::KeySecret,
-    /// Answers remembered.
-    pub(crate) remember_max: usize,
 }

@@ -23,9 +23,7 @@ use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
-use crate::doors::openrtb::BidTerms;
-use crate::doors::spend::SpendTerms;
-use crate::doors::{DoorId, DoorTerms, Doors};
+use crate::doors::{DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
@@ -50,8 +48,14 @@ type WorkerThread = JoinHandle<Result<Worker<Doors>, RunError>>;
 pub struct Seats {
     cores: Placement,
     transport: TransportOptions,
-    /// By door: where it listens, and a listener per worker.
-    doors: Vec<(SocketAddr, Vec<Listener>)>,
+    /// By place: where the door listens, and a listener per worker; `None` for one that is off.
+    doors: Vec<Option<BoundDoor>>,
+}
+
+#[derive(Debug)]
+struct BoundDoor {
+    address: SocketAddr,
+    listeners: Vec<Listener>,
 }
 
 impl Seats {
@@ -63,22 +67,51 @@ impl Seats {
         let cores = place(config)?;
         let transport = transport_options(config);
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
-        let bind = |(place, door): (usize, &DoorSpec)| {
-            let (address, listeners) = bind(door.name, door.address(config), cores.workers.len())?;
-            let Some(tls) = certificates.of(place) else { return Ok((address, listeners)) };
-            let listeners = listeners.into_iter().map(|one| one.with_tls(tls.clone()));
-            Ok((address, listeners.collect()))
-        };
+        let bind =
+            |(place, door)| open_door(config, certificates, place, door, cores.workers.len());
         let doors = DOORS.iter().enumerate().map(bind).collect::<Result<_, StartError>>()?;
         Ok(Seats { cores, transport, doors })
     }
 }
 
+/// Binds the door at this place, unless it is off.
+fn open_door(
+    config: &Config,
+    certificates: &Certificates,
+    place: usize,
+    door: &'static DoorSpec,
+    workers: usize,
+) -> Result<Option<BoundDoor>, StartError> {
+    let listen = (door.listen)(config);
+    let Some(wanted) = listen.address() else { return Ok(None) };
+    let (address, listeners) = match bind(door.name, wanted, workers) {
+        Err(StartError::Bind { source, .. })
+            if source.is_in_use() && door.may_be_missed && !listen.is_chosen() =>
+        {
+            tracing::warn!(
+                "the {} is off: {source}; {name}.listen = \"\" says that this is meant",
+                door.title,
+                name = door.name
+            );
+            return Ok(None);
+        }
+        bound => bound?,
+    };
+    let of_door = |listener: Listener| {
+        let listener = listener.with_door(place);
+        match certificates.of(place) {
+            Some(tls) => listener.with_tls(tls.clone()),
+            None => listener,
+        }
+    };
+    Ok(Some(BoundDoor { address, listeners: listeners.into_iter().map(of_door).collect() }))
+}
+
 /// The running bank and workers of a node.
 #[derive(Debug)]
 pub struct Engine {
-    /// Where the doors listen, in the order of [`DOORS`].
-    addresses: Vec<SocketAddr>,
+    /// Where the doors listen, in the order of [`DOORS`]; `None` for one that is off.
+    addresses: Vec<Option<SocketAddr>>,
     /// By worker, the core that it was given.
     cores: Vec<Option<usize>>,
     handles: Vec<Handle>,
@@ -105,7 +138,7 @@ struct End {
 struct Seat {
     end: End,
     probes: WorkerProbes,
-    /// One per door, in the order of [`DOORS`].
+    /// One per door that is on.
     listeners: Vec<Listener>,
     /// The core that it is pinned to.
     core: Option<usize>,
@@ -114,8 +147,7 @@ struct Seat {
 /// What all workers are started with.
 struct Common {
     facts: Arc<Facts>,
-    terms: DoorTerms,
-    profiles: Profiles,
+    parts: Parts,
     transport: TransportOptions,
     bank: std::thread::Thread,
     keys: Arc<KeyRing>,
@@ -136,15 +168,17 @@ impl Engine {
         tokens: &Tokens,
     ) -> Result<Engine, StartError> {
         let Seats { cores, transport, doors } = seats;
-        let (addresses, listeners): (Vec<_>, Vec<_>) = doors.into_iter().unzip();
+        let address = |door: &Option<BoundDoor>| door.as_ref().map(|door| door.address);
+        let addresses: Vec<Option<SocketAddr>> = doors.iter().map(address).collect();
+        let listeners = doors.into_iter().flatten().map(|door| door.listeners).collect();
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         let start = recover(config, permits, cores.workers.len(), purses)?;
-        let facts = Arc::new(facts(config, tokens, &start.bank)?);
+        let facts = Arc::new(facts(config, &start.bank)?);
         // The run alone does not tell: two nodes, or a restored folder, can have the same.
         let random = u128::from_le_bytes(keys::random()?);
         let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
         let profiles = open_profiles(config)?;
-        let terms = terms(config, &addresses, tokens)?;
+        let terms = DoorTerms::new(config, &addresses, tokens)?;
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
@@ -164,8 +198,7 @@ impl Engine {
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
         let common = Common {
             facts,
-            terms,
-            profiles: profiled,
+            parts: Parts { terms, profiles: profiled },
             transport,
             bank: thread,
             keys,
@@ -213,8 +246,8 @@ impl Engine {
         Ok(self)
     }
 
-    /// Where each door listens, by its name.
-    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+    /// Where each door listens, by its name; `None` for one that is off.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, Option<SocketAddr>)> {
         DOORS.iter().map(|door| door.name).zip(self.addresses.iter().copied())
     }
 
@@ -316,8 +349,8 @@ impl Common {
         let (lines, keys) = (Lines { up, down, bank: self.bank.clone() }, Arc::clone(&self.keys));
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
-        self.profiles.on_written(Box::new(move || waker.wake()));
-        let doors = Doors::new(&self.facts, &self.terms, &self.profiles);
+        self.parts.profiles.on_written(Box::new(move || waker.wake()));
+        let doors = Doors::new(&self.parts);
         spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)
@@ -329,19 +362,6 @@ impl Common {
             door_transport::run(listeners, &transport, Worker::new(till, doors, lines), &handle)
         })
     }
-}
-
-/// What the doors are set to, at these addresses.
-fn terms(
-    config: &Config,
-    addresses: &[SocketAddr],
-    tokens: &Tokens,
-) -> Result<DoorTerms, StartError> {
-    let address = |door: DoorId| addresses[usize::from(door as u8)];
-    let openrtb = BidTerms::new(config, address(DoorId::OpenRtb)).map_err(StartError::OpenRtb)?;
-    let spend = SpendTerms::new(config, address(DoorId::Spend), tokens.spend.clone());
-    let spend = spend.map_err(StartError::Spend)?;
-    Ok(DoorTerms { openrtb: Arc::new(openrtb), spend: Arc::new(spend) })
 }
 
 /// Listeners by door as listeners by worker.
@@ -461,7 +481,7 @@ fn answer_secret(bank: &Bank) -> access::KeySecret {
     access::KeySecret::new(bank.answer_secret().expect("made before the workers start").0)
 }
 
-fn facts(config: &Config, tokens: &Tokens, bank: &Bank) -> Result<Facts, StartError> {
+fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
     let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
     Ok(Facts {
         node: config.node.id,
@@ -469,14 +489,7 @@ fn facts(config: &Config, tokens: &Tokens, bank: &Bank) -> Result<Facts, StartEr
         earliest_ms: bank.now_ms(),
         hold_ms: small(config.ledger.hold_ms),
         billing_ms: small(config.ledger.billing_ms),
-        auth_token: config.batch.auth_token.clone().into_bytes(),
-        tokens: tokens.batch.clone(),
-        batch_max: config.batch.batch_max,
-        frame_bytes_max: config.batch.frame_bytes_max,
-        waiting_max: config.batch.resolves_waiting_max,
-        wait_ms: config.batch.wait_ms,
         secret: u128::from_le_bytes(keys::random()?),
         answer_secret: answer_secret(bank),
-        remember_max: config.ledger.remember_max,
     })
 }

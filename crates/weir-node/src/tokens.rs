@@ -6,24 +6,11 @@ use access::file::Found;
 use access::{LiveTokens, Role, TokenFile, file};
 
 use weir_config::config::Config;
+use weir_config::doors::{TokensKey, all_doors};
 
-/// What is in force at each door that has a file; doors may share one.
+/// What is in force at each door, in the order of [`all_doors`]; `None` at one without a file. Doors may share a file.
 #[derive(Clone, Debug)]
-pub struct Tokens {
-    /// Of `admin.tokens_file`.
-    pub admin: Option<LiveTokens>,
-    /// Of `batch.tokens_file`.
-    pub batch: Option<LiveTokens>,
-    /// Of `spend.tokens_file`.
-    pub spend: Option<LiveTokens>,
-}
-
-/// The files of all doors, as they are now.
-struct Files {
-    admin: Option<TokenFile>,
-    batch: Option<TokenFile>,
-    spend: Option<TokenFile>,
-}
+pub struct Tokens(Vec<Option<LiveTokens>>);
 
 impl Tokens {
     /// Reads the files that a configuration names.
@@ -31,9 +18,15 @@ impl Tokens {
     /// # Errors
     /// What is wrong with any of them, each line of it.
     pub fn read(config: &Config) -> Result<Tokens, Vec<String>> {
-        let files = Files::read(config)?;
-        let live = |file: Option<TokenFile>| file.map(LiveTokens::new);
-        Ok(Tokens { admin: live(files.admin), batch: live(files.batch), spend: live(files.spend) })
+        let files = read_files(config)?;
+        Ok(Tokens(files.into_iter().map(|file| file.map(LiveTokens::new)).collect()))
+    }
+
+    /// Returns what is in force at the door with this name.
+    #[must_use]
+    pub fn of(&self, door: &str) -> Option<&LiveTokens> {
+        let mut doors = all_doors().zip(&self.0);
+        doors.find(|(spec, _)| spec.name == door).and_then(|(_, live)| live.as_ref())
     }
 
     /// Reads the files again and puts them in force: the next call, the next batch and the next look at a live stream are
@@ -43,25 +36,24 @@ impl Tokens {
     /// # Errors
     /// What is wrong with any of them, or what only a start can change; all doors then keep the files that they have.
     pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
-        let files = Files::read(config)?;
-        let doors = [
-            ("admin.tokens_file", &self.admin, files.admin),
-            ("batch.tokens_file", &self.batch, files.batch),
-            ("spend.tokens_file", &self.spend, files.spend),
-        ];
+        let files = read_files(config)?;
+        let changed = |(live, file): (&Option<LiveTokens>, &Option<TokenFile>)| {
+            live.is_some() != file.is_some()
+        };
+        let doors = all_doors().zip(self.0.iter().zip(&files));
         let errors: Vec<String> = doors
-            .iter()
-            .filter(|(_, live, file)| live.is_some() != file.is_some())
-            .map(|(key, ..)| {
+            .filter(|(_, door)| changed(*door))
+            .map(|(door, _)| {
                 format!(
-                    "{key}: a door gets or loses its token file only at a start; restart the node"
+                    "{}.tokens_file: a door gets or loses its token file only at a start; restart the node",
+                    door.name
                 )
             })
             .collect();
         if !errors.is_empty() {
             return Err(errors);
         }
-        for (_, live, file) in doors {
+        for (live, file) in self.0.iter().zip(files) {
             if let (Some(live), Some(file)) = (live, file) {
                 live.replace(file);
             }
@@ -70,26 +62,21 @@ impl Tokens {
     }
 }
 
-impl Files {
-    fn read(config: &Config) -> Result<Files, Vec<String>> {
-        let doors: [(&str, &str, &[Role]); 3] = [
-            ("admin.tokens_file", &config.admin.tokens_file, &[Role::Read, Role::Operate]),
-            ("batch.tokens_file", &config.batch.tokens_file, &[Role::Spend]),
-            ("spend.tokens_file", &config.spend.tokens_file, &[Role::Spend, Role::Read]),
-        ];
-        // Doors that share a file judge the same version of it.
-        let mut loaded: Vec<(&str, Loaded)> = Vec::new();
-        let judged = doors.map(|(key, path, roles)| {
-            let known = loaded.iter().find(|(other, _)| *other == path);
-            let found = known.map_or_else(|| load(path), |(_, found)| found.clone());
-            loaded.push((path, found.clone()));
-            judge(key, path, found, roles)
-        });
-        match judged {
-            [Ok(admin), Ok(batch), Ok(spend)] => Ok(Files { admin, batch, spend }),
-            judged => Err(judged.into_iter().filter_map(Result::err).flatten().collect()),
-        }
-    }
+/// Reads the files of all doors as they are now, in the order of [`all_doors`].
+fn read_files(config: &Config) -> Result<Vec<Option<TokenFile>>, Vec<String>> {
+    // Doors that share a file judge the same version of it.
+    let mut loaded: Vec<(&str, Loaded)> = Vec::new();
+    let judged = all_doors().map(|door| {
+        let Some(TokensKey { key, path, roles }) = door.tokens else { return Ok(None) };
+        let path = path(config);
+        let known = loaded.iter().find(|(other, _)| *other == path);
+        let found = known.map_or_else(|| load(path), |(_, found)| found.clone());
+        loaded.push((path, found.clone()));
+        judge(key, path, found, roles)
+    });
+    let (files, failed): (Vec<_>, Vec<_>) = judged.partition(Result::is_ok);
+    let errors: Vec<String> = failed.into_iter().filter_map(Result::err).flatten().collect();
+    if errors.is_empty() { Ok(files.into_iter().flatten().collect()) } else { Err(errors) }
 }
 
 /// A file as it is now, or why it cannot be used; `None` if there is none.
@@ -143,8 +130,8 @@ mod tests {
         config
     }
 
-    fn named(tokens: &Option<LiveTokens>, token: &[u8]) -> Option<String> {
-        let file = tokens.as_ref().unwrap().file();
+    fn named(tokens: Option<&LiveTokens>, token: &[u8]) -> Option<String> {
+        let file = tokens.unwrap().file();
         file.find(token).map(|principal| principal.name().to_string())
     }
 
@@ -166,14 +153,14 @@ mod tests {
             let errors = tokens.reload(&config).unwrap_err();
             assert_eq!(errors.len(), expected, "{errors:?}");
             assert!(errors.iter().all(|error| error.contains("tokens_file ")), "{errors:?}");
-            assert_eq!(named(&tokens.batch, b"bbbbbbbbbbbbbbbb").as_deref(), Some("shop"));
-            assert_eq!(named(&tokens.admin, b"aaaaaaaaaaaaaaaa").as_deref(), Some("ann"));
+            assert_eq!(named(tokens.of("batch"), b"bbbbbbbbbbbbbbbb").as_deref(), Some("shop"));
+            assert_eq!(named(tokens.of("admin"), b"aaaaaaaaaaaaaaaa").as_deref(), Some("ann"));
         }
         std::fs::remove_file(&path).unwrap();
         assert!(tokens.reload(&config).unwrap_err()[0].contains("No such file"));
         std::fs::write(&path, FILE.replace("shop", "store")).unwrap();
         tokens.reload(&config).unwrap();
-        assert_eq!(named(&tokens.batch, b"bbbbbbbbbbbbbbbb").as_deref(), Some("store"));
+        assert_eq!(named(tokens.of("batch"), b"bbbbbbbbbbbbbbbb").as_deref(), Some("store"));
     }
 
     /// Whoever may read at the admin door reads everything: a scope would promise what it does not keep.
@@ -192,7 +179,7 @@ mod tests {
         config.admin.tokens_file.clear();
         config.spend.tokens_file = path.display().to_string();
         let tokens = Tokens::read(&config).unwrap();
-        assert_eq!(named(&tokens.spend, b"cccccccccccccccc").as_deref(), Some("board"));
+        assert_eq!(named(tokens.of("spend"), b"cccccccccccccccc").as_deref(), Some("board"));
     }
 
     /// Without this a door that asks for tokens would stand open once the key is emptied.
@@ -206,6 +193,6 @@ mod tests {
         config.admin.tokens_file.clear();
         let errors = tokens.reload(&config).unwrap_err();
         assert!(errors[0].starts_with("admin.tokens_file: ") && errors.len() == 1, "{errors:?}");
-        assert!(Tokens::read(&config).unwrap().admin.is_none());
+        assert!(Tokens::read(&config).unwrap().of("admin").is_none());
     }
 }

@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use watch::ProblemKind;
 use weir_config::config::Config;
+use weir_config::doors::ADMIN;
 use weir_node::bank::books::BookLine;
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
@@ -56,6 +57,8 @@ pub(crate) struct Status(Arc<Shared>);
 struct Shared {
     node: u16,
     started: Instant,
+    /// Where the workers' doors listen, by place; `None` for one that is off.
+    doors: Vec<Option<SocketAddr>>,
     handles: Vec<Handle>,
     counters: Vec<Arc<WorkerCounters>>,
     pulse: Arc<Pulse>,
@@ -85,6 +88,7 @@ impl Status {
         Status(Arc::new(Shared {
             node: config.node.id,
             started: Instant::now(),
+            doors: engine.addresses().map(|(_, address)| address).collect(),
             handles: engine.handles().to_vec(),
             counters: engine.counters().to_vec(),
             pulse: Arc::clone(engine.pulse()),
@@ -96,6 +100,11 @@ impl Status {
             budgets: Mutex::default(),
             config: Mutex::new(config.clone()),
         }))
+    }
+
+    /// Returns where the workers' doors listen, by place; `None` for one that is off.
+    pub(crate) fn doors(&self) -> &[Option<SocketAddr>] {
+        &self.0.doors
     }
 
     /// A set of budgets is in force.
@@ -238,7 +247,7 @@ pub fn door_options(config: &Config) -> Result<(watch::Options, Tokens), Vec<Str
     let options = watch::Options {
         live_max: admin.live_max,
         live_rows: admin.live_rows,
-        tokens: tokens.admin.clone(),
+        tokens: tokens.of(ADMIN.name).cloned(),
         tls,
         origins: origins.map(String::from).collect(),
         history: config.node.data_dir.join("history"),

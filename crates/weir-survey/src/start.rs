@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use weir_config::budgets::LineError;
 use weir_config::config::Config;
+use weir_config::doors::ADMIN;
 use weir_edits::{Edits, LogError, Opened};
 use weir_node::certificates::Certificates;
 use weir_node::known::{self, Permits};
@@ -92,7 +93,9 @@ impl Node {
         let certificates = Certificates::read(config).map_err(StartError::DoorFiles)?;
         let seats = Seats::take(config, &certificates)?;
         let (mut door_options, tokens) = door_options(config).map_err(StartError::DoorFiles)?;
-        let admin_listener = admin::bind(config.admin.listen)?;
+        let admin_address =
+            config.admin.listen.address().expect("the admin door is never off: checked");
+        let admin_listener = admin::bind(admin_address)?;
         let engine = Engine::start(config, permits, seats, &tokens)?;
         door_options.run_id = engine.run_id().to_string();
         door_options.docs = docs;
@@ -134,18 +137,18 @@ impl Node {
         Ok(node)
     }
 
-    /// Where each door listens, by its name; the admin door is the last.
-    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        self.engine.addresses().chain([("admin", self.door.address())])
+    /// Where each door listens, by its name, `None` for one that is off; the admin door is the last.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, Option<SocketAddr>)> {
+        self.engine.addresses().chain([(ADMIN.name, Some(self.door.address()))])
     }
 
     /// Where a door listens.
     ///
     /// # Panics
-    /// There is no door of this name.
+    /// The door is off, or there is none of this name.
     pub fn address(&self, door: &str) -> SocketAddr {
         let found = self.addresses().find(|(name, _)| *name == door);
-        found.unwrap_or_else(|| panic!("a node has no door {door}")).1
+        found.and_then(|(_, address)| address).unwrap_or_else(|| panic!("no door {door} is open"))
     }
 
     /// The token files of the doors, which can be read again while the node runs.
@@ -193,9 +196,9 @@ impl Node {
 
     /// For `weir stat --data`: where this node is reached, and what every answer of its admin door says of the run.
     fn write_addresses(&self, admin_tls: bool) {
-        let addresses = self.addresses().map(|(name, address)| (name, address.to_string().into()));
+        let open = self.addresses().filter_map(|(name, address)| Some((name, address?)));
         let mut all: serde_json::Map<String, serde_json::Value> =
-            addresses.map(|(name, address)| (name.to_string(), address)).collect();
+            open.map(|(name, address)| (name.to_string(), address.to_string().into())).collect();
         all.insert("admin_tls".into(), admin_tls.into());
         all.insert("run_id".into(), self.engine.run_id().into());
         let text = format!("{}\n", serde_json::Value::from(all));

@@ -5,8 +5,17 @@ use std::path::Path;
 
 use weir_config::budgets;
 use weir_config::config::Config;
+use weir_config::doors::{DOORS, DoorSpec};
 
 use crate::journal;
+
+/// A sentence about the doors that are off; empty where all are on.
+#[must_use]
+pub fn doors_that_are_off(config: &Config) -> String {
+    let is_off = |door: &&DoorSpec| (door.listen)(config).address().is_none();
+    let off: Vec<&str> = DOORS.iter().filter(is_off).map(|door| door.name).collect();
+    if off.is_empty() { String::new() } else { format!(" Doors that are off: {}.", off.join(", ")) }
+}
 
 /// What a node on `node.data_dir` would say at its start, against its journal and against a file whose lines are sound, line by
 /// line: changes of `unit` and `parent`, and more budgets that end than may. `None`: there is no journal to judge by. Only reads,

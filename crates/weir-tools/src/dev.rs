@@ -14,7 +14,7 @@ use money::Unit;
 use serde_json::json;
 use tempfile::TempDir;
 use weir_config::config::{self, Config};
-use weir_config::doors::{DoorSpec, all_doors};
+use weir_config::doors::{ADMIN, DoorSpec, all_doors};
 use wire::Handle;
 
 use crate::door_addresses::DoorAddresses;
@@ -118,7 +118,7 @@ impl Dev {
     /// What the person at the terminal reads once the node is up: at the end a line for each door and `ready`, as of any node.
     /// `address` says where a door listens, by its name.
     #[must_use]
-    pub fn welcome(&self, address: impl Fn(&str) -> SocketAddr) -> String {
+    pub fn welcome(&self, address: impl Fn(&str) -> Option<SocketAddr>) -> String {
         let mut text = "Weir is up. Ctrl-C stops it. ".to_owned();
         let _ = match &self.temporary {
             Some(_) => writeln!(text, "Its data go when it ends; --data DIR keeps them."),
@@ -128,18 +128,21 @@ impl Dev {
             let _ = writeln!(
                 text,
                 "The address {usual} is taken; the {door} door is at {}.",
-                address(door)
+                place(address(door))
             );
         }
         for budget in &self.budgets {
             let _ = writeln!(text, "Budget {} has {} {}.", budget.name, budget.limit, budget.unit);
         }
         let scheme = self.config.admin_scheme();
-        let _ = writeln!(text, "\nThe dashboard: {scheme}://{}/ui/", address("admin"));
-        let _ = writeln!(text, "\nPaste this to reserve, and then to settle what it did cost:\n");
-        let _ = writeln!(text, "{}\n", self.curl(address("spend")));
+        let _ = writeln!(text, "\nThe dashboard: {scheme}://{}/ui/", place(address(ADMIN.name)));
+        let paste = "Paste this to reserve, and then to settle what it did cost:";
+        let _ = match address("spend") {
+            Some(spend) => writeln!(text, "\n{paste}\n\n{}\n", self.curl(spend)),
+            None => writeln!(text, "\nThe spend door is off.\n"),
+        };
         for door in all_doors() {
-            let _ = writeln!(text, "{} {}", door.name, address(door.name));
+            let _ = writeln!(text, "{} {}", door.name, place(address(door.name)));
         }
         text + "ready"
     }
@@ -155,6 +158,11 @@ impl Dev {
 curl -s {url}/settle -d '{{"token":"'$TOKEN'","amount":"{spent}"}}'"#
         )
     }
+}
+
+/// Where a door listens, for people.
+fn place(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "off".to_owned(), |address| address.to_string())
 }
 
 /// The first name that two budgets have.
@@ -183,16 +191,18 @@ fn move_if_taken(
     given: &DoorAddresses,
     config: &mut Config,
 ) -> Option<(&'static str, SocketAddr)> {
-    let usual = door.address(config);
+    let usual = (door.listen)(config).address()?;
     let is_taken = |address| matches!(TcpListener::bind(address), Err(error) if error.kind() == io::ErrorKind::AddrInUse);
     if given.names(door) || usual.port() == 0 || !is_taken(usual) {
         return None;
     }
-    let others: Vec<SocketAddr> = all_doors().map(|other| other.address(config)).collect();
+    let others: Vec<SocketAddr> =
+        all_doors().filter_map(|other| (other.listen)(config).address()).collect();
     let next = (1..=PORTS_TRIED).filter_map(|step| usual.port().checked_add(step));
     let mut next = next.map(|port| SocketAddr::new(usual.ip(), port));
     let free = next.find(|address| !others.contains(address) && !is_taken(*address));
-    (door.listen)(config).set_port(free.map_or(0, |address| address.port()));
+    let moved = free.unwrap_or_else(|| SocketAddr::new(usual.ip(), 0));
+    (door.set_listen)(config, moved.into());
     Some((door.name, usual))
 }
 

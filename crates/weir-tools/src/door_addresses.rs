@@ -1,20 +1,19 @@
 //! One flag per door: `--batch HOST:PORT` and its like, out of the list of doors.
 
-use std::net::SocketAddr;
-
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use weir_config::config::{Config, address};
-use weir_config::doors::{DoorSpec, all_doors};
+use weir_config::config::{Config, listen};
+use weir_config::doors::{ADMIN, DoorSpec, all_doors};
+use weir_config::listen::Listen;
 
 /// Where doors listen, as far as the command line says so.
 #[derive(Clone, Debug)]
-pub struct DoorAddresses(Vec<(&'static DoorSpec, SocketAddr)>);
+pub struct DoorAddresses(Vec<(&'static DoorSpec, Listen)>);
 
 impl DoorAddresses {
     /// Puts the addresses in the place of the configured ones.
     pub fn apply(&self, config: &mut Config) {
-        for (door, address) in &self.0 {
-            *(door.listen)(config) = *address;
+        for (door, listen) in &self.0 {
+            (door.set_listen)(config, *listen);
         }
     }
 }
@@ -42,9 +41,10 @@ impl FromArgMatches for DoorAddresses {
 impl Args for DoorAddresses {
     fn augment_args(command: Command) -> Command {
         all_doors().fold(command, |command, door| {
-            let help = format!("Address of the {}; port 0 picks a free one", door.title);
+            let off = if door.name == ADMIN.name { "" } else { ", \"\" turns it off" };
+            let help = format!("Address of the {}; port 0 picks a free one{off}", door.title);
             let flag = Arg::new(door.name).long(door.name).value_name("HOST:PORT");
-            command.arg(flag.value_parser(address).help(help))
+            command.arg(flag.value_parser(listen).help(help))
         })
     }
 

@@ -375,7 +375,8 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
     let node = node.map_err(|error| error.to_string())?;
     for (door, address) in node.addresses().filter(|(door, _)| *door != ADMIN.name) {
-        say(&format!("{door} {address}"));
+        let place = address.map_or_else(|| "off".into(), |address| address.to_string());
+        say(&format!("{door} {place}"));
     }
     let admin = format!("{}://{}/", config.admin_scheme(), node.address(ADMIN.name));
     say(&format!("admin {admin}"));
@@ -392,7 +393,7 @@ fn dev(args: &DevArgs) -> Result<ExitCode, String> {
     let source = Box::new(move || Ok(config.clone()));
     let node = Node::start_permitted(&dev.config, Permits::default(), weir_docs::PAGES, source);
     let node = node.map_err(|error| error.to_string())?;
-    say(&dev.welcome(|door| node.address(door)));
+    say(&dev.welcome(|door| node.addresses().find(|(name, _)| *name == door)?.1));
     serve(node, &signals)
 }
 
@@ -480,7 +481,8 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     }
     match (errors.is_empty(), read) {
         (true, Ok(found)) => {
-            let files = sound_files(args.files.config.as_deref(), file, is_there.then_some(found));
+            let files = sound_files(args.files.config.as_deref(), file, is_there.then_some(found))
+                + &weir_tools::check::doors_that_are_off(&config);
             // On standard error, so that what --print says can become a file.
             eprintln!("{files} {}", compared(is_there, has_journal, &config.node.data_dir));
             Ok(ExitCode::SUCCESS)

@@ -210,6 +210,8 @@ export interface Latency {
 
 export interface Door {
   door: string;
+  /** Where it listens; null for a door that is off. */
+  listen: string | null;
   verdicts: { verdict: string; per_s: number }[];
   latency: Latency;
 }

@@ -61,6 +61,8 @@ export default function EnginePage() {
         )}
       </main>
     );
+  const open = node.doors.filter((door) => door.listen !== null);
+  const off = node.doors.filter((door) => door.listen === null).map((door) => door.door);
   return (
     <main className="page">
       <header className="page-head">
@@ -69,13 +71,14 @@ export default function EnginePage() {
           <p className="quiet figures">
             node {node.node} · run {node.run} · {node.version} · up {span(node.uptime_ms)} · as of{" "}
             {exactTime(node.as_of_ms, "UTC")}
+            {off.length > 0 && ` · doors that are off: ${off.join(", ")}`}
           </p>
         </div>
       </header>
       {problem !== null && <ProblemNote problem={problem} again={again} />}
       <Tiles node={node} />
       <div className="cards">
-        {node.doors.map((door) => (
+        {open.map((door) => (
           <DoorCard
             key={door.door}
             door={door}

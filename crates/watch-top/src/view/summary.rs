@@ -190,7 +190,8 @@ impl Canvas<'_> {
     }
 
     fn verdicts(&self) -> Vec<Line<'static>> {
-        let doors = self.app.node.doors.iter().enumerate();
+        let open = self.app.node.doors.iter().filter(|door| door.listen.is_some());
+        let doors = open.enumerate();
         doors
             .map(|(row, door)| self.verdicts_of(if row == 0 { "VERDICTS/s" } else { "" }, door))
             .collect()
@@ -386,6 +387,9 @@ impl Canvas<'_> {
 }
 
 fn door_cells(door: &Door) -> [String; 6] {
+    if door.listen.is_none() {
+        return [&harmless(&door.door), "off", "", "", "", ""].map(str::to_owned);
+    }
     let per_s = door.verdicts.iter().filter_map(|verdict| verdict.per_s).sum();
     let Latency { p50_us, p99_us, p999_us, max_us } = door.latency;
     [

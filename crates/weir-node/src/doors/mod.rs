@@ -18,13 +18,16 @@ use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer
 use gate_auction::Fates;
 use gate_profile::Profiles;
 use ledger::{Claimed, Owner};
+use weir_config::config::Config;
 use wire::Verdict;
 
 use crate::counters::WorkerCounters;
-use crate::messages::{Answer, Facts};
+use crate::error::StartError;
+use crate::messages::Answer;
 use crate::stages::WorkerStage;
 use crate::till::Till;
-use batch::BatchDoor;
+use crate::tokens::Tokens;
+use batch::{BatchDoor, BatchTerms};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
 
@@ -464,6 +467,7 @@ macro_rules! doors {
     ($(#[$about:meta])* $set:ident, $session:ident, $id:ident { $($name:ident = $field:ident: $door:ty,)+ }) => {
         $(#[$about])*
         pub(crate) struct $set {
+            on: $crate::doors::OnDoors,
             $(pub(crate) $field: $door,)+
         }
 
@@ -489,7 +493,7 @@ macro_rules! doors {
 
             #[inline]
             fn woke(&mut self) {
-                $($crate::doors::Door::woke(&mut self.$field);)+
+                $(if self.on.has($id::$name as usize) { $crate::doors::Door::woke(&mut self.$field); })+
             }
 
             fn opened(
@@ -568,6 +572,9 @@ macro_rules! doors {
             }
 
             fn door_tick_ms(&self, door: usize) -> u64 {
+                if !self.on.has(door) {
+                    return 0;
+                }
                 [$($crate::doors::Door::door_tick_ms(&self.$field)),+][door]
             }
 
@@ -738,26 +745,32 @@ macro_rules! doors {
                 outbox: &mut door_transport::Outbox<'_, $session>,
             ) {
                 $(
-                    let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                    $crate::doors::Door::turn(&mut self.$field, till, &mut own);
+                    if self.on.has($id::$name as usize) {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        $crate::doors::Door::turn(&mut self.$field, till, &mut own);
+                    }
                 )+
             }
 
             #[inline]
             fn ask_bank(&mut self, till: &mut $crate::till::Till) {
-                $($crate::doors::Door::ask_bank(&mut self.$field, till);)+
+                $(if self.on.has($id::$name as usize) { $crate::doors::Door::ask_bank(&mut self.$field, till); })+
             }
 
             #[inline]
             fn write(&mut self, outbox: &mut door_transport::Outbox<'_, $session>) {
                 $(
-                    let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                    $crate::doors::Door::write(&mut self.$field, &mut own);
+                    if self.on.has($id::$name as usize) {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        $crate::doors::Door::write(&mut self.$field, &mut own);
+                    }
                 )+
             }
 
             fn wait_ms(&self, till: &mut $crate::till::Till) -> Option<u64> {
-                [$($crate::doors::Door::wait_ms(&self.$field, till)),+].into_iter().flatten().min()
+                let on = self.on;
+                [$(on.has($id::$name as usize).then(|| $crate::doors::Door::wait_ms(&self.$field, till)).flatten()),+]
+                    .into_iter().flatten().min()
             }
 
             fn waiting(&self) -> usize {
@@ -769,7 +782,7 @@ macro_rules! doors {
             }
 
             fn publish(&mut self, counters: &$crate::counters::WorkerCounters) {
-                $($crate::doors::Door::publish(&mut self.$field, counters);)+
+                $(if self.on.has($id::$name as usize) { $crate::doors::Door::publish(&mut self.$field, counters); })+
             }
 
             fn fates(&self, till: &$crate::till::Till, campaign: u64) -> Option<gate_auction::Fates> {
@@ -799,22 +812,80 @@ doors! {
 }
 
 impl Doors {
-    /// The doors of one worker.
-    pub(crate) fn new(facts: &Facts, terms: &DoorTerms, profiles: &Profiles) -> Doors {
-        let bids = Arc::clone(&terms.openrtb);
+    /// Makes the doors of one worker.
+    pub(crate) fn new(parts: &Parts) -> Doors {
+        let Parts { terms: DoorTerms { on, batch, openrtb, spend }, profiles } = parts;
+        let (bids, calls) = (Arc::clone(openrtb), Arc::clone(spend));
         Doors {
-            batch: BatchDoor::new(DoorId::Batch as u8, facts),
+            on: *on,
+            batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch)),
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
-            spend: SpendDoor::new(DoorId::Spend as u8, Arc::clone(&terms.spend)),
+            spend: SpendDoor::new(DoorId::Spend as u8, calls),
         }
     }
+}
+
+/// What the doors of a worker are made of.
+pub(crate) struct Parts {
+    pub(crate) terms: DoorTerms,
+    pub(crate) profiles: Profiles,
 }
 
 /// What the doors of all workers are set to.
 #[derive(Clone, Debug)]
 pub(crate) struct DoorTerms {
-    pub(crate) openrtb: Arc<BidTerms>,
-    pub(crate) spend: Arc<SpendTerms>,
+    on: OnDoors,
+    batch: Arc<BatchTerms>,
+    openrtb: Arc<BidTerms>,
+    spend: Arc<SpendTerms>,
+}
+
+impl DoorTerms {
+    /// Reads them from a configuration. `addresses` are where the doors listen, by place; `None` for one that is off.
+    ///
+    /// # Errors
+    /// The part of the configuration that a door cannot use.
+    pub(crate) fn new(
+        config: &Config,
+        addresses: &[Option<SocketAddr>],
+        tokens: &Tokens,
+    ) -> Result<DoorTerms, StartError> {
+        // A door that is off is judged as one on loopback, and asked by nobody.
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let address = |door: DoorId| addresses[door as usize].unwrap_or(nowhere);
+        let tokens = |name| tokens.of(name).cloned();
+        let bids = BidTerms::new(config, address(DoorId::OpenRtb)).map_err(StartError::OpenRtb)?;
+        let calls = SpendTerms::new(config, address(DoorId::Spend), tokens(SpendDoor::NAME));
+        Ok(DoorTerms {
+            on: OnDoors::of(addresses),
+            batch: Arc::new(BatchTerms::new(config, tokens(BatchDoor::NAME))),
+            openrtb: Arc::new(bids),
+            spend: Arc::new(calls.map_err(StartError::Spend)?),
+        })
+    }
+}
+
+/// Which doors of a set are on, a bit each by place: one that is off costs a wake-up nothing but the look at its bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnDoors(u16);
+
+impl OnDoors {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: OnDoors = OnDoors(u16::MAX);
+
+    /// Those that have an address, by place.
+    fn of(addresses: &[Option<SocketAddr>]) -> OnDoors {
+        let bit =
+            |(place, address): (usize, &Option<SocketAddr>)| u16::from(address.is_some()) << place;
+        OnDoors(addresses.iter().enumerate().map(bit).sum())
+    }
+
+    /// Tells whether the door at this place is on.
+    #[inline(always)]
+    pub(crate) fn has(self, place: usize) -> bool {
+        self.0 >> place & 1 == 1
+    }
 }
 
 #[cfg(test)]

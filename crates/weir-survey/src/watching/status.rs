@@ -1,5 +1,7 @@
 //! `GET /v1/node`: how the node stands, as JSON.
 
+use std::net::SocketAddr;
+
 use door_transport::{Counters, Handle};
 use probe::Histogram;
 use serde_json::{Value, json};
@@ -47,7 +49,8 @@ pub(super) fn status(
     let report = &figures.scene.report;
     let proof = &figures.proof;
     let workers = figures.workers.iter().zip(&identity.cores);
-    let doors = DOORS.iter().zip(&figures.doors);
+    let doors = DOORS.iter().zip(status.doors()).zip(&figures.doors);
+    let doors = doors.map(|((facts, listen), door)| door_json(facts.name, *listen, door));
     let queues = queues(figures, status, bounds);
     let counted = Registry::read(status, report);
     json!({
@@ -59,7 +62,7 @@ pub(super) fn status(
         "survey_ms": figures.survey_ms,
         "workers": workers.map(worker).collect::<Vec<_>>(),
         "connections": connections(status),
-        "doors": doors.map(|(facts, door)| door_json(facts.name, door)).collect::<Vec<_>>(),
+        "doors": doors.collect::<Vec<_>>(),
         "queues": queues.iter().map(queue).collect::<Vec<_>>(),
         "journal": journal(figures),
         "bank": { "turn_age_ms": status.pulse().age_ms() },
@@ -86,11 +89,13 @@ fn worker((worker, core): (&WorkerFigures, &Option<usize>)) -> Value {
     })
 }
 
-fn door_json(name: &str, door: &DoorFigures) -> Value {
+/// `listen` is null for a door that is off.
+fn door_json(name: &str, listen: Option<SocketAddr>, door: &DoorFigures) -> Value {
     let verdicts = door.verdicts.iter().filter(|(_, total, _)| *total > 0);
     let verdict = |(verdict, total, per_s): &(&str, u64, f64)| json!({ "verdict": verdict, "per_s": per_s, "total": total });
     json!({
         "door": name,
+        "listen": listen.map(|address| address.to_string()),
         "verdicts": verdicts.map(verdict).collect::<Vec<_>>(),
         "latency": latency(&door.latency),
     })

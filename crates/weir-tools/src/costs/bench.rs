@@ -1,6 +1,7 @@
 //! `weir costs --bench`: a node of its own for each door, loaded by the library of `weir hammer` while it is measured.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -126,11 +127,11 @@ impl Door {
             Door::OpenRtb => sample_campaigns::write(CAMPAIGNS, SEED, &mut file)?,
         }
         file.flush()?;
-        let any_port = ([127, 0, 0, 1], 0).into();
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         config.node.data_dir = folder.join("data");
         config.budgets.file = budgets;
         for door in all_doors() {
-            *(door.listen)(&mut config) = any_port;
+            (door.set_listen)(&mut config, any_port.into());
         }
         // On the loopback and for some seconds: no token is wanted, and no certificate would name it.
         for tls in [&mut config.batch.tls_cert, &mut config.openrtb.tls_cert] {

@@ -174,9 +174,28 @@ fn the_composer_depends_in_one_direction() {
 
 #[test]
 fn the_binary_only_composes() {
-    let lines: usize =
-        sources(&crates("crates")[COMPOSER]).iter().map(|(_, text)| text.lines().count()).sum();
-    assert!(lines < 600, "{lines} lines in {COMPOSER}/src: what does something has a crate below");
+    let sources = sources(&crates("crates")[COMPOSER]);
+    let lines: usize = sources.iter().map(|(_, text)| working_lines(text)).sum();
+    assert!(
+        lines < 400,
+        "{lines} lines in functions of {COMPOSER}/src that do more than dispatch: what does something has a crate below"
+    );
+}
+
+/// Lines in the bodies of functions that are not one `match`: flags and their texts, and who is called for a subcommand, may grow.
+fn working_lines(text: &str) -> usize {
+    let lines: Vec<&str> = text.lines().collect();
+    let body = |(at, line): (usize, &&str)| {
+        let indent = line.len() - line.trim_start().len();
+        let is_fn = line.trim_start().starts_with("fn ") || line.contains("pub fn ");
+        let opens = at + lines[at..].iter().position(|line| line.ends_with('{'))? + 1;
+        let ends = |line: &&str| line.strip_prefix(&" ".repeat(indent)) == Some("}");
+        let body = &lines[opens..opens + lines[opens..].iter().position(ends)?];
+        let first = body.first()?.trim_start();
+        let closes = body.last()?.len() == indent + 5;
+        (is_fn && !(first.starts_with("match ") && closes)).then_some(body.len())
+    };
+    lines.iter().enumerate().filter_map(body).sum()
 }
 
 #[test]

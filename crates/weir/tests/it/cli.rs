@@ -13,7 +13,8 @@ use wire::{Action, Verdict, resolve};
 
 use crate::client::{Reply, resolve_frame};
 use crate::support::{
-    Setup, http_get, line, output, over_transports, stderr, stdout, text, wait_for, weir,
+    Setup, doors_at_any_port, http_get, line, output, over_transports, stderr, stdout, text,
+    wait_for, weir,
 };
 
 fn run(arguments: &[&str]) -> std::process::Output {
@@ -233,8 +234,7 @@ fn a_second_node_on_the_same_folder_is_refused() {
     let first = Setup::new(&line(1, "1", "")).start();
     let mut second = weir();
     second.arg("run").arg("--budgets").arg(first.budgets_file()).arg("--data").arg(first.data());
-    second.args(["--batch", "127.0.0.1:0", "--openrtb", "127.0.0.1:0"]);
-    second.args(["--spend", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    second.args(doors_at_any_port());
     let refused = output(&mut second);
     assert_eq!(refused.status.code(), Some(1));
     let said = stderr(&refused);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -14,7 +13,7 @@ use weir_survey::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply, ask, fresh_id};
-use crate::support::{cores, line, output, stderr, stdout, text, wait_for, weir};
+use crate::support::{at_any_port, cores, line, output, stderr, stdout, text, wait_for, weir};
 
 /// Set for the process that is killed: its folder.
 const CHILD_FOLDER: &str = "WEIR_TEST_EDITS_FOLDER";
@@ -22,14 +21,11 @@ const CHILD_FOLDER: &str = "WEIR_TEST_EDITS_FOLDER";
 const CHILD_STEP: &str = "WEIR_TEST_EDITS_STEP";
 
 fn config(folder: &Path) -> Config {
-    let any_port: SocketAddr = ([127, 0, 0, 1], 0).into();
     let mut config = Config::default();
     config.node.data_dir = folder.join("data");
     config.budgets.file = folder.join("budgets.jsonl");
     config.budgets.check_ms = 20;
-    (config.batch.listen, config.openrtb.listen, config.admin.listen) =
-        (any_port, any_port, any_port);
-    config.spend.listen = any_port;
+    at_any_port(&mut config);
     config.workers.pin = false;
     config.workers.cores = cores(1).parse().unwrap();
     config.journal.segment_bytes = 4 << 20;

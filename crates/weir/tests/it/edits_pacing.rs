@@ -1,6 +1,5 @@
 //! What edits do to pacing on a real node: nothing, where the day's target stays.
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use weir_survey::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply, ask, fresh_id};
-use crate::support::{http_get, line, wait_for};
+use crate::support::{at_any_port, http_get, line, wait_for};
 
 const USD: i64 = 1_000_000;
 /// Where a budget's multiplier begins while nothing is known of its traffic, and how low the test's spend pushes it.
@@ -86,15 +85,12 @@ impl Bench {
 }
 
 fn config(folder: &Path) -> Config {
-    let any_port: SocketAddr = ([127, 0, 0, 1], 0).into();
     let mut config = Config::default();
     config.node.data_dir = folder.join("data");
     config.budgets.file = folder.join("budgets.jsonl");
     config.budgets.check_ms = 20;
     config.pacing.tick_ms = 20;
-    (config.batch.listen, config.openrtb.listen, config.admin.listen) =
-        (any_port, any_port, any_port);
-    config.spend.listen = any_port;
+    at_any_port(&mut config);
     config.workers.pin = false;
     config.journal.segment_bytes = 4 << 20;
     config

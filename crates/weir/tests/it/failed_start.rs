@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use weir_config::config::Config;
 
-use crate::support::line;
+use crate::support::{at_any_port, line};
 
 /// The admin door is the last to open: what it cannot use is found when bank and workers run.
 #[test]
@@ -16,12 +16,10 @@ fn a_start_that_fails_leaves_nothing_running() {
     std::fs::write(&config.budgets.file, line(1, "1", "")).unwrap();
     config.workers.pin = false;
     config.journal.segment_bytes = 4_194_304;
-    for door in weir_config::doors::all_doors() {
-        *(door.listen)(&mut config) = ([127, 0, 0, 1], 0).into();
-    }
+    at_any_port(&mut config);
     // An address of this test alone: nobody else can listen there meanwhile.
     let free: SocketAddr = TcpListener::bind("127.0.15.1:0").unwrap().local_addr().unwrap();
-    config.batch.listen = free;
+    config.batch.listen = free.into();
     config.admin.origins = "no origin".into();
     let error = weir_survey::Node::start(&config).unwrap_err().to_string();
     assert!(error.contains("origin"), "{error}");

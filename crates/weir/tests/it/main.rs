@@ -11,6 +11,7 @@ mod costs;
 mod costs_stages;
 mod crashes;
 mod crowds;
+mod doors_off;
 mod edits;
 mod edits_pacing;
 mod failed_start;

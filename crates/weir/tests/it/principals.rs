@@ -7,7 +7,9 @@ use weir_survey::Node;
 use wire::{Reason, Verdict};
 
 use crate::client::{Client, Reply, ask, books_frame, hello_frame};
-use crate::support::{Setup, cores, line, output, over_transports, stderr, stdout, text, weir};
+use crate::support::{
+    Setup, at_any_port, cores, line, output, over_transports, stderr, stdout, text, weir,
+};
 
 /// What `weir token new` makes for a file: the token.
 fn token(file: &Path, words: &[&str]) -> String {
@@ -76,9 +78,7 @@ fn principals_enter_with_their_tokens_beside_the_one_key() {
 /// A node in this process, so that its files can be read again.
 fn started(folder: &Path, tokens: &Path) -> (Node, Config) {
     let mut config = Config::default();
-    let free = "127.0.0.1:0".parse().unwrap();
-    (config.batch.listen, config.openrtb.listen, config.admin.listen) = (free, free, free);
-    config.spend.listen = free;
+    at_any_port(&mut config);
     config.node.data_dir = folder.join("data");
     config.budgets.file = folder.join("budgets.jsonl");
     config.workers.pin = false;

@@ -1,7 +1,6 @@
 //! The budgets file while it is being saved, cut, emptied, replaced or gone: nothing that people changed is lost.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use weir_survey::Node;
 use wire::Verdict;
 
 use crate::client::{Client, Reply};
-use crate::support::{http_get, line, wait_for};
+use crate::support::{at_any_port, http_get, line, wait_for};
 
 const CHECK_MS: u64 = 20;
 
@@ -109,14 +108,11 @@ impl Bench {
 }
 
 fn config(folder: &Path) -> Config {
-    let any_port: SocketAddr = ([127, 0, 0, 1], 0).into();
     let mut config = Config::default();
     config.node.data_dir = folder.join("data");
     config.budgets.file = folder.join("budgets.jsonl");
     config.budgets.check_ms = CHECK_MS;
-    (config.batch.listen, config.openrtb.listen, config.admin.listen) =
-        (any_port, any_port, any_port);
-    config.spend.listen = any_port;
+    at_any_port(&mut config);
     config.workers.pin = false;
     config.journal.segment_bytes = 4 << 20;
     config

@@ -111,7 +111,7 @@ fn start(folder: &Path, commands: &str) -> (Running, Vec<(String, String)>, Vec<
         let at = line.find("127.0.0.1:").expect("an address");
         let address: String =
             line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
-        (door.address(&usual).to_string(), address)
+        ((door.listen)(&usual).to_string(), address)
     });
     let addresses = addresses.collect();
     (running, addresses, said)

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use weir_config::config::Config;
+use weir_config::doors::all_doors;
 
 /// Nothing here takes longer on a healthy machine, however busy it is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
@@ -104,6 +106,8 @@ pub(crate) struct Setup {
     environment: Vec<(String, String)>,
     /// What the shell does before it becomes the node.
     prelude: Option<String>,
+    /// What the flags of some doors say instead of a free port; `None`: they have no flag.
+    doors: Vec<(&'static str, Option<&'static str>)>,
 }
 
 impl Setup {
@@ -113,20 +117,38 @@ impl Setup {
         std::fs::write(folder.path().join("budgets.jsonl"), budgets).unwrap();
         // Tests share the cores: pinned workers of many nodes would all sit on the same one.
         let folder = Arc::new(folder);
-        Setup { folder, transport: "auto", environment: Vec::new(), prelude: None }
-            .with("workers.pin", "false")
-            // Connections, purses, limits and probes are each worker's own, and which one a connection meets is chance: one
-            // worker, however many cores the machine has.
-            .with("workers.cores", &cores(WORKERS))
-            // Small files: many nodes start at once.
-            .with("journal.segment_bytes", "4194304")
-            .with("budgets.check_ms", "20")
+        Setup {
+            folder,
+            transport: "auto",
+            environment: Vec::new(),
+            prelude: None,
+            doors: Vec::new(),
+        }
+        .with("workers.pin", "false")
+        // Connections, purses, limits and probes are each worker's own, and which one a connection meets is chance: one
+        // worker, however many cores the machine has.
+        .with("workers.cores", &cores(WORKERS))
+        // Small files: many nodes start at once.
+        .with("journal.segment_bytes", "4194304")
+        .with("budgets.check_ms", "20")
     }
 
     /// Sets a key of the configuration.
     pub(crate) fn with(mut self, key: &str, value: &str) -> Setup {
         let name = format!("WEIR_{}", key.replace('.', "__").to_uppercase());
         self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Says by its flag where a door listens.
+    pub(crate) fn with_door(mut self, name: &'static str, listen: &'static str) -> Setup {
+        self.doors.push((name, Some(listen)));
+        self
+    }
+
+    /// Leaves a door where it is by default.
+    pub(crate) fn with_default_door(mut self, name: &'static str) -> Setup {
+        self.doors.push((name, None));
         self
     }
 
@@ -169,16 +191,12 @@ impl Setup {
         };
         command.arg("run").arg("--budgets").arg(self.budgets_file());
         command.arg("--data").arg(self.data());
-        command.args([
-            "--batch",
-            "127.0.0.1:0",
-            "--openrtb",
-            "127.0.0.1:0",
-            "--spend",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-        ]);
+        for door in all_doors().map(|door| door.name) {
+            let told = self.doors.iter().find(|(name, _)| *name == door);
+            if let Some(listen) = told.map_or(Some("127.0.0.1:0"), |(_, listen)| *listen) {
+                command.arg(format!("--{door}")).arg(listen);
+            }
+        }
         // Where a test has written one.
         let config = self.folder.path().join("weir.toml");
         if config.exists() {
@@ -485,4 +503,16 @@ pub(crate) use crate::client::Client;
 /// A path as text.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
+}
+
+/// The flags that place each door of a node at a free port.
+pub(crate) fn doors_at_any_port() -> impl Iterator<Item = String> {
+    all_doors().flat_map(|door| [format!("--{}", door.name), "127.0.0.1:0".to_owned()])
+}
+
+/// Places each door of a node in this process at a free port.
+pub(crate) fn at_any_port(config: &mut Config) {
+    for door in all_doors() {
+        (door.set_listen)(config, SocketAddr::from(([127, 0, 0, 1], 0)).into());
+    }
 }

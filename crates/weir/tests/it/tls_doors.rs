@@ -15,7 +15,9 @@ use weir_node::known::Permits;
 use wire::{DecideFlags, Split, Verdict, frame};
 
 use crate::client::{Reply, ask, decide_frame, fresh_id, hello_frame, reply};
-use crate::support::{Node, PATIENCE, Setup, line, output, stderr, stdout, text, wait_for, weir};
+use crate::support::{
+    Node, PATIENCE, Setup, at_any_port, line, output, stderr, stdout, text, wait_for, weir,
+};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -225,9 +227,7 @@ fn certificates_are_read_again_while_the_node_runs() {
     std::fs::write(&config.budgets.file, line(1, "1", "")).unwrap();
     config.workers.pin = false;
     config.journal.segment_bytes = 4_194_304;
-    for door in weir_config::doors::all_doors() {
-        *(door.listen)(&mut config) = ([127, 0, 0, 1], 0).into();
-    }
+    at_any_port(&mut config);
     config.batch.tls_cert = text(&authority.path("cert")).into();
     config.batch.tls_key = text(&authority.path("key")).into();
     // Where the node reads its configuration again.

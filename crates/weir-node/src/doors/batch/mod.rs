@@ -10,7 +10,7 @@ mod pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use access::Principal;
+use access::{LiveTokens, Principal};
 use door_batch::{Budget, Client, Denied, Found, Gate, Limits, Passed, Question, Session};
 use door_http::After;
 use door_transport::{ConnId, Out, Peer, Step};
@@ -19,6 +19,7 @@ use ledger::{
     Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
     TokenError,
 };
+use weir_config::config::Config;
 use wire::decide::Ask;
 use wire::{BudgetName, Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
 
@@ -28,15 +29,51 @@ use self::pending::Waiting;
 use super::entrance::Entrance;
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
-use crate::messages::{Answer, Facts};
+use crate::messages::Answer;
 use crate::opened::Made;
 use crate::stages::{JudgePart, WorkerStage};
 use crate::till::{Till, add_one};
+
+/// What the door is set to; the same for all workers.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchTerms {
+    /// What clients must say in Hello.
+    pub(crate) auth_token: Vec<u8>,
+    /// Or a token of these principals.
+    pub(crate) tokens: Option<LiveTokens>,
+    /// Entries a frame may hold.
+    pub(crate) batch_max: u16,
+    /// Bytes a frame may have.
+    pub(crate) frame_bytes_max: u32,
+    /// Frames of resolves that may wait on one worker.
+    pub(crate) waiting_max: usize,
+    /// How long a frame with the flag `awaitFill` waits for the bank.
+    pub(crate) wait_ms: u64,
+    /// Answers remembered.
+    pub(crate) remember_max: usize,
+}
+
+impl BatchTerms {
+    /// Reads them from a configuration; `tokens` is the door's file.
+    pub(crate) fn new(config: &Config, tokens: Option<LiveTokens>) -> BatchTerms {
+        let b = &config.batch;
+        BatchTerms {
+            auth_token: b.auth_token.clone().into_bytes(),
+            tokens,
+            batch_max: b.batch_max,
+            frame_bytes_max: b.frame_bytes_max,
+            waiting_max: b.resolves_waiting_max,
+            wait_ms: b.wait_ms,
+            remember_max: config.ledger.remember_max,
+        }
+    }
+}
 
 /// One worker's side of the door.
 pub(crate) struct BatchDoor {
     /// Its place among the worker's doors.
     number: u8,
+    terms: Arc<BatchTerms>,
     entrance: Entrance,
     remembered: Option<Remembered>,
     waiting: Waiting,
@@ -72,12 +109,13 @@ struct BatchGate<'a> {
 
 impl BatchDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(number: u8, facts: &Facts) -> BatchDoor {
+    pub(crate) fn new(number: u8, terms: Arc<BatchTerms>) -> BatchDoor {
         BatchDoor {
             number,
-            entrance: Entrance::new(&facts.auth_token, facts.tokens.as_ref()),
+            entrance: Entrance::new(&terms.auth_token, terms.tokens.as_ref()),
             remembered: None,
-            waiting: Waiting::new(facts.waiting_max),
+            waiting: Waiting::new(terms.waiting_max),
+            terms,
             parking: Parking::default(),
             frame: Frame::default(),
             finding: Vec::new(),
@@ -433,7 +471,7 @@ impl BatchGate<'_> {
         answers: &mut [decided::Answer],
     ) {
         let (secret, max, lifetime) =
-            (self.till.facts.secret, self.till.facts.remember_max, self.till.facts.hold_ms);
+            (self.till.facts.secret, self.door.terms.remember_max, self.till.facts.hold_ms);
         let mut table = self
             .door
             .remembered
@@ -547,8 +585,8 @@ fn request_of(client: u64, ask: &Ask) -> Request {
 
 impl Gate for BatchGate<'_> {
     fn limits(&self) -> Limits {
-        let Facts { batch_max, frame_bytes_max, .. } = *self.till.facts;
-        Limits { batch_max: usize::from(batch_max), frame_bytes_max }
+        let BatchTerms { batch_max, frame_bytes_max, .. } = *self.door.terms;
+        Limits { batch_max: batch_max.into(), frame_bytes_max }
     }
 
     fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied> {
@@ -565,14 +603,14 @@ impl Gate for BatchGate<'_> {
     }
 
     fn welcome(&self) -> welcome::Block {
-        let f = &self.till.facts;
+        let (f, terms) = (&self.till.facts, &self.door.terms);
         welcome::Block::new(
             wire::SCHEMA_VERSION,
             f.node,
             f.run,
-            f.batch_max,
+            terms.batch_max,
             self.till.number,
-            f.frame_bytes_max,
+            terms.frame_bytes_max,
             f.hold_ms,
             f.billing_ms,
             self.till.at.now_ms,
@@ -632,11 +670,11 @@ impl Gate for BatchGate<'_> {
         batch: &Decide<'_>,
         frame: &[u8],
     ) -> bool {
-        let may_wait = self.till.facts.wait_ms > 0 && !self.till.journal_fails;
+        let may_wait = self.door.terms.wait_ms > 0 && !self.till.journal_fails;
         if !may_wait || !self.door.parking.has_room(frame.len()) || !self.call_for(client, batch) {
             return false;
         }
-        let until_ms = self.till.clock.steady_ms() + self.till.facts.wait_ms;
+        let until_ms = self.till.clock.steady_ms() + self.door.terms.wait_ms;
         self.door.parking.park(conn.to_bits(), client.clone(), frame, until_ms);
         true
     }

@@ -12,7 +12,7 @@ use wire::{DecideFlags, Message, decide};
 
 use super::*;
 use crate::counters::SlotCells;
-use crate::messages::Snapshot;
+use crate::messages::{Facts, Snapshot};
 use crate::stages::WorkerProbes;
 
 const NOW_MS: u64 = 1_000_000;
@@ -66,7 +66,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         purses: Arc::new([]),
         cells: SlotCells::new(BUDGETS as usize),
     });
-    Bench { door: BatchDoor::new(0, &facts()), till }
+    Bench { door: BatchDoor::new(0, terms()), till }
 }
 
 fn facts() -> Facts {
@@ -75,17 +75,15 @@ fn facts() -> Facts {
         run: 1,
         hold_ms: 2_000,
         billing_ms: 3_600_000,
-        auth_token: Vec::new(),
-        tokens: None,
-        batch_max: 1_024,
-        frame_bytes_max: 65_536,
-        waiting_max: 16,
-        wait_ms: 10,
         earliest_ms: 0,
         secret: 9,
         answer_secret: access::KeySecret::new([0; 16]),
-        remember_max: 1_024,
     }
+}
+
+fn terms() -> Arc<BatchTerms> {
+    let terms = BatchTerms::new(&Config::default(), None);
+    Arc::new(BatchTerms { waiting_max: 16, wait_ms: 10, remember_max: 1_024, ..terms })
 }
 
 /// What the worker answers to these frames, each in a turn of its own.
@@ -313,7 +311,7 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
     };
     worker.till.purses.take(fill, NOW_MS);
     assert!(postpone(&mut worker, 5 * FILLED));
-    hand.pass(worker.till.facts.wait_ms - 1);
+    hand.pass(worker.door.terms.wait_ms - 1);
     worker.till.wake();
     assert!(
         !due(&mut worker) && worker.door.parking.wait_ms(worker.till.clock.steady_ms()) == Some(1)
@@ -336,8 +334,7 @@ fn a_frame_does_not_wait_for_what_no_bank_can_give() {
     worker.till.journal_fails = false;
     let places = (0..10_000).take_while(|_| postpone(&mut worker, 5 * FILLED)).count();
     assert!((1..10_000).contains(&places), "bounded: {places}");
-    let facts = Facts { wait_ms: 0, ..facts() };
-    worker.till.facts = Arc::new(facts);
+    worker.door.terms = Arc::new(BatchTerms { wait_ms: 0, ..(*terms()).clone() });
     worker.door.parking = Parking::default();
     assert!(!postpone(&mut worker, 5 * FILLED), "switched off");
 }

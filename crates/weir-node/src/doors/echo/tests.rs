@@ -19,7 +19,8 @@ use wire::{Message, hello};
 
 use super::*;
 use crate::bench::facts;
-use crate::doors::batch::BatchDoor;
+use crate::doors::OnDoors;
+use crate::doors::batch::{BatchDoor, BatchTerms};
 use crate::messages::{Down, Up};
 use crate::stages::WorkerProbes;
 use crate::worker::{Lines, Worker};
@@ -159,10 +160,11 @@ fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) 
     let purses = Purses::new(PurseOptions { node: 1, hold_ms: 2_000 }, 0);
     let (keys, counters) = (Arc::new(KeyRing::new(1, 1, [7; 16])), Arc::default());
     let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
-    let batch = BatchDoor::new(EchoDoorId::Batch as u8, &facts);
+    let terms = Arc::new(BatchTerms::new(&Config::default(), None));
+    let batch = BatchDoor::new(EchoDoorId::Batch as u8, terms);
     let till = Till::new(0, facts, counters, purses, keys, probes);
     let options = Options { output_bytes_max: OUTPUT_BYTES_MAX, ..Options::default() };
-    let worker = Worker::new(till, EchoDoors { batch, echo }, lines);
+    let worker = Worker::new(till, EchoDoors { on: OnDoors::ALL, batch, echo }, lines);
     door_transport::run(listeners, &options, worker, handle).unwrap();
 }
 
