@@ -11,7 +11,7 @@ const UNITS: [&str; 9] =
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
 /// Pure: no I/O, no threads, no clock, no randomness.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "money",
     "wire",
     "table",
@@ -21,6 +21,7 @@ const PURE: [&str; 9] = [
     "gate-pacing",
     "gate-auction",
     "ledger",
+    "door-keys",
 ];
 /// Where `unsafe` may stand.
 const UNSAFE: [&str; 5] = ["door-transport", "fix", "probe", "table", "vault"];

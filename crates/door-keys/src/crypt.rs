@@ -1,0 +1,295 @@
+//! Encrypting, decrypting, rewrapping: one or many.
+
+use vault::{BlockUsed, Change, KeyKind, KeyName, KeyPolicy, NamedKey};
+
+use crate::answer::{Halt, Pen, Refusal};
+use crate::base64::Base64;
+use crate::body::{BatchItem, Fields, ItemText, Member};
+use crate::door::{Call, Gate, Room};
+use crate::json::write_text;
+use crate::scope::Verb;
+use crate::work::{ItemFault, PART, Place, Work, sealing};
+
+/// How often a block of messages is asked for: other threads may use it up before.
+const BLOCKS_MAX: usize = 64;
+/// Bytes of an answer's item besides its text and its reference, more than any has.
+const ITEM_BYTES: usize = 256;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crypt {
+    Encrypt,
+    Decrypt,
+    Rewrap,
+}
+
+impl Crypt {
+    fn verb(self) -> Verb {
+        match self {
+            Crypt::Encrypt => Verb::Encrypt,
+            Crypt::Decrypt => Verb::Decrypt,
+            Crypt::Rewrap => Verb::Rewrap,
+        }
+    }
+
+    fn text(self) -> ItemText {
+        match self {
+            Crypt::Encrypt => ItemText::Plaintext,
+            Crypt::Decrypt => ItemText::Ciphertext,
+            Crypt::Rewrap => ItemText::Rewrapped,
+        }
+    }
+}
+
+/// How a batch went.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    done: u64,
+    users: u64,
+    internal: u64,
+}
+
+impl<G: Gate> Call<'_, G> {
+    pub(crate) fn crypt(&mut self, what: Crypt, name: &str) -> Result<u16, Halt> {
+        let name = self.enter(what.verb(), name)?;
+        let fields = self.fields(Some(what.text()))?;
+        let is_batch = fields.is_batch(&self.room.batch)?;
+        if !is_batch {
+            fields.one(what.text(), &mut self.room.batch)?;
+        }
+        self.room.note.items = u64::try_from(self.room.batch.items.len()).unwrap_or(u64::MAX);
+        self.check_contexts(what)?;
+        self.find(what, &name, &fields)?;
+        if what != Crypt::Decrypt {
+            self.reserve(&name)?;
+        }
+        if is_batch { self.many(what, &name, &fields) } else { self.single(what, &name, &fields) }
+    }
+
+    /// A context stands in all items or in none.
+    fn check_contexts(&self, what: Crypt) -> Result<(), Halt> {
+        let items = &self.room.batch.items;
+        let first = items.first().is_some_and(|item| item.context.is_some());
+        if what != Crypt::Rewrap && items.iter().any(|item| item.context.is_some() != first) {
+            let text = "context should be set either in all the request blocks or in none";
+            return Err(Refusal::bad(text).into());
+        }
+        Ok(())
+    }
+
+    /// Finds the key, or makes it where that is allowed.
+    fn find(&mut self, what: Crypt, name: &KeyName, fields: &Fields<'_>) -> Result<(), Halt> {
+        if let Some(key) = self.gate.keys().get(name.as_str()) {
+            let kind = key.policy().kind;
+            if kind.sealing().is_some() {
+                return Ok(());
+            }
+            let (verb, text) = (what.verb().name(), "is not supported for key type");
+            return Err(Refusal::bad(format!("{verb} {text} {kind}")).into());
+        }
+        if what != Crypt::Encrypt || !self.gate.keys().is_upsert_allowed() {
+            return Err(Refusal::bad("encryption key not found").into());
+        }
+        if !self.caller.scopes.allows(Verb::Admin, name.as_str()) {
+            return Err(Refusal::denied().into());
+        }
+        let kind = self.kind_of(fields)?;
+        if kind.sealing().is_none() {
+            return Err(Refusal::bad(format!("unknown key type {kind}")).into());
+        }
+        let derived = self.room.batch.items.first().is_some_and(|item| item.context.is_some());
+        let convergent = fields.flag(Member::Convergent)?.unwrap_or(false);
+        let policy = KeyPolicy { derived, convergent, ..KeyPolicy::new(kind) };
+        self.change(Change::Create { name: name.clone(), policy }).map(|_| ())
+    }
+
+    /// Takes the messages of the batch out of the counts of the versions that will seal them.
+    pub(crate) fn reserve(&mut self, name: &KeyName) -> Result<(), Halt> {
+        for _ in 0..BLOCKS_MAX {
+            let Some(key) = self.gate.keys().get(name.as_str()) else { return Ok(()) };
+            match take(key, &self.room.batch.items) {
+                Ok(()) => return Ok(()),
+                Err((version, messages)) => {
+                    let name = name.clone();
+                    self.change(Change::Reserve { name, version, messages })?;
+                }
+            }
+        }
+        Err(Refusal::new(503, "too many messages at once under this key: ask again").into())
+    }
+
+    fn single(&mut self, what: Crypt, name: &KeyName, fields: &Fields<'_>) -> Result<u16, Halt> {
+        let Room { random, base64, batch, work, out, note, .. } = &mut *self.room;
+        let key = found(self.gate.keys().get(name.as_str()))?;
+        run(what, fields.body, &batch.items, key, work, base64, random);
+        let Some(place) = work.places.first() else { return Err(Refusal::missing().into()) };
+        if let Err(why) = place.outcome {
+            return Err(match why.is_users() {
+                true => Refusal::bad(why.to_string()).into(),
+                false => Refusal::framed(500, why).into(),
+            });
+        }
+        out.reserve(work.plain.len().max(work.sealed.len()) * 2 + ITEM_BYTES * 2);
+        let mut pen = Pen { out };
+        pen.open_frame(random);
+        pen.raw("{");
+        result(&mut pen, what, place, work, base64);
+        pen.raw("}");
+        pen.close_frame(&note.warnings);
+        if what != Crypt::Decrypt {
+            note.version = place.version;
+        }
+        note.is_secret |= what == Crypt::Decrypt;
+        Ok(200)
+    }
+
+    fn many(&mut self, what: Crypt, name: &KeyName, fields: &Fields<'_>) -> Result<u16, Halt> {
+        let partial = fields.number(Member::PartialCode)?;
+        let Room { random, base64, batch, work, out, note, .. } = &mut *self.room;
+        let key = found(self.gate.keys().get(name.as_str()))?;
+        note.is_secret |= what == Crypt::Decrypt;
+        // Enough for all, so that no plaintext is left behind where an answer has grown.
+        let texts = if what == Crypt::Decrypt { fields.body.len() } else { fields.body.len() * 2 };
+        out.reserve(texts.saturating_add(batch.items.len().saturating_mul(ITEM_BYTES)));
+        let mut tally = Tally::default();
+        let mut pen = Pen { out };
+        pen.open_frame(random);
+        pen.raw("{\"batch_results\":[");
+        for (part, items) in batch.items.chunks(PART).enumerate() {
+            run(what, fields.body, items, key, work, base64, random);
+            for (at, (place, item)) in work.places.iter().zip(items).enumerate() {
+                pen.raw(if part + at > 0 { ",{" } else { "{" });
+                match place.outcome {
+                    Ok(()) => {
+                        tally.done += 1;
+                        result(&mut pen, what, place, work, base64);
+                    }
+                    Err(why) => {
+                        let count =
+                            if why.is_users() { &mut tally.users } else { &mut tally.internal };
+                        *count += 1;
+                        failure(&mut pen, what, why);
+                    }
+                }
+                pen.raw(",\"reference\":\"");
+                pen.raw(item.reference.raw(fields.body));
+                pen.raw("\"}");
+            }
+        }
+        pen.raw("]}");
+        note.failed = tally.users + tally.internal;
+        note.version = work.places.first().map_or(0, |place| place.version);
+        let status =
+            if what == Crypt::Rewrap { 200 } else { tally.status(partial, &mut note.warnings) };
+        pen.close_frame(&note.warnings);
+        Ok(status)
+    }
+}
+
+impl Tally {
+    /// Returns the status of a batch: a fault of the client wins over one of ours, and what the client asked for over both.
+    fn status(self, partial: Option<i64>, warnings: &mut Vec<String>) -> u16 {
+        let own = match self {
+            Tally { users: 0, internal: 0, .. } => return 200,
+            Tally { users: 0, .. } => 500,
+            _ => 400,
+        };
+        let Some(asked) = partial.filter(|asked| self.done > 0 && *asked != 0) else { return own };
+        // A status that ends no answer or has no body cannot be sent with these results.
+        match u16::try_from(asked) {
+            Ok(asked @ (200..=203 | 205..=303 | 305..=599)) => asked,
+            _ => {
+                warnings.push(format!(
+                    "partial_failure_response_code {asked} is no status that an answer with a body can have; 400 was used"
+                ));
+                400
+            }
+        }
+    }
+}
+
+fn found(key: Option<&NamedKey>) -> Result<&NamedKey, Halt> {
+    key.ok_or_else(|| Refusal::bad("encryption key not found").into())
+}
+
+/// Takes the messages of items out of the counts, or tells of which version how many are missing.
+fn take(key: &NamedKey, items: &[BatchItem]) -> Result<(), (u32, u64)> {
+    let mut wanted: Vec<(u32, u64)> = Vec::new();
+    let (mut last, mut number) = (None, 0);
+    for item in items {
+        if last != Some(item.version) {
+            last = Some(item.version);
+            // What may not seal fails later, alone.
+            number = sealing(key, item.version).unwrap_or(0);
+        }
+        match wanted.iter_mut().find(|(version, _)| *version == number) {
+            Some((_, count)) => *count += 1,
+            None => wanted.push((number, 1)),
+        }
+    }
+    for (version, count) in wanted {
+        let Some(found) = key.versions().get(version) else { continue };
+        found.count().take(count).map_err(|BlockUsed| (version, count))?;
+    }
+    Ok(())
+}
+
+fn run(
+    what: Crypt,
+    body: &str,
+    items: &[BatchItem],
+    key: &NamedKey,
+    work: &mut Work,
+    base64: &Base64,
+    random: &mut vault::Drbg,
+) {
+    if what == Crypt::Encrypt {
+        work.take_plain(body, items, key, base64);
+    } else {
+        work.take_sealed(body, items, base64);
+        work.open(key);
+    }
+    if what == Crypt::Rewrap {
+        work.aim(items, key);
+    }
+    if what != Crypt::Decrypt {
+        work.seal(key, random);
+    }
+}
+
+fn result(pen: &mut Pen<'_>, what: Crypt, place: &Place, work: &Work, base64: &Base64) {
+    if what == Crypt::Decrypt {
+        pen.raw("\"plaintext\":\"");
+        base64.write(work.plain.get(place.plain.clone()).unwrap_or_default(), pen.out);
+        return pen.raw("\"");
+    }
+    let sealed = work.sealed.get(place.sealed.clone()).unwrap_or_default();
+    pen.raw("\"ciphertext\":\"vault:v");
+    pen.digits(place.version.into());
+    pen.raw(":");
+    base64.write(sealed, pen.out);
+    pen.raw("\",\"key_version\":");
+    pen.digits(place.version.into());
+}
+
+fn failure(pen: &mut Pen<'_>, what: Crypt, why: ItemFault) {
+    if what == Crypt::Decrypt {
+        pen.raw("\"plaintext\":\"\",");
+    }
+    pen.raw("\"error\":");
+    write_text(&why.to_string(), pen.out);
+}
+
+/// Returns the type of a name. What is known elsewhere and not offered says so.
+pub(crate) fn kind_named(name: &str, key_bytes: u16) -> Result<KeyKind, Halt> {
+    if name == vault::HmacKey::NAME {
+        return Ok(KeyKind::Hmac { key_bytes });
+    }
+    name.parse().map(KeyKind::Sealing).map_err(|_| {
+        Refusal::bad(format!(
+            "unknown key type {name}: offered are aes256-gcm96, aes256-gcm-siv, aes256-cbc-cmac, aes256-cbc-hmac-sha256 and hmac; \
+             signing, asymmetric and ChaCha types are not"
+        ))
+        .into()
+    })
+}

@@ -1,0 +1,220 @@
+//! What clients ask of the server itself, and of their own token.
+
+use vault::Keys;
+
+use crate::answer::{Halt, Pen, Refusal, uuid};
+use crate::body::Member;
+use crate::door::{Call, Gate, Room, Settings, unsupported_path};
+use crate::request::{Method, query_value};
+use crate::scope::{KeyScopes, Verb};
+
+/// The one mount, without its slash.
+const MOUNT: &str = "transit";
+
+impl Room {
+    /// Answers what everybody may ask, sealed or not; `None` if the path is another one.
+    pub(crate) fn open_to_all(
+        &mut self,
+        settings: &Settings,
+        method: Method,
+        path: &str,
+        query: &str,
+        keys: &Keys,
+    ) -> Option<u16> {
+        let sealed = keys.is_sealed();
+        let mut pen = Pen { out: &mut self.out };
+        match (path, method) {
+            ("sys/health", Method::Get) => {
+                pen.raw("{\"initialized\":true");
+                pen.flag("sealed", sealed);
+                pen.flag("standby", false);
+                pen.text("replication_performance_mode", "disabled");
+                pen.text("replication_dr_mode", "disabled");
+                pen.text("version", &settings.version);
+                pen.text("cluster_name", "weir");
+                pen.text("cluster_id", &settings.cluster_id);
+                pen.raw("}\n");
+                let (name, own) = if sealed { ("sealedcode", 503) } else { ("activecode", 200) };
+                let asked = query_value(query, name).and_then(|code| code.parse().ok());
+                // Other codes have no body, or end no answer.
+                Some(
+                    asked
+                        .filter(|code| matches!(code, 200..=203 | 205..=303 | 305..=599))
+                        .unwrap_or(own),
+                )
+            }
+            ("sys/seal-status", Method::Get) => {
+                pen.raw("{\"type\":\"shamir\",\"initialized\":true");
+                pen.flag("sealed", sealed);
+                pen.raw(",\"t\":1,\"n\":1,\"progress\":0,\"nonce\":\"\"");
+                pen.text("version", &settings.version);
+                pen.raw(",\"build_date\":\"\",\"migration\":false");
+                pen.text("cluster_name", "weir");
+                pen.text("cluster_id", &settings.cluster_id);
+                pen.raw(",\"recovery_seal\":false");
+                pen.text("storage_type", "weir");
+                pen.raw("}\n");
+                Some(200)
+            }
+            ("sys/leader", Method::Get) => {
+                pen.raw("{\"ha_enabled\":false,\"is_self\":false,\"leader_address\":\"\",\"leader_cluster_address\":\"\"}\n");
+                Some(200)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<G: Gate> Call<'_, G> {
+    pub(crate) fn sys(&mut self, segments: &[&str]) -> Result<u16, Halt> {
+        match (segments, self.method) {
+            (["mounts"], Method::Get) => self.doubled(|pen, settings| {
+                pen.name("transit/");
+                pen.raw("{");
+                mount(pen, settings);
+                pen.raw("}");
+            }),
+            (["mounts", MOUNT], Method::Get) => self.doubled(mount),
+            (["internal", "ui", "mounts", MOUNT], Method::Get) => self.doubled(|pen, settings| {
+                mount(pen, settings);
+                pen.text("path", "transit/");
+            }),
+            (["mounts", MOUNT], Method::Post) => {
+                Err(Refusal::bad("path is already in use at transit/").into())
+            }
+            (["mounts", ..], Method::Post | Method::Delete) => {
+                Err(Refusal::bad("there is one mount, transit/, and it stays").into())
+            }
+            (["capabilities-self"], Method::Post) => self.capabilities(),
+            (
+                ["mounts"]
+                | ["mounts", MOUNT]
+                | ["health" | "seal-status" | "leader" | "capabilities-self"],
+                _,
+            ) => Err(Refusal::framed(405, "unsupported operation").into()),
+            (["mounts", name] | ["internal", "ui", "mounts", name], Method::Get) => {
+                Err(Refusal::bad(format!("No secret engine mount at {name}/")).into())
+            }
+            _ => Err(unsupported_path()),
+        }
+    }
+
+    pub(crate) fn token(&mut self, segments: &[&str]) -> Result<u16, Halt> {
+        match (segments, self.method) {
+            (["lookup-self"], Method::Get | Method::Post) => self.lookup_self(),
+            (["renew-self"], Method::Post) => Err(Refusal::bad("lease is not renewable").into()),
+            (["create"] | ["create-orphan"], Method::Post) => Err(Refusal::bad(
+                "tokens come from the file of tokens of this node; none are made here (Terraform: skip_child_token = true)",
+            )
+            .into()),
+            (["revoke-self"], Method::Post) => Err(Refusal::bad(
+                "tokens come from the file of tokens of this node: take its line away to revoke one",
+            )
+            .into()),
+            (["lookup-self" | "renew-self" | "create" | "revoke-self"], _) => {
+                Err(Refusal::framed(405, "unsupported operation").into())
+            }
+            _ => Err(unsupported_path()),
+        }
+    }
+
+    fn lookup_self(&mut self) -> Result<u16, Halt> {
+        let token = self.request.token.unwrap_or_default();
+        let (id, caller) = (String::from_utf8_lossy(token).into_owned(), self.caller);
+        self.room.note.is_secret = true;
+        self.frame(200, |pen| {
+            pen.text("accessor", caller.name);
+            pen.raw(",\"creation_time\":0,\"creation_ttl\":0");
+            pen.text("display_name", caller.name);
+            pen.raw(",\"entity_id\":\"\",\"expire_time\":null,\"explicit_max_ttl\":0");
+            pen.text("id", &id);
+            pen.raw(",\"meta\":null,\"num_uses\":0,\"orphan\":true");
+            pen.text("path", "auth/token/create");
+            let policy =
+                if caller.scopes.is_limited() { caller.scopes.to_string() } else { "root".into() };
+            pen.texts("policies", policy.split(','));
+            pen.raw(",\"renewable\":false,\"ttl\":0,\"type\":\"service\"");
+        })
+    }
+
+    fn capabilities(&mut self) -> Result<u16, Halt> {
+        let fields = self.fields(None)?;
+        let mut paths = fields.texts(Member::Paths)?;
+        paths.extend(fields.texts(Member::Path)?);
+        if paths.is_empty() {
+            return Err(Refusal::bad("missing paths").into());
+        }
+        let scopes = self.caller.scopes;
+        let found: Vec<_> = paths.iter().map(|path| capabilities_of(scopes, path)).collect();
+        self.doubled(|pen, _| {
+            for (path, found) in paths.iter().zip(&found) {
+                pen.texts(path, found.iter().copied());
+            }
+            if let [found] = found.as_slice() {
+                pen.texts("capabilities", found.iter().copied());
+            }
+        })
+    }
+
+    /// Answers with a frame whose data stands beside it too: older clients look there.
+    fn doubled(&mut self, data: impl Fn(&mut Pen<'_>, &Settings)) -> Result<u16, Halt> {
+        let Room { random, out, .. } = &mut *self.room;
+        let mut pen = Pen { out };
+        pen.raw("{");
+        pen.text("request_id", &uuid(random));
+        pen.raw(",\"lease_id\":\"\",\"renewable\":false,\"lease_duration\":0,");
+        data(&mut pen, self.settings);
+        pen.raw(",\"data\":{");
+        data(&mut pen, self.settings);
+        pen.raw("}");
+        pen.close_frame(&[]);
+        Ok(200)
+    }
+}
+
+fn mount(pen: &mut Pen<'_>, settings: &Settings) {
+    pen.text("accessor", "transit_weir");
+    pen.raw(
+        ",\"config\":{\"default_lease_ttl\":0,\"force_no_cache\":false,\"max_lease_ttl\":0},\
+         \"description\":\"\",\"external_entropy_access\":false,\"local\":false,\"options\":null,\"plugin_version\":\"\",\
+         \"running_plugin_version\":\"\",\"running_sha256\":\"\",\"seal_wrap\":false,\"type\":\"transit\"",
+    );
+    pen.text("uuid", &settings.cluster_id);
+}
+
+/// Returns what scopes allow at a path.
+fn capabilities_of(scopes: &KeyScopes, path: &str) -> Vec<&'static str> {
+    if !scopes.is_limited() {
+        return vec!["root"];
+    }
+    let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let name = segments.get(2).copied().unwrap_or_default();
+    let allows = |verb| scopes.allows(verb, name);
+    let mut found = Vec::new();
+    match segments.as_slice() {
+        [MOUNT, "keys"] if scopes.allows_some(Verb::Read) => found.push("list"),
+        [MOUNT, "keys", _] => {
+            found.extend(
+                allows(Verb::Admin).then_some(["create", "update", "delete"]).into_iter().flatten(),
+            );
+            found.extend(allows(Verb::Read).then_some("read"));
+        }
+        [MOUNT, "keys", _, _] | [MOUNT, "restore", _] if allows(Verb::Admin) => {
+            found.push("update")
+        }
+        [MOUNT, "export", _, name, ..] if scopes.allows(Verb::Export, name) => found.push("read"),
+        [MOUNT, "backup", _] if allows(Verb::Export) => found.push("read"),
+        [MOUNT, "datakey", _, name] if scopes.allows(Verb::Datakey, name) => found.push("update"),
+        [MOUNT, verb @ ("random" | "hash"), ..] => {
+            let verb = if *verb == "random" { Verb::Random } else { Verb::Hash };
+            found.extend(scopes.allows(verb, "").then_some("update"));
+        }
+        [MOUNT, verb, _, ..] => {
+            let known = Verb::ALL.into_iter().find(|known| known.name() == *verb);
+            found.extend(known.filter(|verb| allows(*verb)).map(|_| "update"));
+        }
+        ["auth", "token", "lookup-self"] | ["sys", "mounts", ..] => found.push("read"),
+        _ => {}
+    }
+    if found.is_empty() { vec!["deny"] } else { found }
+}

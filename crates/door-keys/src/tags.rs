@@ -1,0 +1,296 @@
+//! Tags, hashes, random bytes, data keys.
+
+use vault::{HashAlgorithm, KeyVersion, NamedKey, VersionError, read_text};
+use zeroize::Zeroizing;
+
+use crate::answer::{Halt, Pen, Refusal};
+use crate::base64::Base64;
+use crate::body::{BatchItem, Fields, ItemText, Member};
+use crate::door::{Call, Gate, Room};
+use crate::json::write_text;
+use crate::scope::Verb;
+use crate::work::{ItemFault, sealing};
+
+/// Random bytes that one call gets at most, as in Transit.
+const RANDOM_MAX: i64 = 128 << 10;
+
+impl<G: Gate> Call<'_, G> {
+    pub(crate) fn hmac(&mut self, name: &str, algorithm: Option<&str>) -> Result<u16, Halt> {
+        self.tags(Verb::Hmac, name, algorithm)
+    }
+
+    pub(crate) fn verify(&mut self, name: &str, algorithm: Option<&str>) -> Result<u16, Halt> {
+        self.tags(Verb::Verify, name, algorithm)
+    }
+
+    fn tags(&mut self, verb: Verb, name: &str, algorithm: Option<&str>) -> Result<u16, Halt> {
+        let name = self.enter(verb, name)?;
+        let fields = self.fields(Some(ItemText::Input))?;
+        let is_batch = fields.is_batch(&self.room.batch)?;
+        let algorithm = algorithm_of(&fields, algorithm)?;
+        let version = fields.number(Member::KeyVersion)?.unwrap_or(0);
+        if verb == Verb::Verify && fields.text(Member::Signature)?.is_some() {
+            return Err(Refusal::bad("there are no signatures here: expected hmac").into());
+        }
+        if !is_batch {
+            fields.one(ItemText::Input, &mut self.room.batch)?;
+        }
+        let Room { random, base64, batch, out, note, .. } = &mut *self.room;
+        note.items = u64::try_from(batch.items.len()).unwrap_or(u64::MAX);
+        let key = self.gate.keys().get(name.as_str());
+        let key = key.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        let mut tagger = Tagger {
+            key,
+            algorithm,
+            body: fields.body,
+            base64,
+            text: String::new(),
+            bytes: Vec::new(),
+        };
+        let mut pen = Pen { out };
+        if !is_batch {
+            let mut data = Vec::new();
+            let first = batch.items.first().copied().unwrap_or(BatchItem::EMPTY);
+            let done = tagger.judge(verb, &first, version, &mut Pen { out: &mut data });
+            done.map_err(|why| Refusal::bad(why.to_string()))?;
+            pen.open_frame(random);
+            pen.out.extend_from_slice(&data);
+            pen.raw("}");
+            pen.close_frame(&[]);
+            return Ok(200);
+        }
+        pen.open_frame(random);
+        pen.raw("{\"batch_results\":[");
+        for (at, item) in batch.items.iter().enumerate() {
+            pen.raw(if at > 0 { "," } else { "" });
+            let version = if item.version == 0 { version } else { item.version };
+            let before = pen.out.len();
+            if let Err(why) = tagger.judge(verb, item, version, &mut pen) {
+                note.failed += 1;
+                pen.out.truncate(before);
+                pen.raw("{\"error\":");
+                write_text(&why.to_string(), pen.out);
+            }
+            pen.raw(",\"reference\":\"");
+            pen.raw(item.reference.raw(fields.body));
+            pen.raw("\"}");
+        }
+        pen.raw("]}");
+        pen.close_frame(&[]);
+        Ok(200)
+    }
+
+    pub(crate) fn random_bytes(&mut self, bytes: Option<&str>) -> Result<u16, Halt> {
+        self.enter_all(Verb::Random, "")?;
+        let fields = self.fields(None)?;
+        let asked = match bytes {
+            Some(text) => {
+                text.parse().map_err(|_| Refusal::bad("error parsing url-set byte count"))?
+            }
+            None => fields.number(Member::Bytes)?.unwrap_or(32),
+        };
+        let hex = is_hex(&fields, "base64")?;
+        if !(1..=RANDOM_MAX).contains(&asked) {
+            let text = format!("\"bytes\" must be 1 to {RANDOM_MAX}, not {asked}");
+            return Err(Refusal::bad(text).into());
+        }
+        self.room.note.is_secret = true;
+        let mut bytes = Zeroizing::new(vec![0; usize::try_from(asked).unwrap_or(0)]);
+        let Room { random, base64, out, .. } = &mut *self.room;
+        random
+            .reseed()
+            .and_then(|()| random.fill(&mut bytes))
+            .map_err(|why| Refusal::framed(500, why))?;
+        out.reserve(bytes.len() * 2 + 1024);
+        let mut pen = Pen { out };
+        pen.open_frame(random);
+        pen.raw("{\"random_bytes\":\"");
+        write_bytes(&mut pen, &bytes, hex, base64);
+        pen.raw("\"}");
+        pen.close_frame(&[]);
+        Ok(200)
+    }
+
+    pub(crate) fn hash(&mut self, algorithm: Option<&str>) -> Result<u16, Halt> {
+        self.enter_all(Verb::Hash, "")?;
+        let fields = self.fields(None)?;
+        let algorithm = algorithm_of(&fields, algorithm)?;
+        let hex = is_hex(&fields, "hex")?;
+        let Some(text) = fields.text(Member::Input)? else {
+            return Err(Refusal::bad("missing input").into());
+        };
+        let Room { random, base64, out, .. } = &mut *self.room;
+        let mut input = Vec::new();
+        base64.read(&text, &mut input).map_err(|at| {
+            Refusal::bad(format!(
+                "unable to decode input as base64: illegal base64 data at input byte {at}"
+            ))
+        })?;
+        let mut pen = Pen { out };
+        pen.open_frame(random);
+        pen.raw("{\"sum\":\"");
+        write_bytes(&mut pen, algorithm.sum(&input).as_bytes(), hex, base64);
+        pen.raw("\"}");
+        pen.close_frame(&[]);
+        Ok(200)
+    }
+
+    /// A random key, sealed, and in clear where that is asked for.
+    pub(crate) fn data_key(&mut self, in_clear: bool, name: &str) -> Result<u16, Halt> {
+        let name = self.enter(Verb::Datakey, name)?;
+        let fields = self.fields(None)?;
+        let bytes = match fields.number(Member::Bits)?.unwrap_or(256) {
+            128 => 16,
+            256 => 32,
+            512 => 64,
+            _ => return Err(Refusal::bad("invalid bit length").into()),
+        };
+        let item = self.data_key_item(&fields)?;
+        let kind = self.gate.keys().get(name.as_str()).map(|key| key.policy().kind);
+        let kind = kind.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        if kind.sealing().is_none() {
+            return Err(
+                Refusal::bad(format!("datakey is not supported for key type {kind}")).into()
+            );
+        }
+        self.room.batch.items.clear();
+        self.room.batch.items.push(item);
+        self.reserve(&name)?;
+        let Room { random, base64, work, out, note, .. } = &mut *self.room;
+        let key = self.gate.keys().get(name.as_str());
+        let key = key.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        let mut plain = Zeroizing::new(vec![0; bytes]);
+        random
+            .reseed()
+            .and_then(|()| random.fill(&mut plain))
+            .map_err(|why| Refusal::framed(500, why))?;
+        work.take_bytes(fields.body, &item, &plain, key, base64);
+        work.seal(key, random);
+        let Some(place) = work.places.first() else { return Err(Refusal::missing().into()) };
+        place.outcome.map_err(|why| Refusal::bad(why.to_string()))?;
+        (note.is_secret, note.version) = (in_clear, place.version);
+        out.reserve(2048);
+        let mut pen = Pen { out };
+        pen.open_frame(random);
+        pen.raw("{\"ciphertext\":\"vault:v");
+        pen.digits(place.version.into());
+        pen.raw(":");
+        base64.write(work.sealed.get(place.sealed.clone()).unwrap_or_default(), pen.out);
+        pen.raw("\"");
+        pen.number("key_version", place.version.into());
+        if in_clear {
+            pen.raw(",\"plaintext\":\"");
+            base64.write(&plain, pen.out);
+            pen.raw("\"");
+        }
+        pen.raw("}");
+        pen.close_frame(&[]);
+        Ok(200)
+    }
+
+    fn data_key_item(&self, fields: &Fields<'_>) -> Result<BatchItem, Halt> {
+        Ok(BatchItem {
+            context: fields.span(Member::Context)?,
+            aad: fields.span(Member::AssociatedData)?,
+            version: fields.number(Member::KeyVersion)?.unwrap_or(0),
+            ..BatchItem::EMPTY
+        })
+    }
+}
+
+/// Returns the algorithm of the path or the body.
+fn algorithm_of(fields: &Fields<'_>, of_path: Option<&str>) -> Result<HashAlgorithm, Halt> {
+    let old = fields.text(Member::Algorithm)?;
+    let of_body = fields.text(Member::HashAlgorithm)?.or(old).filter(|name| !name.is_empty());
+    let name = of_path.map(String::from).or(of_body);
+    let Some(name) = name else { return Ok(HashAlgorithm::default()) };
+    name.parse()
+        .map_err(|why| Refusal::bad(format!("unsupported algorithm {name:?}: {why}")).into())
+}
+
+fn is_hex(fields: &Fields<'_>, default: &str) -> Result<bool, Halt> {
+    let format = fields.text(Member::Format)?;
+    match format.as_deref().unwrap_or(default) {
+        "hex" => Ok(true),
+        "base64" => Ok(false),
+        other => {
+            let text =
+                format!("unsupported encoding format {other:?}; must be \"hex\" or \"base64\"");
+            Err(Refusal::bad(text).into())
+        }
+    }
+}
+
+fn write_bytes(pen: &mut Pen<'_>, bytes: &[u8], hex: bool, base64: &Base64) {
+    if !hex {
+        return base64.write(bytes, pen.out);
+    }
+    for byte in bytes {
+        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+        pen.out.extend_from_slice(&[digit(byte >> 4), digit(*byte)]);
+    }
+}
+
+/// Makes and judges tags of one key.
+struct Tagger<'k> {
+    key: &'k NamedKey,
+    algorithm: HashAlgorithm,
+    body: &'k str,
+    base64: &'k Base64,
+    text: String,
+    bytes: Vec<u8>,
+}
+
+impl Tagger<'_> {
+    /// Writes the beginning of an object: a tag, or whether one is right.
+    fn judge(
+        &mut self,
+        verb: Verb,
+        item: &BatchItem,
+        version: i64,
+        pen: &mut Pen<'_>,
+    ) -> Result<(), ItemFault> {
+        if !item.text.is_some() {
+            return Err(ItemFault::Text(ItemText::Input.missing()));
+        }
+        self.bytes.clear();
+        let input = item.text.text(self.body, &mut self.text);
+        self.base64.read(input, &mut self.bytes).map_err(ItemFault::Base64)?;
+        if verb == Verb::Hmac {
+            let number = sealing(self.key, version)?;
+            let tag = self.version(number)?.tag(self.algorithm, &self.bytes);
+            let tag = tag.map_err(|_| ItemFault::Sealed)?;
+            pen.raw("{\"hmac\":\"vault:v");
+            pen.digits(number.into());
+            pen.raw(":");
+            self.base64.write(tag.as_bytes(), pen.out);
+            pen.raw("\"");
+            return Ok(());
+        }
+        if !item.tag.is_some() {
+            return Err(ItemFault::Text("missing hmac to verify"));
+        }
+        let mut tag = Vec::new();
+        let written = item.tag.text(self.body, &mut self.text);
+        let number = read_text(written, &mut tag).map_err(|why| ItemFault::Text(tag_text(why)))?;
+        self.key.versions().opening(number).map_err(ItemFault::Version)?;
+        let valid = self.version(number)?.verify(self.algorithm, &self.bytes, &tag);
+        pen.raw("{");
+        pen.flag("valid", valid.map_err(|_| ItemFault::Sealed)?);
+        Ok(())
+    }
+
+    fn version(&self, number: u32) -> Result<&KeyVersion, ItemFault> {
+        let found = self.key.versions().get(number);
+        found.map(|version| &**version).ok_or(ItemFault::Version(VersionError::Gone))
+    }
+}
+
+fn tag_text(why: vault::TextError) -> &'static str {
+    match why {
+        vault::TextError::NoPrefix => "invalid HMAC to verify: no prefix",
+        vault::TextError::Fields => "invalid HMAC to verify: wrong number of fields",
+        vault::TextError::Version => "invalid HMAC to verify: version number could not be decoded",
+        vault::TextError::Base64 => "invalid HMAC to verify: could not decode base64",
+    }
+}

@@ -1,0 +1,212 @@
+//! The frame, statuses, the server's own calls, scopes.
+
+use serde_json::json;
+
+use door_keys::{Caller, Door, Gate, NotChanged, Request, Settings, Verb};
+use vault::{Change, Keys};
+
+use crate::support::{Node, TOKEN, b64};
+
+#[test]
+fn an_answer_has_the_whole_frame() {
+    let mut node = Node::new();
+    let got = node.post("transit/random/8", "");
+    let json = got.json();
+    let members: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(members.len(), 8, "{members:?}");
+    assert_eq!(json["request_id"].as_str().unwrap().len(), 36);
+    assert_eq!((json["lease_id"].clone(), json["lease_duration"].clone()), (json!(""), json!(0)));
+    for name in ["wrap_info", "warnings", "auth"] {
+        assert!(json.as_object().unwrap().contains_key(name) && json[name].is_null(), "{name}");
+    }
+    assert!(got.text.ends_with("}\n"));
+}
+
+#[test]
+fn statuses_and_texts_are_those_of_transit() {
+    let mut node = Node::new();
+    let framed = |text: &str| format!("1 error occurred:\n\t* {text}\n\n");
+    let path = framed("unsupported path");
+    let operation = framed("unsupported operation");
+    let nope = r#"no handler for route "nope/encrypt/a". route entry not found."#.to_string();
+    let known = [
+        ("POST", "nope/encrypt/a", 404, &nope),
+        ("POST", "transit/nope/a", 404, &path),
+        ("POST", "transit/encrypt", 404, &path),
+        ("POST", "transit/encrypt/a/b", 404, &path),
+        ("POST", "transit/encrypt/-a", 404, &path),
+        ("POST", "transit/encrypt/a%2Fb", 404, &path),
+        ("POST", "transit/keys/stock/game", 404, &path),
+        ("GET", "sys/nope", 404, &path),
+        ("GET", "transit/encrypt/a", 405, &operation),
+        ("DELETE", "transit/encrypt/a", 405, &operation),
+        ("LIST", "transit/encrypt/a", 405, &operation),
+        ("POST", "transit/keys", 405, &operation),
+        ("POST", "transit/export/encryption-key/a", 405, &operation),
+    ];
+    for (method, at, status, text) in known {
+        let got = node.call(method, at, "{}");
+        assert_eq!(got.error(), (status, text.clone()), "{method} {at}");
+    }
+    for at in ["transit/keys/none", "transit/keys?list=true", "transit/export/hmac-key/none"] {
+        let got = node.get(at);
+        assert_eq!((got.status, got.text.as_str()), (404, "{\"errors\":[]}\n"), "{at}");
+    }
+    assert_eq!(node.call("PATCH", "transit/keys/a", "{}").status, 415);
+    assert_eq!(node.get("").status, 404);
+}
+
+#[test]
+fn nobody_without_a_token_gets_anything_but_the_state() {
+    let mut node = Node::new();
+    for path in ["/v1/transit/keys/a", "/v1/auth/token/lookup-self", "/v1/sys/mounts", "/v1/nope/x"]
+    {
+        let request = node.request("GET", path, b"");
+        assert_eq!(node.send(&request, false).error(), (403, "permission denied".into()), "{path}");
+    }
+    for path in ["/v1/sys/health", "/v1/sys/seal-status", "/v1/sys/leader"] {
+        let request = node.request("GET", path, b"");
+        let got = node.send(&request, false);
+        assert_eq!(got.status, 200, "{path}");
+        got.json();
+    }
+}
+
+#[test]
+fn a_sealed_node_says_so() {
+    let mut node = Node::sealed();
+    let health = node.get("sys/health");
+    assert_eq!((health.status, health.json()["sealed"].clone()), (503, json!(true)));
+    assert_eq!(node.get("sys/health?sealedcode=200").status, 200);
+    assert_eq!(node.get("sys/health?sealedcode=101").status, 503);
+    let seal = node.get("sys/seal-status");
+    assert_eq!((seal.status, seal.json()["sealed"].clone()), (200, json!(true)));
+    for path in ["transit/keys/a", "auth/token/lookup-self"] {
+        assert_eq!(node.get(path).error(), (503, "Vault is sealed".into()));
+    }
+    node.store.unseal(crate::support::kek()).unwrap();
+    assert_eq!(node.get("sys/health").json()["sealed"], json!(false));
+    assert_eq!(node.get("sys/health?activecode=299").status, 299);
+}
+
+#[test]
+fn headers_that_would_change_the_answer_are_heeded() {
+    let mut node = Node::new();
+    let at = |namespace: Option<&'static str>, wrap_ttl: Option<&'static str>| {
+        let (namespace, wrap_ttl) = (namespace.map(str::as_bytes), wrap_ttl.map(str::as_bytes));
+        let request = Request {
+            namespace,
+            wrap_ttl,
+            ..Node::new().request("POST", "/v1/transit/random", b"")
+        };
+        let got = node.send(&request, true);
+        (got.status, got.json()["errors"][0].as_str().unwrap_or_default().to_owned())
+    };
+    let mut at = at;
+    assert_eq!(at(Some("root"), None).0, 200);
+    assert_eq!(at(Some(""), Some("")).0, 200);
+    assert_eq!(at(Some("foo"), None), (404, "namespace not found".into()));
+    assert_eq!(at(None, Some("60s")), (400, "response wrapping is not supported".into()));
+}
+
+#[test]
+fn clients_find_what_they_ask_for_at_start() {
+    let mut node = Node::new();
+    let me = node.get("auth/token/lookup-self").data();
+    assert_eq!((me["id"].clone(), me["display_name"].clone()), (json!(TOKEN), json!("tester")));
+    assert_eq!((me["policies"].clone(), me["ttl"].clone()), (json!(["root"]), json!(0)));
+    let mounts = node.get("sys/mounts");
+    assert_eq!(mounts.data()["transit/"]["type"], "transit");
+    assert_eq!(mounts.json()["transit/"]["type"], "transit");
+    assert_eq!(node.get("sys/mounts/transit").data()["type"], "transit");
+    assert_eq!(node.get("sys/internal/ui/mounts/transit").data()["path"], "transit/");
+    assert_eq!(node.get("sys/leader").json()["ha_enabled"], json!(false));
+    let again = node.post("sys/mounts/transit", r#"{"type":"transit"}"#);
+    assert_eq!(again.error(), (400, "path is already in use at transit/".into()));
+    assert_eq!(node.post("auth/token/renew-self", "").error().0, 400);
+    let all = node.post("sys/capabilities-self", r#"{"paths":["transit/encrypt/a","x"]}"#);
+    assert_eq!(all.data()["transit/encrypt/a"], json!(["root"]));
+}
+
+#[test]
+fn scopes_say_who_may_do_what() {
+    let all = "transit/encrypt/shop-*,transit/decrypt/one,transit/random/*";
+    let mut node = Node::with_key("").limited(all);
+    let denied = (403, "permission denied".to_string());
+    let one = format!(r#"{{"plaintext":"{}"}}"#, b64("x"));
+    assert_eq!(node.post("transit/encrypt/a", &one).error(), denied);
+    assert_eq!(node.post("transit/decrypt/shop-1", r#"{"ciphertext":"x"}"#).error(), denied);
+    // An encrypt-only token makes no key.
+    assert_eq!(node.post("transit/encrypt/shop-1", &one).error(), denied);
+    for path in ["transit/keys/shop-1", "transit/keys/shop-1/rotate", "transit/config/keys"] {
+        assert_eq!(node.post(path, "{}").error(), denied, "{path}");
+    }
+    assert_eq!(node.get("transit/keys/shop-1").error(), denied);
+    assert_eq!(node.call("LIST", "transit/keys", "").error(), denied);
+    assert_eq!(node.post("transit/hash", r#"{"input":""}"#).error(), denied);
+    assert_eq!(node.post("transit/random/4", "").status, 200);
+    let capabilities = node.post(
+        "sys/capabilities-self",
+        r#"{"paths":["transit/encrypt/shop-9","transit/keys/a","transit/random"]}"#,
+    );
+    let data = capabilities.data();
+    assert_eq!(data["transit/encrypt/shop-9"], json!(["update"]));
+    assert_eq!(data["transit/keys/a"], json!(["deny"]));
+    assert_eq!(data["transit/random"], json!(["update"]));
+    assert_eq!(node.get("auth/token/lookup-self").data()["policies"].as_array().unwrap().len(), 3);
+    // A list shows what may be read.
+    let mut node = node.limited("transit/*/*");
+    node.post("transit/keys/b", "{}");
+    let mut node = node.limited("transit/read/b*");
+    assert_eq!(node.get("transit/keys?list=true").data()["keys"], json!(["b"]));
+}
+
+#[test]
+fn the_audit_knows_what_was_done_and_no_data() {
+    let mut node = Node::with_key("");
+    let body = r#"{"batch_input":[{"plaintext":"aGk="},{"plaintext":"!"}],"partial_failure_response_code":200}"#;
+    let request = node.request("POST", "/v1/transit/encrypt/a", body.as_bytes());
+    let scopes = node.scopes.clone();
+    let caller = Caller { name: "tester", scopes: &scopes };
+    let audit = node.door.answer(&request, Some(&caller), &mut node.store).unwrap().audit;
+    assert_eq!((audit.verb, audit.key, audit.version), (Some(Verb::Encrypt), "a", 1));
+    assert_eq!((audit.items, audit.failed), (2, 1));
+    let request =
+        node.request("POST", "/v1/transit/decrypt/a", br#"{"ciphertext":"vault:v1:AAAA"}"#);
+    let audit = node.door.answer(&request, Some(&caller), &mut node.store).unwrap().audit;
+    assert_eq!(
+        (audit.verb, audit.key, audit.items, audit.failed),
+        (Some(Verb::Decrypt), "a", 1, 1)
+    );
+}
+
+/// A gate on a thread that may not wait, or whose disk is full.
+struct Stuck<'k>(&'k Keys, NotChanged);
+
+impl Gate for Stuck<'_> {
+    fn keys(&self) -> &Keys {
+        self.0
+    }
+
+    fn change(&mut self, _: Change, _: u64) -> Result<bool, NotChanged> {
+        Err(self.1.clone())
+    }
+}
+
+#[test]
+fn what_has_to_wait_is_handed_on_and_what_fails_is_asked_again() {
+    let node = Node::with_key("");
+    let mut door = Door::new(Settings::default()).unwrap();
+    let caller = Caller { name: "tester", scopes: &node.scopes };
+    let body = br#"{"plaintext":"aGk="}"#;
+    let request = node.request("POST", "/v1/transit/encrypt/a", body);
+    let mut gate = Stuck(node.store.keys(), NotChanged::Elsewhere);
+    assert!(door.answer(&request, Some(&caller), &mut gate).is_none());
+    let mut gate = Stuck(node.store.keys(), NotChanged::Unavailable);
+    let answer = door.answer(&request, Some(&caller), &mut gate).unwrap();
+    assert_eq!(answer.status, 503);
+    assert!(answer.headers.ends_with(b"Retry-After: 1\r\n"));
+    // What needs no change is answered all the same.
+    let request = node.request("GET", "/v1/transit/keys/a", b"");
+    assert_eq!(door.answer(&request, Some(&caller), &mut gate).unwrap().status, 200);
+}
