@@ -67,5 +67,5 @@ mod turn;
 pub use config::{Role, SessionConfig, Strictness};
 pub use schedule::{Period, Schedule, ScheduleError};
 pub use session::{AlreadyConnected, Application, SendError, Session, SessionState};
-pub use store::{MemoryStore, MessageStore, MessageStores, StoreError};
+pub use store::{Durability, MemoryStore, MessageStore, MessageStores, StoreError};
 pub use turn::{Disconnect, Notice, Now, Outbox, Turn};

@@ -10,6 +10,16 @@ pub struct StoreError {
     pub reason: String,
 }
 
+/// When bytes that a session wrote may leave for the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When the system has the messages: a crash of the process loses nothing; a crash of the machine may lose the last seconds.
+    Written,
+    /// When the disk has them: nothing is lost that left.
+    #[default]
+    Sealed,
+}
+
 /// The memory of one session, which outlives its connections.
 ///
 /// What it takes counts at once for who asks it, and outlives the process from the next [`MessageStores::flush`] on. All that changed

@@ -53,8 +53,9 @@ mod stores;
 mod tests;
 
 pub use error::OpenError;
+pub use fix_session::Durability;
 pub use history::{Direction, Kept, read_history, session_names};
 pub use memo::{Memo, Numbers, Place};
 pub use numbers::NumbersFile;
 pub use store::FileStore;
-pub use stores::{Durability, FileStores, Options};
+pub use stores::{FileStores, Options};

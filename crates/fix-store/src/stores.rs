@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fix_session::{MessageStores, StoreError};
+use fix_session::{Durability, MessageStores, StoreError};
 
 use crate::memo::{Memo, Numbers};
 use crate::numbers::NumbersFile;
@@ -11,16 +11,6 @@ use crate::store::FileStore;
 use crate::{OpenError, disk, segment};
 
 const DAY_US: i64 = 86_400_000_000;
-
-/// When bytes that a session wrote may leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// When the system has the message: a crash of the process loses nothing; a crash of the machine may lose the last seconds.
-    Written,
-    /// When the disk has it: nothing is lost that left.
-    #[default]
-    Sealed,
-}
 
 /// How messages are kept. [`Options::default`] has the defaults.
 #[derive(Clone, Copy, Debug)]

@@ -11,13 +11,14 @@ const UNITS: [&str; 9] =
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
 /// Pure: no I/O, no threads, no clock, no randomness.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "money",
     "wire",
     "table",
     "counters",
     "fix",
     "fix-session",
+    "door-fix",
     "gate-pacing",
     "gate-auction",
     "ledger",

@@ -1,0 +1,385 @@
+//! The door: connections, the sessions they belong to, and the steps of both.
+
+use fix::{Framing, Index, Message, ValueError, frame};
+use fix_session::{
+    Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
+};
+
+use crate::config::{FixSessions, Route, SessionSpec};
+use crate::echo::Echo;
+use crate::peer::{Guard, Peer};
+
+/// How many connections may be without a Logon at a time.
+const HALF_LOGONS_MAX: usize = 256;
+/// How long a connection has for its Logon.
+const LOGON_WAIT_MS: u64 = 10_000;
+/// The largest BodyLength (9) of a Logon. A session's own limit counts from its Logon on, and for it if it is lower.
+const LOGON_BYTES_MAX: usize = 16 << 10;
+/// Room for the fields of one message.
+const FIELDS_MAX: usize = 4_096;
+
+/// The time of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// A clock that never goes back, milliseconds from any origin.
+    pub ms: u64,
+    /// The wall clock, microseconds since 1970-01-01T00:00:00Z.
+    pub unix_us: i64,
+}
+
+impl Clock {
+    fn now(self) -> Now {
+        Now { ms: self.ms, unix_ms: self.unix_us.div_euclid(1_000) }
+    }
+}
+
+/// One connection, for as long as it lives.
+#[derive(Debug)]
+pub struct Line {
+    peer: Peer,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// No Logon has come.
+    Half { since_ms: u64 },
+    /// It is this session's.
+    Seated(usize),
+    /// It is to be closed.
+    Over,
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes from the start of the input that are done with.
+    pub consumed: usize,
+    /// Length of the message that now begins the input, as far as it is known; 0 if it is not.
+    pub need: usize,
+    /// The connection is to be closed once the bytes for it are sent.
+    pub close: bool,
+}
+
+/// Why a connection was closed before it had a session. The peer is told nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Too many connections have not logged on.
+    #[error("too many connections have not logged on")]
+    TooMany,
+    /// Its first bytes are no FIX message, or one that is too large.
+    #[error("the first bytes are no FIX message that a Logon could be")]
+    NoMessage,
+    /// Its first message is no Logon.
+    #[error("the first message is no Logon")]
+    NoLogon,
+    /// There is no session of its BeginString and CompIDs.
+    #[error("no session has this BeginString, SenderCompID and TargetCompID")]
+    NoSession,
+    /// The session has a connection.
+    #[error("the session has a connection already")]
+    Taken,
+    /// The session may not be used from there.
+    #[error("the session may not be used from this address or with this certificate")]
+    Origin,
+    /// The guard does not admit the Logon.
+    #[error("the Logon's user is not admitted")]
+    Guard,
+    /// No Logon came in time.
+    #[error("no Logon within 10 s")]
+    Late,
+}
+
+/// What happened at a door; for logs, counters and alarms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A connection was refused; the session that it named, if it named one.
+    Refused(Option<usize>, Refused),
+    /// A session says something.
+    Notice(usize, Notice),
+    /// A session's connection ends.
+    Ends(usize, Disconnect),
+    /// A session's store failed. What it wrote in that step did not leave.
+    StoreFailed(usize, StoreError),
+}
+
+/// The sessions of a door, with what stands behind them.
+#[derive(Debug)]
+pub struct Door<S, G> {
+    seats: Vec<Seat>,
+    stores: S,
+    guard: G,
+    index: Index,
+    half_logons: usize,
+    happenings: Vec<Happening>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    spec: SessionSpec,
+    session: Session,
+    out: Outbox,
+    route: Routed,
+}
+
+#[derive(Debug)]
+enum Routed {
+    Echo(Box<Echo>),
+}
+
+impl<S: MessageStores, G: Guard> Door<S, G> {
+    /// Returns a door to sessions, whose stores have the same numbers.
+    ///
+    /// # Errors
+    /// [`ValueError`] if a session's BeginString or CompIDs cannot stand in a message.
+    pub fn new(config: FixSessions, stores: S, guard: G) -> Result<Door<S, G>, ValueError> {
+        let mut seats = Vec::with_capacity(config.sessions.len());
+        for (spec, config, dictionary) in config.sessions {
+            let session = Session::new(config)?;
+            let route = match spec.route {
+                Route::Echo => Routed::Echo(Box::new(Echo::new(dictionary))),
+            };
+            seats.push(Seat { spec, session, out: Outbox::default(), route });
+        }
+        let (index, happenings) = (Index::new(FIELDS_MAX), Vec::new());
+        Ok(Door { seats, stores, guard, index, half_logons: 0, happenings })
+    }
+
+    /// Returns the stores, for what an operator does between two connections.
+    pub fn stores(&mut self) -> &mut S {
+        &mut self.stores
+    }
+
+    /// Returns a session by its number.
+    #[must_use]
+    pub fn session(&self, session: usize) -> Option<&Session> {
+        self.seats.get(session).map(|seat| &seat.session)
+    }
+
+    /// Returns a session's name.
+    #[must_use]
+    pub fn name(&self, session: usize) -> Option<&str> {
+        self.seats.get(session).map(|seat| seat.spec.name.as_str())
+    }
+
+    /// Returns what happened since the last call, in order.
+    pub fn take_happenings(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.happenings)
+    }
+
+    /// Takes a connection. `None` if too many others have not logged on; it is then to be closed.
+    pub fn opened(&mut self, peer: Peer, clock: Clock) -> Option<Line> {
+        if self.half_logons >= HALF_LOGONS_MAX {
+            self.happenings.push(Happening::Refused(None, Refused::TooMany));
+            return None;
+        }
+        self.half_logons += 1;
+        Some(Line { peer, place: Place::Half { since_ms: clock.ms } })
+    }
+
+    /// Takes received bytes and appends those for the peer to `out`. What was not consumed is to be given again with what follows it.
+    pub fn received(
+        &mut self,
+        line: &mut Line,
+        input: &[u8],
+        clock: Clock,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        if let Place::Half { .. } = line.place {
+            match self.first_message(line, input) {
+                Ok(Some(session)) => self.seat(line, session, clock),
+                Ok(None) => return Step { consumed: 0, need: need(input), close: false },
+                Err((session, why)) => return self.refuse(line, session, why),
+            }
+        }
+        let Place::Seated(at) = line.place else {
+            return Step { consumed: input.len(), need: 0, close: true };
+        };
+        let consumed = self.step(at, clock, |seat, index, turn| match &mut seat.route {
+            Routed::Echo(echo) => seat.session.feed(input, index, turn, echo.as_mut()),
+        });
+        let close = self.finish(line, at, clock, out);
+        Step { consumed, need: need(&input[consumed..]), close }
+    }
+
+    /// Returns when [`Door::tick`] is to be called for a connection, on the clock of [`Clock::ms`].
+    #[must_use]
+    pub fn deadline_ms(&self, line: &Line) -> Option<u64> {
+        match line.place {
+            Place::Half { since_ms } => Some(since_ms + LOGON_WAIT_MS),
+            Place::Seated(at) => self.seats.get(at)?.session.deadline_ms(),
+            Place::Over => None,
+        }
+    }
+
+    /// Does what is due by time; calling it early is harmless.
+    pub fn tick(&mut self, line: &mut Line, clock: Clock, out: &mut Vec<u8>) -> Step {
+        match line.place {
+            Place::Half { since_ms } if clock.ms >= since_ms + LOGON_WAIT_MS => {
+                self.refuse(line, None, Refused::Late)
+            }
+            Place::Half { .. } => Step { consumed: 0, need: 0, close: false },
+            Place::Seated(at) => {
+                self.step(at, clock, |seat, _, turn| seat.session.tick(turn));
+                let close = self.finish(line, at, clock, out);
+                Step { consumed: 0, need: 0, close }
+            }
+            Place::Over => Step { consumed: 0, need: 0, close: true },
+        }
+    }
+
+    /// Reports whether messages are being sent again over a connection: [`Door::resume`] goes on with it once what was sent has left.
+    #[must_use]
+    pub fn is_resending(&self, line: &Line) -> bool {
+        matches!(line.place, Place::Seated(at) if self.seats[at].session.is_resending())
+    }
+
+    /// Sends the next part of what is being sent again, up to 64 KiB.
+    pub fn resume(&mut self, line: &mut Line, clock: Clock, out: &mut Vec<u8>) -> Step {
+        let Place::Seated(at) = line.place else { return self.tick(line, clock, out) };
+        self.step(at, clock, |seat, index, turn| match &mut seat.route {
+            Routed::Echo(echo) => seat.session.resume(index, turn, echo.as_mut()),
+        });
+        let close = self.finish(line, at, clock, out);
+        Step { consumed: 0, need: 0, close }
+    }
+
+    /// Sends a Logout to the session of a connection, with a reason that the peer gets, and waits for the answer.
+    pub fn log_out(
+        &mut self,
+        line: &mut Line,
+        text: &str,
+        clock: Clock,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let Place::Seated(at) = line.place else {
+            return Step { consumed: 0, need: 0, close: true };
+        };
+        self.step(at, clock, |seat, _, turn| seat.session.log_out(text, turn));
+        let close = self.finish(line, at, clock, out);
+        Step { consumed: 0, need: 0, close }
+    }
+
+    /// Returns how many bytes may wait for the peer of a connection. One that has more is to be closed: its messages are in the store, and
+    /// it gets them by a gap.
+    #[must_use]
+    pub fn unsent_bytes_max(&self, line: &Line) -> usize {
+        match line.place {
+            Place::Seated(at) => self.seats[at].spec.outbound_bytes_max,
+            Place::Half { .. } | Place::Over => 0,
+        }
+    }
+
+    /// Learns that a connection is gone.
+    pub fn closed(&mut self, line: Line) {
+        match line.place {
+            Place::Half { .. } => self.half_logons -= 1,
+            Place::Seated(at) => self.seats[at].session.disconnected(),
+            Place::Over => {}
+        }
+    }
+
+    /// Judges the first message of a connection. `None` if it is not there yet.
+    fn first_message(
+        &mut self,
+        line: &Line,
+        input: &[u8],
+    ) -> Result<Option<usize>, (Option<usize>, Refused)> {
+        let frame = match frame(input, LOGON_BYTES_MAX) {
+            Framing::Partial { .. } => return Ok(None),
+            Framing::Whole(frame) => frame,
+            Framing::Ignored { .. } | Framing::TooLong { .. } => {
+                return Err((None, Refused::NoMessage));
+            }
+        };
+        let message = self.index.read(frame).map_err(|_| (None, Refused::NoMessage))?;
+        if message.msg_type() != b"A" {
+            return Err((None, Refused::NoLogon));
+        }
+        let (seats, guard) = (&self.seats, &mut self.guard);
+        let at = seats.iter().position(|seat| seat.session.is_named_by(&message));
+        let at = at.ok_or((None, Refused::NoSession))?;
+        admit(&seats[at], at, guard, &line.peer, &message).map_err(|why| (Some(at), why))?;
+        Ok(Some(at))
+    }
+
+    fn seat(&mut self, line: &mut Line, at: usize, clock: Clock) {
+        self.half_logons -= 1;
+        line.place = Place::Seated(at);
+        // The session is free: this was asked before.
+        let _ = self.step(at, clock, |seat, _, turn| seat.session.connected(turn));
+    }
+
+    fn refuse(&mut self, line: &mut Line, session: Option<usize>, why: Refused) -> Step {
+        self.half_logons -= 1;
+        line.place = Place::Over;
+        self.happenings.push(Happening::Refused(session, why));
+        Step { consumed: 0, need: 0, close: true }
+    }
+
+    fn step<R>(
+        &mut self,
+        at: usize,
+        clock: Clock,
+        act: impl FnOnce(&mut Seat, &mut Index, &mut Turn<'_, S::Store>) -> R,
+    ) -> R {
+        self.stores.set_time(clock.unix_us);
+        let seat = &mut self.seats[at];
+        let mut out = std::mem::take(&mut seat.out);
+        let store = self.stores.store(at);
+        let done = act(seat, &mut self.index, &mut Turn { now: clock.now(), store, out: &mut out });
+        seat.out = out;
+        done
+    }
+
+    /// Makes the step outlive the process, hands out its bytes, and tells what happened. Reports whether the connection is to be closed.
+    fn finish(&mut self, line: &mut Line, at: usize, clock: Clock, out: &mut Vec<u8>) -> bool {
+        if let Err(error) = self.stores.flush(&[at]) {
+            let seat = &mut self.seats[at];
+            seat.out = Outbox::default();
+            self.happenings.push(Happening::StoreFailed(at, error.clone()));
+            self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
+        }
+        let seat = &mut self.seats[at];
+        out.extend_from_slice(&seat.out.bytes);
+        seat.out.bytes.clear();
+        let notices = seat.out.notices.drain(..);
+        self.happenings.extend(notices.map(|notice| Happening::Notice(at, notice)));
+        if let Some(why) = seat.out.disconnect.take() {
+            self.happenings.push(Happening::Ends(at, why));
+        }
+        let over = seat.session.state() == SessionState::Disconnected;
+        if over {
+            line.place = Place::Over;
+        }
+        over
+    }
+}
+
+/// Reports whether a Logon may take the session that it names.
+fn admit(
+    seat: &Seat,
+    at: usize,
+    guard: &mut impl Guard,
+    peer: &Peer,
+    logon: &Message<'_>,
+) -> Result<(), Refused> {
+    if seat.session.state() != SessionState::Disconnected {
+        return Err(Refused::Taken);
+    }
+    if !seat.spec.may_come_from(peer) {
+        return Err(Refused::Origin);
+    }
+    if !guard.admits(at, peer, logon) {
+        return Err(Refused::Guard);
+    }
+    Ok(())
+}
+
+/// How long the input must be before it makes sense to look at it again.
+fn need(input: &[u8]) -> usize {
+    match frame(input, usize::MAX) {
+        Framing::Partial { more } if !input.is_empty() => input.len().saturating_add(more),
+        _ => 0,
+    }
+}

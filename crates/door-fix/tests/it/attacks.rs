@@ -1,0 +1,187 @@
+//! Strangers, and peers that mean harm.
+
+use door_fix::{Guard, Happening, Peer, Refused, SessionSpec};
+use fix::Message;
+use fix_session::MemoryStore;
+use proptest::prelude::*;
+
+use crate::desk::{Desk, START_UNIX_MS, spec};
+
+const LOGON: &str = "35=A|34=1|98=0|108=30|";
+
+fn refusals(desk: &mut Desk<Vec<MemoryStore>>) -> Vec<Refused> {
+    let happenings = std::mem::take(&mut desk.happenings);
+    let refused = happenings.into_iter().filter_map(|happening| match happening {
+        Happening::Refused(_, why) => Some(why),
+        _ => None,
+    });
+    refused.collect()
+}
+
+#[test]
+fn a_second_connection_is_closed_and_the_first_does_not_notice() {
+    let mut desk = Desk::new("FIX.4.4");
+    let first = desk.connect();
+    assert_eq!(desk.gets(first, LOGON), LOGON);
+    let second = desk.connect();
+    assert_eq!(desk.gets(second, "35=A|34=2|98=0|108=30|"), "");
+    assert!(!desk.is_open(second) && desk.is_open(first));
+    assert_eq!(refusals(&mut desk), [Refused::Taken]);
+    assert_eq!(desk.gets(first, "35=1|34=2|112=x|"), "35=0|34=2|112=x|");
+    // Its seat is free when it is gone.
+    desk.drop_line(first);
+    let third = desk.connect();
+    assert_eq!(desk.gets(third, "35=A|34=3|98=0|108=30|"), "35=A|34=3|98=0|108=30|");
+}
+
+#[test]
+fn connections_without_a_logon_are_few_and_leave_after_10_s() {
+    let mut desk = Desk::new("FIX.4.4");
+    let lines: Vec<usize> = (0..10_000).map(|_| desk.connect()).collect();
+    let open: Vec<usize> = lines.into_iter().filter(|at| desk.is_open(*at)).collect();
+    assert_eq!(open.len(), 256);
+    // One that is there logs on, and makes room for one more.
+    assert_eq!(desk.gets(open[7], LOGON), LOGON);
+    let more = [desk.connect(), desk.connect()].map(|at| desk.is_open(at));
+    assert_eq!(more, [true, false]);
+    for at in open.into_iter().skip(8) {
+        assert_eq!(desk.waits(at, 10_000), "");
+        assert!(!desk.is_open(at));
+    }
+    let at = desk.connect();
+    assert!(desk.is_open(at));
+    let refused = desk.door.take_happenings();
+    assert!(refused.is_empty());
+}
+
+/// A Logon that comes byte by byte is one; an endless one is none.
+#[test]
+fn a_logon_in_pieces_is_one_and_an_endless_one_is_not() {
+    let mut desk = Desk::new("FIX.4.4");
+    let at = desk.connect();
+    let logon = desk.message(LOGON);
+    let (last, pieces) = logon.split_last().unwrap();
+    for byte in pieces {
+        assert_eq!(desk.gets_bytes(at, &[*byte]), "");
+    }
+    assert_eq!(desk.gets_bytes(at, &[*last]), LOGON);
+    for endless in [
+        &b"8=FIX.4.4\x019=999999\x0135=A\x01"[..],
+        &[b'8'; 100],
+        b"8=FIX.4.4\x019=1000000000000000000000",
+    ] {
+        let at = desk.connect();
+        desk.gets_bytes(at, endless);
+        assert!(!desk.is_open(at), "{endless:?}");
+    }
+    // A head that never ends: the door has never more than a few bytes of it.
+    let at = desk.connect();
+    for _ in 0..200 {
+        if desk.is_open(at) {
+            desk.gets_bytes(at, b"8=FIX.4.4444444444");
+        }
+    }
+    assert!(!desk.is_open(at));
+}
+
+#[test]
+fn sessions_are_found_by_their_ids_and_origins() {
+    let mut inside = spec("FIX.4.4");
+    inside.source_addresses = vec!["192.0.2.0/24".parse().unwrap()];
+    let mut certified =
+        SessionSpec { target_comp_id: "DESK".into(), name: "DESK".into(), ..spec("FIX.4.4") };
+    certified.certificate_name = Some("desk.example".to_owned());
+    let mut desk = Desk::with("FIX.4.4", vec![inside, certified]);
+    let peer = |address: &str, name: &str| Peer {
+        address: address.parse().ok(),
+        certificate_names: vec![name.to_owned()],
+    };
+    let cases = [
+        ("CLIENT", peer("192.0.3.1", ""), Some(Refused::Origin)),
+        ("CLIENT", Peer::default(), Some(Refused::Origin)),
+        ("DESK", peer("192.0.2.1", "other.example"), Some(Refused::Origin)),
+        ("NOBODY", peer("192.0.2.1", "desk.example"), Some(Refused::NoSession)),
+        ("CLIENT", peer("192.0.2.1", ""), None),
+        ("DESK", peer("203.0.113.1", "desk.example"), None),
+    ];
+    for (client, peer, refused) in cases {
+        let at = desk.connect_from(peer);
+        let answer = desk.gets(at, &format!("{LOGON}49={client}|"));
+        assert_eq!(desk.is_open(at), refused.is_none(), "{client}");
+        assert_eq!(answer.is_empty(), refused.is_some(), "{client}");
+        assert_eq!(refusals(&mut desk), Vec::from_iter(refused));
+    }
+}
+
+/// Admits one password.
+struct OnePassword;
+
+impl Guard for OnePassword {
+    fn admits(&mut self, session: usize, _peer: &Peer, logon: &Message<'_>) -> bool {
+        session == 0 && logon.value(554) == Some(b"right")
+    }
+}
+
+#[test]
+fn a_guard_judges_logons_before_a_session_sees_them() {
+    let stores = vec![MemoryStore::new(START_UNIX_MS)];
+    let mut desk = Desk::over("FIX.4.4", vec![spec("FIX.4.4")], stores, OnePassword);
+    for (password, admitted) in [("wrong", false), ("", false), ("right", true)] {
+        let at = desk.connect();
+        let logon =
+            if password.is_empty() { LOGON.to_owned() } else { format!("{LOGON}554={password}|") };
+        assert_eq!(desk.gets(at, &logon).is_empty(), !admitted, "{password}");
+        assert_eq!(desk.is_open(at), admitted, "{password}");
+    }
+}
+
+/// What waits for a peer that does not read is bounded by who composes the door; resends stop by themselves.
+#[test]
+fn a_resend_of_much_comes_in_parts() {
+    let mut desk = Desk::new("FIX.4.4");
+    let at = desk.connect();
+    desk.gets(at, LOGON);
+    let order = format!("21=1|38=1|40=1|54=1|55=IBM|58={}|60={}|", "x".repeat(900), desk.time(0));
+    for seq in 2..502 {
+        assert!(desk.gets(at, &format!("35=D|34={seq}|11={seq}|{order}")).starts_with("35=D|"));
+    }
+    let mut parts = vec![desk.gets(at, "35=2|34=502|7=1|16=0|")];
+    while desk.door.is_resending(desk.lines[at].as_ref().unwrap()) {
+        let mut out = Vec::new();
+        let step = desk.door.resume(desk.lines[at].as_mut().unwrap(), desk.clock, &mut out);
+        parts.push(desk.done(at, step, &out));
+    }
+    assert!(parts.len() > 5 && parts.iter().all(|part| part.len() < 80_000), "{}", parts.len());
+    assert_eq!(parts.concat().matches("35=D|").count(), 500);
+    let line = desk.lines[at].as_ref().unwrap();
+    assert_eq!(desk.door.unsent_bytes_max(line), 1 << 20);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever comes in whatever pieces: no panic, and whole messages out.
+    #[test]
+    fn any_bytes_are_survived(
+        pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..20),
+        messages in proptest::collection::vec((0..12_usize, 0..9_u64, "[ -~|]{0,40}"), 0..20),
+        logged_on in any::<bool>(),
+    ) {
+        let mut desk = Desk::new("FIX.4.4");
+        let mut at = desk.connect();
+        if logged_on {
+            desk.gets(at, LOGON);
+        }
+        for (place, (kind, seq, text)) in messages.into_iter().enumerate() {
+            if !desk.is_open(at) {
+                at = desk.connect();
+            }
+            let kind = ["0", "1", "2", "3", "4", "5", "A", "D", "d", "8", "j", "BE"][kind];
+            let text = text.replace('@', "a");
+            desk.gets(at, &format!("35={kind}|34={seq}|{text}|"));
+            if let (true, Some(piece)) = (desk.is_open(at), pieces.get(place)) {
+                desk.gets_bytes(at, piece);
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What the door promises, driven with byte strings.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod acceptance;
+mod attacks;
+mod config;
+mod desk;
+mod stores;
