@@ -129,7 +129,7 @@ impl<G: Gate> Call<'_, G> {
                 false => Refusal::framed(500, why).into(),
             });
         }
-        out.reserve(work.plain.len().max(work.sealed.len()) * 2 + ITEM_BYTES * 2);
+        out.reserve(place.plain.len().max(place.sealed.len()) * 2 + ITEM_BYTES * 2);
         let mut pen = Pen { out };
         pen.open_frame(random);
         pen.raw("{");
@@ -260,10 +260,10 @@ fn run(
 fn result(pen: &mut Pen<'_>, what: Crypt, place: &Place, work: &Work, base64: &Base64) {
     if what == Crypt::Decrypt {
         pen.raw("\"plaintext\":\"");
-        base64.write(work.plain.get(place.plain.clone()).unwrap_or_default(), pen.out);
+        base64.write(work.plain.get(&place.plain), pen.out);
         return pen.raw("\"");
     }
-    let sealed = work.sealed.get(place.sealed.clone()).unwrap_or_default();
+    let sealed = work.sealed.get(&place.sealed);
     pen.raw("\"ciphertext\":\"vault:v");
     pen.digits(place.version.into());
     pen.raw(":");

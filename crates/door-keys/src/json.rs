@@ -76,6 +76,11 @@ impl Span {
         self != Span::NONE
     }
 
+    /// Returns how much room its base64 needs at most while it is decoded.
+    pub(crate) fn decoded_max(self) -> usize {
+        (self.len & !ESCAPED) as usize / 4 * 3 + 3
+    }
+
     /// Returns the text as it is written.
     pub(crate) fn raw(self, body: &str) -> &str {
         let from = self.at as usize;

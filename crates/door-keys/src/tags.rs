@@ -175,7 +175,7 @@ impl<G: Gate> Call<'_, G> {
         pen.raw("{\"ciphertext\":\"vault:v");
         pen.digits(place.version.into());
         pen.raw(":");
-        base64.write(work.sealed.get(place.sealed.clone()).unwrap_or_default(), pen.out);
+        base64.write(work.sealed.get(&place.sealed), pen.out);
         pen.raw("\"");
         pen.number("key_version", place.version.into());
         if in_clear {

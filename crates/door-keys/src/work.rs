@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use vault::{
-    Drbg, Item, ItemError, Key, KeyError, KeyVersion, NamedKey, TextError, VersionError, read_text,
+    Drbg, Item, ItemError, Key, KeyError, KeyVersion, NamedKey, TextError, VersionError, split_text,
 };
 
 use crate::base64::Base64;
@@ -71,13 +71,51 @@ pub(crate) struct Place {
     pub(crate) outcome: Result<(), ItemFault>,
 }
 
+/// Bytes that are wiped, all that were ever written, and that leave no copy behind where they need more room.
+#[derive(Default)]
+pub(crate) struct SecretBuffer {
+    bytes: Vec<u8>,
+    high: usize,
+}
+
+impl SecretBuffer {
+    /// Empties it, with room for `count` bytes.
+    fn begin(&mut self, count: usize) {
+        self.high = self.high.max(self.bytes.len());
+        if count > self.bytes.capacity() {
+            self.wipe();
+            self.bytes = Vec::with_capacity(count);
+        }
+        self.bytes.clear();
+    }
+
+    fn wipe(&mut self) {
+        let written = self.high.max(self.bytes.len());
+        self.bytes.clear();
+        self.bytes.resize(written, 0);
+        zeroize::optimization_barrier(self.bytes.as_slice());
+        self.bytes.clear();
+        self.high = 0;
+    }
+
+    /// Wipes it, and gives back what an unusual batch took.
+    fn end(&mut self) {
+        self.wipe();
+        self.bytes.shrink_to(KEPT);
+    }
+
+    pub(crate) fn get(&self, range: &Range<usize>) -> &[u8] {
+        self.bytes.get(range.clone()).unwrap_or_default()
+    }
+}
+
 /// The buffers of a part. They hold secrets until [`Work::wipe`].
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) places: Vec<Place>,
-    pub(crate) plain: Vec<u8>,
-    pub(crate) sealed: Vec<u8>,
-    data: Vec<u8>,
+    pub(crate) plain: SecretBuffer,
+    pub(crate) sealed: SecretBuffer,
+    data: SecretBuffer,
     room: String,
 }
 
@@ -91,20 +129,23 @@ impl Work {
     /// Overwrites the buffers, and gives back what an unusual batch took.
     pub(crate) fn wipe(&mut self) {
         for buffer in [&mut self.plain, &mut self.data, &mut self.sealed] {
-            buffer.fill(0);
-            zeroize::optimization_barrier(buffer.as_slice());
-            buffer.clear();
-            buffer.shrink_to(KEPT);
+            buffer.end();
         }
         zeroize::Zeroize::zeroize(&mut self.room);
         self.places.clear();
     }
 
-    fn clear(&mut self) {
+    /// Empties the buffers, with room for what items are decoded to.
+    fn begin(&mut self, items: &[BatchItem]) {
         self.places.clear();
-        self.plain.clear();
-        self.sealed.clear();
-        self.data.clear();
+        let (mut texts, mut others) = (0, 0);
+        for item in items {
+            texts += item.text.decoded_max();
+            others += item.context.decoded_max() + item.aad.decoded_max();
+        }
+        self.plain.begin(texts);
+        self.sealed.begin(texts);
+        self.data.begin(others);
     }
 
     /// Takes plaintexts out of the body.
@@ -115,15 +156,16 @@ impl Work {
         key: &NamedKey,
         base64: &Base64,
     ) {
-        self.clear();
+        self.begin(items);
         for item in items {
             let mut place = self.place(body, item, base64);
             place.outcome = place.outcome.and_then(|()| {
                 place.version = sealing(key, item.version)?;
-                let from = self.plain.len();
+                let plain = &mut self.plain.bytes;
+                let from = plain.len();
                 let text = item.text.text(body, &mut self.room);
-                base64.read(text, &mut self.plain).map_err(ItemFault::Base64)?;
-                place.plain = from..self.plain.len();
+                base64.read(text, plain).map_err(ItemFault::Base64)?;
+                place.plain = from..plain.len();
                 Ok(())
             });
             self.places.push(place);
@@ -139,9 +181,10 @@ impl Work {
         key: &NamedKey,
         base64: &Base64,
     ) {
-        self.clear();
+        self.begin(std::slice::from_ref(item));
+        self.plain.begin(plain.len());
         let mut place = self.place(body, item, base64);
-        self.plain.extend_from_slice(plain);
+        self.plain.bytes.extend_from_slice(plain);
         place.plain = 0..plain.len();
         place.outcome = place.outcome.and_then(|()| {
             place.version = sealing(key, item.version)?;
@@ -152,7 +195,7 @@ impl Work {
 
     /// Takes sealed messages out of the body.
     pub(crate) fn take_sealed(&mut self, body: &str, items: &[BatchItem], base64: &Base64) {
-        self.clear();
+        self.begin(items);
         for item in items {
             let mut place = self.place(body, item, base64);
             place.outcome = place.outcome.and_then(|()| {
@@ -160,9 +203,13 @@ impl Work {
                 if text.is_empty() {
                     return Err(ItemFault::Text(ItemText::Ciphertext.missing()));
                 }
-                let from = self.sealed.len();
-                place.version = read_text(text, &mut self.sealed).map_err(ItemFault::Form)?;
-                place.sealed = from..self.sealed.len();
+                let sealed = &mut self.sealed.bytes;
+                let from = sealed.len();
+                let (version, encoded) = split_text(text).map_err(ItemFault::Form)?;
+                let read = base64.read(encoded, sealed);
+                read.map_err(|_| ItemFault::Form(TextError::Base64))?;
+                place.version = version;
+                place.sealed = from..sealed.len();
                 if place.sealed.len() < NONCE {
                     return Err(ItemFault::Text("invalid ciphertext length"));
                 }
@@ -195,13 +242,14 @@ impl Work {
         span: Span,
         base64: &Base64,
     ) -> (Range<usize>, Result<(), usize>) {
-        let from = self.data.len();
+        let data = &mut self.data.bytes;
+        let from = data.len();
         if !span.is_some() {
             return (from..from, Ok(()));
         }
         let text = span.text(body, &mut self.room);
-        let read = base64.read(text, &mut self.data);
-        (from..self.data.len(), read)
+        let read = base64.read(text, data);
+        (from..data.len(), read)
     }
 
     /// Seals what is plain.
@@ -209,9 +257,10 @@ impl Work {
         let Some(kind) = key.policy().kind.sealing() else { return };
         let Work { places, plain, sealed, data, .. } = self;
         let fine = places.iter().filter(|place| place.outcome.is_ok());
-        sealed.clear();
-        sealed.resize(fine.map(|place| kind.sealed_len(place.plain.len())).sum(), 0);
-        let (mut rest, mut at) = (sealed.as_mut_slice(), 0);
+        let total = fine.map(|place| kind.sealed_len(place.plain.len())).sum();
+        sealed.begin(total);
+        sealed.bytes.resize(total, 0);
+        let (mut rest, mut at) = (sealed.bytes.as_mut_slice(), 0);
         for run in runs(places, data) {
             let found = run.first().and_then(|first| key.versions().get(first.version));
             let found = found.ok_or(ItemFault::Version(VersionError::Gone));
@@ -221,12 +270,8 @@ impl Work {
                 let count = kind.sealed_len(place.plain.len());
                 let (output, later) = std::mem::take(&mut rest).split_at_mut(count);
                 (rest, place.sealed, at) = (later, at..at + count, at + count);
-                let input = plain.get(place.plain.clone()).unwrap_or_default();
-                items.push(Item::new(
-                    input,
-                    data.get(place.aad.clone()).unwrap_or_default(),
-                    output,
-                ));
+                let input = plain.get(&place.plain);
+                items.push(Item::new(input, data.get(&place.aad), output));
             }
             match &ready {
                 Ok(ready) => ready.key().seal(&mut items, random),
@@ -241,9 +286,10 @@ impl Work {
         let Some(kind) = key.policy().kind.sealing() else { return };
         let Work { places, plain, sealed, data, .. } = self;
         let fine = places.iter().filter(|place| place.outcome.is_ok());
-        plain.clear();
-        plain.resize(fine.map(|place| kind.opened_max(place.sealed.len())).sum(), 0);
-        let (mut rest, mut at) = (plain.as_mut_slice(), 0);
+        let total = fine.map(|place| kind.opened_max(place.sealed.len())).sum();
+        plain.begin(total);
+        plain.bytes.resize(total, 0);
+        let (mut rest, mut at) = (plain.bytes.as_mut_slice(), 0);
         for run in runs(places, data) {
             let number = run.first().map_or(0, |first| first.version);
             let found = key.versions().opening(number).map_err(ItemFault::Version);
@@ -253,12 +299,8 @@ impl Work {
                 let count = kind.opened_max(place.sealed.len());
                 let (output, later) = std::mem::take(&mut rest).split_at_mut(count);
                 (rest, place.plain, at) = (later, at..at + count, at + count);
-                let input = sealed.get(place.sealed.clone()).unwrap_or_default();
-                items.push(Item::new(
-                    input,
-                    data.get(place.aad.clone()).unwrap_or_default(),
-                    output,
-                ));
+                let input = sealed.get(&place.sealed);
+                items.push(Item::new(input, data.get(&place.aad), output));
             }
             match &ready {
                 Ok(ready) => ready.key().open(&mut items),
@@ -279,10 +321,9 @@ impl Ready<'_> {
 }
 
 /// Splits places into runs of one version and one context.
-fn runs<'p>(places: &'p mut [Place], data: &[u8]) -> impl Iterator<Item = &'p mut [Place]> {
+fn runs<'p>(places: &'p mut [Place], data: &SecretBuffer) -> impl Iterator<Item = &'p mut [Place]> {
     places.chunk_by_mut(|one, next| {
-        one.version == next.version
-            && data.get(one.context.clone()) == data.get(next.context.clone())
+        one.version == next.version && data.get(&one.context) == data.get(&next.context)
     })
 }
 
@@ -290,14 +331,14 @@ fn ready<'k>(
     version: &'k KeyVersion,
     key: &NamedKey,
     run: &[Place],
-    data: &[u8],
+    data: &SecretBuffer,
 ) -> Result<Ready<'k>, ItemFault> {
     let none = ItemFault::Key(KeyError::UnknownType);
     if !key.policy().derived {
         let found = version.key().map_err(|_| ItemFault::Sealed)?;
         return found.map(Ready::OfVersion).ok_or(none);
     }
-    let context = run.first().and_then(|first| data.get(first.context.clone())).unwrap_or_default();
+    let context = run.first().map(|first| data.get(&first.context)).unwrap_or_default();
     let made = version.context_key(key.policy(), context).map_err(|why| match why {
         vault::ContextError::Sealed(_) => ItemFault::Sealed,
         vault::ContextError::Key(why) => ItemFault::Key(why),
@@ -332,4 +373,27 @@ pub(crate) fn sealing(key: &NamedKey, wanted: i64) -> Result<u32, ItemFault> {
     }
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
     key.versions().sealing(wanted).map(|(number, _)| number).map_err(ItemFault::Version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A short part after a long one: the long one's bytes are wiped too, and room that was too small is wiped before it is left.
+    #[test]
+    fn a_buffer_knows_how_far_it_was_written() {
+        let mut buffer = SecretBuffer::default();
+        buffer.begin(100);
+        buffer.bytes.extend_from_slice(&[7; 100]);
+        buffer.begin(10);
+        buffer.bytes.extend_from_slice(&[7; 10]);
+        assert_eq!((buffer.high, buffer.bytes.len()), (100, 10));
+        let before = buffer.bytes.capacity();
+        buffer.begin(before + 1);
+        assert_eq!((buffer.high, buffer.bytes.len()), (0, 0), "wiped before it grew");
+        buffer.bytes.push(7);
+        buffer.end();
+        assert_eq!((buffer.high, buffer.bytes.len()), (0, 0));
+        assert_eq!(buffer.get(&(0..1)), b"");
+    }
 }

@@ -41,6 +41,6 @@ pub use keys::{
 pub use memory::protect_process;
 pub use row::{ROW_AAD_BYTES, RowPlace};
 pub use secret::{KEY_BYTES, SecretKey};
-pub use text::{TextError, read_text, write_text};
+pub use text::{TextError, read_text, split_text, write_text};
 pub use versions::{VersionError, Versions};
 pub use wrap::{FINGERPRINT_BYTES, KeyEncryptionKey, WRAPPED_BYTES};

@@ -47,10 +47,7 @@ pub fn write_text(version: u32, sealed: &[u8], text: &mut String) {
 /// # Errors
 /// What is wrong; `sealed` is as it was then. Whether the version is one that a key has is the caller's to judge.
 pub fn read_text(text: &str, sealed: &mut Vec<u8>) -> Result<u32, TextError> {
-    let rest = text.strip_prefix(PREFIX).ok_or(TextError::NoPrefix)?;
-    let (version, encoded) = rest.split_once(':').ok_or(TextError::Fields)?;
-    // Go's Atoi takes a sign. A negative version is no version of any key.
-    let version: u32 = version.parse().map_err(|_| TextError::Version)?;
+    let (version, encoded) = split_text(text)?;
     let before = sealed.len();
     let is_line_end = |byte: u8| byte == b'\n' || byte == b'\r';
     let decoded = if encoded.bytes().any(is_line_end) {
@@ -63,7 +60,22 @@ pub fn read_text(text: &str, sealed: &mut Vec<u8>) -> Result<u32, TextError> {
         sealed.truncate(before);
         TextError::Base64
     })?;
-    Ok(version.max(1))
+    Ok(version)
+}
+
+/// Splits a text into the version and the base64 of its message, for callers with a reader of base64 of their own. Version 0 reads as 1.
+///
+/// # Errors
+/// What is wrong with what stands before the base64.
+#[inline]
+pub fn split_text(text: &str) -> Result<(u32, &str), TextError> {
+    let rest = text.strip_prefix(PREFIX).ok_or(TextError::NoPrefix)?;
+    // A version has ten digits at most, so this ends soon.
+    let colon = rest.bytes().position(|byte| byte == b':').ok_or(TextError::Fields)?;
+    let (version, encoded) = rest.split_at(colon);
+    // Go's Atoi takes a sign. A negative version is no version of any key.
+    let version: u32 = version.parse().map_err(|_| TextError::Version)?;
+    Ok((version.max(1), encoded.get(1..).unwrap_or_default()))
 }
 
 #[cfg(test)]
