@@ -7,6 +7,7 @@ use vault::{
 use crate::answer::{Answer, Audit, HEADERS, Halt, Pen, RETRY_HEADERS, Refusal};
 use crate::base64::Base64;
 use crate::body::{Batch, Fields, ItemText};
+use crate::bulk::{BULK_PATH, Bulk};
 use crate::crypt::Crypt;
 use crate::request::{Caller, Method, Request, query_value};
 use crate::scope::Verb;
@@ -144,12 +145,17 @@ impl Door {
         if status == 204 {
             self.room.out.clear();
         }
+        Some(self.told(status))
+    }
+
+    /// Returns what was written, with what is told of it.
+    fn told(&self, status: u16) -> Answer<'_> {
         let Note { verb, key, version, items, failed, .. } = &self.room.note;
         let (items, failed) =
             if status < 400 { (*items, *failed) } else { (*items, (*failed).max(1)) };
         let audit = Audit { verb: *verb, key, version: *version, items: items.max(1), failed };
         let headers = if matches!(status, 429 | 503) { RETRY_HEADERS } else { HEADERS };
-        Some(Answer { status, headers, body: &self.room.out, audit })
+        Answer { status, headers, body: &self.room.out, audit }
     }
 
     /// Overwrites what the last request left of secrets. The next request does so too.
@@ -181,6 +187,18 @@ impl Door {
         if let Some(status) = room.open_to_all(settings, method, path, request.query, gate.keys()) {
             return Ok(status);
         }
+        self.admit(method, request, caller, gate)?.route(path)
+    }
+
+    /// Lets a caller in whose request can be answered, sealed or not aside.
+    fn admit<'c, G: Gate>(
+        &'c mut self,
+        method: Method,
+        request: &'c Request<'c>,
+        caller: Option<&'c Caller<'c>>,
+        gate: &'c mut G,
+    ) -> Result<Call<'c, G>, Halt> {
+        let Door { settings, room } = self;
         let sealed = gate.keys().is_sealed();
         let named = request.namespace.map(<[u8]>::trim_ascii).unwrap_or_default();
         if !named.is_empty() && named != b"root" && named != b"root/" && named != b"/" {
@@ -207,8 +225,35 @@ impl Door {
             )
             .into());
         }
-        let mut call = Call { request, method, caller, gate, room, settings };
-        call.route(path)
+        Ok(Call { request, method, caller, gate, room, settings })
+    }
+
+    /// Begins the bulk stream of a path behind [`BULK_PATH`](crate::BULK_PATH); the request's body is not looked at: give its bytes to
+    /// [`Bulk::push`](crate::Bulk::push) as they come.
+    ///
+    /// # Errors
+    /// The answer that refuses it.
+    pub fn bulk<G: Gate>(
+        &mut self,
+        request: &Request<'_>,
+        caller: Option<&Caller<'_>>,
+        gate: &mut G,
+    ) -> Result<Bulk, Answer<'_>> {
+        self.wipe();
+        self.room.note = Note::default();
+        let request = &Request { body: &[], ..*request };
+        let begun = self.admit(request.method, request, caller, gate).and_then(|mut call| {
+            let path = request.path.strip_prefix(BULK_PATH).ok_or_else(unsupported_path)?;
+            call.bulk(path)
+        });
+        begun.map_err(|why| {
+            let refusal = match why {
+                Halt::Refuse(refusal) => refusal,
+                Halt::Elsewhere => Refusal::new(503, "the node cannot take a bulk stream here"),
+            };
+            refusal.write(&mut self.room.out);
+            self.told(refusal.status)
+        })
     }
 }
 

@@ -9,6 +9,8 @@
 //!                        ▼  Gate::change: makes, rotates, reserves messages; durable when it returns
 //! ```
 //!
+//! A [`Bulk`] stream has neither JSON nor base64 and no end: bytes in, bytes out.
+//!
 //! A batch is read in place: the body is its one copy, an item is 48 bytes of places in it, and at most 256 items are decoded at a time.
 
 #![forbid(unsafe_code)]
@@ -17,6 +19,7 @@ mod answer;
 mod backup;
 mod base64;
 mod body;
+mod bulk;
 mod crypt;
 mod door;
 mod json;
@@ -28,6 +31,7 @@ mod tags;
 mod work;
 
 pub use answer::{Answer, Audit};
+pub use bulk::{BULK_PATH, Bulk, BulkError};
 pub use door::{Door, Gate, NotChanged, Settings};
 pub use request::{Caller, Method, Request, token_of};
 pub use scope::{BadKeyScope, KeyScopes, Verb};

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod batch;
+mod bulk;
 mod exchange;
 mod keys;
 mod support;

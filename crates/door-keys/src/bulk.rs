@@ -1,0 +1,345 @@
+//! The bulk stream: no JSON, no base64, no limit on items; answers begin before the request ends.
+//!
+//! ```text
+//!  request:   length u32 | item,   length u32 | item, ...                                      all numbers little-endian
+//!  response:  length u32 | result, length u32 | result, ...  0 u32 | items u64 | failed u64
+//!
+//!  a plaintext       its bytes, at least one
+//!  a sealed message  key version u32 | what the type makes of it
+//!  a failed item     0xFFFFFFFF and no result; the stream goes on
+//! ```
+//!
+//! An empty plaintext is a failed item in both directions: as a result it could not be told from the end.
+
+use std::ops::Range;
+
+use vault::{Change, Drbg, Item, ItemError, KeyName, NamedKey};
+use zeroize::Zeroizing;
+
+use crate::answer::{Halt, Refusal};
+use crate::door::{Call, Gate, NotChanged, unsupported_path};
+use crate::request::{Method, query_value};
+use crate::scope::Verb;
+use crate::work::PART;
+
+/// Begins the paths of bulk streams; `encrypt/NAME` or `decrypt/NAME` follows.
+pub const BULK_PATH: &str = "/v1/transit/bulk/";
+/// Stands for the length of an item that failed.
+const FAILED: u32 = u32::MAX;
+const LENGTH: usize = 4;
+const VERSION: usize = 4;
+
+/// A bulk stream under way. It needs a thread that may wait for [`Gate::change`].
+pub struct Bulk {
+    seals: bool,
+    name: KeyName,
+    /// The associated data of an item is its number from 0, as u64, little-endian.
+    by_row: bool,
+    item_bytes_max: usize,
+    random: Drbg,
+    pending: Zeroizing<Vec<u8>>,
+    items: u64,
+    failed: u64,
+}
+
+/// Why a stream ends early. No trailer is written: end the connection, so that the client sees that it was cut.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BulkError {
+    /// An item is longer than a body may be.
+    #[error("item {item} has {bytes} bytes; at most {max} are possible")]
+    TooLong {
+        /// Its number, from 0.
+        item: u64,
+        /// Its length.
+        bytes: u32,
+        /// The limit.
+        max: usize,
+    },
+    /// The request ended within an item.
+    #[error("the request ends within item {item}")]
+    Cut {
+        /// Its number, from 0.
+        item: u64,
+    },
+    /// Messages could not be reserved durably.
+    #[error("the count of messages could not be made durable")]
+    Unavailable,
+}
+
+impl<G: Gate> Call<'_, G> {
+    /// Begins the stream of a path behind [`BULK_PATH`].
+    pub(crate) fn bulk(&mut self, path: &str) -> Result<Bulk, Halt> {
+        let (verb, name) = path.split_once('/').ok_or_else(unsupported_path)?;
+        let verb = match verb {
+            "encrypt" => Verb::Encrypt,
+            "decrypt" => Verb::Decrypt,
+            _ => return Err(unsupported_path()),
+        };
+        if self.method != Method::Post {
+            return Err(Refusal::framed(405, "unsupported operation").into());
+        }
+        let name = self.enter(verb, name)?;
+        let key = self.gate.keys().get(name.as_str());
+        let policy = key.ok_or_else(|| Refusal::bad("encryption key not found"))?.policy();
+        if policy.kind.sealing().is_none() {
+            let text = format!("{} is not supported for key type {}", verb.name(), policy.kind);
+            return Err(Refusal::bad(text).into());
+        }
+        if policy.derived {
+            return Err(Refusal::bad(
+                "a bulk stream has no contexts, which this derived key needs",
+            )
+            .into());
+        }
+        let by_row = match query_value(self.request.query, "aad") {
+            None | Some("") => false,
+            Some("row") => true,
+            Some(_) => return Err(Refusal::bad("aad: expected row, or nothing").into()),
+        };
+        Ok(Bulk {
+            seals: verb == Verb::Encrypt,
+            name,
+            by_row,
+            item_bytes_max: self.settings.body_bytes_max,
+            random: Drbg::new().map_err(|why| Refusal::framed(500, why))?,
+            pending: Zeroizing::default(),
+            items: 0,
+            failed: 0,
+        })
+    }
+}
+
+impl Bulk {
+    /// Takes the next bytes of the request, cut anywhere, and appends the results of all items that are whole to `out`. Of a stream that
+    /// opens, these are plaintexts, for the caller to wipe.
+    ///
+    /// # Errors
+    /// A [`BulkError`]: the stream is over.
+    pub fn push<G: Gate>(
+        &mut self,
+        bytes: &[u8],
+        gate: &mut G,
+        now_s: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BulkError> {
+        let mut pending = std::mem::take(&mut self.pending);
+        extend(&mut pending, bytes);
+        let mut at = 0;
+        loop {
+            let part = self.whole(&pending, &mut at)?;
+            if part.is_empty() {
+                break;
+            }
+            self.work(&pending, &part, gate, now_s, out)?;
+        }
+        pending.drain(..at);
+        self.pending = pending;
+        Ok(())
+    }
+
+    /// Ends the request: appends the trailer. Returns how many items there were and how many of them failed.
+    ///
+    /// # Errors
+    /// [`BulkError::Cut`] if the request ended within an item.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(u64, u64), BulkError> {
+        if !self.pending.is_empty() {
+            return Err(BulkError::Cut { item: self.items });
+        }
+        out.extend_from_slice(&0_u32.to_le_bytes());
+        out.extend_from_slice(&self.items.to_le_bytes());
+        out.extend_from_slice(&self.failed.to_le_bytes());
+        Ok((self.items, self.failed))
+    }
+
+    /// Finds the next items that are whole, at most a part of them.
+    fn whole(&self, pending: &[u8], at: &mut usize) -> Result<Vec<Range<usize>>, BulkError> {
+        let mut part = Vec::new();
+        while part.len() < PART {
+            let rest = pending.get(*at..).unwrap_or_default();
+            let Some(length) = rest.first_chunk().copied().map(u32::from_le_bytes) else { break };
+            let count = usize::try_from(length).unwrap_or(usize::MAX);
+            if count > self.item_bytes_max {
+                let item = self.items + u64::try_from(part.len()).unwrap_or(0);
+                return Err(BulkError::TooLong { item, bytes: length, max: self.item_bytes_max });
+            }
+            if rest.len() - LENGTH < count {
+                break;
+            }
+            part.push(*at + LENGTH..*at + LENGTH + count);
+            *at += LENGTH + count;
+        }
+        Ok(part)
+    }
+
+    fn work<G: Gate>(
+        &mut self,
+        pending: &[u8],
+        part: &[Range<usize>],
+        gate: &mut G,
+        now_s: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BulkError> {
+        let inputs: Vec<&[u8]> =
+            part.iter().map(|range| pending.get(range.clone()).unwrap_or_default()).collect();
+        let rows: Vec<[u8; 8]> = (self.items..).take(part.len()).map(u64::to_le_bytes).collect();
+        let room: usize = part.iter().map(|range| range.len() + 128).sum();
+        reserve(out, room);
+        let before = self.failed;
+        if self.seals {
+            let version = self.reserve_messages(part.len(), gate, now_s)?;
+            let key = gate.keys().get(self.name.as_str());
+            self.seal(key, version, &inputs, &rows, out);
+        } else {
+            let key = gate.keys().get(self.name.as_str());
+            self.open(key, &inputs, &rows, out);
+        }
+        debug_assert!(self.failed >= before);
+        self.items += u64::try_from(part.len()).unwrap_or(0);
+        Ok(())
+    }
+
+    /// Takes messages out of the latest version's count, and returns the version; 0 if it has none left, or the key is gone.
+    fn reserve_messages<G: Gate>(
+        &self,
+        count: usize,
+        gate: &mut G,
+        now_s: u64,
+    ) -> Result<u32, BulkError> {
+        let messages = u64::try_from(count).unwrap_or(u64::MAX);
+        loop {
+            let Some(key) = gate.keys().get(self.name.as_str()) else { return Ok(0) };
+            let version = key.versions().latest();
+            let Some(found) = key.versions().get(version) else { return Ok(0) };
+            if found.count().take(messages).is_ok() {
+                return Ok(version);
+            }
+            let change = Change::Reserve { name: self.name.clone(), version, messages };
+            match gate.change(change, now_s) {
+                Ok(_) => {}
+                Err(NotChanged::Impossible(_)) => return Ok(0),
+                Err(NotChanged::Elsewhere | NotChanged::Unavailable) => {
+                    return Err(BulkError::Unavailable);
+                }
+            }
+        }
+    }
+
+    fn aad<'r>(&self, row: &'r [u8; 8]) -> &'r [u8] {
+        if self.by_row { row } else { &[] }
+    }
+
+    fn seal(
+        &mut self,
+        key: Option<&NamedKey>,
+        number: u32,
+        inputs: &[&[u8]],
+        rows: &[[u8; 8]],
+        out: &mut Vec<u8>,
+    ) {
+        let version = key.and_then(|key| key.versions().get(number));
+        let Some(Ok(Some(key))) = version.map(|version| version.key()) else {
+            return inputs.iter().for_each(|_| self.fail(out));
+        };
+        let kind = key.kind();
+        let mut sealed = vec![0; inputs.iter().map(|input| kind.sealed_len(input.len())).sum()];
+        let mut rest = sealed.as_mut_slice();
+        let mut items = Vec::with_capacity(inputs.len());
+        for (input, row) in inputs.iter().zip(rows) {
+            let (output, later) = rest.split_at_mut(kind.sealed_len(input.len()));
+            rest = later;
+            items.push(Item::new(input, self.aad(row), output));
+        }
+        key.seal(&mut items, &mut self.random);
+        for item in &items {
+            match item.written().ok().filter(|_| !item.input.is_empty()) {
+                Some(sealed) => put(out, &[&number.to_le_bytes(), sealed]),
+                None => self.fail(out),
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        key: Option<&NamedKey>,
+        inputs: &[&[u8]],
+        rows: &[[u8; 8]],
+        out: &mut Vec<u8>,
+    ) {
+        let Some((key, kind)) = key.and_then(|key| Some((key, key.policy().kind.sealing()?)))
+        else {
+            return inputs.iter().for_each(|_| self.fail(out));
+        };
+        let parts = |input: &&'_ [u8]| {
+            let number =
+                input.first_chunk::<VERSION>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+            (number, input.len().saturating_sub(VERSION))
+        };
+        let total = inputs.iter().map(|input| kind.opened_max(parts(input).1)).sum();
+        let mut plain = Zeroizing::new(vec![0; total]);
+        let mut rest = plain.as_mut_slice();
+        let mut items = Vec::with_capacity(inputs.len());
+        for (input, row) in inputs.iter().zip(rows) {
+            let (output, later) = rest.split_at_mut(kind.opened_max(parts(input).1));
+            rest = later;
+            items.push(Item::new(input.get(VERSION..).unwrap_or_default(), self.aad(row), output));
+        }
+        let mut left = items.as_mut_slice();
+        for run in inputs.chunk_by(|one, next| parts(one).0 == parts(next).0) {
+            let (now, later) = left.split_at_mut(run.len());
+            left = later;
+            let number = run.first().map_or(0, |input| parts(input).0);
+            let version =
+                key.versions().opening(number).ok().and_then(|version| version.key().ok());
+            match version.flatten() {
+                Some(key) => key.open(now),
+                None => now.iter_mut().for_each(|item| item.outcome = Err(ItemError::Refused)),
+            }
+        }
+        for item in &items {
+            match item.written().ok().filter(|plain| !plain.is_empty()) {
+                Some(plain) => put(out, &[plain]),
+                None => self.fail(out),
+            }
+        }
+    }
+
+    fn fail(&mut self, out: &mut Vec<u8>) {
+        self.failed += 1;
+        out.extend_from_slice(&FAILED.to_le_bytes());
+    }
+}
+
+impl std::fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Bulk {{ seals: {}, items: {}, failed: {} }}",
+            self.seals, self.items, self.failed
+        )
+    }
+}
+
+/// Appends a result.
+fn put(out: &mut Vec<u8>, pieces: &[&[u8]]) {
+    let count: usize = pieces.iter().map(|piece| piece.len()).sum();
+    // An item has less than 2 GiB.
+    out.extend_from_slice(&u32::try_from(count).unwrap_or(FAILED).to_le_bytes());
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+}
+
+/// Makes room in a buffer of secrets without leaving a copy behind.
+fn reserve(bytes: &mut Vec<u8>, more: usize) {
+    if bytes.capacity() - bytes.len() >= more {
+        return;
+    }
+    let mut larger = Vec::with_capacity((bytes.len() + more).max(bytes.len() * 2));
+    larger.extend_from_slice(bytes);
+    bytes.fill(0);
+    zeroize::optimization_barrier(bytes.as_slice());
+    *bytes = larger;
+}
+
+fn extend(bytes: &mut Vec<u8>, more: &[u8]) {
+    reserve(bytes, more.len());
+    bytes.extend_from_slice(more);
+}

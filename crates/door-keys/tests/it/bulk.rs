@@ -1,0 +1,163 @@
+//! The bulk stream: cut anywhere, items that fail, its end.
+
+use door_keys::{BULK_PATH, Bulk, BulkError, Caller, Door, Settings};
+use proptest::prelude::*;
+
+use crate::support::{Node, b64};
+
+fn begin(node: &mut Node, path: &str) -> Result<Bulk, (u16, String)> {
+    let path = format!("{BULK_PATH}{path}");
+    let request = node.request("POST", &path, b"");
+    let scopes = node.scopes.clone();
+    let caller = Caller { name: "tester", scopes: &scopes };
+    node.door.bulk(&request, Some(&caller), &mut node.store).map_err(|answer| {
+        let body: serde_json::Value = serde_json::from_slice(answer.body).unwrap();
+        (answer.status, body["errors"][0].as_str().unwrap().to_owned())
+    })
+}
+
+fn frames<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
+    let frame = |item: &T| {
+        let item = item.as_ref();
+        [&u32::try_from(item.len()).unwrap().to_le_bytes(), item].concat()
+    };
+    items.iter().flat_map(frame).collect()
+}
+
+/// Sends a stream in pieces of these lengths, again and again. Returns results, items and failed ones.
+fn play(
+    node: &mut Node,
+    path: &str,
+    body: &[u8],
+    pieces: &[usize],
+) -> (Vec<Option<Vec<u8>>>, u64, u64) {
+    let mut bulk = begin(node, path).unwrap();
+    let (mut out, mut rest, mut lengths) = (Vec::new(), body, pieces.iter().cycle());
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at((*lengths.next().unwrap()).clamp(1, rest.len()));
+        bulk.push(now, &mut node.store, 5, &mut out).unwrap();
+        rest = later;
+    }
+    let told = bulk.finish(&mut out).unwrap();
+    let mut results = Vec::new();
+    let mut at = out.as_slice();
+    loop {
+        let (length, later) = at.split_first_chunk::<4>().unwrap();
+        at = later;
+        match u32::from_le_bytes(*length) {
+            0 => break,
+            u32::MAX => results.push(None),
+            length => {
+                let (item, later) = at.split_at(usize::try_from(length).unwrap());
+                results.push(Some(item.to_vec()));
+                at = later;
+            }
+        }
+    }
+    let (items, failed) = at.split_at(8);
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    assert_eq!((number(items), number(failed)), told);
+    (results, told.0, told.1)
+}
+
+const KINDS: [&str; 4] =
+    ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_sealed_opens_wherever_it_is_cut(
+        items in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..600),
+        pieces in prop::collection::vec(1..400_usize, 1..5),
+        kind in 0..4_usize,
+        rows in any::<bool>(),
+    ) {
+        let mut node = Node::with_key(&format!(r#"{{"type":"{}"}}"#, KINDS[kind]));
+        let query = if rows { "?aad=row" } else { "" };
+        let (sealed, count, failed) = play(&mut node, &format!("encrypt/a{query}"), &frames(&items), &pieces);
+        let empty = items.iter().filter(|item| item.is_empty()).count();
+        prop_assert_eq!((count, failed), (items.len() as u64, empty as u64));
+        // What failed keeps its place, so that the others keep their rows.
+        let again: Vec<Vec<u8>> = sealed.iter().map(|item| item.clone().unwrap_or_default()).collect();
+        node.post("transit/keys/a/rotate", "");
+        let (opened, _, _) = play(&mut node, &format!("decrypt/a{query}"), &frames(&again), &pieces);
+        let expected: Vec<Option<Vec<u8>>> =
+            items.iter().map(|item| (!item.is_empty()).then(|| item.clone())).collect();
+        prop_assert_eq!(opened, expected);
+    }
+}
+
+#[test]
+fn a_sealed_item_is_what_the_json_form_has() {
+    let mut node = Node::with_key("{}");
+    let (sealed, _, _) = play(&mut node, "encrypt/a", &frames(&[b"hello"]), &[1]);
+    let (version, message) = sealed[0].as_ref().unwrap().split_at(4);
+    assert_eq!(version, 1_u32.to_le_bytes());
+    assert_eq!(node.decrypt(&format!("vault:v1:{}", b64(message))), Ok("hello".into()));
+}
+
+#[test]
+fn an_item_that_does_not_open_fails_alone() {
+    let mut node = Node::with_key("{}");
+    let items: Vec<String> = (0..600).map(|at| format!("serial {at}")).collect();
+    let (sealed, _, _) = play(&mut node, "encrypt/a?aad=row", &frames(&items), &[1000]);
+    let mut sealed: Vec<Vec<u8>> = sealed.into_iter().map(Option::unwrap).collect();
+    sealed[7][20] ^= 1;
+    sealed[8][0] = 9;
+    sealed[9].truncate(3);
+    sealed[10] = Vec::new();
+    sealed.swap(300, 301);
+    let (opened, count, failed) = play(&mut node, "decrypt/a?aad=row", &frames(&sealed), &[777]);
+    assert_eq!((count, failed), (600, 6));
+    for (at, item) in opened.iter().enumerate() {
+        let expected = (![7, 8, 9, 10, 300, 301].contains(&at)).then(|| items[at].as_bytes());
+        assert_eq!(item.as_deref(), expected, "{at}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_has_no_end() {
+    let mut node = Node::with_key("{}");
+    let whole = frames(&[b"hello", b"world"]);
+    for length in 0..whole.len() {
+        let mut bulk = begin(&mut node, "encrypt/a").unwrap();
+        let mut out = Vec::new();
+        bulk.push(&whole[..length], &mut node.store, 5, &mut out).unwrap();
+        let cut = bulk.finish(&mut out);
+        let item = if length < 9 { 0 } else { 1 };
+        let expected =
+            if [0, 9].contains(&length) { Ok((item, 0)) } else { Err(BulkError::Cut { item }) };
+        assert_eq!(cut, expected, "{length}");
+    }
+    node.door = Door::new(Settings { body_bytes_max: 100, ..Settings::default() }).unwrap();
+    let mut bulk = begin(&mut node, "encrypt/a").unwrap();
+    let long = frames(&[vec![1; 100], vec![1; 101]]);
+    let error = bulk.push(&long[..108], &mut node.store, 5, &mut Vec::new());
+    assert_eq!(
+        error,
+        Err(BulkError::TooLong { item: 1, bytes: 101, max: 100 }),
+        "before it is there"
+    );
+}
+
+#[test]
+fn a_stream_has_to_be_allowed() {
+    let mut node = Node::with_key("{}");
+    node.post("transit/keys/d", r#"{"derived":true}"#);
+    node.post("transit/keys/h", r#"{"type":"hmac"}"#);
+    let mut status = |path: &str| begin(&mut node, path).unwrap_err();
+    assert_eq!(status("encrypt/none"), (400, "encryption key not found".into()));
+    assert!(status("encrypt/d").1.contains("no contexts"));
+    assert!(status("encrypt/h").1.contains("not supported for key type hmac"));
+    assert_eq!(status("encrypt/a?aad=x").0, 400);
+    assert_eq!(status("rewrap/a").0, 404);
+    assert_eq!(status("encrypt").0, 404);
+    let mut node = node.limited("transit/decrypt/a");
+    assert_eq!(begin(&mut node, "encrypt/a").unwrap_err().0, 403);
+    assert!(begin(&mut node, "decrypt/a").is_ok());
+    assert_eq!(
+        begin(&mut Node::sealed(), "decrypt/a").unwrap_err(),
+        (503, "Vault is sealed".into())
+    );
+}
