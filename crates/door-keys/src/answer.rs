@@ -120,7 +120,7 @@ impl Pen<'_> {
     }
 
     /// Begins a member: a comma where one is due, the name, a colon.
-    pub(crate) fn name(&mut self, name: &str) {
+    pub(crate) fn member(&mut self, name: &str) {
         if !matches!(self.out.last(), None | Some(b'{' | b'[' | b',')) {
             self.out.push(b',');
         }
@@ -129,17 +129,17 @@ impl Pen<'_> {
     }
 
     pub(crate) fn text(&mut self, name: &str, text: &str) {
-        self.name(name);
+        self.member(name);
         write_text(text, self.out);
     }
 
     pub(crate) fn flag(&mut self, name: &str, flag: bool) {
-        self.name(name);
+        self.member(name);
         self.raw(if flag { "true" } else { "false" });
     }
 
     pub(crate) fn number(&mut self, name: &str, number: u64) {
-        self.name(name);
+        self.member(name);
         self.digits(number);
     }
 
@@ -159,7 +159,7 @@ impl Pen<'_> {
     }
 
     pub(crate) fn texts<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t str>) {
-        self.name(name);
+        self.member(name);
         self.raw("[");
         for (at, text) in texts.enumerate() {
             if at > 0 {

@@ -43,10 +43,10 @@ pub(crate) fn write(key: &NamedKey) -> Result<Zeroizing<Vec<u8>>, Sealed> {
     pen.raw("{\"policy\":{");
     pen.text("name", key.name().as_str());
     pen.number("key_size", key_size.into());
-    pen.name("keys");
+    pen.member("keys");
     pen.raw("{");
     for (number, version) in versions.iter() {
-        pen.name(&number.to_string());
+        pen.member(&number.to_string());
         write_version(&mut pen, version, policy, &base64)?;
     }
     pen.raw("}");
@@ -62,7 +62,7 @@ pub(crate) fn write(key: &NamedKey) -> Result<Zeroizing<Vec<u8>>, Sealed> {
     pen.number("min_available_version", policy.min_available.into());
     pen.flag("deletion_allowed", policy.deletion_allowed);
     pen.raw(",\"convergent_version\":-1");
-    pen.name("type");
+    pen.member("type");
     pen.raw(&kind.to_string());
     pen.raw(",\"backup_info\":null,\"restore_info\":null");
     pen.flag("allow_plaintext_backup", policy.allow_plaintext_backup);

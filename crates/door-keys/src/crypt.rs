@@ -105,11 +105,22 @@ impl<G: Gate> Call<'_, G> {
 
     /// Takes the messages of the batch out of the counts of the versions that will seal them.
     pub(crate) fn reserve(&mut self, name: &KeyName) -> Result<(), Halt> {
+        let Some(key) = self.gate.keys().get(name.as_str()) else { return Ok(()) };
+        for (version, messages) in messages_of(key, &self.room.batch.items) {
+            self.reserve_of(name, version, messages)?;
+        }
+        Ok(())
+    }
+
+    fn reserve_of(&mut self, name: &KeyName, version: u32, messages: u64) -> Result<(), Halt> {
         for _ in 0..BLOCKS_MAX {
-            let Some(key) = self.gate.keys().get(name.as_str()) else { return Ok(()) };
-            match take(key, &self.room.batch.items) {
+            let key = self.gate.keys().get(name.as_str());
+            let Some(found) = key.and_then(|key| key.versions().get(version)) else {
+                return Ok(());
+            };
+            match found.count().take(messages) {
                 Ok(()) => return Ok(()),
-                Err((version, messages)) => {
+                Err(BlockUsed) => {
                     let name = name.clone();
                     self.change(Change::Reserve { name, version, messages })?;
                 }
@@ -212,26 +223,22 @@ fn found(key: Option<&NamedKey>) -> Result<&NamedKey, Halt> {
     key.ok_or_else(|| Refusal::bad("encryption key not found").into())
 }
 
-/// Takes the messages of items out of the counts, or tells of which version how many are missing.
-fn take(key: &NamedKey, items: &[BatchItem]) -> Result<(), (u32, u64)> {
+/// Returns how many messages of each version items will make; what may not seal, and fails later alone, is none.
+fn messages_of(key: &NamedKey, items: &[BatchItem]) -> Vec<(u32, u64)> {
     let mut wanted: Vec<(u32, u64)> = Vec::new();
-    let (mut last, mut number) = (None, 0);
+    let (mut last, mut number) = (None, None);
     for item in items {
         if last != Some(item.version) {
             last = Some(item.version);
-            // What may not seal fails later, alone.
-            number = sealing(key, item.version).unwrap_or(0);
+            number = sealing(key, item.version).ok();
         }
+        let Some(number) = number else { continue };
         match wanted.iter_mut().find(|(version, _)| *version == number) {
             Some((_, count)) => *count += 1,
             None => wanted.push((number, 1)),
         }
     }
-    for (version, count) in wanted {
-        let Some(found) = key.versions().get(version) else { continue };
-        found.count().take(count).map_err(|BlockUsed| (version, count))?;
-    }
-    Ok(())
+    wanted
 }
 
 fn run(

@@ -174,14 +174,14 @@ impl<G: Gate> Call<'_, G> {
         pen.raw("{");
         pen.text("name", name.as_str());
         pen.text("type", policy.kind.name());
-        pen.name("keys");
+        pen.member("keys");
         pen.raw("{");
         for version in versions {
             let bytes = match is_encryption {
                 true => version.expose_key()?,
                 false => version.expose_tag_key()?,
             };
-            pen.name(&version.number().to_string());
+            pen.member(&version.number().to_string());
             pen.raw("\"");
             base64.write(bytes, pen.out);
             pen.raw("\"");
@@ -286,7 +286,7 @@ fn write_policy(pen: &mut Pen<'_>, key: &NamedKey) {
     if policy.derived {
         pen.flag("convergent_encryption", policy.convergent);
         if policy.convergent {
-            pen.name("convergent_encryption_version");
+            pen.member("convergent_encryption_version");
             pen.raw("-1");
         }
     }
@@ -297,7 +297,7 @@ fn write_policy(pen: &mut Pen<'_>, key: &NamedKey) {
     if policy.derived {
         pen.text("kdf", "hkdf_sha256");
     }
-    pen.name("keys");
+    pen.member("keys");
     pen.raw("{");
     for (number, version) in versions.iter().filter(|(number, _)| *number >= policy.min_decryption)
     {

@@ -69,7 +69,7 @@ impl<G: Gate> Call<'_, G> {
     pub(crate) fn sys(&mut self, segments: &[&str]) -> Result<u16, Halt> {
         match (segments, self.method) {
             (["mounts"], Method::Get) => self.doubled(|pen, settings| {
-                pen.name("transit/");
+                pen.member("transit/");
                 pen.raw("{");
                 mount(pen, settings);
                 pen.raw("}");

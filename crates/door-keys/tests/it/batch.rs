@@ -400,3 +400,45 @@ fn data_keys_random_bytes_and_hashes() {
     assert_eq!(unb64(long["sum"].as_str().unwrap()).len(), 64);
     assert_eq!(node.post("transit/hash", "{}").error(), (400, "missing input".into()));
 }
+
+#[test]
+fn every_message_is_counted_under_its_version() {
+    let mut node = Node::with_key("{}");
+    node.post("transit/keys/a/rotate", "");
+    let items: Vec<Value> =
+        (0..700).map(|at| json!({"plaintext": "eA==", "key_version": at % 3})).collect();
+    let sealed = encrypt(&mut node, json!(items)).results();
+    let used = |node: &Node, version| {
+        node.store.keys().get("a").unwrap().versions().get(version).unwrap().count().used()
+    };
+    assert_eq!((used(&node, 1), used(&node, 2)), (233, 467));
+    let items: Vec<Value> =
+        sealed.iter().map(|item| json!({"ciphertext": item["ciphertext"]})).collect();
+    batch(&mut node, "transit/rewrap/a", json!(items));
+    node.post("transit/datakey/wrapped/a", "");
+    decrypt(&mut node, json!(items));
+    assert_eq!((used(&node, 1), used(&node, 2)), (233, 467 + 700 + 1), "opening counts nothing");
+}
+
+/// A key that has sealed all but two of the messages that its type allows.
+#[test]
+fn the_last_message_of_a_version_is_refused_with_what_to_do() {
+    let mut node = Node::with_key(r#"{"exportable":true,"allow_plaintext_backup":true}"#);
+    let backup = node.get("transit/backup/a").data()["backup"].clone();
+    let text = String::from_utf8(unb64(backup.as_str().unwrap())).unwrap();
+    let nearly = text.replace("\"weir_messages\":0", "\"weir_messages\":4294967294");
+    assert_ne!(text, nearly);
+    let body = json!({"backup": b64(nearly), "force": true}).to_string();
+    assert_eq!(node.post("transit/restore", body).status, 204);
+    let three = encrypt(&mut node, json!(vec![json!({"plaintext": "eA=="}); 3]));
+    let text = "the key version has sealed as many messages as its type allows: rotate the key";
+    assert_eq!(three.error(), (400, text.into()), "none is sealed where not all can be");
+    assert_eq!(encrypt(&mut node, json!(vec![json!({"plaintext": "eA=="}); 2])).status, 200);
+    assert_eq!(
+        node.post("transit/encrypt/a", r#"{"plaintext":"eA=="}"#).error(),
+        (400, text.into())
+    );
+    assert_eq!(node.post("transit/datakey/wrapped/a", "").error(), (400, text.into()));
+    node.post("transit/keys/a/rotate", "");
+    assert!(node.encrypt("x").starts_with("vault:v2:"));
+}
