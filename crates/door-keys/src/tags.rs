@@ -44,8 +44,8 @@ impl<G: Gate> Call<'_, G> {
             algorithm,
             body: fields.body,
             base64,
-            text: String::new(),
-            bytes: Vec::new(),
+            text: Zeroizing::default(),
+            bytes: Zeroizing::default(),
         };
         let mut pen = Pen { out };
         if !is_batch {
@@ -120,7 +120,8 @@ impl<G: Gate> Call<'_, G> {
             return Err(Refusal::bad("missing input").into());
         };
         let Room { random, base64, out, .. } = &mut *self.room;
-        let mut input = Vec::new();
+        let text = Zeroizing::new(text);
+        let mut input = Zeroizing::new(Vec::with_capacity(text.len()));
         base64.read(&text, &mut input).map_err(|at| {
             Refusal::bad(format!(
                 "unable to decode input as base64: illegal base64 data at input byte {at}"
@@ -237,8 +238,8 @@ struct Tagger<'k> {
     algorithm: HashAlgorithm,
     body: &'k str,
     base64: &'k Base64,
-    text: String,
-    bytes: Vec<u8>,
+    text: Zeroizing<String>,
+    bytes: Zeroizing<Vec<u8>>,
 }
 
 impl Tagger<'_> {
