@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fix::Dictionary;
+use fix::{Dictionary, Signed};
 use fix_session::{Durability, Role, Schedule, SessionConfig, Strictness};
 
 use crate::peer::{AddressRange, Peer};
@@ -16,6 +16,8 @@ pub enum Route {
     /// The gate sends application messages back, as the reference's test acceptor does.
     #[default]
     Echo,
+    /// They go to the venue of this name, and the venue's come back.
+    Venue(String),
 }
 
 /// What orders are held against.
@@ -37,10 +39,10 @@ pub enum Checks {
     Full,
 }
 
-/// One client session. [`SessionSpec::new`] has the defaults.
+/// What every session has, a client's and a venue's.
 #[derive(Clone, Debug)]
-pub struct SessionSpec {
-    /// Unique among all sessions; a client's default is its `target_comp_id`.
+pub struct SessionKeys {
+    /// Unique among clients and venues.
     pub name: String,
     /// `FIX.4.2`, `FIX.4.4` or `FIXT.1.1`.
     pub begin_string: String,
@@ -50,6 +52,8 @@ pub struct SessionSpec {
     pub sender_comp_id: String,
     /// TargetCompID (56) of what the gate sends.
     pub target_comp_id: String,
+    /// The interval of heartbeats towards a venue, seconds; a client says its own.
+    pub heart_bt_int_s: u32,
     /// Both sequence numbers begin at 1 with each logon.
     pub reset_on_logon: bool,
     /// NextExpectedMsgSeqNum (789) is used.
@@ -60,7 +64,7 @@ pub struct SessionSpec {
     pub schedule: Schedule,
     /// How many application messages are taken in any second; 0 for any number.
     pub throttle_per_s: u32,
-    /// When answers may leave.
+    /// When what the gate sends may leave.
     pub durability: Durability,
     /// How far SendingTime (52) may be from this clock, seconds; 0 for any distance.
     pub max_latency_s: u32,
@@ -68,8 +72,38 @@ pub struct SessionSpec {
     pub validation: Checks,
     /// A larger BodyLength (9) closes the connection.
     pub body_bytes_max: usize,
-    /// A client that has more unsent bytes than this is disconnected.
+    /// A peer that has more unsent bytes than this is disconnected.
     pub outbound_bytes_max: usize,
+}
+
+impl SessionKeys {
+    fn new(begin_string: &str, sender: &str, target: &str, validation: Checks) -> SessionKeys {
+        SessionKeys {
+            name: target.to_owned(),
+            begin_string: begin_string.to_owned(),
+            default_appl_ver_id: "9".to_owned(),
+            sender_comp_id: sender.to_owned(),
+            target_comp_id: target.to_owned(),
+            heart_bt_int_s: 30,
+            reset_on_logon: false,
+            next_expected: false,
+            resend_chunk: 0,
+            schedule: Schedule::default(),
+            throttle_per_s: 0,
+            durability: Durability::Sealed,
+            max_latency_s: 120,
+            validation,
+            body_bytes_max: 65_536,
+            outbound_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// One client session. [`SessionSpec::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct SessionSpec {
+    /// What every session has.
+    pub keys: SessionKeys,
     /// What orders are held against; must be said.
     pub limits: Option<Limits>,
     /// What stands behind it.
@@ -80,26 +114,28 @@ pub struct SessionSpec {
     pub certificate_name: Option<String>,
 }
 
+/// One venue: a session that the gate opens. [`VenueSpec::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct VenueSpec {
+    /// What every session has.
+    pub keys: SessionKeys,
+}
+
+impl VenueSpec {
+    /// Returns a session from `sender` (the gate) to `target` (the venue) with the defaults for everything else; nothing of the venue's is
+    /// refused for reasons of a dictionary.
+    #[must_use]
+    pub fn new(begin_string: &str, sender: &str, target: &str) -> VenueSpec {
+        VenueSpec { keys: SessionKeys::new(begin_string, sender, target, Checks::Off) }
+    }
+}
+
 impl SessionSpec {
     /// Returns a session from `sender` (the gate) to `target` (the client) with the defaults for everything else.
     #[must_use]
     pub fn new(begin_string: &str, sender: &str, target: &str) -> SessionSpec {
         SessionSpec {
-            name: target.to_owned(),
-            begin_string: begin_string.to_owned(),
-            default_appl_ver_id: "9".to_owned(),
-            sender_comp_id: sender.to_owned(),
-            target_comp_id: target.to_owned(),
-            reset_on_logon: false,
-            next_expected: false,
-            resend_chunk: 0,
-            schedule: Schedule::default(),
-            throttle_per_s: 0,
-            durability: Durability::Sealed,
-            max_latency_s: 120,
-            validation: Checks::Full,
-            body_bytes_max: 65_536,
-            outbound_bytes_max: 1 << 20,
+            keys: SessionKeys::new(begin_string, sender, target, Checks::Full),
             limits: None,
             route: Route::Echo,
             source_addresses: Vec::new(),
@@ -118,6 +154,17 @@ impl SessionSpec {
         address && certificate
     }
 
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.limits.is_none() {
+            let (session, found) = (self.keys.name.clone(), String::new());
+            let expected = "\"none\": the session has no budgets, which has to be said";
+            return Err(ConfigError::Value { session, key: "limits", found, expected });
+        }
+        self.keys.check()
+    }
+}
+
+impl SessionKeys {
     fn check(&self) -> Result<(), ConfigError> {
         let wrong = |key, found: &str, expected| {
             let (session, found) = (self.name.clone(), found.to_owned());
@@ -143,29 +190,32 @@ impl SessionSpec {
             let found = self.body_bytes_max.to_string();
             return wrong("body_bytes_max", &found, "1 to 1073741824");
         }
-        if self.limits.is_none() {
-            return wrong(
-                "limits",
-                "",
-                "\"none\": the session has no budgets, which has to be said",
-            );
-        }
         Ok(())
-    }
-
-    fn dictionary(&self) -> Dictionary {
-        match self.begin_string.as_str() {
-            "FIX.4.2" => Dictionary::fix42(),
-            "FIX.4.4" => Dictionary::fix44(),
-            _ => Dictionary::fixt11_fix50sp2(),
-        }
     }
 }
 
-/// The sessions of a door, checked.
+/// The sessions of a door, checked: clients first, then venues.
 #[derive(Clone, Debug)]
 pub struct FixSessions {
-    pub(crate) sessions: Vec<(SessionSpec, SessionConfig, Arc<Dictionary>)>,
+    pub(crate) sessions: Vec<Checked>,
+}
+
+/// One session of either kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) keys: SessionKeys,
+    pub(crate) kind: Kind,
+    pub(crate) config: SessionConfig,
+    pub(crate) dictionary: Arc<Dictionary>,
+}
+
+/// What a session is.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// A client, and the number of the venue that stands behind it; `None` for the echo.
+    Client(Box<SessionSpec>, Option<usize>),
+    /// A venue, and the number of the client whose messages it gets.
+    Venue(Option<usize>),
 }
 
 /// Why the sessions of a door cannot be used.
@@ -190,6 +240,42 @@ pub enum ConfigError {
         /// The name.
         name: String,
     },
+    /// A route leads to no venue.
+    #[error(
+        "session {session:?}: there is no venue {venue:?}; give a venue this name, or take another route"
+    )]
+    NoVenue {
+        /// The session's name.
+        session: String,
+        /// The route.
+        venue: String,
+    },
+    /// Client and venue speak other versions.
+    #[error(
+        "session {session:?} speaks {client} and venue {venue:?} {other}; messages are passed on and not translated, so both need the same begin_string and default_appl_ver_id"
+    )]
+    OtherVersion {
+        /// The session's name.
+        session: String,
+        /// Its version.
+        client: String,
+        /// The venue's name.
+        venue: String,
+        /// The venue's version.
+        other: String,
+    },
+    /// Two clients have the same venue.
+    #[error(
+        "the sessions {first:?} and {second:?} both have the route {venue:?}; a venue takes one client at present, so add a venue session for the other"
+    )]
+    SharedVenue {
+        /// The name of one.
+        first: String,
+        /// The name of the other.
+        second: String,
+        /// The venue's name.
+        venue: String,
+    },
     /// A Logon could belong to either of two sessions.
     #[error(
         "the sessions {first:?} and {second:?} have the same begin_string, sender_comp_id and target_comp_id; a Logon could be either's, so change one of them"
@@ -207,66 +293,142 @@ impl FixSessions {
     ///
     /// # Errors
     /// Every [`ConfigError`] there is, in the order of the sessions.
-    pub fn new(specs: Vec<SessionSpec>) -> Result<FixSessions, Vec<ConfigError>> {
+    pub fn new(
+        clients: Vec<SessionSpec>,
+        venues: Vec<VenueSpec>,
+    ) -> Result<FixSessions, Vec<ConfigError>> {
         let mut errors: Vec<ConfigError> =
-            specs.iter().filter_map(|spec| spec.check().err()).collect();
-        for (at, second) in specs.iter().enumerate() {
-            for first in &specs[..at] {
+            clients.iter().filter_map(|spec| spec.check().err()).collect();
+        errors.extend(venues.iter().filter_map(|spec| spec.keys.check().err()));
+        let keys: Vec<&SessionKeys> =
+            clients.iter().map(|one| &one.keys).chain(venues.iter().map(|one| &one.keys)).collect();
+        for (at, second) in keys.iter().enumerate() {
+            for (place, first) in keys[..at].iter().enumerate() {
                 if first.name == second.name {
                     errors.push(ConfigError::Name { name: second.name.clone() });
                 }
-                let logon = |spec: &SessionSpec| {
-                    [&spec.begin_string, &spec.sender_comp_id, &spec.target_comp_id]
-                        .map(String::clone)
-                };
-                if logon(first) == logon(second) {
+                // A venue's Logon is the gate's own.
+                let both_clients = at < clients.len() && place < clients.len();
+                if both_clients && logon(first) == logon(second) {
                     let (first, second) = (first.name.clone(), second.name.clone());
                     errors.push(ConfigError::SameLogon { first, second });
                 }
             }
         }
+        errors.extend(route_errors(&clients, &venues));
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut shared: Vec<(String, Arc<Dictionary>)> = Vec::new();
-        let mut dictionary = |spec: &SessionSpec| {
-            let known = shared.iter().find(|one| one.0 == spec.begin_string);
-            known.map(|one| Arc::clone(&one.1)).unwrap_or_else(|| {
-                let read = Arc::new(spec.dictionary());
-                shared.push((spec.begin_string.clone(), Arc::clone(&read)));
-                read
-            })
+        let mut dictionaries = Dictionaries::default();
+        let venue_of = |client: &SessionSpec| {
+            venues.iter().position(|venue| Route::Venue(venue.keys.name.clone()) == client.route)
         };
-        let sessions = specs.into_iter().map(|spec| {
-            let dictionary = dictionary(&spec);
-            let config = session_config(&spec, &dictionary);
-            (spec, config, dictionary)
-        });
-        Ok(FixSessions { sessions: sessions.collect() })
+        let mut sessions = Vec::with_capacity(keys.len());
+        for (number, venue) in venues.iter().enumerate() {
+            let client = clients.iter().position(|client| venue_of(client) == Some(number));
+            sessions.push(checked(venue.keys.clone(), Kind::Venue(client), &mut dictionaries));
+        }
+        let behind = clients.len();
+        let clients: Vec<Checked> = clients
+            .iter()
+            .map(|spec| {
+                let venue = venue_of(spec).map(|number| behind + number);
+                let kind = Kind::Client(Box::new(spec.clone()), venue);
+                checked(spec.keys.clone(), kind, &mut dictionaries)
+            })
+            .collect();
+        sessions.splice(0..0, clients);
+        Ok(FixSessions { sessions })
     }
 
     /// Returns the name and the durability of each session, in the order of their numbers: what a store is to be made of.
     pub fn stores(&self) -> impl Iterator<Item = (&str, Durability)> {
-        self.sessions.iter().map(|(spec, ..)| (spec.name.as_str(), spec.durability))
+        self.sessions.iter().map(|one| (one.keys.name.as_str(), one.keys.durability))
     }
 }
 
-fn session_config(spec: &SessionSpec, dictionary: &Arc<Dictionary>) -> SessionConfig {
-    let (sender, target) = (&spec.sender_comp_id, &spec.target_comp_id);
-    SessionConfig {
-        default_appl_ver_id: spec.default_appl_ver_id.clone(),
-        reset_on_logon: spec.reset_on_logon,
-        next_expected: spec.next_expected,
-        resend_chunk: spec.resend_chunk,
-        schedule: spec.schedule.clone(),
-        throttle_per_s: spec.throttle_per_s,
-        max_latency_s: spec.max_latency_s,
-        strictness: match spec.validation {
+/// What a Logon names its session by.
+fn logon(keys: &SessionKeys) -> [&str; 3] {
+    [&keys.begin_string, &keys.sender_comp_id, &keys.target_comp_id]
+}
+
+fn route_errors(clients: &[SessionSpec], venues: &[VenueSpec]) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    for (at, client) in clients.iter().enumerate() {
+        let Route::Venue(name) = &client.route else { continue };
+        let session = client.keys.name.clone();
+        let Some(venue) = venues.iter().find(|venue| venue.keys.name == *name) else {
+            errors.push(ConfigError::NoVenue { session, venue: name.clone() });
+            continue;
+        };
+        let version = |keys: &SessionKeys| match keys.begin_string.as_str() {
+            "FIXT.1.1" => format!("FIXT.1.1 with {}", keys.default_appl_ver_id),
+            other => other.to_owned(),
+        };
+        let (one, other) = (version(&client.keys), version(&venue.keys));
+        if client.keys.begin_string != venue.keys.begin_string {
+            errors.push(ConfigError::OtherVersion {
+                session: session.clone(),
+                client: one,
+                venue: name.clone(),
+                other,
+            });
+        }
+        if let Some(first) = clients[..at].iter().find(|one| one.route == client.route) {
+            let (first, venue) = (first.keys.name.clone(), name.clone());
+            errors.push(ConfigError::SharedVenue { first, second: session, venue });
+        }
+    }
+    errors
+}
+
+/// The dictionaries of the versions that are in use.
+#[derive(Debug, Default)]
+struct Dictionaries(Vec<(String, Arc<Dictionary>)>);
+
+impl Dictionaries {
+    fn of(&mut self, begin_string: &str) -> Arc<Dictionary> {
+        if let Some((_, known)) = self.0.iter().find(|one| one.0 == begin_string) {
+            return Arc::clone(known);
+        }
+        let read = Arc::new(match begin_string {
+            "FIX.4.2" => Dictionary::fix42(),
+            "FIX.4.4" => Dictionary::fix44(),
+            _ => Dictionary::fixt11_fix50sp2(),
+        });
+        self.0.push((begin_string.to_owned(), Arc::clone(&read)));
+        read
+    }
+}
+
+fn checked(keys: SessionKeys, kind: Kind, dictionaries: &mut Dictionaries) -> Checked {
+    let dictionary = dictionaries.of(&keys.begin_string);
+    let role = match kind {
+        Kind::Client(..) => Role::Acceptor,
+        Kind::Venue(_) => Role::Initiator,
+    };
+    let (sender, target) = (&keys.sender_comp_id, &keys.target_comp_id);
+    let config = SessionConfig {
+        default_appl_ver_id: keys.default_appl_ver_id.clone(),
+        heart_bt_int_s: keys.heart_bt_int_s,
+        reset_on_logon: keys.reset_on_logon,
+        next_expected: keys.next_expected,
+        resend_chunk: keys.resend_chunk,
+        schedule: keys.schedule.clone(),
+        throttle_per_s: keys.throttle_per_s,
+        max_latency_s: keys.max_latency_s,
+        strictness: match keys.validation {
             Checks::Off => Strictness::Off,
             Checks::Structure => Strictness::Structure,
-            Checks::Full => Strictness::Full(Arc::clone(dictionary)),
+            Checks::Full => Strictness::Full(Arc::clone(&dictionary)),
         },
-        body_bytes_max: spec.body_bytes_max,
-        ..SessionConfig::new(Role::Acceptor, &spec.begin_string, sender, target)
-    }
+        body_bytes_max: keys.body_bytes_max,
+        // An order with a signature is refused; a report that has one still arrives, without it.
+        signed: match kind {
+            Kind::Client(..) => Signed::Strip,
+            Kind::Venue(_) => Signed::Refuse,
+        },
+        ..SessionConfig::new(role, &keys.begin_string, sender, target)
+    };
+    Checked { keys, kind, config, dictionary }
 }

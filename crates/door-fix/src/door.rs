@@ -2,12 +2,14 @@
 
 use fix::{Framing, Index, Message, ValueError, frame};
 use fix_session::{
-    Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
+    Disconnect, MessageStores, Notice, Now, Outbox, SendError, Session, SessionState, StoreError,
+    Turn,
 };
 
-use crate::config::{FixSessions, Route, SessionSpec};
-use crate::echo::Echo;
+use crate::config::FixSessions;
+use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::{Guard, Peer};
+use crate::seat::{Behind, Seat};
 
 /// How many connections may be without a Logon at a time.
 const HALF_LOGONS_MAX: usize = 256;
@@ -36,6 +38,7 @@ impl Clock {
 /// One connection, for as long as it lives.
 #[derive(Debug)]
 pub struct Line {
+    id: u64,
     peer: Peer,
     place: Place,
 }
@@ -101,6 +104,21 @@ pub enum Happening {
     Ends(usize, Disconnect),
     /// A session's store failed. What it wrote in that step did not leave.
     StoreFailed(usize, StoreError),
+    /// **Alarm.** A venue's message has no client that it could go to. It is in the venue's store.
+    Unaddressed(usize),
+    /// A peer rejected a message that is not known to be anybody's.
+    UnknownRejected(usize),
+}
+
+/// What a step has for another connection than its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The connection, as [`Door::opened`] or [`Door::dialled`] got it.
+    pub line: u64,
+    /// What is to be sent.
+    pub bytes: Vec<u8>,
+    /// The connection is to be closed once they are sent.
+    pub close: bool,
 }
 
 /// The sessions of a door, with what stands behind them.
@@ -110,21 +128,11 @@ pub struct Door<S, G> {
     stores: S,
     guard: G,
     index: Index,
+    /// Reads what passes through; it is away only while it does.
+    second_index: Option<Index>,
     half_logons: usize,
     happenings: Vec<Happening>,
-}
-
-#[derive(Debug)]
-struct Seat {
-    spec: SessionSpec,
-    session: Session,
-    out: Outbox,
-    route: Routed,
-}
-
-#[derive(Debug)]
-enum Routed {
-    Echo(Box<Echo>),
+    ready: Vec<Ready>,
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
@@ -133,16 +141,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// # Errors
     /// [`ValueError`] if a session's BeginString or CompIDs cannot stand in a message.
     pub fn new(config: FixSessions, stores: S, guard: G) -> Result<Door<S, G>, ValueError> {
-        let mut seats = Vec::with_capacity(config.sessions.len());
-        for (spec, config, dictionary) in config.sessions {
-            let session = Session::new(config)?;
-            let route = match spec.route {
-                Route::Echo => Routed::Echo(Box::new(Echo::new(dictionary))),
-            };
-            seats.push(Seat { spec, session, out: Outbox::default(), route });
-        }
-        let (index, happenings) = (Index::new(FIELDS_MAX), Vec::new());
-        Ok(Door { seats, stores, guard, index, half_logons: 0, happenings })
+        let seats = config.sessions.into_iter().map(Seat::new);
+        let seats = seats.collect::<Result<Vec<Seat>, ValueError>>()?;
+        let (index, happenings, ready) = (Index::new(FIELDS_MAX), Vec::new(), Vec::new());
+        let second_index = Some(Index::new(FIELDS_MAX));
+        Ok(Door { seats, stores, guard, index, second_index, half_logons: 0, happenings, ready })
     }
 
     /// Returns the stores, for what an operator does between two connections.
@@ -159,7 +162,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Returns a session's name.
     #[must_use]
     pub fn name(&self, session: usize) -> Option<&str> {
-        self.seats.get(session).map(|seat| seat.spec.name.as_str())
+        self.seats.get(session).map(|seat| seat.keys.name.as_str())
     }
 
     /// Returns what happened since the last call, in order.
@@ -167,14 +170,44 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         std::mem::take(&mut self.happenings)
     }
 
-    /// Takes a connection. `None` if too many others have not logged on; it is then to be closed.
-    pub fn opened(&mut self, peer: Peer, clock: Clock) -> Option<Line> {
+    /// Returns the numbers of the venues: sessions whose connections the gate opens.
+    pub fn venues(&self) -> impl Iterator<Item = usize> {
+        (0..self.seats.len()).filter(|at| self.seats[*at].is_venue())
+    }
+
+    /// Returns what the steps since the last call have for other connections than their own, in order.
+    pub fn take_ready(&mut self) -> Vec<Ready> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Takes a connection that the gate opened to a venue, and appends the Logon to `out`. `None` if the venue has one; it is then to be
+    /// closed.
+    pub fn dialled(
+        &mut self,
+        id: u64,
+        venue: usize,
+        clock: Clock,
+        out: &mut Vec<u8>,
+    ) -> Option<Line> {
+        let seat = self.seats.get(venue)?;
+        if !seat.is_venue() || seat.session.state() != SessionState::Disconnected {
+            return None;
+        }
+        let mut line = Line { id, peer: Peer::default(), place: Place::Seated(venue) };
+        self.connect(&line, venue, clock);
+        self.finish(&mut line, venue, clock, out);
+        Some(line)
+    }
+
+    /// Takes a connection, whose number may be any that no other open one has. `None` if too many others have not logged on; it is then to be
+    /// closed.
+    pub fn opened(&mut self, id: u64, peer: Peer, clock: Clock) -> Option<Line> {
         if self.half_logons >= HALF_LOGONS_MAX {
             self.happenings.push(Happening::Refused(None, Refused::TooMany));
             return None;
         }
         self.half_logons += 1;
-        Some(Line { peer, place: Place::Half { since_ms: clock.ms } })
+        Some(Line { id, peer, place: Place::Half { since_ms: clock.ms } })
     }
 
     /// Takes received bytes and appends those for the peer to `out`. What was not consumed is to be given again with what follows it.
@@ -195,9 +228,16 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let Place::Seated(at) = line.place else {
             return Step { consumed: input.len(), need: 0, close: true };
         };
-        let consumed = self.step(at, clock, |seat, index, turn| match &mut seat.route {
-            Routed::Echo(echo) => seat.session.feed(input, index, turn, echo.as_mut()),
+        let is_available = self.seats[at].next().is_some_and(|next| {
+            // A client that is absent gets what it missed; a venue gets only what is new.
+            let next = &self.seats[next];
+            next.is_open || !next.is_venue()
         });
+        let is_venue = self.seats[at].is_venue();
+        if let Behind::Session(_, passing) = &mut self.seats[at].behind {
+            passing.is_available = is_available || is_venue;
+        }
+        let consumed = self.step(at, clock, |seat, index, turn| seat.feed(input, index, turn));
         let close = self.finish(line, at, clock, out);
         Step { consumed, need: need(&input[consumed..]), close }
     }
@@ -237,9 +277,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Sends the next part of what is being sent again, up to 64 KiB.
     pub fn resume(&mut self, line: &mut Line, clock: Clock, out: &mut Vec<u8>) -> Step {
         let Place::Seated(at) = line.place else { return self.tick(line, clock, out) };
-        self.step(at, clock, |seat, index, turn| match &mut seat.route {
-            Routed::Echo(echo) => seat.session.resume(index, turn, echo.as_mut()),
-        });
+        self.step(at, clock, |seat, index, turn| seat.resume(index, turn));
         let close = self.finish(line, at, clock, out);
         Step { consumed: 0, need: 0, close }
     }
@@ -265,7 +303,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     #[must_use]
     pub fn unsent_bytes_max(&self, line: &Line) -> usize {
         match line.place {
-            Place::Seated(at) => self.seats[at].spec.outbound_bytes_max,
+            Place::Seated(at) => self.seats[at].keys.outbound_bytes_max,
             Place::Half { .. } | Place::Over => 0,
         }
     }
@@ -274,8 +312,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     pub fn closed(&mut self, line: Line) {
         match line.place {
             Place::Half { .. } => self.half_logons -= 1,
-            Place::Seated(at) => self.seats[at].session.disconnected(),
-            Place::Over => {}
+            // Another step may have ended it, and the session may have a new connection.
+            Place::Seated(at) if self.seats[at].line == Some(line.id) => {
+                self.seats[at].session.disconnected();
+                self.seats[at].line = None;
+                self.seats[at].look();
+            }
+            Place::Seated(_) | Place::Over => {}
         }
     }
 
@@ -299,13 +342,18 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (seats, guard) = (&self.seats, &mut self.guard);
         let at = seats.iter().position(|seat| seat.session.is_named_by(&message));
         let at = at.ok_or((None, Refused::NoSession))?;
-        admit(&seats[at], at, guard, &line.peer, &message).map_err(|why| (Some(at), why))?;
+        seats[at].admits(at, guard, &line.peer, &message).map_err(|why| (Some(at), why))?;
         Ok(Some(at))
     }
 
     fn seat(&mut self, line: &mut Line, at: usize, clock: Clock) {
         self.half_logons -= 1;
         line.place = Place::Seated(at);
+        self.connect(line, at, clock);
+    }
+
+    fn connect(&mut self, line: &Line, at: usize, clock: Clock) {
+        self.seats[at].line = Some(line.id);
         // The session is free: this was asked before.
         let _ = self.step(at, clock, |seat, _, turn| seat.session.connected(turn));
     }
@@ -332,15 +380,38 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         done
     }
 
-    /// Makes the step outlive the process, hands out its bytes, and tells what happened. Reports whether the connection is to be closed.
+    /// Hands on what a step has for other sessions, makes it all outlive the process, hands out the bytes, and tells what happened. Reports
+    /// whether the connection is to be closed.
     fn finish(&mut self, line: &mut Line, at: usize, clock: Clock, out: &mut Vec<u8>) -> bool {
-        if let Err(error) = self.stores.flush(&[at]) {
-            let seat = &mut self.seats[at];
-            seat.out = Outbox::default();
-            self.happenings.push(Happening::StoreFailed(at, error.clone()));
-            self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
+        let mut touched = vec![at];
+        self.pass_on(at, clock, &mut touched);
+        if let Err(error) = self.stores.flush(&touched) {
+            for at in touched.iter().copied() {
+                self.seats[at].out = Outbox::default();
+                self.happenings.push(Happening::StoreFailed(at, error.clone()));
+                let error = error.clone();
+                self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
+            }
         }
+        for other in touched.into_iter().filter(|other| *other != at) {
+            let mut bytes = Vec::new();
+            let close = self.hand_out(other, &mut bytes);
+            if let Some(line) = self.seats[other].line.filter(|_| close || !bytes.is_empty()) {
+                self.ready.push(Ready { line, bytes, close });
+            }
+        }
+        let over = self.hand_out(at, out);
+        if over {
+            line.place = Place::Over;
+            self.seats[at].line = None;
+        }
+        over
+    }
+
+    /// Appends a session's bytes and tells what happened to it. Reports whether its connection is over.
+    fn hand_out(&mut self, at: usize, out: &mut Vec<u8>) -> bool {
         let seat = &mut self.seats[at];
+        seat.look();
         out.extend_from_slice(&seat.out.bytes);
         seat.out.bytes.clear();
         let notices = seat.out.notices.drain(..);
@@ -348,32 +419,85 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if let Some(why) = seat.out.disconnect.take() {
             self.happenings.push(Happening::Ends(at, why));
         }
-        let over = seat.session.state() == SessionState::Disconnected;
-        if over {
-            line.place = Place::Over;
-        }
-        over
+        seat.session.state() == SessionState::Disconnected
     }
-}
 
-/// Reports whether a Logon may take the session that it names.
-fn admit(
-    seat: &Seat,
-    at: usize,
-    guard: &mut impl Guard,
-    peer: &Peer,
-    logon: &Message<'_>,
-) -> Result<(), Refused> {
-    if seat.session.state() != SessionState::Disconnected {
-        return Err(Refused::Taken);
+    /// Gives the messages that a session left for others to these, in order; notes the sessions that this touches.
+    fn pass_on(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
+        let Behind::Session(next, passing) = &mut self.seats[at].behind else { return };
+        let (next, (bytes, items)) = (*next, passing.take());
+        if items.is_empty() {
+            return;
+        }
+        let Some(mut index) = self.second_index.take() else { return };
+        let mut start = 0;
+        for (item, end) in items.iter().copied() {
+            let message = match frame(&bytes[start..end], usize::MAX) {
+                Framing::Whole(frame) => index.read(frame).ok(),
+                _ => None,
+            };
+            start = end;
+            // The session has read it before.
+            let Some(message) = message else { continue };
+            let to = match item {
+                Item::Pass => self.pass(at, next, &message, clock),
+                Item::Rejection => self.pass_rejection(at, &message, clock),
+            };
+            if let Some(to) = to.filter(|to| !touched.contains(to)) {
+                touched.push(to);
+            }
+        }
+        self.second_index = Some(index);
+        if let Behind::Session(_, passing) = &mut self.seats[at].behind {
+            passing.reuse(bytes, items);
+        }
     }
-    if !seat.spec.may_come_from(peer) {
-        return Err(Refused::Origin);
+
+    fn pass(
+        &mut self,
+        at: usize,
+        next: Option<usize>,
+        message: &Message<'_>,
+        clock: Clock,
+    ) -> Option<usize> {
+        let Some(to) = next else {
+            self.happenings.push(Happening::Unaddressed(at));
+            return None;
+        };
+        let origin = Origin { session: at, seq: message.number(34).unwrap_or(0) };
+        let sent = self.step(to, clock, |seat, _, turn| seat.session.forward(message, turn));
+        match sent {
+            Ok(seq) => self.seats[to].passed.note(seq, origin),
+            Err(SendError::Rewrite(error)) => {
+                let text = error.to_string();
+                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
+            }
+            Err(SendError::Store(_)) => {
+                let text = "Application not available";
+                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 4, text, turn));
+            }
+        }
+        Some(to)
     }
-    if !guard.admits(at, peer, logon) {
-        return Err(Refused::Guard);
+
+    /// Tells the session whose message was rejected on the other side.
+    fn pass_rejection(
+        &mut self,
+        at: usize,
+        rejection: &Message<'_>,
+        clock: Clock,
+    ) -> Option<usize> {
+        let seq = rejection.number(45);
+        let Some(origin) = seq.and_then(|seq| self.seats[at].passed.origin(seq)) else {
+            self.happenings.push(Happening::UnknownRejected(at));
+            return None;
+        };
+        let body = rejection_body(rejection, origin.seq);
+        let to = origin.session;
+        // A store that fails is found by the flush.
+        let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
+        Some(to)
     }
-    Ok(())
 }
 
 /// How long the input must be before it makes sense to look at it again.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fix::{Dictionary, Validation};
+use fix::{Dictionary, Signed, Validation};
 
 use crate::schedule::Schedule;
 
@@ -68,6 +68,8 @@ pub struct SessionConfig {
     pub strictness: Strictness,
     /// The largest BodyLength (9); a larger one closes the connection.
     pub body_bytes_max: usize,
+    /// What becomes of the signature and the encrypted data of a message that is passed on to this session's peer.
+    pub signed: Signed,
     /// How many bytes of messages that came too early are kept until the gap before them is closed; those beyond are asked for again.
     pub queue_bytes_max: usize,
 }
@@ -91,6 +93,7 @@ impl SessionConfig {
             max_latency_s: 120,
             strictness: Strictness::Off,
             body_bytes_max: 65_536,
+            signed: Signed::Refuse,
             queue_bytes_max: 1 << 20,
         }
     }

@@ -143,10 +143,11 @@ impl Session {
         match message.msg_type() {
             b"0" | b"A" => {}
             b"1" => self.test_request(message, seq, turn),
-            b"3" => turn
-                .out
-                .notices
-                .push(Notice::PeerRejected { ref_seq: message.number(45), text: text_of(message) }),
+            b"3" => {
+                let (ref_seq, text) = (message.number(45), text_of(message));
+                turn.out.notices.push(Notice::PeerRejected { ref_seq, text });
+                return true;
+            }
             _ => return self.is_within_rate(message, seq, turn),
         }
         false

@@ -74,6 +74,9 @@ pub trait Application<S: MessageStore> {
     /// of the step ([`crate::MessageStores::flush`]): a process that ends in between has neither lost the message nor takes it twice.
     fn take(&mut self, session: &mut Session, message: &Message<'_>, turn: &mut Turn<'_, S>);
 
+    /// Learns that the peer rejected a message with a Reject (3), whose RefSeqNum (45) names it.
+    fn rejected(&mut self, _reject: &Message<'_>) {}
+
     /// Reports whether a message that the peer asks for may be sent again; if not, a gap fill takes its place.
     fn may_resend(&mut self, _message: &Message<'_>) -> bool {
         true
@@ -106,7 +109,7 @@ impl Session {
             [&config.begin_string, &config.sender_comp_id, &config.target_comp_id];
         Ok(Session {
             composer: Composer::new(begin, sender, target)?,
-            envelope: Envelope::new(begin, sender, target)?,
+            envelope: Envelope::new(begin, sender, target)?.signed(config.signed),
             state: SessionState::Disconnected,
             link: Link::default(),
             gap: None,
@@ -239,7 +242,20 @@ impl Session {
             turn.store.note_received(message.frame().bytes());
         }
         if self.judge(message, turn) {
-            application.take(self, message, turn);
+            self.give(message, turn, application);
+        }
+    }
+
+    /// Gives the application what is for it, once it counts as received.
+    fn give<S: MessageStore, A: Application<S>>(
+        &mut self,
+        message: &Message<'_>,
+        turn: &mut Turn<'_, S>,
+        application: &mut A,
+    ) {
+        match message.msg_type() {
+            b"3" => application.rejected(message),
+            _ => application.take(self, message, turn),
         }
     }
 
@@ -269,7 +285,7 @@ impl Session {
             let Framing::Whole(frame) = frame(&bytes, usize::MAX) else { continue };
             let Ok(message) = index.read(frame) else { continue };
             if self.handle(&message, seq, turn) {
-                application.take(self, &message, turn);
+                self.give(&message, turn, application);
             }
         }
         self.settle_gap(turn);

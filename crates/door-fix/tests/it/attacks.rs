@@ -1,6 +1,6 @@
 //! Strangers, and peers that mean harm.
 
-use door_fix::{Guard, Happening, Peer, Refused, SessionSpec};
+use door_fix::{Guard, Happening, Peer, Refused};
 use fix::Message;
 use fix_session::MemoryStore;
 use proptest::prelude::*;
@@ -88,8 +88,8 @@ fn a_logon_in_pieces_is_one_and_an_endless_one_is_not() {
 fn sessions_are_found_by_their_ids_and_origins() {
     let mut inside = spec("FIX.4.4");
     inside.source_addresses = vec!["192.0.2.0/24".parse().unwrap()];
-    let mut certified =
-        SessionSpec { target_comp_id: "DESK".into(), name: "DESK".into(), ..spec("FIX.4.4") };
+    let mut certified = spec("FIX.4.4");
+    (certified.keys.name, certified.keys.target_comp_id) = ("DESK".into(), "DESK".into());
     certified.certificate_name = Some("desk.example".to_owned());
     let mut desk = Desk::with("FIX.4.4", vec![inside, certified]);
     let peer = |address: &str, name: &str| Peer {

@@ -1,26 +1,36 @@
 //! Sessions that cannot be: every error at once, each with what to do.
 
-use door_fix::{FixSessions, Limits, SessionSpec};
+use door_fix::{FixSessions, Limits, Route, SessionSpec, VenueSpec};
 
 use crate::desk::spec;
 
 #[test]
 fn every_error_is_told() {
+    let with = |change: fn(&mut SessionSpec)| {
+        let mut spec = spec("FIX.4.4");
+        change(&mut spec);
+        spec
+    };
     let specs = vec![
         SessionSpec::new("FIX.4.4", "GATE", "A"),
-        SessionSpec { begin_string: "FIX.4.3".to_owned(), ..spec("FIX.4.4") },
-        SessionSpec { name: "x".to_owned(), target_comp_id: "B\x01".to_owned(), ..spec("FIX.4.4") },
-        SessionSpec { name: "y".to_owned(), ..spec("FIX.4.4") },
-        SessionSpec { name: "y".to_owned(), ..spec("FIX.4.4") },
-        SessionSpec {
-            name: "z".to_owned(),
-            body_bytes_max: 0,
-            sender_comp_id: "Q".to_owned(),
-            ..spec("FIX.4.4")
-        },
-        SessionSpec { name: String::new(), sender_comp_id: "R".to_owned(), ..spec("FIX.4.4") },
+        with(|spec| spec.keys.begin_string = "FIX.4.3".to_owned()),
+        with(|spec| {
+            spec.keys.name = "x".to_owned();
+            spec.keys.target_comp_id = "B\x01".to_owned();
+        }),
+        with(|spec| spec.keys.name = "y".to_owned()),
+        with(|spec| spec.keys.name = "y".to_owned()),
+        with(|spec| {
+            spec.keys.name = "z".to_owned();
+            spec.keys.body_bytes_max = 0;
+            spec.keys.sender_comp_id = "Q".to_owned();
+        }),
+        with(|spec| {
+            spec.keys.name = String::new();
+            spec.keys.sender_comp_id = "R".to_owned();
+        }),
     ];
-    let errors = FixSessions::new(specs).unwrap_err();
+    let errors = FixSessions::new(specs, Vec::new()).unwrap_err();
     let text: String = errors.iter().map(|error| format!("{error}\n")).collect();
     let wanted = [
         "session \"A\": limits is \"\"; expected \"none\"",
@@ -40,9 +50,34 @@ fn every_error_is_told() {
 #[test]
 fn a_sound_configuration_says_what_stores_it_needs() {
     let mut other = SessionSpec::new("FIX.4.2", "GATE", "B");
-    (other.limits, other.durability) = (Some(Limits::None), fix_session::Durability::Written);
-    let sessions = FixSessions::new(vec![spec("FIX.4.4"), other]).unwrap();
+    (other.limits, other.keys.durability) = (Some(Limits::None), fix_session::Durability::Written);
+    let sessions = FixSessions::new(vec![spec("FIX.4.4"), other], Vec::new()).unwrap();
     let stores: Vec<_> = sessions.stores().collect();
     let (sealed, written) = (fix_session::Durability::Sealed, fix_session::Durability::Written);
     assert_eq!(stores, [("CLIENT", sealed), ("B", written)]);
+}
+
+#[test]
+fn routes_lead_to_a_venue_of_their_own_that_speaks_the_same() {
+    let routed = |name: &str, begin_string: &str, venue: &str| {
+        let mut spec = SessionSpec::new(begin_string, "GATE", name);
+        (spec.limits, spec.route) = (Some(Limits::None), Route::Venue(venue.to_owned()));
+        spec
+    };
+    let clients = vec![
+        routed("A", "FIX.4.4", "nowhere"),
+        routed("B", "FIX.4.2", "VENUE"),
+        routed("C", "FIX.4.4", "VENUE"),
+    ];
+    let venues = vec![VenueSpec::new("FIX.4.4", "GATE", "VENUE")];
+    let errors = FixSessions::new(clients, venues).unwrap_err();
+    let text: String = errors.iter().map(|error| format!("{error}\n")).collect();
+    for one in [
+        "session \"A\": there is no venue \"nowhere\"",
+        "session \"B\" speaks FIX.4.2 and venue \"VENUE\" FIX.4.4",
+        "the sessions \"B\" and \"C\" both have the route \"VENUE\"",
+    ] {
+        assert!(text.contains(one), "{one} is not in\n{text}");
+    }
+    assert_eq!(errors.len(), 3, "{text}");
 }

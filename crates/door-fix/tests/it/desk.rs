@@ -1,6 +1,8 @@
 //! A door and hand-made peers. Messages are written with `|` for SOH and without 8, 9, 49, 52, 56 and 10.
 
-use door_fix::{Clock, Door, FixSessions, Guard, Happening, Line, Peer, SessionSpec, Step};
+use door_fix::{
+    Clock, Door, FixSessions, Guard, Happening, Line, Peer, SessionSpec, Step, VenueSpec,
+};
 use fix_session::{MemoryStore, MessageStores};
 
 /// 2026-11-23 10:15:30 UTC.
@@ -45,7 +47,17 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
         stores: S,
         guard: G,
     ) -> Desk<S, G> {
-        let config = FixSessions::new(specs).unwrap();
+        Desk::passing(begin_string, specs, Vec::new(), stores, guard)
+    }
+
+    pub(crate) fn passing(
+        begin_string: &'static str,
+        specs: Vec<SessionSpec>,
+        venues: Vec<VenueSpec>,
+        stores: S,
+        guard: G,
+    ) -> Desk<S, G> {
+        let config = FixSessions::new(specs, venues).unwrap();
         let clock = Clock { ms: 1_000, unix_us: START_UNIX_MS * 1_000 };
         let door = Door::new(config, stores, guard).unwrap();
         let (lines, input, happenings) = (Vec::new(), Vec::new(), Vec::new());
@@ -58,7 +70,7 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
     }
 
     pub(crate) fn connect_from(&mut self, peer: Peer) -> usize {
-        let line = self.door.opened(peer, self.clock);
+        let line = self.door.opened(self.lines.len() as u64, peer, self.clock);
         self.lines.push(line);
         self.input.push(Vec::new());
         self.lines.len() - 1
@@ -112,6 +124,28 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
             self.drop_line(at);
         }
         plain(out)
+    }
+
+    /// Opens the connection to the venue, which is session 1; returns its number and the Logon.
+    pub(crate) fn dial(&mut self) -> (usize, String) {
+        let (id, mut out) = (self.lines.len(), Vec::new());
+        let line = self.door.dialled(id as u64, 1, self.clock, &mut out);
+        self.lines.push(line);
+        self.input.push(Vec::new());
+        (id, plain(&out))
+    }
+
+    /// What waits for other connections than that of the last step: number and messages, as they are.
+    pub(crate) fn ready(&mut self) -> Vec<(usize, Vec<u8>)> {
+        let ready = self.door.take_ready();
+        let ready = ready.into_iter().map(|one| {
+            let line = usize::try_from(one.line).unwrap();
+            if one.close {
+                self.drop_line(line);
+            }
+            (line, one.bytes)
+        });
+        ready.collect()
     }
 
     pub(crate) fn drop_line(&mut self, at: usize) {

@@ -5,4 +5,5 @@ mod acceptance;
 mod attacks;
 mod config;
 mod desk;
+mod passing;
 mod stores;

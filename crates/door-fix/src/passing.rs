@@ -1,0 +1,132 @@
+//! Messages on their way from one session to another.
+
+use std::collections::VecDeque;
+
+use fix::{Message, SOH};
+use fix_session::{Application, MessageStore, Session, Turn};
+
+/// How many messages of a session are known to have come from another one; what is older can be rejected without anybody being told.
+const PASSED_MAX: usize = 16_384;
+
+/// What a step leaves to be done for other sessions: the application of clients with a venue, and of venues.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    /// Whether messages can go on at present.
+    pub(crate) is_available: bool,
+    bytes: Vec<u8>,
+    items: Vec<(Item, usize)>,
+}
+
+/// One message that waits to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// For the session behind.
+    Pass,
+    /// A Reject (3) or BusinessMessageReject (j) of something that this session was sent.
+    Rejection,
+}
+
+impl Passing {
+    fn keep(&mut self, item: Item, message: &Message<'_>) {
+        self.bytes.extend_from_slice(message.frame().bytes());
+        self.items.push((item, self.bytes.len()));
+    }
+
+    /// Takes what waits: all messages one behind the other, and what each is and where it ends.
+    pub(crate) fn take(&mut self) -> (Vec<u8>, Vec<(Item, usize)>) {
+        (std::mem::take(&mut self.bytes), std::mem::take(&mut self.items))
+    }
+
+    /// Gives the room back.
+    pub(crate) fn reuse(&mut self, mut bytes: Vec<u8>, mut items: Vec<(Item, usize)>) {
+        bytes.clear();
+        items.clear();
+        (self.bytes, self.items) = (bytes, items);
+    }
+}
+
+impl<S: MessageStore> Application<S> for Passing {
+    fn take(&mut self, session: &mut Session, message: &Message<'_>, turn: &mut Turn<'_, S>) {
+        if message.msg_type() == b"j" {
+            self.keep(Item::Rejection, message);
+        } else if self.is_available {
+            self.keep(Item::Pass, message);
+        } else {
+            session.refuse(message, 4, "Application not available", turn);
+        }
+    }
+
+    fn rejected(&mut self, reject: &Message<'_>) {
+        self.keep(Item::Rejection, reject);
+    }
+}
+
+/// From which message of which session each message that a session sent was made.
+#[derive(Debug, Default)]
+pub(crate) struct Passed(VecDeque<(u64, Origin)>);
+
+/// The message that another one was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) session: usize,
+    /// Its MsgSeqNum there.
+    pub(crate) seq: u64,
+}
+
+impl Passed {
+    pub(crate) fn note(&mut self, seq: u64, origin: Origin) {
+        if self.0.back().is_some_and(|last| last.0 >= seq) {
+            // The numbers have begun again.
+            self.0.clear();
+        }
+        if self.0.len() == PASSED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((seq, origin));
+    }
+
+    pub(crate) fn origin(&self, seq: u64) -> Option<Origin> {
+        let at = self.0.binary_search_by_key(&seq, |one| one.0).ok()?;
+        self.0.get(at).map(|one| one.1)
+    }
+}
+
+/// The body of the BusinessMessageReject (j) that tells who sent a message that it was rejected on the other side: 45 names his message, 58
+/// and 372 stay, and so does 380; of a Reject it is 0.
+pub(crate) fn rejection_body(rejection: &Message<'_>, seq: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut put = |tag: u32, value: &[u8]| {
+        body.extend_from_slice(format!("{tag}=").as_bytes());
+        body.extend_from_slice(value);
+        body.push(SOH);
+    };
+    put(45, seq.to_string().as_bytes());
+    for tag in [58, 372] {
+        if let Some(value) = rejection.value(tag).filter(|value| !value.is_empty()) {
+            put(tag, value);
+        }
+    }
+    let reason = rejection.value(380).filter(|_| rejection.msg_type() == b"j");
+    put(380, reason.unwrap_or(b"0"));
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_known_for_a_while_and_not_of_an_earlier_life() {
+        let mut passed = Passed::default();
+        let origin = |seq| Origin { session: 3, seq };
+        for seq in (2..60_000).step_by(2) {
+            passed.note(seq, origin(seq + 1));
+        }
+        assert_eq!(passed.origin(59_998), Some(origin(59_999)));
+        assert_eq!(passed.origin(59_997), None);
+        assert_eq!(passed.origin(2), None);
+        assert_eq!(passed.0.len(), PASSED_MAX);
+        passed.note(2, origin(7));
+        assert_eq!((passed.origin(2), passed.origin(59_998)), (Some(origin(7)), None));
+    }
+}
