@@ -29,6 +29,7 @@ mod error;
 pub mod known;
 pub mod measured;
 mod messages;
+mod money;
 mod opened;
 mod questions;
 pub mod reconcile_file;

@@ -140,41 +140,6 @@ impl Till {
         Ok(())
     }
 
-    /// [`Purses::reserve`] for a slot of any kind, without a look at a plan: budgets that were made on their first ask have none.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(crate) fn reserve(&mut self, slot: u32, amount: Amount) -> Result<Hold, Verdict> {
-        match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.reserve(made, amount, self.at),
-            None => self.purses.reserve(slot, amount, self.at),
-        }
-    }
-
-    /// [`Purses::retry_at_ms`] for a slot of any kind.
-    pub(crate) fn retry_at_ms(&self, slot: u32) -> Option<u64> {
-        match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.retry_at_ms(made),
-            None => self.purses.retry_at_ms(slot),
-        }
-    }
-
-    /// [`Purses::call`] for a slot of any kind.
-    pub(crate) fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
-        match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.call(made, asks, self.at),
-            None => self.purses.call(slot, asks, self.at),
-        }
-    }
-
-    /// [`Purses::undo`] for a slot of any kind.
-    pub(crate) fn undo(&mut self, slot: u32, hold: &Hold) {
-        match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.undo(made, hold),
-            None => self.purses.undo(slot, hold),
-        }
-    }
-
     /// Takes a message of the bank to a purse of any kind.
     pub(crate) fn take(&mut self, message: ToWorker) {
         let now_ms = self.at.now_ms;

@@ -101,9 +101,11 @@ impl<D: DoorSet> Worker<D> {
                     doors.resolved(till, Reply::from_bits(reply), verdict, repeat, outbox);
                 }
                 Down::Ledger(ToWorker::Owner { reply, of }) => {
-                    doors.owned(till, Reply::from_bits(reply), of);
+                    doors.owned(till, Reply::from_bits(reply), of, outbox);
                 }
-                Down::Ledger(ToWorker::Echo { reply }) => doors.echoed(Reply::from_bits(reply)),
+                Down::Ledger(ToWorker::Echo { reply }) => {
+                    doors.echoed(till, Reply::from_bits(reply), outbox);
+                }
                 Down::Claimed { reply, claimed } => {
                     doors.claimed(till, Reply::from_bits(reply), *claimed, outbox);
                 }
@@ -135,11 +137,7 @@ impl<D: DoorSet> Worker<D> {
                 }
                 Down::Answer { conn, answer } => {
                     till.questions.answered(conn);
-                    let conn = ConnId::from_bits(conn);
-                    let after = outbox.with(conn, |session, out| D::told(session, &answer, out));
-                    if let Some(after) = after.flatten() {
-                        after.settle(outbox, conn);
-                    }
+                    doors.told(till, ConnId::from_bits(conn), &answer, outbox);
                 }
             }
         }

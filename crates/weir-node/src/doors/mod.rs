@@ -12,7 +12,6 @@ pub mod spend;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use door_http::After;
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Step, Then};
 use gate_auction::Fates;
@@ -224,14 +223,32 @@ pub(crate) trait Door {
     }
 
     /// The budget of the grant that the bank was asked about with [`Till::owner`]; `None`: nothing is known of the grant.
-    fn owned(&mut self, _till: &mut Till, _reply: Reply, _owner: Option<Owner>) {}
+    fn owned<S>(
+        &mut self,
+        _till: &mut Till,
+        _reply: Reply,
+        _owner: Option<Owner>,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
 
     /// The bank has taken everything that was said before [`Till::echo`].
-    fn echoed(&mut self, _reply: Reply) {}
+    fn echoed<S>(
+        &mut self,
+        _till: &mut Till,
+        _reply: Reply,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
 
-    /// The answer to a question of this connection: [`Till::question`]. What it does then, where it waited for that.
-    fn told(_conn: &mut Self::Conn, _answer: &Answer, _out: &mut Out<'_>) -> Option<After> {
-        None
+    /// The answer to a question of this connection, which is still open: [`Till::question`].
+    fn told<S>(
+        &mut self,
+        _till: &mut Till,
+        _id: ConnId,
+        _answer: &Answer,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
     }
 
     /// Another configuration is in force.
@@ -436,11 +453,23 @@ pub(crate) trait DoorSet {
         outbox: &mut Outbox<'_, Self::Session>,
     );
     /// See [`Door::owned`].
-    fn owned(&mut self, till: &mut Till, reply: Reply, owner: Option<Owner>);
+    fn owned(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        owner: Option<Owner>,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
     /// See [`Door::echoed`].
-    fn echoed(&mut self, reply: Reply);
-    /// See [`Door::told`].
-    fn told(session: &mut Self::Session, answer: &Answer, out: &mut Out<'_>) -> Option<After>;
+    fn echoed(&mut self, till: &mut Till, reply: Reply, outbox: &mut Outbox<'_, Self::Session>);
+    /// See [`Door::told`]; a connection that is gone hears nothing.
+    fn told(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        answer: &Answer,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
     /// See [`Door::configured`].
     fn configured(&mut self, till: &Till);
     /// See [`Door::turn`].
@@ -708,30 +737,43 @@ macro_rules! doors {
                 till: &mut $crate::till::Till,
                 reply: $crate::doors::Reply,
                 owner: Option<ledger::Owner>,
+                outbox: &mut door_transport::Outbox<'_, $session>,
             ) {
                 $(
                     if reply.door == $id::$name as u8 {
-                        return $crate::doors::Door::owned(&mut self.$field, till, reply, owner);
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::owned(&mut self.$field, till, reply, owner, &mut own);
                     }
                 )+
             }
 
-            fn echoed(&mut self, reply: $crate::doors::Reply) {
+            fn echoed(
+                &mut self,
+                till: &mut $crate::till::Till,
+                reply: $crate::doors::Reply,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
                 $(
                     if reply.door == $id::$name as u8 {
-                        return $crate::doors::Door::echoed(&mut self.$field, reply);
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::echoed(&mut self.$field, till, reply, &mut own);
                     }
                 )+
             }
 
             fn told(
-                session: &mut $session,
+                &mut self,
+                till: &mut $crate::till::Till,
+                id: door_transport::ConnId,
                 answer: &$crate::messages::Answer,
-                out: &mut door_transport::Out<'_>,
-            ) -> Option<door_http::After> {
-                match session {
-                    $($session::$name(conn) => <$door as $crate::doors::Door>::told(conn, answer, out),)+
-                }
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                    if own.with(id, |_, _| ()).is_some() {
+                        return $crate::doors::Door::told(&mut self.$field, till, id, answer, &mut own);
+                    }
+                )+
             }
 
             fn configured(&mut self, till: &$crate::till::Till) {

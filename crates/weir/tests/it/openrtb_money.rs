@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::openrtb::{Bid, Http, campaign, cost, counts, get, patient, request, setup, wait_count};
+use crate::openrtb::{
+    Bid, Http, campaign, cost, counts, creative, get, imp, patient, request, setup, wait_count,
+};
 use crate::support::{Node, over_transports, wait_for};
 
 /// 2.345678 for a thousand: no whole number of micros for one.
@@ -46,6 +48,26 @@ fn a_billed_impression_books_its_price_rounded_up_and_once() {
             wait_count(node, name, count);
         }
     });
+}
+
+/// A video whose markup calls us by plain HTTP may not stand on a secure page: the check finds that when the bid is written.
+#[test]
+fn a_bid_that_breaks_a_rule_takes_neither_its_neighbours_nor_money_along() {
+    let video = json!({"format": "video", "sizes": "any", "duration_s": 15, "markup": "<VAST>${WEIR_BURL}</VAST>"});
+    let video = campaign(2, json!({"creatives": [creative("v", video)]}));
+    let node = patient(&[campaign(1, json!({})), video]).start();
+    let mut http = Http::to(&node);
+    let secure =
+        json!({"id": "2", "secure": 1, "video": {"mimes": ["video/mp4"], "w": 640, "h": 360}});
+    let both = request("both", json!({"imp": [imp("1", json!({})), secure]}));
+    wait_for("money for both", || {
+        http.bids(&both).iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
+        counts(&node)["violations"]["secure"].as_u64() > Some(0)
+    });
+    let bids = http.bids(&both);
+    assert_eq!(bids.iter().map(|bid| bid.text("impid")).collect::<Vec<_>>(), ["1"]);
+    node.wait_budget(1, "one hold", |books| books.held == 2_000);
+    node.wait_budget(2, "none", |books| books.held == 0);
 }
 
 #[test]

@@ -12,16 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use access::{LiveTokens, Principal};
 use door_batch::{Budget, Client, Denied, Found, Gate, Limits, Passed, Question, Session};
-use door_http::After;
 use door_transport::{ConnId, Out, Peer, Step};
-use gate_pacing::Decision;
 use ledger::{
     Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
-    TokenError,
 };
 use weir_config::config::Config;
-use wire::decide::Ask;
-use wire::{BudgetName, Decide, Reason, Resolve, Verdict, decided, resolve, welcome};
+use wire::{BudgetName, Decide, Reason, Resolve, Verdict, decide, decided, resolve, welcome};
 
 use self::answers::write_answer;
 use self::parking::Parking;
@@ -30,6 +26,7 @@ use super::entrance::Entrance;
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::Answer;
+use crate::money::Ask;
 use crate::opened::Made;
 use crate::stages::{JudgePart, WorkerStage};
 use crate::till::{Till, add_one};
@@ -95,8 +92,8 @@ struct Frame {
     slots: Vec<Option<u32>>,
     /// Answers that were granted: their tokens are written, and sealed all together.
     places: Vec<u16>,
-    /// Holds of the pod that is being judged.
-    pod: Vec<Hold>,
+    /// Asks of the pod that is being judged, and their holds.
+    pod: (Vec<Result<Ask, Verdict>>, Vec<(u32, Hold)>),
     /// The client, where it may name some budgets only.
     limited: Option<Arc<Principal>>,
 }
@@ -220,13 +217,18 @@ impl Door for BatchDoor {
         outbox.with(ConnId::from_bits(conn), |_, out| door_batch::write_found(out, frame, found));
     }
 
-    fn echoed(&mut self, reply: Reply) {
+    fn echoed<S>(&mut self, _: &mut Till, reply: Reply, _: &mut DoorOutbox<'_, '_, S, Session>) {
         self.parking.echoed(reply.number());
     }
 
-    fn told(_: &mut Session, answer: &Answer, out: &mut Out<'_>) -> Option<After> {
-        write_answer(out, answer);
-        None
+    fn told<S>(
+        &mut self,
+        _: &mut Till,
+        id: ConnId,
+        answer: &Answer,
+        outbox: &mut DoorOutbox<'_, '_, S, Session>,
+    ) {
+        outbox.with(id, |_, out| write_answer(out, answer));
     }
 
     /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten.
@@ -292,50 +294,35 @@ impl BatchGate<'_> {
         self.till.counters.out_of_scope.add(hidden);
     }
 
-    /// Judges one ask: is it sound, does its plan allow it, is the money there. With `PARTS` it is noted how long each
-    /// of these takes; the answer is the same.
+    /// What an ask comes to: its budget's slot, which a configuration names or a template made, and an amount in that budget's unit.
     #[inline(always)]
-    fn judge<const PARTS: bool>(&mut self, ask: &Ask, slot: Option<u32>) -> Result<Hold, Verdict> {
-        let Some(slot) = slot else { return self.judge_made(ask) };
+    fn understood(&self, ask: &decide::Ask, slot: Option<u32>) -> Result<Ask, Verdict> {
+        let slot = slot.map_or_else(|| self.made_slot(ask.budget_id()), Ok)?;
         let amount = Amount::new(ask.amount());
-        if !amount.is_ask() {
-            return Err(Verdict::BadAmount);
-        }
-        let (unit, expected) = (ask.unit(), self.till.snapshot.units[slot as usize]);
-        if unit != expected && unit != [0; 4] {
-            return Err(Verdict::UnitMismatch);
-        }
-        self.part::<PARTS>(JudgePart::Check);
-        let pace = &mut self.till.paces[slot as usize];
-        let decision = pace.decide(ask.request_id(), amount);
-        self.part::<PARTS>(JudgePart::Pacing);
-        if decision == Decision::Paced {
-            return Err(Verdict::Paced);
-        }
-        let reserved = self.till.purses.reserve(slot, amount, self.till.at);
-        let held = reserved.inspect_err(|_| self.till.paces[slot as usize].give_back(amount));
-        self.part::<PARTS>(JudgePart::Purse);
-        held
+        self.till.check(slot, ask.unit(), amount)?;
+        Ok(Ask { slot, amount, coin: ask.request_id() })
     }
 
-    /// Judges an ask of a budget that no configuration names: it may have been made on its first ask.
+    /// The slot of a budget that no configuration names: it may have been made on its first ask.
     #[cold]
-    #[inline(never)]
-    fn judge_made(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
-        if let Some(limited) = &self.door.frame.limited
-            && !self.till.allows(limited.scopes(), ask.budget_id())
-        {
+    fn made_slot(&self, id: u64) -> Result<u32, Verdict> {
+        let is_hidden = |limited: &Arc<Principal>| !self.till.allows(limited.scopes(), id);
+        if self.door.frame.limited.as_ref().is_some_and(is_hidden) {
             return Err(Verdict::UnknownBudget);
         }
-        let made = self.till.opened.by_id(ask.budget_id()).ok_or(Verdict::UnknownBudget)?;
-        let amount = Amount::new(ask.amount());
-        if !amount.is_ask() {
-            return Err(Verdict::BadAmount);
-        }
-        if ask.unit() != made.unit && ask.unit() != [0; 4] {
-            return Err(Verdict::UnitMismatch);
-        }
-        self.till.reserve(made.slot, amount)
+        self.till.opened.by_id(id).map(|made| made.slot).ok_or(Verdict::UnknownBudget)
+    }
+
+    /// Judges one ask. With `PARTS` it is noted how long each part of that takes; the answer is the same.
+    #[inline(always)]
+    fn judge<const PARTS: bool>(
+        &mut self,
+        ask: &decide::Ask,
+        slot: Option<u32>,
+    ) -> Result<Hold, Verdict> {
+        let ask = self.understood(ask, slot)?;
+        self.part::<PARTS>(JudgePart::Check);
+        if PARTS { self.till.reserve_in_parts(&ask) } else { self.till.reserve(&ask) }
     }
 
     /// A part of judging ends here.
@@ -385,54 +372,23 @@ impl BatchGate<'_> {
         members: std::ops::Range<usize>,
         answers: &mut [decided::Answer],
     ) {
-        let granted_before = self.door.frame.places.len();
-        self.door.frame.pod.clear();
-        for i in members.clone() {
-            let Some(ask) = batch.asks().get(i) else { return };
-            let judged = self.judge::<false>(ask, self.door.frame.slots[i]);
-            let why = match judged {
-                Err(why) => why,
-                Ok(hold) => {
-                    self.door.frame.pod.push(hold);
-                    self.answer(i, judged, answers);
-                    continue;
-                }
+        let (mut asks, mut holds) = std::mem::take(&mut self.door.frame.pod);
+        asks.clear();
+        holds.clear();
+        let of_frame = batch.asks();
+        let found =
+            members.clone().filter_map(|i| Some((of_frame.get(i)?, self.door.frame.slots[i])));
+        asks.extend(found.map(|(ask, slot)| self.understood(ask, slot)));
+        let reserved = self.till.reserve_all(asks.iter().copied(), &mut holds);
+        for (place, i) in members.enumerate() {
+            let judged = match reserved {
+                Ok(()) => Ok(holds[place].1),
+                Err((refused, why)) if refused == place => Err(why),
+                Err(_) => Err(Verdict::PodRefused),
             };
-            self.undo_pod(granted_before);
-            for other in members.clone() {
-                let verdict = if other == i { why } else { Verdict::PodRefused };
-                self.correct(other, verdict, other < i, answers);
-            }
-            return;
+            self.answer(i, judged, answers);
         }
-    }
-
-    /// Takes back the holds of the pod so far, as if they had never been asked for.
-    fn undo_pod(&mut self, granted_before: usize) {
-        while let Some(hold) = self.door.frame.pod.pop() {
-            let place = self.door.frame.places.pop().expect("a granted answer has a place");
-            let place = usize::from(place);
-            if let Some(slot) = self.door.frame.slots[place] {
-                self.till.purses.undo(slot, &hold);
-                self.till.paces[slot as usize].give_back(hold.amount);
-            } else if let Some(made) = self.till.opened.by_id(self.door.frame.ids[place]) {
-                self.till.undo(made.slot, &hold);
-            }
-        }
-        assert_eq!(self.door.frame.places.len(), granted_before, "a pod is undone whole");
-    }
-
-    fn correct(
-        &mut self,
-        i: usize,
-        verdict: Verdict,
-        counted: bool,
-        answers: &mut [decided::Answer],
-    ) {
-        if counted {
-            self.door.verdicts[usize::from(Verdict::Granted.as_raw())] -= 1;
-        }
-        self.answer(i, Err(verdict), answers);
+        self.door.frame.pod = (asks, holds);
     }
 
     /// Notes the answer to ask `i`; tokens are made later, all together.
@@ -522,18 +478,9 @@ impl BatchGate<'_> {
             if !may_name(self.till, client, ask.budget_id()) {
                 continue;
             }
-            let configured = self.till.snapshot.slots.get(ask.budget_id());
-            let (slot, expected) = match configured {
-                Some(slot) => (slot, self.till.snapshot.units[slot as usize]),
-                None => match self.till.opened.by_id(ask.budget_id()) {
-                    Some(made) => (made.slot, made.unit),
-                    None => continue,
-                },
-            };
-            let unit = ask.unit();
-            let same_unit = unit == [0; 4] || unit == expected;
-            if same_unit && Amount::new(ask.amount()).is_ask() {
-                asked.push((slot, ask.amount()));
+            let Some(found) = self.till.find(BudgetName::Id(ask.budget_id())) else { continue };
+            if self.till.check(found.slot, ask.unit(), Amount::new(ask.amount())).is_ok() {
+                asked.push((found.slot, ask.amount()));
             }
         }
         asked.sort_unstable();
@@ -547,7 +494,7 @@ impl BatchGate<'_> {
     }
 
     fn resolve_one(&mut self, place: Reply, request: resolve::ItemView<'_>) {
-        let opened = self.till.keys.open(request.token());
+        let opened = self.till.open_token(request.token());
         let refused = match (opened, request.action()) {
             (Ok(hold), Some(action)) => {
                 let amount = Amount::new(request.amount());
@@ -557,9 +504,7 @@ impl BatchGate<'_> {
                 self.till.resolve(place, action, hold, amount, origin);
                 return;
             }
-            (Err(TokenError::Foreign(_)), _) => Verdict::Foreign,
-            (Err(TokenError::TooOld(_)), _) => Verdict::TooOld,
-            (Err(_), _) => Verdict::Forged,
+            (Err(refused), _) => refused,
             (Ok(_), None) => Verdict::BadAction,
         };
         self.door.waiting.answer(place, refused, false);
@@ -577,7 +522,7 @@ fn budget_of(made: Made) -> Budget {
 }
 
 /// What names a request, and the rest of it.
-fn request_of(client: u64, ask: &Ask) -> Request {
+fn request_of(client: u64, ask: &decide::Ask) -> Request {
     let unit = u64::from(u32::from_le_bytes(ask.unit())) << 16 | u64::from(ask.pod());
     let content = [ask.budget_id(), ask.amount().cast_unsigned(), ask.user_id(), unit];
     Request { client, id: ask.request_id(), content }

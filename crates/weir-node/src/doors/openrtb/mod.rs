@@ -496,27 +496,58 @@ impl BidGate<'_> {
         desk.refusal.get()
     }
 
-    /// Writes the bids. If one of them is wrong, which is a bug of ours, none leaves.
+    /// Writes the bids. One that breaks a rule of its request, which is a bug of ours, does not leave and holds no money, nor do the
+    /// others of its pod.
     fn push_all(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
         let start = answer.mark();
-        let mut wrong = None;
+        while let Err((at, violation)) = self.push_each(request, answer) {
+            answer.undo_to(start);
+            self.tell_violation(request, violation);
+            self.drop_bid(at);
+        }
+        match self.openrtb.room.held.is_empty() {
+            true => Outcome::NoBid(NoBidReason::SelfCheck),
+            false => Outcome::Bids,
+        }
+    }
+
+    /// Fails with the place of the first bid that is wrong.
+    fn push_each(
+        &mut self,
+        request: &BidRequest<'_>,
+        answer: &mut Answer<'_>,
+    ) -> Result<(), (usize, Violation)> {
         for at in 0..self.openrtb.room.held.len() {
             let held = self.openrtb.room.held[at];
-            if let Err(violation) = self.push(request, at, &held, answer) {
-                wrong = Some(violation);
-                break;
-            }
+            self.push(request, at, &held, answer).map_err(|violation| (at, violation))?;
         }
-        let Some(violation) = wrong else { return Outcome::Bids };
-        answer.undo_to(start);
-        self.give_all_back();
+        Ok(())
+    }
+
+    #[cold]
+    fn tell_violation(&mut self, request: &BidRequest<'_>, violation: Violation) {
         let times = self.openrtb.counts.violation(violation);
         // Now and then: a log line a request would be a way to fill a disk.
         if times.is_power_of_two() {
             let (request, violation) = (request.id, violation.name());
-            tracing::warn!(request, violation, times, "an answer could not be sent");
+            tracing::warn!(request, violation, times, "a bid could not be sent");
         }
-        Outcome::NoBid(NoBidReason::SelfCheck)
+    }
+
+    /// Gives back what is held for a bid and for the others of its pod.
+    #[cold]
+    fn drop_bid(&mut self, at: usize) {
+        let BidGate { openrtb, till } = self;
+        let Till { snapshot, paces, purses, .. } = &mut **till;
+        let BidRoom { held, viewer, lists, .. } = &mut openrtb.room;
+        let group = lists.group(held[at].choice.impression);
+        for place in (0..held.len()).rev() {
+            let same_pod = || lists.group(held[place].choice.impression) == group;
+            if place == at || group.is_some() && same_pod() {
+                let held = held.remove(place);
+                give_back(&held, &snapshot.purses, paces, purses, &openrtb.profiles, *viewer);
+            }
+        }
     }
 
     fn push(
@@ -568,15 +599,6 @@ impl BidGate<'_> {
         });
         probes.lap(WorkerStage::AnswerWrite, 1);
         pushed
-    }
-
-    fn give_all_back(&mut self) {
-        let BidGate { openrtb, till } = self;
-        let Till { snapshot, paces, purses, .. } = &mut **till;
-        let BidRoom { held, viewer, .. } = &mut openrtb.room;
-        for held in held.drain(..) {
-            give_back(&held, &snapshot.purses, paces, purses, &openrtb.profiles, *viewer);
-        }
     }
 
     /// What the notices of a test bid name: nothing.

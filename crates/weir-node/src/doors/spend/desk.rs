@@ -11,11 +11,8 @@ use std::sync::Arc;
 
 use access::Principal;
 use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
-use gate_pacing::Decision;
 use ledger::keyed::ANSWER_BYTES_MAX;
-use ledger::{
-    Action, Amount, Claimed, Door as Origins, Hold, MADE_SLOT, Origin, Owner, TokenError,
-};
+use ledger::{Action, Amount, Claimed, Door as Origins, Hold, Origin, Owner};
 use money::{ASK_MAX, ParseAmountError, Unit};
 use wire::{BudgetName, Verdict};
 
@@ -24,6 +21,7 @@ use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
 use super::waiting::{Fills, Job, Next, WaitingCalls};
 use crate::doors::Reply;
+use crate::money::Ask;
 use crate::till::Till;
 
 /// How often a call waits for money.
@@ -132,22 +130,6 @@ pub(crate) fn full(limit: &str) -> Outcome {
     Outcome::told(Verdict::Busy, limit)
 }
 
-fn of_token(error: TokenError) -> Verdict {
-    match error {
-        TokenError::Foreign(_) => Verdict::Foreign,
-        TokenError::TooOld(_) => Verdict::TooOld,
-        TokenError::Forged | TokenError::NotText(_) => Verdict::Forged,
-    }
-}
-
-/// Is the money there, as far as this worker knows? Nothing changes.
-pub(crate) fn is_at_hand(till: &Till, slot: u32, amount: Amount) -> bool {
-    match slot.checked_sub(MADE_SLOT) {
-        Some(made) => till.made.peek(made, amount, till.at).is_ok(),
-        None => till.purses.peek(slot, amount, till.at).is_ok(),
-    }
-}
-
 impl Desk {
     /// How long a call waits for money, ms.
     fn wait_ms(&self, call: &Call) -> u64 {
@@ -168,7 +150,7 @@ impl Desk {
         let name = match &call.subject {
             Subject::Budget(budget) => budget.name(),
             Subject::Hold(token) if till.journal_fails => {
-                let opened = till.keys.open(token).map_err(of_token);
+                let opened = till.open_token(token);
                 return Some(Outcome::refused(opened.err().unwrap_or(Verdict::Journal)));
             }
             Subject::Hold(_) => return None,
@@ -180,7 +162,7 @@ impl Desk {
         match self.check(till, principal, call, (owner, None)) {
             Err(outcome) => Some(outcome),
             Ok(amount) => {
-                let waits = self.wait_ms(call) > 0 && !is_at_hand(till, owner.slot, amount);
+                let waits = self.wait_ms(call) > 0 && !till.is_at_hand(owner.slot, amount);
                 if waits || call.confirm || call.kind == CallKind::Spend {
                     return None;
                 }
@@ -220,38 +202,26 @@ impl Desk {
         owner: Owner,
         amount: Amount,
     ) -> OrOutcome<Hold> {
-        let Owner { slot, .. } = owner;
-        let plain = slot < MADE_SLOT;
-        if plain {
-            self.asks += 1;
-            let coin = u64::from(till.number) << 48 | self.asks;
-            if till.paces[slot as usize].decide(coin, amount) == Decision::Paced {
-                till.refused(slot, Verdict::Paced);
-                return refused(Verdict::Paced);
-            }
-        }
-        let at = till.at;
-        if let Some(hold_ms) = call.hold_ms {
-            till.at = till.purses.at_for(at.now_ms, hold_ms.into());
-        }
-        let held = till.reserve(slot, amount);
-        till.at = at;
+        self.asks += 1;
+        let slot = owner.slot;
+        let ask = Ask { slot, amount, coin: u64::from(till.number) << 48 | self.asks };
+        let held = match call.hold_ms {
+            Some(hold_ms) => till.reserve_for(&ask, hold_ms),
+            None => till.reserve(&ask),
+        };
         match held {
             Ok(hold) => {
                 self.grants.put(hold.grant, owner);
                 Ok(hold)
             }
             Err(why) => {
-                if plain {
-                    till.paces[slot as usize].give_back(amount);
-                }
                 till.refused(slot, why);
                 if why == Verdict::Busy {
                     return Err(full(&self.terms.full.grants));
                 }
                 let is_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
                 Err(match till.retry_at_ms(slot).filter(|_| is_window) {
-                    Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(at.now_ms)),
+                    Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(till.at.now_ms)),
                     None => Outcome::refused(why),
                 })
             }
@@ -393,8 +363,7 @@ impl Desk {
                 Ok(None)
             }
             Subject::Hold(token) => {
-                let hold =
-                    till.keys.open(token).map_err(|error| Outcome::refused(of_token(error)))?;
+                let hold = till.open_token(token).map_err(Outcome::refused)?;
                 job.hold = Some(hold);
                 let owner = self.grants.get(hold.grant);
                 if owner.is_none() {
@@ -422,7 +391,7 @@ impl Desk {
         }
         let may_wait =
             now_ms < job.until_ms && job.fills < FILLS_A_CALL_MAX && self.fills.has_room();
-        if !may_wait || is_at_hand(till, owner.slot, amount) || !till.call(owner.slot, [amount]) {
+        if !may_wait || till.is_at_hand(owner.slot, amount) || !till.call(owner.slot, [amount]) {
             return false;
         }
         if job.fills == 0 {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use access::{KeySecret, LiveTokens, Principal, Role};
-use door_http::{After, Session};
+use door_http::Session;
 use door_spend::{
     AnswerRoom, Budget, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Taken,
 };
@@ -328,7 +328,13 @@ impl Door for SpendDoor {
         });
     }
 
-    fn owned(&mut self, till: &mut Till, reply: Reply, owner: Option<Owner>) {
+    fn owned<S>(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        owner: Option<Owner>,
+        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
+    ) {
         self.go_on(till, reply, |desk, till, principal, job| {
             let (Some(owner), Some(hold)) = (owner, job.hold) else {
                 return Some(Outcome::refused(Verdict::TooOld));
@@ -357,16 +363,26 @@ impl Door for SpendDoor {
         });
     }
 
-    fn echoed(&mut self, reply: Reply) {
+    fn echoed<S>(&mut self, _: &mut Till, reply: Reply, _: &mut DoorOutbox<'_, '_, S, SpendConn>) {
         self.desk.fills.echoed(reply.number());
     }
 
-    fn told(conn: &mut SpendConn, answer: &Answer, out: &mut Out<'_>) -> Option<After> {
-        let Answer::Budget(found) = answer else { return None };
-        let found =
-            found.as_ref().filter(|standing| conn.may_see(standing.id, standing.handle.as_deref()));
-        let mut room = AnswerRoom::default();
-        conn.http.answer(out, &room.standing(found.map(Box::as_ref)))
+    fn told<S>(
+        &mut self,
+        _: &mut Till,
+        id: ConnId,
+        answer: &Answer,
+        outbox: &mut DoorOutbox<'_, '_, S, SpendConn>,
+    ) {
+        let Answer::Budget(found) = answer else { return };
+        let after = outbox.with(id, |conn, out| {
+            let found = found.as_deref();
+            let found = found.filter(|one| conn.may_see(one.id, one.handle.as_deref()));
+            conn.http.answer(out, &AnswerRoom::default().standing(found))
+        });
+        if let Some(after) = after.flatten() {
+            after.settle(outbox.all(), id);
+        }
     }
 
     /// What is known of grants is forgotten.
@@ -384,7 +400,7 @@ impl Door for SpendDoor {
             return;
         }
         let mut due = std::mem::take(&mut self.desk.due);
-        let is_there = |slot, amount| desk::is_at_hand(till, slot, amount);
+        let is_there = |slot, amount| till.is_at_hand(slot, amount);
         self.desk.fills.take_due(till.clock.steady_ms(), is_there, &mut due);
         for reply in due.drain(..) {
             self.go_on(till, reply, |desk, till, principal, job| {

@@ -1,0 +1,175 @@
+//! How money is asked for: the one place that judges an ask and takes it back, whatever door it came through.
+//!
+//! ```text
+//!  unit and amount ──▶ plan ──▶ purse ──▶ hold        reserve_all: all of a pod, or none
+//!        check         decide   reserve   undo: the way back, as if nobody had asked
+//! ```
+
+use gate_pacing::Decision;
+use ledger::{Amount, At, Hold, MADE_SLOT, TokenError};
+use wire::Verdict;
+
+use crate::stages::JudgePart;
+use crate::till::Till;
+
+/// An ask that a door understood: an amount of the budget in a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// The budget, of any kind of slot.
+    pub(crate) slot: u32,
+    pub(crate) amount: Amount,
+    /// What a plan that throws a coin throws it with: the same for the same request.
+    pub(crate) coin: u64,
+}
+
+/// The code of a unit that a client leaves out: whatever the budget counts in.
+const ANY_UNIT: [u8; 4] = [0; 4];
+
+impl Till {
+    /// Judges whether this can be asked of the budget in a slot at all: the amount, and the unit that the client named.
+    ///
+    /// # Errors
+    /// `BadAmount`, `UnitMismatch`, or `UnknownBudget` for a made budget that ended.
+    #[inline(always)]
+    pub(crate) fn check(&self, slot: u32, unit: [u8; 4], amount: Amount) -> Result<(), Verdict> {
+        if !amount.is_ask() {
+            return Err(Verdict::BadAmount);
+        }
+        let expected = match slot < MADE_SLOT {
+            true => self.snapshot.units[slot as usize],
+            false => self.made_unit(slot)?,
+        };
+        if unit == expected || unit == ANY_UNIT { Ok(()) } else { Err(Verdict::UnitMismatch) }
+    }
+
+    #[cold]
+    fn made_unit(&self, slot: u32) -> Result<[u8; 4], Verdict> {
+        self.opened.by_slot(slot).map(|made| made.unit).ok_or(Verdict::UnknownBudget)
+    }
+
+    /// Sets money aside: first the budget's plan is asked, then this worker's purse. A refusal leaves both as if nobody had asked.
+    /// Budgets that were made on their first ask have no plan.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
+        self.reserve_at::<false>(ask, self.at)
+    }
+
+    /// Does the same for a hold that lives at least `hold_ms` instead of the node's usual time.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn reserve_for(&mut self, ask: &Ask, hold_ms: u32) -> Result<Hold, Verdict> {
+        self.reserve_at::<false>(ask, self.purses.at_for(self.at.now_ms, hold_ms.into()))
+    }
+
+    /// Does the same and notes how long each part of judging takes.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn reserve_in_parts(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
+        self.reserve_at::<true>(ask, self.at)
+    }
+
+    #[inline(always)]
+    fn reserve_at<const PARTS: bool>(&mut self, ask: &Ask, at: At) -> Result<Hold, Verdict> {
+        let Ask { slot, amount, coin } = *ask;
+        if slot >= MADE_SLOT {
+            return self.reserve_made(slot - MADE_SLOT, amount, at);
+        }
+        let decision = self.paces[slot as usize].decide(coin, amount);
+        if PARTS {
+            self.probes.parts.lap(JudgePart::Pacing, 1);
+        }
+        if decision == Decision::Paced {
+            return Err(Verdict::Paced);
+        }
+        let reserved = self.purses.reserve(slot, amount, at);
+        let held = reserved.inspect_err(|_| self.paces[slot as usize].give_back(amount));
+        if PARTS {
+            self.probes.parts.lap(JudgePart::Purse, 1);
+        }
+        held
+    }
+
+    #[cold]
+    fn reserve_made(&mut self, made: u32, amount: Amount, at: At) -> Result<Hold, Verdict> {
+        self.made.reserve(made, amount, at)
+    }
+
+    /// Sets the money of several asks aside, or of none: `holds` gets a hold for each, in their order, behind what is in it. `None` among
+    /// the asks stands for one that was refused before.
+    ///
+    /// # Errors
+    /// The place of the first ask that is refused, and why.
+    pub(crate) fn reserve_all(
+        &mut self,
+        asks: impl Iterator<Item = Result<Ask, Verdict>>,
+        holds: &mut Vec<(u32, Hold)>,
+    ) -> Result<(), (usize, Verdict)> {
+        let before = holds.len();
+        for (place, ask) in asks.enumerate() {
+            let held = ask.and_then(|ask| Ok((ask.slot, self.reserve(&ask)?)));
+            match held {
+                Ok(held) => holds.push(held),
+                Err(why) => {
+                    for (slot, hold) in holds.drain(before..).rev() {
+                        self.undo(slot, &hold);
+                    }
+                    return Err((place, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what was set aside a moment ago and never left this worker, as if nobody had asked.
+    pub(crate) fn undo(&mut self, slot: u32, hold: &Hold) {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.undo(made, hold),
+            None => {
+                self.purses.undo(slot, hold);
+                self.paces[slot as usize].give_back(hold.amount);
+            }
+        }
+    }
+
+    /// Tells whether the money is there as far as this worker knows. Nothing changes.
+    pub(crate) fn is_at_hand(&self, slot: u32, amount: Amount) -> bool {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.peek(made, amount, self.at).is_ok(),
+            None => self.purses.peek(slot, amount, self.at).is_ok(),
+        }
+    }
+
+    /// Asks the bank for the money of these asks where the purse has too little: [`ledger::Purses::call`]. Whoever waits for it says so with
+    /// [`Till::echo`] or looks again. False: waiting would change nothing.
+    pub(crate) fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.call(made, asks, self.at),
+            None => self.purses.call(slot, asks, self.at),
+        }
+    }
+
+    /// When a window of the budget that is used up begins anew, ms since 1970.
+    pub(crate) fn retry_at_ms(&self, slot: u32) -> Option<u64> {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.retry_at_ms(made),
+            None => self.purses.retry_at_ms(slot),
+        }
+    }
+
+    /// Opens a hold token.
+    ///
+    /// # Errors
+    /// `Foreign`, `TooOld` or `Forged`.
+    pub(crate) fn open_token(&self, token: &[u8; 32]) -> Result<Hold, Verdict> {
+        self.keys.open(token).map_err(|error| match error {
+            TokenError::Foreign(_) => Verdict::Foreign,
+            TokenError::TooOld(_) => Verdict::TooOld,
+            TokenError::Forged | TokenError::NotText(_) => Verdict::Forged,
+        })
+    }
+}
