@@ -5,16 +5,17 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
-use gate_auction::{Conversion, Exclusive, Pricing};
+use gate_auction::{Exclusive, Pricing};
 use ledger_journal::Durability;
-use money::{CurrencyCode, Unit};
+use money::CurrencyCode;
 
 use crate::doors::{ADMIN, all_doors, transport_options};
 use crate::listen::Listen;
+pub use crate::values::{Pods, Rates};
+use crate::values::{Value, Written, usd, written, wrong};
 
 /// Something wrong with the configuration: where, what was found, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,211 +29,6 @@ pub struct ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.text)
-    }
-}
-
-/// What a key is set to, as it was written.
-#[derive(Clone, Debug)]
-enum Written {
-    Text(String),
-    Integer(i64),
-    Boolean(bool),
-    Other(&'static str),
-}
-
-impl fmt::Display for Written {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Written::Text(text) => write!(f, "\"{text}\""),
-            Written::Integer(number) => write!(f, "{number}"),
-            Written::Boolean(yes) => write!(f, "{yes}"),
-            Written::Other(kind) => write!(f, "a {kind}"),
-        }
-    }
-}
-
-/// A type that a key can have.
-trait Value: Sized {
-    /// What to write, for errors.
-    const EXPECTED: &'static str;
-    /// Is it written without quotes, as a number or a boolean?
-    const IS_BARE: bool = false;
-    fn read(written: &Written) -> Option<Self>;
-    fn print(&self) -> String;
-    /// The value, where it is a whole number.
-    fn number(&self) -> Option<u64> {
-        None
-    }
-}
-
-macro_rules! integer_value {
-    ($($type:ty = $expected:literal),*) => {$(
-        impl Value for $type {
-            const EXPECTED: &'static str = $expected;
-            const IS_BARE: bool = true;
-            fn read(written: &Written) -> Option<Self> {
-                match written {
-                    Written::Integer(number) => <$type>::try_from(*number).ok(),
-                    Written::Text(text) => text.parse().ok(),
-                    Written::Boolean(_) | Written::Other(_) => None,
-                }
-            }
-            fn print(&self) -> String {
-                self.to_string()
-            }
-            fn number(&self) -> Option<u64> {
-                u64::try_from(*self).ok()
-            }
-        }
-    )*};
-}
-integer_value!(
-    u8 = "a whole number from 0 to 255",
-    u16 = "a whole number from 0 to 65535",
-    u32 = "a whole number from 0 to 4294967295",
-    u64 = "a whole number, 0 or more",
-    usize = "a whole number, 0 or more"
-);
-
-macro_rules! text_value {
-    ($($type:ty = $expected:literal),*) => {$(
-        impl Value for $type {
-            const EXPECTED: &'static str = $expected;
-            fn read(written: &Written) -> Option<Self> {
-                match written {
-                    Written::Text(text) => <$type>::from_str(text).ok(),
-                    _ => None,
-                }
-            }
-            fn print(&self) -> String {
-                format!("{:?}", self.to_string())
-            }
-        }
-    )*};
-}
-text_value!(
-    String = "text in quotes",
-    Listen = "an address as \"127.0.0.1:7700\", in numbers (for localhost write 127.0.0.1 or [::1]), where port 0 picks a free one, or \"\" for a door that is off",
-    Transport = "\"auto\", \"io_uring\" or \"epoll\"",
-    CoreList = "\"auto\" or a list of cores as \"0,2-5\""
-);
-
-impl Value for PathBuf {
-    const EXPECTED: &'static str = "a path in quotes";
-    fn read(written: &Written) -> Option<Self> {
-        match written {
-            Written::Text(text) if !text.is_empty() => Some(PathBuf::from(text)),
-            _ => None,
-        }
-    }
-    fn print(&self) -> String {
-        format!("{:?}", self.display().to_string())
-    }
-}
-
-macro_rules! word_value {
-    ($($type:ty = $expected:literal { $($word:literal = $value:path),* })*) => {$(
-        impl Value for $type {
-            const EXPECTED: &'static str = $expected;
-            fn read(written: &Written) -> Option<Self> {
-                match written {
-                    $(Written::Text(text) if text == $word => Some($value),)*
-                    _ => None,
-                }
-            }
-            fn print(&self) -> String {
-                let word = match self { $($value => $word,)* };
-                format!("{word:?}")
-            }
-        }
-    )*};
-}
-/// What pods get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pods {
-    /// All impressions of a pod, or none.
-    Together,
-    /// Each impression by itself.
-    Apart,
-}
-
-/// What one unit of other currencies is worth in ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rates(Vec<Conversion>);
-
-impl Rates {
-    /// One a currency.
-    #[must_use]
-    pub fn conversions(&self) -> &[Conversion] {
-        &self.0
-    }
-}
-
-impl Value for Rates {
-    const EXPECTED: &'static str = "rates as \"EUR=1.0834,JPY=0.0067\", each above 0 with at most 6 decimals, no currency twice";
-    fn read(written: &Written) -> Option<Self> {
-        let Written::Text(text) = written else { return None };
-        let mut rates: Vec<Conversion> = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (code, rate) = part.split_once('=')?;
-            let from = CurrencyCode::new(code.trim())?;
-            let rate = Unit::parse("USD").ok()?.parse_amount(rate.trim()).ok()?.get();
-            if rate <= 0 || rates.iter().any(|other| other.from == from) {
-                return None;
-            }
-            rates.push(Conversion { from, micros_per_unit: rate });
-        }
-        Some(Rates(rates))
-    }
-    fn print(&self) -> String {
-        let micros = |rate: i64| format!("{}.{:06}", rate / 1_000_000, rate % 1_000_000);
-        let rate =
-            |rate: &Conversion| format!("{}={}", rate.from.as_str(), micros(rate.micros_per_unit));
-        format!("{:?}", self.0.iter().map(rate).collect::<Vec<_>>().join(","))
-    }
-}
-
-impl Value for CurrencyCode {
-    const EXPECTED: &'static str = "three letters of a currency, as \"USD\"";
-    fn read(written: &Written) -> Option<Self> {
-        match written {
-            Written::Text(text) => CurrencyCode::new(text),
-            _ => None,
-        }
-    }
-    fn print(&self) -> String {
-        format!("{:?}", self.as_str())
-    }
-}
-
-fn usd() -> CurrencyCode {
-    CurrencyCode::new("USD").expect("a currency")
-}
-
-word_value!(
-    Pricing = "\"at\", \"first\" or \"second\"" {
-        "at" = Pricing::ByAt, "first" = Pricing::First, "second" = Pricing::Second
-    }
-    Exclusive = "\"no\", \"campaign\" or \"advertiser\"" {
-        "no" = Exclusive::No, "campaign" = Exclusive::Campaign, "advertiser" = Exclusive::Advertiser
-    }
-    Pods = "\"together\" or \"apart\"" { "together" = Pods::Together, "apart" = Pods::Apart }
-    TaskRun = "\"defer\" or \"coop\"" { "defer" = TaskRun::Defer, "coop" = TaskRun::Coop }
-    Durability = "\"sealed\" or \"os\"" { "sealed" = Durability::Sealed, "os" = Durability::Os }
-);
-
-impl Value for bool {
-    const EXPECTED: &'static str = "true or false";
-    const IS_BARE: bool = true;
-    fn read(written: &Written) -> Option<Self> {
-        match written {
-            Written::Boolean(yes) => Some(*yes),
-            Written::Text(text) => text.parse().ok(),
-            Written::Integer(_) | Written::Other(_) => None,
-        }
-    }
-    fn print(&self) -> String {
-        self.to_string()
     }
 }
 
@@ -557,10 +353,6 @@ fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
     }
 }
 
-fn wrong<T: Value>(written: &Written) -> String {
-    format!("found {written}, expected {}", T::EXPECTED)
-}
-
 fn unknown(section: &str, key: &str) -> String {
     let known = |(s, k): &&(&str, &str)| s == &section || k == &key;
     let near: Vec<String> = KEYS.iter().filter(known).map(|(s, k)| format!("{s}.{k}")).collect();
@@ -680,22 +472,6 @@ fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<Confi
                 push(key.span().start, format!("{section}.{}: {text}", key.get_ref()));
             }
         }
-    }
-}
-
-fn written(value: &toml::de::DeValue<'_>) -> Written {
-    use toml::de::DeValue;
-    match value {
-        DeValue::String(text) => Written::Text(text.to_string()),
-        DeValue::Integer(number) => {
-            let parsed = i64::from_str_radix(&number.as_str().replace('_', ""), number.radix());
-            parsed.map_or(Written::Other("number beyond 64 bits"), Written::Integer)
-        }
-        DeValue::Float(_) => Written::Other("number with a fraction"),
-        DeValue::Boolean(yes) => Written::Boolean(*yes),
-        DeValue::Datetime(_) => Written::Other("date"),
-        DeValue::Array(_) => Written::Other("list"),
-        DeValue::Table(_) => Written::Other("table"),
     }
 }
 

@@ -22,4 +22,5 @@ pub mod doors;
 pub mod listen;
 pub mod private;
 pub mod templates;
+pub(crate) mod values;
 pub mod windows;
