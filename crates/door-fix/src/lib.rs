@@ -37,9 +37,9 @@
 
 mod config;
 mod door;
-mod echo;
 mod passing;
 mod peer;
+mod route_echo;
 mod seat;
 
 pub use config::{

@@ -7,9 +7,9 @@ use fix_session::{Application, MessageStore, Outbox, Session, SessionState, Turn
 
 use crate::config::{Checked, Kind, SessionKeys, SessionSpec};
 use crate::door::Refused;
-use crate::echo::Echo;
 use crate::passing::{Passed, Passing};
 use crate::peer::{Guard, Peer};
+use crate::route_echo::Echo;
 
 #[derive(Debug)]
 pub(crate) struct Seat {
