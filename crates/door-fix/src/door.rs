@@ -95,6 +95,7 @@ pub enum Refused {
 
 /// What happened at a door; for logs, counters and alarms.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Happening {
     /// A connection was refused; the session that it named, if it named one.
     Refused(Option<usize>, Refused),

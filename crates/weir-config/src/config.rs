@@ -12,9 +12,10 @@ use gate_auction::{Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::CurrencyCode;
 
+use crate::arrays::Arrays;
 use crate::doors::{ADMIN, all_doors, transport_options};
 use crate::listen::Listen;
-pub use crate::values::{Pods, Rates};
+pub use crate::values::{Home, Pods, Rates};
 use crate::values::{Value, Written, usd, written, wrong};
 
 /// Something wrong with the configuration: where, what was found, what was expected.
@@ -40,6 +41,8 @@ macro_rules! config {
         #[derive(Clone, Debug, Default)]
         pub struct Config {
             $(#[doc = $section_doc] pub $section: sections::$section,)*
+            /// Entries of which the file may have several.
+            pub arrays: Arrays,
         }
 
         /// The sections of the file.
@@ -94,6 +97,7 @@ macro_rules! config {
                     )*
                     all.insert(stringify!($section).into(), section.into());
                 )*
+                self.arrays.to_json(&mut all);
                 all.into()
             }
 
@@ -108,7 +112,7 @@ macro_rules! config {
                     )*
                     text += "\n";
                 )*
-                text
+                text + &self.arrays.print()
             }
 
             /// Every key with its default, its meaning and its range as a Markdown table, as docs/operations.md has it.
@@ -121,7 +125,7 @@ macro_rules! config {
                     let read = if stringify!($($mark)?) == "live" { "live" } else { "start" };
                     text += &row(stringify!($section), stringify!($key), &config.$section.$key, &meaning, read);
                 )*)*
-                text
+                text + &Arrays::rows()
             }
 
             /// The keys that another configuration sets otherwise.
@@ -133,6 +137,7 @@ macro_rules! config {
                     let key = (stringify!($section), stringify!($key));
                     found.extend(changed(key, mark, &self.$section.$key, &other.$section.$key));
                 )*)*
+                found.extend(self.arrays.changes(&other.arrays));
                 found
             }
 
@@ -143,6 +148,7 @@ macro_rules! config {
                     let key = (stringify!($section), stringify!($key));
                     found.extend(outside(key, &self.$section.$key, &RangeInclusive::<u64>::from($range)));
                 )?)*)*
+                found.extend(self.arrays.out_of_range());
                 found
             }
         }
@@ -191,6 +197,7 @@ config! {
         currency: CurrencyCode = usd(), " Currency of all bids.";
         rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
         fee_bp: u16 = 0, [0..=9_000], " The exchange's fee in basis points of the bid; floors are net of it. With 0, floors are gross.";
+        tcf_vendor: u16 = 0, " Our number in the Global Vendor List of the TCF. 0: we are not on it, and where the GDPR applies no ids, segments or profiles are used.";
         margin_ms: u64 = 20, [0..=60_000], " Part of tmax that is left for the network, milliseconds: answers leave this long before tmax has passed.";
         tmax_ms: u64 = 200, [1..=60_000], " The tmax that applies to requests without one, milliseconds.";
         pricing: Pricing = Pricing::ByAt, " Price that is sent: \"at\" (as the request says), \"first\" (the bid) or \"second\" (the next best offer of our own campaigns plus a millionth).";
@@ -221,6 +228,15 @@ config! {
         calls_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum calls per worker that wait for the bank; further ones are answered 429.";
         keys_max: usize = 4_000_000, [1..=1 << 30], " Maximum answers kept for an `Idempotency-Key`, about 130 bytes of memory each, 170 of a reservation's. With `keys_keep_s` it bounds the rate of new keys: 1,100 a second. Beyond it a reserve or a spend with a new key is answered 429, and other calls are done without a kept answer.";
         keys_keep_s: u64 = 3_600, [60..=86_400], " How long each is kept, seconds.";
+    }
+    fix ("The FIX door: sessions of clients over TCP, each an entry `[[fix.session]]`. It is off as long as there is none.") {
+        listen: Listen = Listen::by_default(7702), " Address of the FIX door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and `tls_clients` are required.";
+        worker: Home = Home::Last, " The worker that has the door: a number from 0, or \"last\". A session with durability \"sealed\" makes it wait for the disk: give the door a worker that does little else.";
+        tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks TLS. Empty: plain TCP.";
+        tls_key: String = String::new() => live, " Key of the certificate, PEM.";
+        tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show.";
+        messages_keep_days: u64 = 30, [1..=3_650], " Messages of sessions are kept this long at most, days; those that a peer may still ask for are always kept.";
+        messages_bytes_max: u64 = 10_737_418_240, [1 << 20..=1 << 44], " Messages of a session are kept up to this many bytes.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
@@ -307,7 +323,7 @@ fn changed(
 }
 
 /// The meaning of a key, and its range behind it.
-fn ranged<const N: usize>(meaning: &str, range: [RangeInclusive<u64>; N]) -> String {
+pub(crate) fn ranged<const N: usize>(meaning: &str, range: [RangeInclusive<u64>; N]) -> String {
     let range = range
         .first()
         .map(|range| format!(" {} to {}.", grouped(*range.start()), grouped(*range.end())));
@@ -324,7 +340,13 @@ fn grouped(number: u64) -> String {
     digits.chars().enumerate().flat_map(comma).collect()
 }
 
-fn row(section: &str, key: &str, default: &impl Value, meaning: &str, read: &str) -> String {
+pub(crate) fn row(
+    section: &str,
+    key: &str,
+    default: &impl Value,
+    meaning: &str,
+    read: &str,
+) -> String {
     let default = match default.number() {
         Some(number) => grouped(number),
         None => format!("`{}`", default.print()),
@@ -332,7 +354,7 @@ fn row(section: &str, key: &str, default: &impl Value, meaning: &str, read: &str
     format!("| `{section}.{key}` | {default} | {} | {read} |\n", meaning.trim())
 }
 
-fn outside(
+pub(crate) fn outside(
     (section, key): (&str, &str),
     value: &impl Value,
     range: &RangeInclusive<u64>,
@@ -343,7 +365,7 @@ fn outside(
 }
 
 /// A key as JSON: text, a number or a boolean; a secret as whether it is set.
-fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
+pub(crate) fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
     let printed = value.print();
     let shown = serde_json::from_str(&printed).unwrap_or(serde_json::Value::String(printed));
     match secret {
@@ -441,8 +463,9 @@ fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<Confi
     // Some editors put a byte-order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+    let place_of = |offset: usize| format!("{name}:{}", line_of(offset));
     let mut push = |offset: usize, text: String| {
-        errors.push(ConfigError { place: format!("{name}:{}", line_of(offset)), text });
+        errors.push(ConfigError { place: place_of(offset), text });
     };
     let (table, faults) = toml::de::DeTable::parse_recoverable(text);
     let mut bare = std::collections::BTreeSet::new();
@@ -467,11 +490,48 @@ fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<Confi
             if bare.contains(&line_of(key.span().start)) {
                 continue;
             }
+            if Arrays::has(section, key.get_ref()) {
+                read_array(
+                    &mut config.arrays,
+                    (section, key.get_ref()),
+                    value,
+                    &place_of,
+                    &mut push,
+                );
+                continue;
+            }
             let written = written(value.get_ref());
             if let Err(text) = config.set(section, key.get_ref(), &written) {
                 push(key.span().start, format!("{section}.{}: {text}", key.get_ref()));
             }
         }
+    }
+}
+
+/// Reads the entries of an array of tables.
+fn read_array(
+    arrays: &mut Arrays,
+    (section, array): (&str, &str),
+    value: &toml::Spanned<toml::de::DeValue<'_>>,
+    place_of: &impl Fn(usize) -> String,
+    push: &mut impl FnMut(usize, String),
+) {
+    use toml::de::DeValue;
+    let expected = format!("expected entries that begin with [[{section}.{array}]]");
+    let DeValue::Array(entries) = value.get_ref() else {
+        let found = written(value.get_ref());
+        return push(value.span().start, format!("{section}.{array}: found {found}, {expected}"));
+    };
+    for entry in entries.iter() {
+        let at = entry.span().start;
+        let DeValue::Table(keys) = entry.get_ref() else {
+            push(at, format!("{section}.{array}: found {}, {expected}", written(entry.get_ref())));
+            continue;
+        };
+        let keys = keys.iter().map(|(key, value)| {
+            (key.get_ref().as_ref(), key.span().start, written(value.get_ref()))
+        });
+        arrays.add(place_of(at), keys, push);
     }
 }
 
@@ -545,6 +605,7 @@ impl Config {
 
     /// What no single key can tell.
     fn check(&self, file: Option<&Path>, errors: &mut Vec<ConfigError>) {
+        errors.extend(crate::fix::sessions(self).err().into_iter().flatten());
         errors.extend(self.check_doors().err().unwrap_or_default());
         if let Err(error) = transport_options(self).check() {
             errors.push(ConfigError { place: "transport".into(), text: error.to_string() });

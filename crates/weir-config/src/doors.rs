@@ -7,7 +7,7 @@ use access::{BadHost, HostGuard, Role, without_port};
 use door_transport::Options as TransportOptions;
 use door_transport::tls::{ClientCertificates, Identity, ServerOptions};
 
-use crate::config::Config;
+use crate::config::{Config, Home};
 use crate::listen::Listen;
 
 /// Bytes of a request's head; the body comes on top.
@@ -24,6 +24,8 @@ pub struct DoorSpec {
     pub listen: fn(&Config) -> Listen,
     /// Sets where it listens.
     pub set_listen: fn(&mut Config, Listen),
+    /// The worker that has the door; `None`: all have it.
+    pub home: Option<fn(&Config) -> Home>,
     /// The node starts without the door where the address that it has by default is taken.
     pub may_be_missed: bool,
     /// Its file of access tokens; `None`: it has none.
@@ -135,12 +137,13 @@ impl DoorSpec {
 
 /// The doors of a worker, in the order of their listeners. The set of the node (`weir_node::doors`) has the same names, or it does not
 /// compile.
-pub const DOORS: [DoorSpec; 3] = [
+pub const DOORS: [DoorSpec; 4] = [
     DoorSpec {
         name: "batch",
         title: "batch door",
         listen: |config| config.batch.listen,
         set_listen: |config, listen| config.batch.listen = listen,
+        home: None,
         may_be_missed: false,
         tokens: Some(TokensKey {
             key: "batch.tokens_file",
@@ -165,6 +168,7 @@ pub const DOORS: [DoorSpec; 3] = [
         title: "OpenRTB door",
         listen: |config| config.openrtb.listen,
         set_listen: |config, listen| config.openrtb.listen = listen,
+        home: None,
         may_be_missed: false,
         tokens: None,
         guard: "openrtb.path_token or openrtb.tls_clients",
@@ -184,6 +188,7 @@ pub const DOORS: [DoorSpec; 3] = [
         title: "spend door",
         listen: |config| config.spend.listen,
         set_listen: |config, listen| config.spend.listen = listen,
+        home: None,
         may_be_missed: true,
         tokens: Some(TokensKey {
             key: "spend.tokens_file",
@@ -204,6 +209,28 @@ pub const DOORS: [DoorSpec; 3] = [
         },
         alpn: &[b"http/1.1"],
     },
+    DoorSpec {
+        name: "fix",
+        title: "FIX door",
+        listen: |config| match config.arrays.fix_session.is_empty() {
+            true => Listen::UNUSED,
+            false => config.fix.listen,
+        },
+        set_listen: |config, listen| config.fix.listen = listen,
+        home: Some(|config| config.fix.worker),
+        may_be_missed: false,
+        tokens: None,
+        guard: "fix.tls_cert and fix.tls_key, and fix.tls_clients",
+        // Orders and passwords in clear text are anybody's.
+        is_guarded: |config| !(config.fix.tls_cert.is_empty() || config.fix.tls_clients.is_empty()),
+        waiting_max: |_| 0,
+        tls: |config| TlsFiles {
+            cert: &config.fix.tls_cert,
+            key: &config.fix.tls_key,
+            clients: &config.fix.tls_clients,
+        },
+        alpn: &[],
+    },
 ];
 
 /// The door for people and tools; no worker serves it.
@@ -212,6 +239,7 @@ pub const ADMIN: DoorSpec = DoorSpec {
     title: "admin door",
     listen: |config| config.admin.listen,
     set_listen: |config, listen| config.admin.listen = listen,
+    home: None,
     may_be_missed: false,
     tokens: Some(TokensKey {
         key: "admin.tokens_file",

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`config`] | `weir.toml` and the environment: every key with its default, its meaning and its range |
 //! | [`doors`] | what the configuration comes to for the event loops and the doors |
+//! | [`arrays`] | entries of which a file may have several, such as `[[fix.session]]` |
+//! | [`fix`] | the sessions of the FIX door, checked |
 //! | [`listen`] | where a door listens, or that it is off |
 //! | [`budgets`] | the budgets file, line by line, whole or not at all |
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
@@ -14,11 +16,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arrays;
 pub mod budgets;
 pub mod campaign_index;
 pub mod campaigns;
 pub mod config;
 pub mod doors;
+pub mod fix;
 pub mod listen;
 pub mod private;
 pub mod templates;

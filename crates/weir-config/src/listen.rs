@@ -14,6 +14,9 @@ impl Listen {
     /// A door that is off.
     pub const OFF: Listen = Listen { address: None, is_chosen: true };
 
+    /// A door that nobody needs: nothing is configured that stands behind it.
+    pub const UNUSED: Listen = Listen { address: None, is_chosen: false };
+
     /// Returns the address of a door that nobody configured: this port of this machine.
     #[must_use]
     pub const fn by_default(port: u16) -> Listen {
@@ -26,6 +29,12 @@ impl Listen {
     #[must_use]
     pub fn address(self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Tells whether this is [`Listen::UNUSED`].
+    #[must_use]
+    pub fn is_unused(self) -> bool {
+        self.address.is_none() && !self.is_chosen
     }
 
     /// Tells whether somebody wrote this, in the file, the environment or a flag: an address that was chosen and cannot be had stops

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use door_fix::Checks;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
 use gate_auction::{Conversion, Exclusive, Pricing};
@@ -18,6 +19,7 @@ pub(crate) enum Written {
     Text(String),
     Integer(i64),
     Boolean(bool),
+    List(Vec<Written>),
     Other(&'static str),
 }
 
@@ -27,6 +29,7 @@ impl fmt::Display for Written {
             Written::Text(text) => write!(f, "\"{text}\""),
             Written::Integer(number) => write!(f, "{number}"),
             Written::Boolean(yes) => write!(f, "{yes}"),
+            Written::List(_) => write!(f, "a list"),
             Written::Other(kind) => write!(f, "a {kind}"),
         }
     }
@@ -55,7 +58,7 @@ macro_rules! integer_value {
                 match written {
                     Written::Integer(number) => <$type>::try_from(*number).ok(),
                     Written::Text(text) => text.parse().ok(),
-                    Written::Boolean(_) | Written::Other(_) => None,
+                    Written::Boolean(_) | Written::List(_) | Written::Other(_) => None,
                 }
             }
             fn print(&self) -> String {
@@ -190,7 +193,60 @@ pub(crate) fn usd() -> CurrencyCode {
     CurrencyCode::new("USD").expect("a currency")
 }
 
+/// The worker that has a door which lives on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// The worker with this number, from 0.
+    Number(u16),
+    /// The last.
+    Last,
+}
+
+impl Home {
+    /// Returns the worker's number among so many, from 0; `None` if there is no such worker.
+    #[must_use]
+    pub fn of(self, workers: usize) -> Option<usize> {
+        match self {
+            Home::Number(number) => Some(number.into()).filter(|number| *number < workers),
+            Home::Last => workers.checked_sub(1),
+        }
+    }
+}
+
+impl Value for Home {
+    const EXPECTED: &'static str = "\"last\" or the number of a worker, from 0";
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Text(text) if text == "last" => Some(Home::Last),
+            written => u16::read(written).map(Home::Number),
+        }
+    }
+    fn print(&self) -> String {
+        match self {
+            Home::Last => "\"last\"".into(),
+            Home::Number(number) => number.to_string(),
+        }
+    }
+}
+
+impl Value for Vec<String> {
+    const EXPECTED: &'static str = "a list of texts as [\"a\", \"b\"]";
+    fn read(written: &Written) -> Option<Self> {
+        let Written::List(entries) = written else { return None };
+        entries.iter().map(String::read).collect()
+    }
+    fn print(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
 word_value!(
+    Checks = "\"off\", \"structure\" or \"full\"" {
+        "off" = Checks::Off, "structure" = Checks::Structure, "full" = Checks::Full
+    }
+    fix_session::Durability = "\"written\" or \"sealed\"" {
+        "written" = fix_session::Durability::Written, "sealed" = fix_session::Durability::Sealed
+    }
     Pricing = "\"at\", \"first\" or \"second\"" {
         "at" = Pricing::ByAt, "first" = Pricing::First, "second" = Pricing::Second
     }
@@ -209,7 +265,7 @@ impl Value for bool {
         match written {
             Written::Boolean(yes) => Some(*yes),
             Written::Text(text) => text.parse().ok(),
-            Written::Integer(_) | Written::Other(_) => None,
+            Written::Integer(_) | Written::List(_) | Written::Other(_) => None,
         }
     }
     fn print(&self) -> String {
@@ -234,8 +290,9 @@ pub(crate) fn written(value: &toml::de::DeValue<'_>) -> Written {
         DeValue::Float(_) => Written::Other("number with a fraction"),
         DeValue::Boolean(yes) => Written::Boolean(*yes),
         DeValue::Datetime(_) => Written::Other("date"),
-        DeValue::Array(_) => Written::Other("list"),
+        DeValue::Array(entries) => {
+            Written::List(entries.iter().map(|entry| written(entry.get_ref())).collect())
+        }
         DeValue::Table(_) => Written::Other("table"),
     }
 }
-

@@ -20,7 +20,7 @@ use weir_config::config::Config;
 use weir_config::doors::DOORS;
 
 use crate::counters::{SlotCells, WorkerCounters};
-use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, Parts, Session};
+use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts, Session};
 use crate::error::StartError;
 use crate::messages::{Down, Facts, Snapshot, Up};
 use crate::stages::WorkerProbes;
@@ -62,7 +62,7 @@ impl Bench {
         let profiles = Profiles::open(folder, &options);
         let profiles = profiles.map_err(|error| error.to_string())?;
         until_warm(&profiles)?;
-        let mut doors = Doors::new(&Parts { terms, profiles });
+        let mut doors = Doors::new(&Parts { terms, profiles }, OnDoors::ALL);
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand)?;
         doors.configured(&till);
@@ -217,7 +217,7 @@ fn terms(config: &Config) -> Result<DoorTerms, StartError> {
     }
     let addresses = DOORS.map(|door| (door.listen)(&config).address());
     let tokens = Tokens::read(&config).expect("no file is named");
-    DoorTerms::new(&config, &addresses, &tokens)
+    DoorTerms::new(&config, &addresses, &tokens, START_MS)
 }
 
 /// What a worker is started with here.

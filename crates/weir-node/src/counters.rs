@@ -9,6 +9,7 @@ use ledger::Amount;
 use probe::ClockState;
 use wire::{Reason, Verdict};
 
+use crate::doors::fix::counts::FixCounts;
 use crate::doors::openrtb::counts::SeenCounts;
 use crate::doors::spend;
 use crate::refusals::LastRefusals;
@@ -260,6 +261,8 @@ counters! {
         pub openrtb: SeenCounts,
         /// The spend door's.
         pub spend: spend::counts::SeenCalls,
+        /// The FIX door's.
+        pub fix: FixCounts,
         /// Which kernel thread it is, for its CPU time.
         pub thread: ThreadMeter,
     }
@@ -279,6 +282,7 @@ impl Default for WorkerCounters {
             clock_back: Counter::default(),
             openrtb: SeenCounts::default(),
             spend: spend::counts::SeenCalls::default(),
+            fix: FixCounts::default(),
             thread: ThreadMeter::default(),
         }
     }

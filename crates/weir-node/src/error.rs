@@ -57,6 +57,9 @@ pub enum StartError {
     /// The profiles' folder.
     #[error(transparent)]
     Profiles(#[from] gate_profile::OpenError),
+    /// The FIX door.
+    #[error("{0}")]
+    Fix(String),
     /// The OpenRTB door.
     #[error("openrtb: {0}")]
     OpenRtb(String),

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::Sender as Commands;
 use std::sync::{Arc, mpsc};
@@ -23,7 +24,7 @@ use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
-use crate::doors::{DoorTerms, Doors, Parts};
+use crate::doors::{DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
@@ -55,7 +56,8 @@ pub struct Seats {
 #[derive(Debug)]
 struct BoundDoor {
     address: SocketAddr,
-    listeners: Vec<Listener>,
+    /// Each with the number of its worker.
+    listeners: Vec<(usize, Listener)>,
 }
 
 impl Seats {
@@ -84,7 +86,8 @@ fn open_door(
 ) -> Result<Option<BoundDoor>, StartError> {
     let listen = (door.listen)(config);
     let Some(wanted) = listen.address() else { return Ok(None) };
-    let (address, listeners) = match bind(door.name, wanted, workers) {
+    let homes = homes(config, door, workers)?;
+    let (address, listeners) = match bind(door.name, wanted, homes.len()) {
         Err(StartError::Bind { source, .. })
             if source.is_in_use() && door.may_be_missed && !listen.is_chosen() =>
         {
@@ -104,7 +107,20 @@ fn open_door(
             None => listener,
         }
     };
-    Ok(Some(BoundDoor { address, listeners: listeners.into_iter().map(of_door).collect() }))
+    let listeners = homes.zip(listeners.into_iter().map(of_door)).collect();
+    Ok(Some(BoundDoor { address, listeners }))
+}
+
+/// The workers that have a door: all of them, or the one that is its home.
+fn homes(config: &Config, door: &DoorSpec, workers: usize) -> Result<Range<usize>, StartError> {
+    let Some(home) = door.home else { return Ok(0..workers) };
+    let home = home(config).of(workers).ok_or_else(|| {
+        let (name, last) = (door.name, workers - 1);
+        StartError::Cores(format!(
+            "{name}.worker: there is no such worker, expected 0 to {last} or \"last\""
+        ))
+    })?;
+    Ok(home..home + 1)
 }
 
 /// The running bank and workers of a node.
@@ -138,7 +154,9 @@ struct End {
 struct Seat {
     end: End,
     probes: WorkerProbes,
-    /// One per door that is on.
+    /// The doors that the worker has...
+    on: OnDoors,
+    /// ...and a listener for each.
     listeners: Vec<Listener>,
     /// The core that it is pinned to.
     core: Option<usize>,
@@ -170,7 +188,7 @@ impl Engine {
         let Seats { cores, transport, doors } = seats;
         let address = |door: &Option<BoundDoor>| door.as_ref().map(|door| door.address);
         let addresses: Vec<Option<SocketAddr>> = doors.iter().map(address).collect();
-        let listeners = doors.into_iter().flatten().map(|door| door.listeners).collect();
+        let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         let start = recover(config, permits, cores.workers.len(), purses)?;
         let facts = Arc::new(facts(config, &start.bank)?);
@@ -178,7 +196,7 @@ impl Engine {
         let random = u128::from_le_bytes(keys::random()?);
         let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
         let profiles = open_profiles(config)?;
-        let terms = DoorTerms::new(config, &addresses, tokens)?;
+        let terms = DoorTerms::new(config, &addresses, tokens, facts.earliest_ms)?;
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
@@ -205,11 +223,10 @@ impl Engine {
             purses,
             slots,
         };
-        let listeners = by_worker(listeners, cores.workers.len());
         let seats = ends.into_iter().zip(worker_probes).zip(listeners).zip(&cores.workers);
-        let seats = seats.map(|(((end, probes), listeners), core)| {
+        let seats = seats.map(|(((end, probes), (on, listeners)), core)| {
             let core = core.filter(|_| config.workers.pin);
-            Seat { end, probes, listeners, core }
+            Seat { end, probes, on, listeners, core }
         });
         let engine = Engine {
             addresses,
@@ -343,14 +360,15 @@ impl Engine {
 
 impl Common {
     fn start_worker(&self, number: usize, seat: Seat) -> Result<WorkerThread, StartError> {
-        let Seat { end: End { up, down, counters, handle }, probes, listeners, core } = seat;
+        let Seat { end, probes, on, listeners, core } = seat;
+        let End { up, down, counters, handle } = end;
         let number = u16::try_from(number).expect("workers are counted in 16 bits");
         let (facts, transport) = (Arc::clone(&self.facts), self.transport.clone());
         let (lines, keys) = (Lines { up, down, bank: self.bank.clone() }, Arc::clone(&self.keys));
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
         self.parts.profiles.on_written(Box::new(move || waker.wake()));
-        let doors = Doors::new(&self.parts);
+        let doors = Doors::new(&self.parts, on);
         spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)
@@ -364,11 +382,14 @@ impl Common {
     }
 }
 
-/// Listeners by door as listeners by worker.
-fn by_worker(doors: Vec<Vec<Listener>>, workers: usize) -> Vec<Vec<Listener>> {
-    let mut of_workers: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-    for door in doors {
-        for (listeners, listener) in of_workers.iter_mut().zip(door) {
+/// The listeners of each worker, and which doors that makes.
+fn by_worker(doors: Vec<Option<BoundDoor>>, workers: usize) -> Vec<(OnDoors, Vec<Listener>)> {
+    let mut of_workers: Vec<(OnDoors, Vec<Listener>)> =
+        (0..workers).map(|_| Default::default()).collect();
+    for (place, door) in doors.into_iter().enumerate() {
+        for (worker, listener) in door.into_iter().flat_map(|door| door.listeners) {
+            let (on, listeners) = &mut of_workers[worker];
+            on.add(place);
             listeners.push(listener);
         }
     }

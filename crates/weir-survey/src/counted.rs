@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use weir_node::bank::Report;
 use weir_node::bank::books::Totals;
 use weir_node::counters::WorkerCounters;
+use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
 use weir_node::doors::spend::counts as spend;
 use wire::{Reason, Verdict};
@@ -58,7 +59,7 @@ const CLOSED: Definition =
 const HANDSHAKES_FAILED: Definition =
     Definition::new("transport", "handshakes_failed", "TLS handshakes that failed, by cause.")
         .by("cause");
-const OPENRTB: [(Reasons, Definition); 4] = [
+const OPENRTB: [(Reasons, Definition); 5] = [
     (
         Reasons::NoBids,
         Definition::new("doors.openrtb", "no_bids", "Requests without a bid, by reason.")
@@ -88,6 +89,15 @@ const OPENRTB: [(Reasons, Definition); 4] = [
         )
         .by("check")
         .failing("bids_unsound", "/docs/openrtb.md"),
+    ),
+    (
+        Reasons::Withheld,
+        Definition::new(
+            "doors.openrtb",
+            "withheld",
+            "Requests of whose data something was not used, by what forbids it.",
+        )
+        .by("cause"),
     ),
 ];
 
@@ -209,6 +219,7 @@ impl Registry {
         for (reasons, definition) in SPEND {
             all.each(definition, Some(reasons.sums(calls.clone())));
         }
+        all.add(FixCounts::DEFINITIONS, workers.iter().map(|worker| worker.fix.values()));
         all.add(ledger::Counts::DEFINITIONS, report.iter().map(|report| report.bank.values()));
         let journals = report.map(|report| &report.journal);
         let journal = journals.iter().map(|journal| journal.values());

@@ -12,7 +12,11 @@ use crate::journal;
 /// A sentence about the doors that are off; empty where all are on.
 #[must_use]
 pub fn doors_that_are_off(config: &Config) -> String {
-    let is_off = |door: &&DoorSpec| (door.listen)(config).address().is_none();
+    // One that nobody needs is no news.
+    let is_off = |door: &&DoorSpec| {
+        let listen = (door.listen)(config);
+        listen.address().is_none() && listen.is_chosen()
+    };
     let off: Vec<&str> = DOORS.iter().filter(is_off).map(|door| door.name).collect();
     if off.is_empty() { String::new() } else { format!(" Doors that are off: {}.", off.join(", ")) }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use weir_config::budgets::{Budget, LineError};
 use weir_config::campaign_index::{self, CampaignIndex, Currencies};
 use weir_config::config::Config;
-use weir_node::doors::openrtb::translate::{Lists, Terms};
+use weir_node::doors::openrtb::translate::{Lists, Terms, User};
 use weir_survey::SAMPLE_MIN;
 
 use crate::WhichBudget;
@@ -127,7 +127,8 @@ pub fn explain(
     let (terms, profile) = (Terms::new(config), Profile::default());
     let mut lists = Lists::default();
     let explained = Reader::default().read(&mut body, &ReadLimits::default(), |request| {
-        lists.with(request, &campaign_index, &terms, &profile, now, |keys| {
+        let user = User { profile: &profile, privacy: terms.privacy(&request.top) };
+        lists.with(request, &campaign_index, &terms, &user, now, |keys| {
             Explainer {
                 question,
                 campaign_index: &campaign_index,

@@ -13,7 +13,7 @@ use door_transport::Transport;
 use serde_json::Value;
 use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
-use weir_config::doors::ADMIN;
+use weir_config::doors::{ADMIN, DOORS};
 use weir_node::certificates::Certificates;
 use weir_node::known::{Permits, Rollback};
 use weir_survey::Node;
@@ -374,7 +374,11 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     });
     let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
     let node = node.map_err(|error| error.to_string())?;
-    for (door, address) in node.addresses().filter(|(door, _)| *door != ADMIN.name) {
+    let unused = |name: &str| {
+        DOORS.iter().any(|door| door.name == name && (door.listen)(&config).is_unused())
+    };
+    for (door, address) in node.addresses().filter(|(door, _)| *door != ADMIN.name && !unused(door))
+    {
         let place = address.map_or_else(|| "off".into(), |address| address.to_string());
         say(&format!("{door} {place}"));
     }

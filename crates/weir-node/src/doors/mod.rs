@@ -6,6 +6,7 @@
 
 pub(crate) mod batch;
 mod entrance;
+pub mod fix;
 pub mod openrtb;
 pub mod spend;
 
@@ -27,6 +28,7 @@ use crate::stages::WorkerStage;
 use crate::till::Till;
 use crate::tokens::Tokens;
 use batch::{BatchDoor, BatchTerms};
+use fix::{FixDoor, FixTerms};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
 
@@ -850,19 +852,21 @@ doors! {
         Batch = batch: BatchDoor,
         OpenRtb = openrtb: OpenRtbDoor,
         Spend = spend: SpendDoor,
+        Fix = fix: FixDoor,
     }
 }
 
 impl Doors {
     /// Makes the doors of one worker.
-    pub(crate) fn new(parts: &Parts) -> Doors {
-        let Parts { terms: DoorTerms { on, batch, openrtb, spend }, profiles } = parts;
+    pub(crate) fn new(parts: &Parts, on: OnDoors) -> Doors {
+        let Parts { terms: DoorTerms { batch, openrtb, spend, fix }, profiles } = parts;
         let (bids, calls) = (Arc::clone(openrtb), Arc::clone(spend));
         Doors {
-            on: *on,
+            on,
             batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch)),
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
             spend: SpendDoor::new(DoorId::Spend as u8, calls),
+            fix: FixDoor::new(on.has(DoorId::Fix as usize), fix),
         }
     }
 }
@@ -876,10 +880,10 @@ pub(crate) struct Parts {
 /// What the doors of all workers are set to.
 #[derive(Clone, Debug)]
 pub(crate) struct DoorTerms {
-    on: OnDoors,
     batch: Arc<BatchTerms>,
     openrtb: Arc<BidTerms>,
     spend: Arc<SpendTerms>,
+    fix: Arc<FixTerms>,
 }
 
 impl DoorTerms {
@@ -891,36 +895,35 @@ impl DoorTerms {
         config: &Config,
         addresses: &[Option<SocketAddr>],
         tokens: &Tokens,
+        now_ms: u64,
     ) -> Result<DoorTerms, StartError> {
         // A door that is off is judged as one on loopback, and asked by nobody.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let address = |door: DoorId| addresses[door as usize].unwrap_or(nowhere);
+        let fix_is_on = addresses[DoorId::Fix as usize].is_some();
         let tokens = |name| tokens.of(name).cloned();
         let bids = BidTerms::new(config, address(DoorId::OpenRtb)).map_err(StartError::OpenRtb)?;
         let calls = SpendTerms::new(config, address(DoorId::Spend), tokens(SpendDoor::NAME));
         Ok(DoorTerms {
-            on: OnDoors::of(addresses),
             batch: Arc::new(BatchTerms::new(config, tokens(BatchDoor::NAME))),
             openrtb: Arc::new(bids),
             spend: Arc::new(calls.map_err(StartError::Spend)?),
+            fix: Arc::new(FixTerms::new(config, fix_is_on, now_ms).map_err(StartError::Fix)?),
         })
     }
 }
 
 /// Which doors of a set are on, a bit each by place: one that is off costs a wake-up nothing but the look at its bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OnDoors(u16);
 
 impl OnDoors {
     /// All of them.
-    #[cfg(test)]
     pub(crate) const ALL: OnDoors = OnDoors(u16::MAX);
 
-    /// Those that have an address, by place.
-    fn of(addresses: &[Option<SocketAddr>]) -> OnDoors {
-        let bit =
-            |(place, address): (usize, &Option<SocketAddr>)| u16::from(address.is_some()) << place;
-        OnDoors(addresses.iter().enumerate().map(bit).sum())
+    /// Turns the door at this place on.
+    pub(crate) fn add(&mut self, place: usize) {
+        self.0 |= 1 << place;
     }
 
     /// Tells whether the door at this place is on.
@@ -949,6 +952,7 @@ mod tests {
         let configured = weir_config::doors::DOORS.map(|door| door.name);
         assert_eq!(DOORS.iter().map(|door| door.name).collect::<Vec<_>>(), configured);
         assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8, DoorId::Spend as u8), (0, 1, 2));
+        assert_eq!(DoorId::Fix as u8, 3);
     }
 
     proptest! {

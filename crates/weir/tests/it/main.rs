@@ -16,6 +16,7 @@ mod edits;
 mod edits_pacing;
 mod failed_start;
 mod first_steps;
+mod fix;
 mod frames;
 mod full_disk;
 mod golden_data;

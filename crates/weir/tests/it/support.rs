@@ -171,6 +171,10 @@ impl Setup {
         Setup { prelude: Some(prelude.into()), ..self }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub(crate) fn budgets_file(&self) -> PathBuf {
         self.folder.path().join("budgets.jsonl")
     }

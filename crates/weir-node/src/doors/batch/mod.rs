@@ -92,8 +92,10 @@ struct Frame {
     slots: Vec<Option<u32>>,
     /// Answers that were granted: their tokens are written, and sealed all together.
     places: Vec<u16>,
-    /// Asks of the pod that is being judged, and their holds.
-    pod: (Vec<Result<Ask, Verdict>>, Vec<(u32, Hold)>),
+    /// Asks of the pod that is being judged...
+    pod: Vec<Result<Ask, Verdict>>,
+    /// ...and their holds, with the slots of their budgets.
+    holds: Vec<(u32, Hold)>,
     /// The client, where it may name some budgets only.
     limited: Option<Arc<Principal>>,
 }
@@ -372,7 +374,8 @@ impl BatchGate<'_> {
         members: std::ops::Range<usize>,
         answers: &mut [decided::Answer],
     ) {
-        let (mut asks, mut holds) = std::mem::take(&mut self.door.frame.pod);
+        let mut asks = std::mem::take(&mut self.door.frame.pod);
+        let mut holds = std::mem::take(&mut self.door.frame.holds);
         asks.clear();
         holds.clear();
         let of_frame = batch.asks();
@@ -388,7 +391,7 @@ impl BatchGate<'_> {
             };
             self.answer(i, judged, answers);
         }
-        self.door.frame.pod = (asks, holds);
+        (self.door.frame.pod, self.door.frame.holds) = (asks, holds);
     }
 
     /// Notes the answer to ask `i`; tokens are made later, all together.

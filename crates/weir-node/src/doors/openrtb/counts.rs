@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use counters::Definition;
 use door_http::Refusal;
-use door_openrtb::{BadRequest, NoBidReason, Violation};
+use door_openrtb::{BadRequest, NoBidReason, PrivacyCause, Violation};
 
 /// Names of [`BadRequest`], in the order of their counters.
 const BAD_REQUESTS: [&str; 7] =
@@ -61,18 +61,20 @@ happenings! {
     CapBusy = "profile_log_full", "Billing notices answered 429: the profiles' log is behind.";
 }
 
-const SIZES: [usize; 5] = [
+const SIZES: [usize; 6] = [
     Happening::DEFINITIONS.len(),
     NoBidReason::ALL.len(),
     BAD_REQUESTS.len(),
     Refusal::ALL.len(),
     Violation::ALL.len(),
+    PrivacyCause::ALL.len(),
 ];
-const TOTAL: usize = SIZES[0] + SIZES[1] + SIZES[2] + SIZES[3] + SIZES[4];
+const TOTAL: usize = SIZES[0] + SIZES[1] + SIZES[2] + SIZES[3] + SIZES[4] + SIZES[5];
 const NO_BID: usize = SIZES[0];
 const BAD_REQUEST: usize = NO_BID + SIZES[1];
 const REFUSAL: usize = BAD_REQUEST + SIZES[2];
 const VIOLATION: usize = REFUSAL + SIZES[3];
+const WITHHELD: usize = VIOLATION + SIZES[4];
 
 /// Counters of one worker.
 #[derive(Debug)]
@@ -102,6 +104,11 @@ impl Counts {
 
     pub(crate) fn refusal(&mut self, why: Refusal) {
         self.0[REFUSAL + why as usize] += 1;
+    }
+
+    #[inline]
+    pub(crate) fn withheld(&mut self, cause: PrivacyCause) {
+        self.0[WITHHELD + cause as usize] += 1;
     }
 
     /// Returns how often it happened by now.
@@ -177,6 +184,8 @@ pub enum Reasons {
     Refusals,
     /// Bids of ours that failed their own check.
     Violations,
+    /// Requests of whose data something was not used.
+    Withheld,
 }
 
 impl Reasons {
@@ -191,6 +200,9 @@ impl Reasons {
             Reasons::Refusals => (REFUSAL, Refusal::ALL.iter().map(|why| why.name()).collect()),
             Reasons::Violations => {
                 (VIOLATION, Violation::ALL.iter().map(|what| what.name()).collect())
+            }
+            Reasons::Withheld => {
+                (WITHHELD, PrivacyCause::ALL.iter().map(|cause| cause.name()).collect())
             }
         };
         let sum = |at: usize| {
@@ -216,6 +228,7 @@ mod tests {
         }
         counts.refusal(Refusal::ALL[Refusal::ALL.len() - 1]);
         counts.violation(Violation::ALL[0]);
+        counts.withheld(PrivacyCause::DoNotTrack);
         counts.publish(&seen);
         let both = [&seen, &seen];
         let sums = happenings(both.into_iter());
@@ -232,6 +245,7 @@ mod tests {
         assert_eq!(counted(Reasons::BadRequests), [("json", 2), ("list_too_long", 2)]);
         assert_eq!(counted(Reasons::Refusals).len(), 1);
         assert_eq!(counted(Reasons::Violations), [(Violation::ALL[0].name(), 2)]);
+        assert_eq!(counted(Reasons::Withheld), [("dnt", 2)]);
         let outcomes = outcomes([&seen, &seen].into_iter());
         let of = |name| outcomes.iter().find(|(known, _)| *known == name).unwrap().1;
         assert_eq!((of("busy"), of("bad_request"), of("refused_http"), of("bid")), (2, 4, 2, 0));

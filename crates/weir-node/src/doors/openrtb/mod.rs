@@ -1,7 +1,7 @@
 //! The OpenRTB door in a node: what a worker does between a bid request and its bids, and with the notices of these.
 //!
 //! ```text
-//!   BidRequest ── user_of ── Profiles::read ── Lists::with ──▶ gate_auction::Request
+//!   BidRequest ── Privacy::of ── Profiles::read ── Lists::with ──▶ gate_auction::Request
 //!                                                 │ survey, one request in N: why not
 //!                                                 ▼
 //!   Auction::fill ◀── BidDesk: plan, caps, purse ─▶ a hold a bid
@@ -15,6 +15,8 @@ mod cost;
 pub mod counts;
 mod desk;
 mod note;
+#[cfg(test)]
+mod tests;
 pub mod translate;
 mod user;
 pub(crate) mod waiting;
@@ -29,7 +31,7 @@ use door_openrtb::{
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
-use gate_profile::{Cap, Presence, Profile, Profiles};
+use gate_profile::{Cap, Profile, Profiles};
 use ledger::note::NOTE_LEN;
 use ledger::{Action, Amount, Door as Origins, Hold, Origin, TokenError};
 use money::{CurrencyCode, Instant};
@@ -42,8 +44,8 @@ use self::counts::{Counts, Happening};
 pub(crate) use self::desk::hold_id;
 use self::desk::{BidDesk, Held, Viewer, give_back};
 use self::note::Note;
-use self::translate::{Lists, Terms, id_hash};
-use self::user::user_of;
+use self::translate::{Lists, Terms, User, id_hash};
+use self::user::read_viewer;
 use self::waiting::{WaitingNotice, WaitingNotices};
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
@@ -457,7 +459,8 @@ impl BidGate<'_> {
         let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
         held.clear();
         let (campaign_index, now_ms) = (&*snapshot.campaign_index, at.now_ms);
-        *viewer = read_viewer(request, profiles, profile, now_ms, counts);
+        let privacy = facts.terms.privacy(&request.top);
+        *viewer = read_viewer(request, privacy, profiles, profile, now_ms, counts);
         probes.lap(WorkerStage::UserProfile, 1);
         multipliers.clear();
         multipliers.extend(request.imps.iter().map(|imp| imp.multiplier_micros));
@@ -481,7 +484,8 @@ impl BidGate<'_> {
             refusal: Cell::new(None),
         };
         let now = Instant::from_ms(now_ms);
-        lists.with(request, campaign_index, &facts.terms, desk.profile, now, |keys| {
+        let user = User { profile: desk.profile, privacy };
+        lists.with(request, campaign_index, &facts.terms, &user, now, |keys| {
             probes.lap(WorkerStage::Translate, 1);
             // The low bits choose among ties and coins; the sample takes the high ones.
             if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
@@ -677,28 +681,6 @@ fn bid_id(hold: &Hold, position: usize) -> u128 {
 fn slot_in_pod(imp: &door_openrtb::Imp<'_>) -> Option<i8> {
     let stream = imp.video.or(imp.audio)?;
     stream.slot_in_pod.and_then(|slot| i8::try_from(slot).ok())
-}
-
-/// Who looks, and what is known of them.
-fn read_viewer(
-    request: &BidRequest<'_>,
-    profiles: &Profiles,
-    profile: &mut Profile,
-    now_ms: u64,
-    counts: &mut Counts,
-) -> Viewer {
-    let Some(user) = user_of(&request.top) else {
-        counts.add(Happening::NoUser, 1);
-        profile.clear();
-        return Viewer::Unknown;
-    };
-    match profiles.read(user, now_ms, profile) {
-        Presence::Hot | Presence::New => Viewer::Known(user),
-        Presence::Cold => {
-            counts.add(Happening::ColdUser, 1);
-            Viewer::Unknown
-        }
-    }
 }
 
 /// The node's word for what stood in the way.

@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use door_openrtb::{Banner, BidRequest, Imp, Stream, Texts};
+use door_openrtb::{
+    Banner, BidRequest, Imp, PersonalData, Privacy, PrivacyTerms, Stream, Texts, Top, domains_above,
+};
 use gate_auction::{
     Deal, Dictionary, Floor, Format, Impression, Placement, PriceRule, Request, Rules, Space,
     Timing, UNKNOWN,
@@ -28,6 +30,16 @@ pub struct Terms {
     rates: Vec<gate_auction::Conversion>,
     fee_bp: u16,
     pods: Pods,
+    privacy: PrivacyTerms,
+}
+
+/// What is known of the user, and which of it may be used.
+#[derive(Clone, Copy, Debug)]
+pub struct User<'a> {
+    /// Empty where ids must not be used.
+    pub profile: &'a Profile,
+    /// What the request leaves us of its data.
+    pub privacy: Privacy,
 }
 
 impl Terms {
@@ -43,7 +55,15 @@ impl Terms {
             ..Rules::default()
         };
         let rates = o.rates.conversions().to_vec();
-        Terms { rules, currency: o.currency, rates, fee_bp: o.fee_bp, pods: o.pods }
+        let vendor = Some(o.tcf_vendor).filter(|vendor| *vendor > 0);
+        let privacy = PrivacyTerms { vendor, ..PrivacyTerms::default() };
+        Terms { rules, currency: o.currency, rates, fee_bp: o.fee_bp, pods: o.pods, privacy }
+    }
+
+    /// What a request leaves us of its data.
+    #[must_use]
+    pub fn privacy(&self, top: &Top<'_>) -> Privacy {
+        Privacy::of(top, &self.privacy)
     }
 
     /// A floor that our price meets after the exchange took its fee. Where nothing is asked for, `by_second` neither, no
@@ -152,12 +172,12 @@ impl Lists {
         request: &BidRequest<'_>,
         campaign_index: &CampaignIndex,
         terms: &Terms,
-        profile: &Profile,
+        user: &User<'_>,
         now: money::Instant,
         auction: impl FnOnce(&Request<'_>) -> R,
     ) -> R {
         self.clear();
-        let top = self.read_top(request, campaign_index, profile);
+        let top = self.read_top(request, campaign_index, user);
         for imp in request.imps {
             self.read_imp(request, imp, campaign_index, terms);
         }
@@ -220,7 +240,7 @@ impl Lists {
         &mut self,
         request: &BidRequest<'_>,
         campaign_index: &CampaignIndex,
-        profile: &Profile,
+        user: &User<'_>,
     ) -> TopLists {
         let (top, words) = (&request.top, campaign_index.dictionary());
         let (place, device) = (&top.place, &top.device);
@@ -243,7 +263,7 @@ impl Lists {
             supply: self.one(place.id, |text| words.key(Space::Supply, text)),
             domains: self.places(words, place),
             categories: self.pages(words, pages),
-            segments: self.segments(campaign_index, request, profile),
+            segments: self.segments(campaign_index, request, user),
             seats_allowed: self.texts(top.seats_allowed, |text| words.key(Space::Seat, text)),
             seats_blocked: self.texts(top.seats_blocked, |text| words.key(Space::Seat, text)),
             categories_allowed: self.families(words, top.categories_allowed, true),
@@ -281,12 +301,16 @@ impl Lists {
         from..self.keys.len()
     }
 
-    /// The domain of a page, the bundle of an app.
+    /// The domain of a page with all domains above it, the bundle of an app.
     fn places(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
-        let domain = place.domain.or(place.publisher_domain);
-        let domain = domain.map(|text| words.key(Space::Domain, &normal::domain(text)));
-        let bundle = place.bundle.map(|text| words.key(Space::Domain, text));
-        self.part(domain.into_iter().chain(bundle))
+        let from = self.keys.len();
+        if let Some(domain) = place.domain.or(place.publisher_domain) {
+            let domain = normal::domain(domain);
+            let keys = domains_above(&domain).map(|text| words.key(Space::Domain, text));
+            self.keys.extend(keys.filter(|key| *key != UNKNOWN));
+        }
+        self.keys.extend(place.bundle.map(|text| words.key(Space::Domain, text)));
+        from..self.keys.len()
     }
 
     /// Categories of the content, each with the one above it: who wants `IAB17` takes a page of `IAB17-12`.
@@ -302,14 +326,16 @@ impl Lists {
         from..self.keys.len()
     }
 
-    /// Segments that the request tells, and those that we know.
+    /// Segments that the request tells, where they may be used, and those that we know.
     fn segments(
         &mut self,
         campaign_index: &CampaignIndex,
         request: &BidRequest<'_>,
-        profile: &Profile,
+        user: &User<'_>,
     ) -> Part {
-        let told = request.top.user.segments.iter();
+        let User { profile, privacy } = user;
+        let told = privacy.permits(PersonalData::Segments).then_some(request.top.user.segments);
+        let told = told.into_iter().flat_map(|segments| segments.iter());
         let told = told.map(|segment| campaign_index.dictionary().key(Space::Segment, segment.id));
         let known = profile.segments().iter().map(|segment| campaign_index.segment(*segment));
         // Those that no campaign mentions match nothing; there are many of them.

@@ -1,32 +1,48 @@
 //! Who a request is about, where it may be used at all.
 
-use door_openrtb::Top;
-use gate_profile::user_key;
+use door_openrtb::{BidRequest, PersonalData, Privacy, Top};
+use gate_profile::{Presence, Profile, Profiles, user_key};
+
+use super::counts::{Counts, Happening};
+use super::desk::Viewer;
+
+/// Who looks, and what is known of them; counts who is not known, and why nothing may be.
+pub(super) fn read_viewer(
+    request: &BidRequest<'_>,
+    privacy: Privacy,
+    profiles: &Profiles,
+    profile: &mut Profile,
+    now_ms: u64,
+    counts: &mut Counts,
+) -> Viewer {
+    privacy.causes().for_each(|cause| counts.withheld(cause));
+    let Some(user) = user_of(&request.top, privacy) else {
+        counts.add(Happening::NoUser, 1);
+        profile.clear();
+        return Viewer::Unknown;
+    };
+    match profiles.read(user, now_ms, profile) {
+        Presence::Hot | Presence::New => Viewer::Known(user),
+        Presence::Cold => {
+            counts.add(Happening::ColdUser, 1);
+            Viewer::Unknown
+        }
+    }
+}
 
 /// The key of the user's profile: of the buyer's id, the exchange's, the device's, or that of an identity provider, the
-/// first that is there.
-///
-/// `None` where there is no id, and where the request forbids to use it: for children (`coppa`), under the GDPR without a
-/// text of consent, and after an opt-out of sale (`us_privacy`). The device's id is not used of people who limit
-/// tracking. Whether a text of consent covers us is not read.
-pub(super) fn user_of(top: &Top<'_>) -> Option<u64> {
-    let (user, device, regs) = (&top.user, &top.device, &top.regs);
-    let no_consent = regs.gdpr == Some(true) && user.consent.is_none();
-    if regs.coppa || no_consent || regs.us_privacy.is_some_and(opts_out) {
+/// first that is there. `None` where there is no id, and where privacy forbids the use of ids.
+fn user_of(top: &Top<'_>, privacy: Privacy) -> Option<u64> {
+    if !privacy.permits(PersonalData::Ids) {
         return None;
     }
-    let tracked = !device.limits_tracking && !device.do_not_track;
-    let device_id = device.ifa.filter(|id| tracked && !is_zero(id));
+    let user = &top.user;
+    let device_id = top.device.ifa.filter(|id| !is_zero(id));
     let id = user.buyer_uid.or(user.id).or(device_id).or_else(|| {
         let provided = user.eids.iter().next()?;
         Some(provided.id)
     });
     id.map(user_key)
-}
-
-/// The third letter of a US privacy text (IAB CCPA, version 1) is the opt-out of sale.
-fn opts_out(text: &str) -> bool {
-    matches!(text.as_bytes(), [b'1', _, b'Y' | b'y', ..])
 }
 
 /// Devices say an id of zeros where they have none.
@@ -37,23 +53,31 @@ fn is_zero(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use door_openrtb::{ReadLimits, Reader};
+    use door_openrtb::{PrivacyTerms, ReadLimits, Reader};
 
-    fn user(fields: &str) -> Option<u64> {
+    /// Consent of a user to vendor 25 and all purposes, and to purposes 1 to 3 only.
+    const CONSENT: [&str; 2] = [
+        "CAAAAAAAAAAAAABABAENABEoAP___wAAAAYYAMgAAAIAAAAA",
+        "CAAAAAAAAAAAAABABAENABEgAOAAAAAAAAYYAMgAAAIAAAAA",
+    ];
+
+    fn user(vendor: Option<u16>, fields: &str) -> Option<u64> {
         let mut body = format!(r#"{{"id":"1","imp":[{{"id":"1"}}],{fields}}}"#).into_bytes();
-        let read = |request: &door_openrtb::BidRequest<'_>| user_of(&request.top);
+        let terms = PrivacyTerms { vendor, ..PrivacyTerms::default() };
+        let read =
+            |request: &BidRequest<'_>| user_of(&request.top, Privacy::of(&request.top, &terms));
         Reader::default().read(&mut body, &ReadLimits::default(), read).unwrap()
     }
 
     #[test]
     fn the_first_id_counts() {
         let both = r#""user":{"id":"u","buyeruid":"b"},"device":{"ifa":"d"}"#;
-        assert_eq!(user(both), Some(user_key("b")));
-        assert_eq!(user(r#""user":{"id":"u"},"device":{"ifa":"d"}"#), Some(user_key("u")));
-        assert_eq!(user(r#""device":{"ifa":"d"}"#), Some(user_key("d")));
+        assert_eq!(user(None, both), Some(user_key("b")));
+        assert_eq!(user(None, r#""user":{"id":"u"},"device":{"ifa":"d"}"#), Some(user_key("u")));
+        assert_eq!(user(None, r#""device":{"ifa":"d"}"#), Some(user_key("d")));
         let provided = r#""user":{"eids":[{"source":"p.example","uids":[{"id":"e"}]}]}"#;
-        assert_eq!(user(provided), Some(user_key("e")));
-        assert_eq!(user(r#""at":1"#), None);
+        assert_eq!(user(None, provided), Some(user_key("e")));
+        assert_eq!(user(None, r#""at":1"#), None);
     }
 
     #[test]
@@ -62,14 +86,22 @@ mod tests {
             r#""user":{"id":"u"},"regs":{"coppa":1}"#,
             r#""user":{"id":"u"},"regs":{"gdpr":1}"#,
             r#""user":{"id":"u"},"regs":{"ext":{"gdpr":1}}"#,
+            r#""user":{"id":"u","consent":"CPx"},"regs":{"gdpr":1}"#,
             r#""user":{"id":"u"},"regs":{"us_privacy":"1YYN"}"#,
+            r#""user":{"id":"u"},"regs":{"gpc":1}"#,
+            r#""user":{"id":"u"},"device":{"dnt":1}"#,
             r#""device":{"ifa":"d","lmt":1}"#,
             r#""device":{"ifa":"00000000-0000-0000-0000-000000000000"}"#,
         ] {
-            assert_eq!(user(forbidden), None, "{forbidden}");
+            assert_eq!(user(Some(25), forbidden), None, "{forbidden}");
         }
-        let consent = r#""user":{"id":"u","consent":"CPx"},"regs":{"gdpr":1}"#;
-        assert_eq!(user(consent), Some(user_key("u")));
-        assert_eq!(user(r#""user":{"id":"u"},"regs":{"us_privacy":"1YNN"}"#), Some(user_key("u")));
+        let consent =
+            |text| format!(r#""user":{{"id":"u","consent":"{text}"}},"regs":{{"gdpr":1}}"#);
+        assert_eq!(user(Some(25), &consent(CONSENT[0])), Some(user_key("u")));
+        assert_eq!(user(Some(25), &consent(CONSENT[1])), None, "a purpose");
+        assert_eq!(user(Some(24), &consent(CONSENT[0])), None, "another vendor");
+        assert_eq!(user(None, &consent(CONSENT[0])), None, "no vendor at all");
+        let sold = r#""user":{"id":"u"},"regs":{"us_privacy":"1YNN"}"#;
+        assert_eq!(user(None, sold), Some(user_key("u")));
     }
 }

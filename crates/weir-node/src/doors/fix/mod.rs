@@ -1,0 +1,287 @@
+//! The FIX door of the worker that has it: connections to [`door_fix::Door`], whose stores are files of the data folder.
+//!
+//! A step of a session is flushed before its bytes leave, on this thread: what other doors of the worker have to do waits for it.
+
+pub mod counts;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use door_fix::{Clock, FixSessions, Line, Ready, Step as FixStep};
+use door_transport::tls::Secured;
+use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then};
+use fix_session::MessageStores;
+use fix_store::{FileStores, NumbersFile, Options};
+use weir_config::config::Config;
+use wire::Verdict;
+
+use super::{Door, DoorOutbox, Reply};
+use crate::till::Till;
+
+/// How often old messages are looked for, in ticks of the door.
+const TRIM_TICKS: u32 = 60;
+const DOOR_TICK_MS: u64 = 1_000;
+/// A connection looks at its timers at least this often: heartbeats are counted in seconds.
+const TICK_MS_MAX: u64 = 250;
+/// What a client reads in the Logout of a node that stops.
+const STOPPING: &str = "the gate is stopping";
+
+type Sessions = door_fix::Door<FileStores<NumbersFile>, ()>;
+
+/// What the door is set to: its sessions with their stores, until the worker that has the door takes them.
+pub(crate) struct FixTerms(Mutex<Option<Sessions>>);
+
+impl std::fmt::Debug for FixTerms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FixTerms")
+    }
+}
+
+impl FixTerms {
+    /// Opens the stores of all sessions of a configuration, in the folder `fix` of the data folder.
+    ///
+    /// # Errors
+    /// Sessions that cannot be, or a store that cannot be opened.
+    pub(crate) fn new(config: &Config, is_on: bool, now_ms: u64) -> Result<FixTerms, String> {
+        let opened = is_on.then(|| open(config, now_ms)).transpose()?;
+        Ok(FixTerms(Mutex::new(opened)))
+    }
+}
+
+fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
+    let sessions: FixSessions = weir_config::fix::sessions(config)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let folder: PathBuf = config.node.data_dir.join("fix");
+    let options = Options {
+        keep_days: u32::try_from(config.fix.messages_keep_days).unwrap_or(u32::MAX),
+        bytes_max: config.fix.messages_bytes_max,
+        ..Options::default()
+    };
+    let told = |error: fix_store::OpenError| format!("fix: {error}");
+    let mut stores = FileStores::open(&folder, options).map_err(told)?;
+    let unix_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    for (name, durability) in sessions.stores() {
+        stores.add(name, durability, unix_ms).map_err(told)?;
+    }
+    door_fix::Door::new(sessions, stores, ()).map_err(|error| format!("fix.session: {error}"))
+}
+
+/// The door of one worker; empty on those that do not have it.
+pub(crate) struct FixDoor {
+    sessions: Option<Sessions>,
+    /// Open connections.
+    open: Vec<ConnId>,
+    /// Bytes for connections other than those that a step was about.
+    ready: Vec<Ready>,
+    /// Work space: the bytes of one step.
+    bytes: Vec<u8>,
+    ticks: u32,
+    is_stopping: bool,
+}
+
+/// What is kept per connection.
+pub(crate) struct FixConn {
+    peer: door_fix::Peer,
+    /// `None` before its first step, and of one too many.
+    line: Option<Line>,
+}
+
+fn clock(till: &Till) -> Clock {
+    let unix_ms = i64::try_from(till.at.now_ms).unwrap_or(i64::MAX);
+    Clock { ms: till.clock.steady_ms(), unix_us: unix_ms.saturating_mul(1_000) }
+}
+
+impl FixDoor {
+    /// Makes the door of a worker: the sessions are there for the one that has it.
+    pub(crate) fn new(is_on: bool, terms: &FixTerms) -> FixDoor {
+        let taken = || terms.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        FixDoor {
+            sessions: is_on.then(taken).flatten(),
+            open: Vec::new(),
+            ready: Vec::new(),
+            bytes: Vec::new(),
+            ticks: 0,
+            is_stopping: false,
+        }
+    }
+
+    /// Does one step of a connection and sends what it has for its peer. `None`: the connection is one too many.
+    fn step(
+        &mut self,
+        till: &Till,
+        (id, conn): (ConnId, &mut FixConn),
+        out: &mut Out<'_>,
+        step: impl FnOnce(&mut Sessions, &mut Line, Clock, &mut Vec<u8>) -> FixStep,
+    ) -> Option<FixStep> {
+        let (sessions, clock) = (self.sessions.as_mut()?, clock(till));
+        sessions.stores().set_time(clock.unix_us);
+        if conn.line.is_none() {
+            conn.line = sessions.opened(id.to_bits(), conn.peer.clone(), clock);
+        }
+        let done = conn.line.as_mut().map(|line| {
+            self.bytes.clear();
+            let mut done = step(sessions, line, clock, &mut self.bytes);
+            out.write(&self.bytes);
+            if sessions.is_resending(line) {
+                out.ask_for_more();
+            }
+            let unsent_max = sessions.unsent_bytes_max(line);
+            // It does not read: its messages are in the store, and it gets them by a gap.
+            done.close |= unsent_max > 0 && out.len() > unsent_max;
+            done
+        });
+        self.ready.append(&mut sessions.take_ready());
+        for happening in sessions.take_happenings() {
+            let session = of(&happening).and_then(|session| sessions.name(session));
+            till.counters.fix.tell(session.unwrap_or(""), &happening);
+        }
+        done
+    }
+
+    /// Says to every session that the node stops.
+    fn log_out<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        for id in self.open.clone() {
+            outbox.with(id, |conn, out| {
+                self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
+                    sessions.log_out(line, STOPPING, clock, bytes)
+                })
+            });
+        }
+    }
+}
+
+/// The session that a happening is about.
+fn of(happening: &door_fix::Happening) -> Option<usize> {
+    use door_fix::Happening;
+    match happening {
+        Happening::Refused(session, _) => *session,
+        Happening::Notice(session, _)
+        | Happening::Ends(session, _)
+        | Happening::StoreFailed(session, _)
+        | Happening::Unaddressed(session)
+        | Happening::UnknownRejected(session) => Some(*session),
+        _ => None,
+    }
+}
+
+fn then(step: Option<FixStep>) -> Then {
+    match step {
+        Some(FixStep { close: false, .. }) => Then::Stay,
+        Some(_) => Then::Close { after_output: true },
+        None => Then::Close { after_output: false },
+    }
+}
+
+impl Door for FixDoor {
+    const NAME: &'static str = "fix";
+    type Conn = FixConn;
+
+    fn opened(&mut self, _: &mut Till, id: ConnId, peer: Peer) -> FixConn {
+        self.open.push(id);
+        let address = match peer {
+            Peer::Tcp(address) => Some(address.ip()),
+            Peer::Local => None,
+        };
+        let peer = door_fix::Peer { address, certificate_names: Vec::new() };
+        FixConn { peer, line: None }
+    }
+
+    fn secured(&mut self, _: ConnId, conn: &mut FixConn, secured: &Secured<'_>) {
+        conn.peer.certificate_names = secured.dns_names();
+        conn.peer.certificate_names.extend(secured.common_name());
+    }
+
+    fn received(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut FixConn,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        let done = self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
+            sessions.received(line, input, clock, bytes)
+        });
+        match done {
+            Some(FixStep { consumed, need, close: false }) => Step::Read { consumed, need },
+            Some(FixStep { consumed, .. }) => Step::Close { consumed, after_output: true },
+            None => Step::Close { consumed: input.len(), after_output: false },
+        }
+    }
+
+    fn tick_ms(&self, _: &FixConn) -> u64 {
+        TICK_MS_MAX
+    }
+
+    fn tick(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut FixConn,
+        _: u64,
+        out: &mut Out<'_>,
+    ) -> Then {
+        then(self.step(till, (id, conn), out, Sessions::tick))
+    }
+
+    fn drained(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut FixConn,
+        out: &mut Out<'_>,
+    ) -> Then {
+        then(self.step(till, (id, conn), out, Sessions::resume))
+    }
+
+    fn closed(&mut self, _: &mut Till, id: ConnId, conn: FixConn, _: CloseReason) {
+        self.open.retain(|open| *open != id);
+        if let (Some(sessions), Some(line)) = (&mut self.sessions, conn.line) {
+            sessions.closed(line);
+        }
+    }
+
+    fn door_tick_ms(&self) -> u64 {
+        if self.sessions.is_some() { DOOR_TICK_MS } else { 0 }
+    }
+
+    /// Old messages go.
+    fn door_tick<S>(&mut self, _: &mut Till, _: u64, _: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        self.ticks += 1;
+        if let Some(sessions) = &mut self.sessions
+            && self.ticks.is_multiple_of(TRIM_TICKS)
+        {
+            sessions.stores().trim();
+        }
+    }
+
+    /// What steps had for other connections leaves.
+    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        if outbox.all().stopping() && !self.is_stopping {
+            self.is_stopping = true;
+            self.log_out(till, outbox);
+        }
+        for ready in self.ready.drain(..) {
+            let id = ConnId::from_bits(ready.line);
+            let unsent_max = self.sessions.as_ref();
+            let is_slow = outbox.with(id, |conn, out| {
+                out.write(&ready.bytes);
+                let (sessions, line) = unsent_max.zip(conn.line.as_ref())?;
+                Some(out.len() > sessions.unsent_bytes_max(line))
+            });
+            if ready.close || is_slow.flatten() == Some(true) {
+                outbox.all().close(id);
+            }
+        }
+    }
+
+    fn resolved<S>(
+        &mut self,
+        _: &mut Till,
+        _: Reply,
+        _: Verdict,
+        _: bool,
+        _: &mut DoorOutbox<'_, '_, S, FixConn>,
+    ) {
+    }
+}

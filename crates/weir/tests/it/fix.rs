@@ -1,0 +1,216 @@
+//! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::support::{Node, PATIENCE, Setup, line, output, stderr, text, weir};
+
+const SESSION: &str = "[[fix.session]]\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"CLIENT1\"\n\
+                       limits = \"none\"\nroute = \"echo\"\n";
+
+fn setup(config: &str) -> Setup {
+    let setup = Setup::new(&line(1, "10", ""));
+    std::fs::write(setup.folder().join("weir.toml"), config).unwrap();
+    setup
+}
+
+fn door(node: &Node) -> SocketAddr {
+    let line = node.said.iter().find_map(|line| line.strip_prefix("fix "));
+    line.unwrap_or_else(|| panic!("no FIX door: {:?}", node.said)).parse().unwrap()
+}
+
+/// A client's side of a session.
+struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+    next_out: u64,
+}
+
+impl Client {
+    fn connect(node: &Node) -> Client {
+        let stream = TcpStream::connect(door(node)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client { stream, input: Vec::new(), next_out: 1 }
+    }
+
+    /// A client whose Logon was answered; its numbers go on at `next_out`.
+    fn log_on(node: &Node, next_out: u64) -> Client {
+        let mut client = Client { next_out, ..Client::connect(node) };
+        client.send("A", "98=0|108=30|");
+        let answer = client.receive().expect("a Logon");
+        assert!(answer.contains("|35=A|"), "{answer}");
+        client
+    }
+
+    fn send(&mut self, kind: &str, body: &str) {
+        let seq = self.next_out;
+        self.next_out += 1;
+        let sent = format!("35={kind}|34={seq}|49=CLIENT1|52={}|56=GATE|{body}", now());
+        let head = format!("8=FIX.4.4|9={}|", sent.len());
+        let text = (head + &sent).replace('|', "\x01");
+        let sum: u32 = text.bytes().map(u32::from).sum();
+        self.stream.write_all(format!("{text}10={:03}\x01", sum % 256).as_bytes()).unwrap();
+    }
+
+    fn order(&mut self, id: &str) {
+        let body = format!("11={id}|21=1|55=ACME|54=1|60={}|38=100|40=2|44=10|", now());
+        self.send("D", &body);
+    }
+
+    /// The next message, with bars for its delimiters; `None` once the node has closed the connection.
+    fn receive(&mut self) -> Option<String> {
+        loop {
+            let text = String::from_utf8_lossy(&self.input).replace('\x01', "|");
+            if let Some(at) = text.find("|10=").filter(|at| text.len() >= at + 8) {
+                self.input.drain(..at + 8);
+                return Some(text[..at + 8].to_owned());
+            }
+            let mut piece = [0; 4_096];
+            match self.stream.read(&mut piece) {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => self.input.extend_from_slice(&piece[..read]),
+            }
+        }
+    }
+
+    /// The next message that is no Heartbeat.
+    fn receive_message(&mut self) -> String {
+        loop {
+            let message = self.receive().expect("a message");
+            if !message.contains("|35=0|") {
+                return message;
+            }
+        }
+    }
+}
+
+/// SendingTime of now, from the system's own clock.
+fn now() -> String {
+    let ms =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let instant = money::Instant::from_ms(u64::try_from(ms).unwrap()).to_string();
+    let [date, time] = instant.trim_end_matches('Z').split('T').collect::<Vec<_>>()[..] else {
+        panic!("{instant}")
+    };
+    let time = if time.contains('.') { time.to_owned() } else { format!("{time}.000") };
+    format!("{}-{}", date.replace('-', ""), &time[..12])
+}
+
+fn field(message: &str, tag: &str) -> String {
+    let start =
+        message.find(&format!("|{tag}=")).unwrap_or_else(|| panic!("no {tag} in {message}"));
+    message[start + tag.len() + 2..].split('|').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_client_logs_on_is_echoed_and_logs_out() {
+    let node = setup(SESSION).start();
+    let mut client = Client::log_on(&node, 1);
+    client.order("first");
+    let echo = client.receive_message();
+    assert!(echo.contains("|35=D|") && field(&echo, "11") == "first", "{echo}");
+    assert_eq!((field(&echo, "49"), field(&echo, "56")), ("GATE".into(), "CLIENT1".into()));
+    client.send("1", "112=ping|");
+    let pong = client.receive().expect("a Heartbeat");
+    assert_eq!((field(&pong, "35"), field(&pong, "112")), ("0".into(), "ping".into()));
+    client.send("5", "");
+    assert!(client.receive_message().contains("|35=5|"));
+    assert_eq!(client.receive(), None, "the node closes");
+    node.wait_stat("a logon", |stat| stat["doors"]["fix"]["logons"] == 1);
+}
+
+#[test]
+fn strangers_and_second_connections_are_told_nothing() {
+    let node = setup(SESSION).start();
+    let _first = Client::log_on(&node, 1);
+    let mut second = Client::connect(&node);
+    second.send("A", "98=0|108=30|");
+    assert_eq!(second.receive(), None);
+    let mut stranger = Client::connect(&node);
+    stranger.stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(stranger.receive(), None);
+    node.wait_stat("two refused", |stat| stat["doors"]["fix"]["refused_logons"] == 2);
+}
+
+#[test]
+fn after_a_kill_numbers_go_on_and_what_was_missed_is_sent_again() {
+    for durability in ["written", "sealed"] {
+        let config = format!("{SESSION}durability = \"{durability}\"\n");
+        let node = setup(&config).start();
+        let mut client = Client::log_on(&node, 1);
+        for id in ["a", "b", "c"] {
+            client.order(id);
+            assert_eq!(field(&client.receive_message(), "11"), id);
+        }
+        let node = node.restart();
+        let mut client = Client { next_out: 5, ..Client::connect(&node) };
+        client.send("A", "98=0|108=30|");
+        let logon = client.receive_message();
+        assert_eq!((field(&logon, "35"), field(&logon, "34")), ("A".into(), "5".into()));
+        assert!(!logon.contains("|141=Y|"), "{logon}");
+        // The client says that it missed the last two.
+        client.send("2", "7=3|16=0|");
+        for id in ["b", "c"] {
+            let again = client.receive_message();
+            assert_eq!((field(&again, "43"), field(&again, "11")), ("Y".into(), id.into()));
+        }
+        let rest = client.receive_message();
+        assert_eq!((field(&rest, "35"), field(&rest, "36")), ("4".into(), "6".into()));
+        client.order("d");
+        assert_eq!(field(&client.receive_message(), "34"), "6");
+    }
+}
+
+#[test]
+fn a_node_that_stops_says_so() {
+    let mut node = setup(SESSION).start();
+    let mut client = Client::log_on(&node, 1);
+    node.interrupt();
+    let logout = client.receive_message();
+    assert_eq!(
+        (field(&logout, "35"), field(&logout, "58")),
+        ("5".into(), "the gate is stopping".into())
+    );
+    assert!(node.wait_end().success());
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+#[test]
+fn sessions_are_judged_with_file_and_line_all_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("weir.toml");
+    let check = |config: &str| {
+        std::fs::write(&file, config).unwrap();
+        let told =
+            output(weir().args(["check", "--config", text(&file)]).current_dir(folder.path()));
+        (told.status.code(), stderr(&told))
+    };
+    assert_eq!(check(SESSION).0, Some(0), "{}", check(SESSION).1);
+    let wrong = "[fix]\nworker = \"first\"\n[[fix.session]]\nsender_comp_id = \"GATE\"\nbegin = 1\nvalidation = \"some\"\n\
+                 limits = \"none\"\nroute = \"venue9\"\nschedule = \"sometimes\"\nsource_addresses = [\"10.0.0.0/33\"]\n\
+                 body_bytes_max = 1\n";
+    let (code, told) = check(wrong);
+    assert_eq!(code, Some(1));
+    for expected in [
+        "weir.toml:2: fix.worker: found \"first\", expected \"last\" or the number of a worker",
+        "weir.toml:5: fix.session.begin: there is no such key",
+        "weir.toml:6: fix.session.validation: found \"some\", expected \"off\", \"structure\" or \"full\"",
+        "weir.toml:3: fix.session.target_comp_id: is not set",
+        "weir.toml:3: fix.session.route: found \"venue9\"",
+        "weir.toml:3: fix.session.schedule",
+        "weir.toml:3: fix.session.source_addresses",
+        "weir.toml:3: fix.session.body_bytes_max: found 1, expected 64 to 16777216",
+    ] {
+        assert!(told.contains(expected), "{expected} not in\n{told}");
+    }
+    let twice = format!("{SESSION}{SESSION}");
+    assert!(check(&twice).1.contains("two sessions are called \"CLIENT1\""), "{}", check(&twice).1);
+    let scalar = check("[fix]\nsession = 1\n").1;
+    assert!(
+        scalar.contains("fix.session: found 1, expected entries that begin with [[fix.session]]"),
+        "{scalar}"
+    );
+    let open = format!("[fix]\nlisten = \"0.0.0.0:7702\"\n{SESSION}");
+    assert!(check(&open).1.contains("fix.listen is 0.0.0.0:7702, beyond loopback: set fix.tls_cert and fix.tls_key, and fix.tls_clients"), "{}", check(&open).1);
+}
