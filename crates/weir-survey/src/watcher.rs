@@ -287,7 +287,7 @@ impl Watch {
         let Some(proof) = self.proof.take_if(|proof| proof.read_at.elapsed() > STAMP_STEP) else {
             return;
         };
-        let bytes = now.and_then(|_| std::fs::read(&self.path).ok());
+        let bytes = now.and_then(|_| budgets::bytes(&self.path).ok());
         if bytes.is_some_and(|bytes| crc32c::crc32c(&bytes) != proof.sum) {
             tracing::info!("the budgets file changed while it was read: it is read again");
             self.looks.forget();

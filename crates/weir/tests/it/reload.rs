@@ -259,6 +259,31 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_stops_nothing() {
     assert!(node.wait_end().success(), "{}", node.log());
 }
 
+/// The same with the budgets file: it is refused, read again once it is a file, and the node stops when it is told to.
+#[test]
+fn a_pipe_or_a_device_in_the_place_of_the_budgets_file_is_refused() {
+    let mut node = Setup::new(&line(1, "10", "")).start();
+    let file = node.budgets_file();
+    for replace in [["mkfifo", "", ""], ["ln", "-s", "/dev/zero"]] {
+        std::fs::remove_file(&file).unwrap();
+        let [program, flag, target] = replace;
+        let words = [flag, target].into_iter().filter(|word| !word.is_empty());
+        assert!(Command::new(program).args(words).arg(&file).status().unwrap().success());
+        node.wait_stat("the refusal", |stat| {
+            stat["budgets_file"]["errors"].to_string().contains("expected a regular file")
+        });
+        let told = output(weir().args(["check", "--budgets", text(&file)]));
+        assert!(stderr(&told).contains("expected a regular file"), "{}", stderr(&told));
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, line(1, "20", "")).unwrap();
+        node.wait_stat("no error", |stat| {
+            !stat["budgets_file"]["errors"].to_string().contains("expected a regular file")
+        });
+    }
+    node.terminate();
+    assert!(node.wait_end().success(), "{}", node.log());
+}
+
 fn certificate(files: &Files, name: &str) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
     files.write(name, &made.cert.pem());
