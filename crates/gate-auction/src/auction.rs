@@ -34,12 +34,16 @@ pub trait BidContext {
         Ok(bid)
     }
 
-    /// May this creative of its campaign be shown: is no cap of its own reached? Asked of a creative that may be shown
-    /// otherwise; if not, another one of the campaign may be. `creative` is its position in [`Index::creatives`].
+    /// May this creative of its campaign be shown in this impression: is no cap of its own reached, and can it be
+    /// played? Asked of a creative that may be shown otherwise; if not, another one of the campaign may be.
+    /// `impression` is its position in the request, `creative` its position in [`Index::creatives`].
+    ///
+    /// # Errors
+    /// [`Reason::Cap`]; anything else counts as [`Reason::Blocked`].
     #[inline]
-    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
-        let _ = (bidder, creative);
-        true
+    fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
+        let _ = (bidder, impression, creative);
+        Ok(())
     }
 
     /// Can it pay `bid`, and may it be shown? Asked only of the few that may win or set the price, before a price is
@@ -108,8 +112,8 @@ impl<D: BidContext> BidContext for Peek<'_, D> {
     }
 
     #[inline]
-    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
-        self.0.may_show(bidder, creative)
+    fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
+        self.0.may_show(bidder, impression, creative)
     }
 
     #[inline]
@@ -282,7 +286,7 @@ impl Auction<'_> {
     fn enter(&mut self, at: usize) -> Option<()> {
         self.begin(at)?;
         let place = &self.scratch.place;
-        let open = place.floor.is_some() || place.by_second;
+        let open = place.floor.is_some() || place.by_duration;
         if open && self.currency_taken && !self.request.impressions[at].private {
             self.scratch.begin_scan(self.index, self.request, true);
         }
@@ -408,7 +412,7 @@ impl Auction<'_> {
     /// In falling order of their bounds, until nobody who is left meets the floor.
     fn look_at_rest(&mut self, impression: &Impression<'_>, context: &mut impl BidContext) {
         let lowest = match self.scratch.place.floor {
-            Some(floor) if !self.scratch.place.by_second => floor,
+            Some(floor) if !self.scratch.place.by_duration => floor,
             _ => self.request.rules.price_min,
         };
         while let Some(reach) = self.scratch.scan.reach() {

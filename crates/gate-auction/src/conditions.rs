@@ -96,7 +96,9 @@ impl<'a> Condition<'a> {
     fn holds(&self, request: &Request<'_>, segments: &KeySet) -> bool {
         match self.kind {
             Kind::Any => self.meets(request, segments),
-            Kind::None => !self.meets(request, segments),
+            Kind::None => {
+                !self.meets(request, segments) && !request.unknown.contains(&self.dimension)
+            }
             Kind::All => self.keys.iter().all(|key| segments.has(*key)),
         }
     }

@@ -9,7 +9,7 @@ use crate::price::{Floor, Price, PriceRule};
 use crate::rank::{Class, Offer};
 use crate::reason::Reason;
 use crate::record::{Outline, Record, pack, unpack};
-use crate::request::{Deal, Exclusive, Impression, Placement, Request};
+use crate::request::{Deal, Exclusive, Format, Impression, Placement, Request, timed_floor};
 use crate::scratch::{Scratch, floor};
 
 /// Where a bid is placed.
@@ -135,7 +135,7 @@ impl Auction<'_> {
         context: &impl BidContext,
     ) -> Result<Offer, Reason> {
         let Terms { deal, price, floor } = terms;
-        if !self.scratch.place.by_second {
+        if !self.scratch.place.by_duration {
             match floor {
                 None => return Err(Reason::Currency),
                 Some(floor) if price < floor => return Err(Reason::Floor),
@@ -183,13 +183,16 @@ impl Auction<'_> {
         let mut farthest = Refused::DoesNotFit;
         for at in (start..count).chain(0..start) {
             let Some(outline) = asked.record.creative(at) else { continue };
-            match self.show(impression, outline, terms) {
-                Ok((placement, floor)) if context.may_show(asked.bidder(), at) => {
+            let shown = self.show(impression, outline, terms).and_then(|shown| {
+                let may_show = context.may_show(asked.bidder(), self.at, at);
+                may_show.map(|()| shown).map_err(Refused::of_context)
+            });
+            match shown {
+                Ok((placement, floor)) => {
                     // At most 256 creatives.
                     let creative = u32::try_from(at).unwrap_or(0);
                     return Ok(Shown { creative, placement, floor });
                 }
-                Ok(_) => farthest = Refused::Capped,
                 Err(refused) => farthest = farthest.max(refused),
             }
         }
@@ -227,22 +230,22 @@ impl Auction<'_> {
         outline: Outline<'_>,
         terms: Terms<'_>,
     ) -> Option<Price> {
-        if !self.scratch.place.by_second || !outline.format().plays() {
+        if !self.scratch.place.by_duration || !outline.format().plays() {
             return terms.floor;
         }
         let seconds = outline.duration_s();
         let stated = match terms.deal {
             Some((_, deal)) => {
-                let Floor { currency, .. } = deal.floor;
-                let per_second = Floor::per_second;
-                let micros = deal.floor_per_second_micros;
-                micros.map(|micros| per_second(micros, seconds, currency).max(deal.floor))
+                let micros = timed_floor(deal.floor_per_second_micros, deal.floors, seconds);
+                micros.map(|micros| Floor { micros: micros.max(deal.floor.micros), ..deal.floor })
             }
             None => {
                 let timing =
                     impression.timings.iter().find(|timing| timing.format == outline.format());
-                let micros = timing.and_then(|timing| timing.floor_per_second_micros);
-                micros.map(|micros| Floor::per_second(micros, seconds, impression.floor.currency))
+                let micros = timing.and_then(|timing| {
+                    timed_floor(timing.floor_per_second_micros, timing.floors, seconds)
+                });
+                micros.map(|micros| Floor { micros, ..impression.floor })
             }
         };
         stated.map_or(terms.floor, |stated| floor(self.index, self.request, stated))
@@ -271,18 +274,24 @@ impl Auction<'_> {
             || (only && !within(categories, |key| categories_allowed.has(key)))
             || domains.iter().any(|key| advertisers_blocked.has(*key))
             || (!deal_for.is_empty() && !within(domains, |key| deal_for.contains(&key)))
-            || impression.attributes_blocked.iter().any(|key| attributes.contains(&u32::from(*key)))
+            || (!attributes.is_empty() && has_blocked(impression, outline.format(), attributes))
             || self.is_bundle_or_language_blocked(outline)
     }
 
-    /// A creative that says neither is never on a list, but on no allowlist either. Lists may hold [`UNKNOWN`].
+    /// A creative that says neither is on no list, and may be shown in all languages. Lists may hold [`UNKNOWN`].
     #[inline]
     fn is_bundle_or_language_blocked(&self, outline: Outline<'_>) -> bool {
         let Request { bundles_blocked, languages_allowed, .. } = self.request;
         let on = |list: &[u32], key: u32| key != UNKNOWN && list.contains(&key);
         on(bundles_blocked, outline.bundle())
-            || (!languages_allowed.is_empty() && !on(languages_allowed, outline.language()))
+            || (outline.language() != UNKNOWN
+                && !listed_or_empty(languages_allowed, outline.language()))
     }
+}
+
+fn has_blocked(impression: &Impression<'_>, format: Format, attributes: &[u32]) -> bool {
+    let mut blocked = impression.attributes_blocked.iter().filter(|one| one.format == format);
+    blocked.any(|one| attributes.contains(&u32::from(one.attribute)))
 }
 
 /// The first place of the impression where the creative fits, with the size that is known.
@@ -310,14 +319,19 @@ enum Refused {
     Insecure,
     NoRate,
     Floor,
+    Unsuited,
     Capped,
 }
 
 impl Refused {
+    fn of_context(reason: Reason) -> Refused {
+        if reason == Reason::Cap { Refused::Capped } else { Refused::Unsuited }
+    }
+
     fn reason(self) -> Reason {
         match self {
             Refused::DoesNotFit => Reason::Targeting,
-            Refused::Blocked => Reason::Blocked,
+            Refused::Blocked | Refused::Unsuited => Reason::Blocked,
             Refused::Insecure => Reason::Insecure,
             Refused::NoRate => Reason::Currency,
             Refused::Floor => Reason::Floor,

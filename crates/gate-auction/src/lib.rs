@@ -23,7 +23,7 @@
 //! - Bids with a guaranteed deal go before all others; then those with a deal, if [`Rules::deals_first`].
 //! - A second price is the next best plus a millionth (CPM), at least the floor and at most the bid. The next best
 //!   counts only if it has a creative to show, is able to pay, and is not of a class that goes behind anyway.
-//! - Floors: the deal's, else that of video or audio by the second, else the impression's. A fixed price (`at` = 3) is
+//! - Floors: the deal's, else that of video or audio by its duration, else the impression's. A fixed price (`at` = 3) is
 //!   the floor itself. A campaign with deals takes the first offered one whose seats and floor it meets and for which it
 //!   has a creative, else bids without one where it may.
 //! - [`Rules::bids_per_impression_max`] bids are made for an impression, each priced as if those before it were not
@@ -60,8 +60,7 @@
 //! `docs/auction.md` has the rules and the laws.
 //!
 //! # What is left to others
-//! Turning JSON into keys, currency rates, frequency caps and purses (a [`BidContext`]), notices. Floors by ranges of duration
-//! (`durfloors`) are not known.
+//! Turning JSON into keys, currency rates, frequency caps, players and purses (a [`BidContext`]), notices.
 
 mod auction;
 mod campaign;
@@ -94,6 +93,7 @@ pub use price::{
 };
 pub use reason::{Counters, Fates, Reason, Tally};
 pub use request::{
-    Deal, Dimension, Exclusive, Format, Impression, Placement, Request, Rules, Timing,
+    BlockedAttribute, Deal, Dimension, DurationFloor, Exclusive, Format, Impression, Placement,
+    Request, Rules, Timing,
 };
 pub use scratch::Scratch;

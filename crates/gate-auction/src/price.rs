@@ -67,16 +67,6 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// So much a second, for so many seconds; at the end of the range nothing can meet it.
-    pub(crate) fn per_second(micros: i64, duration_s: u32, currency: CurrencyCode) -> Floor {
-        Floor { micros: micros.saturating_mul(i64::from(duration_s)), currency }
-    }
-
-    /// The higher of the two, where both are in one currency.
-    pub(crate) fn max(self, other: Floor) -> Floor {
-        Floor { micros: self.micros.max(other.micros), ..self }
-    }
-
     /// The floor in the index's currency, rounded up so that it is met also before rounding. `None` where no rate is
     /// known or where no price can reach it.
     pub(crate) fn in_currency(self, to: CurrencyCode, rates: &[Conversion]) -> Option<Price> {

@@ -22,7 +22,7 @@ pub enum Reason {
     Purse,
     /// Its bid is below the floor.
     Floor,
-    /// No creative that fits is free of what is blocked here.
+    /// No creative that fits is free of what is blocked here, and suits what shows it.
     Blocked,
     /// No creative that fits loads by HTTPS only.
     Insecure,

@@ -61,9 +61,36 @@ pub struct Deal<'a> {
     pub domains: &'a [u32],
     /// The bidder is expected to bid with it: goes before everything else.
     pub guaranteed: bool,
-    /// For each second that a video or audio plays, in micros of the floor's currency; the larger of this and `floor`
-    /// holds. OpenRTB's `mincpmpersec`.
+    /// For each second that a video or audio plays, in micros of the floor's currency; the largest of this, `floors` and
+    /// `floor` holds. OpenRTB's `mincpmpersec`.
     pub floor_per_second_micros: Option<i64>,
+    /// By how long a video or audio plays, in the floor's currency. OpenRTB's `durfloors`.
+    pub floors: &'a [DurationFloor],
+}
+
+/// The floor of what plays for so long, OpenRTB's `durfloors`. Of several that fit the highest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurationFloor {
+    /// At least so many seconds.
+    pub min_s: u32,
+    /// At most so many seconds.
+    pub max_s: u32,
+    /// Micros of the currency of the floor that it belongs to.
+    pub micros: i64,
+}
+
+/// The floor of what plays for `duration_s` seconds, in micros: the higher of that by the second and that of its range.
+/// `None` where these say nothing of it. Of an unknown duration (0) the highest range counts.
+pub(crate) fn timed_floor(
+    per_second_micros: Option<i64>,
+    floors: &[DurationFloor],
+    duration_s: u32,
+) -> Option<i64> {
+    let by_second = per_second_micros.map(|micros| micros.saturating_mul(i64::from(duration_s)));
+    let fits = |floor: &&DurationFloor| {
+        duration_s == 0 || (floor.min_s..=floor.max_s).contains(&duration_s)
+    };
+    by_second.max(floors.iter().filter(fits).map(|floor| floor.micros).max())
 }
 
 /// What an impression says about how long a format may play.
@@ -80,6 +107,9 @@ pub struct Timing<'a> {
     /// For each second, in micros of the impression's floor's currency: replaces the impression's floor for bids without
     /// a deal. OpenRTB's `mincpmpersec`.
     pub floor_per_second_micros: Option<i64>,
+    /// By how long it plays, in the same currency: replaces the impression's floor where a range fits. Beside
+    /// `floor_per_second_micros` the higher one counts.
+    pub floors: &'a [DurationFloor],
 }
 
 impl Timing<'_> {
@@ -95,6 +125,15 @@ impl Timing<'_> {
     }
 }
 
+/// An attribute that a creative of this format must not have, OpenRTB's `battr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockedAttribute {
+    /// Of these creatives.
+    pub format: Format,
+    /// The attribute.
+    pub attribute: u16,
+}
+
 /// A place for one creative.
 #[derive(Clone, Copy, Debug)]
 pub struct Impression<'a> {
@@ -106,8 +145,8 @@ pub struct Impression<'a> {
     pub floor: Floor,
     /// Only creatives that load everything by HTTPS.
     pub secure: bool,
-    /// Attributes that a creative must not have, OpenRTB's `battr`.
-    pub attributes_blocked: &'a [u16],
+    /// What a creative must not have.
+    pub attributes_blocked: &'a [BlockedAttribute],
     /// Deals offered here, the preferred one first.
     pub deals: &'a [Deal<'a>],
     /// Only bids with a deal.
@@ -178,6 +217,8 @@ pub struct Request<'a> {
     pub categories: &'a [u32],
     /// Segments of the user.
     pub segments: &'a [u32],
+    /// Dimensions of which it is not known what the request is: who wants none of something there does not take part.
+    pub unknown: &'a [Dimension],
     /// Quarter of an hour of the week in UTC, 0 to 671; beyond that only campaigns without hours take part.
     pub quarter_of_week: u32,
     /// The request's `at`.
@@ -198,7 +239,7 @@ pub struct Request<'a> {
     pub advertisers_blocked: &'a [u32],
     /// Apps that must not be advertised, OpenRTB's `bapp`.
     pub bundles_blocked: &'a [u32],
-    /// The only languages that a creative may have; empty: all.
+    /// The only languages that a creative may have, if it says one; empty: all.
     pub languages_allowed: &'a [u32],
     /// The places.
     pub impressions: &'a [Impression<'a>],

@@ -340,7 +340,12 @@ impl RowsBuilder {
         enter(PLACEMENTS, &mut placements.iter().copied());
         enter(SEATS, &mut Some(campaign.seat).filter(|seat| *seat != UNKNOWN).into_iter());
         enter(CATEGORIES, &mut creatives.iter().flat_map(|creative| &creative.categories).copied());
-        enter(LANGUAGES, &mut creatives.iter().filter_map(|creative| creative.language));
+        if creatives.iter().any(|creative| creative.language.is_none()) {
+            // One that says none may be shown in all languages.
+            self.sets[LANGUAGES].open.push(slot);
+        } else {
+            enter(LANGUAGES, &mut creatives.iter().filter_map(|creative| creative.language));
+        }
     }
 
     pub(crate) fn build(self) -> Rows {
@@ -450,6 +455,7 @@ mod tests {
             domains: &[],
             categories: &[],
             segments,
+            unknown: &[],
             quarter_of_week: 0,
             at: crate::PriceRule::First,
             currencies: &[],

@@ -6,7 +6,7 @@ use crate::index::{Index, KeySizes};
 use crate::keyset::KeySet;
 use crate::price::{Floor, Price};
 use crate::rank::{Class, Offer};
-use crate::request::{Impression, Request};
+use crate::request::{DurationFloor, Impression, Request};
 use crate::rows::Scan;
 use crate::signature::Signature;
 
@@ -90,7 +90,7 @@ pub(crate) struct Place {
     /// The same for each deal.
     pub(crate) deal_floors: Vec<Option<Price>>,
     /// A floor depends on how long a creative plays.
-    pub(crate) by_second: bool,
+    pub(crate) by_duration: bool,
 }
 
 impl Scratch {
@@ -123,9 +123,13 @@ impl Scratch {
     ) {
         self.offers.clear();
         self.scan.stop();
-        let of_deals = impression.deals.iter().map(|deal| deal.floor_per_second_micros);
-        let of_timings = impression.timings.iter().map(|timing| timing.floor_per_second_micros);
-        self.place.by_second = of_deals.chain(of_timings).any(|micros| micros.is_some());
+        let is_timed = |per_second: Option<i64>, floors: &[DurationFloor]| {
+            per_second.is_some() || !floors.is_empty()
+        };
+        let (deals, timings) = (impression.deals, impression.timings);
+        self.place.by_duration =
+            deals.iter().any(|deal| is_timed(deal.floor_per_second_micros, deal.floors))
+                || timings.iter().any(|one| is_timed(one.floor_per_second_micros, one.floors));
         self.place.floor = floor(index, request, impression.floor);
         let floors = impression.deals.iter().map(|deal| floor(index, request, deal.floor));
         self.place.deal_floors.clear();

@@ -1,12 +1,13 @@
 //! The campaign index: all campaigns that bid, as the auction and the OpenRTB door need them. Built from the campaigns of the
 //! budgets file when it changes, then only read.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use door_openrtb::{Ad, AdSpec, Mtype};
+use door_openrtb::{Ad, AdSpec, Mtype, domains_above};
 use gate_auction as auction;
 use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
@@ -122,6 +123,8 @@ pub struct CampaignIndex {
     advertisers: Families,
     /// Keys of creatives' categories.
     categories: Box<[u32]>,
+    /// Sizes of creatives of banners, the largest first.
+    banner_sizes: Box<[(u16, u16)]>,
     until: Instant,
 }
 
@@ -219,6 +222,7 @@ impl CampaignIndex {
         let own = |ad: &CampaignAd| ad.creatives.iter().any(|c| c.caps.len() > ad.caps.len());
         let creative_caps = ads.iter().map(own).collect();
         let segments = segments(&dictionary, budgets);
+        let banner_sizes = banner_sizes(budgets);
         let campaign_index = CampaignIndex {
             index,
             dictionary,
@@ -230,6 +234,7 @@ impl CampaignIndex {
             segments,
             advertisers,
             categories,
+            banner_sizes,
             until,
         };
         Ok(campaign_index)
@@ -308,6 +313,12 @@ impl CampaignIndex {
     #[must_use]
     pub fn categories(&self) -> &[u32] {
         &self.categories
+    }
+
+    /// The sizes that creatives of banners have, the largest first.
+    #[must_use]
+    pub fn banner_sizes(&self) -> &[(u16, u16)] {
+        &self.banner_sizes
     }
 
     /// The number of campaigns.
@@ -506,16 +517,14 @@ impl Builder {
         })
     }
 
-    /// Notes a domain under its name and under those above it, up to the last two labels: who blocks all of `com` means
-    /// nobody's campaigns, and would make a long list of one word.
+    /// Notes a domain under its name and under those above it, the last label alone included: as the check of a bid has
+    /// it.
     fn add_advertiser(&mut self, domain: &str, key: u32) {
-        let mut rest = Some(domain);
-        while let Some(name) = rest.filter(|name| *name == domain || name.contains('.')) {
+        for name in domains_above(domain) {
             let family = self.advertisers.entry(name.into()).or_default();
             if let Err(place) = family.binary_search(&key) {
                 family.insert(place, key);
             }
-            rest = name.split_once('.').map(|(_, above)| above);
         }
     }
 
@@ -553,6 +562,20 @@ fn ads(
     let ads = ads.into_iter().map(|ad| ad.expect("each slot is a campaign's"));
     let (ads, holds): (Vec<CampaignAd>, Vec<ReserveRule>) = ads.unzip();
     (ads.into(), holds.into())
+}
+
+fn banner_sizes(budgets: &[&Budget]) -> Box<[(u16, u16)]> {
+    let campaigns = budgets.iter().filter_map(|budget| budget.campaign.as_ref());
+    let banners = campaigns
+        .flat_map(|campaign| &campaign.creatives)
+        .filter(|creative| creative.format == campaigns::Format::Banner);
+    let sizes: BTreeSet<(u16, u16)> = banners
+        .flat_map(|banner| banner.sizes.iter().copied())
+        .filter(|of| *of != (0, 0))
+        .collect();
+    let mut sizes: Vec<(u16, u16)> = sizes.into_iter().collect();
+    sizes.sort_by_key(|(width, height)| Reverse(u32::from(*width) * u32::from(*height)));
+    sizes.into()
 }
 
 fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box<[PinnedRate]> {

@@ -4,7 +4,7 @@ use gate_auction::{Counters, Explanation, Index, Outcome, Request, Scratch, Step
 use proptest::prelude::*;
 
 use crate::generator::{Body, Dice, SMALL, campaigns, currency};
-use crate::reference::Moods;
+use crate::reference::{Moods, is_wanted};
 
 /// The fate that the counters tell of a survey of one impression.
 fn agrees(explanation: &Explanation, counters: &Counters) -> bool {
@@ -36,7 +36,7 @@ proptest! {
                     for step in &explanation.steps {
                         if let Step::Wants(dimension, wants) = step {
                             let lists = campaign.targeting.lists(*dimension);
-                            let mut admits = lists.admit(request.keys(*dimension));
+                            let mut admits = is_wanted(lists, request, *dimension);
                             if *dimension == gate_auction::Dimension::Segments {
                                 let all = &campaign.targeting.segments_all;
                                 admits &= all.iter().all(|key| request.segments.contains(key));

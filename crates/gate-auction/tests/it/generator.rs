@@ -1,8 +1,8 @@
 //! Plausible campaigns and requests from a seed, integers only. Used by tests, and by the example at full size.
 
 use gate_auction::{
-    Campaign, Creative, Deal, Dimension, Exclusive, Floor, Format, Impression, Modifier, Placement,
-    Price, PriceRule, Pricing, Request, Rules, Targeting, Timing,
+    BlockedAttribute, Campaign, Creative, Deal, Dimension, DurationFloor, Exclusive, Floor, Format,
+    Impression, Modifier, Placement, Price, PriceRule, Pricing, Request, Rules, Targeting, Timing,
 };
 use money::CurrencyCode;
 use table::SplitMix64;
@@ -193,6 +193,7 @@ pub(crate) struct Body {
     domains: Vec<u32>,
     categories: Vec<u32>,
     segments: Vec<u32>,
+    unknown: Vec<Dimension>,
     quarter_of_week: u32,
     at: PriceRule,
     seats_allowed: Vec<u32>,
@@ -210,7 +211,7 @@ struct Place {
     placements: Vec<Placement>,
     floor: Floor,
     secure: bool,
-    attributes_blocked: Vec<u16>,
+    attributes_blocked: Vec<BlockedAttribute>,
     deals: Vec<Offer>,
     timings: Vec<Limits>,
     private: bool,
@@ -223,6 +224,7 @@ struct Limits {
     max_s: u32,
     exact_s: Vec<u32>,
     floor_per_second_micros: Option<i64>,
+    floors: Vec<DurationFloor>,
 }
 
 struct Offer {
@@ -233,6 +235,7 @@ struct Offer {
     domains: Vec<u32>,
     guaranteed: bool,
     floor_per_second_micros: Option<i64>,
+    floors: Vec<DurationFloor>,
 }
 
 impl Body {
@@ -250,6 +253,7 @@ impl Body {
             domains: vec![dice.skewed(world.domains)],
             categories: dice.always(3, world.categories),
             segments: dice.some(80, 20, world.segments),
+            unknown: if dice.percent(5) { vec![Dimension::Categories] } else { Vec::new() },
             quarter_of_week: u32::try_from(dice.below(168)).unwrap(),
             at: if dice.percent(60) { PriceRule::First } else { PriceRule::SecondPlus },
             seats_allowed: rare(dice, 2, world.seats),
@@ -293,6 +297,7 @@ impl Body {
             domains: &self.domains,
             categories: &self.categories,
             segments: &self.segments,
+            unknown: &self.unknown,
             quarter_of_week: self.quarter_of_week,
             at: self.at,
             currencies: &[],
@@ -327,7 +332,10 @@ impl Place {
             floor: floor(world, dice, 3_000_000),
             secure: dice.percent(90),
             attributes_blocked: (0..dice.below(4))
-                .map(|_| u16::try_from(dice.below(12)).unwrap())
+                .map(|_| BlockedAttribute {
+                    format: if dice.percent(80) { Format::Banner } else { Format::Video },
+                    attribute: u16::try_from(dice.below(12)).unwrap(),
+                })
                 .collect(),
             deals: (0..dice.below(15).saturating_sub(11))
                 .map(|_| Offer::new(world, dice))
@@ -370,6 +378,7 @@ impl Offer {
             domains: &self.domains,
             guaranteed: self.guaranteed,
             floor_per_second_micros: self.floor_per_second_micros,
+            floors: &self.floors,
         }
     }
 
@@ -384,6 +393,7 @@ impl Offer {
             domains: dice.some(10, 4, world.domains),
             guaranteed: dice.percent(world.rare / 2),
             floor_per_second_micros: per_second(world, dice),
+            floors: ranges(world, dice),
         }
     }
 }
@@ -406,18 +416,30 @@ impl Limits {
             max_s: if dice.percent(50) { u32::MAX } else { 25 },
             exact_s: dice.some(20, 3, 7).into_iter().map(|n| n * 5).collect(),
             floor_per_second_micros: per_second(world, dice),
+            floors: ranges(world, dice),
         }
     }
 
     fn lend(&self) -> Timing<'_> {
         let Limits { format, min_s, max_s, floor_per_second_micros, .. } = *self;
-        Timing { format, min_s, max_s, exact_s: &self.exact_s, floor_per_second_micros }
+        let (exact_s, floors) = (&self.exact_s, &self.floors);
+        Timing { format, min_s, max_s, exact_s, floor_per_second_micros, floors }
     }
 }
 
 fn per_second(world: World, dice: &mut Dice) -> Option<i64> {
     let micros = i64::try_from(dice.below(200_000)).unwrap();
     dice.percent(world.rare / 2).then_some(micros)
+}
+
+fn ranges(world: World, dice: &mut Dice) -> Vec<DurationFloor> {
+    let count = if dice.percent(world.rare / 2) { dice.below(3) } else { 0 };
+    let range = |dice: &mut Dice| {
+        let min_s = u32::try_from(dice.below(4) * 5).unwrap();
+        let micros = i64::try_from(dice.below(3_000_000)).unwrap();
+        DurationFloor { min_s, max_s: min_s + 10, micros }
+    };
+    (0..count).map(|_| range(dice)).collect()
 }
 
 fn floor(world: World, dice: &mut Dice, most: u64) -> Floor {

@@ -1,8 +1,8 @@
 //! The auction once more, as short as can be: every campaign is asked everything, all are sorted, no index.
 
 use gate_auction::{
-    BidContext, Bidder, Campaign, Creative, Deal, Dimension, Exclusive, Format, Impression, Price,
-    PriceRule, Pricing, Reason, Request, Timing,
+    BidContext, Bidder, BlockedAttribute, Campaign, Creative, Deal, Dimension, DurationFloor,
+    Exclusive, Format, Impression, Lists, Price, PriceRule, Pricing, Reason, Request, Timing,
 };
 use money::CurrencyCode;
 use table::spread;
@@ -33,12 +33,18 @@ pub(crate) fn wants(
     impression: &Impression<'_>,
 ) -> bool {
     let targeting = &campaign.targeting;
-    let dimension = |of: &Dimension| targeting.lists(*of).admit(request.keys(*of));
+    let dimension = |of: &Dimension| is_wanted(targeting.lists(*of), request, *of);
     let offered = |deal: &Deal<'_>| targeting.deals.contains(&deal.id);
     Dimension::ALL.iter().all(dimension)
         && targeting.segments_all.iter().all(|segment| request.segments.contains(segment))
         && campaign.creatives.iter().any(|creative| fits(creative, impression))
         && (!targeting.deals_only || impression.deals.iter().any(offered))
+}
+
+/// Does what the request is, or what is not known of it, agree with these lists?
+pub(crate) fn is_wanted(lists: &Lists, request: &Request<'_>, dimension: Dimension) -> bool {
+    let is_known = !request.unknown.contains(&dimension);
+    lists.admit(request.keys(dimension)) && (lists.none.is_empty() || is_known)
 }
 
 fn fits(creative: &Creative, impression: &Impression<'_>) -> bool {
@@ -85,8 +91,8 @@ impl BidContext for Moods {
         self.peek_able(bidder, bid)
     }
 
-    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
-        self.shows(bidder.campaign, creative)
+    fn may_show(&self, bidder: Bidder, _: usize, creative: usize) -> Result<(), Reason> {
+        if self.shows(bidder.campaign, creative) { Ok(()) } else { Err(Reason::Cap) }
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
@@ -242,17 +248,25 @@ fn floor(
     let plays = matches!(creative.format, Format::Video | Format::Audio);
     let seconds = i64::from(creative.duration_s);
     let timing = impression.timings.iter().find(|timing| timing.format == creative.format);
-    let (stated, by_second) = match deal {
+    let by_duration = |per_second: Option<i64>, floors: &[DurationFloor]| {
+        let fits = |floor: &&DurationFloor| {
+            seconds == 0 || i64::from(floor.min_s) <= seconds && seconds <= i64::from(floor.max_s)
+        };
+        let ranges = floors.iter().filter(fits).map(|floor| floor.micros);
+        ranges.chain(per_second.map(|micros| micros * seconds)).max()
+    };
+    let (stated, timed) = match deal {
         Some(deal) => {
-            let by_second = deal.floor_per_second_micros.map(|micros| micros * seconds);
-            (deal.floor, by_second.map(|micros| micros.max(deal.floor.micros)))
+            let timed = by_duration(deal.floor_per_second_micros, deal.floors);
+            (deal.floor, timed.map(|micros| micros.max(deal.floor.micros)))
         }
         None => {
-            let by_second = timing.and_then(|timing| timing.floor_per_second_micros);
-            (impression.floor, by_second.map(|micros| micros * seconds))
+            let timed = timing
+                .and_then(|timing| by_duration(timing.floor_per_second_micros, timing.floors));
+            (impression.floor, timed)
         }
     };
-    let micros = by_second.filter(|_| plays).unwrap_or(stated.micros);
+    let micros = timed.filter(|_| plays).unwrap_or(stated.micros);
     let micros = micros.max(request.rules.price_min.micros());
     Price::from_micros(micros).filter(|_| stated.currency == own)
 }
@@ -273,9 +287,12 @@ fn shows(
         && (creative.secure || !impression.secure)
         && !creative.categories.iter().any(|key| request.categories_blocked.contains(key))
         && !creative.domains.iter().any(|key| request.advertisers_blocked.contains(key))
-        && !creative.attributes.iter().any(|key| impression.attributes_blocked.contains(key))
+        && !creative.attributes.iter().any(|attribute| {
+            let blocked = BlockedAttribute { format: creative.format, attribute: *attribute };
+            impression.attributes_blocked.contains(&blocked)
+        })
         && !creative.bundle.is_some_and(|bundle| request.bundles_blocked.contains(&bundle))
-        && within(language, request.languages_allowed)
+        && (language.is_empty() || within(language, request.languages_allowed))
         && within(&creative.categories, request.categories_allowed)
         && within(&creative.domains, only_for)
 }

@@ -1,7 +1,8 @@
 //! Deals, several bids for one impression, durations, and what a creative may be.
 
 use gate_auction::{
-    BidContext, Bidder, Campaign, Format, PriceRule, Pricing, Rules, Timing, UNKNOWN,
+    BidContext, Bidder, Campaign, Deal, DurationFloor, Format, PriceRule, Pricing, Reason, Rules,
+    Timing, UNKNOWN,
 };
 use proptest::prelude::*;
 
@@ -150,8 +151,9 @@ proptest! {
 struct Capped(&'static [usize]);
 
 impl BidContext for Capped {
-    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
-        bidder.campaign != 1 || !self.0.contains(&creative)
+    fn may_show(&self, bidder: Bidder, _: usize, creative: usize) -> Result<(), Reason> {
+        let is_free = bidder.campaign != 1 || !self.0.contains(&creative);
+        if is_free { Ok(()) } else { Err(Reason::Cap) }
     }
 }
 
@@ -195,6 +197,7 @@ fn timing(exact_s: &[u32]) -> Timing<'_> {
         max_s: u32::MAX,
         exact_s,
         floor_per_second_micros: None,
+        floors: &[],
     }
 }
 
@@ -220,6 +223,35 @@ fn videos_play_as_long_as_they_may() {
         });
         assert_eq!(fits, expected, "{timing:?}");
     }
+}
+
+#[test]
+fn floors_by_ranges_of_durations() {
+    let floors = [(0, 15, 300), (16, 60, 900), (10, 20, 500)]
+        .map(|(min_s, max_s, micros)| DurationFloor { min_s, max_s, micros });
+    let timings = [Timing { floors: &floors, ..timing(&[]) }];
+    let formats = [Format::Video];
+    let scene = Scene { formats: &formats, floor: 100, timings: &timings, ..Scene::default() };
+    let mut video = dealer(1, 1_000, &[7]);
+    video.creatives[0] = creative(1, Format::Video);
+    let mut price = |scene: Scene<'_>, duration_s| {
+        video.creatives[0].duration_s = duration_s;
+        scene.prices(std::slice::from_ref(&video)).first().map(|(_, price)| *price)
+    };
+    // Of ranges that overlap the higher one counts, of an unknown duration the highest; beyond all the plain floor.
+    let paid = [5, 15, 18, 30, 90, 0].map(|duration_s| price(scene, duration_s));
+    assert_eq!(paid, [300, 500, 900, 900, 100, 900].map(Some));
+    let by_second = [Timing { floor_per_second_micros: Some(30), ..timings[0] }];
+    let both = Scene { timings: &by_second, ..scene };
+    assert_eq!([5, 30].map(|duration_s| price(both, duration_s)), [300, 900].map(Some));
+    assert_eq!(price(both, 40), None, "1,200 by the second");
+    // A deal's own range or its floor, whichever is higher.
+    let deals = [deal(7, 400)].map(|deal| Deal { floors: &floors[..1], ..deal });
+    let dealt = Scene { deals: &deals, ..scene };
+    assert_eq!([5, 30].map(|duration_s| price(dealt, duration_s)), [400, 400].map(Some));
+    // A banner of the same impression has the plain floor.
+    let banners = Scene { formats: &[Format::Banner], ..scene };
+    assert_eq!(banners.prices(&[campaign(2, 1_000)]), [(2, 100)]);
 }
 
 #[test]
@@ -262,5 +294,9 @@ fn blocked_categories_bundles_and_languages() {
     assert_eq!(winner(Scene { bundles_blocked: &[9, 5], ..free }), Some(2));
     assert_eq!(winner(Scene { bundles_blocked: &[9, UNKNOWN], ..free }), Some(1));
     assert_eq!(winner(Scene { languages_allowed: &[6, 1], ..free }), Some(1));
-    assert_eq!(winner(Scene { languages_allowed: &[UNKNOWN], ..free }), None);
+    assert_eq!(
+        winner(Scene { languages_allowed: &[UNKNOWN], ..free }),
+        Some(2),
+        "one that says none"
+    );
 }

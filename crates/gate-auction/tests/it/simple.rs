@@ -59,6 +59,7 @@ pub(crate) fn deal(id: u32, floor: i64) -> Deal<'static> {
         domains: &[],
         guaranteed: false,
         floor_per_second_micros: None,
+        floors: &[],
     }
 }
 
@@ -121,6 +122,7 @@ impl Scene<'_> {
             domains: &[],
             categories: &[],
             segments: &[],
+            unknown: &[],
             quarter_of_week: 0,
             at: self.at,
             currencies: &[],

@@ -162,20 +162,17 @@ impl BidContext for BidDesk<'_> {
         able.map_err(|verdict| self.refuse(reason(verdict)))
     }
 
-    fn may_show(&self, bidder: Bidder, creative: usize) -> bool {
+    fn may_show(&self, bidder: Bidder, _: usize, creative: usize) -> Result<(), Reason> {
         if !self.campaign_index.has_creative_caps(bidder.slot) {
             // The campaign's own are looked at in `able`.
-            return true;
+            return Ok(());
         }
         let caps = &self.campaign_index.ad(bidder.slot).creatives[creative].caps;
         let capped = match self.viewer {
             Viewer::Known(_) => self.profile.capped(caps),
             Viewer::Unknown => !caps.is_empty(),
         };
-        if capped {
-            self.refuse(Reason::Cap);
-        }
-        !capped
+        if capped { Err(self.refuse(Reason::Cap)) } else { Ok(()) }
     }
 
     #[inline]

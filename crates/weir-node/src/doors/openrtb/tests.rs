@@ -107,4 +107,143 @@ fn a_list_of_sites_names_what_is_below_them() {
         assert_eq!(site(bad), 2, "{bad}");
     }
     assert_eq!(site(r#""domain":"notbad.example""#), 1);
+    // Who does not say which place it is may be any; a screen is no site.
+    for unknown in [r#""id":"s""#, r#""page":"about:blank""#] {
+        assert_eq!(site(unknown), 0, "{unknown}");
+    }
+    assert_eq!(shop.bidder(r#""app":{"id":"a"}"#), 0);
+    assert_eq!(shop.bidder(r#""app":{"bundle":"com.app"}"#), 1);
+    assert_eq!(shop.bidder(r#""dooh":{"id":"d"}"#), 1);
+}
+
+#[test]
+fn categories_of_another_taxonomy_are_unknown() {
+    let blocks = r#""targeting":{"categories":{"none":["IAB25"]}},"#;
+    let wants = r#""targeting":{"categories":{"any":["IAB1"]}},"#;
+    let shop = Shop::of_banners(&[blocks, wants]);
+    let site = |fields: &str| shop.bidder(&format!(r#""site":{{{fields}}}"#));
+    assert_eq!(site(r#""id":"s""#), 1, "a page without categories has none of the list");
+    assert_eq!(site(r#""cat":["IAB2"]"#), 1);
+    assert_eq!(site(r#""cat":["IAB25"]"#), 0);
+    assert_eq!(site(r#""cat":["IAB1","IAB25-3"]"#), 2);
+    for unknown in [
+        r#""cattax":6,"cat":["IAB2"]"#,
+        r#""cattax":2,"pagecat":["223"]"#,
+        r#""cattax":7,"sectioncat":["IAB1"]"#,
+        r#""content":{"cattax":7,"cat":["IAB1"]}"#,
+    ] {
+        assert_eq!(site(unknown), 0, "{unknown}");
+    }
+    // What is said in ours still counts.
+    assert_eq!(site(r#""cat":["IAB1"],"content":{"cattax":7,"cat":["150"]}"#), 2);
+    assert_eq!(site(r#""cattax":7,"content":{"cat":["IAB2"]}"#), 1, "nothing is said in 7");
+}
+
+/// One campaign with a banner of these sizes.
+fn banner_of(sizes: &str) -> Shop {
+    let creative = format!(
+        r#""creatives":[{{"id":"a","format":"banner","sizes":{sizes},"adomain":["brand.example"],"markup":"<b>"}}]"#
+    );
+    Shop::new(Config::default(), &[creative])
+}
+
+#[test]
+fn a_banner_takes_the_sizes_that_the_check_takes() {
+    let shops = [r#"["300x250"]"#, r#"["320x480"]"#, r#"["640x100"]"#, r#""any""#].map(banner_of);
+    let bidders = |imp: &str| -> Vec<(u64, u16, u16)> {
+        let choice = |shop: &Shop| shop.choices(&format!(r#""imp":[{{"id":"1",{imp}}}]"#)).pop();
+        let placed = (1..).zip(&shops).filter_map(|(number, shop)| Some((number, choice(shop)?)));
+        placed
+            .map(|(number, choice)| (number, choice.placement.width, choice.placement.height))
+            .collect()
+    };
+    let any = |width, height| (4, width, height);
+    let small = (1, 300, 250);
+    for (imp, expected) in [
+        (r#""banner":{"w":300,"h":250}"#, vec![small, any(300, 250)]),
+        (r#""banner":{"w":320,"h":480}"#, vec![(2, 320, 480), any(320, 480)]),
+        // Full screen: what is smaller fits as well.
+        (r#""instl":1,"banner":{"w":320,"h":480}"#, vec![small, (2, 320, 480), any(320, 480)]),
+        (r#""instl":1,"banner":{"format":[{"w":300,"h":300}]}"#, vec![small, any(300, 300)]),
+        // A size beside the formats, and sizes that are none.
+        (r#""banner":{"w":300,"h":250,"format":[{"w":728,"h":90}]}"#, vec![small, any(728, 90)]),
+        (r#""banner":{"format":[{"w":0,"h":0}]}"#, vec![]),
+        (r#""banner":{"w":300,"h":-1}"#, vec![]),
+        (r#""banner":{"w":70000,"h":250}"#, vec![]),
+        // Ratios and the ranges of 2.5.
+        (r#""banner":{"format":[{"wratio":6,"hratio":5,"wmin":300}]}"#, vec![small, any(300, 250)]),
+        (r#""banner":{"format":[{"wratio":6,"hratio":5,"wmin":301}]}"#, vec![any(306, 255)]),
+        (r#""banner":{"wmin":300,"wmax":400,"hmin":200,"hmax":300}"#, vec![small, any(400, 300)]),
+    ] {
+        assert_eq!(bidders(imp), expected, "{imp}");
+    }
+}
+
+#[test]
+fn an_advertiser_is_below_its_last_label_too() {
+    let shop = Shop::of_banners(&[""]);
+    let blocked = |list: &str| shop.bidder(&format!(r#""badv":[{list}]"#)) == 0;
+    assert!(!blocked(r#""other.example""#) && !blocked(r#""ample""#) && !blocked(r#""com""#));
+    for list in [r#""brand.example""#, r#""example""#, r#""https://EXAMPLE/""#, r#""a","example""#]
+    {
+        assert!(blocked(list), "{list}");
+    }
+    // Many advertisers below one label, and that label again and again: each is looked up once.
+    let many: Vec<String> = (0..100).map(|n| BANNER.replace("brand", &format!("b{n}"))).collect();
+    let shop = Shop::new(Config::default(), &many);
+    let labels = vec![r#""example""#; 9_000].join(",");
+    assert_eq!(shop.bidder(&format!(r#""badv":[{labels}]"#)), 0);
+}
+
+#[test]
+fn a_creative_that_says_no_language_is_of_all() {
+    let english = BANNER.replace("}]", r#","language":"en"}]"#);
+    let shop = |creatives: &str| Shop::new(Config::default(), &[creatives.to_string()]);
+    for (list, of_english, of_none) in
+        [(r#""wlang":["en","de"]"#, 1, 1), (r#""wlangb":["fr-CA"]"#, 0, 1)]
+    {
+        assert_eq!(shop(&english).bidder(list), of_english, "{list}");
+        assert_eq!(shop(BANNER).bidder(list), of_none, "{list}");
+    }
+}
+
+/// A banner and a video of 15 seconds, a campaign each.
+fn banner_and_video() -> Shop {
+    let video = BANNER
+        .replace("banner", "video")
+        .replace("\"sizes\":\"any\"", r#""duration_s":15,"attr":[3]"#);
+    let banner = BANNER.replace("}]", r#","attr":[3]}]"#);
+    Shop::new(Config::default(), &[banner, video])
+}
+
+#[test]
+fn floors_and_attributes_are_those_of_their_format() {
+    let shop = banner_and_video();
+    let bidders = |banner: &str, video: &str, more: &str| {
+        let of = |imp: String| {
+            let choices = shop.choices(&format!(r#""imp":[{{"id":"1"{more},{imp}}}]"#));
+            choices.first().map_or(0, |choice| choice.campaign)
+        };
+        let both =
+            format!(r#""banner":{{"w":300,"h":250{banner}}},"video":{{"maxduration":60{video}}}"#);
+        let alone = format!(r#""video":{{"maxduration":60{video}}}"#);
+        (of(both) > 0, of(alone) == 2)
+    };
+    let ranges = |short: &str, long: &str| {
+        format!(
+            r#","durfloors":[{{"mindur":1,"maxdur":20,"bidfloor":{short}}},{{"mindur":21,"maxdur":60,"bidfloor":{long}}}]"#
+        )
+    };
+    assert_eq!(bidders("", "", ""), (true, true));
+    // The range of 15 seconds counts, not the dearest; and none for the banner.
+    assert_eq!(bidders("", &ranges("1.00", "100"), ""), (true, true));
+    assert_eq!(bidders("", &ranges("100", "1.00"), ""), (true, false));
+    assert_eq!(bidders("", &ranges("1.00", "1.00"), r#","bidfloor":50"#), (true, true));
+    let deal =
+        |timed: &str| format!(r#","pmp":{{"private_auction":1,"deals":[{{"id":"d"{timed}}}]}}"#);
+    assert_eq!(bidders("", "", &deal("")), (false, false), "no campaign has the deal");
+    // What is blocked for one format is not blocked for the other.
+    assert_eq!(bidders(r#","battr":[3]"#, "", ""), (true, true));
+    assert_eq!(bidders("", r#","battr":[3]"#, ""), (true, false));
+    assert_eq!(bidders(r#","battr":[3]"#, r#","battr":[3]"#, ""), (false, false));
 }

@@ -1,16 +1,18 @@
 //! From a bid request in texts to the auction's request in keys.
 //!
 //! Everything of one request is written into flat lists first and borrowed from there afterwards, so that the lists are
-//! used again for the next request: nothing is allocated once they are warm.
+//! used again for the next request: nothing is allocated once they are warm. `imps` has the impressions.
+
+mod imps;
 
 use std::ops::Range;
 
 use door_openrtb::{
-    Banner, BidRequest, Imp, PersonalData, Privacy, PrivacyTerms, Stream, Texts, Top, domains_above,
+    BidRequest, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts, Top, domains_above,
 };
 use gate_auction::{
-    Deal, Dictionary, Floor, Format, Impression, Placement, PriceRule, Request, Rules, Space,
-    Timing, UNKNOWN,
+    BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Impression, Placement,
+    PriceRule, Request, Rules, Space, Timing, UNKNOWN,
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
@@ -18,9 +20,14 @@ use weir_config::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex};
 use weir_config::campaigns::normal;
 use weir_config::config::{Config, Pods};
 
+use self::imps::{DealLists, ImpLists, TimingLists};
+
 /// Stands for what is no currency: the code for tests, in which nobody bids. A list of nothing else must not become an
 /// empty one, which takes every currency.
 const NO_CURRENCY: &str = "XTS";
+
+/// A domain that so many advertisers are below, as of `com`, is remembered, to be read once a list.
+const FAMILY_LARGE: usize = 16;
 
 /// What is agreed with the exchange, from the configuration.
 #[derive(Clone, Debug)]
@@ -89,7 +96,9 @@ pub struct Lists {
     keys: Vec<u32>,
     currencies: Vec<CurrencyCode>,
     placements: Vec<Placement>,
-    attributes: Vec<u16>,
+    attributes: Vec<BlockedAttribute>,
+    floors: Vec<DurationFloor>,
+    unknown: Vec<Dimension>,
     imps: Vec<ImpLists>,
     deals: Vec<DealLists>,
     timings: Vec<TimingLists>,
@@ -106,38 +115,6 @@ struct Spare {
 }
 
 type Part = Range<usize>;
-
-#[derive(Debug)]
-struct ImpLists {
-    placements: Part,
-    attributes: Part,
-    deals: Part,
-    timings: Part,
-    floor: Floor,
-    secure: bool,
-    private: bool,
-    group: u32,
-}
-
-#[derive(Debug)]
-struct DealLists {
-    id: u32,
-    floor: Floor,
-    floor_per_second_micros: Option<i64>,
-    at: Option<PriceRule>,
-    guaranteed: bool,
-    seats: Part,
-    domains: Part,
-}
-
-#[derive(Debug)]
-struct TimingLists {
-    format: Format,
-    min_s: u32,
-    max_s: u32,
-    exact_s: Part,
-    floor_per_second_micros: Option<i64>,
-}
 
 /// The lists of a request outside its impressions.
 struct TopLists {
@@ -199,6 +176,7 @@ impl Lists {
             domains: keys(&top.domains),
             categories: keys(&top.categories),
             segments: keys(&top.segments),
+            unknown: &self.unknown,
             quarter_of_week: weir_config::campaign_index::quarter_of_week(now),
             at: at(request.top.auction_type).unwrap_or(PriceRule::SecondPlus),
             currencies: &self.currencies,
@@ -231,6 +209,8 @@ impl Lists {
         self.currencies.clear();
         self.placements.clear();
         self.attributes.clear();
+        self.floors.clear();
+        self.unknown.clear();
         self.imps.clear();
         self.deals.clear();
         self.timings.clear();
@@ -246,12 +226,6 @@ impl Lists {
         let (place, device) = (&top.place, &top.device);
         let currency = |text| currency_of(text).or_else(|| currency_of(NO_CURRENCY));
         self.currencies.extend(top.currencies.iter().filter_map(currency));
-        let pages = [
-            place.categories,
-            place.section_categories,
-            place.page_categories,
-            place.content_categories,
-        ];
         let language = device.language.or(place.content_language);
         let device_type = device.device_type;
         TopLists {
@@ -262,7 +236,7 @@ impl Lists {
                 .one(language, |text| words.key(Space::Language, &normal::language(text))),
             supply: self.one(place.id, |text| words.key(Space::Supply, text)),
             domains: self.places(words, place),
-            categories: self.pages(words, pages),
+            categories: self.pages(words, place),
             segments: self.segments(campaign_index, request, user),
             seats_allowed: self.texts(top.seats_allowed, |text| words.key(Space::Seat, text)),
             seats_blocked: self.texts(top.seats_blocked, |text| words.key(Space::Seat, text)),
@@ -301,27 +275,42 @@ impl Lists {
         from..self.keys.len()
     }
 
-    /// The domain of a page with all domains above it, the bundle of an app.
+    /// The domain of a page with all domains above it, the bundle of an app. Of a place that says neither it is unknown
+    /// which it is, but for screens, which have none.
     fn places(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
         let from = self.keys.len();
-        if let Some(domain) = place.domain.or(place.publisher_domain) {
+        let domain = place.domain.or(place.publisher_domain);
+        if let Some(domain) = domain {
             let domain = normal::domain(domain);
             let keys = domains_above(&domain).map(|text| words.key(Space::Domain, text));
             self.keys.extend(keys.filter(|key| *key != UNKNOWN));
         }
         self.keys.extend(place.bundle.map(|text| words.key(Space::Domain, text)));
+        let is_said = domain.is_some() || place.bundle.is_some();
+        if !is_said && place.kind != PlaceKind::Dooh {
+            self.unknown.push(Dimension::Domains);
+        }
         from..self.keys.len()
     }
 
-    /// Categories of the content, each with the one above it: who wants `IAB17` takes a page of `IAB17-12`.
-    fn pages(&mut self, words: &Dictionary, lists: [Texts<'_>; 4]) -> Part {
+    /// Categories of the page and its content, each with the one above it: who wants `IAB17` takes a page of `IAB17-12`.
+    /// Those of another taxonomy than the campaigns' say nothing, so the page's are unknown.
+    fn pages(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
         let from = self.keys.len();
-        for text in lists.into_iter().flat_map(Texts::iter) {
+        let of_page = [place.categories, place.section_categories, place.page_categories];
+        let of_page = of_page.map(|list| (list, place.category_taxonomy));
+        let of_content = (place.content_categories, place.content_category_taxonomy);
+        let is_ours = |taxonomy: Option<u32>| taxonomy.is_none_or(|one| one == CATEGORY_TAXONOMY);
+        let ours = of_page.into_iter().chain([of_content]).filter(|(_, of)| is_ours(*of));
+        for text in ours.flat_map(|(list, _)| list.iter()) {
             let text = normal::category(text);
             self.keys.push(words.key(Space::Category, &text));
             if let Some((parent, _)) = text.split_once('-') {
                 self.keys.push(words.key(Space::Category, parent));
             }
+        }
+        if !place.has_categories_of(CATEGORY_TAXONOMY) {
+            self.unknown.push(Dimension::Categories);
         }
         from..self.keys.len()
     }
@@ -370,7 +359,8 @@ impl Lists {
         self.part(campaign_index.categories().iter().copied())
     }
 
-    /// Advertisers with all below them: who blocks `brand.example` blocks `shop.brand.example`.
+    /// Advertisers with all below them: who blocks `brand.example` blocks `shop.brand.example`. What is named again, as
+    /// a list of nothing but `com` does, must not fill the memory.
     fn advertisers(
         &mut self,
         campaign_index: &CampaignIndex,
@@ -378,8 +368,15 @@ impl Lists {
         allowed: bool,
     ) -> Part {
         let from = self.keys.len();
+        let mut large: Vec<*const u32> = Vec::new();
         for text in texts.iter() {
             let family = campaign_index.advertisers(&normal::domain(text));
+            if family.len() > FAMILY_LARGE {
+                if large.contains(&family.as_ptr()) {
+                    continue;
+                }
+                large.push(family.as_ptr());
+            }
             self.keys.extend_from_slice(family);
             if allowed && family.is_empty() {
                 self.keys.push(UNKNOWN);
@@ -394,166 +391,6 @@ impl Lists {
         let from = self.keys.len();
         self.keys.extend(texts.map(|text| words.key(Space::Language, &normal::language(text))));
         from..self.keys.len()
-    }
-
-    fn read_imp(
-        &mut self,
-        request: &BidRequest<'_>,
-        imp: &Imp<'_>,
-        campaign_index: &CampaignIndex,
-        terms: &Terms,
-    ) {
-        let lists = ImpLists {
-            placements: self.read_placements(request, imp),
-            attributes: self.read_attributes(imp),
-            deals: self.read_deals(request, imp, campaign_index, terms),
-            timings: self.read_timings(imp, terms),
-            floor: terms.floor(floor_of(imp), has_floor_by_second(imp)),
-            secure: imp.secure,
-            private: imp.private_auction,
-            group: if terms.pods == Pods::Together { group(request, imp) } else { 0 },
-        };
-        self.imps.push(lists);
-    }
-
-    /// None where another impression has the same id: a bid for one could be taken for the other.
-    fn read_placements(&mut self, request: &BidRequest<'_>, imp: &Imp<'_>) -> Part {
-        let from = self.placements.len();
-        if request.imps.iter().filter(|other| other.id == imp.id).count() > 1 {
-            return from..from;
-        }
-        if let Some(banner) = &imp.banner {
-            self.read_banner(request, banner);
-        }
-        for (format, stream) in [(Format::Video, &imp.video), (Format::Audio, &imp.audio)] {
-            if let Some(stream) = stream {
-                self.placements.push(placement(format, stream.width, stream.height));
-            }
-        }
-        if imp.native.is_some() {
-            self.placements.push(placement(Format::Native, None, None));
-        }
-        from..self.placements.len()
-    }
-
-    /// Every size that it takes. One that names none takes any; sizes of 0, and shapes without a size, none of ours.
-    fn read_banner(&mut self, request: &BidRequest<'_>, banner: &Banner<'_>) {
-        let formats = request.formats(banner);
-        let of_banner = (banner.width, banner.height);
-        if formats.is_empty() && (of_banner.0.is_none() || of_banner.1.is_none()) {
-            self.placements.push(placement(Format::Banner, None, None));
-            return;
-        }
-        let sizes = formats.iter().map(|format| (format.width, format.height));
-        let is_size = |size: &(Option<u32>, Option<u32>)| {
-            size.0.is_some_and(|width| width > 0) && size.1.is_some_and(|height| height > 0)
-        };
-        let before = self.placements.len();
-        let add = |(width, height)| placement(Format::Banner, width, height);
-        self.placements.extend(sizes.filter(is_size).map(add));
-        if self.placements.len() == before && is_size(&of_banner) {
-            self.placements.push(add(of_banner));
-        }
-    }
-
-    /// What is blocked for one format of an impression is blocked for the impression.
-    fn read_attributes(&mut self, imp: &Imp<'_>) -> Part {
-        let from = self.attributes.len();
-        let lists = [
-            imp.banner.map(|banner| banner.attributes_blocked),
-            imp.video.map(|video| video.attributes_blocked),
-            imp.audio.map(|audio| audio.attributes_blocked),
-            imp.native.map(|native| native.attributes_blocked),
-        ];
-        let numbers = lists.into_iter().flatten().flat_map(|list| list.iter());
-        self.attributes.extend(numbers.filter_map(|number| u16::try_from(number).ok()));
-        from..self.attributes.len()
-    }
-
-    fn read_deals(
-        &mut self,
-        request: &BidRequest<'_>,
-        imp: &Imp<'_>,
-        campaign_index: &CampaignIndex,
-        terms: &Terms,
-    ) -> Part {
-        let (from, words) = (self.deals.len(), campaign_index.dictionary());
-        for deal in request.deals(imp) {
-            let timed = highest_range(deal.timed_floors);
-            let micros = deal.floor.micros.max(timed.unwrap_or(0));
-            let by_second = deal.timed_floors.per_second_micros.map(|micros| terms.gross(micros));
-            let lists = DealLists {
-                id: words.key(Space::Deal, deal.id),
-                floor: terms
-                    .floor(door_openrtb::Floor { micros, ..deal.floor }, by_second.is_some()),
-                floor_per_second_micros: by_second,
-                at: at(deal.auction_type),
-                guaranteed: deal.guaranteed,
-                seats: self.texts(deal.seats_allowed, |text| words.key(Space::Seat, text)),
-                domains: self.advertisers(campaign_index, deal.advertisers_allowed, true),
-            };
-            self.deals.push(lists);
-        }
-        from..self.deals.len()
-    }
-
-    fn read_timings(&mut self, imp: &Imp<'_>, terms: &Terms) -> Part {
-        let from = self.timings.len();
-        for (format, stream) in [(Format::Video, &imp.video), (Format::Audio, &imp.audio)] {
-            if let Some(stream) = stream {
-                let (exact, floors) = (stream.durations_s.iter(), stream.timed_floors);
-                let by_second = floors.per_second_micros.map(|micros| terms.gross(micros));
-                let timing = TimingLists {
-                    format,
-                    min_s: stream.duration_min_s.unwrap_or(0),
-                    max_s: stream.duration_max_s.unwrap_or(u32::MAX),
-                    exact_s: self.part(exact.filter_map(|seconds| u32::try_from(seconds).ok())),
-                    floor_per_second_micros: by_second,
-                };
-                self.timings.push(timing);
-            }
-        }
-        from..self.timings.len()
-    }
-
-    fn deal<'a>(&'a self, deal: &DealLists) -> Deal<'a> {
-        Deal {
-            id: deal.id,
-            floor: deal.floor,
-            floor_per_second_micros: deal.floor_per_second_micros,
-            at: deal.at,
-            guaranteed: deal.guaranteed,
-            seats: &self.keys[deal.seats.clone()],
-            domains: &self.keys[deal.domains.clone()],
-        }
-    }
-
-    fn timing<'a>(&'a self, timing: &TimingLists) -> Timing<'a> {
-        Timing {
-            format: timing.format,
-            min_s: timing.min_s,
-            max_s: timing.max_s,
-            exact_s: &self.keys[timing.exact_s.clone()],
-            floor_per_second_micros: timing.floor_per_second_micros,
-        }
-    }
-
-    fn impression<'a>(
-        &'a self,
-        imp: &ImpLists,
-        deals: &'a [Deal<'a>],
-        timings: &'a [Timing<'a>],
-    ) -> Impression<'a> {
-        Impression {
-            placements: &self.placements[imp.placements.clone()],
-            floor: imp.floor,
-            secure: imp.secure,
-            attributes_blocked: &self.attributes[imp.attributes.clone()],
-            deals: &deals[imp.deals.clone()],
-            timings: &timings[imp.timings.clone()],
-            private: imp.private,
-            group: imp.group,
-        }
     }
 }
 
@@ -581,40 +418,4 @@ fn at(number: Option<u32>) -> Option<PriceRule> {
         3 => PriceRule::Fixed,
         _ => PriceRule::SecondPlus,
     })
-}
-
-fn placement(format: Format, width: Option<u32>, height: Option<u32>) -> Placement {
-    let pixels = |size: Option<u32>| u16::try_from(size.unwrap_or(0)).unwrap_or(u16::MAX);
-    match (pixels(width), pixels(height)) {
-        (0, _) | (_, 0) => Placement { format, width: 0, height: 0 },
-        (width, height) => Placement { format, width, height },
-    }
-}
-
-/// Floors of ranges of durations count with the highest of them: no bid is ever too low, some are not made.
-fn highest_range(floors: door_openrtb::TimedFloors<'_>) -> Option<i64> {
-    floors.ranges().map(|range| range.floor_micros).max()
-}
-
-fn floor_of(imp: &Imp<'_>) -> door_openrtb::Floor {
-    let timed = |stream: &Option<Stream<'_>>| stream.and_then(|s| highest_range(s.timed_floors));
-    let highest = timed(&imp.video).max(timed(&imp.audio)).unwrap_or(0);
-    door_openrtb::Floor { micros: imp.floor.micros.max(highest), ..imp.floor }
-}
-
-fn has_floor_by_second(imp: &Imp<'_>) -> bool {
-    let streams = [&imp.video, &imp.audio].into_iter().flatten();
-    streams.into_iter().any(|stream| stream.timed_floors.per_second_micros.is_some())
-}
-
-/// Impressions of one pod have one number: the position of the first of them, from 1. 0 is no pod.
-fn group(request: &BidRequest<'_>, imp: &Imp<'_>) -> u32 {
-    let Some(pod) = pod_of(imp) else { return 0 };
-    let mut members = (1..).zip(request.imps).filter(|(_, other)| pod_of(other) == Some(pod));
-    let first = members.next().map_or(0, |(at, _)| at);
-    if members.next().is_some() { first } else { 0 }
-}
-
-fn pod_of<'t>(imp: &Imp<'t>) -> Option<&'t str> {
-    [&imp.video, &imp.audio].into_iter().flatten().find_map(|stream| stream.pod_id)
 }
