@@ -428,6 +428,8 @@ fn checked(keys: SessionKeys, kind: Kind, dictionaries: &mut Dictionaries) -> Ch
             Kind::Client(..) => Signed::Strip,
             Kind::Venue(_) => Signed::Refuse,
         },
+        // Reports must arrive and may arrive twice; orders and what the echo sends may be lost and must not come twice.
+        repeat_after_reset: matches!(kind, Kind::Client(_, Some(_))),
         ..SessionConfig::new(role, &keys.begin_string, sender, target)
     };
     Checked { keys, kind, config, dictionary }

@@ -70,6 +70,10 @@ pub struct SessionConfig {
     pub body_bytes_max: usize,
     /// What becomes of the signature and the encrypted data of a message that is passed on to this session's peer.
     pub signed: Signed,
+    /// After the numbers began again, the peer gets every application message that may not have reached it before as a new one with
+    /// PossResend (97=Y): those that were stored while it was absent, and those sent later than 2.4 heartbeat intervals before something last
+    /// came from it. For what may arrive twice and must arrive, such as executions.
+    pub repeat_after_reset: bool,
     /// How many bytes of messages that came too early are kept until the gap before them is closed; those beyond are asked for again.
     pub queue_bytes_max: usize,
 }
@@ -94,6 +98,7 @@ impl SessionConfig {
             strictness: Strictness::Off,
             body_bytes_max: 65_536,
             signed: Signed::Refuse,
+            repeat_after_reset: false,
             queue_bytes_max: 1 << 20,
         }
     }

@@ -24,6 +24,7 @@ impl Session {
         }
         self.link.last_in_ms = turn.now.ms;
         self.link.test_sent = false;
+        self.note_heard(turn);
         if message.begin_string() != self.config.begin_string.as_bytes() {
             self.log_out("Incorrect BeginString", turn);
             return false;

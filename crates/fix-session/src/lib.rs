@@ -63,9 +63,10 @@ mod store;
 mod throttle;
 mod timers;
 mod turn;
+mod unsure;
 
 pub use config::{Role, SessionConfig, Strictness};
 pub use schedule::{Period, Schedule, ScheduleError};
 pub use session::{AlreadyConnected, Application, SendError, Session, SessionState};
-pub use store::{Durability, MemoryStore, MessageStore, MessageStores, StoreError};
+pub use store::{Durability, MemoryStore, MessageStore, MessageStores, StoreError, Waiting};
 pub use turn::{Disconnect, Notice, Now, Outbox, Turn};

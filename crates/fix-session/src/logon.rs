@@ -182,8 +182,9 @@ impl Session {
             return;
         }
         if let Some(from) = offer.next_expected.filter(|expects| *expects < next_out) {
-            self.start_replay(from.max(1), turn.store.next_out() - 1);
+            self.start_replay(from.max(1), turn.store.next_out() - 1, turn);
         }
+        self.note_sent(turn);
         if offer.seq > expected {
             self.early.keep(offer.seq, message.frame().bytes());
             self.open_gap(offer.seq - 1, offer.next_expected.is_none(), turn);
@@ -209,6 +210,7 @@ impl Session {
         self.link.last_in_ms = turn.now.ms;
         self.link.last_out_ms = turn.now.ms;
         self.plan_end(turn);
+        self.begin_repeating(turn);
         turn.out.notices.push(Notice::LoggedOn { heart_bt_int_s });
     }
 
@@ -249,5 +251,6 @@ impl Session {
         self.link.reset_sent = true;
         self.say_logon(heart_bt, message.value(1137), turn);
         self.link.reset_sent = false;
+        self.begin_repeating(turn);
     }
 }

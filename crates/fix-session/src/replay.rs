@@ -10,8 +10,8 @@ use crate::turn::{Notice, Turn};
 
 /// How full sending again makes the outbox, so that a request of a hundred bytes does not fill the memory and other sessions are served
 /// between two turns; and how many messages one turn looks at.
-const TURN_BYTES: usize = 64 << 10;
-const TURN_MESSAGES: u32 = 1_024;
+pub(crate) const TURN_BYTES: usize = 64 << 10;
+pub(crate) const TURN_MESSAGES: u32 = 1_024;
 
 /// A range that is being sent again.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +61,18 @@ impl Session {
         let last = turn.store.next_out() - 1;
         let to = if to == 0 { last } else { to.min(last) };
         if from <= to {
-            self.start_replay(from, to);
+            self.start_replay(from, to, turn);
         }
     }
 
     /// Begins to send a range again; one that is under way is joined with it.
-    pub(crate) fn start_replay(&mut self, from: u64, to: u64) {
+    pub(crate) fn start_replay<S: MessageStore>(
+        &mut self,
+        from: u64,
+        to: u64,
+        turn: &mut Turn<'_, S>,
+    ) {
+        self.note_asked(from, turn);
         self.replay = Some(match self.replay {
             None => Replay { next: from, to, fill_from: None },
             Some(other) => Replay {
@@ -77,7 +83,7 @@ impl Session {
         });
     }
 
-    /// Sends the next part of what is being sent again: up to 1,024 messages, until the outbox has 64 KiB. To be called while
+    /// Sends the next part of what is being sent again, under its numbers or after a reset as new messages: up to 1,024 messages, until the outbox has 64 KiB. To be called while
     /// [`Session::is_resending`], each time the bytes of the outbox have left; [`Session::feed`] calls it too.
     pub fn resume<S: MessageStore, A: Application<S>>(
         &mut self,
@@ -88,7 +94,21 @@ impl Session {
         if matches!(self.state, SessionState::Disconnected | SessionState::LoggingOn) {
             return;
         }
-        let Some(mut replay) = self.replay.take() else { return };
+        if let Some(replay) = self.replay.take() {
+            self.send_part(replay, index, turn, application);
+        }
+        if self.replay.is_none() {
+            self.repeat(index, turn);
+        }
+    }
+
+    fn send_part<S: MessageStore, A: Application<S>>(
+        &mut self,
+        mut replay: Replay,
+        index: &mut Index,
+        turn: &mut Turn<'_, S>,
+        application: &mut A,
+    ) {
         let start = turn.out.bytes.len();
         let mut stored = Vec::new();
         let mut looked_at = 0;
@@ -116,6 +136,7 @@ impl Session {
         }
         if replay.next > replay.to {
             self.flush_fill(&mut replay, turn);
+            self.note_sent(turn);
         } else {
             self.replay = Some(replay);
         }

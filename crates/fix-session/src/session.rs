@@ -10,6 +10,7 @@ use crate::schedule::Period;
 use crate::store::{MessageStore, StoreError};
 use crate::throttle::Throttle;
 use crate::turn::{Disconnect, Notice, Now, Turn};
+use crate::unsure::Unsure;
 
 /// How many garbled messages in a row close the connection.
 const GARBLED_MAX: u32 = 10;
@@ -37,12 +38,15 @@ pub struct Session {
     pub(crate) config: SessionConfig,
     pub(crate) composer: Composer,
     pub(crate) envelope: Envelope,
+    /// The same with PossResend.
+    pub(crate) repeated: Envelope,
     pub(crate) state: SessionState,
     pub(crate) link: Link,
     pub(crate) gap: Option<Gap>,
     pub(crate) early: EarlyMessages,
     pub(crate) replay: Option<Replay>,
     pub(crate) throttle: Throttle,
+    pub(crate) unsure: Unsure,
 }
 
 /// What is known about one connection.
@@ -107,15 +111,18 @@ impl Session {
     pub fn new(config: SessionConfig) -> Result<Session, ValueError> {
         let [begin, sender, target] =
             [&config.begin_string, &config.sender_comp_id, &config.target_comp_id];
+        let envelope = Envelope::new(begin, sender, target)?.signed(config.signed);
         Ok(Session {
             composer: Composer::new(begin, sender, target)?,
-            envelope: Envelope::new(begin, sender, target)?.signed(config.signed),
+            repeated: envelope.clone().set(97, Some("Y"))?,
+            envelope,
             state: SessionState::Disconnected,
             link: Link::default(),
             gap: None,
             early: EarlyMessages::new(config.queue_bytes_max),
             replay: None,
             throttle: Throttle::new(config.throttle_per_s),
+            unsure: Unsure::default(),
             config,
         })
     }
@@ -139,10 +146,10 @@ impl Session {
         self.state == SessionState::LoggedOn && self.gap.is_none()
     }
 
-    /// Reports whether messages are being sent again: [`Session::resume`] goes on with it.
+    /// Reports whether messages are being sent again, under their numbers or after a reset as new ones: [`Session::resume`] goes on with it.
     #[must_use]
     pub fn is_resending(&self) -> bool {
-        self.replay.is_some()
+        self.replay.is_some() || self.unsure.repeating
     }
 
     /// Reports whether a message (the first of a connection) names this session by BeginString, SenderCompID and TargetCompID.
@@ -188,6 +195,7 @@ impl Session {
         self.gap = None;
         self.early.clear();
         self.replay = None;
+        self.unsure.clear();
     }
 
     /// Takes received bytes, hands the application its messages, and returns how many bytes were used; the rest is the beginning of a
@@ -307,7 +315,7 @@ impl Session {
         let seq = turn.store.next_out();
         let heading = Heading { msg_type, seq, ..Heading::default() };
         self.composer.write(&mut turn.out.bytes, heading, turn.now.unix_ms, body);
-        self.keep(start, turn)
+        Ok(self.keep(start, turn)?)
     }
 
     /// Passes a message of another session on: a new header, and every byte of the body as it is. Otherwise as [`Session::send`].
@@ -324,25 +332,26 @@ impl Session {
         let time = self.composer.time(turn.now.unix_ms);
         let sending = Sending { seq: turn.store.next_out(), time: &time, first_sent: None };
         append(&self.envelope, message, sending, &mut turn.out.bytes)?;
-        self.keep(start, turn)
+        Ok(self.keep(start, turn)?)
     }
 
     /// Gives what was written behind `start` to the store, and takes it back from the outbox if it is not to leave now.
-    fn keep<S: MessageStore>(
+    pub(crate) fn keep<S: MessageStore>(
         &mut self,
         start: usize,
         turn: &mut Turn<'_, S>,
-    ) -> Result<u64, SendError> {
+    ) -> Result<u64, StoreError> {
         let seq = turn.store.next_out();
         let kept = turn.store.put(&turn.out.bytes[start..]);
         if kept.is_err() || self.state != SessionState::LoggedOn {
             turn.out.bytes.truncate(start);
         } else {
             self.link.last_out_ms = turn.now.ms;
+            self.note_sent(turn);
         }
         if let Err(error) = kept {
             self.store_failed(error.clone(), turn);
-            return Err(SendError::Store(error));
+            return Err(error);
         }
         Ok(seq)
     }
@@ -435,6 +444,7 @@ impl Session {
         self.gap = None;
         self.early.clear();
         self.replay = None;
+        self.unsure.clear();
         turn.out.notices.push(Notice::Reset);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Where a session keeps its sequence numbers and the messages that it sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The store cannot take a message: its disk is full or gone. The session logs out and sends nothing that it could not send again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +53,8 @@ pub trait MessageStore {
     /// before a logon only the Logon that is taken. A store that keeps nothing of the peer's does nothing.
     fn note_received(&mut self, _bytes: &[u8]) {}
 
-    /// Begins a new life of the session: both numbers are 1 and no message is there to be sent again.
+    /// Begins a new life of the session: both numbers are 1 and no message is there to be sent again. Messages that may not have reached the
+    /// peer ([`MessageStore::unsure_from`]) wait from then on for [`MessageStore::next_waiting`].
     ///
     /// # Errors
     /// [`StoreError`] if it cannot be kept; nothing has changed then.
@@ -61,6 +62,40 @@ pub trait MessageStore {
 
     /// Returns when the session's present life began, in milliseconds since 1970-01-01T00:00:00Z.
     fn created_unix_ms(&self) -> i64;
+
+    /// Returns the number from which on messages may not have reached the peer; `None` if nobody wants to know.
+    fn unsure_from(&self) -> Option<u64> {
+        None
+    }
+
+    /// Says from which number on messages may not have reached the peer, or that nobody wants to know: then none waits, and none will.
+    fn set_unsure_from(&mut self, _seq: Option<u64>) {}
+
+    /// Reports whether messages of earlier lives wait to be sent as new ones.
+    fn has_waiting(&self) -> bool {
+        false
+    }
+
+    /// Appends the oldest message that waits to `into`, which may be one of the session itself. It waits until it is passed.
+    fn next_waiting(&mut self, _into: &mut Vec<u8>) -> Waiting {
+        Waiting::None
+    }
+
+    /// What [`MessageStore::next_waiting`] found last waits no longer.
+    fn pass_waiting(&mut self) {}
+}
+
+/// What [`MessageStore::next_waiting`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing waits.
+    None,
+    /// What waits was not flushed yet; it can be read after the next flush.
+    Later,
+    /// A message.
+    Message,
+    /// A message, or some, that the store does not have any more, or finds damaged.
+    Lost,
 }
 
 /// The stores of several sessions, numbered from 0, that can change together: a message that one session took and another passed on is
@@ -78,7 +113,17 @@ pub trait MessageStores {
     /// If there is no session of that number.
     fn store(&mut self, session: usize) -> &mut Self::Store;
 
-    /// Makes everything that changed in the stores of some sessions outlive the process: all of it or nothing. Bytes that a session
+    /// Returns a further store that belongs to a session and changes together with its own: a book in which what stands behind the session
+    /// keeps records, each put under the next number and read by it; `next_in` is the oldest that is needed. `None` where nothing of that
+    /// kind outlives the process.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there should be one, but it cannot be opened.
+    fn book(&mut self, _session: usize) -> Result<Option<&mut Self::Store>, StoreError> {
+        Ok(None)
+    }
+
+    /// Makes everything that changed in the stores and books of some sessions outlive the process: all of it or nothing. Bytes that a session
     /// wrote may leave once this has returned.
     ///
     /// # Errors
@@ -106,19 +151,42 @@ pub struct MemoryStore {
     next_out: u64,
     created_unix_ms: i64,
     messages: BTreeMap<u64, Box<[u8]>>,
+    unsure_from: Option<u64>,
+    /// Messages of earlier lives.
+    waiting: VecDeque<Box<[u8]>>,
 }
 
 impl MemoryStore {
     /// Returns an empty store of a session whose life begins at a time.
     #[must_use]
     pub fn new(unix_ms: i64) -> MemoryStore {
-        MemoryStore { next_in: 1, next_out: 1, created_unix_ms: unix_ms, messages: BTreeMap::new() }
+        MemoryStore {
+            next_in: 1,
+            next_out: 1,
+            created_unix_ms: unix_ms,
+            messages: BTreeMap::new(),
+            unsure_from: None,
+            waiting: VecDeque::new(),
+        }
     }
 
-    /// Sets the number of the next message to send, as an operator does between two connections. Messages at or above it are forgotten.
+    /// Sets the number of the next message to send, as an operator does between two connections. Messages at or above it are forgotten, and
+    /// those that may not have reached the peer wait for [`MessageStore::next_waiting`].
     pub fn set_next_out(&mut self, seq: u64) {
-        self.next_out = seq.max(1);
+        let seq = seq.max(1);
+        if seq != self.next_out {
+            self.let_wait(seq);
+        }
+        self.next_out = seq;
         self.messages.split_off(&self.next_out);
+    }
+
+    /// Lets the messages wait that may not have reached the peer, as the next number becomes another.
+    fn let_wait(&mut self, next_out: u64) {
+        let Some(unsure_from) = self.unsure_from.as_mut() else { return };
+        let messages = self.messages.range(*unsure_from..);
+        self.waiting.extend(messages.map(|(_, bytes)| bytes.clone()));
+        *unsure_from = next_out;
     }
 
     /// Forgets the message that was sent under a number, as retention does.
@@ -154,11 +222,38 @@ impl MessageStore for MemoryStore {
     }
 
     fn reset(&mut self, unix_ms: i64) -> Result<(), StoreError> {
-        *self = MemoryStore::new(unix_ms);
+        self.let_wait(1);
+        let (unsure_from, waiting) = (self.unsure_from, std::mem::take(&mut self.waiting));
+        *self = MemoryStore { unsure_from, waiting, ..MemoryStore::new(unix_ms) };
         Ok(())
     }
 
     fn created_unix_ms(&self) -> i64 {
         self.created_unix_ms
+    }
+
+    fn unsure_from(&self) -> Option<u64> {
+        self.unsure_from
+    }
+
+    fn set_unsure_from(&mut self, seq: Option<u64>) {
+        self.unsure_from = seq;
+        if seq.is_none() {
+            self.waiting.clear();
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn next_waiting(&mut self, into: &mut Vec<u8>) -> Waiting {
+        let Some(bytes) = self.waiting.front() else { return Waiting::None };
+        into.extend_from_slice(bytes);
+        Waiting::Message
+    }
+
+    fn pass_waiting(&mut self) {
+        self.waiting.pop_front();
     }
 }

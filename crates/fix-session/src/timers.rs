@@ -14,7 +14,7 @@ impl Session {
     }
 
     /// After how much silence the connection is given up: 2.4 heartbeat intervals.
-    fn silence_max_ms(&self) -> u64 {
+    pub(crate) fn silence_max_ms(&self) -> u64 {
         self.link.heart_bt_ms / 5 * 12
     }
 
@@ -84,6 +84,7 @@ impl Session {
         &mut self,
         turn: &mut Turn<'_, S>,
     ) -> Result<(), StoreError> {
+        self.track(turn);
         let between = match self.state {
             SessionState::Disconnected => true,
             // An initiator's Logon has left with a number already.

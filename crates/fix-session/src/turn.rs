@@ -127,6 +127,9 @@ pub enum Notice {
         /// Its number.
         seq: u64,
     },
+    /// **Alarm.** Messages that may not have reached the peer before the numbers began again cannot be sent to it as new ones: the store does
+    /// not have them any more.
+    WaitingLost,
     /// **Alarm.** The peer expects a number that this side has never sent: this side has lost data.
     PeerIsAhead {
         /// Own next number.

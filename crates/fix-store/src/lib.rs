@@ -24,7 +24,8 @@
 //!   numbers  head      0 "WEIRFIXN"  8 version u32  12 zeros  64
 //!            group     0 "GRP1"  4 CRC-32C of 8..end u32  8 bytes of the memos u32  12 memos  ...zeros to a multiple of 64
 //!            memo      0 bytes of the name u16  2 name  then u64 or i64: next_out, next_in, created_unix_ms,
-//!                      life segment and offset, end segment and offset
+//!                      life segment and offset, end segment and offset,
+//!                      unsure_from, waiting_from segment and offset, waiting_to segment and offset
 //! ```
 //!
 //! # What counts
@@ -32,6 +33,8 @@
 //! - A group of memos is whole or nothing. So the messages of a step, the numbers, and what another session was given in that step are there
 //!   together or not at all: kill -9 at any instant leaves the state after some flush.
 //! - A message is checked when it is read. A damaged one is not there: the session fills the gap and raises an alarm.
+//! - When the numbers begin again, messages that may not have reached the peer wait: they are a stretch of the segments, and its start moves
+//!   with what is sent of it, in the same group.
 //! - A failed write changes nothing: the staged changes are dropped, and the next write goes to a new segment.
 //! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.
 //!

@@ -25,27 +25,52 @@ pub struct Memo {
     pub life: Place,
     /// Messages before this place count.
     pub end: Place,
+    /// From this MsgSeqNum on messages may not have reached the peer; 0 if nobody wants to know.
+    pub unsure_from: u64,
+    /// Messages that were sent from this place on...
+    pub waiting_from: Place,
+    /// ...and before this one wait to be sent as new ones. Nothing waits if it is not behind the other.
+    pub waiting_to: Place,
 }
 
 /// Bytes of a memo without its name.
-pub(crate) const MEMO_BYTES: usize = 56;
+pub(crate) const MEMO_BYTES: usize = 96;
 
 impl Memo {
     /// Returns the memo of a session that begins at a time.
     pub(crate) fn new(unix_ms: i64) -> Memo {
-        let (life, end) = (Place::default(), Place::default());
-        Memo { next_out: 1, next_in: 1, created_unix_ms: unix_ms, life, end }
+        let [life, end, waiting_from, waiting_to] = [Place::default(); 4];
+        Memo {
+            next_out: 1,
+            next_in: 1,
+            created_unix_ms: unix_ms,
+            life,
+            end,
+            unsure_from: 0,
+            waiting_from,
+            waiting_to,
+        }
     }
 
     pub(crate) fn append(&self, name: &str, out: &mut Vec<u8>) {
         // Names have at most 80 characters.
         out.extend_from_slice(&u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend_from_slice(name.as_bytes());
-        let Memo { next_out, next_in, created_unix_ms, life, end } = *self;
-        let created = created_unix_ms.cast_unsigned();
-        for number in
-            [next_out, next_in, created, life.segment, life.offset, end.segment, end.offset]
-        {
+        let numbers = [
+            self.next_out,
+            self.next_in,
+            self.created_unix_ms.cast_unsigned(),
+            self.life.segment,
+            self.life.offset,
+            self.end.segment,
+            self.end.offset,
+            self.unsure_from,
+            self.waiting_from.segment,
+            self.waiting_from.offset,
+            self.waiting_to.segment,
+            self.waiting_to.offset,
+        ];
+        for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
@@ -64,6 +89,9 @@ impl Memo {
             created_unix_ms: number(2).cast_signed(),
             life: place(3),
             end: place(5),
+            unsure_from: number(7),
+            waiting_from: place(8),
+            waiting_to: place(10),
         };
         Some((String::from_utf8_lossy(name).into_owned(), memo))
     }

@@ -9,7 +9,7 @@ use crate::memo::{Memo, Numbers};
 use crate::record::u32_at;
 
 const MAGIC: &[u8; 8] = b"WEIRFIXN";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_BYTES: usize = 64;
 const GROUP: &[u8; 4] = b"GRP1";
 const GROUP_HEAD_BYTES: usize = 12;

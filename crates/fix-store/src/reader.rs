@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use fix_session::Waiting;
+
 use crate::disk::DiskFile;
 use crate::memo::Place;
 use crate::record::Kind;
@@ -124,6 +126,74 @@ impl Reader {
             return Some(Place { segment: segment.number, offset });
         }
         None
+    }
+
+    /// Finds where the first record of the life begins that was sent under a number or a greater one, or a place before it; `None` if there
+    /// are no messages.
+    pub(crate) fn place_of(&mut self, seq: u64, messages: Messages<'_>) -> Option<Place> {
+        let start = self.locate(seq, messages).or_else(|| {
+            let life = messages.life;
+            let first = messages.segments.iter().find(|one| one.number >= life.segment)?.number;
+            let offset = if first == life.segment { life.offset } else { HEAD_BYTES };
+            Some(Place { segment: first, offset })
+        })?;
+        let segment = messages.segments.iter().find(|one| one.number == start.segment)?;
+        let pages = self.open(segment, messages.folder)?;
+        let mut at = start.offset;
+        while let Some(record) = pages.record(at) {
+            if record.kind == Kind::Sent && record.seq >= seq {
+                return Some(Place { segment: segment.number, offset: at });
+            }
+            at += record.len();
+        }
+        // Damage in between: rather too much than too little. What is in newer segments comes behind it.
+        Some(start)
+    }
+
+    /// Appends the first message that was sent in a stretch of the segments. Returns what was found, and where to look for the next one.
+    pub(crate) fn sent_from(
+        &mut self,
+        from: Place,
+        to: Place,
+        segments: &[Segment],
+        folder: &Path,
+        into: &mut Vec<u8>,
+    ) -> (Waiting, Place) {
+        let begin = |number| Place { segment: number, offset: HEAD_BYTES };
+        let mut at = from;
+        while at < to {
+            let Some(segment) = segments.iter().find(|one| one.number >= at.segment) else {
+                return (Waiting::Lost, to);
+            };
+            if segment.number > at.segment {
+                // The segment was removed; 0 is before the first one.
+                let found = if at.segment == 0 { Waiting::None } else { Waiting::Lost };
+                at = begin(segment.number);
+                if found == Waiting::Lost {
+                    return (found, at);
+                }
+                continue;
+            }
+            let record = self.open(segment, folder).and_then(|pages| pages.record(at.offset));
+            let next = begin(at.segment + 1);
+            match record {
+                None if at.offset >= segment.end => at = next,
+                None => return (Waiting::Lost, next),
+                Some(record) => {
+                    let here = at.offset;
+                    at.offset += record.len();
+                    if record.kind == Kind::Sent {
+                        let pages = self.open(segment, folder);
+                        let message = pages.and_then(|pages| pages.message(here, &record));
+                        into.extend_from_slice(message.unwrap_or_default());
+                        let found =
+                            if message.is_some() { Waiting::Message } else { Waiting::Lost };
+                        return (found, at);
+                    }
+                }
+            }
+        }
+        (Waiting::None, to)
     }
 
     fn marks_of(&mut self, segment: &Segment) -> Option<&Marks> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fix_session::{MessageStore, StoreError};
+use fix_session::{MessageStore, StoreError, Waiting};
 
 use crate::OpenError;
 use crate::disk::{self, DiskFile};
@@ -36,6 +36,8 @@ pub struct FileStore {
     /// Marks of the last segment.
     marks: Marks,
     reader: Reader,
+    /// Behind what was found last of the messages that wait.
+    waiting_next: Option<Place>,
     /// A segment that has messages behind its end which do not count, because a write failed.
     uncut: Option<Segment>,
 }
@@ -49,6 +51,9 @@ struct Staged {
     sent: Vec<(u64, usize)>,
     /// Where the life begins, if it begins anew.
     life: Option<usize>,
+    /// Where messages begin and end that wait from now on; the start only if it is here.
+    waiting_from: Option<usize>,
+    waiting_to: Option<usize>,
     /// The next number was lowered: a segment begins, because numbers only rise within one.
     falls: bool,
     /// Where the records went.
@@ -103,6 +108,7 @@ impl FileStore {
             file: None,
             marks: Marks::default(),
             reader: Reader::default(),
+            waiting_next: None,
             uncut: None,
         };
         store.open_last()?;
@@ -151,9 +157,16 @@ impl FileStore {
             memo.end.segment = place.segment;
             memo.end.offset = place.offset + self.staged.records.len() as u64;
         }
+        let start = self.staged.written.unwrap_or(memo.end);
+        let place = |at: usize| Place { offset: start.offset + at as u64, ..start };
         if let Some(at) = self.staged.life {
-            let start = self.staged.written.unwrap_or(memo.end);
-            memo.life = Place { segment: start.segment, offset: start.offset + at as u64 };
+            memo.life = place(at);
+        }
+        if let Some(at) = self.staged.waiting_from {
+            memo.waiting_from = place(at);
+        }
+        if let Some(at) = self.staged.waiting_to {
+            memo.waiting_to = place(at);
         }
         memo
     }
@@ -235,6 +248,7 @@ impl FileStore {
         self.memo = self.flushed;
         self.staged.clear();
         self.reader.clear();
+        self.waiting_next = None;
         self.file = None;
         let counted = self.flushed.end.segment;
         if let Some(begun) = self.segments.pop_if(|last| last.number > counted) {
@@ -254,21 +268,27 @@ impl FileStore {
     }
 
     /// Sets the numbers, as an operator does between two connections. Messages that were sent under `next_out` or a greater number are never
-    /// sent again.
+    /// sent again under it; those that may not have reached the peer wait.
     pub(crate) fn set_numbers(&mut self, next_out: u64, next_in: u64) {
+        let next_out = next_out.max(1);
+        if next_out != self.memo.next_out {
+            self.let_wait(next_out);
+        }
         self.staged.falls = next_out < self.memo.next_out;
-        self.memo.next_out = next_out.max(1);
+        self.memo.next_out = next_out;
         self.memo.next_in = next_in.max(1);
         self.staged.changed = true;
         self.reader.clear();
     }
 
-    /// Removes the oldest segments: those with nothing younger than `oldest_us`, and those beyond a number of bytes. The one that grows stays.
+    /// Removes the oldest segments: those with nothing younger than `oldest_us` and nothing that waits, and those beyond a number of bytes. The
+    /// one that grows stays.
     pub(crate) fn trim(&mut self, oldest_us: i64, bytes_max: u64) -> u64 {
         let mut bytes: u64 = self.segments.iter().map(|one| one.end).sum();
         let mut removed = 0;
         while let [first, second, ..] = self.segments[..] {
-            let is_old = second.at_us < oldest_us;
+            let is_needed = self.has_waiting() && first.number >= self.memo.waiting_from.segment;
+            let is_old = second.at_us < oldest_us && !is_needed;
             if !is_old && bytes <= bytes_max
                 || !disk::remove(&segment::path(&self.folder, first.number))
             {
@@ -280,6 +300,30 @@ impl FileStore {
             self.reader.clear();
         }
         removed
+    }
+
+    /// Lets the messages wait that may not have reached the peer, as the next number becomes another. What waits already begins before them.
+    fn let_wait(&mut self, next_out: u64) {
+        if self.memo.unsure_from == 0 {
+            return;
+        }
+        let from = self.memo.unsure_from;
+        self.memo.unsure_from = next_out;
+        let flushed = self.staged.life.is_none() && from < self.flushed.next_out;
+        if !self.has_waiting() {
+            if from >= self.memo.next_out {
+                return;
+            }
+            let staged = self.staged.sent.iter().find(|sent| sent.0 >= from).map(|sent| sent.1);
+            let (folder, segments, marks) = (&self.folder, &self.segments, &self.marks);
+            let messages = Messages { folder, segments, marks, life: self.memo.life };
+            match self.reader.place_of(from, messages).filter(|_| flushed) {
+                Some(place) => self.memo.waiting_from = place,
+                None => self.staged.waiting_from = Some(staged.unwrap_or(0)),
+            }
+        }
+        self.staged.waiting_to = Some(self.staged.records.len());
+        self.staged.changed = true;
     }
 
     fn stage(&mut self, kind: Kind, seq: u64, message: &[u8]) -> Result<(), StoreError> {
@@ -345,6 +389,7 @@ impl MessageStore for FileStore {
     }
 
     fn reset(&mut self, unix_ms: i64) -> Result<(), StoreError> {
+        self.let_wait(1);
         self.memo = Memo { next_out: 1, next_in: 1, created_unix_ms: unix_ms, ..self.memo };
         self.staged.life = Some(self.staged.records.len());
         self.staged.sent.clear();
@@ -355,5 +400,42 @@ impl MessageStore for FileStore {
 
     fn created_unix_ms(&self) -> i64 {
         self.memo.created_unix_ms
+    }
+
+    fn unsure_from(&self) -> Option<u64> {
+        Some(self.memo.unsure_from).filter(|seq| *seq > 0)
+    }
+
+    fn set_unsure_from(&mut self, seq: Option<u64>) {
+        self.memo.unsure_from = seq.map_or(0, |seq| seq.max(1));
+        if seq.is_none() {
+            self.memo.waiting_from = self.memo.waiting_to;
+            (self.staged.waiting_from, self.staged.waiting_to) = (None, None);
+        }
+        self.staged.changed = true;
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.staged.waiting_to.is_some() || self.memo.waiting_from < self.memo.waiting_to
+    }
+
+    fn next_waiting(&mut self, into: &mut Vec<u8>) -> Waiting {
+        if self.staged.waiting_to.is_some() {
+            return Waiting::Later;
+        }
+        let (from, to) = (self.memo.waiting_from, self.memo.waiting_to);
+        if from >= to {
+            return Waiting::None;
+        }
+        let (found, next) = self.reader.sent_from(from, to, &self.segments, &self.folder, into);
+        self.waiting_next = Some(next);
+        found
+    }
+
+    fn pass_waiting(&mut self) {
+        if let Some(next) = self.waiting_next.take() {
+            self.memo.waiting_from = next;
+            self.staged.changed = true;
+        }
     }
 }

@@ -6,4 +6,5 @@ mod attacks;
 mod config;
 mod desk;
 mod passing;
+mod resets;
 mod stores;

@@ -16,6 +16,7 @@ mod schedules;
 mod sequence;
 mod sequence_reset;
 mod throttles;
+mod unsure;
 
 /// Every test that the README names exists.
 #[test]
@@ -33,6 +34,7 @@ fn the_readme_names_tests_that_exist() {
         include_str!("sequence.rs"),
         include_str!("sequence_reset.rs"),
         include_str!("throttles.rs"),
+        include_str!("unsure.rs"),
     ];
     let code = readme.split('`').skip(1).step_by(2);
     let tests = code.filter(|text| {

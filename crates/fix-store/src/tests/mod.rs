@@ -5,6 +5,7 @@ mod faults;
 mod keeping;
 mod model;
 mod passwords;
+mod waiting;
 
 use std::path::Path;
 
