@@ -7,12 +7,11 @@ use fix_session::{
 };
 
 use crate::config::FixSessions;
+use crate::half_logons::HalfLogons;
 use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::{Guard, Peer};
 use crate::seat::{Behind, Seat};
 
-/// How many connections may be without a Logon at a time.
-const HALF_LOGONS_MAX: usize = 256;
 /// How long a connection has for its Logon.
 const LOGON_WAIT_MS: u64 = 10_000;
 /// The largest BodyLength (9) of a Logon. A session's own limit counts from its Logon on, and for it if it is lower.
@@ -67,8 +66,8 @@ pub struct Step {
 /// Why a connection was closed before it had a session. The peer is told nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Too many connections have not logged on.
-    #[error("too many connections have not logged on")]
+    /// Too many connections have not logged on, of all or of its address: it was the oldest, and went for a new one.
+    #[error("too many connections have not logged on, and a new one came")]
     TooMany,
     /// Its first bytes are no FIX message, or one that is too large.
     #[error("the first bytes are no FIX message that a Logon could be")]
@@ -131,7 +130,7 @@ pub struct Door<S, G> {
     index: Index,
     /// Reads what passes through; it is away only while it does.
     second_index: Option<Index>,
-    half_logons: usize,
+    half_logons: HalfLogons,
     happenings: Vec<Happening>,
     ready: Vec<Ready>,
 }
@@ -145,8 +144,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let seats = config.sessions.into_iter().map(Seat::new);
         let seats = seats.collect::<Result<Vec<Seat>, ValueError>>()?;
         let (index, happenings, ready) = (Index::new(FIELDS_MAX), Vec::new(), Vec::new());
+        let half_logons = HalfLogons::default();
         let second_index = Some(Index::new(FIELDS_MAX));
-        Ok(Door { seats, stores, guard, index, second_index, half_logons: 0, happenings, ready })
+        Ok(Door { seats, stores, guard, index, second_index, half_logons, happenings, ready })
     }
 
     /// Returns the stores, for what an operator does between two connections.
@@ -200,14 +200,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         Some(line)
     }
 
-    /// Takes a connection, whose number may be any that no other open one has. `None` if too many others have not logged on; it is then to be
-    /// closed.
+    /// Takes a connection, whose number may be any that no other open one has. Where too many have not logged on, the one that waited longest
+    /// goes for it: [`Door::take_ready`] says which. `None` if the connection is to be closed, which does not happen at present.
     pub fn opened(&mut self, id: u64, peer: Peer, clock: Clock) -> Option<Line> {
-        if self.half_logons >= HALF_LOGONS_MAX {
+        if let Some(line) = self.half_logons.take(id, peer.address) {
             self.happenings.push(Happening::Refused(None, Refused::TooMany));
-            return None;
+            self.ready.push(Ready { line, bytes: Vec::new(), close: true });
         }
-        self.half_logons += 1;
         Some(Line { id, peer, place: Place::Half { since_ms: clock.ms } })
     }
 
@@ -219,6 +218,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         clock: Clock,
         out: &mut Vec<u8>,
     ) -> Step {
+        self.look_for(line);
         if let Place::Half { .. } = line.place {
             match self.first_message(line, input) {
                 Ok(Some(session)) => self.seat(line, session, clock),
@@ -255,6 +255,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Does what is due by time; calling it early is harmless.
     pub fn tick(&mut self, line: &mut Line, clock: Clock, out: &mut Vec<u8>) -> Step {
+        self.look_for(line);
         match line.place {
             Place::Half { since_ms } if clock.ms >= since_ms + LOGON_WAIT_MS => {
                 self.refuse(line, None, Refused::Late)
@@ -312,7 +313,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Learns that a connection is gone.
     pub fn closed(&mut self, line: Line) {
         match line.place {
-            Place::Half { .. } => self.half_logons -= 1,
+            Place::Half { .. } => drop(self.half_logons.leave(line.id)),
             // Another step may have ended it, and the session may have a new connection.
             Place::Seated(at) if self.seats[at].line == Some(line.id) => {
                 self.seats[at].session.disconnected();
@@ -320,6 +321,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 self.seats[at].look();
             }
             Place::Seated(_) | Place::Over => {}
+        }
+    }
+
+    /// A connection that had to go for another one is over.
+    fn look_for(&self, line: &mut Line) {
+        if matches!(line.place, Place::Half { .. }) && !self.half_logons.has(line.id) {
+            line.place = Place::Over;
         }
     }
 
@@ -348,7 +356,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     fn seat(&mut self, line: &mut Line, at: usize, clock: Clock) {
-        self.half_logons -= 1;
+        self.half_logons.leave(line.id);
         line.place = Place::Seated(at);
         self.connect(line, at, clock);
     }
@@ -360,7 +368,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     fn refuse(&mut self, line: &mut Line, session: Option<usize>, why: Refused) -> Step {
-        self.half_logons -= 1;
+        self.half_logons.leave(line.id);
         line.place = Place::Over;
         self.happenings.push(Happening::Refused(session, why));
         Step { consumed: 0, need: 0, close: true }

@@ -11,14 +11,14 @@
 //!
 //! | when | call | then |
 //! | --- | --- | --- |
-//! | a connection is accepted | [`Door::opened`] | `None`: close it, too many have not logged on |
+//! | a connection is accepted | [`Door::opened`] | `None`: close it |
 //! | bytes arrived | [`Door::received`] | drop what was consumed, send the bytes, then close if it says so |
 //! | [`Door::deadline_ms`] of a line has come | [`Door::tick`] | the same |
 //! | what was sent has left, and [`Door::is_resending`] | [`Door::resume`] | the same |
 //! | more than [`Door::unsent_bytes_max`] waits for the peer | - | close it: its messages are in the store and come by a gap |
 //! | the connection is gone | [`Door::closed`] | - |
 //! | a connection to a venue ([`Door::venues`]) was opened | [`Door::dialled`] | send the bytes |
-//! | after each of these | [`Door::take_ready`] | send these bytes over the other connections that they are for |
+//! | after each of these | [`Door::take_ready`] | send these bytes over the other connections that they are for, and close those it says |
 //!
 //! Bytes that are handed out were flushed to the store before. Nothing here reads a clock, does I/O or starts a thread.
 //!
@@ -37,6 +37,7 @@
 
 mod config;
 mod door;
+mod half_logons;
 mod passing;
 mod peer;
 mod route_echo;

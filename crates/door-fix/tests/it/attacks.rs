@@ -37,21 +37,31 @@ fn a_second_connection_is_closed_and_the_first_does_not_notice() {
 #[test]
 fn connections_without_a_logon_are_few_and_leave_after_10_s() {
     let mut desk = Desk::new("FIX.4.4");
-    let lines: Vec<usize> = (0..10_000).map(|_| desk.connect()).collect();
+    let from = |host: u8| Peer { address: Some([192, 0, 2, host].into()), ..Peer::default() };
+    // Somebody who waits before a crowd of another address keeps his place.
+    let early = desk.connect_from(from(1));
+    let lines: Vec<usize> = (0..10_000).map(|_| desk.connect_from(from(2))).collect();
+    // What is closed and not known to be yet does nothing more.
+    let mut out = Vec::new();
+    let gone = desk.lines[lines[0]].as_mut().unwrap();
+    let logon = b"8=FIX.4.4\x019=5\x0135=A\x01";
+    assert!(desk.door.received(gone, logon, desk.clock, &mut out).close && out.is_empty());
+    for (line, bytes) in desk.ready() {
+        assert!(bytes.is_empty() && line != early);
+    }
     let open: Vec<usize> = lines.into_iter().filter(|at| desk.is_open(*at)).collect();
-    assert_eq!(open.len(), 256);
-    // One that is there logs on, and makes room for one more.
-    assert_eq!(desk.gets(open[7], LOGON), LOGON);
-    let more = [desk.connect(), desk.connect()].map(|at| desk.is_open(at));
-    assert_eq!(more, [true, false]);
-    for at in open.into_iter().skip(8) {
+    assert_eq!((open.len(), open.last()), (128, Some(&10_000)), "the newest");
+    assert!(desk.is_open(early));
+    // The crowd cannot keep others out.
+    let late = desk.connect_from(from(3));
+    desk.ready();
+    assert!(desk.is_open(late));
+    assert_eq!(desk.gets(late, LOGON), LOGON);
+    for at in open {
         assert_eq!(desk.waits(at, 10_000), "");
         assert!(!desk.is_open(at));
     }
-    let at = desk.connect();
-    assert!(desk.is_open(at));
-    let refused = desk.door.take_happenings();
-    assert!(refused.is_empty());
+    assert!(refusals(&mut desk).contains(&Refused::TooMany));
 }
 
 /// A Logon that comes byte by byte is one; an endless one is none.
