@@ -133,68 +133,116 @@ entry! {
     }
 }
 
+entry! {
+    /// A venue of the FIX door: a session whose connection we open.
+    FixVenue = fix.venue {
+        name: String = String::new(), " What the venue is called in routes and tools; empty: its `target_comp_id`. No two sessions or venues have one name.";
+        begin_string: String = "FIX.4.4".into(), " Version: \"FIX.4.2\", \"FIX.4.4\" or \"FIXT.1.1\"; that of the clients whose orders it gets.";
+        default_appl_ver_id: String = "9".into(), " With \"FIXT.1.1\": \"9\" or \"FIX.5.0SP2\".";
+        sender_comp_id: String = String::new(), " Our CompID: SenderCompID (49) of what we send. Required.";
+        target_comp_id: String = String::new(), " The venue's CompID: TargetCompID (56) of what we send. Required.";
+        connect: Vec<String> = Vec::new(), " Its addresses, such as [\"192.0.2.7:7790\"], in numbers; tried in turn, also after a Logon that failed. Required.";
+        heart_bt_int_s: u32 = 30, [1..=86_400], " HeartBtInt (108) of our Logon, seconds.";
+        reset_on_logon: bool = false, " Both sequence numbers begin at 1 with each logon.";
+        next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon.";
+        resend_chunk: u64 = 0, " How many messages one ResendRequest asks for; 0 = all that are missing.";
+        schedule: String = String::new(), " When the session is open, as of `fix.session`.";
+        throttle_per_s: u32 = 0, " Application messages taken in any second; 0 = no limit.";
+        durability: Durability = Durability::Sealed, " When what we send may leave: \"written\" or \"sealed\", as of `fix.session`.";
+        max_latency_s: u32 = 120, " How far SendingTime (52) may be from our clock, seconds; 0 = any distance.";
+        validation: Checks = Checks::Off, " What is checked of a message: \"off\", \"structure\" or \"full\".";
+        body_bytes_max: usize = 65_536, [64..=16_777_216], " A message with a larger BodyLength (9) closes the connection.";
+        outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A venue that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
+        tls: bool = false, " The connection speaks TLS; `tls_ca` is required then.";
+        tls_ca: String = String::new(), " PEM: who signs the venue's certificate.";
+        tls_name: String = String::new(), " The name that the venue's certificate must have; empty: its address.";
+        tls_cert: String = String::new(), " Our certificate for a venue that asks for one, PEM.";
+        tls_key: String = String::new(), " Key of that certificate, PEM.";
+    }
+}
+
+impl FixVenue {
+    /// Returns the name by which routes name it.
+    pub(crate) fn known_as(&self) -> &str {
+        if self.name.is_empty() { &self.target_comp_id } else { &self.name }
+    }
+}
+
 /// The arrays of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Arrays {
     /// Clients' sessions of the FIX door, in the order of the file.
     pub fix_session: Vec<FixSession>,
+    /// Its venues, in the order of the file.
+    pub fix_venue: Vec<FixVenue>,
 }
 
 impl Arrays {
     /// Tells whether a section has an array of this name.
     pub(crate) fn has(section: &str, array: &str) -> bool {
-        (section, array) == (FixSession::SECTION, FixSession::ARRAY)
+        let known =
+            [(FixSession::SECTION, FixSession::ARRAY), (FixVenue::SECTION, FixVenue::ARRAY)];
+        known.contains(&(section, array))
     }
 
-    /// Adds an entry with its keys, each with where it stands; every error of it goes to `push`.
+    /// Adds an entry of an array that there [is](Arrays::has), with its keys, each with where it stands; every error of it goes to `push`.
     pub(crate) fn add<'t>(
         &mut self,
+        array: &str,
         place: String,
         keys: impl Iterator<Item = (&'t str, usize, Written)>,
         push: &mut impl FnMut(usize, String),
     ) {
-        self.fix_session.push(read(place, keys, push));
+        match array == FixVenue::ARRAY {
+            true => self.fix_venue.push(read(place, keys, push)),
+            false => self.fix_session.push(read(place, keys, push)),
+        }
     }
 
     /// Returns all entries as they stand in a file.
     pub(crate) fn print(&self) -> String {
-        self.fix_session.iter().map(|entry| entry.print() + "\n").collect()
+        printed(&self.fix_session) + &printed(&self.fix_venue)
     }
 
     /// Returns the keys of all kinds of entries as rows of a table.
     pub(crate) fn rows() -> String {
-        FixSession::rows()
+        FixSession::rows() + &FixVenue::rows()
     }
 
     /// Returns the arrays that another configuration has otherwise.
-    pub(crate) fn changes(&self, other: &Arrays) -> Option<KeyChange> {
-        let print =
-            |arrays: &Arrays| arrays.fix_session.iter().map(Entry::print).collect::<String>();
-        let (from, to) = (print(self), print(other));
-        let names = |arrays: &Arrays| {
-            let name = |entry: &FixSession| entry.target_comp_id.clone();
-            arrays.fix_session.iter().map(name).collect::<Vec<_>>().join(", ")
-        };
-        (from != to).then(|| KeyChange {
-            key: "fix.session".into(),
-            is_live: false,
-            from: names(self),
-            to: names(other),
-        })
+    pub(crate) fn changes(&self, other: &Arrays) -> impl Iterator<Item = KeyChange> {
+        let sessions = changed(&self.fix_session, &other.fix_session);
+        sessions.into_iter().chain(changed(&self.fix_venue, &other.fix_venue))
     }
 
     /// Puts the entries into the configuration as JSON.
     pub(crate) fn to_json(&self, all: &mut serde_json::Map<String, serde_json::Value>) {
-        let entries = self.fix_session.iter().map(Entry::to_json).collect::<Vec<_>>();
         if let Some(section) = all.get_mut(FixSession::SECTION) {
-            section[FixSession::ARRAY] = entries.into();
+            section[FixSession::ARRAY] = self.fix_session.iter().map(Entry::to_json).collect();
+            section[FixVenue::ARRAY] = self.fix_venue.iter().map(Entry::to_json).collect();
         }
     }
 
     /// Returns what is outside of its range.
     pub(crate) fn out_of_range(&self) -> Vec<String> {
-        self.fix_session.iter().flat_map(Entry::out_of_range).collect()
+        let sessions = self.fix_session.iter().flat_map(Entry::out_of_range);
+        sessions.chain(self.fix_venue.iter().flat_map(Entry::out_of_range)).collect()
     }
+}
+
+fn printed<E: Entry>(entries: &[E]) -> String {
+    entries.iter().map(|entry| entry.print() + "\n").collect()
+}
+
+/// What of an array changed: how many entries there were and are.
+fn changed<E: Entry>(from: &[E], to: &[E]) -> Option<KeyChange> {
+    let count = |entries: &[E]| format!("{} entries", entries.len());
+    (printed(from) != printed(to)).then(|| KeyChange {
+        key: format!("{}.{}", E::SECTION, E::ARRAY),
+        is_live: false,
+        from: count(from),
+        to: count(to),
+    })
 }
 
 fn read<'t, E: Entry>(

@@ -531,7 +531,7 @@ fn read_array(
         let keys = keys.iter().map(|(key, value)| {
             (key.get_ref().as_ref(), key.span().start, written(value.get_ref()))
         });
-        arrays.add(place_of(at), keys, push);
+        arrays.add(array, place_of(at), keys, push);
     }
 }
 

@@ -95,7 +95,7 @@ impl TlsTexts {
 }
 
 /// Bytes of a file of certificates or of a key at most: all roots of a system together have a quarter of it.
-const PEM_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const PEM_BYTES_MAX: u64 = 1 << 20;
 
 impl DoorSpec {
     /// Reads the files of its TLS; `None` where none is configured.
@@ -212,9 +212,12 @@ pub const DOORS: [DoorSpec; 4] = [
     DoorSpec {
         name: "fix",
         title: "FIX door",
-        listen: |config| match config.arrays.fix_session.is_empty() {
-            true => Listen::UNUSED,
-            false => config.fix.listen,
+        listen: |config| {
+            let arrays = &config.arrays;
+            match arrays.fix_session.is_empty() && arrays.fix_venue.is_empty() {
+                true => Listen::UNUSED,
+                false => config.fix.listen,
+            }
         },
         set_listen: |config, listen| config.fix.listen = listen,
         home: Some(|config| config.fix.worker),

@@ -141,7 +141,7 @@ impl Dev {
             Some(spend) => writeln!(text, "\n{paste}\n\n{}\n", self.curl(spend)),
             None => writeln!(text, "\nThe spend door is off.\n"),
         };
-        for door in all_doors() {
+        for door in all_doors().filter(|door| !(door.listen)(&self.config).is_unused()) {
             let _ = writeln!(text, "{} {}", door.name, place(address(door.name)));
         }
         text + "ready"

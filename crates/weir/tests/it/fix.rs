@@ -1,7 +1,7 @@
 //! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::support::{Node, PATIENCE, Setup, line, output, stderr, text, weir};
@@ -20,18 +20,32 @@ fn door(node: &Node) -> SocketAddr {
     line.unwrap_or_else(|| panic!("no FIX door: {:?}", node.said)).parse().unwrap()
 }
 
-/// A client's side of a session.
+/// The other side of a session: a client's, or a venue's.
 struct Client {
     stream: TcpStream,
     input: Vec<u8>,
     next_out: u64,
+    /// What its messages say of sender and target.
+    ids: (&'static str, &'static str),
 }
 
 impl Client {
     fn connect(node: &Node) -> Client {
-        let stream = TcpStream::connect(door(node)).unwrap();
+        Client::over(TcpStream::connect(door(node)).unwrap(), ("CLIENT1", "GATE"))
+    }
+
+    fn over(stream: TcpStream, ids: (&'static str, &'static str)) -> Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, input: Vec::new(), next_out: 1 }
+        Client { stream, input: Vec::new(), next_out: 1, ids }
+    }
+
+    /// A venue to which the node has just connected and said its Logon, which is answered.
+    fn venue(listener: &TcpListener) -> Client {
+        let mut venue = Client::over(listener.accept().unwrap().0, ("VENUE", "GATE"));
+        let logon = venue.receive().expect("a Logon");
+        assert!(logon.contains("|35=A|") && logon.contains("|108=30|"), "{logon}");
+        venue.send("A", "98=0|108=30|");
+        venue
     }
 
     /// A client whose Logon was answered; its numbers go on at `next_out`.
@@ -46,7 +60,8 @@ impl Client {
     fn send(&mut self, kind: &str, body: &str) {
         let seq = self.next_out;
         self.next_out += 1;
-        let sent = format!("35={kind}|34={seq}|49=CLIENT1|52={}|56=GATE|{body}", now());
+        let (sender, target) = self.ids;
+        let sent = format!("35={kind}|34={seq}|49={sender}|52={}|56={target}|{body}", now());
         let head = format!("8=FIX.4.4|9={}|", sent.len());
         let text = (head + &sent).replace('|', "\x01");
         let sum: u32 = text.bytes().map(u32::from).sum();
@@ -163,6 +178,43 @@ fn after_a_kill_numbers_go_on_and_what_was_missed_is_sent_again() {
 }
 
 #[test]
+fn orders_and_fills_pass_between_a_client_and_its_venue() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let venue = format!(
+        "[[fix.venue]]\nname = \"venue1\"\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"VENUE\"\nconnect = [\"{address}\"]\n"
+    );
+    let node = setup(&format!("{}{venue}", SESSION.replace("echo", "venue1"))).start();
+    let mut client = Client::log_on(&node, 1);
+    let mut venue = Client::venue(&listener);
+    node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
+    client.order("first");
+    let order = venue.receive_message();
+    assert_eq!(
+        [field(&order, "35"), field(&order, "11"), field(&order, "49")],
+        ["D", "first", "GATE"]
+    );
+    venue.send("8", "37=V1|11=first|17=E1|150=2|39=2|55=ACME|54=1|38=100|32=100|31=9.99|151=0|14=100|6=9.99|9999=ours|");
+    let fill = client.receive_message();
+    let found = ["35", "11", "17", "31", "9999", "56"].map(|tag| field(&fill, tag));
+    assert_eq!(found, ["8", "first", "E1", "9.99", "ours", "CLIENT1"]);
+    // The venue goes. The node comes back to it, and until it is logged on again the client is told.
+    drop(venue);
+    let stream = listener.accept().unwrap().0;
+    let mut venue = Client { next_out: 3, ..Client::over(stream, ("VENUE", "GATE")) };
+    let logon = venue.receive().expect("another Logon");
+    assert!(!logon.contains("|141=Y|"), "{logon}");
+    client.order("second");
+    let refused = client.receive_message();
+    let found = ["35", "372", "380", "58"].map(|tag| field(&refused, tag));
+    assert_eq!(found, ["j", "D", "4", "Application not available"]);
+    venue.send("A", "98=0|108=30|");
+    node.wait_stat("the venue again", |stat| stat["doors"]["fix"]["logons"] == 3);
+    client.order("third");
+    assert_eq!(field(&venue.receive_message(), "11"), "third");
+}
+
+#[test]
 fn a_node_that_stops_says_so() {
     let mut node = setup(SESSION).start();
     let mut client = Client::log_on(&node, 1);
@@ -197,13 +249,26 @@ fn sessions_are_judged_with_file_and_line_all_at_once() {
         "weir.toml:5: fix.session.begin: there is no such key",
         "weir.toml:6: fix.session.validation: found \"some\", expected \"off\", \"structure\" or \"full\"",
         "weir.toml:3: fix.session.target_comp_id: is not set",
-        "weir.toml:3: fix.session.route: found \"venue9\"",
+        "weir.toml:3: fix.session.route: found \"venue9\", expected the name of a venue or \"echo\"; known here: echo",
         "weir.toml:3: fix.session.schedule",
         "weir.toml:3: fix.session.source_addresses",
         "weir.toml:3: fix.session.body_bytes_max: found 1, expected 64 to 16777216",
     ] {
         assert!(told.contains(expected), "{expected} not in\n{told}");
     }
+    let venue = "[[fix.venue]]\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"V\"\n";
+    assert!(
+        check(venue).1.contains("weir.toml:1: fix.venue.connect: is not set"),
+        "{}",
+        check(venue).1
+    );
+    let named = check(&format!("{venue}connect = [\"venue.example:1\"]\n")).1;
+    assert!(
+        named.contains(
+            "fix.venue.connect: found \"venue.example:1\", expected an address in numbers"
+        ),
+        "{named}"
+    );
     let twice = format!("{SESSION}{SESSION}");
     assert!(check(&twice).1.contains("two sessions are called \"CLIENT1\""), "{}", check(&twice).1);
     let scalar = check("[fix]\nsession = 1\n").1;

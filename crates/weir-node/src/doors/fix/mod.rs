@@ -4,15 +4,16 @@
 
 pub mod counts;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use door_fix::{Clock, FixSessions, Line, Ready, Step as FixStep};
+use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
-use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then};
+use door_transport::{CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Step, Then};
 use fix_session::MessageStores;
 use fix_store::{FileStores, NumbersFile, Options};
-use weir_config::config::Config;
+use weir_config::config::{Config, ConfigError};
 use wire::Verdict;
 
 use super::{Door, DoorOutbox, Reply};
@@ -28,8 +29,8 @@ const STOPPING: &str = "the gate is stopping";
 
 type Sessions = door_fix::Door<FileStores<NumbersFile>, ()>;
 
-/// What the door is set to: its sessions with their stores, until the worker that has the door takes them.
-pub(crate) struct FixTerms(Mutex<Option<Sessions>>);
+/// What the door is set to: its sessions with their stores, and how venues are reached, until the worker that has the door takes them.
+pub(crate) struct FixTerms(Mutex<Option<(Sessions, Vec<Dial>)>>);
 
 impl std::fmt::Debug for FixTerms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,14 +44,20 @@ impl FixTerms {
     /// # Errors
     /// Sessions that cannot be, or a store that cannot be opened.
     pub(crate) fn new(config: &Config, is_on: bool, now_ms: u64) -> Result<FixTerms, String> {
-        let opened = is_on.then(|| open(config, now_ms)).transpose()?;
-        Ok(FixTerms(Mutex::new(opened)))
+        if !is_on {
+            return Ok(FixTerms(Mutex::new(None)));
+        }
+        let dials = weir_config::fix::dials(config).map_err(|errors| lines(&errors))?;
+        Ok(FixTerms(Mutex::new(Some((open(config, now_ms)?, dials)))))
     }
 }
 
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
-    let sessions: FixSessions = weir_config::fix::sessions(config)
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let sessions = weir_config::fix::sessions(config).map_err(|errors| lines(&errors))?;
     let folder: PathBuf = config.node.data_dir.join("fix");
     let options = Options {
         keep_days: u32::try_from(config.fix.messages_keep_days).unwrap_or(u32::MAX),
@@ -69,6 +76,7 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
 /// The door of one worker; empty on those that do not have it.
 pub(crate) struct FixDoor {
     sessions: Option<Sessions>,
+    venues: Vec<Venue>,
     /// Open connections.
     open: Vec<ConnId>,
     /// Bytes for connections other than those that a step was about.
@@ -77,6 +85,14 @@ pub(crate) struct FixDoor {
     bytes: Vec<u8>,
     ticks: u32,
     is_stopping: bool,
+}
+
+/// A session whose connection we open.
+struct Venue {
+    session: usize,
+    dial: Dial,
+    /// Once it is dialled; the transport then opens it again whenever it ends.
+    id: Option<DialId>,
 }
 
 /// What is kept per connection.
@@ -95,8 +111,13 @@ impl FixDoor {
     /// Makes the door of a worker: the sessions are there for the one that has it.
     pub(crate) fn new(is_on: bool, terms: &FixTerms) -> FixDoor {
         let taken = || terms.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (sessions, dials) = is_on.then(taken).flatten().unzip();
+        let numbers = sessions.iter().flat_map(Sessions::venues);
+        let venues = numbers.zip(dials.into_iter().flatten());
+        let venues = venues.map(|(session, dial)| Venue { session, dial, id: None }).collect();
         FixDoor {
-            sessions: is_on.then(taken).flatten(),
+            venues,
+            sessions,
             open: Vec::new(),
             ready: Vec::new(),
             bytes: Vec::new(),
@@ -186,6 +207,24 @@ impl Door for FixDoor {
         FixConn { peer, line: None }
     }
 
+    /// Our Logon leaves with the turn.
+    fn dialled(&mut self, till: &mut Till, id: ConnId, dial: DialId, _: Peer) -> Option<FixConn> {
+        let venue = self.venues.iter().find(|venue| venue.id == Some(dial))?;
+        let (sessions, clock) = (self.sessions.as_mut()?, clock(till));
+        sessions.stores().set_time(clock.unix_us);
+        let mut bytes = Vec::new();
+        let line = sessions.dialled(id.to_bits(), venue.session, clock, &mut bytes)?;
+        self.open.push(id);
+        self.ready.push(Ready { line: id.to_bits(), bytes, close: false });
+        Some(FixConn { peer: door_fix::Peer::default(), line: Some(line) })
+    }
+
+    fn dial_failed(&mut self, dial: DialId, at: SocketAddr, why: DialFailure, retry_ms: u64) {
+        let Some(venue) = self.venues.iter().find(|venue| venue.id == Some(dial)) else { return };
+        let name = self.sessions.as_ref().and_then(|sessions| sessions.name(venue.session));
+        tracing::warn!(venue = name, address = %at, ?why, retry_ms, "FIX: a venue cannot be reached");
+    }
+
     fn secured(&mut self, _: ConnId, conn: &mut FixConn, secured: &Secured<'_>) {
         conn.peer.certificate_names = secured.dns_names();
         conn.peer.certificate_names.extend(secured.common_name());
@@ -245,8 +284,11 @@ impl Door for FixDoor {
         if self.sessions.is_some() { DOOR_TICK_MS } else { 0 }
     }
 
-    /// Old messages go.
-    fn door_tick<S>(&mut self, _: &mut Till, _: u64, _: &mut DoorOutbox<'_, '_, S, FixConn>) {
+    /// Venues are dialled, and old messages go.
+    fn door_tick<S>(&mut self, _: &mut Till, _: u64, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        for venue in self.venues.iter_mut().filter(|venue| venue.id.is_none()) {
+            venue.id = outbox.all().dial(venue.dial.clone());
+        }
         self.ticks += 1;
         if let Some(sessions) = &mut self.sessions
             && self.ticks.is_multiple_of(TRIM_TICKS)
