@@ -8,6 +8,10 @@ use crate::reason::Reason;
 use crate::request::{Impression, Placement, Request};
 use crate::scratch::{DEALING, Scratch, Taken};
 
+/// Once the floor is above all that are left, so many of them are looked at to learn whether that was the reason.
+const BELOW_FLOOR_MAX: usize = 8;
+const FLOOR_STEP: u8 = Reason::Floor.step();
+
 /// Who is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bidder {
@@ -160,6 +164,7 @@ pub struct Auction<'a> {
     /// Bids that were accepted for the impression.
     accepted: usize,
     looked_at: usize,
+    refusal: Option<Reason>,
 }
 
 impl Index {
@@ -182,6 +187,7 @@ impl Index {
             runner_up: None,
             accepted: 0,
             looked_at: 0,
+            refusal: None,
         }
     }
 }
@@ -228,6 +234,21 @@ impl Auction<'_> {
         self.looked_at
     }
 
+    /// What stood in the way of who came farthest in any impression, in the order of [`Reason::step`], among those that
+    /// were looked at; `None` where nobody wanted the request. It tells why there is no bid.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Reason> {
+        self.refusal
+    }
+
+    /// Notes what stood in the way of somebody.
+    #[inline]
+    fn note(&mut self, reason: Reason) {
+        if self.refusal.is_none_or(|noted| noted.step() < reason.step()) {
+            self.refusal = Some(reason);
+        }
+    }
+
     /// How many blocks of 512 campaigns were searched so far.
     #[must_use]
     pub fn blocks_read(&self) -> usize {
@@ -261,9 +282,12 @@ impl Auction<'_> {
     /// The choice, or the best after it, whose money could be held.
     fn hold(&mut self, mut next: Option<Choice>, context: &mut impl BidContext) -> Option<Choice> {
         while let Some(choice) = next {
-            if context.hold(&choice).is_ok() {
-                self.accept();
-                return Some(choice);
+            match context.hold(&choice) {
+                Ok(()) => {
+                    self.accept();
+                    return Some(choice);
+                }
+                Err(reason) => self.note(reason),
             }
             next = self.refuse(context);
         }
@@ -285,10 +309,22 @@ impl Auction<'_> {
     /// Prepares the impression.
     fn enter(&mut self, at: usize) -> Option<()> {
         self.begin(at)?;
-        let place = &self.scratch.place;
+        let (place, impression) = (&self.scratch.place, &self.request.impressions[at]);
         let open = place.floor.is_some() || place.by_duration;
-        if open && self.currency_taken && !self.request.impressions[at].private {
+        if open && self.currency_taken && !impression.private {
             self.scratch.begin_scan(self.index, self.request, true);
+        }
+        // Where all are refused at once nobody is asked.
+        if !self.currency_taken {
+            self.note(Reason::Currency);
+        } else if impression.private {
+            self.note(Reason::Deal);
+        } else if !open {
+            let is_own = impression.floor.currency == self.index.currency;
+            self.note(if is_own { Reason::Floor } else { Reason::Currency });
+        }
+        if self.scratch.nothing_fits() && !impression.placements.is_empty() {
+            self.note(Reason::Blocked);
         }
         Some(())
     }
@@ -363,8 +399,9 @@ impl Auction<'_> {
                 return None;
             }
             let offer = self.scratch.offers.pop()?;
-            if context.able(self.bidder(offer.slot), offer.price).is_ok() {
-                return Some(offer);
+            match context.able(self.bidder(offer.slot), offer.price) {
+                Ok(()) => return Some(offer),
+                Err(reason) => self.note(reason),
             }
         }
     }
@@ -403,7 +440,7 @@ impl Auction<'_> {
             self.looked_at += 1;
             let asked = self.index.asked(slot);
             if self.wants(impression, &asked) {
-                self.scratch.offers.extend(self.offer(impression, &asked, context));
+                self.take_offer(impression, &asked, context);
             }
         }
         true
@@ -417,6 +454,9 @@ impl Auction<'_> {
         };
         while let Some(reach) = self.scratch.scan.reach() {
             if self.index.entry(reach).bound < lowest {
+                if self.scratch.offers.is_empty() {
+                    self.note_floor();
+                }
                 self.scratch.scan.stop();
                 return;
             }
@@ -427,7 +467,38 @@ impl Auction<'_> {
             self.looked_at += 1;
             let asked = self.index.asked(slot);
             if self.is_candidate(&asked) {
-                self.scratch.offers.extend(self.offer(impression, &asked, context));
+                self.take_offer(impression, &asked, context);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_offer(
+        &mut self,
+        impression: &Impression<'_>,
+        asked: &Asked<'_>,
+        context: &mut impl BidContext,
+    ) {
+        match self.offer(impression, asked, context) {
+            Ok(offer) => self.scratch.offers.push(offer),
+            Err(reason) => self.note(reason),
+        }
+    }
+
+    /// Is there somebody who wants the impression among the next few that do not reach the floor? It is asked once an
+    /// impression, and only where nobody else came as far.
+    #[cold]
+    fn note_floor(&mut self) {
+        if self.accepted > 0 || self.refusal.is_some_and(|noted| noted.step() >= FLOOR_STEP) {
+            return;
+        }
+        for _ in 0..BELOW_FLOOR_MAX {
+            if self.scratch.scan.reach().is_none() {
+                return;
+            }
+            let Some(slot) = self.scratch.scan.take(&self.index.rows) else { continue };
+            if self.is_candidate(&self.index.asked(slot)) {
+                return self.note(Reason::Floor);
             }
         }
     }

@@ -53,6 +53,27 @@ impl Reason {
         Reason::Deadline,
     ];
 
+    /// How far a campaign comes that fails for this reason: the order in which it is asked.
+    #[must_use]
+    pub const fn step(self) -> u8 {
+        match self {
+            Reason::Targeting => 0,
+            Reason::Currency => 1,
+            Reason::Seat => 2,
+            Reason::Exclusive => 3,
+            Reason::Paced => 4,
+            Reason::Deal => 5,
+            Reason::Blocked => 6,
+            Reason::Insecure => 7,
+            Reason::Floor => 8,
+            Reason::Cap => 9,
+            Reason::Budget => 10,
+            Reason::Purse => 11,
+            Reason::Group => 12,
+            Reason::Deadline => 13,
+        }
+    }
+
     /// Its word, in counters and in the documentation.
     #[must_use]
     pub const fn name(self) -> &'static str {

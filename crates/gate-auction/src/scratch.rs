@@ -159,6 +159,11 @@ impl Scratch {
         others.slots.retain(|slot| !guaranteed.has(*slot));
     }
 
+    /// Has no campaign a creative for any place of the impression?
+    pub(crate) fn nothing_fits(&self) -> bool {
+        self.placements.is_empty()
+    }
+
     /// May the campaign use one of the impression's deals?
     #[inline]
     pub(crate) fn is_dealer(&self, slot: u32) -> bool {

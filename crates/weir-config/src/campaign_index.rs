@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use door_openrtb::{Ad, AdSpec, Mtype, domains_above};
+use door_openrtb::{Ad, AdSpec, Mtype, NativeSet, StreamSpec, domains_above};
 use gate_auction as auction;
 use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
@@ -17,6 +17,7 @@ use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 
 use crate::budgets::{self, Budget, LineError};
+use crate::campaigns::native::native_set;
 use crate::campaigns::{self, CapOf, ReserveRule};
 use crate::config::{Config, Rates};
 
@@ -114,8 +115,8 @@ pub struct CampaignIndex {
     holds: Box<[ReserveRule]>,
     /// What the campaign's currency is worth, by the same slots.
     rates: Box<[PinnedRate]>,
-    /// Has a creative of the campaign caps of its own? Apart for the same reason.
-    creative_caps: Box<[bool]>,
+    /// Is there something to ask of the campaign's creatives one by one? Apart for the same reason.
+    asks_of_creatives: Box<[bool]>,
     slots: Keys<u64>,
     /// The auction's keys of segments by the profiles' keys of them.
     segments: Keys<u32>,
@@ -152,6 +153,8 @@ pub struct CampaignAd {
 pub struct ServedCreative {
     /// Ready to be written.
     pub ad: Ad,
+    /// What a native ad is made of, for each request anew; `None` for other formats.
+    pub native: Option<NativeSet>,
     /// What its caps count: of the campaign's creatives, this one.
     pub item: u64,
     /// All caps that count it: the campaign's and its own.
@@ -219,8 +222,13 @@ impl CampaignIndex {
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
         let (ads, holds) = ads(&slots, budgets, now);
         let rates = rates(&slots, budgets, currencies);
-        let own = |ad: &CampaignAd| ad.creatives.iter().any(|c| c.caps.len() > ad.caps.len());
-        let creative_caps = ads.iter().map(own).collect();
+        let asks = |ad: &CampaignAd| {
+            let of = |shown: &ServedCreative| {
+                shown.caps.len() > ad.caps.len() || shown.ad.mtype() != Mtype::Banner
+            };
+            ad.creatives.iter().any(of)
+        };
+        let asks_of_creatives = ads.iter().map(asks).collect();
         let segments = segments(&dictionary, budgets);
         let banner_sizes = banner_sizes(budgets);
         let campaign_index = CampaignIndex {
@@ -229,7 +237,7 @@ impl CampaignIndex {
             ads,
             holds,
             rates,
-            creative_caps,
+            asks_of_creatives,
             slots,
             segments,
             advertisers,
@@ -281,14 +289,15 @@ impl CampaignIndex {
         self.rates[slot as usize]
     }
 
-    /// Has a creative of the campaign of a slot caps of its own, beside the campaign's?
+    /// Is there something to ask of the creatives of the campaign of a slot one by one: caps of their own beside the
+    /// campaign's, or what they need of a player?
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
     #[must_use]
-    pub fn has_creative_caps(&self, slot: u32) -> bool {
-        self.creative_caps[slot as usize]
+    pub fn asks_of_creatives(&self, slot: u32) -> bool {
+        self.asks_of_creatives[slot as usize]
     }
 
     /// The slot of a campaign, if it is in this index.
@@ -596,21 +605,28 @@ fn ad(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
     };
     let shown = |creative: &campaigns::Creative| {
         let item = creative_item(campaign.id, &creative.id);
+        let ad = Ad::new(&AdSpec {
+            crid: &creative.id,
+            mtype: mtype(creative.format),
+            adomain: &texts(&creative.adomain),
+            cat: &texts(&creative.cat),
+            cattax: CATEGORY_TAXONOMY,
+            attr: &creative.attr.iter().copied().map(u32::from).collect::<Vec<_>>(),
+            bundle: creative.bundle.as_deref(),
+            language: creative.language.as_deref(),
+            iurl: None,
+            duration_s: creative.duration_s,
+            secure: creative.secure,
+            markup: &creative.markup,
+        });
         ServedCreative {
-            ad: Ad::new(&AdSpec {
-                crid: &creative.id,
-                mtype: mtype(creative.format),
-                adomain: &texts(&creative.adomain),
-                cat: &texts(&creative.cat),
-                cattax: CATEGORY_TAXONOMY,
-                attr: &creative.attr.iter().copied().map(u32::from).collect::<Vec<_>>(),
-                bundle: creative.bundle.as_deref(),
-                language: creative.language.as_deref(),
-                iurl: None,
-                duration_s: creative.duration_s,
-                secure: creative.secure,
-                markup: &creative.markup,
-            }),
+            ad: match creative.format.plays() {
+                true => ad.with_stream(&StreamSpec::of_vast(&creative.markup)),
+                false => ad,
+            },
+            native: (creative.format == campaigns::Format::Native)
+                .then(|| native_set(&creative.markup).ok())
+                .flatten(),
             item,
             caps: caps(CapOf::Campaign, campaign.id).chain(caps(CapOf::Creative, item)).collect(),
             duration_s: creative.duration_s,

@@ -332,7 +332,7 @@ fn markup(id: &str, format: &str, size: &str, advertiser: &str) -> String {
              \"link\":{{\"url\":\"https://{advertiser}/?c={id}\"}}}}}}"
         ),
         _ => format!(
-            "<VAST version=\"4.2\"><Ad id=\"{id}\"><Wrapper><AdSystem>Example</AdSystem><VASTAdTagURI>\
+            "<VAST version=\"4.0\"><Ad id=\"{id}\"><Wrapper><AdSystem>Example</AdSystem><VASTAdTagURI>\
              <![CDATA[https://vast.{advertiser}/{id}.xml]]></VASTAdTagURI><Impression>\
              <![CDATA[https://t.{advertiser}/i?a=${{AUCTION_ID}}]]></Impression></Wrapper></Ad></VAST>"
         ),

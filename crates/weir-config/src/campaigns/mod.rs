@@ -13,6 +13,7 @@ pub mod hours;
 pub mod json;
 #[cfg(test)]
 mod json_schema;
+pub mod native;
 pub mod normal;
 mod read;
 #[cfg(test)]
@@ -224,7 +225,8 @@ pub struct Creative {
     pub cat: Vec<String>,
     /// Its attributes, OpenRTB's `attr`.
     pub attr: Vec<u16>,
-    /// What the browser or player gets: HTML, VAST or native JSON, with OpenRTB's macros. Not empty.
+    /// What the browser or player gets: HTML or VAST, with OpenRTB's macros; or what a native ad is made of ([`native`]).
+    /// Not empty.
     pub markup: String,
     /// Loads everything by HTTPS.
     pub secure: bool,

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::fields::{Object, amount, boolean, shown, text, whole_number_in, word};
 use super::hours::{self, Hours};
+use super::native::native_set;
 use super::{
     BID_MICROS_MAX, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, Campaign, Cap, CapOf,
     Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, LIST_MAX, Lists, MARKUP_BYTES_MAX,
@@ -299,6 +300,10 @@ fn creative(object: &mut Object<'_, '_>) -> Option<Creative> {
     let cat = object.list("cat", 0..=CREATIVE_LIST_MAX, form(normal::category));
     let attr = object.list("attr", 0..=CREATIVE_LIST_MAX, |value| number(value, 1..=u16::MAX));
     let markup = object.required("markup", markup);
+    let native = markup.as_deref().filter(|_| format == Some(Format::Native));
+    if let Some(Err(why)) = native.map(native_set) {
+        object.fault("markup", why);
+    }
     let secure = object.optional("secure", boolean).unwrap_or(true);
     let duration_s = duration_s(object, format);
     let bundle = object.optional("bundle", id_text);
@@ -667,7 +672,7 @@ mod tests {
         assert!(seat(TEXT_BYTES_MAX) && !seat(TEXT_BYTES_MAX + 1));
         let creatives = |count: usize, markup: usize| {
             let creative = |i: usize| {
-                json!({"id": i.to_string(), "format": "native", "adomain": ["b.example"],
+                json!({"id": i.to_string(), "format": "banner", "sizes": "any", "adomain": ["b.example"],
                 "markup": "m".repeat(markup)})
             };
             let creatives: Vec<Value> = (0..count).map(creative).collect();

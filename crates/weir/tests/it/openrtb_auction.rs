@@ -223,6 +223,7 @@ fn what_a_publisher_rules_out_is_not_bid() {
         (json!({"badv": ["rand.example", "x.shop.brand.example", ""]}), true),
         (json!({"bapp": ["com.brand"]}), false),
         (json!({"bapp": ["com.other"]}), true),
+        (json!({"badv": ["example"]}), false),
         (json!({"wlang": ["de"]}), false),
         (json!({"wlang": ["de", "en"]}), true),
         (json!({"wseat": ["s1"]}), true),
@@ -421,5 +422,146 @@ fn an_impression_may_get_two_bids() {
         assert_eq!(http.bill(bid), 204);
     }
     assert_eq!((node.budget(1).settled, node.budget(2).settled), (3_000, 2_000));
+    check_no_violation(&node);
+}
+
+#[test]
+fn videos_go_where_they_can_be_played() {
+    let markup = "<VAST version=\"4.0\"><Ad><InLine><Creatives><Creative><Linear><MediaFiles>\
+        <MediaFile type=\"video/mp4\"/></MediaFiles></Linear></Creative></Creatives></InLine></Ad></VAST>";
+    let vpaid = "<VAST version=\"3.0\"><Linear/><MediaFile type=\"application/javascript\" apiFramework=\"VPAID\"/></VAST>";
+    let film = |id: &str, markup: &str| {
+        creative(id, json!({"format": "video", "sizes": "any", "duration_s": 15, "markup": markup}))
+    };
+    let node = patient(&[
+        campaign(1, json!({"bid": "5.00", "seat": "s1", "creatives": [film("v", vpaid)]})),
+        campaign(2, json!({"bid": "2.00", "seat": "s2", "creatives": [film("f", markup)]})),
+    ])
+    .start();
+    let mut http = Http::to(&node);
+    let of = |video: Value| {
+        request("v", json!({"imp": [imp("1", json!({"banner": null, "video": video}))]}))
+    };
+    for seat in ["s1", "s2"] {
+        let open = with(of(json!({"api": [2]})), json!({"wseat": [seat]}));
+        let bid = http.bid_soon(&open);
+        assert_eq!(http.lose(&bid), 204);
+    }
+    for (video, expected) in [
+        (json!({"api": [1]}), Some(1)),
+        (json!({"api": [1], "protocols": [2, 3]}), Some(1)),
+        (json!({"api": [1], "protocols": [2, 7]}), Some(2)),
+        (json!({"api": [1], "protocol": 3}), Some(1)),
+        (json!({"api": [1], "mimes": ["application/javascript", "video/mp4"]}), Some(1)),
+        (json!({"api": [1], "mimes": ["VIDEO/MP4"]}), Some(2)),
+        (json!({"api": [7]}), Some(2)),
+        (json!({}), Some(2)),
+        (json!({"linearity": 1}), Some(2)),
+        (json!({"linearity": 2}), None),
+        (json!({"mimes": ["video/webm"]}), None),
+        (json!({"protocols": [1, 8]}), None),
+    ] {
+        let bid = http.bid(&of(video.clone()));
+        assert_eq!(bid.as_ref().map(|bid| bid.campaign), expected, "{video}");
+        if let Some(bid) = bid {
+            let protocol = if bid.campaign == 1 { 3 } else { 7 };
+            assert_eq!(bid.json["protocol"], protocol);
+            assert_eq!(http.lose(&bid), 204);
+        }
+    }
+    check_no_violation(&node);
+}
+
+#[test]
+fn why_there_is_no_bid_is_told_of_who_came_farthest() {
+    let geo = json!({"geo": {"any": ["DEU"]}});
+    let cap = json!([{"per": "day", "max": 100}]);
+    let node = patient(&[
+        campaign(1, json!({"bid": "2.00", "seat": "s1"})),
+        campaign(2, json!({"bid": "5.00", "seat": "s2", "targeting": geo})),
+        campaign(3, json!({"bid": "1.00", "seat": "s3", "caps": cap})),
+    ])
+    .with("openrtb.no_bid_body", "true")
+    .start();
+    let mut http = Http::to(&node);
+    wait_money(&mut http, &["s1"]);
+    let only = |seat: &str, fields: Value| with(json!({"wseat": [seat]}), fields);
+    let in_imp = |fields: Value| json!({"imp": [imp("1", fields)]});
+    for (fields, code) in [
+        (only("s2", json!({})), 500),
+        (only("s2", json!({"device": {"geo": {"country": "FRA"}}})), 500),
+        (in_imp(json!({"bidfloor": 3})), 504),
+        (in_imp(json!({"bidfloor": 1_000_000})), 504),
+        (in_imp(json!({"banner": {"w": 728, "h": 90}})), 505),
+        (in_imp(json!({"banner": null, "native": {"request": "{}"}})), 505),
+        (json!({"badv": ["example"]}), 505),
+        (in_imp(json!({"pmp": {"private_auction": 1, "deals": [{"id": "none"}]}})), 506),
+        (json!({"cur": ["EUR"]}), 507),
+        (in_imp(json!({"bidfloor": 1, "bidfloorcur": "JPY"})), 507),
+        (only("s3", json!({"regs": {"gpc": 1}})), 508),
+        (only("s3", json!({"user": {"id": ""}})), 9),
+        // Who came farthest counts, not who failed first.
+        (
+            in_imp(
+                json!({"bidfloor": 3, "banner": {"format": [{"w": 728, "h": 90}, {"w": 300, "h": 250}]}}),
+            ),
+            504,
+        ),
+    ] {
+        let body = request("n", fields.clone()).to_string();
+        let answer = http.post(BID_PATH, body.as_bytes());
+        assert_eq!(answer.json()["nbr"], code, "{fields}");
+    }
+    check_no_violation(&node);
+}
+
+#[test]
+fn a_native_ad_is_made_of_what_is_asked_for() {
+    let markup = json!({
+        "link": {"url": "https://brand.example/?a=${AUCTION_ID}"}, "imptrackers": ["${WEIR_BURL}"],
+        "assets": [{"title": {"text": "All new"}}, {"img": {"url": "https://i.example/a.png", "w": 1200, "h": 627}}],
+    });
+    let shown =
+        creative("n", json!({"format": "native", "sizes": "any", "markup": markup.to_string()}));
+    let node = patient(&[campaign(1, json!({"creatives": [shown]}))])
+        .with("openrtb.no_bid_body", "true")
+        .with("openrtb.public_url", "http://win.example")
+        .start();
+    let mut http = Http::to(&node);
+    let of = |native: Value| request("n", json!({"imp": [{"id": "1", "native": native}]}));
+    let asked =
+        |assets: Value| of(json!({"request": json!({"ver": "1.2", "assets": assets}).to_string()}));
+    let title = json!({"id": 11, "required": 1, "title": {"len": 25}});
+    let image = json!({"id": 12, "img": {"type": 3, "wmin": 600, "hmin": 300}});
+    let mut bids = Vec::new();
+    let both = asked(json!([title, image]));
+    wait_for("a native bid", || {
+        let answer = http.post(BID_PATH, both.to_string().as_bytes()).json();
+        bids = answer["seatbid"].as_array().cloned().unwrap_or_default();
+        !bids.is_empty()
+    });
+    let bid = &bids[0]["bid"][0];
+    let made: Value = serde_json::from_str(bid["adm"].as_str().unwrap()).unwrap();
+    assert_eq!((&bid["mtype"], &made["assets"][0]["id"]), (&json!(4), &json!(11)));
+    assert_eq!(made["assets"][1]["img"]["url"], "https://i.example/a.png");
+    assert_eq!(made["link"]["url"], "https://brand.example/?a=${AUCTION_ID}");
+    // The billing notice stands in the markup, and so not beside it.
+    let tracker = made["imptrackers"][0].as_str().unwrap();
+    assert!(
+        tracker.starts_with("http://win.example/n/bill/") && bid["burl"].is_null(),
+        "{tracker}"
+    );
+    let icon = json!({"id": 1, "required": 1, "img": {"type": 1}});
+    for native in [
+        asked(json!([title, icon])),
+        asked(json!([{"id": 1, "required": 1, "title": {"len": 3}}])),
+        asked(json!([])),
+        of(json!({"request": ""})),
+        of(json!({"request": "{"})),
+        of(json!({})),
+    ] {
+        let answer = http.post(BID_PATH, native.to_string().as_bytes()).json();
+        assert_eq!(answer["nbr"], 505, "{native}");
+    }
     check_no_violation(&node);
 }

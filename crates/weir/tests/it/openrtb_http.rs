@@ -158,7 +158,7 @@ fn who_leaves_too_little_time_gets_no_bid() {
     // Where it is configured, other answers say why.
     let nothing = request("why", json!({"imp": [{"id": "1", "native": {"request": "{}"}}]}));
     let answer = http.post(BID_PATH, nothing.to_string().as_bytes());
-    assert_eq!((answer.status, answer.json()), (200, json!({"id": "why", "nbr": 500})));
+    assert_eq!((answer.status, answer.json()), (200, json!({"id": "why", "nbr": 505})));
 }
 
 #[test]
@@ -310,6 +310,10 @@ fn play(http: &mut Http, bodies: &[Vec<u8>]) -> usize {
     statuses.filter(|status| *status == 200).count()
 }
 
+/// What a native creative has.
+const NATIVE: &str = r#"{"link":{"url":"https://brand.example"},"assets":[{"title":{"text":"New"}},
+    {"img":{"url":"https://i.example/a.png","w":1200,"h":627}},{"data":{"type":2,"value":"Buy"}}]}"#;
+
 #[test]
 fn real_and_damaged_bodies_are_answered_and_move_no_money_of_their_own() {
     let any = |id: &str, format: &str, more: Value| {
@@ -320,7 +324,7 @@ fn real_and_damaged_bodies_are_answered_and_move_no_money_of_their_own() {
         any("b", "banner", json!({"cat": ["IAB3"], "attr": [1], "language": "en"})),
         any("v", "video", json!({"duration_s": 15, "markup": "<VAST>${WEIR_BURL}</VAST>"})),
         any("a", "audio", json!({"duration_s": 30})),
-        any("n", "native", json!({})),
+        any("n", "native", json!({"markup": NATIVE})),
     ];
     let campaigns: Vec<Value> = (0..)
         .zip(&creatives)

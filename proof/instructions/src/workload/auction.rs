@@ -11,10 +11,8 @@ use door_openrtb::{
     NoticeStatus, Noticed, Outcome, Settings,
 };
 use door_transport::ConnId;
-use gate_auction::{
-    BidContext, Bidder, Choice, Deal, Dictionary, Floor, Format, Impression, Placement, Price,
-    PriceRule, Reason, Request, Rules, Scratch, Space, UNKNOWN,
-};
+use gate_auction::{BlockedAttribute, BidContext, Bidder, Choice, Deal, Dictionary, Floor, Format, Impression, Placement, Price,
+    PriceRule, Reason, Request, Rules, Scratch, Space, UNKNOWN,};
 use gate_pacing::Pace;
 use ledger::note::{NOTE_END_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold, KeyRing, Purses};
@@ -244,7 +242,7 @@ struct Lists {
     advertisers_blocked: Vec<u32>,
     /// Of all impressions, one after the other.
     placements: Vec<Placement>,
-    attributes: Vec<u16>,
+    attributes: Vec<BlockedAttribute>,
     impressions: Vec<Impression<'static>>,
     deals: Vec<Deal<'static>>,
 }
@@ -289,6 +287,7 @@ impl Lists {
             domains: &self.domains,
             categories: &self.categories,
             segments: &self.segments,
+            unknown: &[],
             quarter_of_week: HOUR,
             at: if request.top.auction_type == Some(1) {
                 PriceRule::First
@@ -371,11 +370,14 @@ fn placement(format: Format, width: Option<u32>, height: Option<u32>) -> Placeme
     Placement { format, width: pixels(width), height: pixels(height) }
 }
 
-fn attributes_of(imp: &Imp<'_>) -> impl Iterator<Item = u16> {
-    let banner = imp.banner.map(|banner| banner.attributes_blocked);
-    let video = imp.video.map(|video| video.attributes_blocked);
+fn attributes_of(imp: &Imp<'_>) -> impl Iterator<Item = BlockedAttribute> {
+    let banner = imp.banner.map(|banner| (Format::Banner, banner.attributes_blocked));
+    let video = imp.video.map(|video| (Format::Video, video.attributes_blocked));
     let lists = [banner, video].into_iter().flatten();
-    lists.flat_map(|list| list.iter()).filter_map(|number| u16::try_from(number).ok())
+    let numbers = lists.flat_map(|(format, list)| list.iter().map(move |number| (format, number)));
+    numbers.filter_map(|(format, number)| {
+        Some(BlockedAttribute { format, attribute: u16::try_from(number).ok()? })
+    })
 }
 
 fn deal<'a>(deal: &door_openrtb::Deal<'_>, words: &Dictionary) -> Deal<'a> {
@@ -383,6 +385,7 @@ fn deal<'a>(deal: &door_openrtb::Deal<'_>, words: &Dictionary) -> Deal<'a> {
         id: words.key(Space::Deal, deal.id),
         floor: Floor { micros: deal.floor.micros, currency: deal.floor.currency },
         floor_per_second_micros: None,
+        floors: &[],
         at: deal
             .auction_type
             .map(|number| if number == 1 { PriceRule::First } else { PriceRule::SecondPlus }),

@@ -21,13 +21,15 @@ use weir_config::config::Config;
 
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::Note;
-use self::translate::{Lists, Terms, id_hash};
+use self::translate::{Lists, Terms, User, id_hash};
 
 #[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
 mod cost;
 #[allow(dead_code, reason = "the node undoes holds, a benchmark lets them lapse")]
 #[path = "../../../../crates/weir-node/src/doors/openrtb/desk.rs"]
 mod desk;
+#[path = "../../../../crates/weir-node/src/doors/openrtb/native.rs"]
+mod native;
 #[allow(dead_code, reason = "no notice comes back")]
 #[path = "../../../../crates/weir-node/src/doors/openrtb/note.rs"]
 mod note;
@@ -102,6 +104,7 @@ struct Room {
     lists: Lists,
     scratch: Scratch,
     profile: Profile,
+    native: native::NativeRoom,
     multipliers: Vec<i64>,
     held: Vec<Held>,
     choices: Vec<Choice>,
@@ -174,12 +177,13 @@ impl<'a> Bidder<'a> {
         let Bidder { market, terms, now_ms, room, .. } = self;
         let now = Instant::from_ms(*now_ms);
         let use_it = |keys: &gate_auction::Request<'_>| use_it(keys, market);
-        room.lists.with(request, market, terms, &room.profile, now, use_it)
+        let user = User { profile: &room.profile, privacy: terms.privacy(&request.top) };
+        room.lists.with(request, market, terms, &user, now, use_it)
     }
 
     fn viewer(&mut self, request: &BidRequest<'_>) -> Viewer {
         let profile = &mut self.room.profile;
-        let Some(user) = user::user_of(&request.top) else {
+        let Some(user) = user::user_of(&request.top, self.terms.privacy(&request.top)) else {
             profile.clear();
             return Viewer::Unknown;
         };
@@ -191,7 +195,7 @@ impl<'a> Bidder<'a> {
 
     fn auction(&mut self, request: &BidRequest<'_>, viewer: Viewer) {
         let Bidder { market, until, terms, now_ms, purses, profiles, why, room, .. } = self;
-        let Room { lists, scratch, profile, multipliers, held, choices } = room;
+        let Room { lists, scratch, profile, multipliers, native, held, choices } = room;
         held.clear();
         multipliers.clear();
         multipliers.extend(request.imps.iter().map(|imp| imp.multiplier_micros));
@@ -210,10 +214,12 @@ impl<'a> Bidder<'a> {
             multipliers,
             test: request.top.test,
             held,
-            refusal: std::cell::Cell::new(None),
+            imps: request.imps,
+            native,
         };
         let now = Instant::from_ms(*now_ms);
-        lists.with(request, market, terms, desk.profile, now, |keys| {
+        let user = User { profile: desk.profile, privacy: terms.privacy(&request.top) };
+        lists.with(request, market, terms, &user, now, |keys| {
             if *until >= Stage::Survey && (id_hash >> 32).is_multiple_of(SURVEY_EVERY) {
                 market.index().survey(keys, scratch, &desk, why);
             }

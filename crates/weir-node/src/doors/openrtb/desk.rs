@@ -1,15 +1,15 @@
 //! What stands behind an auction in a node: plans, caps, purses.
 
-use std::cell::Cell;
-
+use door_openrtb::{Imp, Mtype, Stream};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_pacing::Pace;
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, At, Hold, Purses};
-use weir_config::campaign_index::{CampaignAd, CampaignIndex};
+use weir_config::campaign_index::{CampaignAd, CampaignIndex, ServedCreative};
 use wire::Verdict;
 
 use super::cost::cost;
+use super::native::NativeRoom;
 
 /// Who looks at the impressions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +61,10 @@ pub(super) struct BidDesk<'a> {
     pub(super) test: bool,
     /// What is set aside so far.
     pub(super) held: &'a mut Vec<Held>,
-    /// What stood in the way of the first who wanted to bid and could not.
-    pub(super) refusal: Cell<Option<Reason>>,
+    /// The request's.
+    pub(super) imps: &'a [Imp<'a>],
+    /// Where native requests are read.
+    pub(super) native: &'a NativeRoom,
 }
 
 /// Takes back what was set aside for a bid that does not leave.
@@ -101,11 +103,6 @@ impl BidDesk<'_> {
         Ok((price, amount))
     }
 
-    fn refuse(&self, reason: Reason) -> Reason {
-        self.refusal.set(self.refusal.get().or(Some(reason)));
-        reason
-    }
-
     fn ledger_slot(&self, slot: u32) -> u32 {
         self.slots[slot as usize]
     }
@@ -140,39 +137,58 @@ pub(super) fn reason(verdict: Verdict) -> Reason {
     }
 }
 
+/// Can the impression's player show it, or does it have all that a native ad needs here? Formats and durations are looked
+/// at before.
+fn suits(imp: &Imp<'_>, shown: &ServedCreative, room: &NativeRoom) -> bool {
+    let plays = |stream: Option<Stream<'_>>| {
+        stream.is_none_or(|stream| shown.ad.fits_player(&stream).is_ok())
+    };
+    match shown.ad.mtype() {
+        Mtype::Banner => true,
+        Mtype::Video => plays(imp.video),
+        Mtype::Audio => plays(imp.audio),
+        Mtype::Native => {
+            let made = imp.native.zip(shown.native.as_ref());
+            made.is_some_and(|(native, set)| room.make(&native, set, |_| ()).is_some())
+        }
+    }
+}
+
 impl BidContext for BidDesk<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         let slot = self.ledger_slot(bidder.slot) as usize;
         let paced = self.paces[slot].bid(self.id_hash, bid.micros());
-        let (price, amount) =
-            self.paced(bidder.slot, paced).map_err(|reason| self.refuse(reason))?;
+        let (price, amount) = self.paced(bidder.slot, paced)?;
         self.paces[slot].note_ask(amount);
-        if self.paces[slot].allows(amount) { Ok(price) } else { Err(self.refuse(Reason::Paced)) }
+        if self.paces[slot].allows(amount) { Ok(price) } else { Err(Reason::Paced) }
     }
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
         let ad = self.campaign_index.ad(bidder.slot);
         if self.capped(ad) {
-            return Err(self.refuse(Reason::Cap));
+            return Err(Reason::Cap);
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot);
         let able = self.purses.able(slot, amount, self.at);
-        able.map_err(|verdict| self.refuse(reason(verdict)))
+        able.map_err(reason)
     }
 
-    fn may_show(&self, bidder: Bidder, _: usize, creative: usize) -> Result<(), Reason> {
-        if !self.campaign_index.has_creative_caps(bidder.slot) {
-            // The campaign's own are looked at in `able`.
+    fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
+        if !self.campaign_index.asks_of_creatives(bidder.slot) {
+            // The campaign's own caps are looked at in `able`.
             return Ok(());
         }
-        let caps = &self.campaign_index.ad(bidder.slot).creatives[creative].caps;
+        let shown = &self.campaign_index.ad(bidder.slot).creatives[creative];
+        if !suits(&self.imps[impression], shown, self.native) {
+            return Err(Reason::Blocked);
+        }
         let capped = match self.viewer {
-            Viewer::Known(_) => self.profile.capped(caps),
-            Viewer::Unknown => !caps.is_empty(),
+            Viewer::Known(_) => self.profile.capped(&shown.caps),
+            Viewer::Unknown => !shown.caps.is_empty(),
         };
-        if capped { Err(self.refuse(Reason::Cap)) } else { Ok(()) }
+        if capped { Err(Reason::Cap) } else { Ok(()) }
     }
 
     #[inline]
@@ -191,10 +207,10 @@ impl BidContext for BidDesk<'_> {
         let amount = self.amount(choice.slot, choice.price, multiplier).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(choice.slot);
         let reserved = self.purses.reserve(slot, amount, self.at);
-        let hold = reserved.map_err(|verdict| self.refuse(reason(verdict)))?;
+        let hold = reserved.map_err(reason)?;
         if let Err(reason) = self.reserve_caps(choice, &hold) {
             self.purses.undo(slot, &hold);
-            return Err(self.refuse(reason));
+            return Err(reason);
         }
         self.paces[slot as usize].take(amount);
         self.held.push(Held { choice: *choice, hold: Some(hold) });

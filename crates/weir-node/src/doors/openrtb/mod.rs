@@ -14,14 +14,15 @@
 mod cost;
 pub mod counts;
 mod desk;
+mod native;
 mod note;
 #[cfg(test)]
 mod tests;
 pub mod translate;
 mod user;
+mod viewer;
 pub(crate) mod waiting;
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use door_openrtb::{
     NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
 };
 use door_transport::{ConnId, Out, Peer, Step};
-use gate_auction::{Choice, Counters, Fates, Reason, Scratch};
+use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
 use ledger::note::NOTE_LEN;
 use ledger::{Action, Amount, Door as Origins, Hold, Origin, TokenError};
@@ -43,9 +44,10 @@ use wire::Verdict;
 use self::counts::{Counts, Happening};
 pub(crate) use self::desk::hold_id;
 use self::desk::{BidDesk, Held, Viewer, give_back};
+use self::native::NativeRoom;
 use self::note::Note;
 use self::translate::{Lists, Terms, User, id_hash};
-use self::user::read_viewer;
+use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::{WaitingNotice, WaitingNotices};
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
@@ -143,6 +145,7 @@ struct BidRoom {
     profile: Profile,
     viewer: Viewer,
     multipliers: Vec<i64>,
+    native: NativeRoom,
     held: Vec<Held>,
     choices: Vec<Choice>,
 }
@@ -342,9 +345,9 @@ impl Gate for BidGate<'_> {
         if self.till.clock.now_ms() >= answer.deadline_ms() {
             return Outcome::NoBid(NoBidReason::InsufficientTime);
         }
-        let refusal = self.auction(request);
+        let reason = self.auction(request);
         if self.openrtb.room.held.is_empty() {
-            return Outcome::NoBid(no_bid_reason(refusal));
+            return Outcome::NoBid(reason);
         }
         self.push_all(request, answer)
     }
@@ -450,13 +453,12 @@ fn unknown(error: TokenError) -> Happening {
 }
 
 impl BidGate<'_> {
-    /// Finds who bids and sets the money aside: `room.held`. Returns what stood in the way of the first who wanted to
-    /// bid and could not.
-    fn auction(&mut self, request: &BidRequest<'_>) -> Option<Reason> {
+    /// Finds who bids and sets the money aside: `room.held`. Returns why nobody does, if nobody does.
+    fn auction(&mut self, request: &BidRequest<'_>) -> NoBidReason {
         let BidGate { openrtb, till } = self;
         let Till { snapshot, paces, purses, at, probes, .. } = &mut **till;
         let NodeBidder { facts, profiles, room, why, counts, .. } = openrtb;
-        let BidRoom { lists, scratch, profile, viewer, multipliers, held, choices } = room;
+        let BidRoom { lists, scratch, profile, viewer, multipliers, native, held, choices } = room;
         held.clear();
         let (campaign_index, now_ms) = (&*snapshot.campaign_index, at.now_ms);
         let privacy = facts.terms.privacy(&request.top);
@@ -481,7 +483,8 @@ impl BidGate<'_> {
             multipliers,
             test,
             held,
-            refusal: Cell::new(None),
+            imps: request.imps,
+            native,
         };
         let now = Instant::from_ms(now_ms);
         let user = User { profile: desk.profile, privacy };
@@ -491,13 +494,14 @@ impl BidGate<'_> {
             if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
                 counts.add(Happening::Surveys, 1);
                 campaign_index.index().survey(keys, scratch, &desk, why);
-                desk.refusal.set(None);
                 probes.lap(WorkerStage::Survey, 1);
             }
-            campaign_index.index().auction(keys, scratch).fill(&mut desk, choices);
+            let mut auction = campaign_index.index().auction(keys, scratch);
+            auction.fill(&mut desk, choices);
+            let reason = no_bid_reason(auction.refusal(), privacy);
             probes.lap(WorkerStage::Auction, 1);
-        });
-        desk.refusal.get()
+            reason
+        })
     }
 
     /// Writes the bids. One that breaks a rule of its request, which is a bug of ours, does not leave and holds no money, nor do the
@@ -584,7 +588,7 @@ impl BidGate<'_> {
         let sealed = keys.seal_notes(&hold, &start, &ends);
         let [win, bill, loss] = &sealed.ends;
         probes.lap(WorkerStage::SealNote, 1);
-        let pushed = answer.push(&Bid {
+        let bid = Bid {
             id: BidId::Number(bid_id(&hold, position)),
             imp: choice.impression,
             deal: choice.deal,
@@ -600,7 +604,14 @@ impl BidGate<'_> {
             notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
             expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
             slot_in_pod: slot_in_pod(imp),
-        });
+        };
+        let pushed = match imp.native.zip(shown.native.as_ref()) {
+            None => answer.push(&bid),
+            Some((native, set)) => {
+                let made = room.native.make(&native, set, |markup| answer.push_made(&bid, markup));
+                made.unwrap_or(Err(Violation::Markup))
+            }
+        };
         probes.lap(WorkerStage::AnswerWrite, 1);
         pushed
     }
@@ -681,15 +692,4 @@ fn bid_id(hold: &Hold, position: usize) -> u128 {
 fn slot_in_pod(imp: &door_openrtb::Imp<'_>) -> Option<i8> {
     let stream = imp.video.or(imp.audio)?;
     stream.slot_in_pod.and_then(|slot| i8::try_from(slot).ok())
-}
-
-/// The node's word for what stood in the way.
-fn no_bid_reason(refusal: Option<Reason>) -> NoBidReason {
-    match refusal {
-        None => NoBidReason::NoMatch,
-        Some(Reason::Cap) => NoBidReason::UserCap,
-        Some(Reason::Paced) => NoBidReason::Paced,
-        Some(Reason::Purse) => NoBidReason::PurseEmpty,
-        Some(_) => NoBidReason::BudgetSpent,
-    }
 }

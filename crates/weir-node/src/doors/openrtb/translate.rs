@@ -3,6 +3,7 @@
 //! Everything of one request is written into flat lists first and borrowed from there afterwards, so that the lists are
 //! used again for the next request: nothing is allocated once they are warm. `imps` has the impressions.
 
+#[path = "translate/imps.rs"]
 mod imps;
 
 use std::ops::Range;

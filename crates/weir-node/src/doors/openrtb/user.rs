@@ -1,38 +1,11 @@
 //! Who a request is about, where it may be used at all.
 
-use door_openrtb::{BidRequest, PersonalData, Privacy, Top};
-use gate_profile::{Presence, Profile, Profiles, user_key};
-
-use super::counts::{Counts, Happening};
-use super::desk::Viewer;
-
-/// Who looks, and what is known of them; counts who is not known, and why nothing may be.
-pub(super) fn read_viewer(
-    request: &BidRequest<'_>,
-    privacy: Privacy,
-    profiles: &Profiles,
-    profile: &mut Profile,
-    now_ms: u64,
-    counts: &mut Counts,
-) -> Viewer {
-    privacy.causes().for_each(|cause| counts.withheld(cause));
-    let Some(user) = user_of(&request.top, privacy) else {
-        counts.add(Happening::NoUser, 1);
-        profile.clear();
-        return Viewer::Unknown;
-    };
-    match profiles.read(user, now_ms, profile) {
-        Presence::Hot | Presence::New => Viewer::Known(user),
-        Presence::Cold => {
-            counts.add(Happening::ColdUser, 1);
-            Viewer::Unknown
-        }
-    }
-}
+use door_openrtb::{PersonalData, Privacy, Top};
+use gate_profile::user_key;
 
 /// The key of the user's profile: of the buyer's id, the exchange's, the device's, or that of an identity provider, the
 /// first that is there. `None` where there is no id, and where privacy forbids the use of ids.
-fn user_of(top: &Top<'_>, privacy: Privacy) -> Option<u64> {
+pub(super) fn user_of(top: &Top<'_>, privacy: Privacy) -> Option<u64> {
     if !privacy.permits(PersonalData::Ids) {
         return None;
     }
@@ -53,7 +26,7 @@ fn is_zero(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use door_openrtb::{PrivacyTerms, ReadLimits, Reader};
+    use door_openrtb::{BidRequest, PrivacyTerms, ReadLimits, Reader};
 
     /// Consent of a user to vendor 25 and all purposes, and to purposes 1 to 3 only.
     const CONSENT: [&str; 2] = [
