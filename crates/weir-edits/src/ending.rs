@@ -1,8 +1,10 @@
 //! The number of budgets a file may end at once, just by not naming them: a file that is cut or empty for a moment ends none.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
+use serde::{Deserialize, Serialize};
 use weir_config::budgets::Line;
 
 /// Ids that a refusal names.
@@ -13,27 +15,58 @@ const ENDED_MIN: usize = 1;
 /// For how long what a file ended counts towards what the next ones may end, ms: many small steps are no smaller than a large one.
 const LATELY_MS: u64 = 600_000;
 
+/// The file in the folder of edits that keeps it over a restart: a line for each step.
+const FILE: &str = "ended-lately";
+/// Bytes of that file at most: a step has the ids of a fifth of all budgets, and ten minutes have few steps.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
 /// What files ended lately.
 #[derive(Debug, Default)]
 pub(super) struct Lately(Vec<Step>);
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Step {
     at_ms: u64,
     ids: Vec<u64>,
 }
 
 impl Lately {
+    /// Reads what earlier runs of the node kept in a folder. A file that cannot be read is as none: the count begins anew.
+    pub(super) fn read(folder: &Path) -> Lately {
+        let text = match access::file::read_regular(&folder.join(FILE), FILE_BYTES_MAX) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Lately::default(),
+            Err(error) => {
+                tracing::warn!(%error, "what budgets files ended lately is not known: the count begins anew");
+                return Lately::default();
+            }
+        };
+        Lately(text.lines().map_while(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Keeps it in a folder for the next run of the node: whole, or as it was.
+    pub(super) fn write(&self, folder: &Path) {
+        let line = |step: &Step| serde_json::to_string(step).expect("numbers") + "\n";
+        let (path, next) = (folder.join(FILE), folder.join("ended-lately.next"));
+        let text: String = self.0.iter().map(line).collect();
+        let written = std::fs::write(&next, text).and_then(|()| std::fs::rename(&next, &path));
+        if let Err(error) = written {
+            tracing::warn!(%error, "what budgets files ended lately is not kept: a restart begins the count anew");
+        }
+    }
+
     /// Forgets what is long ago.
     pub(super) fn forget(&mut self, now_ms: u64) {
         self.0.retain(|step| now_ms < step.at_ms.saturating_add(LATELY_MS));
     }
 
-    /// Notes what a file ended.
-    pub(super) fn note(&mut self, now_ms: u64, done: Ending) {
-        if !done.ids.is_empty() {
+    /// Notes what a file ended; false: nothing.
+    pub(super) fn note(&mut self, now_ms: u64, done: Ending) -> bool {
+        let is_any = !done.ids.is_empty();
+        if is_any {
             self.0.push(Step { at_ms: now_ms, ids: done.ids });
         }
+        is_any
     }
 }
 

@@ -239,7 +239,9 @@ pub fn judge_as_node(
     let merged = overlay::merge(lines, &overlays, now.ms());
     let live = (0..).zip(0..bank.slots()).map(|(slot, _)| bank.spec(slot));
     let live: Vec<u64> = live.filter(|spec| is_live(spec, now)).map(|spec| spec.id).collect();
-    let ending = Ending::of(&live, &merged.lines, is_empty, &Lately::default());
+    let mut lately = Lately::read(folder);
+    lately.forget(u64::try_from(now.ms()).unwrap_or(0));
+    let ending = Ending::of(&live, &merged.lines, is_empty, &lately);
     let ending = ending.beyond(end_share_max_percent);
     if let Some(ending) = ending {
         return Ok(vec![(0, ending.to_string())]);
@@ -293,6 +295,7 @@ impl Edits {
         clock: Box<dyn Fn() -> u64 + Send>,
     ) -> Edits {
         let Opened { log, overlays, audit, next_record } = opened;
+        let lately = Lately::read(log.folder());
         let rewrite_at = GROW_BYTES_MAX.max(log.len().saturating_mul(2));
         let revision = u64::from(run) << 32;
         Edits(Arc::new(Shared {
@@ -303,7 +306,7 @@ impl Edits {
                 next_record,
                 unlogged: Vec::new(),
                 end_share_max_percent,
-                lately: Lately::default(),
+                lately,
                 rewrite_at,
                 stopped: false,
             }),
@@ -446,7 +449,9 @@ impl Edits {
         if let Some(done) = ending.done() {
             tracing::warn!("{why} and {done}");
         }
-        writer.lately.note(now_ms, ending);
+        if writer.lately.note(now_ms, ending) {
+            writer.lately.write(writer.log.folder());
+        }
         let Merged { lines, overlays, ended, away, back } = merged;
         tell(&ended, &away, &back);
         // In this order: what is back may end in part.

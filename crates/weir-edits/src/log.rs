@@ -116,6 +116,11 @@ impl Log {
         Ok((Log { path: path.clone(), file, len, failed: false }, entries))
     }
 
+    /// Returns the folder it is in.
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     /// What a log in a folder says, without touching it: a half-written end is left out. Nothing, where there is none.
     pub(super) fn look(folder: &Path) -> Result<Vec<Written>, LogError> {
         let path = folder.join("log");

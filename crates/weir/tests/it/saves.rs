@@ -177,11 +177,16 @@ fn a_file_that_is_cut_at_a_line_end_ends_nothing() {
 
 #[test]
 fn files_that_shrink_in_small_steps_end_no_more_than_one() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     bench.takes(write(&lines(1..=4)));
     bench.refuses(write(&lines(1..=3)));
     let (_, _, errors) = bench.told();
     assert!(errors.contains("1 of 4") && errors.contains("after 1 that files ended"), "{errors}");
+    // A restart is no way around.
+    bench.takes(write(&lines(1..=4)));
+    bench.restart(write(&lines(1..=3)));
+    let (loads, refused, errors) = bench.told();
+    assert!((loads, refused) == (0, 1) && errors.contains("after 1 that files ended"), "{errors}");
     // What is named again did not end.
     bench.takes(write(&lines(1..=5)));
     bench.takes(write(&lines(1..=4)));
