@@ -386,7 +386,7 @@ fn every_attack_has_a_test_that_exists() {
 }
 
 /// Where the OpenRTB door is named for what it alone does, so that another door need not be.
-const OPENRTB_ALONE: [(&str, &str); 10] = [
+const OPENRTB_ALONE: [(&str, &str); 11] = [
     ("crates/admin-client/src/error.rs", "a text tells its address from the admin door's"),
     ("crates/ledger-journal/src/codec/record.rs", "the origin of a settlement"),
     (
@@ -395,6 +395,7 @@ const OPENRTB_ALONE: [(&str, &str); 10] = [
     ),
     ("crates/ledger/src/record.rs", "the origin of a settlement"),
     ("crates/weir-config/src/campaign_index.rs", "campaigns bid there, in its currency"),
+    ("crates/weir-config/src/campaigns/native.rs", "the assets of a native ad are its protocol's"),
     ("crates/weir-node/src/bank/reconcile.rs", "files of exchanges name its bids"),
     ("crates/weir-survey/src/admin.rs", "`weir why` and its object in the counters"),
     ("crates/weir-survey/src/counted.rs", "its counters of reasons"),
