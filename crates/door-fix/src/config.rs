@@ -112,6 +112,19 @@ pub struct SessionSpec {
     pub source_addresses: Vec<AddressRange>,
     /// A name that its certificate must have.
     pub certificate_name: Option<String>,
+    /// Put before ClOrdID (11) and OrigClOrdID (41) towards the venue, and taken off on the way back; at most 32 characters.
+    pub cl_ord_id_prefix: String,
+}
+
+/// Who gets what a venue sends that names nobody's order or request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Unaddressed {
+    /// News and session status go to all of its clients. Anything else goes to its client, if it has just one; with several it is kept until
+    /// somebody names one of them.
+    #[default]
+    All,
+    /// Everything goes to the client of this name.
+    Session(String),
 }
 
 /// One venue: a session that the gate opens. [`VenueSpec::new`] has the defaults.
@@ -119,6 +132,10 @@ pub struct SessionSpec {
 pub struct VenueSpec {
     /// What every session has.
     pub keys: SessionKeys,
+    /// Who gets what names nobody.
+    pub unaddressed: Unaddressed,
+    /// Orders (D, G) that the venue asks for again when they are older are not sent, and their client is told, milliseconds; 0 for any age.
+    pub max_order_age_ms: u64,
 }
 
 impl VenueSpec {
@@ -126,7 +143,11 @@ impl VenueSpec {
     /// refused for reasons of a dictionary.
     #[must_use]
     pub fn new(begin_string: &str, sender: &str, target: &str) -> VenueSpec {
-        VenueSpec { keys: SessionKeys::new(begin_string, sender, target, Checks::Off) }
+        VenueSpec {
+            keys: SessionKeys::new(begin_string, sender, target, Checks::Off),
+            unaddressed: Unaddressed::All,
+            max_order_age_ms: 0,
+        }
     }
 }
 
@@ -140,6 +161,7 @@ impl SessionSpec {
             route: Route::Echo,
             source_addresses: Vec::new(),
             certificate_name: None,
+            cl_ord_id_prefix: String::new(),
         }
     }
 
@@ -160,6 +182,12 @@ impl SessionSpec {
             let expected = "\"none\": the session has no budgets, which has to be said";
             return Err(ConfigError::Value { session, key: "limits", found, expected });
         }
+        let prefix = &self.cl_ord_id_prefix;
+        if prefix.chars().count() > 32 || prefix.chars().any(char::is_control) {
+            let (session, found) = (self.keys.name.clone(), prefix.clone());
+            let expected = "at most 32 characters, none of them a control character";
+            return Err(ConfigError::Value { session, key: "cl_ord_id_prefix", found, expected });
+        }
         self.keys.check()
     }
 }
@@ -170,8 +198,12 @@ impl SessionKeys {
             let (session, found) = (self.name.clone(), found.to_owned());
             Err(ConfigError::Value { session, key, found, expected })
         };
-        if self.name.is_empty() || self.name.len() > 80 {
-            return wrong("name", &self.name, "1 to 80 characters");
+        if self.name.is_empty() || self.name.len() > 80 || self.name.contains(char::is_control) {
+            return wrong(
+                "name",
+                &self.name,
+                "1 to 80 characters, none of them a control character",
+            );
         }
         if !["FIX.4.2", "FIX.4.4", "FIXT.1.1"].contains(&self.begin_string.as_str()) {
             return wrong("begin_string", &self.begin_string, "FIX.4.2, FIX.4.4 or FIXT.1.1");
@@ -214,8 +246,18 @@ pub(crate) struct Checked {
 pub(crate) enum Kind {
     /// A client, and the number of the venue that stands behind it; `None` for the echo.
     Client(Box<SessionSpec>, Option<usize>),
-    /// A venue, and the number of the client whose messages it gets.
-    Venue(Option<usize>),
+    /// A venue.
+    Venue(VenueKind),
+}
+
+/// What stands behind a venue.
+#[derive(Clone, Debug)]
+pub(crate) struct VenueKind {
+    /// The numbers of the clients whose messages it gets.
+    pub(crate) clients: Vec<usize>,
+    /// The client who gets what is for nobody.
+    pub(crate) unaddressed: Option<usize>,
+    pub(crate) max_order_age_ms: u64,
 }
 
 /// Why the sessions of a door cannot be used.
@@ -264,17 +306,15 @@ pub enum ConfigError {
         /// The venue's version.
         other: String,
     },
-    /// Two clients have the same venue.
+    /// A venue's `unaddressed` is no client of it.
     #[error(
-        "the sessions {first:?} and {second:?} both have the route {venue:?}; a venue takes one client at present, so add a venue session for the other"
+        "venue {venue:?}: unaddressed is {found:?}, which is no session whose route is this venue; expected \"all\" or the name of one"
     )]
-    SharedVenue {
-        /// The name of one.
-        first: String,
-        /// The name of the other.
-        second: String,
+    NoClient {
         /// The venue's name.
         venue: String,
+        /// What `unaddressed` says.
+        found: String,
     },
     /// A Logon could belong to either of two sessions.
     #[error(
@@ -325,8 +365,12 @@ impl FixSessions {
         };
         let mut sessions = Vec::with_capacity(keys.len());
         for (number, venue) in venues.iter().enumerate() {
-            let client = clients.iter().position(|client| venue_of(client) == Some(number));
-            sessions.push(checked(venue.keys.clone(), Kind::Venue(client), &mut dictionaries));
+            let of_venue = |at: &usize| venue_of(&clients[*at]) == Some(number);
+            let unaddressed = named_client(venue, &clients);
+            let max_order_age_ms = venue.max_order_age_ms;
+            let clients = (0..clients.len()).filter(of_venue).collect();
+            let kind = Kind::Venue(VenueKind { clients, unaddressed, max_order_age_ms });
+            sessions.push(checked(venue.keys.clone(), kind, &mut dictionaries));
         }
         let behind = clients.len();
         let clients: Vec<Checked> = clients
@@ -352,9 +396,16 @@ fn logon(keys: &SessionKeys) -> [&str; 3] {
     [&keys.begin_string, &keys.sender_comp_id, &keys.target_comp_id]
 }
 
+/// The number of the client that a venue names in `unaddressed`.
+fn named_client(venue: &VenueSpec, clients: &[SessionSpec]) -> Option<usize> {
+    let Unaddressed::Session(name) = &venue.unaddressed else { return None };
+    let route = Route::Venue(venue.keys.name.clone());
+    clients.iter().position(|client| client.keys.name == *name && client.route == route)
+}
+
 fn route_errors(clients: &[SessionSpec], venues: &[VenueSpec]) -> Vec<ConfigError> {
     let mut errors = Vec::new();
-    for (at, client) in clients.iter().enumerate() {
+    for client in clients {
         let Route::Venue(name) = &client.route else { continue };
         let session = client.keys.name.clone();
         let Some(venue) = venues.iter().find(|venue| venue.keys.name == *name) else {
@@ -374,9 +425,13 @@ fn route_errors(clients: &[SessionSpec], venues: &[VenueSpec]) -> Vec<ConfigErro
                 other,
             });
         }
-        if let Some(first) = clients[..at].iter().find(|one| one.route == client.route) {
-            let (first, venue) = (first.keys.name.clone(), name.clone());
-            errors.push(ConfigError::SharedVenue { first, second: session, venue });
+    }
+    for venue in venues {
+        if let Unaddressed::Session(found) = &venue.unaddressed
+            && named_client(venue, clients).is_none()
+        {
+            let (venue, found) = (venue.keys.name.clone(), found.clone());
+            errors.push(ConfigError::NoClient { venue, found });
         }
     }
     errors

@@ -1,14 +1,12 @@
 //! The door: connections, the sessions they belong to, and the steps of both.
 
-use fix::{Framing, Index, Message, ValueError, frame};
+use fix::{Framing, Index, ValueError, frame};
 use fix_session::{
-    Disconnect, MessageStores, Notice, Now, Outbox, SendError, Session, SessionState, StoreError,
-    Turn,
+    Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
 };
 
 use crate::config::FixSessions;
 use crate::half_logons::HalfLogons;
-use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::{Guard, Peer};
 use crate::seat::{Behind, Seat};
 
@@ -104,8 +102,17 @@ pub enum Happening {
     Ends(usize, Disconnect),
     /// A session's store failed. What it wrote in that step did not leave.
     StoreFailed(usize, StoreError),
-    /// **Alarm.** A venue's message has no client that it could go to. It is in the venue's store.
+    /// **Alarm.** A venue's message has no client that it could go to. It is in the venue's store, and kept until [`Door::give_kept`] or the
+    /// venue's `unaddressed` names a client.
     Unaddressed(usize),
+    /// **Alarm.** A venue knows so many ids of orders that are not closed, 7/8 of those that it has room for (1,048,576).
+    IdsFill(usize, usize),
+    /// **Alarm.** A new order was refused: the venue has no room for its id.
+    IdsFull(usize),
+    /// **Alarm.** So many records of whose an order is could not be read. Reports on these orders go to nobody until somebody names a client.
+    IdsLost(usize, u64),
+    /// **Alarm.** A venue asked for an order again that is too old, and has reported on it: it was not sent, and its client was told nothing.
+    NotSentAgain(usize),
     /// A peer rejected a message that is not known to be anybody's.
     UnknownRejected(usize),
 }
@@ -124,15 +131,17 @@ pub struct Ready {
 /// The sessions of a door, with what stands behind them.
 #[derive(Debug)]
 pub struct Door<S, G> {
-    seats: Vec<Seat>,
-    stores: S,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) stores: S,
     guard: G,
-    index: Index,
+    pub(crate) index: Index,
     /// Reads what passes through; it is away only while it does.
-    second_index: Option<Index>,
+    pub(crate) second_index: Option<Index>,
     half_logons: HalfLogons,
-    happenings: Vec<Happening>,
+    pub(crate) happenings: Vec<Happening>,
     ready: Vec<Ready>,
+    /// How many answers to orders were made here; part of their ids.
+    pub(crate) refused_orders: u64,
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
@@ -146,7 +155,19 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (index, happenings, ready) = (Index::new(FIELDS_MAX), Vec::new(), Vec::new());
         let half_logons = HalfLogons::default();
         let second_index = Some(Index::new(FIELDS_MAX));
-        Ok(Door { seats, stores, guard, index, second_index, half_logons, happenings, ready })
+        let mut door = Door {
+            seats,
+            stores,
+            guard,
+            index,
+            second_index,
+            half_logons,
+            happenings,
+            ready,
+            refused_orders: 0,
+        };
+        (0..door.seats.len()).for_each(|at| door.load_book(at));
+        Ok(door)
     }
 
     /// Returns the stores, for what an operator does between two connections.
@@ -235,7 +256,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             next.is_open || !next.is_venue()
         });
         let is_venue = self.seats[at].is_venue();
-        if let Behind::Session(_, passing) = &mut self.seats[at].behind {
+        if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
             passing.is_available = is_available || is_venue;
         }
         let consumed = self.step(at, clock, |seat, index, turn| seat.feed(input, index, turn));
@@ -374,7 +395,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         Step { consumed: 0, need: 0, close: true }
     }
 
-    fn step<R>(
+    pub(crate) fn step<R>(
         &mut self,
         at: usize,
         clock: Clock,
@@ -382,6 +403,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     ) -> R {
         self.stores.set_time(clock.unix_us);
         let seat = &mut self.seats[at];
+        if let Behind::Sessions(_, passing) = &mut seat.behind {
+            passing.now_unix_ms = clock.now().unix_ms;
+        }
         let mut out = std::mem::take(&mut seat.out);
         let store = self.stores.store(at);
         let done = act(seat, &mut self.index, &mut Turn { now: clock.now(), store, out: &mut out });
@@ -393,21 +417,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// whether the connection is to be closed.
     fn finish(&mut self, line: &mut Line, at: usize, clock: Clock, out: &mut Vec<u8>) -> bool {
         let mut touched = vec![at];
+        self.give_to_named(at, clock, &mut touched);
         self.pass_on(at, clock, &mut touched);
-        if let Err(error) = self.stores.flush(&touched) {
-            for at in touched.iter().copied() {
-                self.seats[at].out = Outbox::default();
-                self.happenings.push(Happening::StoreFailed(at, error.clone()));
-                let error = error.clone();
-                self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
-            }
-        }
+        self.settle(&touched, clock);
         for other in touched.into_iter().filter(|other| *other != at) {
-            let mut bytes = Vec::new();
-            let close = self.hand_out(other, &mut bytes);
-            if let Some(line) = self.seats[other].line.filter(|_| close || !bytes.is_empty()) {
-                self.ready.push(Ready { line, bytes, close });
-            }
+            self.make_ready(other);
         }
         let over = self.hand_out(at, out);
         if over {
@@ -415,6 +429,28 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.seats[at].line = None;
         }
         over
+    }
+
+    /// Makes what some sessions did outlive the process. What cannot be kept did not happen.
+    pub(crate) fn settle(&mut self, touched: &[usize], clock: Clock) {
+        if let Err(error) = self.stores.flush(touched) {
+            for at in touched.iter().copied() {
+                self.seats[at].out = Outbox::default();
+                self.happenings.push(Happening::StoreFailed(at, error.clone()));
+                let error = error.clone();
+                self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
+                self.load_book(at);
+            }
+        }
+    }
+
+    /// Hands out what a session has for its connection, which is not that of the step.
+    pub(crate) fn make_ready(&mut self, at: usize) {
+        let mut bytes = Vec::new();
+        let close = self.hand_out(at, &mut bytes);
+        if let Some(line) = self.seats[at].line.filter(|_| close || !bytes.is_empty()) {
+            self.ready.push(Ready { line, bytes, close });
+        }
     }
 
     /// Appends a session's bytes and tells what happened to it. Reports whether its connection is over.
@@ -429,83 +465,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.happenings.push(Happening::Ends(at, why));
         }
         seat.session.state() == SessionState::Disconnected
-    }
-
-    /// Gives the messages that a session left for others to these, in order; notes the sessions that this touches.
-    fn pass_on(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
-        let Behind::Session(next, passing) = &mut self.seats[at].behind else { return };
-        let (next, (bytes, items)) = (*next, passing.take());
-        if items.is_empty() {
-            return;
-        }
-        let Some(mut index) = self.second_index.take() else { return };
-        let mut start = 0;
-        for (item, end) in items.iter().copied() {
-            let message = match frame(&bytes[start..end], usize::MAX) {
-                Framing::Whole(frame) => index.read(frame).ok(),
-                _ => None,
-            };
-            start = end;
-            // The session has read it before.
-            let Some(message) = message else { continue };
-            let to = match item {
-                Item::Pass => self.pass(at, next, &message, clock),
-                Item::Rejection => self.pass_rejection(at, &message, clock),
-            };
-            if let Some(to) = to.filter(|to| !touched.contains(to)) {
-                touched.push(to);
-            }
-        }
-        self.second_index = Some(index);
-        if let Behind::Session(_, passing) = &mut self.seats[at].behind {
-            passing.reuse(bytes, items);
-        }
-    }
-
-    fn pass(
-        &mut self,
-        at: usize,
-        next: Option<usize>,
-        message: &Message<'_>,
-        clock: Clock,
-    ) -> Option<usize> {
-        let Some(to) = next else {
-            self.happenings.push(Happening::Unaddressed(at));
-            return None;
-        };
-        let origin = Origin { session: at, seq: message.number(34).unwrap_or(0) };
-        let sent = self.step(to, clock, |seat, _, turn| seat.session.forward(message, turn));
-        match sent {
-            Ok(seq) => self.seats[to].passed.note(seq, origin),
-            Err(SendError::Rewrite(error)) => {
-                let text = error.to_string();
-                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
-            }
-            Err(SendError::Store(_)) => {
-                let text = "Application not available";
-                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 4, text, turn));
-            }
-        }
-        Some(to)
-    }
-
-    /// Tells the session whose message was rejected on the other side.
-    fn pass_rejection(
-        &mut self,
-        at: usize,
-        rejection: &Message<'_>,
-        clock: Clock,
-    ) -> Option<usize> {
-        let seq = rejection.number(45);
-        let Some(origin) = seq.and_then(|seq| self.seats[at].passed.origin(seq)) else {
-            self.happenings.push(Happening::UnknownRejected(at));
-            return None;
-        };
-        let body = rejection_body(rejection, origin.seq);
-        let to = origin.session;
-        // A store that fails is found by the flush.
-        let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
-        Some(to)
     }
 }
 

@@ -29,22 +29,39 @@
 //! refused (j, 380=4). A report for an absent client is numbered and stored: the client sees a gap. A message that the other side rejects is
 //! told to who sent it, as a j with its own number.
 //!
+//! # Several clients with one venue
+//! A venue's message goes to the client whose order (11, 41) or request (131, 262, 320, 568 and others) it names. What names nobody's goes to
+//! the client that the venue's `unaddressed` names, with `"all"` to its one client; with several, news (B) and session status (h) go to all
+//! and the rest is kept until somebody names a client: [`Door::kept`], [`Door::give_kept`]. A message with the id of another client is
+//! refused, unless `cl_ord_id_prefix` keeps their ClOrdIDs apart.
+//!
+//! Whose an id is stands in a book beside the venue's messages ([`fix_session::MessageStores::book`]) and changes with them: kill -9 leaves
+//! both or neither. It has room for 1,048,576 ids of a venue. Those of open orders stay; those of closed ones and of requests are known for
+//! 24 h, or until there is no room. When 7/8 of the room is taken by open orders, [`Happening::IdsFill`] says so; when all is, a new order is
+//! refused and [`Happening::IdsFull`] says so. A venue with one client and no `max_order_age_ms` has no book: orders from before a second
+//! client was added name nobody, so `unaddressed` should then name the first one.
+//!
 //! # Nothing is learnt by probing
 //! A connection whose first message is anything but the Logon of a session that it may have is closed without a byte. So is a second
 //! connection of a session that has one; the first does not notice.
 
 #![forbid(unsafe_code)]
 
+mod book;
 mod config;
 mod door;
 mod half_logons;
+mod ids;
+mod pass;
 mod passing;
 mod peer;
+mod refusal;
 mod route_echo;
 mod seat;
 
 pub use config::{
-    Checks, ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, VenueSpec,
+    Checks, ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed,
+    VenueSpec,
 };
 pub use door::{Clock, Door, Happening, Line, Ready, Refused, Step};
 pub use peer::{AddressRange, AddressRangeError, Guard, Peer};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fix::{Message, SOH};
+use fix::{Message, SOH, Timestamp};
 use fix_session::{Application, MessageStore, Session, Turn};
 
 /// How many messages of a session are known to have come from another one; what is older can be rejected without anybody being told.
@@ -13,6 +13,10 @@ const PASSED_MAX: usize = 16_384;
 pub(crate) struct Passing {
     /// Whether messages can go on at present.
     pub(crate) is_available: bool,
+    /// The time of the step.
+    pub(crate) now_unix_ms: i64,
+    /// Orders (D, G) that are older are not sent again, milliseconds; 0 for any age.
+    pub(crate) max_order_age_ms: u64,
     bytes: Vec<u8>,
     items: Vec<(Item, usize)>,
 }
@@ -24,6 +28,8 @@ pub(crate) enum Item {
     Pass,
     /// A Reject (3) or BusinessMessageReject (j) of something that this session was sent.
     Rejection,
+    /// An order that this session was asked to send again, and did not.
+    TooLate,
 }
 
 impl Passing {
@@ -54,6 +60,21 @@ impl<S: MessageStore> Application<S> for Passing {
         } else {
             session.refuse(message, 4, "Application not available", turn);
         }
+    }
+
+    fn may_resend(&mut self, message: &Message<'_>) -> bool {
+        if self.max_order_age_ms == 0 || !matches!(message.msg_type(), b"D" | b"G") {
+            return true;
+        }
+        // One whose time cannot be read is as old as can be.
+        let sent =
+            message.value(52).and_then(Timestamp::parse).map_or(i64::MIN, Timestamp::unix_ms);
+        let age_ms = self.now_unix_ms.saturating_sub(sent);
+        if u64::try_from(age_ms).unwrap_or(0) <= self.max_order_age_ms {
+            return true;
+        }
+        self.keep(Item::TooLate, message);
+        false
     }
 
     fn rejected(&mut self, reject: &Message<'_>) {

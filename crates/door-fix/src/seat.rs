@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use fix::{Dictionary, Index, Message, ValueError};
-use fix_session::{Application, MessageStore, Outbox, Session, SessionState, Turn};
+use fix_session::{Application, MemoryStore, MessageStore, Outbox, Session, SessionState, Turn};
 
+use crate::book::{Book, IDS_MAX};
 use crate::config::{Checked, Kind, SessionKeys, SessionSpec};
 use crate::door::Refused;
 use crate::passing::{Passed, Passing};
@@ -25,23 +26,42 @@ pub(crate) struct Seat {
     pub(crate) line: Option<u64>,
     /// The connection is logged on, and the gap that it began with is closed.
     pub(crate) is_open: bool,
+    /// Of a venue: the client who gets what is for nobody.
+    pub(crate) named: Option<usize>,
+    /// Of a venue: whose its orders are.
+    pub(crate) book: Option<Box<Book>>,
+    /// Where the book is written if the stores have none.
+    pub(crate) book_memory: MemoryStore,
 }
 
 /// What gets the messages of a session.
 #[derive(Debug)]
 pub(crate) enum Behind {
     Echo(Box<Echo>),
-    /// Another session, if there is one.
-    Session(Option<usize>, Passing),
+    /// Other sessions: of a client its venue, of a venue its clients.
+    Sessions(Vec<usize>, Passing),
 }
 
 impl Seat {
     pub(crate) fn new(checked: Checked) -> Result<Seat, ValueError> {
         let Checked { keys, kind, config, dictionary } = checked;
+        let mut named = None;
+        let mut book = None;
         let (spec, behind) = match kind {
             Kind::Client(spec, None) => (Some(spec), echo(dictionary)),
-            Kind::Client(spec, venue) => (Some(spec), Behind::Session(venue, Passing::default())),
-            Kind::Venue(client) => (None, Behind::Session(client, Passing::default())),
+            Kind::Client(spec, Some(venue)) => {
+                (Some(spec), Behind::Sessions(vec![venue], Passing::default()))
+            }
+            Kind::Venue(venue) => {
+                let max_order_age_ms = venue.max_order_age_ms;
+                let mut passing = Passing::default();
+                passing.max_order_age_ms = max_order_age_ms;
+                // With one client, everything is his.
+                let needs_book = venue.clients.len() != 1 || max_order_age_ms > 0;
+                book = needs_book.then(|| Box::new(Book::new(IDS_MAX)));
+                named = venue.unaddressed;
+                (None, Behind::Sessions(venue.clients, passing))
+            }
         };
         Ok(Seat {
             keys,
@@ -52,6 +72,9 @@ impl Seat {
             passed: Passed::default(),
             line: None,
             is_open: false,
+            named,
+            book,
+            book_memory: MemoryStore::new(0),
         })
     }
 
@@ -59,12 +82,22 @@ impl Seat {
         self.spec.is_none()
     }
 
-    /// The session that gets its messages.
-    pub(crate) fn next(&self) -> Option<usize> {
+    /// The sessions that may get its messages.
+    pub(crate) fn others(&self) -> &[usize] {
         match &self.behind {
-            Behind::Echo(_) => None,
-            Behind::Session(next, _) => *next,
+            Behind::Echo(_) => &[],
+            Behind::Sessions(others, _) => others,
         }
+    }
+
+    /// The one session that gets its messages; the first of several.
+    pub(crate) fn next(&self) -> Option<usize> {
+        self.others().first().copied()
+    }
+
+    /// What stands before the ClOrdIDs of a client towards its venue.
+    pub(crate) fn prefix(&self) -> &str {
+        self.spec.as_ref().map_or("", |spec| &spec.cl_ord_id_prefix)
     }
 
     /// Notes how the session stands after a step.
@@ -83,7 +116,7 @@ impl Seat {
     ) -> usize {
         match &mut self.behind {
             Behind::Echo(echo) => self.session.feed(input, index, turn, echo.as_mut()),
-            Behind::Session(_, passing) => self.session.feed(input, index, turn, passing),
+            Behind::Sessions(_, passing) => self.session.feed(input, index, turn, passing),
         }
     }
 
@@ -98,7 +131,7 @@ impl Seat {
         }
         match &mut self.behind {
             Behind::Echo(echo) => go(&mut self.session, index, turn, echo.as_mut()),
-            Behind::Session(_, passing) => go(&mut self.session, index, turn, passing),
+            Behind::Sessions(_, passing) => go(&mut self.session, index, turn, passing),
         }
     }
 

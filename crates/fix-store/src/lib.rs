@@ -15,6 +15,7 @@
 //!   numbers                    groups of memos, the newest last; rewritten when it has grown
 //!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
 //!   s-CLIENT1/00000002.fix
+//!   b-VENUE1/00000001.fix      the book of the session VENUE1, if it has one: records of what stands behind it, as messages that were sent
 //! ```
 //! All integers are little-endian.
 //! ```text

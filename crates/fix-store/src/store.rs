@@ -1,6 +1,6 @@
 //! One session's messages and numbers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fix_session::{MessageStore, StoreError, Waiting};
 
@@ -77,12 +77,11 @@ impl Staged {
 impl FileStore {
     /// Opens the messages of a session as far as its memo says that they count, and removes what a crash left behind.
     pub(crate) fn open(
-        root: &Path,
+        folder: PathBuf,
         name: &str,
         memo: Memo,
         segment_bytes: u64,
     ) -> Result<FileStore, OpenError> {
-        let folder = root.join(segment::folder_name(name)?);
         disk::make_folder(&folder)?;
         let mut segments = Vec::new();
         for number in segment::numbers(&folder)? {
@@ -295,6 +294,21 @@ impl FileStore {
                 break;
             }
             bytes -= first.end;
+            removed += first.end;
+            self.segments.remove(0);
+            self.reader.clear();
+        }
+        removed
+    }
+
+    /// Removes the oldest segments that have nothing from `next_in` on, of a book.
+    pub(crate) fn trim_read(&mut self) -> u64 {
+        let mut removed = 0;
+        while let [first, second, ..] = self.segments[..] {
+            let is_needed = second.next_out > self.flushed.next_in;
+            if is_needed || !disk::remove(&segment::path(&self.folder, first.number)) {
+                break;
+            }
             removed += first.end;
             self.segments.remove(0);
             self.reader.clear();

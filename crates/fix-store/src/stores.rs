@@ -1,5 +1,6 @@
 //! The stores of all sessions of a folder, which change together.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +37,8 @@ pub struct FileStores<N> {
     options: Options,
     numbers: N,
     stores: Vec<FileStore>,
+    /// Of sessions that have one, by their numbers.
+    books: BTreeMap<usize, FileStore>,
     now_us: i64,
     _lock: File,
 }
@@ -78,7 +81,8 @@ impl<N: Numbers> FileStores<N> {
 
     fn new(root: &Path, options: Options, numbers: N, lock: File) -> FileStores<N> {
         let root = root.to_owned();
-        FileStores { root, options, numbers, stores: Vec::new(), now_us: 0, _lock: lock }
+        let (stores, books) = (Vec::new(), BTreeMap::new());
+        FileStores { root, options, numbers, stores, books, now_us: 0, _lock: lock }
     }
 
     /// Adds a session and returns its number: 0 for the first, then 1. A session that is new begins its life at `unix_ms`.
@@ -95,7 +99,8 @@ impl<N: Numbers> FileStores<N> {
             return Err(OpenError::Twice { name: name.to_owned() });
         }
         let memo = self.numbers.newest(name).unwrap_or(Memo::new(unix_ms));
-        let mut store = FileStore::open(&self.root, name, memo, self.options.segment_bytes)?;
+        let folder = self.root.join(segment::folder_name(name)?);
+        let mut store = FileStore::open(folder, name, memo, self.options.segment_bytes)?;
         store.sealed = durability == Durability::Sealed;
         self.stores.push(store);
         Ok(self.stores.len() - 1)
@@ -121,21 +126,40 @@ impl<N: Numbers> FileStores<N> {
     pub fn trim(&mut self) -> u64 {
         let oldest_us = self.now_us.saturating_sub(i64::from(self.options.keep_days) * DAY_US);
         let bytes_max = self.options.bytes_max;
-        self.stores.iter_mut().map(|store| store.trim(oldest_us, bytes_max)).sum()
+        let read: u64 = self.books.values_mut().map(FileStore::trim_read).sum();
+        let stores = self.stores.iter_mut();
+        read + stores.map(|store| store.trim(oldest_us, bytes_max)).sum::<u64>()
+    }
+
+    /// Opens the book of a session: messages and numbers under a name that no session has.
+    fn open_book(&self, session: usize) -> Result<FileStore, OpenError> {
+        let of = &self.stores[session];
+        let name = format!("{}\x01book", of.name());
+        let memo = self.numbers.newest(&name).unwrap_or(Memo::new(self.now_us / 1_000));
+        let folder = segment::folder_name(of.name())?.replacen("s-", "b-", 1);
+        let folder = self.root.join(folder);
+        let mut book = FileStore::open(folder, &name, memo, self.options.segment_bytes)?;
+        book.sealed = of.sealed;
+        Ok(book)
     }
 
     fn write(&mut self, sessions: &[usize]) -> Result<(), OpenError> {
-        let sealed =
-            sessions.iter().any(|at| self.stores[*at].is_changed() && self.stores[*at].sealed);
-        let mut memos: Vec<(&str, Memo)> = Vec::new();
+        let FileStores { stores, books, .. } = self;
+        let mut sealed = false;
         for at in sessions {
-            if self.stores[*at].is_changed() {
-                self.stores[*at].write(sealed)?;
+            sealed |= both(stores, books, *at).any(|store| store.is_changed() && store.sealed);
+        }
+        for at in sessions {
+            for store in both(stores, books, *at).filter(|store| store.is_changed()) {
+                store.write(sealed)?;
             }
         }
-        for store in sessions.iter().map(|at| &self.stores[*at]).filter(|store| store.is_changed())
-        {
-            memos.push((store.name(), store.memo_to_keep()));
+        let mut memos: Vec<(&str, Memo)> = Vec::new();
+        for at in sessions {
+            let both = [stores.get(*at), books.get(at)].into_iter().flatten();
+            for store in both.filter(|store| store.is_changed()) {
+                memos.push((store.name(), store.memo_to_keep()));
+            }
         }
         if memos.is_empty() { Ok(()) } else { self.numbers.keep(&memos, sealed) }
     }
@@ -154,16 +178,39 @@ impl<N: Numbers> MessageStores for FileStores<N> {
         store
     }
 
+    fn book(&mut self, session: usize) -> Result<Option<&mut FileStore>, StoreError> {
+        if !self.books.contains_key(&session) {
+            let book = self.open_book(session);
+            let book = book.map_err(|error| StoreError { reason: error.to_string() })?;
+            self.books.insert(session, book);
+        }
+        let mut book = self.books.get_mut(&session);
+        if let Some(book) = &mut book {
+            book.now_us = self.now_us;
+        }
+        Ok(book)
+    }
+
     fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
         let written = self.write(sessions);
         for at in sessions {
-            let store = &mut self.stores[*at];
-            match (store.is_changed(), &written) {
-                (false, _) => {}
-                (true, Ok(())) => store.settle(),
-                (true, Err(_)) => store.undo(),
+            for store in both(&mut self.stores, &mut self.books, *at) {
+                match (store.is_changed(), &written) {
+                    (false, _) => {}
+                    (true, Ok(())) => store.settle(),
+                    (true, Err(_)) => store.undo(),
+                }
             }
         }
         written.map_err(|error| StoreError { reason: error.to_string() })
     }
+}
+
+/// The store of a session, and its book if it has one.
+fn both<'s>(
+    stores: &'s mut [FileStore],
+    books: &'s mut BTreeMap<usize, FileStore>,
+    session: usize,
+) -> impl Iterator<Item = &'s mut FileStore> {
+    stores.get_mut(session).into_iter().chain(books.get_mut(&session))
 }

@@ -1,6 +1,6 @@
 //! Sessions that cannot be: every error at once, each with what to do.
 
-use door_fix::{FixSessions, Limits, Route, SessionSpec, VenueSpec};
+use door_fix::{FixSessions, Limits, Route, SessionSpec, Unaddressed, VenueSpec};
 
 use crate::desk::spec;
 
@@ -69,13 +69,14 @@ fn routes_lead_to_a_venue_of_their_own_that_speaks_the_same() {
         routed("B", "FIX.4.2", "VENUE"),
         routed("C", "FIX.4.4", "VENUE"),
     ];
-    let venues = vec![VenueSpec::new("FIX.4.4", "GATE", "VENUE")];
-    let errors = FixSessions::new(clients, venues).unwrap_err();
+    let mut venue = VenueSpec::new("FIX.4.4", "GATE", "VENUE");
+    venue.unaddressed = Unaddressed::Session("A".to_owned());
+    let errors = FixSessions::new(clients, vec![venue]).unwrap_err();
     let text: String = errors.iter().map(|error| format!("{error}\n")).collect();
     for one in [
         "session \"A\": there is no venue \"nowhere\"",
         "session \"B\" speaks FIX.4.2 and venue \"VENUE\" FIX.4.4",
-        "the sessions \"B\" and \"C\" both have the route \"VENUE\"",
+        "venue \"VENUE\": unaddressed is \"A\", which is no session whose route is this venue",
     ] {
         assert!(text.contains(one), "{one} is not in\n{text}");
     }

@@ -128,8 +128,13 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
 
     /// Opens the connection to the venue, which is session 1; returns its number and the Logon.
     pub(crate) fn dial(&mut self) -> (usize, String) {
+        self.dial_to(1)
+    }
+
+    /// The same of any session.
+    pub(crate) fn dial_to(&mut self, venue: usize) -> (usize, String) {
         let (id, mut out) = (self.lines.len(), Vec::new());
-        let line = self.door.dialled(id as u64, 1, self.clock, &mut out);
+        let line = self.door.dialled(id as u64, venue, self.clock, &mut out);
         self.lines.push(line);
         self.input.push(Vec::new());
         (id, plain(&out))

@@ -3,6 +3,7 @@
 
 mod acceptance;
 mod attacks;
+mod clients;
 mod config;
 mod desk;
 mod passing;

@@ -1,0 +1,375 @@
+//! Whose an order or a request at a venue is, for as long as it may live, and what came for nobody.
+//!
+//! It is a log of records in a store of its own: the newest record of an id counts. While it has more than twice as many records as there
+//! are ids, the oldest that still counts is written once more at the end with each new one, so it never has to be written anew.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use fix_session::{MessageStore, StoreError};
+
+/// How many ids of a venue are known. Each takes about 200 bytes of memory.
+pub(crate) const IDS_MAX: usize = 1 << 20;
+/// How long an id is known after its order is closed, or after it was asked by.
+const KNOWN_MS: u64 = 24 * 3_600_000;
+/// Records that need not count before the oldest are written again.
+const SLACK: u64 = 1_024;
+/// How many ids go, and how many records are written again, with each that is new.
+const AT_ONCE: usize = 2;
+
+const ID: u8 = b'I';
+const FORGET: u8 = b'F';
+const KEEP: u8 = b'K';
+const GIVEN: u8 = b'G';
+
+/// What is known of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// An order that nothing has come of.
+    Sent,
+    /// An order of which a report has come.
+    Live,
+    /// An order that is closed.
+    Closed,
+    /// A request.
+    Asked,
+}
+
+impl State {
+    const ALL: [(State, u8); 4] =
+        [(State::Sent, b's'), (State::Live, b'l'), (State::Closed, b'c'), (State::Asked, b'a')];
+
+    fn byte(self) -> u8 {
+        State::ALL.iter().find(|one| one.0 == self).map_or(b'l', |one| one.1)
+    }
+
+    fn of(byte: u8) -> Option<State> {
+        State::ALL.iter().find(|one| one.1 == byte).map(|one| one.0)
+    }
+
+    fn may_go(self) -> bool {
+        matches!(self, State::Closed | State::Asked)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    client: usize,
+    state: State,
+    record: u64,
+}
+
+/// The ids of a venue. An id is a field as it stands towards the venue: `11=A17`, `262=quotes`.
+#[derive(Debug)]
+pub(crate) struct Book {
+    max: usize,
+    /// Names of clients, also of such that are not configured any more.
+    clients: Vec<String>,
+    ids: HashMap<Arc<[u8]>, Entry>,
+    /// Records that count, and the id of each; `None` for a message.
+    records: BTreeMap<u64, Option<Arc<[u8]>>>,
+    /// Ids that may go, the oldest first, and since when; `None` for since the start.
+    spare: VecDeque<(Option<u64>, Arc<[u8]>)>,
+    started_ms: Option<u64>,
+    kept: usize,
+    /// The alarm was given.
+    is_filling: bool,
+    scratch: Vec<u8>,
+}
+
+impl Book {
+    pub(crate) fn new(max: usize) -> Book {
+        Book {
+            max,
+            clients: Vec::new(),
+            ids: HashMap::new(),
+            records: BTreeMap::new(),
+            spare: VecDeque::new(),
+            started_ms: None,
+            kept: 0,
+            is_filling: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Reads a book. Returns how many of its records are lost.
+    pub(crate) fn load(&mut self, store: &mut dyn MessageStore) -> u64 {
+        *self = Book::new(self.max);
+        let (mut lost, mut bytes) = (0, Vec::new());
+        for record in store.next_in()..store.next_out() {
+            bytes.clear();
+            if !store.get(record, &mut bytes) || self.apply(record, &bytes).is_none() {
+                lost += 1;
+            }
+        }
+        let spare = self.ids.iter().filter(|one| one.1.state.may_go());
+        let mut spare: Vec<(u64, Arc<[u8]>)> =
+            spare.map(|(id, entry)| (entry.record, Arc::clone(id))).collect();
+        spare.sort_unstable();
+        self.spare = spare.into_iter().map(|one| (None, one.1)).collect();
+        lost
+    }
+
+    fn apply(&mut self, record: u64, bytes: &[u8]) -> Option<()> {
+        let (kind, rest) = bytes.split_first()?;
+        match *kind {
+            ID => {
+                let ([state, length], rest) = rest.split_first_chunk::<2>()?;
+                let (name, id) = rest.split_at_checked(usize::from(*length))?;
+                let client = self.client(std::str::from_utf8(name).ok()?);
+                self.set(id.into(), Entry { client, state: State::of(*state)?, record });
+            }
+            FORGET => self.remove(rest),
+            KEEP => {
+                self.records.insert(record, None);
+                self.kept += 1;
+            }
+            GIVEN => {
+                let given = u64::from_le_bytes(*rest.first_chunk()?);
+                self.kept -= usize::from(self.records.remove(&given).is_some());
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The number of a client in this book.
+    fn client(&mut self, name: &str) -> usize {
+        let known = self.clients.iter().position(|one| one == name);
+        known.unwrap_or_else(|| {
+            self.clients.push(name.to_owned());
+            self.clients.len() - 1
+        })
+    }
+
+    fn set(&mut self, id: Arc<[u8]>, entry: Entry) {
+        if let Some(before) = self.ids.insert(Arc::clone(&id), entry) {
+            self.records.remove(&before.record);
+        }
+        self.records.insert(entry.record, Some(id));
+    }
+
+    fn remove(&mut self, id: &[u8]) {
+        if let Some(entry) = self.ids.remove(id) {
+            self.records.remove(&entry.record);
+        }
+    }
+
+    /// Returns whose an id is, and its state.
+    pub(crate) fn owner(&self, id: &[u8]) -> Option<(&str, State)> {
+        let entry = self.ids.get(id)?;
+        Some((&self.clients[entry.client], entry.state))
+    }
+
+    /// Reports whether there is room for so many more ids.
+    pub(crate) fn has_room(&self, more: usize) -> bool {
+        self.ids.len() + more <= self.max + self.spare.len()
+    }
+
+    /// Reports once that the book is 7/8 full of ids that may not go.
+    pub(crate) fn fills(&mut self) -> Option<usize> {
+        let needed = self.ids.len().saturating_sub(self.spare.len());
+        let fills = needed >= self.max - self.max / 8;
+        let tells = fills && !self.is_filling;
+        self.is_filling = fills || self.is_filling && needed >= self.max - self.max / 4;
+        tells.then_some(needed)
+    }
+
+    /// Notes whose an id is. Of one that is known the state changes.
+    pub(crate) fn note(
+        &mut self,
+        id: &[u8],
+        client: &str,
+        state: State,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let started_ms = *self.started_ms.get_or_insert(now_ms);
+        let known = self.ids.get_key_value(id).map(|(id, entry)| (Arc::clone(id), *entry));
+        let id = known.as_ref().map_or_else(|| id.into(), |known| Arc::clone(&known.0));
+        for _ in 0..AT_ONCE {
+            let is_old = self.spare.front().is_some_and(|(since, _)| {
+                now_ms.saturating_sub(since.unwrap_or(started_ms)) >= KNOWN_MS
+            });
+            if is_old || known.is_none() && self.ids.len() >= self.max {
+                self.forget_oldest(store)?;
+            }
+        }
+        let client = self.client(client);
+        self.write_id(id.clone(), Entry { client, state, record: 0 }, store)?;
+        let was_spare = known.is_some_and(|(_, entry)| entry.state.may_go());
+        if state.may_go() && !was_spare {
+            self.spare.push_back((Some(now_ms), id));
+        } else if was_spare && !state.may_go() {
+            self.spare.retain(|one| one.1 != id);
+        }
+        self.clean(store)
+    }
+
+    /// Forgets an id.
+    pub(crate) fn forget(
+        &mut self,
+        id: &[u8],
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        self.remove(id);
+        self.spare.retain(|one| *one.1 != *id);
+        store.put(&[&[FORGET], id].concat())
+    }
+
+    fn forget_oldest(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
+        let Some((_, id)) = self.spare.pop_front() else { return Ok(()) };
+        self.remove(&id);
+        store.put(&[&[FORGET][..], &id].concat())
+    }
+
+    fn write_id(
+        &mut self,
+        id: Arc<[u8]>,
+        entry: Entry,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let name = self.clients[entry.client].as_bytes();
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&[ID, entry.state.byte()]);
+        // Names have at most 80 characters.
+        self.scratch.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+        self.scratch.extend_from_slice(name);
+        self.scratch.extend_from_slice(&id);
+        let record = store.next_out();
+        store.put(&self.scratch)?;
+        self.set(id, Entry { record, ..entry });
+        Ok(())
+    }
+
+    /// Keeps a message that came for nobody.
+    pub(crate) fn keep(
+        &mut self,
+        message: &[u8],
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        self.records.insert(store.next_out(), None);
+        self.kept += 1;
+        store.put(&[&[KEEP], message].concat())?;
+        self.clean(store)
+    }
+
+    /// How many messages are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Takes the oldest message that is kept.
+    pub(crate) fn give(
+        &mut self,
+        store: &mut dyn MessageStore,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let oldest = self.records.iter().find(|one| one.1.is_none()).map(|one| *one.0);
+        let Some(record) = oldest.filter(|_| self.kept > 0) else { return Ok(None) };
+        let mut bytes = Vec::new();
+        store.get(record, &mut bytes);
+        self.records.remove(&record);
+        self.kept -= 1;
+        store.put(&[&[GIVEN][..], &record.to_le_bytes()].concat())?;
+        Ok(Some(bytes.split_off(bytes.len().min(1))))
+    }
+
+    /// Writes the oldest records again that count, if there are many that do not.
+    fn clean(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
+        for _ in 0..AT_ONCE {
+            let records = store.next_out() - store.next_in();
+            if records <= 2 * self.records.len() as u64 + SLACK {
+                return Ok(());
+            }
+            let Some((record, id)) = self.records.pop_first() else { break };
+            match id {
+                Some(id) => {
+                    if let Some(entry) = self.ids.get(&id).copied() {
+                        self.write_id(id, entry, store)?;
+                    }
+                }
+                None => {
+                    let mut bytes = Vec::new();
+                    store.get(record, &mut bytes);
+                    self.records.insert(store.next_out(), None);
+                    store.put(&bytes)?;
+                }
+            }
+            let oldest = self.records.keys().next().copied();
+            store.set_next_in(oldest.unwrap_or(store.next_out()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fix_session::MemoryStore;
+
+    use super::*;
+
+    fn note(book: &mut Book, store: &mut MemoryStore, id: u64, state: State, ms: u64) {
+        book.note(format!("11={id}").as_bytes(), "A", state, ms, store).unwrap();
+    }
+
+    fn known(book: &Book) -> Vec<(Vec<u8>, State)> {
+        let mut known: Vec<_> = book.ids.iter().map(|one| (one.0.to_vec(), one.1.state)).collect();
+        known.sort_by(|one, other| one.0.cmp(&other.0));
+        known
+    }
+
+    #[test]
+    fn a_book_is_read_as_it_was_written_and_does_not_grow() {
+        let (mut book, mut store) = (Book::new(100_000), MemoryStore::new(0));
+        book.keep(b"8=kept", &mut store).unwrap();
+        for id in 0..20_000 {
+            note(&mut book, &mut store, id, State::Sent, 0);
+            if id >= 50 {
+                note(&mut book, &mut store, id - 50, State::Closed, 0);
+            }
+            if id % 3 == 0 {
+                book.forget(format!("11={id}").as_bytes(), &mut store).unwrap();
+            }
+        }
+        let records = store.next_out() - store.next_in();
+        assert!(records <= 2 * book.records.len() as u64 + SLACK + 4, "{records}");
+        let mut again = Book::new(100_000);
+        assert_eq!(again.load(&mut store), 0);
+        assert_eq!(known(&again), known(&book));
+        assert_eq!((again.kept(), again.spare.len()), (1, book.spare.len()));
+        assert_eq!(again.give(&mut store).unwrap(), Some(b"8=kept".to_vec()));
+        assert_eq!(again.give(&mut store).unwrap(), None);
+        let mut once_more = Book::new(100_000);
+        once_more.load(&mut store);
+        assert_eq!(once_more.kept(), 0);
+    }
+
+    #[test]
+    fn live_ids_stay_and_closed_ones_go_when_there_is_no_room_or_after_a_day() {
+        let (mut book, mut store) = (Book::new(8), MemoryStore::new(0));
+        (0..4).for_each(|id| note(&mut book, &mut store, id, State::Closed, 5));
+        (4..7).for_each(|id| note(&mut book, &mut store, id, State::Live, 6));
+        assert_eq!(book.fills(), None);
+        for id in 7..12 {
+            assert!(book.has_room(1));
+            note(&mut book, &mut store, id, State::Live, 7);
+        }
+        assert!(!book.has_room(1));
+        assert_eq!((book.fills(), book.fills()), (Some(8), None));
+        assert_eq!(known(&book).len(), 8);
+        assert!(known(&book).iter().all(|one| one.1 == State::Live));
+        (4..9).for_each(|id| note(&mut book, &mut store, id, State::Closed, 8));
+        assert!(book.has_room(5) && !book.has_room(6));
+        note(&mut book, &mut store, 11, State::Live, 8 + KNOWN_MS - 1);
+        assert_eq!(known(&book).len(), 8);
+        note(&mut book, &mut store, 11, State::Live, 8 + KNOWN_MS);
+        assert_eq!(known(&book).len(), 6);
+        // What was read when the process began is known for a day from then on.
+        let mut again = Book::new(8);
+        again.load(&mut store);
+        note(&mut again, &mut store, 11, State::Live, 1_000_000_000_000);
+        assert_eq!(known(&again).len(), 6);
+        note(&mut again, &mut store, 11, State::Live, 1_000_000_000_000 + KNOWN_MS);
+        assert_eq!(known(&again).len(), 4);
+    }
+}

@@ -1,0 +1,170 @@
+//! The ids in messages: whose they are, and prefixes that keep them apart.
+
+use fix::{Message, SOH, Tag};
+
+use crate::book::{Book, State};
+
+/// ClOrdID and OrigClOrdID.
+const ORDER_TAGS: [Tag; 2] = [11, 41];
+/// Ids that a client gives what it asks for, and that come back with the answer: of lists, allocations, quotes, market data, definitions,
+/// statuses, sessions, trades, mass statuses, positions, users, networks, messages and more.
+const REQUEST_TAGS: [Tag; 26] = [
+    66, 70, 117, 131, 262, 320, 324, 335, 391, 526, 548, 568, 571, 584, 693, 710, 755, 790, 793,
+    859, 894, 909, 923, 933, 1346, 1430,
+];
+/// SecondaryClOrdID: an order has a better name.
+const WEAK: Tag = 526;
+
+/// An id as it stands towards the venue, with its tag; OrigClOrdID is one of ClOrdID.
+pub(crate) fn key(tag: Tag, prefix: &str, value: &[u8]) -> Vec<u8> {
+    let tag = if tag == 41 { 11 } else { tag };
+    let mut key = format!("{tag}=").into_bytes();
+    key.extend_from_slice(prefix.as_bytes());
+    key.extend_from_slice(value);
+    key
+}
+
+/// What a client's message does with ids.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// Ids that become the client's.
+    pub(crate) new: Vec<(Vec<u8>, State)>,
+    /// Ids of others that may stand for nobody from now on.
+    pub(crate) doubtful: Vec<Vec<u8>>,
+}
+
+impl Claims {
+    /// Looks at a message of a client. An error is the tag of an id that is another client's.
+    pub(crate) fn of(
+        message: &Message<'_>,
+        client: &str,
+        prefix: &str,
+        book: &Book,
+    ) -> Result<Claims, Tag> {
+        let mut claims = Claims::default();
+        let enters =
+            matches!(message.msg_type(), b"D" | b"E" | b"F" | b"G" | b"s" | b"t" | b"AB" | b"AC");
+        for (tag, value) in order_ids(message) {
+            let key = key(tag, prefix, value);
+            match book.owner(&key) {
+                Some((owner, _)) if owner != client => return Err(tag),
+                // His own once more: the venue judges it.
+                Some((_, state)) if state != State::Closed => {}
+                _ if enters && tag == 11 => claims.new.push((key, State::Sent)),
+                _ => {}
+            }
+        }
+        for tag in REQUEST_TAGS {
+            let Some(value) = message.value(tag).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            let key = key(tag, "", value);
+            match book.owner(&key) {
+                Some((owner, _)) if owner != client && tag == WEAK => claims.doubtful.push(key),
+                Some((owner, _)) if owner != client => return Err(tag),
+                Some(_) => {}
+                None => claims.new.push((key, State::Asked)),
+            }
+        }
+        Ok(claims)
+    }
+}
+
+/// The ids of orders in a message, groups included.
+fn order_ids<'m>(message: &Message<'m>) -> impl Iterator<Item = (Tag, &'m [u8])> {
+    let (message, body) = (*message, message.body_at());
+    (body..message.len()).filter_map(move |at| {
+        let tag = message.tag_at(at).filter(|tag| ORDER_TAGS.contains(tag))?;
+        Some((tag, message.value_at(at).filter(|value| !value.is_empty())?))
+    })
+}
+
+/// Whose a venue's message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named<'b> {
+    /// It names an order or a request of this client.
+    Client(&'b str),
+    /// It names orders of several.
+    Several,
+    /// It names nobody's.
+    Nobody,
+}
+
+/// Finds whose a venue's message is: by its orders, else by what was asked for, unless something was executed.
+pub(crate) fn named<'b>(message: &Message<'_>, book: &'b Book) -> Named<'b> {
+    let mut found = Named::Nobody;
+    for (tag, value) in order_ids(message) {
+        match (book.owner(&key(tag, "", value)), found) {
+            (Some((owner, _)), Named::Client(other)) if owner != other => return Named::Several,
+            (Some((owner, _)), _) => found = Named::Client(owner),
+            (None, _) => {}
+        }
+    }
+    if found != Named::Nobody || is_execution(message) {
+        return found;
+    }
+    let keys = REQUEST_TAGS.iter().filter_map(|tag| Some(key(*tag, "", message.value(*tag)?)));
+    let mut owners = keys.filter_map(|key| book.owner(&key)).map(|owner| owner.0);
+    owners.next().map_or(Named::Nobody, Named::Client)
+}
+
+/// Reports whether a message says that something was executed, or is no more.
+fn is_execution(message: &Message<'_>) -> bool {
+    let is =
+        |tag, values: &[&[u8]]| message.value(tag).is_some_and(|found| values.contains(&found));
+    let some = |tag| {
+        message
+            .value(tag)
+            .is_some_and(|value| value.iter().any(|digit| (b'1'..=b'9').contains(digit)))
+    };
+    message.msg_type() == b"8" && (!is(150, &[b"I"]) && !is(20, &[b"3"]) || some(32))
+}
+
+/// The orders whose state a report changes: keys, and what they become.
+pub(crate) fn changes(message: &Message<'_>) -> Vec<(Vec<u8>, State)> {
+    let id = |tag| message.value(tag).filter(|value| !value.is_empty());
+    let status = message.value(39).unwrap_or_default();
+    let (own, original) = match (message.msg_type(), status, message.value(150)) {
+        (b"9", ..) => (State::Closed, None),
+        (b"8", b"2" | b"4" | b"C", _) => (State::Closed, Some(State::Closed)),
+        (b"8", b"8", _) => (State::Closed, None),
+        (b"8", _, Some(b"5")) => (State::Live, Some(State::Closed)),
+        (b"8", ..) => (State::Live, None),
+        _ => return Vec::new(),
+    };
+    let own = id(11).map(|value| (key(11, "", value), own));
+    let original = id(41).zip(original).map(|(value, state)| (key(11, "", value), state));
+    own.into_iter().chain(original).collect()
+}
+
+/// Writes a message whose ids of orders get a prefix, or lose it if they have it.
+pub(crate) fn with_ids(message: &Message<'_>, prefix: &str, put: bool) -> Vec<u8> {
+    let changed = |tag: Tag, value: &[u8]| {
+        match put {
+            true => Some([prefix.as_bytes(), value].concat()),
+            false => value.strip_prefix(prefix.as_bytes()).map(<[u8]>::to_vec),
+        }
+        .filter(|_| ORDER_TAGS.contains(&tag) && !value.is_empty())
+    };
+    let mut rest = Vec::with_capacity(message.frame().bytes().len() + 64);
+    let last = message.len() - 1;
+    for at in 2..last {
+        let (tag, value) = (message.tag_at(at).unwrap_or(0), message.value_at(at));
+        match value.and_then(|value| changed(tag, value)) {
+            Some(value) if at >= message.body_at() => put_field(&mut rest, tag, &value),
+            _ => rest.extend_from_slice(message.stretch(at, at + 1).unwrap_or_default()),
+        }
+    }
+    let mut out = message.stretch(0, 1).unwrap_or_default().to_vec();
+    put_field(&mut out, 9, rest.len().to_string().as_bytes());
+    out.append(&mut rest);
+    let sum = fix::sum(&out);
+    put_field(&mut out, 10, format!("{sum:03}").as_bytes());
+    out
+}
+
+pub(crate) fn put_field(out: &mut Vec<u8>, tag: Tag, value: &[u8]) {
+    out.extend_from_slice(format!("{tag}=").as_bytes());
+    out.extend_from_slice(value);
+    out.push(SOH);
+}

@@ -1,0 +1,402 @@
+//! What the steps of one session do to others: messages pass on, and rejections come back.
+
+use fix::{Framing, Message, frame};
+use fix_session::{MessageStore, MessageStores, SendError, StoreError};
+
+use crate::book::{Book, State};
+use crate::door::{Clock, Door, Happening};
+use crate::ids::{Claims, Named, changes, key, named, with_ids};
+use crate::passing::{Item, Origin, rejection_body};
+use crate::peer::Guard;
+use crate::refusal::{Cause, refusal};
+use crate::seat::Behind;
+
+/// How many messages that were kept are given at once.
+const GIVEN_AT_ONCE: usize = 1_024;
+
+impl<S: MessageStores, G: Guard> Door<S, G> {
+    /// Returns how many messages of a venue are kept because they named nobody's order or request.
+    #[must_use]
+    pub fn kept(&self, venue: usize) -> usize {
+        self.seats.get(venue).and_then(|seat| seat.book.as_ref()).map_or(0, |book| book.kept())
+    }
+
+    /// Gives messages that are kept to a client of the venue, the oldest first, 1,024 at most. Returns how many are still kept: to be called
+    /// again until there are none. What leaves for the client is in [`Door::take_ready`]; an absent one sees a gap.
+    pub fn give_kept(&mut self, venue: usize, client: usize, clock: Clock) -> usize {
+        let is_client = self.seats.get(venue).is_some_and(|seat| seat.others().contains(&client));
+        if is_client && self.seats[venue].is_venue() {
+            let mut touched = vec![venue];
+            self.give(venue, client, clock, &mut touched);
+            self.settle(&touched, clock);
+            touched.into_iter().for_each(|at| self.make_ready(at));
+        }
+        self.kept(venue)
+    }
+
+    /// Gives what is kept to the client that the configuration names.
+    pub(crate) fn give_to_named(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
+        if let Some(client) = self.seats[at].named.filter(|_| self.kept(at) > 0) {
+            self.give(at, client, clock, touched);
+        }
+    }
+
+    fn give(&mut self, venue: usize, client: usize, clock: Clock, touched: &mut Vec<usize>) {
+        for _ in 0..GIVEN_AT_ONCE {
+            let given = self.with_book(venue, |book, store| book.give(store)).flatten();
+            let Some(bytes) = given else { return };
+            let sent = self.send_bytes(client, &bytes, false, clock);
+            self.note_sent(venue, client, 0, sent, touched);
+        }
+    }
+
+    /// Reads the book of a venue that has one.
+    pub(crate) fn load_book(&mut self, at: usize) {
+        let lost = self.with_book(at, |book, store| Ok(book.load(store)));
+        if let Some(lost) = lost.filter(|lost| *lost > 0) {
+            self.happenings.push(Happening::IdsLost(at, lost));
+        }
+    }
+
+    /// Lets something be done with the book of a venue; `None` if it has none or fails, which is told.
+    fn with_book<R>(
+        &mut self,
+        venue: usize,
+        act: impl FnOnce(&mut Book, &mut dyn MessageStore) -> Result<R, StoreError>,
+    ) -> Option<R> {
+        let seat = &mut self.seats[venue];
+        let book = seat.book.as_mut()?;
+        let done = match self.stores.book(venue) {
+            Ok(Some(store)) => act(book, store),
+            Ok(None) => act(book, &mut seat.book_memory),
+            Err(error) => Err(error),
+        };
+        done.map_err(|error| self.happenings.push(Happening::StoreFailed(venue, error))).ok()
+    }
+
+    /// Gives the messages that a session left for others to these, in order; notes the sessions that this touches.
+    pub(crate) fn pass_on(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
+        let Behind::Sessions(_, passing) = &mut self.seats[at].behind else { return };
+        let (bytes, items) = passing.take();
+        if items.is_empty() {
+            return;
+        }
+        let Some(mut index) = self.second_index.take() else { return };
+        let mut start = 0;
+        for (item, end) in items.iter().copied() {
+            let message = match frame(&bytes[start..end], usize::MAX) {
+                Framing::Whole(frame) => index.read(frame).ok(),
+                _ => None,
+            };
+            start = end;
+            // The session has read it before.
+            let Some(message) = message else { continue };
+            match item {
+                Item::Pass if self.seats[at].is_venue() => {
+                    self.pass_down(at, &message, clock, touched);
+                }
+                Item::Pass => self.pass_up(at, &message, clock, touched),
+                Item::Rejection => self.pass_rejection(at, &message, clock, touched),
+                Item::TooLate => self.too_late(at, &message, clock, touched),
+            }
+        }
+        self.second_index = Some(index);
+        if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
+            passing.reuse(bytes, items);
+        }
+    }
+
+    /// Passes a client's message on to its venue, unless it names what is another client's.
+    fn pass_up(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        clock: Clock,
+        touched: &mut Vec<usize>,
+    ) {
+        let Some(to) = self.seats[at].next() else { return };
+        let (client, prefix) = (&self.seats[at].keys.name, self.seats[at].prefix());
+        let claims = match &self.seats[to].book {
+            Some(book) => Claims::of(message, client, prefix, book),
+            None => Ok(Claims::default()),
+        };
+        let claims = match claims {
+            Ok(claims) => claims,
+            Err(tag) => return self.refuse_duplicate(at, tag, message, clock),
+        };
+        let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(claims.new.len()));
+        if !room && self.seats[to].others().len() > 1 && message.msg_type() != b"F" {
+            self.happenings.push(Happening::IdsFull(to));
+            return self.refuse_order(at, message, Cause::NoRoom, clock);
+        }
+        let sent = self.send_on(to, self.prefix_of(at), message, true, clock);
+        match sent {
+            Ok(_) => self.claim(at, to, &claims, clock),
+            Err(SendError::Rewrite(error)) => {
+                let text = error.to_string();
+                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
+                return;
+            }
+            Err(SendError::Store(_)) => {
+                let text = "Application not available";
+                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 4, text, turn));
+            }
+        }
+        self.note_sent(at, to, message.number(34).unwrap_or(0), sent.ok(), touched);
+    }
+
+    fn prefix_of(&self, client: usize) -> String {
+        self.seats[client].prefix().to_owned()
+    }
+
+    /// Notes ids that are a client's from now on.
+    fn claim(&mut self, at: usize, venue: usize, claims: &Claims, clock: Clock) {
+        if claims.new.is_empty() && claims.doubtful.is_empty() {
+            return;
+        }
+        let client = self.seats[at].keys.name.clone();
+        let fills = self.with_book(venue, |book, store| {
+            for (id, state) in &claims.new {
+                book.note(id, &client, *state, clock.ms, store)?;
+            }
+            for id in &claims.doubtful {
+                book.forget(id, store)?;
+            }
+            Ok(book.fills())
+        });
+        if let Some(ids) = fills.flatten() {
+            self.happenings.push(Happening::IdsFill(venue, ids));
+        }
+    }
+
+    /// Answers a message with an id that is another client's; what that one does with it is not told.
+    fn refuse_duplicate(&mut self, at: usize, tag: u32, message: &Message<'_>, clock: Clock) {
+        if matches!(message.msg_type(), b"D" | b"F" | b"G") && matches!(tag, 11 | 41) {
+            return self.refuse_order(at, message, Cause::Duplicate, clock);
+        }
+        let text = format!("The value of tag {tag} is in use");
+        self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
+    }
+
+    fn refuse_order(&mut self, at: usize, message: &Message<'_>, cause: Cause, clock: Clock) {
+        self.answer_order(at, "", message, cause, clock);
+    }
+
+    /// Sends a client the answer to an order that does not go to the venue.
+    fn answer_order(
+        &mut self,
+        client: usize,
+        prefix: &str,
+        message: &Message<'_>,
+        cause: Cause,
+        clock: Clock,
+    ) {
+        self.refused_orders += 1;
+        let id = format!("GATE-{}-{}", clock.unix_us, self.refused_orders);
+        let answer = refusal(message, cause, prefix, &id, clock.unix_us.div_euclid(1_000));
+        self.step(client, clock, |seat, _, turn| match &answer {
+            // A store that fails is found by the flush.
+            Some((msg_type, body)) => drop(seat.session.send(msg_type, body, turn)),
+            None => seat.session.refuse(message, 0, cause.text(), turn),
+        });
+    }
+
+    /// Passes a venue's message on to whose it is.
+    fn pass_down(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        clock: Clock,
+        touched: &mut Vec<usize>,
+    ) {
+        let targets = self.targets(at, message);
+        self.note_changes(at, message, clock);
+        if targets.is_empty() {
+            self.happenings.push(Happening::Unaddressed(at));
+            self.with_book(at, |book, store| book.keep(message.frame().bytes(), store));
+        }
+        let seq = message.number(34).unwrap_or(0);
+        for client in targets {
+            let sent = self.send_on(client, self.prefix_of(client), message, false, clock);
+            if let Err(SendError::Rewrite(error)) = &sent {
+                let text = error.to_string();
+                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
+            }
+            self.note_sent(at, client, seq, sent.ok(), touched);
+        }
+    }
+
+    /// The clients that a venue's message goes to.
+    fn targets(&self, at: usize, message: &Message<'_>) -> Vec<usize> {
+        let seat = &self.seats[at];
+        let clients = seat.others();
+        let found = seat.book.as_ref().map_or(Named::Nobody, |book| named(message, book));
+        match found {
+            // The client of an order may not be configured any more; it is nobody else's.
+            Named::Client(name) => {
+                let client = clients.iter().find(|one| self.seats[**one].keys.name == name);
+                client.or(seat.named.as_ref()).copied().into_iter().collect()
+            }
+            Named::Several => seat.named.into_iter().collect(),
+            Named::Nobody => match (seat.named, clients) {
+                (Some(named), _) => vec![named],
+                (None, [client]) => vec![*client],
+                (None, all) if matches!(message.msg_type(), b"B" | b"h") => all.to_vec(),
+                (None, _) => Vec::new(),
+            },
+        }
+    }
+
+    /// Notes what a report says of orders.
+    fn note_changes(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+        let Behind::Sessions(_, passing) = &self.seats[at].behind else { return };
+        let notes_reports = passing.max_order_age_ms > 0;
+        let value = |tag| message.value(tag).unwrap_or_default();
+        let revives = matches!(value(150), b"D" | b"G" | b"H") || matches!(value(20), b"1" | b"2");
+        self.with_book(at, |book, store| {
+            for (id, state) in changes(message) {
+                let Some((client, before)) = book.owner(&id) else { continue };
+                let changes = match (before, state) {
+                    (State::Sent, State::Live) => notes_reports,
+                    (State::Closed, State::Live) => revives,
+                    (State::Asked, _) => false,
+                    (before, state) => before != state,
+                };
+                if changes {
+                    let client = client.to_owned();
+                    book.note(&id, &client, state, clock.ms, store)?;
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Sends a message on through another session, with or without a prefix of the ids of orders.
+    fn send_on(
+        &mut self,
+        to: usize,
+        prefix: String,
+        message: &Message<'_>,
+        put: bool,
+        clock: Clock,
+    ) -> Result<u64, SendError> {
+        if prefix.is_empty() || message.fault().is_some() {
+            return self.step(to, clock, |seat, _, turn| seat.session.forward(message, turn));
+        }
+        let bytes = with_ids(message, &prefix, put);
+        self.step(to, clock, |seat, index, turn| match frame(&bytes, usize::MAX) {
+            Framing::Whole(frame) => match index.read(frame) {
+                Ok(message) => seat.session.forward(&message, turn),
+                Err(_) => Err(SendError::Rewrite(fix::RewriteError::Fault)),
+            },
+            _ => Err(SendError::Rewrite(fix::RewriteError::Fault)),
+        })
+    }
+
+    /// Sends a client a message of its venue that was kept.
+    fn send_bytes(&mut self, to: usize, bytes: &[u8], put: bool, clock: Clock) -> Option<u64> {
+        let mut index = self.second_index.take()?;
+        let sent = match frame(bytes, usize::MAX) {
+            Framing::Whole(frame) => index.read(frame).ok().and_then(|message| {
+                self.send_on(to, self.prefix_of(to), &message, put, clock).ok()
+            }),
+            _ => None,
+        };
+        self.second_index = Some(index);
+        sent
+    }
+
+    /// Notes what a message of a session was made from, and that the session was touched.
+    fn note_sent(
+        &mut self,
+        from: usize,
+        to: usize,
+        seq: u64,
+        sent: Option<u64>,
+        touched: &mut Vec<usize>,
+    ) {
+        if let Some(own) = sent {
+            self.seats[to].passed.note(own, Origin { session: from, seq });
+        }
+        touch(touched, to);
+    }
+
+    /// Tells the session whose message was rejected on the other side.
+    fn pass_rejection(
+        &mut self,
+        at: usize,
+        rejection: &Message<'_>,
+        clock: Clock,
+        touched: &mut Vec<usize>,
+    ) {
+        let seq = rejection.number(45);
+        let origin = seq.and_then(|seq| self.seats[at].passed.origin(seq));
+        let Some((origin, seq)) = origin.zip(seq) else {
+            self.happenings.push(Happening::UnknownRejected(at));
+            return;
+        };
+        self.close_rejected(at, seq, clock);
+        let body = rejection_body(rejection, origin.seq);
+        let to = origin.session;
+        // A store that fails is found by the flush.
+        let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
+        touch(touched, to);
+    }
+
+    /// The order that a venue rejected is closed.
+    fn close_rejected(&mut self, at: usize, seq: u64, clock: Clock) {
+        if self.seats[at].book.is_none() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        self.stores.store(at).get(seq, &mut bytes);
+        let message = match frame(&bytes, usize::MAX) {
+            Framing::Whole(frame) => self.index.read(frame).ok(),
+            _ => None,
+        };
+        let id = message.and_then(|message| Some(key(11, "", message.value(11)?)));
+        let Some(id) = id else { return };
+        self.close(at, &id, clock);
+    }
+
+    fn close(&mut self, venue: usize, id: &[u8], clock: Clock) {
+        self.with_book(venue, |book, store| {
+            let Some((client, state)) = book.owner(id) else { return Ok(()) };
+            let client = client.to_owned();
+            match state {
+                State::Sent | State::Live => book.note(id, &client, State::Closed, clock.ms, store),
+                State::Closed | State::Asked => Ok(()),
+            }
+        });
+    }
+
+    /// Tells the client of an order that the venue asked for again, and that is too old to be sent: unless the venue has reported on it.
+    fn too_late(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        clock: Clock,
+        touched: &mut Vec<usize>,
+    ) {
+        let id = key(11, "", message.value(11).unwrap_or_default());
+        let seat = &self.seats[at];
+        let owner = seat.book.as_ref().and_then(|book| book.owner(&id));
+        let client = owner.filter(|one| one.1 == State::Sent).and_then(|(name, _)| {
+            seat.others().iter().copied().find(|one| self.seats[*one].keys.name == name)
+        });
+        let Some(client) = client else {
+            self.happenings.push(Happening::NotSentAgain(at));
+            return;
+        };
+        let prefix = self.prefix_of(client);
+        self.answer_order(client, &prefix, message, Cause::TooLate, clock);
+        self.close(at, &id, clock);
+        touch(touched, client);
+    }
+}
+
+fn touch(touched: &mut Vec<usize>, session: usize) {
+    if !touched.contains(&session) {
+        touched.push(session);
+    }
+}
