@@ -128,6 +128,7 @@ entry! {
         outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A client that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
         limits: String = String::new(), " What orders are held against: \"none\". It has to be said; budgets follow.";
         route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back. Required.";
+        cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";
     }
@@ -153,6 +154,8 @@ entry! {
         validation: Checks = Checks::Off, " What is checked of a message: \"off\", \"structure\" or \"full\".";
         body_bytes_max: usize = 65_536, [64..=16_777_216], " A message with a larger BodyLength (9) closes the connection.";
         outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A venue that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
+        unaddressed: String = "all".into(), " The session that gets what names nobody's order or request; \"all\": with one client it goes there, with several it is kept, counted and told.";
+        max_order_age_ms: u64 = 0, [0..=86_400_000], " An order that the venue asks for again when it is older than this, milliseconds, is not sent, and its client is told; 0 = whatever its age.";
         tls: bool = false, " The connection speaks TLS; `tls_ca` is required then.";
         tls_ca: String = String::new(), " PEM: who signs the venue's certificate.";
         tls_name: String = String::new(), " The name that the venue's certificate must have; empty: its address.";

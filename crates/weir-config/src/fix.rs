@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use door_fix::{AddressRange, FixSessions, Limits, Route, SessionKeys, SessionSpec, VenueSpec};
+use door_fix::{
+    AddressRange, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed, VenueSpec,
+};
 use door_transport::Dial;
 use door_transport::tls::{ClientOptions, ClientTls, Identity};
 use fix_session::Schedule;
@@ -141,12 +143,18 @@ fn client(config: &Config, entry: &FixSession, errors: &mut Vec<ConfigError>) ->
     (spec.keys, spec.limits, spec.route) = (keys, Some(Limits::None), route);
     spec.source_addresses = ranges.into_iter().flatten().collect();
     spec.certificate_name = certificate.cloned();
+    spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
     spec
 }
 
 fn venue(entry: &FixVenue, errors: &mut Vec<ConfigError>) -> VenueSpec {
     let mut spec = VenueSpec::new("", "", "");
     spec.keys = keys!(entry, "venue", errors);
+    spec.max_order_age_ms = entry.max_order_age_ms;
+    spec.unaddressed = match entry.unaddressed.as_str() {
+        "all" => Unaddressed::All,
+        name => Unaddressed::Session(name.to_owned()),
+    };
     spec
 }
 

@@ -1,5 +1,4 @@
 //! What the crate promises, from outside.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod kill;
 mod sessions;

@@ -3,6 +3,9 @@
 //! The acceptor is a process of its own (this test binary, see [`the_acceptor_that_is_killed`]); it answers each order with a report of the
 //! same ClOrdID. It dies before its flush, between flush and sending, or behind it, or is killed from outside at some instant. The
 //! initiator lives in the test, and begins anew from its files at every other order.
+//!
+//! A binary of its own: a child has the locks of its parent's folders between fork and exec, where other tests would find them taken.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -222,7 +225,7 @@ impl Desk<'_> {
     fn start_acceptor(&self, death: Death) -> (Child, TcpStream) {
         let port = self.listener.local_addr().unwrap().port().to_string();
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill::the_acceptor_that_is_killed", "--test-threads", "1"])
+            .args(["--exact", "the_acceptor_that_is_killed", "--test-threads", "1"])
             .env(PORT, port)
             .env(FOLDER, self.folders[1])
             .env(DEATH, format!("{death:?}"))
