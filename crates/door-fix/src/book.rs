@@ -3,7 +3,7 @@
 //! It is a log of records in a store of its own: the newest record of an id counts. While it has more than twice as many records as there
 //! are ids, the oldest that still counts is written once more at the end with each new one, so it never has to be written anew.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fix_session::{MessageStore, StoreError};
@@ -65,7 +65,7 @@ pub(crate) struct Book {
     max: usize,
     /// Names of clients, also of such that are not configured any more.
     clients: Vec<String>,
-    ids: HashMap<Arc<[u8]>, Entry>,
+    ids: BTreeMap<Arc<[u8]>, Entry>,
     /// Records that count, and the id of each; `None` for a message.
     records: BTreeMap<u64, Option<Arc<[u8]>>>,
     /// Ids that may go, the oldest first, and since when; `None` for since the start.
@@ -82,7 +82,7 @@ impl Book {
         Book {
             max,
             clients: Vec::new(),
-            ids: HashMap::new(),
+            ids: BTreeMap::new(),
             records: BTreeMap::new(),
             spare: VecDeque::new(),
             started_ms: None,

@@ -13,11 +13,11 @@ const OF_ONE_MAX: usize = HALF_LOGONS_MAX / 2;
 
 /// Every connection that has not logged on, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct HalfLogons(Vec<(u64, Origin)>);
+pub(crate) struct HalfLogons(Vec<(u64, Crowd)>);
 
 /// Who is at the other end: an address; of IPv6 the network of 2^64 addresses that one subscriber has; `None` for all processes of this
 /// machine.
-type Origin = Option<IpAddr>;
+type Crowd = Option<IpAddr>;
 
 impl HalfLogons {
     /// Takes a connection, and returns the one that goes for it.
@@ -46,7 +46,7 @@ impl HalfLogons {
     }
 
     /// Whoever has the most, with a newcomer counted; of several the one with the oldest connection.
-    fn largest(&self, newcomer: Origin) -> Option<Origin> {
+    fn largest(&self, newcomer: Crowd) -> Option<Crowd> {
         let mut counts = HashMap::from([(newcomer, 1)]);
         for (_, origin) in &self.0 {
             *counts.entry(*origin).or_insert(0) += 1;
