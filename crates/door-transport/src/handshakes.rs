@@ -1,8 +1,9 @@
 //! Places for TLS handshakes, of which a worker has so many at once, and who has to go when they are all taken.
 //!
 //! A good handshake waits milliseconds for its peer, one that somebody begins and leaves waits for good. So a new one comes in, and the
-//! one goes that has waited longest: at the door that has the most places, and there of the peer that has the most. A door or a peer
-//! within its fair share loses none to others. Where all of those wait for us, as the processor is what is short, the newest of them
+//! one goes that has waited longest: at the door that has the most places, and there of the peer that has the most, if that is clearly
+//! more than its fair share, and else of all peers of that door. The addresses of one network of IPv6 (/64) are one peer, since one
+//! host can have them all. Where all of those wait for us, as the processor is what is short, the newest of them
 //! goes: the others come to their turn.
 
 use std::collections::HashMap;
@@ -13,6 +14,9 @@ use crate::service::Peer;
 /// Of a crowd at the limit so many parts of all places are freed at once.
 const AT_ONCE: usize = 16;
 
+/// A peer has clearly more than its fair share when it is above it by more than one such part of all places.
+const GRACE: usize = 16;
+
 /// A handshake that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -20,21 +24,40 @@ pub(crate) struct Place {
     pub(crate) slot: u32,
     /// Where that came in; `usize::MAX` for those that we opened.
     pub(crate) door: usize,
-    /// Who is at the other end; one for all processes of this machine.
-    peer: Option<IpAddr>,
+    /// Who is at the other end.
+    group: Group,
+}
+
+/// Those whom one host can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Group {
+    /// All processes of this machine, over Unix sockets.
+    Local,
+    /// One address of IPv4, or the first address of a network (/64) of IPv6.
+    Net(IpAddr),
+}
+
+impl Group {
+    fn of(peer: Peer) -> Group {
+        let Peer::Tcp(address) = peer else { return Group::Local };
+        Group::Net(match address.ip().to_canonical() {
+            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
+            ip => ip,
+        })
+    }
 }
 
 impl Place {
     fn crowd(&self) -> Crowd {
-        (self.door, self.peer)
+        (self.door, Some(self.group))
+    }
+
+    fn is_of(&self, (door, group): Crowd) -> bool {
+        self.door == door && group.is_none_or(|group| self.group == group)
     }
 
     pub(crate) fn new(slot: u32, door: usize, peer: Peer) -> Place {
-        let peer = match peer {
-            Peer::Tcp(address) => Some(address.ip()),
-            Peer::Local => None,
-        };
-        Place { slot, door, peer }
+        Place { slot, door, group: Group::of(peer) }
     }
 }
 
@@ -49,8 +72,8 @@ pub(crate) enum Awaits {
     Us,
 }
 
-/// Those of one peer at one door.
-type Crowd = (usize, Option<IpAddr>);
+/// Those of one peer at one door, or all at the door.
+type Crowd = (usize, Option<Group>);
 
 /// Every handshake that is not over, the oldest first.
 #[derive(Debug)]
@@ -96,7 +119,7 @@ impl Handshakes {
             }
             self.awaits_us = Some((crowd, self.max / AT_ONCE));
         }
-        let newest = self.places.iter().rposition(|place| place.crowd() == crowd);
+        let newest = self.places.iter().rposition(|place| place.is_of(crowd));
         let newest = newest.unwrap_or(self.places.len() - 1);
         vec![self.places.remove(newest).slot]
     }
@@ -122,23 +145,27 @@ impl Handshakes {
         }
         self.places.retain(|place| {
             let goes =
-                gone.len() < most && place.crowd() == crowd && awaits(place.slot) == Awaits::Peer;
+                gone.len() < most && place.is_of(crowd) && awaits(place.slot) == Awaits::Peer;
             gone.extend(goes.then_some(place.slot));
             !goes
         });
         gone
     }
 
-    /// Finds the peer with the most places at the door with the most.
+    /// Finds the peer with the most places at the door with the most; all at that door where no peer has clearly more than its share.
     fn largest_crowd(&self) -> Crowd {
-        let door = most(self.places.iter().map(|place| place.door)).unwrap_or_default();
+        let (door, count, _) = most(self.places.iter().map(|place| place.door)).unwrap_or_default();
         let of_door = self.places.iter().filter(|place| place.door == door);
-        (door, most(of_door.map(|place| place.peer)).flatten())
+        let Some((group, has, groups)) = most(of_door.map(|place| place.group)) else {
+            return (door, None);
+        };
+        let share = count / groups + self.max / GRACE;
+        (door, (has > share || groups == 1).then_some(group))
     }
 }
 
-/// Returns what occurs most often; of several the first.
-fn most<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Option<T> {
+/// Returns what occurs most often (of several the first), how often, and how many different ones there are.
+fn most<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Option<(T, usize, usize)> {
     let (mut counts, mut order) = (HashMap::<T, usize>::new(), Vec::new());
     for one in all {
         let count = counts.entry(one).or_default();
@@ -147,7 +174,8 @@ fn most<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Option<
             order.push(one);
         }
     }
-    order.into_iter().rev().max_by_key(|one| counts[one])
+    let first = order.into_iter().rev().max_by_key(|one| counts[one])?;
+    Some((first, counts[&first], counts.len()))
 }
 
 #[cfg(test)]
@@ -241,6 +269,34 @@ mod tests {
         // Addresses with one place each: the oldest goes.
         assert_eq!(take(&mut handshakes, place(21, 0, 9)), Some(19));
         assert_eq!(take(&mut handshakes, place(22, 0, 10)), Some(0));
+    }
+
+    #[test]
+    fn among_many_crowds_of_one_a_crowd_of_two_loses_nothing() {
+        let mut handshakes = Handshakes::new(64);
+        let good = [62, 63];
+        for slot in 0..62u8 {
+            assert_eq!(take(&mut handshakes, place(slot.into(), 0, slot)), None);
+        }
+        good.map(|slot| assert_eq!(take(&mut handshakes, place(slot, 0, 200)), None));
+        let gone = handshakes.take(place(64, 0, 64), |_| Awaits::Peer);
+        assert_eq!(gone, [0, 1, 2, 3, 4], "the oldest of all, not those of the crowd of two");
+    }
+
+    #[test]
+    fn the_addresses_of_one_network_of_ipv6_are_one_crowd() {
+        let at = |slot: u32, address: &str| {
+            Place::new(slot, 0, Peer::Tcp((address.parse::<IpAddr>().unwrap(), 4000).into()))
+        };
+        let mut handshakes = Handshakes::new(4);
+        assert_eq!(take(&mut handshakes, at(0, "2001:db8:0:1::1")), None);
+        assert_eq!(take(&mut handshakes, at(1, "::ffff:10.0.0.1")), None);
+        assert_eq!(take(&mut handshakes, at(2, "2001:db8:0:2::1")), None);
+        assert_eq!(take(&mut handshakes, at(3, "2001:db8:0:2::2")), None);
+        assert_eq!(take(&mut handshakes, at(4, "2001:db8:0:2:ffff::3")), Some(2));
+        assert_eq!(take(&mut handshakes, at(5, "2001:db8:0:2:ffff::4")), Some(3));
+        let other = at(6, "::ffff:10.0.0.2").crowd();
+        assert_ne!(at(1, "::ffff:10.0.0.1").crowd(), other, "IPv4 in IPv6 is no network");
     }
 
     #[test]
