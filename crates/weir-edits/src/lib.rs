@@ -240,7 +240,7 @@ pub fn judge_as_node(
     let live = (0..).zip(0..bank.slots()).map(|(slot, _)| bank.spec(slot));
     let live: Vec<u64> = live.filter(|spec| is_live(spec, now)).map(|spec| spec.id).collect();
     let mut lately = Lately::read(folder);
-    lately.forget(u64::try_from(now.ms()).unwrap_or(0));
+    lately.forget(now.ms());
     let ending = Ending::of(&live, &merged.lines, is_empty, &lately);
     let ending = ending.beyond(end_share_max_percent);
     if let Some(ending) = ending {

@@ -11,8 +11,10 @@ use door_openrtb::{
     NoticeStatus, Noticed, Outcome, Settings,
 };
 use door_transport::ConnId;
-use gate_auction::{BlockedAttribute, BidContext, Bidder, Choice, Deal, Dictionary, Floor, Format, Impression, Placement, Price,
-    PriceRule, Reason, Request, Rules, Scratch, Space, UNKNOWN,};
+use gate_auction::{
+    BidContext, Bidder, BlockedAttribute, Choice, Deal, Dictionary, Floor, Format, Impression,
+    Placement, Price, PriceRule, Reason, Request, Rules, Scratch, Space, UNKNOWN,
+};
 use gate_pacing::Pace;
 use ledger::note::{NOTE_END_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold, KeyRing, Purses};
