@@ -95,13 +95,13 @@ pub enum PriceRule {
 /// Which price is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pricing {
-    /// As the request's or the deal's `at` says.
+    /// The bid: in a second-price auction it is the exchange that finds the price.
     #[default]
-    ByAt,
-    /// Always the bid.
     First,
-    /// Always the second price of our own campaigns.
+    /// The second price of our own campaigns, where they are the only bidders.
     Second,
+    /// As the request's or the deal's `at` says.
+    ByAt,
 }
 
 impl Pricing {

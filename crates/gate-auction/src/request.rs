@@ -187,7 +187,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Rules {
         Rules {
-            pricing: Pricing::ByAt,
+            pricing: Pricing::First,
             price_min: Price::STEP,
             exclusive: Exclusive::No,
             deals_first: true,

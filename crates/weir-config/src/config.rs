@@ -200,7 +200,7 @@ config! {
         tcf_vendor: u16 = 0, " Our number in the Global Vendor List of the TCF. 0: we are not on it, and where the GDPR applies no ids, segments or profiles are used.";
         margin_ms: u64 = 20, [0..=60_000], " Part of tmax that is left for the network, milliseconds: answers leave this long before tmax has passed.";
         tmax_ms: u64 = 200, [1..=60_000], " The tmax that applies to requests without one, milliseconds.";
-        pricing: Pricing = Pricing::ByAt, " Price that is sent: \"at\" (as the request says), \"first\" (the bid) or \"second\" (the next best offer of our own campaigns plus a millionth).";
+        pricing: Pricing = Pricing::First, " Price that is sent: \"first\" (the bid, in first- and second-price auctions), \"second\" (the next best offer of our own campaigns plus a millionth: for auctions among these alone) or \"at\" (as the request says: 1 first, else second). In a deal with `at` 3 it is always the floor.";
         deals_first: bool = true, " A bid with a deal takes precedence over a higher bid without one.";
         bids_per_impression_max: u16 = 1, [1..=16], " Maximum bids per impression.";
         exclusive: Exclusive = Exclusive::No, " Maximum bids for the impressions of one request: \"no\" limit, one bid per \"campaign\", or one bid per \"advertiser\".";

@@ -3,7 +3,7 @@
 use gate_auction::{Campaign, Exclusive, Format, Pricing, Rules};
 
 use crate::laws::second;
-use crate::simple::{Scene, campaign, creative, deal, dealer};
+use crate::simple::{Scene, by_at, campaign, creative, deal, dealer};
 
 /// A bidder to which the impression is worth 5, against one that bids 4: true to itself it wins at 4 and the increment,
 /// which is 5, and gains nothing. With a bid of 4 it ties, and where the tie falls to it, it gains 1.
@@ -67,6 +67,6 @@ fn revenue_with_deals_first() {
     let scene = Scene { deals: &deals, ..Scene::default() };
     assert_eq!(scene.prices(&campaigns[..2]), [(1, 401)]);
     assert_eq!(scene.prices(&campaigns), [(3, 50)]);
-    let rules = Rules { deals_first: false, ..Rules::default() };
+    let rules = Rules { deals_first: false, ..by_at() };
     assert_eq!(Scene { rules, ..scene }.prices(&campaigns), [(1, 401)]);
 }

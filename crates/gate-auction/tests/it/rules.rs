@@ -6,7 +6,7 @@ use gate_auction::{
 };
 use proptest::prelude::*;
 
-use crate::simple::{Scene, campaign, creative, deal, dealer, paid};
+use crate::simple::{Scene, by_at, campaign, creative, deal, dealer, paid};
 
 #[test]
 fn deals_go_first_or_compete_by_price() {
@@ -16,7 +16,7 @@ fn deals_go_first_or_compete_by_price() {
     // Whoever has no deal does not set the price of one that has.
     assert_eq!(first.prices(&campaigns), [(2, 81)]);
     assert_eq!(first.prices(&campaigns[..2]), [(2, 50)]);
-    let rules = Rules { deals_first: false, ..Rules::default() };
+    let rules = Rules { deals_first: false, ..by_at() };
     let by_price = Scene { rules, ..first };
     assert_eq!(by_price.prices(&campaigns), [(1, 101)]);
     // Below the deal's floor it bids without, and competes by price.
@@ -32,7 +32,7 @@ fn guaranteed_deals_go_before_all_others() {
     (guaranteed.guaranteed, guaranteed.at) = (true, Some(PriceRule::Fixed));
     let deals = [deal(7, 50), guaranteed];
     for deals_first in [false, true] {
-        let rules = Rules { deals_first, bids_per_impression_max: 3, ..Rules::default() };
+        let rules = Rules { deals_first, bids_per_impression_max: 3, ..by_at() };
         let scene = Scene { deals: &deals, rules, ..Scene::default() };
         let rest = if deals_first { [(2, 50), (1, 1)] } else { [(1, 401), (2, 50)] };
         assert_eq!(scene.prices(&campaigns), [(3, 50), rest[0], rest[1]]);
@@ -91,7 +91,7 @@ proptest! {
         of in prop::collection::vec(bidder(), 1..8), deal_floor in 1_i64..12, id_hash: u64, deals_first: bool,
     ) {
         let deals = [deal(7, deal_floor)];
-        let rules = Rules { deals_first, bids_per_impression_max: 3, ..Rules::default() };
+        let rules = Rules { deals_first, bids_per_impression_max: 3, ..by_at() };
         let scene = Scene { deals: &deals, private: true, id_hash, rules, ..Scene::default() };
         let mut campaigns = bidders(&of);
         let made = scene.bids(&campaigns, &mut ());
@@ -114,7 +114,7 @@ proptest! {
         let mut deals = [deal(7, floor)];
         deals[0].at = of_deal;
         for pricing in [Pricing::ByAt, Pricing::First, Pricing::Second] {
-            let rules = Rules { pricing, ..Rules::default() };
+            let rules = Rules { pricing, ..by_at() };
             let scene = Scene { at: request, deals: &deals, rules, ..Scene::default() };
             let second = if next >= floor { next + 1 } else { floor };
             let expected = match (of_deal.unwrap_or(request), pricing) {
@@ -135,7 +135,7 @@ proptest! {
     ) {
         let deals = [deal(7, 3)];
         let mut campaigns = bidders(&of);
-        let one = Rules { deals_first, ..Rules::default() };
+        let one = Rules { deals_first, ..by_at() };
         let many = Rules { bids_per_impression_max: most, ..one };
         let scene = |rules| Scene { id_hash, deals: &deals, rules, ..Scene::default() };
         let made = scene(many).prices(&campaigns);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gate_auction::{Campaign, Choice, Exclusive, Format, Rules};
 use proptest::prelude::*;
 
-use crate::simple::{Scene, campaign, creative};
+use crate::simple::{Scene, by_at, campaign, creative};
 
 const FORMATS: [Format; 3] = [Format::Banner, Format::Native, Format::Video];
 
@@ -45,7 +45,7 @@ proptest! {
         let campaigns = bidders(&of);
         let advertiser = |id: u64| of[usize::try_from(id).unwrap()].1;
         for exclusive in [Exclusive::No, Exclusive::Campaign, Exclusive::Advertiser] {
-            let rules = Rules { exclusive, ..Rules::default() };
+            let rules = Rules { exclusive, ..by_at() };
             let scene = Scene { formats: &formats, id_hash, rules, ..Scene::default() };
             let made = scene.bids(&campaigns, &mut ());
             match exclusive {

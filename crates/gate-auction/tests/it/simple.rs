@@ -2,7 +2,7 @@
 
 use gate_auction::{
     BidContext, Campaign, Choice, Creative, Deal, Floor, Format, Impression, Index, Placement,
-    Price, PriceRule, Request, Rules, Scratch, Targeting, Timing,
+    Price, PriceRule, Pricing, Request, Rules, Scratch, Targeting, Timing,
 };
 
 use crate::generator::currency;
@@ -81,6 +81,11 @@ pub(crate) struct Scene<'a> {
     pub(crate) rules: Rules,
 }
 
+/// The rules in which the request's `at` makes the price, so that one scene has all three kinds.
+pub(crate) fn by_at() -> Rules {
+    Rules { pricing: Pricing::ByAt, ..Rules::default() }
+}
+
 impl Default for Scene<'_> {
     fn default() -> Self {
         Scene {
@@ -96,7 +101,7 @@ impl Default for Scene<'_> {
             categories_blocked: &[],
             bundles_blocked: &[],
             languages_allowed: &[],
-            rules: Rules::default(),
+            rules: by_at(),
         }
     }
 }

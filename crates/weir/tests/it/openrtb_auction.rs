@@ -27,7 +27,7 @@ fn the_next_best_bids_when_the_best_has_no_money() {
         campaign(2, json!({"bid": "4.00", "seat": "s2", "limit": "0.004"})),
         campaign(3, json!({"bid": "2.00", "seat": "s3"})),
     ];
-    let node = patient(&campaigns).start();
+    let node = patient(&campaigns).with("openrtb.pricing", "at").start();
     let mut http = Http::to(&node);
     wait_money(&mut http, &["s1", "s2", "s3"]);
     let second = |id: &str| request(id, json!({"at": 2}));
@@ -47,6 +47,33 @@ fn the_next_best_bids_when_the_best_has_no_money() {
     check_no_violation(&node);
 }
 
+/// In a second-price auction it is the exchange that finds the price: who sends less than its bid loses to rivals that it
+/// would have beaten.
+#[test]
+fn a_bid_is_sent_in_full_in_first_and_second_price_auctions() {
+    let deal = json!({"deals": ["d"]});
+    let campaigns = [
+        campaign(1, json!({"bid": "5.00", "seat": "s1", "targeting": deal})),
+        campaign(2, json!({"bid": "0.30", "seat": "s2"})),
+    ];
+    let node = patient(&campaigns).start();
+    let mut http = Http::to(&node);
+    wait_money(&mut http, &["s1", "s2"]);
+    for at in [json!(1), json!(2), json!(null), json!(500), json!(9_000)] {
+        for among in [json!({}), json!({"wseat": ["s1"]})] {
+            let bid = http.bid(&with(request("v", json!({"at": at})), among)).unwrap();
+            assert_eq!((bid.campaign, bid.price_micros), (1, 5_000_000), "at {at}");
+        }
+    }
+    // A deal may have a price of its own.
+    for (at, price) in [(1, 5_000_000), (2, 5_000_000), (3, 1_250_000)] {
+        let terms = json!([{"id": "d", "at": at, "bidfloor": 1.25}]);
+        let request = request("d", json!({"at": 2, "imp": [imp("1", deal_imp(1, &terms))]}));
+        assert_eq!(http.bid(&request).unwrap().price_micros, price, "a deal with at {at}");
+    }
+    check_no_violation(&node);
+}
+
 /// One banner with these fields, in a second-price auction.
 fn priced(imp_fields: Value, fields: Value) -> Value {
     with(request("p", json!({"at": 2, "imp": [imp("1", imp_fields)]})), fields)
@@ -55,6 +82,7 @@ fn priced(imp_fields: Value, fields: Value) -> Value {
 #[test]
 fn floors_count_with_fees_and_rates() {
     let node = patient(&[campaign(1, json!({})), video_campaign(2, json!({}))])
+        .with("openrtb.pricing", "second")
         .with("openrtb.fee_bp", "1000")
         .with("openrtb.rates", "EUR=1.10")
         .start();
@@ -113,6 +141,7 @@ fn floors_count_with_fees_and_rates() {
 fn a_node_of_another_currency_bids_in_it() {
     let node = patient(&[campaign(1, json!({"unit": "EUR"}))])
         .with("openrtb.currency", "EUR")
+        .with("openrtb.pricing", "second")
         .with("openrtb.rates", "USD=0.9")
         .start();
     let mut http = Http::to(&node);
