@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 const NS_PER_MS: u64 = 1_000_000;
+const US_PER_MS: u64 = 1_000;
 
 /// A difference between the time of day and the monotonic clock that counts as a step, ms. Time
 /// services slew by at most 0.5 ms a second and step from about 128 ms on; what is less is noise.
@@ -32,6 +33,8 @@ pub struct NodeClock {
     source: TimeSource,
     /// The time of day at the start.
     started_ms: u64,
+    /// The node's time with its microseconds, as of the last reading.
+    now_us: u64,
     state: ClockState,
 }
 
@@ -124,14 +127,18 @@ impl NodeClock {
     }
 
     fn of(source: TimeSource) -> NodeClock {
-        let ClockReading { monotonic_ns, wall_ms } = source.read();
-        NodeClock { source, started_ms: wall_ms, state: ClockState::start(monotonic_ns, wall_ms) }
+        let (monotonic_ns, wall_us) = source.read();
+        let wall_ms = wall_us / US_PER_MS;
+        let state = ClockState::start(monotonic_ns, wall_ms);
+        NodeClock { source, started_ms: wall_ms, now_us: wall_us, state }
     }
 
     /// Reads the clocks and returns the node's time, ms since 1970.
     pub fn now_ms(&mut self) -> u64 {
-        let ClockReading { monotonic_ns, wall_ms } = self.source.read();
-        self.state = self.state.advance(monotonic_ns, wall_ms);
+        let (monotonic_ns, wall_us) = self.source.read();
+        self.state = self.state.advance(monotonic_ns, wall_us / US_PER_MS);
+        let now_us = self.state.now_ms.saturating_mul(US_PER_MS) + wall_us % US_PER_MS;
+        self.now_us = self.now_us.max(now_us);
         self.state.now_ms
     }
 
@@ -139,6 +146,13 @@ impl NodeClock {
     #[must_use]
     pub fn last_ms(&self) -> u64 {
         self.state.now_ms
+    }
+
+    /// The node's time as of the last reading, microseconds since 1970; costs nothing and never goes back. Where the node's time
+    /// is not the system's, it is right to a millisecond.
+    #[must_use]
+    pub fn last_us(&self) -> u64 {
+        self.now_us
     }
 
     /// The time of day at the clock's start and what the monotonic clock counted since, as of the last reading, ms: for pauses,
@@ -162,16 +176,16 @@ impl Default for NodeClock {
 }
 
 impl TimeSource {
-    fn read(&self) -> ClockReading {
+    /// The monotonic clock, ns, and the time of day, microseconds since 1970.
+    fn read(&self) -> (u64, u64) {
         match self {
-            TimeSource::System(started) => ClockReading {
-                monotonic_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-                wall_ms: system_ms(),
-            },
-            TimeSource::Hand(hand) => ClockReading {
-                monotonic_ns: hand.monotonic_ms.load(Relaxed).saturating_mul(NS_PER_MS),
-                wall_ms: hand.wall_ms.load(Relaxed),
-            },
+            TimeSource::System(started) => {
+                (u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX), system_us())
+            }
+            TimeSource::Hand(hand) => (
+                hand.monotonic_ms.load(Relaxed).saturating_mul(NS_PER_MS),
+                hand.wall_ms.load(Relaxed).saturating_mul(US_PER_MS),
+            ),
         }
     }
 }
@@ -262,10 +276,10 @@ impl ClockState {
     }
 }
 
-/// The system's time of day, ms since 1970; 0 if it stands before that.
-fn system_ms() -> u64 {
+/// The system's time of day, microseconds since 1970; 0 if it stands before that.
+fn system_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -284,11 +298,38 @@ mod tests {
 
     #[test]
     fn a_clock_can_begin_ahead_of_the_system() {
-        let ahead_ms = system_ms() + 60_000;
+        let ahead_ms = system_us() / US_PER_MS + 60_000;
         let mut clock = NodeClock::not_before(ahead_ms);
         assert_eq!(clock.now_ms(), ahead_ms);
         assert!(clock.state().ahead_ms() > 0);
         assert!(NodeClock::not_before(1).now_ms() > 1);
+    }
+
+    #[test]
+    fn microseconds_are_those_of_the_system_and_never_go_back() {
+        let mut clock = NodeClock::new();
+        let mut last_us = clock.last_us();
+        let mut between_milliseconds = false;
+        for _ in 0..10_000 {
+            let (before_us, now_ms, after_us) = (system_us(), clock.now_ms(), system_us());
+            let now_us = clock.last_us();
+            assert_eq!(now_us / US_PER_MS, now_ms);
+            assert!(now_us >= last_us);
+            if before_us <= after_us && clock.state().held_ms() == 0 {
+                assert!(
+                    (before_us..=after_us).contains(&now_us),
+                    "{before_us} {now_us} {after_us}"
+                );
+            }
+            between_milliseconds |= !now_us.is_multiple_of(US_PER_MS);
+            last_us = now_us;
+        }
+        assert!(between_milliseconds);
+        let hand = HandClock::new(START_MS);
+        let mut clock = NodeClock::by_hand(Arc::clone(&hand));
+        hand.step(-15_000);
+        clock.now_ms();
+        assert_eq!(clock.last_us(), START_MS * US_PER_MS);
     }
 
     #[test]

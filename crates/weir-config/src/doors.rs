@@ -12,6 +12,8 @@ use crate::listen::Listen;
 
 /// Bytes of a request's head; the body comes on top.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// What a FIX message has beside the bytes that its BodyLength counts, at most: BeginString, BodyLength, CheckSum.
+const FIX_FRAME_BYTES: usize = 64;
 
 /// A door, as configuration and command line know it.
 #[derive(Clone, Copy, Debug)]
@@ -335,14 +337,29 @@ fn limits(bytes_max: usize, gzip_bytes_min: usize) -> door_http::Limits {
     }
 }
 
-/// Bytes of an unfinished request that a connection may hold.
+/// Bytes of an unfinished request or message that a connection may hold.
 fn input_bytes_max(config: &Config) -> usize {
-    http_limits(config).request_bytes_max().max(spend_limits(config).request_bytes_max())
+    let http = [http_limits(config), spend_limits(config)].map(|limits| limits.request_bytes_max());
+    let arrays = &config.arrays;
+    let clients = arrays.fix_session.iter().map(|session| session.body_bytes_max);
+    let venues = arrays.fix_venue.iter().map(|venue| venue.body_bytes_max);
+    let fix = clients.chain(venues).map(|body| body + FIX_FRAME_BYTES);
+    http.into_iter().chain(fix).max().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrays::FixSession;
+
+    #[test]
+    fn a_connection_may_hold_the_largest_message_of_any_session() {
+        let mut config = Config::default();
+        let session = FixSession { body_bytes_max: 16_777_216, ..FixSession::default() };
+        config.arrays.fix_session.push(session);
+        assert!(transport_options(&config).input_bytes_max > 16_777_216);
+        assert!(transport_options(&Config::default()).input_bytes_max < 16_777_216);
+    }
 
     #[test]
     fn what_a_door_may_be_called() {

@@ -103,8 +103,8 @@ pub(crate) struct FixConn {
 }
 
 fn clock(till: &Till) -> Clock {
-    let unix_ms = i64::try_from(till.at.now_ms).unwrap_or(i64::MAX);
-    Clock { ms: till.clock.steady_ms(), unix_us: unix_ms.saturating_mul(1_000) }
+    let unix_us = i64::try_from(till.clock.last_us()).unwrap_or(i64::MAX);
+    Clock { ms: till.clock.steady_ms(), unix_us }
 }
 
 impl FixDoor {
