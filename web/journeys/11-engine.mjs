@@ -11,7 +11,11 @@ async function engineRoom(page, node) {
   await proof.waitFor();
   const verdicts = page.locator("dl > div", { hasText: "Verdicts per second" }).locator("dd").first();
   await until("verdicts per second", async () => figure(await verdicts.innerText()) > 0);
-  for (const { door } of node.doors)
+  const isOn = ({ listen }) => listen !== null;
+  sure(node.doors.some(isOn), "a door is on");
+  const off = node.doors.filter((door) => !isOn(door)).map(({ door }) => door);
+  if (off.length > 0) await page.getByText(`doors that are off: ${off.join(", ")}`).waitFor();
+  for (const { door } of node.doors.filter(isOn))
     await page
       .getByRole("region", { name: `Door ${door}` })
       .getByText("p99", { exact: true })
