@@ -204,7 +204,7 @@ config! {
         deals_first: bool = true, " A bid with a deal takes precedence over a higher bid without one.";
         bids_per_impression_max: u16 = 1, [1..=16], " Maximum bids per impression.";
         exclusive: Exclusive = Exclusive::No, " Maximum bids for the impressions of one request: \"no\" limit, one bid per \"campaign\", or one bid per \"advertiser\".";
-        pods: Pods = Pods::Together, " Impressions of a video or audio pod: filled \"together\" or not at all (seatbid.group 1), or each by itself, \"apart\".";
+        pods: Pods = Pods::Apart, " Impressions of a video or audio pod: each by itself, \"apart\", or filled \"together\" or not at all (seatbid.group 1).";
         no_bid_body: bool = false, " Answer 200 with a no-bid code instead of 204.";
         gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
         body_bytes_max: usize = 1_048_576, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";

@@ -309,7 +309,8 @@ fn check_nothing_held(node: &Node, id: u64) {
 fn a_pod_is_filled_whole_or_not_at_all() {
     // Money for two slots of three.
     let poor = video_campaign(2, json!({"seat": "s2", "bid": "9.00", "limit": "0.018"}));
-    let node = patient(&[video_campaign(1, json!({"seat": "s1"})), poor]).start();
+    let campaigns = [video_campaign(1, json!({"seat": "s1"})), poor];
+    let node = patient(&campaigns).with("openrtb.pods", "together").start();
     let mut http = Http::to(&node);
     let only = |seat: &str, request: Value| with(request, json!({"wseat": [seat]}));
     let mut bids = Vec::new();
@@ -357,7 +358,7 @@ fn a_pod_is_filled_whole_or_not_at_all() {
 
 #[test]
 fn pods_apart_are_slots_like_others() {
-    let node = patient(&[video_campaign(1, json!({}))]).with("openrtb.pods", "apart").start();
+    let node = patient(&[video_campaign(1, json!({}))]).start();
     let mut http = Http::to(&node);
     let mut bids = Vec::new();
     wait_for("two slots", || {
