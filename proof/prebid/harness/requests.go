@@ -51,11 +51,11 @@ func banner(bidder string, size size) object {
 	return offered(bidder, object{"banner": object{"w": size.w, "h": size.h, "format": []object{{"w": size.w, "h": size.h}}}})
 }
 
-// video is an imp for a player of a size.
+// video is an imp for a player of a size, which plays VAST 2, 3 and 4, and wrappers of 4.
 func video(bidder string, size size) object {
 	return offered(bidder, object{"video": object{
 		"mimes": []string{"video/mp4"}, "w": size.w, "h": size.h, "minduration": 5, "maxduration": 30,
-		"protocols": []int{2, 3, 7}, "linearity": 1,
+		"protocols": []int{2, 3, 7, 8}, "linearity": 1,
 	}})
 }
 

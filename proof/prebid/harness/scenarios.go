@@ -25,6 +25,11 @@ var answers = []scenario{
 		b, ok := c.won(page(video("weir", film.size())), film)
 		c.expect(!ok || b.MType == 2, "mtype %d, expected 2", b.MType)
 	}},
+	{"a wrapper is not sent to a player that plays none", func(c *check) {
+		imp := video("weir", film.size())
+		imp["video"].(object)["protocols"] = []int{2, 3, 7}
+		c.silent(page(imp))
+	}},
 	{"the dearer of two campaigns wins", func(c *check) { c.won(page(place(cheap)), dear) }},
 	{"two imps, two bids", func(c *check) {
 		var bids []bid
