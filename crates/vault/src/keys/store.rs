@@ -12,6 +12,12 @@ pub trait KeyRecords {
     /// # Errors
     /// [`AppendError`] if it is not durable; a restart may find it nevertheless, as the last one.
     fn append(&mut self, record: &[u8]) -> Result<(), AppendError>;
+
+    /// Is told the keys after a record was applied to them. A place that has grown may write itself anew with [`Keys::snapshot`]; if that
+    /// fails, the change stands all the same.
+    fn applied(&mut self, keys: &Keys) {
+        let _ = keys;
+    }
 }
 
 /// A change could not be made durable.
@@ -114,6 +120,8 @@ impl<R: KeyRecords> KeyStore<R> {
 
     fn write(&mut self, record: &[u8]) -> Result<(), KeyStoreError> {
         self.records.append(record)?;
-        Ok(self.keys.apply(record)?)
+        self.keys.apply(record)?;
+        self.records.applied(&self.keys);
+        Ok(())
     }
 }

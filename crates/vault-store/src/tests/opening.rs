@@ -1,0 +1,90 @@
+//! Folders that are made, taken, foreign, or of a later version.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn folder_and_files_are_for_their_user_alone() {
+    let root = folder();
+    let place = root.path().join("deep/vault");
+    let mut store = unsealed(&place, Options { rewrite_bytes: 20, ..SMALL });
+    for number in 0..10 {
+        store.change(&change(number), 1_000).unwrap();
+    }
+    assert_eq!(mode(&place), 0o700);
+    for file in ["keys", "lock"] {
+        assert_eq!(mode(&place.join(file)), 0o600, "{file}");
+    }
+    assert!(!place.join("keys.new").exists());
+}
+
+#[test]
+fn a_second_opener_is_refused_until_the_first_is_gone() {
+    let root = folder();
+    let first = unsealed(root.path(), SMALL);
+    let error = open(root.path(), SMALL).unwrap_err();
+    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    drop(first);
+    assert!(open(root.path(), SMALL).is_ok());
+}
+
+#[test]
+fn a_key_outlives_the_process_and_opens_with_its_kek_only() {
+    let root = folder();
+    let mut store = unsealed(root.path(), SMALL);
+    store.change(&change(0), 1_000).unwrap();
+    let version = |store: &Store| {
+        let (_, version) = store.keys().get("a").unwrap().versions().sealing(0).unwrap();
+        version.expose_tag_key().unwrap().to_vec()
+    };
+    let before = version(&store);
+    drop(store);
+    let mut again = open(root.path(), SMALL).unwrap();
+    assert!(again.keys().is_sealed() && again.records().file.cut_bytes() == 0);
+    let other = KeyEncryptionKey::new(&SecretKey::from_bytes(&[8; 32]));
+    assert!(matches!(again.unseal(other), Err(KeyStoreError::Unseal(_))));
+    again.unseal(kek()).unwrap();
+    assert_eq!(version(&again), before);
+    let file = fs::read(root.path().join("keys")).unwrap();
+    assert!(!file.windows(32).any(|bytes| bytes == before), "keys are wrapped");
+}
+
+#[test]
+fn what_is_none_of_ours_or_of_a_later_version_is_refused_and_stays() {
+    let root = folder();
+    drop(unsealed(root.path(), SMALL));
+    let path = root.path().join("keys");
+    let ours = fs::read(&path).unwrap();
+    let mut later = ours.clone();
+    later[8] = 2;
+    let sum = crc32c::crc32c(&later[..12]).to_le_bytes();
+    later[12..16].copy_from_slice(&sum);
+    let mut malformed = ours.clone();
+    crate::layout::append_record(&mut malformed, &[1, 99]).unwrap();
+    let cases = [
+        (later, "version 2, and this program reads version 1"),
+        (b"something else".to_vec(), "does not begin as a file of keys"),
+        (Vec::new(), "does not begin as a file of keys"),
+        (malformed, "a newer version wrote it"),
+    ];
+    for (bytes, told) in cases {
+        fs::write(&path, &bytes).unwrap();
+        let error = open(root.path(), SMALL).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains("/keys"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_record_without_bytes_is_refused() {
+    let root = folder();
+    let (mut file, _) = KeyFile::open(root.path(), SMALL).unwrap();
+    assert!(file.append(&[]).unwrap_err().0.contains("from 1 byte"));
+    assert!(file.failure().is_none());
+}
