@@ -22,6 +22,7 @@ pub fn fetch(client: &Client, budget: Option<&WhichBudget>) -> Result<Value, Fet
 /// # Errors
 /// `out` cannot be written.
 pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    print_budget(stat, out)?;
     let mut figures = stat.clone();
     let windows = figures.as_object_mut().and_then(|fields| fields.remove("windows"));
     print_value("", &figures, out)?;
@@ -30,6 +31,43 @@ pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
     windows
         .filter_map(|window| window_line(window, unit?))
         .try_for_each(|(name, text)| writeln!(out, "{name:<40} {text}"))
+}
+
+/// The eight figures of a budget's books: as they are called, and what each is.
+const BOOKS: [(&str, &str); 8] = [
+    ("limit", "what it may spend in its life"),
+    ("free", "left to grant, in the bank"),
+    ("purses", "left to grant, at the workers"),
+    ("held", "promised, not yet settled"),
+    ("expired", "promised, and kept although its time is over"),
+    ("settled", "spent within what was held"),
+    ("over_settled", "spent above what was held"),
+    ("late", "spent after its hold was gone"),
+];
+
+/// The books of a budget in its unit, where the figures are of one, and an empty line.
+fn print_budget(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    let text = |field: &str| stat.get(field).and_then(Value::as_str);
+    let (Some(id), Some(unit)) = (stat.get("id").and_then(Value::as_u64), text("unit")) else {
+        return Ok(());
+    };
+    let Ok(unit) = Unit::parse(unit) else { return Ok(()) };
+    let name = text("name").map_or_else(String::new, |name| format!(" {}", harmless(name)));
+    let handle =
+        text("handle").map_or_else(String::new, |handle| format!(" ({})", harmless(handle)));
+    writeln!(out, "budget {id}{name}{handle}, in {unit}")?;
+    let amounts: Vec<(&str, String, &str)> = BOOKS
+        .iter()
+        .filter_map(|(field, meaning)| {
+            let amount = stat.get(*field)?.as_i64()?;
+            Some((*field, unit.format(Amount::new(amount)), *meaning))
+        })
+        .collect();
+    let wide = amounts.iter().map(|(_, amount, _)| amount.len()).max().unwrap_or(0);
+    for (field, amount, meaning) in amounts {
+        writeln!(out, "  {field:<13} {amount:>wide$}  {meaning}")?;
+    }
+    writeln!(out)
 }
 
 /// A window of the budget in its unit: its name, and how it stands.
@@ -54,5 +92,41 @@ fn print_value(name: &str, value: &Value, out: &mut dyn Write) -> std::io::Resul
         Value::Array(items) => items.iter().try_for_each(|item| print_value(name, item, out)),
         Value::String(text) => writeln!(out, "{name:<40} {}", harmless(text)),
         other => writeln!(out, "{name:<40} {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn printed(stat: &Value) -> String {
+        let mut out = Vec::new();
+        print(stat, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_books_of_a_budget_come_first_and_in_its_unit() {
+        let text = printed(&json!({
+            "bank": {"asks": 7}, "id": 1, "name": "Spring sale", "handle": null, "unit": "USD",
+            "limit": 10_000_000_000_i64, "free": 7_873_687_500_i64, "purses": 26_312_500, "held": 0,
+            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0,
+        }));
+        let expected = "\
+budget 1 Spring sale, in USD
+  limit         10000.00    what it may spend in its life
+  free           7873.6875  left to grant, in the bank
+  purses           26.3125  left to grant, at the workers
+";
+        assert!(text.contains("\n\nbank.asks "), "the rest follows: {text}");
+        let shown: Vec<Vec<&str>> =
+            text.lines().take(4).map(|line| line.split_whitespace().collect()).collect();
+        let wanted: Vec<Vec<&str>> =
+            expected.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(shown, wanted);
+        assert_eq!(text.lines().take_while(|line| !line.is_empty()).count(), 9, "{text}");
+        assert!(printed(&json!({"asks": 7})).starts_with("asks "), "no budget was asked for");
     }
 }
