@@ -5,6 +5,7 @@
 //! | [`config`] | `weir.toml` and the environment: every key with its default, its meaning and its range |
 //! | [`doors`] | what the configuration comes to for the event loops and the doors |
 //! | [`arrays`] | entries of which a file may have several, such as `[[fix.session]]` |
+//! | [`environment`] | names in the environment that look like keys and are none |
 //! | [`fix`] | the sessions of the FIX door, checked |
 //! | [`listen`] | where a door listens, or that it is off |
 //! | [`budgets`] | the budgets file, line by line, whole or not at all |
@@ -22,6 +23,7 @@ pub mod campaign_index;
 pub mod campaigns;
 pub mod config;
 pub mod doors;
+pub mod environment;
 pub mod fix;
 pub mod listen;
 pub mod private;

@@ -365,6 +365,9 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
         return Err(format!("the budgets file {} does not exist", file.display()));
     }
     log_to_stderr(&config.log.level);
+    for warning in weir_config::environment::warnings(config::environment()) {
+        tracing::warn!("{warning}");
+    }
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let texts = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect();
     let source = Box::new(move || {
@@ -469,6 +472,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
+    tell_warnings();
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
@@ -495,6 +499,13 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),
+    }
+}
+
+/// What is allowed in the environment and yet hardly meant.
+fn tell_warnings() {
+    for warning in weir_config::environment::warnings(config::environment()) {
+        eprintln!("warning: {warning}");
     }
 }
 
