@@ -107,6 +107,37 @@ fn the_first_ask_is_granted_and_settled() {
     });
 }
 
+/// A token of ours with one character changed, and one of another node, settle nothing; the true one does, once.
+#[test]
+fn changed_tokens_and_those_of_another_node_move_nothing() {
+    let node = patient(&line(1, "10", "")).start();
+    let other = patient(&line(1, "10", "")).with("node.id", "2").start();
+    let reserve = |node: &Node| {
+        let answer = Caller::to(node).post("/v1/reserve", "{\"budget\":1,\"amount\":\"2\"}");
+        answer.json()["token"].as_str().unwrap().to_owned()
+    };
+    let mut caller = Caller::to(&node);
+    let mut settle = |token: &str| {
+        let body = json!({"token": token, "amount": "1"}).to_string();
+        let answer = caller.post("/v1/settle", &body);
+        (answer.status, answer.json()["verdict"].as_str().unwrap().to_owned())
+    };
+    let token = reserve(&node);
+    // The last character has bits that no token uses.
+    for at in 0..token.len() - 1 {
+        let mut changed = token.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let (status, verdict) = settle(std::str::from_utf8(&changed).unwrap());
+        // A token may also name a node, or a key of an earlier time, that it is not of.
+        let refused = ["forged", "foreign", "too_old"].contains(&&*verdict);
+        assert!(status >= 400 && refused, "{at}: {verdict}");
+    }
+    assert_eq!(settle(&reserve(&other)), (403, "foreign".to_owned()));
+    assert_eq!(node.budget(1).settled, 0);
+    assert_eq!(settle(&token), (200, "settled".to_owned()));
+    assert_eq!(node.budget(1).settled, 1_000_000);
+}
+
 #[test]
 fn refusals_are_objects_with_their_status() {
     let budgets = [

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::openrtb::Answer;
 use crate::spend::{Caller, patient};
-use crate::support::{Node, line, over_transports};
+use crate::support::{Node, cores, line, over_transports};
 
 fn one() -> crate::support::Setup {
     patient(&line(1, "10", ""))
@@ -38,6 +38,24 @@ fn a_repeat_gets_the_first_answer_byte_for_byte_on_any_connection() {
         let bad = keyed(node, "\u{e9}").post("/v1/spend", body);
         assert!(is(&bad, 400, "malformed") && bad.json()["field"] == "Idempotency-Key", "{bad:?}");
     });
+}
+
+/// Which worker a connection meets is chance: of sixteen, hardly all the one that had the first call.
+#[test]
+fn a_repeat_at_another_worker_is_done_once() {
+    let node = one().with("workers.cores", &cores(2)).start();
+    let body = "{\"budget\":1,\"amount\":\"2\",\"confirm\":true}";
+    let first = keyed(&node, "work-1").post("/v1/reserve", body);
+    assert!(is(&first, 200, "granted"), "{first:?}");
+    let settle = json!({"token": first.json()["token"], "amount": "1.5"}).to_string();
+    for _ in 0..16 {
+        let again = keyed(&node, "work-1").post("/v1/reserve", body);
+        assert_eq!((again.status, &again.body), (200, &first.body));
+        let settled = keyed(&node, "bill-1").post("/v1/settle", &settle);
+        assert!(is(&settled, 200, "settled") && settled.json()["repeat"] == false, "{settled:?}");
+    }
+    let books = node.budget(1);
+    assert_eq!((books.settled, books.held), (1_500_000, 0));
 }
 
 #[test]
