@@ -109,6 +109,12 @@ impl Ad {
         }
     }
 
+    /// Does the billing notice's address stand in the markup, where everybody reads it?
+    #[must_use]
+    pub fn tells_bill(&self) -> bool {
+        self.tells_bill
+    }
+
     /// What it is.
     #[must_use]
     pub fn mtype(&self) -> Mtype {

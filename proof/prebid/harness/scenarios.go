@@ -134,8 +134,9 @@ var money = []scenario{
 		c.audit.billed(ordinary.ID, b.cost(), false)
 		c.step("sixteen notices")
 	}},
-	{"a price below the bid is what is booked", func(c *check) {
+	{"in a second-price auction a price below the bid is what is booked", func(c *check) {
 		request := page(place(ordinary))
+		request["at"] = 2
 		if b, ok := c.won(request, ordinary); ok {
 			c.bill(request, b, "1.234567", impression(1_234_567))
 		}

@@ -374,7 +374,7 @@ fn a_screen_that_many_see_costs_so_many_times_its_price() {
     let node = patient(&[campaign(1, json!({"bid": "2.50"}))]).start();
     let mut http = Http::to(&node);
     let seen_by = |multiplier: Value| {
-        let screen = json!({"site": null, "dooh": {"id": "screen"}});
+        let screen = json!({"at": 2, "site": null, "dooh": {"id": "screen"}});
         let seen = json!({"qty": {"multiplier": multiplier}});
         with(request("s", screen), json!({"imp": [imp("1", seen)]}))
     };

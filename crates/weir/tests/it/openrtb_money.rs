@@ -160,7 +160,7 @@ const PRICES: [(&str, &str, i64, &str); 20] = [
     ("1.5", "${AUCTION_CURRENCY}", 1_500, ""),
     ("1%2E5", "USD", 1_500, ""),
     ("MS41", "USD", 1_500, ""),
-    ("0.0000001", "USD", 1, ""),
+    ("0.0000001", "USD", 2_000, "price_too_low"),
     ("1.5", "EUR", 2_000, "price_other_currency"),
     ("${AUCTION_PRICE}", "USD", 2_000, "price_missing"),
     ("%24%7BAUCTION_PRICE%7D", "USD", 2_000, "price_missing"),
@@ -182,7 +182,7 @@ fn whatever_became_of_the_price_macro_something_sensible_is_booked() {
     let mut booked = 0;
     for (number, (price, currency, expected, counter)) in PRICES.into_iter().enumerate() {
         let before = counts(&node);
-        let bid = http.bid_soon(&request(number, json!({})));
+        let bid = http.bid_soon(&request(number, json!({"at": 2})));
         assert_eq!(http.notice(&bid.path("burl", Some(price), Some(currency))), 204);
         booked += expected;
         let books = node.budget(1);
@@ -200,11 +200,12 @@ fn whatever_became_of_the_price_macro_something_sensible_is_booked() {
     assert_eq!(http.notice(&format!("{bare}?price=0.01")), 204);
     let books = node.budget(1);
     assert_eq!(books.settled + books.over_settled, booked + 2_000);
-    let own: i64 = ["price_missing", "price_absurd", "price_encoded", "price_other_currency"]
-        .map(|name| counts(&node)[name].as_i64().unwrap())
-        .iter()
-        .sum();
-    assert!((10..=11).contains(&own), "the last one may not be counted yet: {own}");
+    let own: i64 =
+        ["price_missing", "price_absurd", "price_encoded", "price_other_currency", "price_too_low"]
+            .map(|name| counts(&node)[name].as_i64().unwrap())
+            .iter()
+            .sum();
+    assert!((11..=12).contains(&own), "the last one may not be counted yet: {own}");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use ledger_journal::{Disk, Durability};
 use serde_json::json;
 
 use crate::openrtb::{
-    Bid, Http, campaign, check_no_violation, counts_at_rest, get, patient, request, wait_count,
+    Bid, Http, campaign, check_no_violation, counts_at_rest, creative, get, patient, request,
+    wait_count,
 };
 use crate::support::{Node, Setup, over_transports};
 
@@ -154,7 +155,8 @@ fn of_earlier_version(keys: &KeyRing, bid: &Bid) -> String {
     let id = URL_SAFE_NO_PAD.decode(path.split('/').nth(3).unwrap()).unwrap();
     let (hold, mut note) = keys.open_note(&id).unwrap();
     assert_eq!(note[31] & 0b1100, 0b1000, "an id of a billing notice");
-    note[31] &= !0b1100;
+    assert_eq!(note[31] & 0b111_0000, 0b100_0000, "a first-price auction, no markup");
+    note[31] &= !0b111_1100;
     URL_SAFE_NO_PAD.encode(keys.seal_note(&hold, &note))
 }
 
@@ -176,11 +178,64 @@ fn an_id_of_an_earlier_version_confirms_and_settles_and_takes_nothing_back() {
         assert_eq!(http.notice(&format!("/n/loss/{id}/p-2/c-USD/l-102")), 204);
     }
     wait_count(&node, "loss_ignored", 2);
-    for id in old.iter().chain(&old) {
-        assert_eq!(http.notice(&format!("/n/bill/{id}/p-2/c-USD")), 204);
+    // What they name counts as it did then, whatever the kind of the auction.
+    for (id, price) in old.iter().chain(&old).zip(["2", "0.001", "2", "2"]) {
+        assert_eq!(http.notice(&format!("/n/bill/{id}/p-{price}/c-USD")), 204);
     }
     let books = node.budget(1);
-    assert_eq!((books.settled, books.over_settled, books.late), (4_000, 0, 0), "{books:?}");
+    assert_eq!((books.settled, books.over_settled, books.late), (2_001, 0, 0), "{books:?}");
     wait_count(&node, "repeated_notices", 2);
     wait_count(&node, "wrong_kind_notices", 0);
+}
+
+/// The billing notice's address as it stands in markup, with a price.
+fn markup_path(bid: &Bid, price: &str) -> String {
+    let (_, rest) = bid.text("adm").split_once("<i>http://").unwrap();
+    let (_, path) = rest.split_once("</i>").unwrap().0.split_once('/').unwrap();
+    let path = path.replace("${AUCTION_PRICE}", price).replace("${AUCTION_CURRENCY}", "USD");
+    format!("/{path}")
+}
+
+/// The price of a notice is not protected: a viewer who finds the address in markup can call it first, with any price.
+#[test]
+fn whoever_sees_a_notice_does_not_set_its_price() {
+    let telling = creative("t", json!({"markup": "<i>${WEIR_BURL}</i>"}));
+    let telling = json!({"creatives": [telling], "seat": "s2"});
+    let node = patient(&[campaign(1, json!({"seat": "s1"})), campaign(2, telling)]).start();
+    let mut http = Http::to(&node);
+    let ask = |seat: &str, at: u8| request("p", json!({"at": at, "wseat": [seat]}));
+    // In markup nothing but the bid counts; and the exchange's own notice changes nothing any more.
+    for (at, count) in [(1, 1), (2, 3)] {
+        let bid = http.bid_soon(&ask("s2", at));
+        assert_eq!(bid.text("burl"), "");
+        let before = node.budget(2).settled;
+        assert_eq!(http.notice(&markup_path(&bid, "0.000001")), 204);
+        assert_eq!(http.notice(&markup_path(&bid, "4")), 204);
+        assert_eq!(node.budget(2).settled, before + 2_000, "at {at}");
+        wait_count(&node, "price_in_markup", count + 1);
+    }
+    // A lower price is that of a second-price auction alone, down to a share of the bid.
+    let mut settled = 0;
+    for (at, price, cost) in [
+        (1, "0.000001", 2_000),
+        (1, "1.97", 2_000),
+        (1, "1.98", 1_980),
+        (1, "4", 2_000),
+        (2, "0.000001", 2_000),
+        (2, "0.019999", 2_000),
+        (2, "0.02", 20),
+        (2, "1.5", 1_500),
+        (2, "4.1", 2_000),
+    ] {
+        let bid = http.bid_soon(&ask("s1", at));
+        assert_eq!(bid.price_micros, 2_000_000);
+        assert_eq!(http.notice(&bid.path("burl", Some(price), Some("USD"))), 204);
+        settled += cost;
+        let books = node.budget(1);
+        assert_eq!((books.settled, books.over_settled), (settled, 0), "at {at}: {price}");
+    }
+    wait_count(&node, "price_not_bid", 3);
+    wait_count(&node, "price_too_low", 2);
+    wait_count(&node, "price_absurd", 1);
+    check_no_violation(&node);
 }

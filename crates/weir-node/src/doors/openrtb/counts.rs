@@ -58,6 +58,9 @@ happenings! {
     EncodedPrice = "price_encoded", "Billing notices with a price that cannot be read; booked at the bid's price.";
     OtherCurrency = "price_other_currency", "Billing notices in another currency than the bid; booked at the bid's price.";
     OverPrice = "price_above_bid", "Billing notices with a price above the bid; booked as they say.";
+    LowPrice = "price_too_low", "Billing notices of second-price auctions with a price below `openrtb.price_share_min_bp` of the bid; booked at the bid's price.";
+    FirstPrice = "price_not_bid", "Billing notices of first-price auctions with a price that is not near the bid; booked at the bid's price.";
+    MarkupPrice = "price_in_markup", "Billing notices from markup with another price than the bid; booked at the bid's price.";
     CapBusy = "profile_log_full", "Billing notices answered 429: the profiles' log is behind.";
 }
 

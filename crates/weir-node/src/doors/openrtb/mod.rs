@@ -14,6 +14,7 @@
 mod cost;
 pub mod counts;
 mod desk;
+mod named;
 mod native;
 mod note;
 #[cfg(test)]
@@ -27,8 +28,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Front, Gate, NoBidForm, NoBidReason, Notice, NoticeIds,
-    NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+    Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, NoBidForm, NoBidReason, Notice,
+    NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Scratch};
@@ -44,6 +45,7 @@ use wire::Verdict;
 use self::counts::{Counts, Happening};
 pub(crate) use self::desk::hold_id;
 use self::desk::{BidDesk, Held, Viewer, give_back};
+use self::named::{NamedPrices, Naming};
 use self::native::NativeRoom;
 use self::note::Note;
 use self::translate::{Lists, Terms, User, id_hash};
@@ -60,7 +62,7 @@ pub(crate) struct BidTerms {
     settings: door_openrtb::Settings,
     terms: Terms,
     currency: CurrencyCode,
-    price_factor_max: i64,
+    named_prices: NamedPrices,
     survey_every: u64,
     waiting_max: usize,
     /// How long after a hold's deadline its notices are judged.
@@ -102,7 +104,10 @@ impl BidTerms {
             settings,
             terms: Terms::new(config),
             currency: o.currency,
-            price_factor_max: i64::try_from(o.price_factor_max).unwrap_or(i64::MAX),
+            named_prices: NamedPrices {
+                factor_max: i64::try_from(o.price_factor_max).unwrap_or(i64::MAX),
+                share_min_bp: i64::from(o.price_share_min_bp),
+            },
             survey_every: o.survey_every,
             waiting_max: o.notices_waiting_max,
             judged_ms: config.ledger.billing_ms + config.ledger.late_ms,
@@ -583,34 +588,43 @@ impl BidGate<'_> {
             test: held.hold.is_none(),
             creative: creative_number(shown.item),
             kind: None,
+            naming: Naming::of(request, imp, choice.deal),
         };
-        let (start, ends) = note.for_each_kind();
-        let sealed = keys.seal_notes(&hold, &start, &ends);
-        let [win, bill, loss] = &sealed.ends;
-        probes.lap(WorkerStage::SealNote, 1);
-        let bid = Bid {
-            id: BidId::Number(bid_id(&hold, position)),
-            imp: choice.impression,
-            deal: choice.deal,
-            ad: &shown.ad,
-            price_micros: choice.price.micros(),
-            currency: facts.currency,
-            floor_micros: Some(choice.floor.micros()),
-            seat: &ad.seat,
-            group: room.lists.group(choice.impression),
-            cid: &ad.cid,
-            width: choice.placement.width.into(),
-            height: choice.placement.height.into(),
-            notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
-            expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
-            slot_in_pod: slot_in_pod(imp),
+        // Where the notice's address will stand is known once there is markup.
+        let mut send = |tells_bill: bool, made: Option<&str>| {
+            let naming = if tells_bill { Naming::Markup } else { note.naming };
+            let (start, ends) = Note { naming, ..note }.for_each_kind();
+            let sealed = keys.seal_notes(&hold, &start, &ends);
+            let [win, bill, loss] = &sealed.ends;
+            probes.lap(WorkerStage::SealNote, 1);
+            let bid = Bid {
+                id: BidId::Number(bid_id(&hold, position)),
+                imp: choice.impression,
+                deal: choice.deal,
+                ad: &shown.ad,
+                price_micros: choice.price.micros(),
+                currency: facts.currency,
+                floor_micros: Some(choice.floor.micros()),
+                seat: &ad.seat,
+                group: room.lists.group(choice.impression),
+                cid: &ad.cid,
+                width: choice.placement.width.into(),
+                height: choice.placement.height.into(),
+                notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
+                expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
+                slot_in_pod: slot_in_pod(imp),
+            };
+            match made {
+                None => answer.push(&bid),
+                Some(markup) => answer.push_made(&bid, markup),
+            }
         };
         let pushed = match imp.native.zip(shown.native.as_ref()) {
-            None => answer.push(&bid),
-            Some((native, set)) => {
-                let made = room.native.make(&native, set, |markup| answer.push_made(&bid, markup));
-                made.unwrap_or(Err(Violation::Markup))
-            }
+            None => send(shown.ad.tells_bill(), None),
+            Some((native, set)) => room
+                .native
+                .make(&native, set, |markup| send(markup.contains(MACRO_BILL), Some(markup)))
+                .unwrap_or(Err(Violation::Markup)),
         };
         probes.lap(WorkerStage::AnswerWrite, 1);
         pushed
@@ -626,18 +640,23 @@ impl BidGate<'_> {
     fn billed(&mut self, notice: &Notice<'_>, note: &Note, hold: &Hold) -> Amount {
         let NodeBidder { facts, counts, .. } = &mut *self.openrtb;
         let sent = note.price_micros;
-        let highest = sent.saturating_mul(facts.price_factor_max);
         let own_currency = notice.currency.is_none_or(|found| found == facts.currency);
         let price = match notice.price {
             PriceText::Micros(_) if !own_currency => {
                 counts.add(Happening::OtherCurrency, 1);
                 sent
             }
-            PriceText::Micros(price) if (1..=highest).contains(&price) => {
-                counts.add(Happening::OverPrice, u32::from(price > sent));
-                price
-            }
-            PriceText::Micros(_) | PriceText::Absurd => {
+            PriceText::Micros(price) => match facts.named_prices.judge(note.naming, sent, price) {
+                Ok(()) => {
+                    counts.add(Happening::OverPrice, u32::from(price > sent));
+                    price
+                }
+                Err(wrong) => {
+                    counts.add(wrong, 1);
+                    sent
+                }
+            },
+            PriceText::Absurd => {
                 counts.add(Happening::OddPrice, 1);
                 sent
             }

@@ -5,11 +5,14 @@
 //!  +----------+--------+---------+------------+-------+------+-----------+
 //!  | campaign |  user  |  price  | multiplier | flags | rate | creative  |   little-endian
 //!  +----------+--------+---------+------------+-------+------+-----------+
-//!                                                 | bit 0 capped, 1 test, 2 and 3 kind
+//!                                                 | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price
 //! ```
 //!
 //! A bid has a note, and so an id, for each kind of notice (1 win, 2 billing, 3 loss). Earlier versions had one for all of
 //! them (0): such an id still confirms and settles, as long as its hold is judged at all, but takes nothing back.
+//!
+//! Bit 6 is set in all notes that say which prices a notice may name: bit 4 where the billing notice's address stands in
+//! markup, bit 5 in a second-price auction. Notes of earlier versions have none of the three.
 
 use door_openrtb::NoticeKind;
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
@@ -17,11 +20,15 @@ use ledger::{Amount, Hold};
 use weir_config::campaign_index::PinnedRate;
 
 use super::cost::cost;
+use super::named::Naming;
 
 const CAPPED: u8 = 1;
 const TEST: u8 = 2;
 /// Where the kind's two bits are: 0 for none, else its place in [`NoticeKind::ALL`] and 1.
 const KIND_SHIFT: u8 = 2;
+const IN_MARKUP: u8 = 16;
+const SECOND_PRICE: u8 = 32;
+const SAYS_PRICES: u8 = 64;
 const FLAGS: usize = 31;
 /// Seven bytes: more people than there are.
 const MULTIPLIER_MASK: u64 = (1 << 56) - 1;
@@ -47,6 +54,8 @@ pub(crate) struct Note {
     pub(crate) creative: u32,
     /// The kind of notice that the id is good for. `None`: it was made before each kind had an id of its own.
     pub(crate) kind: Option<NoticeKind>,
+    /// The prices that its billing notice may name.
+    pub(crate) naming: Naming,
 }
 
 impl Note {
@@ -59,7 +68,7 @@ impl Note {
     pub(crate) fn to_bytes(self) -> [u8; NOTE_LEN] {
         let mut bytes = [0; NOTE_LEN];
         let flags = (u8::from(self.capped) * CAPPED) | (u8::from(self.test) * TEST);
-        let flags = flags | self.kind.map_or(0, kind_bits);
+        let flags = flags | self.kind.map_or(0, kind_bits) | naming_bits(self.naming);
         bytes[0..8].copy_from_slice(&self.campaign.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.user.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.price_micros.to_le_bytes());
@@ -94,6 +103,7 @@ impl Note {
             kind: NoticeKind::ALL
                 .into_iter()
                 .find(|kind| kind_bits(*kind) == bytes[FLAGS] & KIND_MASK),
+            naming: naming(bytes[FLAGS]),
         }
     }
 
@@ -118,6 +128,24 @@ fn kind_bits(kind: NoticeKind) -> u8 {
     (kind as u8 + 1) << KIND_SHIFT
 }
 
+fn naming_bits(naming: Naming) -> u8 {
+    match naming {
+        Naming::Earlier => 0,
+        Naming::Markup => SAYS_PRICES | IN_MARKUP,
+        Naming::FirstPrice => SAYS_PRICES,
+        Naming::SecondPrice => SAYS_PRICES | SECOND_PRICE,
+    }
+}
+
+fn naming(flags: u8) -> Naming {
+    match flags & (SAYS_PRICES | IN_MARKUP | SECOND_PRICE) {
+        flags if flags & SAYS_PRICES == 0 => Naming::Earlier,
+        flags if flags & IN_MARKUP != 0 => Naming::Markup,
+        flags if flags & SECOND_PRICE != 0 => Naming::SecondPrice,
+        _ => Naming::FirstPrice,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,11 +156,14 @@ mod tests {
         fn comes_back_as_it_went(
             campaign: u64, user: u64, price_micros: i64, multiplier_micros in 0_i64..1 << 55,
             rate in 1_u32.., capped: bool, test: bool, creative: u32, kind in 0_usize..4,
+            naming in prop::sample::select(vec![
+                Naming::Earlier, Naming::Markup, Naming::FirstPrice, Naming::SecondPrice,
+            ]),
         ) {
             let kind = NoticeKind::ALL.get(kind).copied();
             let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
-                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative, kind,
+                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative, kind, naming,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
             let (start, ends) = note.for_each_kind();

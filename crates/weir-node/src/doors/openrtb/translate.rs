@@ -413,7 +413,8 @@ pub(crate) fn id_hash(id: &str) -> u64 {
     hash ^ hash >> 32
 }
 
-fn at(number: Option<u32>) -> Option<PriceRule> {
+/// The kind of auction that a number names.
+pub(super) fn at(number: Option<u32>) -> Option<PriceRule> {
     number.map(|number| match number {
         1 => PriceRule::First,
         3 => PriceRule::Fixed,

@@ -79,6 +79,7 @@ impl WaitingNotices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doors::openrtb::named::Naming;
 
     fn waiting(campaign: u64) -> WaitingNotice {
         let note = Note {
@@ -91,6 +92,7 @@ mod tests {
             test: false,
             creative: 0,
             kind: None,
+            naming: Naming::Earlier,
         };
         let amount = Amount::new(1);
         let hold = Hold { grant: 1, seq: 1, node: 1, deadline_ms: 0, amount };
