@@ -8,7 +8,7 @@ use crate::accept::Accepts;
 use crate::limits::Limits;
 use crate::refusal::Refusal;
 use crate::reply::Persistence;
-use crate::request::Method;
+use crate::request::{Method, Methods};
 
 /// Where the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,7 @@ impl<'h, 'b> Head<'h, 'b> {
         input: &'b [u8],
         slots: Slots<'h, 'b>,
         limits: &Limits,
+        methods: Methods,
     ) -> Result<Option<Self>, Refusal> {
         let window = &input[..input.len().min(limits.head_bytes_max)];
         let mut request = httparse::Request::new(&mut []);
@@ -95,7 +96,7 @@ impl<'h, 'b> Head<'h, 'b> {
             framing: fields.framing(version)?,
             persistence: fields.persistence(version),
             expects: fields.expects && version >= 1,
-            ask: fields.ask(method, target),
+            ask: fields.ask(methods.parse(method), target),
             accepts_gzip: fields.accepts.gzip(),
             headers: request.headers,
         }))
@@ -233,8 +234,8 @@ impl<'b> Fields<'b> {
         }
     }
 
-    fn ask(&self, method: &str, target: &'b str) -> Result<Ask<'b>, Refusal> {
-        let method = Method::parse(method).ok_or(Refusal::UnknownMethod)?;
+    fn ask(&self, method: Option<Method>, target: &'b str) -> Result<Ask<'b>, Refusal> {
+        let method = method.ok_or(Refusal::UnknownMethod)?;
         let (path, query) = split_target(target).ok_or(Refusal::BadTarget)?;
         if self.unknown_coding {
             return Err(Refusal::UnknownContentEncoding);

@@ -29,7 +29,7 @@ mod session;
 pub use limits::{HEADERS_MAX, Limits, LimitsError};
 pub use refusal::Refusal;
 pub use reply::{Reply, Response, Then};
-pub use request::{Method, RefusedRequest, Request};
+pub use request::{Method, Methods, RefusedRequest, Request};
 pub use room::{ROOM_BYTES_KEPT, Room};
 pub use session::{After, Session};
 
@@ -37,6 +37,9 @@ use door_transport::ConnId;
 
 /// What stands behind the door.
 pub trait App {
+    /// The methods that it takes. A request with another one is answered 405 with these in its `Allow` line.
+    const METHODS: Methods = Methods::Calls;
+
     /// What the door accepts. Read once per call of [`Session::received`].
     fn limits(&self) -> &Limits;
 
@@ -49,8 +52,8 @@ pub trait App {
     /// A request was refused by the door; for the counters.
     fn refused(&mut self, why: Refusal);
 
-    /// What the client gets that was refused so: the status of the reason, and perhaps a body. To a method that the door does not know the answer says which it does, unless
-    /// it has header lines of its own.
+    /// What the client gets that was refused so: the status of the reason, and perhaps a body. To a method that is none of
+    /// [`App::METHODS`] the answer says which are, unless it has header lines of its own.
     fn refusal(&self, why: Refusal, _of: &RefusedRequest<'_>) -> Response<'static> {
         Response::empty(why.status())
     }

@@ -29,7 +29,7 @@ pub enum Refusal {
     BodyTooLarge,
     /// An `Expect` that is not `100-continue`.
     BadExpectation,
-    /// A method that the door does not know, or `CONNECT`.
+    /// A method that the application does not take ([`Methods`](crate::Methods)), or `CONNECT`.
     UnknownMethod,
     /// A target that is neither a path nor an absolute `http` address.
     BadTarget,

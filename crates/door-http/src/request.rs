@@ -1,6 +1,6 @@
 //! One request, as the application sees it.
 
-/// The methods that the door knows; every other is answered 405.
+/// What a request wants done. Which of them an application takes, its [`Methods`] say; every other is answered 405.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// `GET`.
@@ -9,18 +9,53 @@ pub enum Method {
     Head,
     /// `POST`.
     Post,
+    /// `PUT`.
+    Put,
+    /// `PATCH`.
+    Patch,
+    /// `DELETE`.
+    Delete,
+    /// `LIST`: what clients of secret stores send in the place of a `GET` for the names below a path.
+    List,
 }
 
 impl Method {
-    /// What a 405 says in its `Allow` line.
-    pub(crate) const ALLOWED: &'static [u8] = b"Allow: GET, HEAD, POST\r\n";
-
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         match text {
             "POST" => Some(Self::Post),
             "GET" => Some(Self::Get),
             "HEAD" => Some(Self::Head),
+            "PUT" => Some(Self::Put),
+            "PATCH" => Some(Self::Patch),
+            "DELETE" => Some(Self::Delete),
+            "LIST" => Some(Self::List),
             _ => None,
+        }
+    }
+}
+
+/// The methods that an application takes ([`App::METHODS`](crate::App::METHODS)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Methods {
+    /// `GET`, `HEAD` and `POST`.
+    Calls,
+    /// Also `PUT`, `PATCH`, `DELETE` and `LIST`.
+    Resources,
+}
+
+impl Methods {
+    /// Reads the name of a method; `None` if it is none of these.
+    pub(crate) fn parse(self, text: &str) -> Option<Method> {
+        let method = Method::parse(text)?;
+        let is_call = matches!(method, Method::Get | Method::Head | Method::Post);
+        (is_call || self == Self::Resources).then_some(method)
+    }
+
+    /// What a 405 says in its `Allow` line.
+    pub(crate) const fn allow(self) -> &'static [u8] {
+        match self {
+            Self::Calls => b"Allow: GET, HEAD, POST\r\n",
+            Self::Resources => b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, LIST\r\n",
         }
     }
 }

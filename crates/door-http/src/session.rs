@@ -10,7 +10,7 @@ use crate::head::{Framing, Head, Slots};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::refusal::Refusal;
 use crate::reply::{self, Answered, Form, Persistence, Reply, Response, Then};
-use crate::request::{Method, RefusedRequest, Request};
+use crate::request::{Method, Methods, RefusedRequest, Request};
 use crate::room::Room;
 
 /// What a client gets that waits for leave to send its body.
@@ -139,7 +139,7 @@ impl Session {
             _ => {}
         }
         let mut slots = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        match self.arriving.advance(input, &mut slots, &context.limits, context.out) {
+        match self.arriving.advance(input, &mut slots, &context.limits, A::METHODS, context.out) {
             Ok(Progress::Whole { head, end }) => {
                 self.arriving = Arriving::default();
                 self.handle(&head, &input[..end], context)
@@ -208,7 +208,7 @@ impl<A: App> Context<'_, '_, A> {
         self.app.refused(why);
         let mut response = self.app.refusal(why, of);
         if response.status == 405 && response.headers.is_empty() {
-            response.headers = Method::ALLOWED;
+            response.headers = A::METHODS.allow();
         }
         reply::write(self.out, form, &response, None);
     }
@@ -236,13 +236,14 @@ impl Arriving {
         input: &'b [u8],
         slots: Slots<'h, 'b>,
         limits: &Limits,
+        methods: Methods,
         out: &mut Out<'_>,
     ) -> Result<Progress<'h, 'b>, Refusal> {
         // The head is parsed when it may be whole, and once more when the body is.
         if let Some(need) = self.missing(input, limits)? {
             return Ok(Progress::More { need });
         }
-        let Some(head) = Head::parse(input, slots, limits)? else {
+        let Some(head) = Head::parse(input, slots, limits, methods)? else {
             *self = Self::Head { seen: input.len() };
             return Ok(Progress::More { need: 0 });
         };

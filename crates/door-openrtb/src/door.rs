@@ -204,7 +204,7 @@ impl<G: Gate> Front<'_, G> {
         if self.door.settings.bid_paths.iter().any(|known| known == path) {
             return match method {
                 Method::Post => self.bid(request, reply),
-                Method::Get | Method::Head => self.wrong_method(b"Allow: POST\r\n", reply),
+                _ => self.wrong_method(b"Allow: POST\r\n", reply),
             };
         }
         if path.starts_with(NOTICE_PATH) {
@@ -213,7 +213,7 @@ impl<G: Gate> Front<'_, G> {
         match (path, method) {
             (HEALTH_PATH, Method::Get | Method::Head) => reply
                 .send(&Response { content_type: Some("text/plain"), ..Response::json(b"ok\n") }),
-            (HEALTH_PATH, Method::Post) => self.wrong_method(b"Allow: GET, HEAD\r\n", reply),
+            (HEALTH_PATH, _) => self.wrong_method(b"Allow: GET, HEAD\r\n", reply),
             _ => {
                 self.gate.count(Event::UnknownPath);
                 reply.status(404)

@@ -1,8 +1,9 @@
 //! What is answered to which request, byte by byte.
 
-use door_http::{Limits, Refusal};
+use door_http::{Limits, Refusal, Session};
+use door_transport::Step;
 
-use crate::support::{PAGE_BYTES, json, post};
+use crate::support::{PAGE_BYTES, Shelf, Site, json, post};
 use crate::workbench::Workbench;
 
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
@@ -133,6 +134,56 @@ fn requests_get_their_answers() {
         let played = bench.ask(request.as_bytes());
         assert_eq!(played.output.escape_ascii().to_string(), answer.escape_default().to_string());
         assert_eq!(played.closed, closed, "{request:?}");
+    }
+}
+
+/// What a [`Shelf`] answers to one request, and how often it was asked and refused.
+fn shelf(bench: &mut Workbench, request: &str) -> (String, usize, Vec<Refusal>) {
+    let bytes = request.as_bytes().to_vec();
+    let (site, output) = bench.run(move |id, out, room| {
+        let mut shelf = Shelf(Site::new(Limits::default()));
+        let step = Session::default().received(id, &bytes, out, room, &mut shelf);
+        assert_eq!(step, Step::Read { consumed: bytes.len(), need: 0 });
+        (shelf.0.requests, shelf.0.refused)
+    });
+    (String::from_utf8(output).unwrap(), site.0, site.1)
+}
+
+#[test]
+fn an_application_that_takes_more_methods_gets_them_and_others_are_told_which() {
+    let mut bench = Workbench::start();
+    // The body is the request's, whatever the method: what stands in it is asked by nobody.
+    let body = "GET /none HTTP/1.1\r\nHost: x\r\n\r\n";
+    for name in ["GET", "POST", "PUT", "PATCH", "DELETE", "LIST"] {
+        let length = body.len();
+        let head = format!("{name} /ask?a HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        let (answer, requests, refused) = shelf(&mut bench, &format!("{head}{body}"));
+        let told = format!("\r\n\r\n{} [a] json=true gzip=false x-test=-", name.to_lowercase());
+        assert!(answer.starts_with("HTTP/1.1 299 ") && answer.ends_with(&told), "{answer}");
+        assert_eq!((requests, refused.len()), (1, 0), "{name}");
+    }
+    let (answer, ..) = shelf(&mut bench, "HEAD /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for name in ["OPTIONS", "TRACE", "put", "List", "PUTS", "DELET"] {
+        let request = format!("{name} /ask HTTP/1.1\r\nHost: x\r\n\r\n");
+        let (answer, requests, refused) = shelf(&mut bench, &request);
+        let allow = "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, LIST\r\n";
+        let expected = NOT_ALLOWED.replace("Allow: GET, HEAD, POST\r\n", allow);
+        assert_eq!(answer, expected, "{name}");
+        assert_eq!((requests, refused), (0, vec![Refusal::UnknownMethod]), "{name}");
+    }
+}
+
+#[test]
+fn other_applications_refuse_these_methods_as_any_that_nobody_knows() {
+    let mut bench = Workbench::start();
+    for name in ["PUT", "PATCH", "DELETE", "LIST", "BREW"] {
+        // Also before anything else that is wrong with the request is told.
+        for rest in ["/ask HTTP/1.1", "nowhere HTTP/1.1", "/ask HTTP/1.1\r\nContent-Encoding: br"] {
+            let played = bench.ask(format!("{name} {rest}\r\nHost: x\r\n\r\n").as_bytes());
+            assert_eq!(String::from_utf8(played.output).unwrap(), NOT_ALLOWED, "{name} {rest}");
+            assert_eq!((played.requests, played.closed), (0, false));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use door_http::{App, Limits, Method, Refusal, Reply, Request, Response, Then};
+use door_http::{App, Limits, Method, Methods, Refusal, Reply, Request, Response, Then};
 use door_transport::ConnId;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -77,11 +77,34 @@ impl App for Site {
     }
 }
 
+/// The same that takes more methods.
+pub struct Shelf(pub Site);
+
+impl App for Shelf {
+    const METHODS: Methods = Methods::Resources;
+
+    fn limits(&self) -> &Limits {
+        self.0.limits()
+    }
+
+    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+        self.0.request(conn, request, reply)
+    }
+
+    fn refused(&mut self, why: Refusal) {
+        self.0.refused(why);
+    }
+}
+
 fn describe(request: &Request<'_>) -> String {
     let method = match request.method {
         Method::Get => "get",
         Method::Head => "head",
         Method::Post => "post",
+        Method::Put => "put",
+        Method::Patch => "patch",
+        Method::Delete => "delete",
+        Method::List => "list",
     };
     let header = request.header("x-test").unwrap_or(b"-").escape_ascii();
     let (query, json, gzip) = (request.query, request.json, request.accepts_gzip);
