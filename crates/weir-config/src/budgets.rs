@@ -364,6 +364,32 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile,
     if errors.is_empty() { Ok(BudgetsFile { lines, templates }) } else { Err(errors) }
 }
 
+/// What is sound and hardly meant: a flight that is over, and a limit per day that the lifetime's limit never lets it reach. Budgets
+/// that have ended are left alone.
+#[must_use]
+pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<LineError> {
+    let live = budgets.iter().filter(|budget| budget.spec.status != Status::Ended);
+    let told = live.flat_map(|budget| {
+        let spec = &budget.spec;
+        let over = (spec.end <= now).then(|| {
+            format!(
+                "budget {}: its flight is over since {}, so it never spends; set a later `end`, or \"status\":\"ended\"",
+                spec.id, spec.end
+            )
+        });
+        let daily = spec.windows.get(Period::Day).filter(|day| day.limit > spec.limit).map(|day| {
+            let (day, limit, unit) = (spec.unit.format(day.limit), spec.unit.format(spec.limit), spec.unit);
+            format!(
+                "budget {}: a day may spend {day} {unit}, which is above the limit of {limit} {unit} for its whole life; are `daily` and \
+                 `limit` swapped?",
+                spec.id
+            )
+        });
+        over.into_iter().chain(daily).map(|text| LineError { file: file.to_owned(), line: budget.line, text })
+    });
+    told.collect()
+}
+
 /// Without a campaign's fields: they are large, and nobody asks for them again.
 fn plain(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields.retain(|name, _| FIELDS.contains(&name.as_str()));
@@ -752,6 +778,76 @@ mod tests {
             let place = format!("{}:", path.display());
             errors.iter().map(|e| e.to_string().replace(&place, "")).collect()
         })
+    }
+
+    #[test]
+    fn a_flight_that_is_over_and_a_day_above_the_limit_are_warned_of() {
+        let text = r#"{"id":1,"limit":"5","end":"2026-01-01T00:00:00Z"}
+{"id":2,"limit":"5","daily":"50"}
+{"id":3,"limit":"5","daily":"5","start":"2025-01-01T00:00:00Z","end":"2026-01-01T00:00:01Z"}
+{"id":4,"limit":"5","daily":"50","end":"2026-01-01T00:00:00Z","status":"ended"}
+"#;
+        let budgets = read_text("jsonl", text).unwrap();
+        let now = Instant::parse("2026-01-01T00:00:00Z").unwrap();
+        let told: Vec<String> =
+            warnings(&budgets, "b.jsonl", now).iter().map(ToString::to_string).collect();
+        let expected = [
+            "b.jsonl:1: budget 1: its flight is over since 2026-01-01T00:00:00Z, so it never spends;",
+            "b.jsonl:2: budget 2: a day may spend 50.00 USD, which is above the limit of 5.00 USD",
+        ];
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.starts_with(expected), "{expected} not in {told}");
+        }
+    }
+
+    /// The budgets in the blocks of a page: lines of `jsonl`, and `json` of one object or one per line.
+    fn examples(page: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut lines = page.lines();
+        while let Some(line) = lines.next() {
+            if !matches!(line, "```json" | "```jsonl") {
+                continue;
+            }
+            let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            let is_spread = body.first() == Some(&"{");
+            let objects = if is_spread {
+                vec![body.concat()]
+            } else {
+                body.iter().map(ToString::to_string).collect()
+            };
+            found.extend(
+                objects
+                    .into_iter()
+                    .filter(|object| object.contains("\"id\"") && object.contains("\"limit\"")),
+            );
+        }
+        found
+    }
+
+    #[test]
+    fn the_examples_of_the_pages_spend_as_pasted() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let now = Instant::from_ms(u64::try_from(since.as_millis()).unwrap());
+        for (page, count) in [("README.md", 1), ("docs/campaigns.md", 3)] {
+            let text = std::fs::read_to_string(root.join(page)).unwrap();
+            let examples = examples(&text);
+            assert!(examples.len() >= count, "{page}: {examples:#?}");
+            for example in examples {
+                let read =
+                    read_text("jsonl", &example).unwrap_or_else(|told| panic!("{page}: {told:?}"));
+                assert_eq!(warnings(&read, page, now), [], "{page}");
+                let budget = &read[0];
+                let strategy = budget.pacing.plan.spec().strategy;
+                let refuses = matches!(strategy, Strategy::Schedule | Strategy::Coin);
+                assert!(
+                    budget.spec.start <= now && budget.spec.status == Status::Active,
+                    "{page}: {example}"
+                );
+                assert!(!refuses, "{page}: its first asks are refused: {example}");
+            }
+        }
     }
 
     /// The file is being saved, was cut, is gone, became a folder or a pipe, or the line is huge: each is told, and none waits.

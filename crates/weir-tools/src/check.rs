@@ -21,6 +21,23 @@ pub fn doors_that_are_off(config: &Config) -> String {
     if off.is_empty() { String::new() } else { format!(" Doors that are off: {}.", off.join(", ")) }
 }
 
+/// Lines with a warning that are told one by one.
+const WARNINGS_TOLD: usize = 10;
+
+/// What a sound budgets file says that is hardly meant: budgets that cannot spend, or not as their limits say.
+#[must_use]
+pub fn warnings(file: &Path, now: money::Instant) -> Vec<String> {
+    let Ok(budgets) = budgets::read(file) else { return Vec::new() };
+    let mut told: Vec<String> = budgets::warnings(&budgets, &file.display().to_string(), now)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let more = told.len().saturating_sub(WARNINGS_TOLD);
+    told.truncate(WARNINGS_TOLD);
+    told.extend((more > 0).then(|| format!("{}: {more} more lines like these", file.display())));
+    told
+}
+
 /// What a node on `node.data_dir` would say at its start, against its journal and against a file whose lines are sound, line by
 /// line: changes of `unit` and `parent`, and more budgets that end than may. `None`: there is no journal to judge by. Only reads,
 /// also beside a running node.

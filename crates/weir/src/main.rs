@@ -472,7 +472,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
-    tell_warnings();
+    tell_warnings(file, is_there && read.is_ok());
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
@@ -502,9 +502,11 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     }
 }
 
-/// What is allowed in the environment and yet hardly meant.
-fn tell_warnings() {
-    for warning in weir_config::environment::warnings(config::environment()) {
+/// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.
+fn tell_warnings(file: &Path, is_sound: bool) {
+    let names = weir_config::environment::warnings(config::environment());
+    let lines = if is_sound { weir_tools::check::warnings(file, now()) } else { Vec::new() };
+    for warning in names.iter().map(ToString::to_string).chain(lines) {
         eprintln!("warning: {warning}");
     }
 }

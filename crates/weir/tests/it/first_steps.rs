@@ -175,6 +175,28 @@ fn check_names_the_files_and_what_they_were_compared_with() {
     );
 }
 
+/// What is sound and hardly meant is told, and is no error.
+#[test]
+fn check_warns_of_names_that_are_no_keys_and_of_budgets_that_cannot_spend() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = line(2, "5", r#","end":"2026-01-01T00:00:00Z""#);
+    std::fs::write(folder.path().join("b.jsonl"), line(1, "5", r#","daily":"50""#) + &over)
+        .unwrap();
+    let mut check = weir();
+    check.args(["check", "--budgets", "b.jsonl"]).env("WEIR_LEDGER_HOLD_MS", "3");
+    let checked = output(check.current_dir(folder.path()));
+    let told = stderr(&checked);
+    assert_eq!(checked.status.code(), Some(0), "{told}");
+    for expected in [
+        "warning: WEIR_LEDGER_HOLD_MS: this is no key, and it is ignored; did you mean WEIR_LEDGER__HOLD_MS?",
+        "warning: b.jsonl:1: budget 1: a day may spend 50.00 USD",
+        "warning: b.jsonl:2: budget 2: its flight is over since 2026-01-01T00:00:00Z",
+        "b.jsonl are sound: 2 budgets",
+    ] {
+        assert!(told.contains(expected), "{expected} not in {told}");
+    }
+}
+
 #[test]
 fn two_doors_with_one_address_are_refused() {
     let folder = tempfile::tempdir().unwrap();
