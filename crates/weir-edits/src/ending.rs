@@ -146,7 +146,7 @@ impl fmt::Display for Ending {
         write!(
             f,
             "; is it cut, empty or another file? To end budgets on purpose keep their lines and say \"status\":\"ended\" \
-             (in CSV: ended in the column status)"
+             (in CSV: ended in the column status); for another set of budgets use another data folder (--data, node.data_dir)"
         )?;
         match self.allowed {
             Some(percent) => write!(
@@ -193,6 +193,13 @@ mod tests {
             "those that the API made stay, all others would end"
         );
         assert!(empty(0).beyond(0).is_none());
+    }
+
+    #[test]
+    fn the_error_names_another_data_folder_as_a_remedy() {
+        for told in [ending(3, 5).to_string(), ending(5, 5).beyond(20).unwrap().to_string()] {
+            assert!(told.contains("use another data folder (--data, node.data_dir)"), "{told}");
+        }
     }
 
     /// A hundred budgets, of which each file leaves out a tenth of the rest: steps that are small each.

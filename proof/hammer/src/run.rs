@@ -19,7 +19,7 @@ use crate::latency::{Quantiles, histogram};
 use crate::openrtb;
 use crate::plan::Plan;
 use crate::progress::{Moment, Progress};
-use crate::report::{OpenRtbReport, Report, ScheduleReport};
+use crate::report::{OpenRtbReport, Report, ScheduleReport, grouped};
 use crate::tally::{Tally, snapshot};
 use crate::timetable::Lateness;
 
@@ -346,7 +346,7 @@ fn report(
     let duplicates_booked = notices.duplicates.max(auditor.unexplained_budgets());
     let lost_acks = notices.lost + auditor.missing_budgets();
     let lost_answers: u64 = outcomes.iter().map(|o| o.lost_answers).sum();
-    let errors: Vec<String> = outcomes.iter().flat_map(|o| o.run.errors.clone()).take(20).collect();
+    let errors = errors(&moment, outcomes);
     let over_micros = auditor.over_micros();
     let wrongs =
         wrongs(over_micros, duplicates_booked, lost_acks, lost_answers, &done.desk, &errors);
@@ -414,6 +414,24 @@ fn schedule(
 fn per_s(count: u64, duration_s: f64) -> f64 {
     let rate = if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };
     (rate * 10.0).round() / 10.0
+}
+
+/// The first faults, in words.
+fn errors(moment: &Moment, outcomes: &[Sent]) -> Vec<String> {
+    let faults = outcomes.iter().flat_map(|o| o.run.errors.clone());
+    nothing_known(moment).into_iter().chain(faults).take(20).collect()
+}
+
+/// What is wrong where every ask met an unknown budget: such a run has tried nothing, and its audit proves nothing.
+fn nothing_known(moment: &Moment) -> Option<String> {
+    let unknown = moment.refused.get(wire::Verdict::UnknownBudget.name()).copied().unwrap_or(0);
+    (unknown > 0 && unknown == moment.decisions).then(|| {
+        format!(
+            "ALL {} asks were answered unknown_budget: no budget that was asked is in force, so nothing was tried; look into the node's log \
+             and /readyz, whether it refused its budgets file, or was started in the data folder of other budgets (--data)",
+            grouped(unknown)
+        )
+    })
 }
 
 /// All that keeps the audit from being `ok`, in words.
@@ -521,4 +539,24 @@ fn notes(
     );
     note(!args.exclusive, "other clients may be active: only lower bounds were audited".into());
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_no_budget_was_known_is_a_fault() {
+        let moment = |unknown, decisions| Moment {
+            decisions,
+            refused: BTreeMap::from([("unknown_budget", unknown)]),
+            ..Moment::default()
+        };
+        let told = nothing_known(&moment(21_600_000, 21_600_000)).unwrap();
+        assert!(told.starts_with("ALL 21,600,000 asks were answered unknown_budget"), "{told}");
+        assert!(told.contains("--data"), "{told}");
+        for (unknown, decisions) in [(5, 6), (0, 6), (0, 0)] {
+            assert_eq!(nothing_known(&moment(unknown, decisions)), None);
+        }
+    }
 }

@@ -225,6 +225,41 @@ fn the_first_lines_of_the_readme_reserve_and_settle() {
     assert!(said.contains(r#""verdict":"settled","amount":"0.042""#), "{said}{}", stderr(&found));
 }
 
+/// The two nodes of README in one folder, and the first once more: each finds its own budgets in force.
+#[test]
+fn the_two_nodes_of_the_readme_do_not_meet() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let of_a_node = |block: &Block| block.commands.contains("\nweir run ");
+    let found: Vec<Block> = blocks(&readme).into_iter().filter(of_a_node).collect();
+    assert_eq!(found.len(), 2, "budgets, and campaigns");
+    let folder = tempfile::tempdir().unwrap();
+    for block in found.iter().chain(&found[..1]) {
+        // As in the page, but for fewer campaigns and less time.
+        let commands = block.commands.replace("50000", "500");
+        let lines = commands.lines().map(|line| line.split(" #").next().unwrap_or_default().trim());
+        let lines: Vec<String> =
+            lines.map(|line| line.trim_end_matches('&').trim().to_owned()).collect();
+        let at = lines.iter().position(|line| line.starts_with("weir run")).unwrap();
+        let (_running, addresses, _) = start(folder.path(), &lines[..=at].join("\n"));
+        let is_tried = |line: &&String| {
+            ["weir hammer", "weir stat", "weir why"].iter().any(|name| line.starts_with(name))
+        };
+        let tried: Vec<&str> = lines[at..].iter().filter(is_tried).map(String::as_str).collect();
+        assert!(tried.len() >= 2, "{tried:?}");
+        let mut script = tried
+            .join("\n")
+            .replace("--duration 60s", "--duration 500ms")
+            .replace("--duration 10s", "--duration 500ms");
+        script += "\ncurl -sf http://127.0.0.1:7780/readyz\n";
+        for (usual, address) in &addresses {
+            script = script.replace(usual.as_str(), address);
+        }
+        let ran = output(&mut shell(folder.path(), &script));
+        assert!(ran.status.success(), "{script}\n{}{}", stdout(&ran), stderr(&ran));
+    }
+}
+
 #[test]
 fn what_a_page_shows_is_compared() {
     assert!(is_shown(
