@@ -20,7 +20,7 @@ use weir_config::campaign_index::{CampaignIndex, Currencies};
 use weir_config::config::Config;
 
 use self::desk::{BidDesk, Held, Viewer, hold_id};
-use self::note::Note;
+use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
 
 #[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
@@ -250,6 +250,7 @@ impl<'a> Bidder<'a> {
                 test: false,
                 creative: shown.item as u32,
                 kind: None,
+                naming: Naming::SecondPrice,
             };
             let (start, ends) = note.for_each_kind();
             let sealed = self.keys.seal_notes(&hold, &start, &ends);

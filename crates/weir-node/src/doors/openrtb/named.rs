@@ -3,23 +3,11 @@
 use door_openrtb::{BidRequest, Imp};
 
 use super::counts::Happening;
+use super::note::Naming;
 use super::translate::at;
 
 /// How far the price of a first-price auction may be from the bid: exchanges round. A share of the bid, one of so many.
 const ROUNDING: i64 = 100;
-
-/// What the note of a bid says of the prices that its billing notice may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// The bid is of a version that did not say it: any price up to a multiple of the bid.
-    Earlier,
-    /// The notice's address stands in the markup, where who sees it can change the price: the bid alone.
-    Markup,
-    /// Who wins pays the bid.
-    FirstPrice,
-    /// Who wins pays what the next one bid.
-    SecondPrice,
-}
 
 impl Naming {
     /// By the kind of auction: the deal's, else the request's.

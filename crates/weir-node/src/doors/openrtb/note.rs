@@ -20,7 +20,6 @@ use ledger::{Amount, Hold};
 use weir_config::campaign_index::PinnedRate;
 
 use super::cost::cost;
-use super::named::Naming;
 
 const CAPPED: u8 = 1;
 const TEST: u8 = 2;
@@ -32,6 +31,19 @@ const SAYS_PRICES: u8 = 64;
 const FLAGS: usize = 31;
 /// Seven bytes: more people than there are.
 const MULTIPLIER_MASK: u64 = (1 << 56) - 1;
+
+/// What the note of a bid says of the prices that its billing notice may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// The bid is of a version that did not say it: any price up to a multiple of the bid.
+    Earlier,
+    /// The notice's address stands in the markup, where who sees it can change the price: the bid alone.
+    Markup,
+    /// Who wins pays the bid.
+    FirstPrice,
+    /// Who wins pays what the next one bid.
+    SecondPrice,
+}
 
 /// What is known of a bid when its notice comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

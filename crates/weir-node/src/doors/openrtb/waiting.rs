@@ -79,7 +79,7 @@ impl WaitingNotices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::openrtb::named::Naming;
+    use crate::doors::openrtb::note::Naming;
 
     fn waiting(campaign: u64) -> WaitingNotice {
         let note = Note {
