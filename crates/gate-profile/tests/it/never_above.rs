@@ -7,13 +7,11 @@ use gate_profile::{Cap, Counted, Options, Profile, Profiles, Refused, Window};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use crate::support::{self, shown_at};
+use crate::support::{self, MONDAY, shown_at};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
-/// 2026-11-23, 00:00 UTC: where a minute, an hour, a day and a week begin.
-const MONDAY: u64 = 1_795_392_000_000;
 
 /// Two creatives of one campaign, one of another, and what both campaigns belong to: each with a cap or two.
 #[derive(Clone, Debug)]

@@ -6,6 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gate_profile::{Cap, Options, Presence, Profile, Profiles, Refused, Window};
 
+/// 2096-11-19, 00:00 UTC, where a minute, an hour, a day and a week begin: in the future, because the store drops what is over by the
+/// clock of the system when it merges its files.
+pub(crate) const MONDAY: u64 = 4_004_121_600_000;
+
 pub(crate) fn open(folder: &Path) -> Profiles {
     open_with(folder, &options())
 }
