@@ -241,7 +241,9 @@ costs-accept: valgrind
 	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
 	@$(INSTRUCTIONS) accept --reason "$$REASON" $(if $(RELEASE),--release "$(RELEASE)") $(WORKLOADS)
 
-# The workloads through the node's own worker, as the tests have compiled it: a node with optimisation takes minutes more.
+# The workloads through the node's own worker, as the tests have compiled it: a node with optimisation takes minutes more. Always without
+# incremental compilation: with it a crate is cut into other units, what is inlined differs, and so do the counts.
+costs-check-node costs-accept-node: export CARGO_INCREMENTAL := 0
 costs-check-node: valgrind dev-binaries
 	@echo "== instructions of the node's own worker and doors: no workload more than 2 % above what was accepted (docs/ci.md)"
 	@target/debug/instructions --baseline $(NODE_BASELINE) check worker exchange \
