@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::buffer::{Buffer, Output, Pool};
 use crate::dial::{DialFailure, DialId};
+use crate::options::Limits;
 use crate::service::{CloseReason, ConnId};
 use crate::tls_session::Session;
 
@@ -32,6 +33,7 @@ pub(crate) struct Connection<C> {
     /// What the service keeps; gone once the service was told of the end, not yet there during a TLS handshake.
     pub(crate) user: Option<C>,
     pub(crate) phase: Phase,
+    pub(crate) limits: Limits,
     /// The start of an unfinished message; while paused, everything unread.
     pub(crate) input: Buffer,
     /// The size of the message that begins the input, 0 if not known.
@@ -72,9 +74,10 @@ pub(crate) struct Connection<C> {
 }
 
 impl<C> Connection<C> {
-    pub(crate) fn new(fd: OwnedFd, now_ms: u64) -> Self {
+    pub(crate) fn new(fd: OwnedFd, limits: Limits, now_ms: u64) -> Self {
         Self {
             fd,
+            limits,
             user: None,
             phase: Phase::Open,
             input: Buffer::default(),
@@ -127,7 +130,10 @@ impl<C> Connection<C> {
     /// Whether bytes from the peer are wanted now.
     pub(crate) fn wants_bytes(&self, stopping: bool) -> bool {
         match self.phase {
-            Phase::Open => !self.paused && !self.ended && !stopping,
+            Phase::Open => {
+                let reads = !stopping || self.limits.reads_while_stopping;
+                reads && !self.paused && !self.ended
+            }
             Phase::Lingering(_) => true,
             Phase::Connecting | Phase::Finishing(_) | Phase::Dead(_) => false,
         }
@@ -220,9 +226,10 @@ impl<C> Slab<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
 
     fn connection() -> Connection<u8> {
-        Connection::new(crate::sys::event().unwrap(), 0)
+        Connection::new(crate::sys::event().unwrap(), Options::default().limits(), 0)
     }
 
     #[test]

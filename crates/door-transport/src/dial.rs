@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::conns::NEVER;
+use crate::options::Limits;
 use crate::service::ConnId;
 use crate::tls::ClientTls;
 
@@ -27,6 +28,8 @@ pub struct Dial {
     pub backoff_ms_min: u64,
     /// The longest wait, in ms. Each wait is a random time from half of it to all of it.
     pub backoff_ms_max: u64,
+    /// Limits of its connections; `None` = those of the worker's [`Options`](crate::Options).
+    pub limits: Option<Limits>,
 }
 
 impl Dial {
@@ -38,6 +41,7 @@ impl Dial {
             connect_ms_max: 5_000,
             backoff_ms_min: 100,
             backoff_ms_max: 30_000,
+            limits: None,
         }
     }
 }
@@ -161,6 +165,11 @@ impl Dials {
 
     pub(crate) fn tls(&mut self, id: DialId) -> Option<ClientTls> {
         self.dial(id)?.dial.tls.clone()
+    }
+
+    /// The limits of its connections, where it has some of its own.
+    pub(crate) fn limits(&mut self, id: DialId) -> Option<Limits> {
+        self.dial(id)?.dial.limits
     }
 
     /// Something that is due, if anything is.

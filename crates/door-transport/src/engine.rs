@@ -16,7 +16,7 @@ use crate::counters::{Counters, HandshakeFailure};
 use crate::dial::{DialFailure, DialId, Dials, Due};
 use crate::handshakes::{Awaits, Handshakes, Place};
 use crate::listen::Listener;
-use crate::options::Options;
+use crate::options::{Limits, Options};
 use crate::outbox::Outbox;
 use crate::service::{CloseReason, ConnId, Peer, Service, Step, Then, Turn};
 use crate::sys;
@@ -40,12 +40,17 @@ const LAST_FLUSH_MS: u64 = 100;
 struct Entrance {
     /// The number of the door, for the service.
     door: usize,
+    limits: Limits,
     tls: Option<ServerTls>,
 }
 
 impl Entrance {
-    fn of((place, listener): (usize, &Listener)) -> Entrance {
-        Entrance { door: listener.door().unwrap_or(place), tls: listener.tls().cloned() }
+    fn of(place: usize, listener: &Listener, limits: Limits) -> Entrance {
+        Entrance {
+            door: listener.door().unwrap_or(place),
+            limits: listener.limits().unwrap_or(limits),
+            tls: listener.tls().cloned(),
+        }
     }
 }
 
@@ -121,7 +126,10 @@ impl<'o, C> Engine<'o, C> {
             pool: Pool::default(),
             dirty: Vec::new(),
             resumable: Vec::new(),
-            entrances: listeners.iter().enumerate().map(Entrance::of).collect(),
+            entrances: (0..)
+                .zip(listeners)
+                .map(|(place, listener)| Entrance::of(place, listener, options.limits()))
+                .collect(),
             handshakes: Handshakes::new(options.tls_handshakes_max),
             totals: Totals::default(),
             started: now,
@@ -170,8 +178,8 @@ impl<'o, C> Engine<'o, C> {
             self.counters.refused_full.add(1);
             return None;
         }
-        let mut conn = Connection::new(fd, self.now_ms);
-        let Entrance { door, tls } = self.entrances.get(listener)?;
+        let Entrance { door, limits, tls } = self.entrances.get(listener)?;
+        let mut conn = Connection::new(fd, *limits, self.now_ms);
         let door = *door;
         if let Some(tls) = tls {
             if self.handshakes.is_crowded(door, peer) {
@@ -320,7 +328,8 @@ impl<'o, C> Engine<'o, C> {
                 return self.dial_failed(service, dial, DialFailure::Refused(errno));
             }
         };
-        let mut conn = Connection::new(fd, self.now_ms);
+        let limits = self.dials.limits(dial).unwrap_or_else(|| self.options.limits());
+        let mut conn = Connection::new(fd, limits, self.now_ms);
         conn.phase = Phase::Connecting;
         conn.dial = Some((dial, None));
         let id = self.conns.insert(conn);
@@ -690,7 +699,7 @@ impl<'o, C> Engine<'o, C> {
                 conn.paused = true;
                 self.counters.paused_reads.add(1);
             }
-            End::Hungry if message_bytes > self.options.input_bytes_max => {
+            End::Hungry if message_bytes > conn.limits.input_bytes_max => {
                 let hello = is_client_hello(conn.input.as_slice());
                 self.counters.tls_on_plain.add(usize::from(hello));
                 conn.phase = Phase::Finishing(CloseReason::TooLarge);
@@ -1165,5 +1174,5 @@ fn overdue<C>(conn: &Connection<C>, now_ms: u64, options: &Options) -> Option<Cl
     if conn.partial_ms != NEVER && over(conn.partial_ms, options.partial_ms_max) {
         return Some(CloseReason::SlowMessage);
     }
-    over(conn.message_ms, options.idle_ms_max).then_some(CloseReason::Idle)
+    over(conn.message_ms, conn.limits.idle_ms_max).then_some(CloseReason::Idle)
 }

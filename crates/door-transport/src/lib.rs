@@ -61,7 +61,7 @@ pub use choose::{Backend, Choice, Refusal, RunError, choose};
 pub use counters::{Counters, HandshakeFailure};
 pub use dial::{Dial, DialFailure, DialId};
 pub use listen::{BindError, Listener, Listeners};
-pub use options::{Options, OptionsError, TaskRun, Transport, TransportError};
+pub use options::{Limits, Options, OptionsError, TaskRun, Transport, TransportError};
 pub use outbox::{Outbox, Unreachable};
 pub use replies::{Filled, Replies, ReplyLimits, Ticket};
 pub use run::run;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::options::Limits;
 use crate::service::Peer;
 use crate::sys;
 use crate::tls::ServerTls;
@@ -59,6 +60,7 @@ pub struct Listener {
     address: Option<SocketAddr>,
     tls: Option<ServerTls>,
     door: Option<usize>,
+    limits: Option<Limits>,
 }
 
 impl Listener {
@@ -76,6 +78,21 @@ impl Listener {
     pub fn with_door(mut self, door: usize) -> Self {
         self.door = Some(door);
         self
+    }
+
+    /// The same listener, whose connections have limits of their own instead of those of the worker's [`Options`](crate::Options).
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    fn new(fd: OwnedFd, address: Option<SocketAddr>) -> Self {
+        Listener { fd, address, tls: None, door: None, limits: None }
+    }
+
+    pub(crate) fn limits(&self) -> Option<Limits> {
+        self.limits
     }
 
     pub(crate) fn door(&self) -> Option<usize> {
@@ -118,10 +135,10 @@ impl Listeners {
             Peer::Tcp(real) => real,
             Peer::Local => address,
         };
-        let mut all = vec![Listener { fd: first, address: Some(real), tls: None, door: None }];
+        let mut all = vec![Listener::new(first, Some(real))];
         for _ in 1..workers {
             let fd = sys::listen_tcp(real, true).map_err(failed)?;
-            all.push(Listener { fd, address: Some(real), tls: None, door: None });
+            all.push(Listener::new(fd, Some(real)));
         }
         Ok(all)
     }
@@ -143,14 +160,9 @@ impl Listeners {
         let first = OwnedFd::from(UnixListener::bind(path).map_err(failed)?);
         let mut all = Vec::new();
         for _ in 1..workers {
-            all.push(Listener {
-                fd: first.try_clone().map_err(failed)?,
-                address: None,
-                tls: None,
-                door: None,
-            });
+            all.push(Listener::new(first.try_clone().map_err(failed)?, None));
         }
-        all.push(Listener { fd: first, address: None, tls: None, door: None });
+        all.push(Listener::new(first, None));
         Ok(all)
     }
 }

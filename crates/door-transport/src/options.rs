@@ -136,6 +136,18 @@ impl Default for Options {
     }
 }
 
+/// The limits of the connections of one listener or one dial, where they are not those of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// As [`Options::input_bytes_max`], and not above it.
+    pub input_bytes_max: usize,
+    /// As [`Options::idle_ms_max`].
+    pub idle_ms_max: u64,
+    /// Bytes that come after a stop was asked for are handed over as before, until the service has drained: for protocols that end with
+    /// a message of both sides. Otherwise they stay unread.
+    pub reads_while_stopping: bool,
+}
+
 /// An option outside its range.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{name} = {found}: expected {expected}")]
@@ -149,6 +161,15 @@ pub struct OptionsError {
 }
 
 impl Options {
+    /// The limits of connections whose listener or dial has none of its own.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            input_bytes_max: self.input_bytes_max,
+            idle_ms_max: self.idle_ms_max,
+            reads_while_stopping: false,
+        }
+    }
+
     /// Checks every option against its range.
     ///
     /// # Errors

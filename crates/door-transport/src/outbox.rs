@@ -127,7 +127,7 @@ impl<C> Outbox<'_, C> {
         true
     }
 
-    /// Whether the worker is stopping: nothing more is accepted or read, and once per turn says
+    /// Whether the worker is stopping: nothing more is accepted, nor read but where [`Limits`](crate::Limits) say so, and once a turn says
     /// `drained` every connection is closed.
     pub fn stopping(&self) -> bool {
         self.stopping

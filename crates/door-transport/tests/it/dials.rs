@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use door_transport::tls::{ClientOptions, ClientTls};
 use door_transport::{
-    CloseReason, ConnId, Dial, DialFailure, DialId, Options, Out, Outbox, Peer, Service, Step, Turn,
+    CloseReason, ConnId, Dial, DialFailure, DialId, Limits, Options, Out, Outbox, Peer, Service,
+    Step, Turn,
 };
 
 use crate::support::{Client, Running, frame, start, wait_for};
@@ -140,6 +141,20 @@ pub fn a_dial_finds_the_address_that_answers_and_comes_back(options: Options) {
     drop(seen);
     let counters = running.handle.counters();
     assert!(counters.dialled.get() >= 3 && counters.dials_failed.get() >= 3);
+    running.stop();
+}
+
+pub fn a_dial_may_have_limits_of_its_own(options: Options) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let limits = Limits {
+        input_bytes_max: options.input_bytes_max,
+        idle_ms_max: 20,
+        reads_while_stopping: false,
+    };
+    let dial = Dial { limits: Some(limits), ..quick(vec![listener.local_addr().unwrap()]) };
+    let (running, service) = begin(options, dial);
+    let _silent = [listener.accept().unwrap(), listener.accept().unwrap()];
+    assert_eq!(service.0.lock().unwrap().closed, [CloseReason::Idle]);
     running.stop();
 }
 

@@ -1,8 +1,9 @@
 //! Named limits and their counters.
 
 use std::io::Write;
+use std::net::TcpStream;
 
-use door_transport::{CloseReason, Options, OptionsError, RunError, run};
+use door_transport::{CloseReason, Limits, Listeners, Options, OptionsError, RunError, run};
 
 use crate::support::{Client, Framed, Server, frame, wait_for};
 
@@ -52,6 +53,28 @@ pub fn unfinished_messages_are_bounded_in_total(options: Options) {
     wait_for(|| counters.input_bytes.get() <= 100_000, "a bounded total");
     assert_eq!(counters.closed(CloseReason::Overload), 2);
     drop(clients);
+    server.stop();
+}
+
+pub fn a_listener_may_have_limits_of_its_own(options: Options) {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let mut listeners = Listeners::bind(any, 1).unwrap();
+    let own = Limits { input_bytes_max: 100, idle_ms_max: 50, reads_while_stopping: false };
+    let small = Listeners::bind(any, 1).unwrap().remove(0).with_limits(own);
+    let address = small.local_addr().unwrap();
+    listeners.push(small);
+    let server = Server::start_on(listeners, Options { input_bytes_max: 10_000, ..options });
+    let mut large = server.client();
+    large.echo(&[0; 5_000]);
+    let mut client = Client::over(TcpStream::connect(address).unwrap());
+    client.send(&frame(b'E', &[0; 5_000])[..10]);
+    assert!(client.read_to_end().is_empty());
+    server.wait_closed(CloseReason::TooLarge, 1);
+    let mut silent = Client::over(TcpStream::connect(address).unwrap());
+    assert!(silent.read_to_end().is_empty());
+    server.wait_closed(CloseReason::Idle, 1);
+    large.echo(b"idle for longer, and still here");
+    drop((large, client, silent));
     server.stop();
 }
 

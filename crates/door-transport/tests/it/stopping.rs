@@ -3,9 +3,9 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use door_transport::{CloseReason, Listeners, Options};
+use door_transport::{CloseReason, Limits, Listeners, Options};
 
-use crate::support::{Server, frame, wait_for};
+use crate::support::{Client, Server, frame, wait_for};
 
 pub fn stop_answers_what_was_received(options: Options) {
     // An address of its own: no other test is given the port once it is free again.
@@ -25,6 +25,35 @@ pub fn stop_answers_what_was_received(options: Options) {
     server.stop();
     assert_eq!(handle.counters().closed(CloseReason::Shutdown), 2);
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+pub fn whoever_may_speak_while_the_loop_stops_is_heard(options: Options) {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let mut listeners = Listeners::bind(any, 1).unwrap();
+    let Options { input_bytes_max, idle_ms_max, .. } = options;
+    let own = Limits { input_bytes_max, idle_ms_max, reads_while_stopping: true };
+    let polite = Listeners::bind(any, 1).unwrap().remove(0).with_limits(own);
+    let address = polite.local_addr().unwrap();
+    listeners.push(polite);
+    let server = Server::start_on(listeners, options);
+    // What keeps the service from being drained.
+    let mut other = server.client();
+    other.send(&frame(b'L', b"last"));
+    let mut client = Client::over(TcpStream::connect(address).unwrap());
+    client.echo(b"before");
+    wait_for(|| server.shared().later.len() == 1, "the message");
+    let turns = server.shared().turns;
+    server.handle.stop();
+    wait_for(|| server.shared().turns > turns, "a turn that knows of the stop");
+    other.send(&frame(b'E', b"too late"));
+    client.echo(b"goodbye");
+    let last = server.shared().later.pop_front().unwrap();
+    server.shared().outside.push_back(last);
+    server.handle.waker().wake();
+    assert!(client.read_to_end().is_empty());
+    assert_eq!(other.read_to_end(), frame(b'L', b"last"));
+    drop((client, other));
+    server.stop();
 }
 
 pub fn stop_is_bounded_by_the_grace(options: Options) {
