@@ -18,6 +18,7 @@
 //! | more than [`Door::unsent_bytes_max`] waits for the peer | - | close it: its messages are in the store and come by a gap |
 //! | the connection is gone | [`Door::closed`] | - |
 //! | a connection to a venue ([`Door::venues`]) was opened | [`Door::dialled`] | send the bytes |
+//! | an operator wants something of a session | [`Door::act`] | - |
 //! | after each of these | [`Door::take_ready`] | send these bytes over the other connections that they are for, and close those it says |
 //!
 //! Bytes that are handed out were flushed to the store before. Nothing here reads a clock, does I/O or starts a thread.
@@ -52,6 +53,7 @@ mod config;
 mod door;
 mod half_logons;
 mod ids;
+mod operate;
 mod pass;
 mod passing;
 mod peer;
@@ -64,4 +66,5 @@ pub use config::{
     VenueSpec,
 };
 pub use door::{Clock, Door, Happening, Line, Ready, Refused, Step};
+pub use operate::{Act, NotDone, SessionView, Standing};
 pub use peer::{AddressRange, AddressRangeError, Guard, Peer};

@@ -6,7 +6,7 @@ use fix::{Dictionary, Index, Message, ValueError};
 use fix_session::{Application, MemoryStore, MessageStore, Outbox, Session, SessionState, Turn};
 
 use crate::book::{Book, IDS_MAX};
-use crate::config::{Checked, Kind, SessionKeys, SessionSpec};
+use crate::config::{Checked, Kind, Route, SessionKeys, SessionSpec};
 use crate::door::Refused;
 use crate::passing::{Passed, Passing};
 use crate::peer::{Guard, Peer};
@@ -80,6 +80,11 @@ impl Seat {
 
     pub(crate) fn is_venue(&self) -> bool {
         self.spec.is_none()
+    }
+
+    /// What stands behind a client.
+    pub(crate) fn route(&self) -> Option<&Route> {
+        self.spec.as_ref().map(|spec| &spec.route)
     }
 
     /// The sessions that may get its messages.

@@ -99,6 +99,7 @@ impl Session {
     pub(crate) fn open_gap<S: MessageStore>(&mut self, to: u64, ask: bool, turn: &mut Turn<'_, S>) {
         let next_in = turn.store.next_in();
         let since_ms = turn.now.ms;
+        self.traffic.gaps += 1;
         self.gap = Some(Gap { to, asked_to: u64::MAX, since_ms, requests: 0, next_in });
         turn.out.notices.push(Notice::GapOpened { from: next_in, to });
         if ask {

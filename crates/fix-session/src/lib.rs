@@ -67,6 +67,6 @@ mod unsure;
 
 pub use config::{Role, SessionConfig, Strictness};
 pub use schedule::{Period, Schedule, ScheduleError};
-pub use session::{AlreadyConnected, Application, SendError, Session, SessionState};
+pub use session::{AlreadyConnected, Application, SendError, Session, SessionState, Traffic};
 pub use store::{Durability, MemoryStore, MessageStore, MessageStores, StoreError, Waiting};
 pub use turn::{Disconnect, Notice, Now, Outbox, Turn};

@@ -163,7 +163,10 @@ impl Session {
         let first_sent = Some(message.value(52).unwrap_or(&time));
         let sending = Sending { seq: replay.next, time: &time, first_sent };
         match append(&self.envelope, message, sending, &mut turn.out.bytes) {
-            Ok(()) => Again::Sent,
+            Ok(()) => {
+                self.traffic.note_out(turn.now.unix_ms);
+                Again::Sent
+            }
             Err(_) => Again::Filled,
         }
     }
@@ -173,6 +176,7 @@ impl Session {
         if let Some(from) = replay.fill_from.take() {
             let unix_ms = turn.now.unix_ms;
             write_gap_fill(&mut self.composer, &mut turn.out.bytes, from, replay.next, unix_ms);
+            self.traffic.note_out(unix_ms);
         }
     }
 }

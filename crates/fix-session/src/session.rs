@@ -47,6 +47,34 @@ pub struct Session {
     pub(crate) replay: Option<Replay>,
     pub(crate) throttle: Throttle,
     pub(crate) unsure: Unsure,
+    pub(crate) traffic: Traffic,
+}
+
+/// What went over the connections of a session since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages that came, also those that were refused; without garbled ones.
+    pub messages_in: u64,
+    /// Messages that were handed out, also those that were sent again.
+    pub messages_out: u64,
+    /// Gaps in what came.
+    pub gaps: u64,
+    /// When a message last came, milliseconds since 1970-01-01T00:00:00Z.
+    pub last_in_unix_ms: Option<i64>,
+    /// When one was last handed out.
+    pub last_out_unix_ms: Option<i64>,
+}
+
+impl Traffic {
+    fn note_in(&mut self, unix_ms: i64) {
+        self.messages_in += 1;
+        self.last_in_unix_ms = Some(unix_ms);
+    }
+
+    pub(crate) fn note_out(&mut self, unix_ms: i64) {
+        self.messages_out += 1;
+        self.last_out_unix_ms = Some(unix_ms);
+    }
 }
 
 /// What is known about one connection.
@@ -123,6 +151,7 @@ impl Session {
             replay: None,
             throttle: Throttle::new(config.throttle_per_s),
             unsure: Unsure::default(),
+            traffic: Traffic::default(),
             config,
         })
     }
@@ -131,6 +160,12 @@ impl Session {
     #[must_use]
     pub fn state(&self) -> SessionState {
         self.state
+    }
+
+    /// Returns what went over its connections.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
     }
 
     /// Returns the configuration.
@@ -246,6 +281,7 @@ impl Session {
         application: &mut A,
     ) {
         self.link.garbled = 0;
+        self.traffic.note_in(turn.now.unix_ms);
         if self.state != SessionState::LoggingOn {
             turn.store.note_received(message.frame().bytes());
         }
@@ -347,6 +383,7 @@ impl Session {
             turn.out.bytes.truncate(start);
         } else {
             self.link.last_out_ms = turn.now.ms;
+            self.traffic.note_out(turn.now.unix_ms);
             self.note_sent(turn);
         }
         if let Err(error) = kept {
@@ -386,6 +423,7 @@ impl Session {
             return;
         }
         self.link.last_out_ms = turn.now.ms;
+        self.traffic.note_out(turn.now.unix_ms);
     }
 
     /// Moves the number that is expected from the peer.
@@ -414,6 +452,7 @@ impl Session {
             let heading = Heading { msg_type: b"5", seq, ..Heading::default() };
             let fields = Fields::new().text(58, b"Message store not available");
             self.composer.write(&mut turn.out.bytes, heading, turn.now.unix_ms, fields.bytes());
+            self.traffic.note_out(turn.now.unix_ms);
         }
         self.disconnect(Disconnect::Store(error), turn);
     }
@@ -433,6 +472,21 @@ impl Session {
                 self.store_failed(error, turn);
                 false
             }
+        }
+    }
+
+    /// Begins a new life of the session on this side, as an operator does between two connections: both numbers are 1. To be flushed by the
+    /// caller. Does nothing while there is a connection.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store does not take it.
+    pub fn reset_numbers<S: MessageStore>(
+        &mut self,
+        turn: &mut Turn<'_, S>,
+    ) -> Result<(), StoreError> {
+        match self.state {
+            SessionState::Disconnected => self.begin_again(turn),
+            _ => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@ mod attacks;
 mod clients;
 mod config;
 mod desk;
+mod operate;
 mod passing;
 mod resets;
 mod stores;
