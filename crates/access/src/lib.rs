@@ -1,7 +1,7 @@
 //! Who may do what at a door: one format of token files, one guard of names, one guard of origins, for every door.
 //!
 //! - [`TokenFile`] reads lines `name role token [scope,...]` and finds the [`Principal`] that a token belongs to.
-//! - [`Role`] says what a principal may do, [`Scopes`] where; a door accepts only the roles that mean something to it.
+//! - [`Role`] says what a principal may do, [`Scopes`] with which budgets or keys; a door accepts only the roles that mean something to it.
 //! - [`LiveTokens`] holds the file in force and swaps it whole while doors read it.
 //! - [`AccessToken`] makes a token, [`append`](file::append) puts its line into a file.
 //! - [`KeySecret`] makes the short names under which requests with keys of idempotency are known.

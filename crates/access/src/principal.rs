@@ -20,11 +20,13 @@ pub enum Role {
     Operate,
     /// At the doors that spend: asks, confirms, settles and releases.
     Spend,
+    /// At the keys door: everything within its scopes.
+    Keys,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Role; 3] = [Role::Read, Role::Operate, Role::Spend];
+    pub const ALL: [Role; 4] = [Role::Read, Role::Operate, Role::Spend, Role::Keys];
 
     /// As a file has it.
     #[must_use]
@@ -33,6 +35,7 @@ impl Role {
             Role::Read => "read",
             Role::Operate => "operate",
             Role::Spend => "spend",
+            Role::Keys => "keys",
         }
     }
 
@@ -42,11 +45,23 @@ impl Role {
         Role::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// Can it be limited to budgets? A scope that nothing looks at would promise what no door keeps: the admin door, which looks at
+    /// Can it be limited so? A scope that nothing looks at would promise what no door keeps: the admin door, which looks at
     /// none, refuses a file with [`TokenFile::scoped_readers`].
     #[must_use]
-    pub fn takes_scopes(self) -> bool {
-        matches!(self, Role::Spend | Role::Read)
+    pub fn takes(self, scopes: &Scopes) -> bool {
+        match self {
+            Role::Spend | Role::Read => !scopes.knows_keys(),
+            Role::Keys => scopes.knows_keys() || !scopes.is_limited(),
+            Role::Operate => !scopes.is_limited(),
+        }
+    }
+
+    /// Reads the scopes of a principal with this role.
+    ///
+    /// # Errors
+    /// [`ScopeError`]: the first that cannot be one, or too many.
+    pub fn scopes(self, text: &str) -> Result<Scopes, ScopeError> {
+        if self == Role::Keys { Scopes::parse_of_keys(text) } else { Scopes::parse(text) }
     }
 }
 
@@ -81,7 +96,7 @@ impl Principal {
         if !(1..=NAME_MAX).contains(&name.len()) || !name.bytes().all(is_name) {
             return Err(LineFault::Name);
         }
-        if scopes.is_limited() && !role.takes_scopes() {
+        if !role.takes(&scopes) {
             return Err(LineFault::NoScopes { name: name.into(), role });
         }
         Ok(Principal { name: name.into(), role, scopes, digest })
@@ -126,7 +141,7 @@ pub enum LineFault {
     #[error("the name: expected 1 to {NAME_MAX} of A-Za-z0-9._-")]
     Name,
     /// The role.
-    #[error("the role of {name}: expected read, operate or spend")]
+    #[error("the role of {name}: expected read, operate, spend or keys")]
     Role {
         /// Whose.
         name: String,
@@ -145,8 +160,10 @@ pub enum LineFault {
         /// The faults in them.
         source: ScopeError,
     },
-    /// Scopes beside a role that no door limits.
-    #[error("the scopes of {name}: the role {role} takes none; spend and read do")]
+    /// Scopes beside a role that no door limits so.
+    #[error(
+        "the scopes of {name}: the role {role} takes none such; spend and read take budgets, keys takes keys"
+    )]
     NoScopes {
         /// Whose.
         name: String,
@@ -240,7 +257,7 @@ impl TokenFile {
             _ => return Err(LineFault::Token { name: owned() }),
         };
         let scopes =
-            Scopes::parse(scopes).map_err(|source| LineFault::Scopes { name: owned(), source })?;
+            role.scopes(scopes).map_err(|source| LineFault::Scopes { name: owned(), source })?;
         let principal = self.unlike(Principal::new(name, role, digest, scopes)?)?;
         self.has_plain |= plain.is_some();
         self.broken
@@ -292,6 +309,13 @@ impl TokenFile {
     pub fn scoped_readers(&self) -> impl Iterator<Item = &str> {
         let scoped = |p: &&Arc<Principal>| p.role == Role::Read && p.scopes.is_limited();
         self.principals.iter().filter(scoped).map(|principal| &*principal.name)
+    }
+
+    /// The names of those with the role `keys` and their scopes, as written: what verbs there are, the keys door knows.
+    pub fn key_scopes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let of_keys = |p: &&Arc<Principal>| p.role == Role::Keys;
+        let of_keys = self.principals.iter().filter(of_keys);
+        of_keys.map(|principal| (&*principal.name, principal.scopes.of_keys()))
     }
 
     /// Is a token in it as it is, and not as its digest? Then whoever reads the file has the token.
@@ -381,6 +405,29 @@ mod tests {
         let (whole, cut) = (token.text(), &token.text()[..40]);
         let file = TokenFile::parse(&format!("a read {whole}\nb read {cut}")).unwrap();
         assert_eq!(file.broken().collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn who_may_use_keys_is_limited_to_keys_and_nobody_else() {
+        let text = "safe keys 0123456789abcdef transit/encrypt/shop-*,transit/read/*\nall keys fedcba9876543210\n";
+        let file = TokenFile::parse(text).unwrap();
+        let safe = file.find(b"0123456789abcdef").unwrap();
+        assert_eq!(safe.role(), Role::Keys);
+        assert_eq!(safe.scopes().of_keys(), "transit/encrypt/shop-*,transit/read/*");
+        assert!(!safe.scopes().allows_budget(1));
+        assert!(!file.find(b"fedcba9876543210").unwrap().scopes().is_limited());
+        assert_eq!(TokenFile::parse(&safe.to_string()).unwrap().principals.len(), 1);
+        for wrong in ["a keys 0123456789abcdef budget:1", "a spend 0123456789abcdef transit/*/*"] {
+            let fault = TokenFile::parse(wrong).unwrap_err().remove(0).fault;
+            assert!(matches!(fault, LineFault::Scopes { .. }), "{fault}");
+        }
+        let (digest, keys) = (TokenDigest::of(b""), Scopes::parse_of_keys("transit/*/*").unwrap());
+        for role in [Role::Read, Role::Operate, Role::Spend] {
+            let fault = Principal::new("a", role, digest, keys.clone()).unwrap_err();
+            assert_eq!(fault, LineFault::NoScopes { name: "a".into(), role });
+        }
+        let budgets = Scopes::parse("budget:1").unwrap();
+        assert!(Principal::new("a", Role::Keys, digest, budgets).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Scopes: to which budgets a principal is limited.
+//! Scopes: to which budgets, or to which keys, a principal is limited.
 
 /// Scopes of one principal at most.
 const SCOPES_MAX: usize = 256;
@@ -8,6 +8,10 @@ const BUDGET: &str = "budget:";
 const HANDLE: &str = "handle:";
 /// Longest handle, in bytes; `wire::HANDLE_BYTES_MAX`, which this crate does not know.
 const HANDLE_BYTES_MAX: usize = 128;
+/// What a scope of the keys door begins with: that door reads the rest.
+const TRANSIT: &str = "transit/";
+/// Longest scope of the keys door, in bytes: a verb and the longest name of a key.
+const KEY_SCOPE_BYTES_MAX: usize = 192;
 
 /// The scopes of a principal. None at all means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub struct Scopes {
     prefixes: Box<[Prefix]>,
     /// Handles, and beginnings of them.
     handles: Box<[HandlePattern]>,
+    /// Scopes of the keys door, as written; beside these there are no others.
+    of_keys: Box<str>,
 }
 
 /// Handles that a principal may name.
@@ -42,6 +48,11 @@ pub enum ScopeError {
         "scope {0}: expected budget:ID, budget:DIGITS*, budget:*, handle:HANDLE or handle:BEGINNING*, an ID without leading zeros, and in a handle only A-Z a-z 0-9 . _ / : @ -"
     )]
     Form(usize),
+    /// Not a scope of the keys door.
+    #[error(
+        "scope {0}: expected transit/VERB/NAME or transit/VERB/NAME*, in a NAME only A-Z a-z 0-9 . _ -"
+    )]
+    KeyForm(usize),
     /// More than there may be.
     #[error("expected at most {SCOPES_MAX} scopes")]
     Many,
@@ -72,14 +83,48 @@ impl Scopes {
             }
         }
         ids.sort_unstable();
-        Ok(Scopes { ids: ids.into(), prefixes: prefixes.into(), handles: handles.into() })
+        let (ids, prefixes, handles) = (ids.into(), prefixes.into(), handles.into());
+        Ok(Scopes { ids, prefixes, handles, of_keys: Box::default() })
+    }
+
+    /// Reads scopes of the keys door, `transit/VERB/NAME` or `transit/VERB/NAME*`, separated by commas; an empty text is no scope. What
+    /// verbs there are, that door knows: it reads [`Scopes::of_keys`].
+    ///
+    /// # Errors
+    /// [`ScopeError`]: the number of the first scope that cannot be one, from 1, or too many scopes.
+    pub fn parse_of_keys(text: &str) -> Result<Scopes, ScopeError> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/*".contains(&byte);
+        for (number, scope) in (1..).zip(text.split(',').filter(|_| !text.is_empty())) {
+            if number > SCOPES_MAX {
+                return Err(ScopeError::Many);
+            }
+            let fits = scope.len() <= KEY_SCOPE_BYTES_MAX && scope.bytes().all(is_part);
+            if !fits || !scope.starts_with(TRANSIT) {
+                return Err(ScopeError::KeyForm(number));
+            }
+        }
+        Ok(Scopes { of_keys: text.into(), ..Scopes::default() })
+    }
+
+    /// Returns the scopes of the keys door, as written; empty where there are none.
+    #[must_use]
+    pub fn of_keys(&self) -> &str {
+        &self.of_keys
+    }
+
+    /// Tells whether they are about keys, so that no budget is within them.
+    #[must_use]
+    pub fn knows_keys(&self) -> bool {
+        !self.of_keys.is_empty()
     }
 
     /// Is there any limit?
     #[inline]
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        !(self.ids.is_empty() && self.prefixes.is_empty() && self.handles.is_empty())
+        let has_budgets =
+            !(self.ids.is_empty() && self.prefixes.is_empty() && self.handles.is_empty());
+        has_budgets || self.knows_keys()
     }
 
     /// Is any of them about handles? Then [`Scopes::allows_budget`] alone does not say who may name a budget that has one.
@@ -112,9 +157,12 @@ impl Scopes {
     }
 }
 
-/// As written in a file: `budget:7,budget:1*,handle:shop/*`.
+/// As written in a file: `budget:7,budget:1*,handle:shop/*`, or `transit/encrypt/shop-*`.
 impl std::fmt::Display for Scopes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.knows_keys() {
+            return f.write_str(&self.of_keys);
+        }
         let ids = self.ids.iter().map(|id| format!("{BUDGET}{id}"));
         let prefixes = self.prefixes.iter().map(|prefix| match prefix.digits {
             0 => format!("{BUDGET}*"),
@@ -225,6 +273,28 @@ mod tests {
         assert!(digits.allows_handle("4a") && !digits.allows_budget(4));
         let long = format!("handle:{}", "h".repeat(HANDLE_BYTES_MAX + 1));
         assert_eq!(Scopes::parse(&long), Err(ScopeError::Form(1)));
+    }
+
+    #[test]
+    fn scopes_of_keys_are_kept_as_written_and_allow_no_budget() {
+        let text = "transit/encrypt/shop-*,transit/*/one";
+        let scopes = Scopes::parse_of_keys(text).unwrap();
+        assert_eq!((scopes.of_keys(), scopes.to_string().as_str()), (text, text));
+        assert!(scopes.is_limited() && scopes.knows_keys());
+        assert!(!scopes.allows_budget(7) && !scopes.allows_handle("shop-a"));
+        assert!(!scopes.allows(7, Some("shop-a")));
+        let none = Scopes::parse_of_keys("").unwrap();
+        assert!(!none.is_limited() && !none.knows_keys());
+        let long = format!("transit/encrypt/{}", "k".repeat(KEY_SCOPE_BYTES_MAX));
+        for wrong in
+            ["budget:1", "shop", "transit", "transit/encrypt/a b", " transit/*/*", "", &long]
+        {
+            let text = format!("transit/read/a,{wrong}");
+            assert_eq!(Scopes::parse_of_keys(&text), Err(ScopeError::KeyForm(2)), "{wrong}");
+        }
+        let many = vec!["transit/*/a"; SCOPES_MAX + 1].join(",");
+        assert_eq!(Scopes::parse_of_keys(&many), Err(ScopeError::Many));
+        assert_eq!(Scopes::parse("transit/*/a"), Err(ScopeError::Form(1)));
     }
 
     #[test]

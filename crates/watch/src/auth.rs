@@ -31,7 +31,7 @@ impl AdminRole {
         match role {
             Role::Read => Some(AdminRole::Read),
             Role::Operate => Some(AdminRole::Operate),
-            Role::Spend => None,
+            Role::Spend | Role::Keys => None,
         }
     }
 }

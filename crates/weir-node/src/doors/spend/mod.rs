@@ -537,7 +537,7 @@ impl Gate for SpendGate<'_> {
         match role.map(|principal| principal.role()) {
             None | Some(Role::Spend) => Ok(()),
             Some(Role::Read) if looks => Ok(()),
-            Some(Role::Read | Role::Operate) => Err(Denied::Role),
+            Some(Role::Read | Role::Operate | Role::Keys) => Err(Denied::Role),
         }
     }
 
