@@ -1,24 +1,25 @@
-//! Two types of a crate never share a name.
+//! Two types of a crate never share a name; the doors of a crate are judged each for itself.
 
 use std::collections::BTreeMap;
 
 use syn::visit::{self, Visit};
 
-use crate::tree::{Breach, Tree, is_test};
+use crate::tree::{Breach, Source, Tree, is_test};
 
 /// Names of types, with the file and line of each place.
 type Names = BTreeMap<String, Vec<(String, usize)>>;
 
-/// Every second type, trait or alias of a name within the product part of one crate. Types inside functions count, those of tests do not.
+/// Every second type, trait or alias of a name within the product part of one crate, or of one door's folder in it: every door may have its
+/// `Desk`. Types inside functions count, those of tests do not.
 pub fn doubled_types(tree: &Tree) -> Vec<Breach> {
-    let mut crates: BTreeMap<&str, Names> = BTreeMap::new();
+    let mut scopes: BTreeMap<&str, Names> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| source.is_product()) {
-        let names = crates.entry(&source.crate_folder).or_default();
+        let names = scopes.entry(scope(source)).or_default();
         let mut finder = TypeFinder { file: &source.file, names };
         finder.visit_file(&source.syntax);
     }
     let mut breaches = Vec::new();
-    for (name, places) in crates.into_values().flatten() {
+    for (name, places) in scopes.into_values().flatten() {
         let Some(((first, line), others)) = places.split_first() else { continue };
         let breach = |(file, at): &(String, usize)| Breach {
             file: file.clone(),
@@ -29,6 +30,16 @@ pub fn doubled_types(tree: &Tree) -> Vec<Breach> {
     }
     breaches.sort();
     breaches
+}
+
+/// The folder within which names are unique.
+fn scope(source: &Source) -> &str {
+    const DOORS: &str = "/src/doors/";
+    let door = source.file.split_once(DOORS).and_then(|(folder, rest)| {
+        let (name, _) = rest.split_once('/')?;
+        source.file.get(..folder.len() + DOORS.len() + name.len())
+    });
+    door.unwrap_or(&source.crate_folder)
 }
 
 struct TypeFinder<'a> {

@@ -3,7 +3,6 @@
 #![allow(clippy::print_stdout)] // reason: what was skipped, and why, is a result
 
 mod admin_tools;
-mod architecture;
 mod campaign_files;
 mod cli;
 mod client;

@@ -46,6 +46,37 @@ fn a_function_that_is_too_long_is_found() {
 }
 
 #[test]
+fn a_match_over_single_expressions_may_be_long_and_no_other() {
+    let arms = |last: &str| {
+        let arms: String =
+            (0..tidy::LINES_MAX).map(|n| format!("        {n} => \"{n}\",\n")).collect();
+        format!(
+            "fn name(n: u32) -> &'static str {{\n    match n {{\n{arms}        {last}\n    }}\n}}\n"
+        )
+    };
+    let (_folder, table) = tree(&arms("_ => \"more\","));
+    assert_eq!(tidy::long_functions(&table), []);
+    let (_folder, other) = tree(&arms("_ => {\n            f();\n            \"more\"\n        }"));
+    assert_eq!(lines(&tidy::long_functions(&other)), [1]);
+}
+
+#[test]
+fn doors_may_have_types_of_one_name_and_one_door_may_not() {
+    let (folder, _) = tree("struct Desk;\n");
+    for door in ["one", "two"] {
+        let door = folder.path().join("crates/a/src/doors").join(door);
+        std::fs::create_dir_all(&door).unwrap();
+        std::fs::write(door.join("mod.rs"), "struct Desk;\n").unwrap();
+    }
+    assert_eq!(tidy::doubled_types(&Tree::read(folder.path()).unwrap()), []);
+    let second = folder.path().join("crates/a/src/doors/two/desk.rs");
+    std::fs::write(second, "struct Desk;\n").unwrap();
+    let found = tidy::doubled_types(&Tree::read(folder.path()).unwrap());
+    assert_eq!(found.len(), 1);
+    assert!(found[0].file.ends_with("doors/two/mod.rs"), "{found:?}");
+}
+
+#[test]
 fn two_types_of_one_name_are_found() {
     let text = "struct Line;\nmod other {\n    enum Line {}\n}\nfn f() {\n    type Line = u8;\n}\n\
                 #[cfg(test)]\nmod tests {\n    struct Line;\n}\n";
