@@ -43,8 +43,6 @@ pub mod frame;
 mod group;
 mod handle;
 pub mod rt;
-#[cfg(any(test, feature = "sample"))]
-pub mod sample;
 mod visit;
 
 pub use error::{EncodeError, FrameError};

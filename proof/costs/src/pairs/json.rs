@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use wire::BidContext;
-use wire::sample::{self, BidContextJson, BidContextOwned};
+use sample::{BidContextJson, BidContextOwned};
 
 use super::{Meaning, Pair};
 use crate::race::{Done, Way, each, race};

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use wire::BidContext;
-use wire::sample::{self, BidContextOwned};
+use sample::BidContextOwned;
 
 use super::Workload;
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BidContext, Eligibility, EncodeError, bid_context as wire_context};
+use wire::{BidContext, Eligibility, EncodeError, bid_context as wire_context};
 
 /// Segments of a sample.
 const SEGMENTS: u64 = 30;
