@@ -170,7 +170,7 @@ config! {
         connections_max: usize = 20_000, " Maximum connections per worker; further ones are closed at once (`refused_full`).";
         output_bytes_max: usize = 1_048_576, " Maximum bytes of unsent answers per connection; above this the connection is not read until half of them are left.";
         output_total_bytes_max: usize = 268_435_456, " Maximum bytes allocated for unsent answers of all connections of a worker; above this no connection with unsent answers is read until half of them are left; a quarter above it those with the most are closed.";
-        idle_ms_max: u64 = 300_000, " A connection idle for this long is closed (`idle`), milliseconds.";
+        idle_ms_max: u64 = 300_000, " A connection idle for this long is closed (`idle`), milliseconds; not at the FIX door, whose sessions have heartbeats.";
         partial_ms_max: u64 = 10_000, " A message that is unfinished for this long closes its connection (`slow_message`), milliseconds.";
         stalled_ms_max: u64 = 10_000, " A client that reads nothing for this long is closed (`stalled`), milliseconds.";
     }

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use access::{BadHost, HostGuard, Role, without_port};
-use door_transport::Options as TransportOptions;
 use door_transport::tls::{ClientCertificates, Identity, ServerOptions};
+use door_transport::{Limits as ConnectionLimits, Options as TransportOptions};
 
 use crate::config::{Config, Home};
 use crate::listen::Listen;
@@ -38,6 +38,8 @@ pub struct DoorSpec {
     pub is_guarded: fn(&Config) -> bool,
     /// Messages of one worker that may wait for the bank.
     pub waiting_max: fn(&Config) -> usize,
+    /// The limits of its connections.
+    pub limits: fn(&Config) -> ConnectionLimits,
     /// The files of its TLS.
     pub tls: fn(&Config) -> TlsFiles<'_>,
     /// The protocols that it offers by ALPN, the preferred one first; none = ALPN is not used.
@@ -158,6 +160,7 @@ pub const DOORS: [DoorSpec; 4] = [
             keys.iter().any(|key| !key.is_empty()) || !config.batch.tls_clients.is_empty()
         },
         waiting_max: |config| config.batch.resolves_waiting_max,
+        limits: |config| connection_limits(config, config.batch.frame_bytes_max as usize),
         tls: |config| TlsFiles {
             cert: &config.batch.tls_cert,
             key: &config.batch.tls_key,
@@ -178,6 +181,7 @@ pub const DOORS: [DoorSpec; 4] = [
             !(config.openrtb.path_token.is_empty() && config.openrtb.tls_clients.is_empty())
         },
         waiting_max: |config| config.openrtb.notices_waiting_max,
+        limits: |config| connection_limits(config, http_limits(config).request_bytes_max()),
         tls: |config| TlsFiles {
             cert: &config.openrtb.tls_cert,
             key: &config.openrtb.tls_key,
@@ -204,6 +208,7 @@ pub const DOORS: [DoorSpec; 4] = [
             !config.spend.tls_cert.is_empty() && knows.iter().any(|key| !key.is_empty())
         },
         waiting_max: |config| config.spend.calls_waiting_max,
+        limits: |config| connection_limits(config, spend_limits(config).request_bytes_max()),
         tls: |config| TlsFiles {
             cert: &config.spend.tls_cert,
             key: &config.spend.tls_key,
@@ -229,6 +234,7 @@ pub const DOORS: [DoorSpec; 4] = [
         // Orders and passwords in clear text are anybody's.
         is_guarded: |config| !(config.fix.tls_cert.is_empty() || config.fix.tls_clients.is_empty()),
         waiting_max: |_| 0,
+        limits: fix_connections,
         tls: |config| TlsFiles {
             cert: &config.fix.tls_cert,
             key: &config.fix.tls_key,
@@ -254,6 +260,7 @@ pub const ADMIN: DoorSpec = DoorSpec {
     guard: "admin.tokens_file",
     is_guarded: |config| !config.admin.tokens_file.is_empty(),
     waiting_max: |_| 0,
+    limits: |config| connection_limits(config, HEAD_BYTES_MAX),
     tls: |config| TlsFiles {
         cert: &config.admin.tls_cert,
         key: &config.admin.tls_key,
@@ -275,7 +282,7 @@ pub fn transport_options(config: &Config) -> TransportOptions {
         transport: t.kind,
         cooperative: t.task_run,
         connections_max: t.connections_max,
-        input_bytes_max: input_bytes_max(config).max(config.batch.frame_bytes_max as usize),
+        input_bytes_max: input_bytes_max(config),
         output_bytes_max: t.output_bytes_max,
         output_total_bytes_max: t.output_total_bytes_max,
         idle_ms_max: t.idle_ms_max,
@@ -337,14 +344,30 @@ fn limits(bytes_max: usize, gzip_bytes_min: usize) -> door_http::Limits {
     }
 }
 
-/// Bytes of an unfinished request or message that a connection may hold.
+/// Bytes of an unfinished request or message that a connection may hold at any door.
 fn input_bytes_max(config: &Config) -> usize {
-    let http = [http_limits(config), spend_limits(config)].map(|limits| limits.request_bytes_max());
+    DOORS.iter().map(|door| (door.limits)(config).input_bytes_max).max().unwrap_or_default()
+}
+
+/// The limits of a connection that ends when it is idle for as long as `transport.idle_ms_max` says.
+fn connection_limits(config: &Config, input_bytes_max: usize) -> ConnectionLimits {
+    let idle_ms_max = config.transport.idle_ms_max;
+    ConnectionLimits { input_bytes_max, idle_ms_max, reads_while_stopping: false }
+}
+
+/// The limits of a connection of FIX. Its session says how long it may be silent, by the interval of its heartbeats, and who comes
+/// without a session has ten seconds for its Logon; each side's Logout waits for the other's.
+#[must_use]
+pub fn fix_connections(config: &Config) -> ConnectionLimits {
     let arrays = &config.arrays;
     let clients = arrays.fix_session.iter().map(|session| session.body_bytes_max);
     let venues = arrays.fix_venue.iter().map(|venue| venue.body_bytes_max);
-    let fix = clients.chain(venues).map(|body| body + FIX_FRAME_BYTES);
-    http.into_iter().chain(fix).max().unwrap_or_default()
+    let body_bytes_max = clients.chain(venues).max().unwrap_or_default();
+    ConnectionLimits {
+        input_bytes_max: body_bytes_max + FIX_FRAME_BYTES,
+        idle_ms_max: 0,
+        reads_while_stopping: true,
+    }
 }
 
 #[cfg(test)]
@@ -359,6 +382,11 @@ mod tests {
         config.arrays.fix_session.push(session);
         assert!(transport_options(&config).input_bytes_max > 16_777_216);
         assert!(transport_options(&Config::default()).input_bytes_max < 16_777_216);
+        // The other doors' messages stay as small as they were.
+        let [batch, openrtb, ..] = &DOORS;
+        for door in [batch, openrtb] {
+            assert!((door.limits)(&config).input_bytes_max < 16_777_216, "{}", door.name);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use fix_session::Schedule;
 
 use crate::arrays::{FixSession, FixVenue};
 use crate::config::{Config, ConfigError};
-use crate::doors::PEM_BYTES_MAX;
+use crate::doors::{PEM_BYTES_MAX, fix_connections};
 
 /// Returns the checked sessions of a configuration, clients' and venues'.
 ///
@@ -46,7 +46,8 @@ pub fn dials(config: &Config) -> Result<Vec<Dial>, Vec<ConfigError>> {
         let addresses = addresses(entry, &mut errors);
         let tls = entry.tls.then(|| client_tls(entry)).transpose();
         let tls = tls.map_err(|text| errors.push(wrong(&entry.place, "venue", "tls", text)));
-        Dial { tls: tls.ok().flatten(), ..Dial::new(addresses) }
+        let limits = Some(fix_connections(config));
+        Dial { tls: tls.ok().flatten(), limits, ..Dial::new(addresses) }
     });
     let dials = dials.collect();
     if errors.is_empty() { Ok(dials) } else { Err(errors) }

@@ -100,8 +100,9 @@ fn open_door(
         }
         bound => bound?,
     };
+    let limits = (door.limits)(config);
     let of_door = |listener: Listener| {
-        let listener = listener.with_door(place);
+        let listener = listener.with_door(place).with_limits(limits);
         match certificates.of(place) {
             Some(tls) => listener.with_tls(tls.clone()),
             None => listener,

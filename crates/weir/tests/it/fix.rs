@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
 use crate::support::{Node, PATIENCE, Setup, line, output, stderr, text, weir};
 
@@ -215,17 +214,35 @@ fn orders_and_fills_pass_between_a_client_and_its_venue() {
 }
 
 #[test]
-fn a_node_that_stops_says_so() {
+fn a_node_that_stops_says_so_and_hears_the_last_word() {
     let mut node = setup(SESSION).start();
     let mut client = Client::log_on(&node, 1);
+    let mut silent = Client::connect(&node);
     node.interrupt();
     let logout = client.receive_message();
     assert_eq!(
         (field(&logout, "35"), field(&logout, "58")),
         ("5".into(), "the gate is stopping".into())
     );
+    assert_eq!(silent.receive(), None, "who has not logged on is not waited for");
+    client.send("5", "");
+    assert_eq!(client.receive(), None, "the node closes");
     assert!(node.wait_end().success());
-    std::thread::sleep(Duration::from_millis(1));
+    // It counted the client's Logout: nothing is asked for again.
+    let node = node.restart();
+    let mut client = Client::log_on(&node, 3);
+    client.order("next");
+    assert_eq!(field(&client.receive_message(), "11"), "next");
+}
+
+#[test]
+fn a_peer_that_does_not_answer_the_last_logout_delays_a_stop_by_two_seconds() {
+    let mut node = setup(SESSION).start();
+    let mut client = Client::log_on(&node, 1);
+    node.interrupt();
+    assert_eq!(field(&client.receive_message(), "35"), "5");
+    assert!(node.wait_end().success());
+    assert_eq!(client.receive(), None);
 }
 
 #[test]

@@ -159,14 +159,17 @@ impl FixDoor {
         done
     }
 
-    /// Says to every session that the node stops.
+    /// Says to every session that the node stops. What has no session ends.
     fn log_out<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         for id in self.open.clone() {
-            outbox.with(id, |conn, out| {
+            let done = outbox.with(id, |conn, out| {
                 self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
                     sessions.log_out(line, STOPPING, clock, bytes)
                 })
             });
+            if done.flatten().is_none_or(|step| step.close) {
+                outbox.all().close(id);
+            }
         }
     }
 }
@@ -315,6 +318,11 @@ impl Door for FixDoor {
                 outbox.all().close(id);
             }
         }
+    }
+
+    /// Each session has the peer's Logout, or has waited for it as long as the protocol says.
+    fn is_drained(&self) -> bool {
+        self.open.is_empty()
     }
 
     fn resolved<S>(
