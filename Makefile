@@ -6,13 +6,14 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo test test-peers test-prebid go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit sim crash interop docs \
+.PHONY: help run demo loop test test-peers test-prebid go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit sim crash interop docs \
   check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine clients-go clients-python
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
 	@echo "make demo   the same with live auctions: the hammer plays an exchange, DURATION=60s"
 	@echo "make test   every test of our own code: formatting, lints, unit, property, integration, simulator, interop, docs"
+	@echo "make loop CRATE=ledger  while editing: the crate's tests, its users' library tests, the rules, 100 seeds"
 	@echo "make test-peers   the node with real peers, each by its name: $(PEERS); SKIP=\"NAME ...\" leaves some out"
 	@echo "make web    the dashboard's files alone (npm ci, vite build); cargo packs them into the binary"
 	@echo "make journeys     the dashboard in a browser, against a real node under load (part of make test)"
@@ -103,6 +104,11 @@ test-peers:
 	  *) echo "make: there is no peer $$name to skip; there are: $(PEERS)"; exit 2 ;; esac; done
 	@MAKE="$(MAKE)" proof/stopwatch $(addprefix test-,$(filter-out $(SKIP),$(PEERS)))
 	@echo "== all peers passed but those that were skipped: $(or $(SKIP),none)"
+
+# What to run while editing a crate: CONTRIBUTING.md.
+loop:
+	@test -n "$(CRATE)" || { echo "make: say which crate you edit: make loop CRATE=ledger"; exit 2; }
+	@proof/loop $(CRATE)
 
 # What tests may depend on, so that a failure elsewhere can be placed.
 machine:
