@@ -29,6 +29,7 @@ mod profiles;
 mod redis;
 mod settling;
 mod spend;
+mod spend_redis;
 mod sync_methods;
 mod threads;
 mod tls;

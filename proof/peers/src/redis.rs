@@ -100,8 +100,8 @@ pub fn run(size: Size) {
 }
 
 fn compare(size: Size) -> Result<(), String> {
-    let mut always = Server::start(size, Fsync::Always)?;
-    let mut everysec = Server::start(size, Fsync::Everysec)?;
+    let mut always = Server::start(settings(size, Fsync::Always))?;
+    let mut everysec = Server::start(settings(size, Fsync::Everysec))?;
     // One server is measured at a time, so the two cases of a load share the machine only with an idle one.
     let servers = std::cell::RefCell::new([&mut always, &mut everysec]);
     let mut names = Vec::new();
@@ -125,7 +125,7 @@ fn name(fsync: Fsync, connections: usize, depth: usize) -> String {
 
 /// A case that runs one round of settlements, to be interleaved with others; its server ends with it.
 pub fn settler(size: Size, fsync: Fsync) -> Result<Case<'static, Round>, String> {
-    let mut server = Server::start(size, fsync)?;
+    let mut server = Server::start(settings(size, fsync))?;
     let load = load(size, BEST_LOAD.0, BEST_LOAD.1);
     Ok(Box::new(move || server.round(load).map(|pairs| pairs.settles)))
 }
@@ -140,14 +140,31 @@ fn load(size: Size, connections: usize, depth: usize) -> Load {
     }
 }
 
-fn budgets(size: Size) -> usize {
-    size.pick(50_000, 50)
+fn settings(size: Size, fsync: Fsync) -> Settings {
+    Settings { budgets: size.pick(50_000, 50), fsync, core: None }
+}
+
+/// What a Redis of our own is started with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Budgets with the ids from 1.
+    pub budgets: usize,
+    pub fsync: Fsync,
+    /// The core of the thread that runs its commands; `None`: where the system wants.
+    pub core: Option<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { budgets: 50, fsync: Fsync::Always, core: None }
+    }
 }
 
 /// A Redis of our own, with its connections. Fields drop in order: connections before the process.
-struct Server {
+pub struct Server {
     settling: Settling<Link>,
-    _daemon: Daemon,
+    scripts: [String; 2],
+    daemon: Daemon,
 }
 
 impl Server {
@@ -155,14 +172,30 @@ impl Server {
         self.settling.round(load)
     }
 
-    fn start(size: Size, fsync: Fsync) -> Result<Server, String> {
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.daemon.id()
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.daemon.port
+    }
+
+    /// The hashes by which the scripts are called: to reserve, and to settle.
+    pub fn scripts(&self) -> [&str; 2] {
+        self.scripts.each_ref().map(String::as_str)
+    }
+
+    /// Starts one and funds its budgets.
+    pub fn start(settings: Settings) -> Result<Server, String> {
         let program = find("redis-server", &[])
             .ok_or("redis-server is not installed; on Debian: apt-get install redis-server")?;
-        let mut daemon = daemon(program, fsync)?;
+        let mut daemon = daemon(program, settings)?;
         let client = |port: u16| Client::open(format!("redis://127.0.0.1:{port}/"));
         let mut first = daemon.wait_for(|port| client(port)?.get_connection())?;
         refuse_another(&mut first, &daemon)?;
-        let budgets = budgets(size);
+        let budgets = settings.budgets;
         let fund = Script::new(FUND);
         let funded: i64 = fund
             .arg(budgets)
@@ -171,20 +204,25 @@ impl Server {
             .invoke(&mut first)
             .map_err(|e| e.to_string())?;
         assert_eq!(funded, 1, "the script returns 1");
-        let mut links = vec![Link::new(first, budgets)?];
+        let first = Link::new(first, budgets)?;
+        let scripts = [first.reserve.clone(), first.settle.clone()];
+        let mut links = vec![first];
         for _ in 1..CONNECTIONS_MAX {
             let connection = client(daemon.port).and_then(|client| client.get_connection());
             links.push(Link::new(connection.map_err(|e| e.to_string())?, budgets)?);
         }
-        Ok(Server { settling: Settling::new(links, budgets)?, _daemon: daemon })
+        Ok(Server { settling: Settling::new(links, budgets)?, scripts, daemon })
     }
 }
 
-fn daemon(program: PathBuf, fsync: Fsync) -> Result<Daemon, String> {
+fn daemon(program: PathBuf, settings: Settings) -> Result<Daemon, String> {
     let (folder, port) = (folder_on_disk()?, free_port()?);
     let mut command = bound_to_us(&program, None);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-    command.args(["--save", "", "--appendonly", "yes", "--appendfsync", fsync.name()]);
+    command.args(["--save", "", "--appendonly", "yes", "--appendfsync", settings.fsync.name()]);
+    if let Some(core) = settings.core {
+        command.args(["--server_cpulist", &core.to_string()]);
+    }
     // No rewrite in the middle of a round.
     command.args(["--auto-aof-rewrite-percentage", "0"]).arg("--dir").arg(folder.path());
     Daemon::start(command, folder, port)

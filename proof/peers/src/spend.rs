@@ -1,5 +1,5 @@
 //! The spend door of a whole node beside a canned answer of the same size on the same loop, and a durable settlement beside a bare
-//! append.
+//! append. Beside both the same at Redis.
 //!
 //! The node's worker and the server of canned answers are pinned to core 0; one client on core 1 drives one of them at a time and
 //! sleeps until answers come. The rounds of all cases are interleaved, differences are taken within a round. Time is the kernel's
@@ -17,6 +17,7 @@ use crate::Size;
 use crate::daemon::folder_on_disk;
 use crate::figures::{Case, interleave};
 use crate::floor::{self, Floor};
+use crate::spend_redis::{self, Counters};
 use crate::threads::{self, Used};
 use crate::web::{Caller, Node, post};
 
@@ -86,9 +87,17 @@ fn measure(size: Size) -> Result<(), String> {
     std::fs::write(&file, lines).map_err(|e| e.to_string())?;
     let node = Node::start(&file, &data, &[])?;
     threads::client(|| {
-        calls(size, &node)?;
-        settles(size, &node, folder.path())
+        let redis = RefCell::new(redis());
+        calls(size, &node, &redis)?;
+        settles(size, &node, folder.path(), &redis)
     })
+}
+
+/// The counters that a node replaces; none where there is no Redis.
+fn redis() -> Option<Counters> {
+    Counters::start(BUDGETS)
+        .inspect_err(|error| println!("\nRedis beside the spend door: NOT MEASURED: {error}"))
+        .ok()
 }
 
 /// What a round of calls took, by the ask.
@@ -102,14 +111,46 @@ struct Sample {
 }
 
 /// A server with its connections, and what it is asked.
-struct Side {
+struct Side<'a> {
     process: u32,
     thread: &'static str,
     callers: Vec<Caller>,
-    requests: Vec<Vec<u8>>,
+    /// Makes the next request.
+    request: Box<dyn FnMut() -> Vec<u8> + 'a>,
+    protocol: Protocol,
 }
 
-impl Side {
+#[derive(Clone, Copy)]
+enum Protocol {
+    /// A batch is one request.
+    Http,
+    /// Redis's, where a batch is as many commands one after the other.
+    Resp,
+}
+
+impl Protocol {
+    /// Requests that a connection sends before it waits for their answers.
+    fn depth(self, load: Load) -> usize {
+        match self {
+            Protocol::Http => load.depth,
+            Protocol::Resp => load.depth * load.asks,
+        }
+    }
+
+    /// Takes the answers of one burst; how many asks were refused.
+    fn take(self, caller: &mut Caller, load: Load) -> Result<usize, String> {
+        match self {
+            Protocol::Resp => caller.integers(self.depth(load)),
+            Protocol::Http => {
+                let mut refused = 0;
+                caller.answers(load.depth, |body| refused += refusals(body, load.asks))?;
+                Ok(refused)
+            }
+        }
+    }
+}
+
+impl Side<'_> {
     fn used(&self) -> Result<Used, String> {
         threads::used(self.process, self.thread).map(|(named, _)| named)
     }
@@ -117,16 +158,15 @@ impl Side {
     /// So many bursts: every connection sends, then every connection takes its answers.
     fn round(&mut self, load: Load, bursts: usize) -> Result<Sample, String> {
         let (before, own, began) = (self.used()?, threads::own(), Instant::now());
-        let Side { callers, requests, .. } = self;
-        let mut next = requests.iter().cycle();
+        let Side { callers, request, protocol, .. } = self;
         let mut refused = 0;
         for _ in 0..bursts {
             for caller in &mut *callers {
-                let burst: Vec<u8> = next.by_ref().take(load.depth).flatten().copied().collect();
+                let burst: Vec<u8> = (0..protocol.depth(load)).flat_map(|_| request()).collect();
                 caller.send(&burst)?;
             }
             for caller in &mut *callers {
-                caller.answers(load.depth, |body| refused += refusals(body, load.asks))?;
+                refused += protocol.take(caller, load)?;
             }
         }
         let wall_ns = began.elapsed().as_nanos() as f64;
@@ -153,75 +193,109 @@ fn refusals(body: &[u8], asks: usize) -> usize {
     asks - granted.min(asks)
 }
 
-fn calls(size: Size, node: &Node) -> Result<(), String> {
+fn calls(size: Size, node: &Node, redis: &RefCell<Option<Counters>>) -> Result<(), String> {
     println!("\n### what an ask costs the thread that answers it\n");
     println!(
-        "| | canned answer, us per ask | reserve | more (quartiles) | at most | wall us, canned | wall us, reserve | waited for its core: \
-         canned, node, client |"
+        "| | canned answer, us per ask | reserve | more (quartiles) | at most | Redis | wall us: canned, reserve, Redis | waited for its \
+         core: canned, node, Redis, client of the node |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for load in LOADS {
-        let mut of_node = of_node(node, load)?;
-        let answer = warm(&mut of_node, load)?;
-        // One server of canned answers at a time has this name.
-        let canned = Floor::canned(answer)?;
-        let of_canned = Side {
-            process: std::process::id(),
-            thread: floor::THREAD,
-            callers: callers(canned.address, load)?,
-            requests: of_node.requests.clone(),
-        };
-        let sides = [of_canned, of_node].map(RefCell::new);
-        let bursts =
-            size.pick(20_000, 64) / (load.connections * load.depth * load.asks.div_ceil(5));
-        let case = |which: usize| -> Case<'_, Sample> {
-            let sides = &sides;
-            Box::new(move || sides[which].borrow_mut().round(load, bursts.max(1)))
-        };
-        let rounds = interleave(size.pick(21, 1), &mut [case(0), case(1)])?;
-        print(load, &rounds[0], &rounds[1]);
+        let rounds = rounds(size, node, redis, load)?;
+        print(load, &rounds);
     }
     println!(
-        "\nWaits and wall are shares and times of a machine that may be shared; the account of the thread is not."
+        "\nWaits and wall are shares and times of a machine that may be shared; the account of the thread is not. Redis runs a script \
+         that checks and decrements, and syncs its file before it answers; a batch is as many commands in one pipeline."
     );
     Ok(())
 }
 
-fn print(load: Load, canned: &[Sample], node: &[Sample]) {
-    let of =
-        |samples: &[Sample], pick: fn(&Sample) -> f64| median(samples.iter().map(pick).collect());
+/// The rounds of canned answers, of the node, and of Redis where there is one.
+fn rounds(
+    size: Size,
+    node: &Node,
+    redis: &RefCell<Option<Counters>>,
+    load: Load,
+) -> Result<Vec<Vec<Sample>>, String> {
+    let requests = requests(load);
+    let mut of_node = Side {
+        process: node.id(),
+        thread: "worker",
+        callers: callers(node.spend, load)?,
+        request: in_turn(&requests),
+        protocol: Protocol::Http,
+    };
+    let answer = warm(&mut of_node, requests.len(), load)?;
+    // One server of canned answers at a time has this name.
+    let canned = Floor::canned(answer)?;
+    let of_canned = Side {
+        process: std::process::id(),
+        thread: floor::THREAD,
+        callers: callers(canned.address, load)?,
+        request: in_turn(&requests),
+        protocol: Protocol::Http,
+    };
+    let of_redis = of_redis(redis, load)?;
+    let sides: Vec<_> =
+        [of_canned, of_node].into_iter().chain(of_redis).map(RefCell::new).collect();
+    let bursts = size.pick(20_000, 64) / (load.connections * load.depth * load.asks.div_ceil(5));
+    let cases = sides.iter().enumerate().map(|(which, side)| -> Case<'_, Sample> {
+        // Redis keeps every reservation, and writes each into its file.
+        let bursts = if which == 2 { bursts / 4 } else { bursts };
+        Box::new(move || side.borrow_mut().round(load, bursts.max(1)))
+    });
+    interleave(size.pick(21, 1), &mut cases.collect::<Vec<_>>())
+}
+
+fn of_redis(redis: &RefCell<Option<Counters>>, load: Load) -> Result<Option<Side<'_>>, String> {
+    let counters = redis.borrow();
+    let Some(counters) = counters.as_ref() else { return Ok(None) };
+    let connect = |_| counters.connect();
+    Ok(Some(Side {
+        process: counters.id(),
+        thread: spend_redis::THREAD,
+        callers: (0..load.connections).map(connect).collect::<Result<_, _>>()?,
+        request: Box::new(|| redis.borrow_mut().as_mut().map_or_else(Vec::new, Counters::reserve)),
+        protocol: Protocol::Resp,
+    }))
+}
+
+fn in_turn(requests: &[Vec<u8>]) -> Box<dyn FnMut() -> Vec<u8> + '_> {
+    let mut next = requests.iter().cycle();
+    Box::new(move || next.next().cloned().unwrap_or_default())
+}
+
+/// One row; the rounds are those of [`rounds`].
+fn print(load: Load, rounds: &[Vec<Sample>]) {
+    let of = |which: usize, pick: fn(&Sample) -> f64| -> Option<f64> {
+        Some(median(rounds.get(which)?.iter().map(pick).collect()))
+    };
+    let text = |value: Option<f64>| value.map_or("not measured".into(), |us| format!("{us:.2}"));
+    let share = |value: Option<f64>| value.map_or("-".into(), |s| format!("{:.0} %", s * 100.0));
+    let (canned, node) = (&rounds[0], &rounds[1]);
     let mut more: Vec<f64> =
         node.iter().zip(canned).map(|(node, canned)| node.server_us - canned.server_us).collect();
     more.sort_by(f64::total_cmp);
     let quartile = |quarter| more[(more.len() - 1) * quarter / 4];
-    let waited = [
-        of(canned, |s| s.server_waited),
-        of(node, |s| s.server_waited),
-        of(node, |s| s.client_waited),
-    ]
-    .map(|share| format!("{:.0} %", share * 100.0));
+    let [canned_us, node_us, redis_us] = [0, 1, 2].map(|which| text(of(which, |s| s.server_us)));
+    let wall = [0, 1, 2].map(|which| text(of(which, |s| s.wall_us)));
+    let mut waited = [0, 1, 2].map(|which| share(of(which, |s| s.server_waited))).to_vec();
+    waited.push(share(of(1, |s| s.client_waited)));
     println!(
-        "| {} | {:.2} | {:.2} | **{:.2}** ({:.2} to {:.2}) | {:.1} | {:.2} | {:.2} | {} |",
+        "| {} | {canned_us} | {node_us} | **{:.2}** ({:.2} to {:.2}) | {:.1} | {redis_us} | {} | {} |",
         load.name,
-        of(canned, |s| s.server_us),
-        of(node, |s| s.server_us),
         quartile(2),
         quartile(1),
         quartile(3),
         load.us_max,
-        of(canned, |s| s.wall_us),
-        of(node, |s| s.wall_us),
+        wall.join(", "),
         waited.join(", ")
     );
 }
 
 fn callers(to: std::net::SocketAddr, load: Load) -> Result<Vec<Caller>, String> {
     (0..load.connections).map(|_| Caller::connect(to)).collect()
-}
-
-fn of_node(node: &Node, load: Load) -> Result<Side, String> {
-    let callers = callers(node.spend, load)?;
-    Ok(Side { process: node.id(), thread: "worker", callers, requests: requests(load) })
 }
 
 fn requests(load: Load) -> Vec<Vec<u8>> {
@@ -241,28 +315,38 @@ fn requests(load: Load) -> Vec<Vec<u8>> {
 }
 
 /// Asks of every budget, so that the bank has filled all purses; the body of the last answer.
-fn warm(side: &mut Side, load: Load) -> Result<Vec<u8>, String> {
-    let Side { callers, requests, .. } = side;
+fn warm(side: &mut Side<'_>, requests: usize, load: Load) -> Result<Vec<u8>, String> {
     let (mut answer, mut refused) = (Vec::new(), 0);
-    for request in requests.iter() {
-        answer = callers[0].ask(request)?;
+    for _ in 0..requests {
+        let request = (side.request)();
+        answer = side.callers[0].ask(&request)?;
         refused += refusals(&answer, load.asks);
     }
     if refused > 0 { Err(format!("{refused} first asks were refused")) } else { Ok(answer) }
 }
 
 /// A settlement from the call to the answer, beside appends of a sealed group's size that nobody else shares.
-fn settles(size: Size, node: &Node, folder: &Path) -> Result<(), String> {
-    let mut caller = Caller::connect(node.spend)?;
+fn settles(
+    size: Size,
+    node: &Node,
+    folder: &Path,
+    redis: &RefCell<Option<Counters>>,
+) -> Result<(), String> {
+    let (mut caller, mut redis) = (Caller::connect(node.spend)?, redis.borrow_mut());
     let count = size.pick(100, 3);
     let caller = RefCell::new(&mut caller);
     let caller = &caller;
-    let mut cases: [Case<'_, f64>; 4] = [
+    let mut cases: Vec<Case<'_, f64>> = vec![
         Box::new(|| p50_of_settles(&mut caller.borrow_mut(), count, PAUSE)),
         Box::new(|| p50_of_appends(folder, count, false)),
         Box::new(|| p50_of_appends(folder, count, true)),
         Box::new(|| p50_of_settles(&mut caller.borrow_mut(), count, Duration::ZERO)),
     ];
+    let has_redis = redis.is_some();
+    if let Some(counters) = redis.as_mut() {
+        let mut caller = counters.connect()?;
+        cases.push(Box::new(move || counters.p50_of_settles(&mut caller, count, PAUSE)));
+    }
     let rounds = interleave(size.pick(11, 1), &mut cases)?;
     println!("\n### a durable settlement, one at a time, with a pause before each, p50\n");
     println!("| | us | settle takes more | at most |\n| --- | ---: | ---: | ---: |");
@@ -276,6 +360,13 @@ fn settles(size: Size, node: &Node, folder: &Path) -> Result<(), String> {
         let more = rounds[0].iter().zip(appends).map(|(settle, append)| settle - append).collect();
         let (us, more) = (median(appends.clone()), median(more));
         println!("| {name} | {us:.0} | {more:.0} | {SETTLE_US_MAX:.0} |");
+    }
+    drop(cases);
+    if has_redis {
+        let us = median(rounds[4].clone());
+        println!(
+            "| the same settlement at Redis, a script and `appendfsync always` | {us:.0} | | |"
+        );
     }
     let us = median(rounds[3].clone());
     println!(

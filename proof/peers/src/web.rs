@@ -119,6 +119,25 @@ impl Caller {
         Ok(answer)
     }
 
+    /// Takes so many answers of Redis that are integers; how many of them were not 1.
+    pub fn integers(&mut self, count: usize) -> Result<usize, String> {
+        let mut others = 0;
+        for _ in 0..count {
+            let end = loop {
+                match self.input.windows(2).position(|two| two == b"\r\n") {
+                    Some(end) => break end,
+                    None => self.receive()?,
+                }
+            };
+            if self.input[0] != b':' {
+                return Err(String::from_utf8_lossy(&self.input[..end]).into_owned());
+            }
+            others += usize::from(&self.input[..end] != b":1");
+            self.input.drain(..end + 2);
+        }
+        Ok(others)
+    }
+
     fn receive(&mut self) -> Result<(), String> {
         let mut room = [0; 65_536];
         let len = self.socket.read(&mut room).map_err(|e| e.to_string())?;
