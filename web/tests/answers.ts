@@ -106,6 +106,7 @@ export const record: AuditRecord = {
   rows: 2,
   undone_by: null,
   undo_of: null,
+  session: null,
   changes: [{ id: "117", before: { limit: "9000.00" }, after: { limit: "10000.00" } }],
 };
 

@@ -481,6 +481,28 @@ describe("from the list and back", () => {
   });
 });
 
+describe("what was done to a FIX session", () => {
+  it("is shown with its numbers, and is not taken back", async () => {
+    const session = {
+      name: "CLIENT1",
+      before: { next_out: 7, next_in: 9 },
+      after: { next_out: 1, next_in: 1 },
+    };
+    const asked = { name: "VENUE", before: { next_out: 7, next_in: 9 }, after: { from: 3, to: 0 } };
+    const record = { ...answers.record, rows: 0, changes: [] };
+    node["GET /audit"] = () => ({
+      records: [
+        { ...record, record: "2", action: "fix_reset", session },
+        { ...record, record: "1", action: "fix_resend", session: asked },
+      ],
+      next: null,
+    });
+    await show("/ui/audit");
+    expectWords("FIX CLIENT1", "fix_reset", "next_out 7 → 1, next_in 9 → 1", "FIX VENUE", "from 3, to 0");
+    expect(document.body.textContent).not.toContain("Undo…");
+  });
+});
+
 describe("undo in the audit log", () => {
   const ended = {
     ...answers.bulk(1, true),

@@ -23,21 +23,6 @@ pub enum Standing {
     OutOfSchedule,
 }
 
-impl Standing {
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Standing::Waiting => "waiting",
-            Standing::LoggingOn => "logging_on",
-            Standing::LoggedOn => "logged_on",
-            Standing::Resending => "resending",
-            Standing::LoggingOut => "logging_out",
-            Standing::OutOfSchedule => "out_of_schedule",
-        }
-    }
-}
-
 /// How a session stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {

@@ -14,6 +14,7 @@ mod api;
 mod assets;
 mod auth;
 pub mod board;
+pub mod fix;
 mod guard;
 pub mod history;
 pub mod live;

@@ -5,6 +5,8 @@ use money::Amount;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::fix::{FixChange, FixError, FixSession};
+
 /// Fields of a budget by name, as in the budgets file: amounts as decimal text (`"12.50"`), instants as text.
 pub type Fields = Map<String, Value>;
 
@@ -58,6 +60,22 @@ pub trait Node: Send + Sync + 'static {
 
     /// One record with all its rows.
     fn audit_record(&self, record: u64) -> Option<AuditRecord>;
+
+    /// How the FIX sessions stand: clients first, then venues; none where their door is off.
+    ///
+    /// # Errors
+    /// [`FixError::NotReady`].
+    fn fix_sessions(&self) -> Result<Vec<FixSession>, FixError> {
+        Ok(Vec::new())
+    }
+
+    /// Records and does something to a FIX session; returns how it stands then.
+    ///
+    /// # Errors
+    /// [`FixError`]: it was not done, but for one that the worker may still do where it does not answer.
+    fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
+        Err(FixError::Unknown(format!("there is no FIX session {:?}", change.session)))
+    }
 
     /// How the node stands, as JSON: `GET /v1/node`.
     fn status(&self) -> Value;
@@ -114,6 +132,14 @@ pub enum Action {
     Resume,
     /// An earlier record is taken back.
     Undo,
+    /// Both sequence numbers of a FIX session are set.
+    FixSequence,
+    /// Both begin again at 1.
+    FixReset,
+    /// The peer of a FIX session is asked to send messages again.
+    FixResend,
+    /// A FIX session is logged out.
+    FixLogout,
 }
 
 /// A change that somebody asks for.
@@ -398,6 +424,19 @@ pub struct AuditRecord {
     pub rows: usize,
     /// These, perhaps not all.
     pub changes: Vec<AuditRow>,
+    /// The FIX session that it is about, in place of budgets.
+    pub session: Option<AuditSession>,
+}
+
+/// What was done to a FIX session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuditSession {
+    /// Its name.
+    pub name: String,
+    /// Its numbers before...
+    pub before: Fields,
+    /// ...and after; or what was asked of its peer.
+    pub after: Fields,
 }
 
 /// The changes of one budget.

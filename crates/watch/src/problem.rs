@@ -54,6 +54,8 @@ kinds! {
     KeyReused = CONFLICT, "key_reused", "the key was used before";
     Moved = CONFLICT, "moved", "the selection moved";
     Reloading = CONFLICT, "reloading", "a reload is under way";
+    LoggedOn = CONFLICT, "logged_on", "the session has a connection";
+    NotLoggedOn = CONFLICT, "not_logged_on", "the session is not logged on";
     Undone = CONFLICT, "undone", "undone already";
     Conflict = PRECONDITION_FAILED, "conflict", "changed meanwhile";
     TooLarge = PAYLOAD_TOO_LARGE, "too_large", "the body is too large";
@@ -61,6 +63,7 @@ kinds! {
     Host = MISDIRECTED_REQUEST, "host", "not a name of this door";
     Refused = UNPROCESSABLE_ENTITY, "refused", "refused by the rules of budgets";
     RefusedLines = UNPROCESSABLE_ENTITY, "refused_lines", "lines of the file are refused";
+    Unfit = UNPROCESSABLE_ENTITY, "unfit", "a value that cannot be";
     NotReloaded = UNPROCESSABLE_ENTITY, "not_reloaded", "the configuration in force stays";
     IfMatch = PRECONDITION_REQUIRED, "if_match", "If-Match is missing";
     TooMany = TOO_MANY_REQUESTS, "too_many", "too many at once";

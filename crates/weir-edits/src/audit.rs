@@ -64,7 +64,7 @@ impl Audit {
     fn forget(&mut self, now_ms: u64) {
         let is_old = |kept: &Kept| {
             let age_ms = now_ms.saturating_sub(kept.record.at_ms);
-            age_ms > KEEP_MS || (kept.record.rows == 0 && age_ms > KEY_MS)
+            age_ms > KEEP_MS || (!kept.is_shown() && age_ms > KEY_MS)
         };
         while let Some(first) = self.kept.front()
             && (is_old(first) || self.bytes > BYTES_MAX)
@@ -118,7 +118,7 @@ impl Audit {
         max: usize,
     ) -> Vec<AuditRecord> {
         let older = |kept: &&Kept| before.is_none_or(|before| kept.record.record < before);
-        let newest = self.kept.iter().rev().filter(older).filter(|kept| kept.record.rows > 0);
+        let newest = self.kept.iter().rev().filter(older).filter(|kept| kept.is_shown());
         match budget {
             None => newest.take(max).map(|kept| kept.record.clone()).collect(),
             Some(id) => newest.filter_map(|kept| kept.about(id)).take(max).collect(),
@@ -127,7 +127,7 @@ impl Audit {
 
     /// A record with all its rows.
     pub(super) fn record(&self, number: u64) -> Option<AuditRecord> {
-        let kept = self.find(number).filter(|kept| kept.record.rows > 0)?;
+        let kept = self.find(number).filter(|kept| kept.is_shown())?;
         let AuditRecord { rows, undone_by, .. } = kept.record;
         Some(AuditRecord { rows, undone_by, ..record(&kept.entry()?, usize::MAX) })
     }
@@ -147,6 +147,11 @@ impl Audit {
 }
 
 impl Kept {
+    /// Was anything done?
+    fn is_shown(&self) -> bool {
+        self.record.rows > 0 || self.record.session.is_some()
+    }
+
     fn entry(&self) -> Option<EditEntry> {
         match serde_json::from_str(&self.line) {
             Ok(Entry::Edit(entry)) => Some(*entry),
@@ -180,6 +185,7 @@ fn record(entry: &EditEntry, max: usize) -> AuditRecord {
         undone_by: None,
         rows: 0,
         changes: changes.take(max).map(shown).collect(),
+        session: entry.session.clone(),
     }
 }
 
@@ -218,6 +224,7 @@ mod tests {
             why: "a reason".into(),
             undo_of: None,
             key,
+            session: None,
             rows: ids.iter().map(row).collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! What the log of edits holds: one entry per line.
 
 use serde::{Deserialize, Serialize};
-use watch::node::{Action, EditedRow, Fields, RowProblem, RowResult};
+use watch::node::{Action, AuditSession, EditedRow, Fields, RowProblem, RowResult};
 
 use super::overlay::{Ended, Overlays};
 
@@ -56,6 +56,9 @@ pub(super) struct EditEntry {
     pub(super) undo_of: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<Key>,
+    /// The FIX session that it is about; it has no rows then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<AuditSession>,
     /// All rows that were asked for, in their order.
     pub(super) rows: Vec<Row>,
 }

@@ -53,7 +53,7 @@ impl<'s> Judge<'s> {
         let fields = match self.action {
             Action::Pause => status("paused"),
             Action::Resume => status("active"),
-            Action::Create | Action::Set | Action::Undo => row.fields.clone(),
+            _ => row.fields.clone(),
         };
         let expected = row.revision;
         let judged = self.once(row.id).and_then(|()| {

@@ -26,7 +26,8 @@ use gate_pacing::Strategy;
 use ledger::{BudgetSpec, EditAction, EditReason, EditRecord, SpecError};
 use money::Window;
 use watch::node::{
-    Action, AuditRecord, Edit, EditError, EditRows, Edited, FieldEdit, Fields, RowProblem,
+    Action, AuditRecord, AuditSession, Edit, EditError, EditRows, Edited, FieldEdit, Fields,
+    RowProblem,
 };
 use weir_config::budgets::{Budget, Line, Place};
 use weir_config::campaign_index::CampaignIndex;
@@ -107,6 +108,19 @@ struct Shared {
     statics: Mutex<Statics>,
     /// The bank may have other budgets than this: they are to be handed over again.
     unsure: AtomicBool,
+}
+
+/// What somebody does to a FIX session.
+#[derive(Clone, Debug)]
+pub struct SessionDeed {
+    /// Name of the token's owner.
+    pub who: String,
+    /// The reason.
+    pub why: String,
+    /// One of those of FIX sessions.
+    pub action: Action,
+    /// The session, with its numbers before and after.
+    pub session: AuditSession,
 }
 
 /// Everything that a change needs.
@@ -339,6 +353,41 @@ impl Edits {
         self.carry_out(&mut writer, edit, planned, key, now_ms)
     }
 
+    /// Records what somebody does to a FIX session, and does it. What it says is refused is taken back from the log, but for an error of
+    /// which `may_be_done` says that it may have been done.
+    ///
+    /// # Errors
+    /// It is not recorded, so it was not done; or, for [`EditError::Unsure`], it was not done and the record could not be taken back.
+    pub fn act_on_session<T, E>(
+        &self,
+        deed: SessionDeed,
+        act: impl FnOnce() -> Result<T, E>,
+        may_be_done: impl FnOnce(&E) -> bool,
+    ) -> Result<Result<T, E>, EditError> {
+        let mut writer = self.writer();
+        if writer.stopped {
+            return Err(EditError::Stopping);
+        }
+        let (record, at_ms) = (writer.next_record, (writer.clock)());
+        let SessionDeed { who, why, action, session } = deed;
+        let session = Some(session);
+        let (undo_of, key, rows) = (None, None, Vec::new());
+        let entry = EditEntry { record, at_ms, who, action, why, undo_of, key, session, rows };
+        let (entry, line) = entry.written();
+        let before = writer.append(&line).map_err(not_written)?;
+        let done = act();
+        if let Err(error) = &done
+            && !may_be_done(error)
+        {
+            writer.log.cut(before).map_err(EditError::Unsure)?;
+            return Ok(done);
+        }
+        writer.next_record = record.saturating_add(1);
+        self.seen_mut().audit.push(&entry, line.into());
+        self.rewrite_if_long(&mut writer);
+        Ok(done)
+    }
+
     /// The first answer to an idempotency key of `who`, where it is remembered with the same digest.
     ///
     /// # Errors
@@ -489,6 +538,11 @@ impl Edits {
                 if let Some(by) = found.undone_by {
                     return Err(EditError::Undone(*record, by));
                 }
+                if found.session.is_some() {
+                    return Err(EditError::Refused(format!(
+                        "record {record} is of a FIX session, and what was done to one is not taken back; set its numbers instead"
+                    )));
+                }
                 (judge::undo(&seen, &found), Some(*record))
             }
         };
@@ -519,7 +573,9 @@ impl Edits {
             rows.into_iter().map(|judged| (judged.row, judged.to)).unzip();
         let Edit { who, why, action, .. } = edit;
         let (who, why) = (who.into(), why.into());
-        let entry = EditEntry { record, at_ms: now_ms, who, action, why, undo_of, key, rows };
+        let session = None;
+        let entry =
+            EditEntry { record, at_ms: now_ms, who, action, why, undo_of, key, session, rows };
         let (entry, line) = entry.written();
         let before = writer.append(&line).map_err(not_written)?;
         let done = match changed {
@@ -856,7 +912,12 @@ fn plain(budget: &Budget) -> Budget {
 fn reason(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> EditReason {
     let action = match entry.action {
         Action::Create => EditAction::Create,
-        Action::Set => EditAction::Set,
+        // Of FIX sessions the bank does not hear.
+        Action::Set
+        | Action::FixSequence
+        | Action::FixReset
+        | Action::FixResend
+        | Action::FixLogout => EditAction::Set,
         Action::Pause => EditAction::Pause,
         Action::Resume => EditAction::Resume,
         Action::Undo => EditAction::Undo,

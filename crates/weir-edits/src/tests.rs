@@ -390,7 +390,7 @@ fn a_log_of_the_first_format_is_read_and_written_anew() {
     bench.restart(ONE);
     assert_eq!(bench.field(1, "limit"), "6");
     let log = std::fs::read_to_string(bench.log()).unwrap();
-    assert!(log.lines().next().unwrap().contains(r#""format":2"#), "{log}");
+    assert!(log.lines().next().unwrap().contains(r#""format":3"#), "{log}");
 }
 
 #[test]
@@ -1060,4 +1060,58 @@ fn a_made_budget_waits_while_the_file_has_its_handle() {
     bench.create(json!({"id": 9, "handle": "llm/x", "limit": "1"}));
     bench.restart(&with);
     assert_eq!((bench.edits.id_of("llm/x"), bench.edits.fields(5)), (Some(9), None));
+}
+
+fn deed(action: Action, name: &str) -> SessionDeed {
+    let session = AuditSession {
+        name: name.into(),
+        before: map(json!({"next_out": 7, "next_in": 9})),
+        after: map(json!({"next_out": 1, "next_in": 1})),
+    };
+    SessionDeed { who: "ada".into(), why: "a reason".into(), action, session }
+}
+
+#[test]
+fn what_is_done_to_a_session_is_recorded_before_and_what_is_refused_is_not() {
+    let mut bench = Bench::new(r#"{"id":1,"limit":"10"}"#);
+    let seen = bench.set(1, json!({"limit": "11"})).record.unwrap();
+    let log = || std::fs::read_to_string(bench.log()).unwrap();
+    let act = || {
+        assert!(log().contains("fix_reset"), "it is in the log before it is done");
+        Ok::<_, String>(5)
+    };
+    let done = bench.edits.act_on_session(deed(Action::FixReset, "A"), act, |_| false);
+    assert_eq!(done, Ok(Ok(5)));
+    let refuse = || Err::<(), _>("logged on".to_string());
+    let done = bench.edits.act_on_session(deed(Action::FixLogout, "A"), refuse, |_| false);
+    assert_eq!(done, Ok(Err("logged on".to_string())));
+    assert!(!log().contains("fix_logout"));
+    // Of one that does not answer nobody knows: the record stays.
+    let done = bench.edits.act_on_session(deed(Action::FixResend, "B"), refuse, |_| true);
+    assert_eq!(done, Ok(Err("logged on".to_string())));
+    for again in [false, true] {
+        if again {
+            bench.restart(r#"{"id":1,"limit":"10"}"#);
+        }
+        let all = bench.edits.audit(None, None, 9);
+        let shown: Vec<_> = all.iter().map(|one| (one.record, one.action)).collect();
+        let resend = (seen + 2, Action::FixResend);
+        assert_eq!(shown, [resend, (seen + 1, Action::FixReset), (seen, Action::Set)]);
+        let reset = bench.edits.audit_record(seen + 1).unwrap();
+        assert_eq!(reset.session, Some(deed(Action::FixReset, "A").session));
+        assert_eq!((reset.rows, reset.who.as_str()), (0, "ada"));
+        assert_eq!(bench.edits.audit(Some(1), None, 9).len(), 1, "it is about no budget");
+    }
+    let undo = bench.act(Action::Undo, EditRows::Undo(seen + 1)).unwrap_err();
+    assert!(matches!(&undo, EditError::Refused(text) if text.contains("FIX session")), "{undo}");
+    assert_eq!(bench.set(1, json!({"limit": "12"})).record, Some(seen + 3));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_done() {
+    let bench = Bench::new(r#"{"id":1,"limit":"10"}"#);
+    bench.edits.stop();
+    let act = || -> Result<(), ()> { panic!("it is not done") };
+    let done = bench.edits.act_on_session(deed(Action::FixReset, "A"), act, |()| false);
+    assert_eq!(done, Err(EditError::Stopping));
 }

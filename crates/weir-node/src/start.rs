@@ -24,6 +24,7 @@ use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
+use crate::doors::fix::desk::FixDesk;
 use crate::doors::{DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
@@ -139,6 +140,7 @@ pub struct Engine {
     commands: Commands<Command>,
     bank: JoinHandle<bool>,
     profiles: Profiles,
+    fix: Option<FixDesk>,
     run: u32,
     run_id: String,
 }
@@ -215,6 +217,7 @@ impl Engine {
             run_bank(BankThread::new(start, links, inbox, secret, tick_ms, probes))
         })?;
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
+        let fix = terms.fix_desk(listeners.iter().map(|(on, _)| *on).zip(&handles));
         let common = Common {
             facts,
             parts: Parts { terms, profiles: profiled },
@@ -240,6 +243,7 @@ impl Engine {
             commands,
             bank,
             profiles,
+            fix,
             run,
             run_id,
         };
@@ -309,6 +313,12 @@ impl Engine {
     #[must_use]
     pub fn profiles(&self) -> &Profiles {
         &self.profiles
+    }
+
+    /// Where FIX sessions are asked about and acted upon; `None` where that door is off.
+    #[must_use]
+    pub fn fix(&self) -> Option<&FixDesk> {
+        self.fix.as_ref()
     }
 
     /// Number of this run of the node, from 1.

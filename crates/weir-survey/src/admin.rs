@@ -27,6 +27,7 @@ use weir_node::bank::books::BookLine;
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
+use weir_node::doors::fix::desk::FixDesk;
 use weir_node::measured::Sources;
 use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
@@ -63,6 +64,7 @@ struct Shared {
     counters: Vec<Arc<WorkerCounters>>,
     pulse: Arc<Pulse>,
     profiles: Profiles,
+    fix: Option<FixDesk>,
     survey_every: u64,
     sources: Arc<Sources>,
     metrics: Metrics,
@@ -93,6 +95,7 @@ impl Status {
             counters: engine.counters().to_vec(),
             pulse: Arc::clone(engine.pulse()),
             profiles: engine.profiles().clone(),
+            fix: engine.fix().cloned(),
             survey_every: config.openrtb.survey_every,
             metrics: Metrics::new(Arc::clone(engine.sources())),
             sources: Arc::clone(engine.sources()),
@@ -151,6 +154,11 @@ impl Status {
 
     pub(crate) fn profiles(&self) -> &Profiles {
         &self.0.profiles
+    }
+
+    /// Where FIX sessions are reached; `None` where that door is off.
+    pub(crate) fn fix(&self) -> Option<&FixDesk> {
+        self.0.fix.as_ref()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

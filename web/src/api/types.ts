@@ -190,13 +190,24 @@ export interface AuditRecord {
   record: string;
   at_ms: number;
   who: string;
-  action: "create" | "set" | "pause" | "resume" | "undo";
+  action:
+    | "create"
+    | "set"
+    | "pause"
+    | "resume"
+    | "undo"
+    | "fix_sequence"
+    | "fix_reset"
+    | "fix_resend"
+    | "fix_logout";
   why: string;
   rows: number;
   undone_by: string | null;
   undo_of: string | null;
   /** In a list at most 20. */
   changes: { id: string; before: Record<string, unknown>; after: Record<string, unknown> }[];
+  /** The FIX session that it is about, in place of budgets. */
+  session: { name: string; before: Record<string, unknown>; after: Record<string, unknown> } | null;
 }
 
 export interface Latency {

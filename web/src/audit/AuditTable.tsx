@@ -10,7 +10,7 @@ import { dayAndTime } from "../ui/time";
 import { addressOf, follow } from "../url/router";
 import { RecordDialog } from "./RecordDialog";
 import { UndoDialog, undoneWords } from "./UndoDialog";
-import { pair } from "./pair";
+import { pair, sessionPair } from "./pair";
 
 const REFRESH_MS = 10_000;
 
@@ -126,7 +126,9 @@ function Row({
         {record.undo_of !== null && <span className="quiet"> of {record.undo_of}</span>}
       </td>
       <td className="end">
-        {record.rows === 1 && first !== undefined ? (
+        {record.session !== null ? (
+          `FIX ${record.session.name}`
+        ) : record.rows === 1 && first !== undefined ? (
           <a href={addressOf("campaign", first.id)} onClick={follow}>
             {first.id}
           </a>
@@ -135,7 +137,11 @@ function Row({
         )}
       </td>
       <td className="wrap">
-        {first === undefined ? "" : pair(first.before, first.after)}
+        {record.session !== null
+          ? sessionPair(record.session)
+          : first === undefined
+            ? ""
+            : pair(first.before, first.after)}
         {record.rows > 1 && (
           <button type="button" className="button button-quiet" onClick={open}>
             and {count(record.rows - 1)} more
@@ -144,7 +150,9 @@ function Row({
       </td>
       <td>{record.why}</td>
       <td className="end">
-        {record.undone_by === null ? (
+        {record.session !== null ? (
+          ""
+        ) : record.undone_by === null ? (
           <button type="button" className="button button-quiet" disabled={!may} onClick={undo}>
             Undo…
           </button>

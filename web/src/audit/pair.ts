@@ -12,3 +12,9 @@ export function pair(before: Fields, after: Fields): string {
     .map((field) => `${field} ${made ? "" : `${shown(before[field])} → `}${shown(after[field])}`)
     .join(", ");
 }
+
+/** What was done to a FIX session: its numbers before and after; or what was asked of its peer. */
+export function sessionPair({ before, after }: { before: Fields; after: Fields }): string {
+  const [numbers, asked] = "next_out" in after ? [before, after] : [{}, after];
+  return Object.keys(asked).length === 0 ? "" : pair(numbers, asked);
+}

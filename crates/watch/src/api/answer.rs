@@ -12,7 +12,8 @@ use super::types::Id;
 use crate::auth::AdminRole;
 use crate::model::Pacing;
 use crate::node::{
-    AuditRecord, AuditRow, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source, WindowState,
+    AuditRecord, AuditRow, AuditSession, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source,
+    WindowState,
 };
 use crate::problem::Problem;
 use crate::query::{Row, index_ppm, verdict_word};
@@ -482,6 +483,28 @@ pub(super) struct Record {
     undo_of: Option<Id>,
     /// The changed budgets; in a list at most 20.
     changes: Vec<RecordRow>,
+    /// The FIX session that it is about, in place of budgets.
+    #[schema(required)]
+    session: Option<RecordSession>,
+}
+
+/// What was done to a FIX session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RecordSession {
+    name: String,
+    /// Its numbers before...
+    #[schema(value_type = Object, additional_properties = true)]
+    before: Fields,
+    /// ...and after; or what was asked of its peer.
+    #[schema(value_type = Object, additional_properties = true)]
+    after: Fields,
+}
+
+impl From<AuditSession> for RecordSession {
+    fn from(session: AuditSession) -> RecordSession {
+        let AuditSession { name, before, after } = session;
+        RecordSession { name, before, after }
+    }
 }
 
 /// The effect of a change.
@@ -493,6 +516,10 @@ pub(super) enum ActionWord {
     Pause,
     Resume,
     Undo,
+    FixSequence,
+    FixReset,
+    FixResend,
+    FixLogout,
 }
 
 impl From<crate::node::Action> for ActionWord {
@@ -504,6 +531,10 @@ impl From<crate::node::Action> for ActionWord {
             Action::Pause => ActionWord::Pause,
             Action::Resume => ActionWord::Resume,
             Action::Undo => ActionWord::Undo,
+            Action::FixSequence => ActionWord::FixSequence,
+            Action::FixReset => ActionWord::FixReset,
+            Action::FixResend => ActionWord::FixResend,
+            Action::FixLogout => ActionWord::FixLogout,
         }
     }
 }
@@ -538,6 +569,7 @@ impl From<AuditRecord> for Record {
             undone_by: record.undone_by.map(Id),
             undo_of: record.undo_of.map(Id),
             changes: record.changes.into_iter().map(RecordRow::from).collect(),
+            session: record.session.map(RecordSession::from),
         }
     }
 }

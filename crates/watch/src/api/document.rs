@@ -25,10 +25,14 @@ const ABOUT: &str = "Budgets of a node: how they stand, why they do not spend, a
     application/problem+json (RFC 9457) and say what was found and what was expected.\n\n\
     The live stream at /v1/live is a WebSocket of binary frames; docs/api.md describes it.";
 
-const TAGS: [(&str, &str); 4] = [
+const TAGS: [(&str, &str); 5] = [
     ("budgets", "How budgets stand"),
     ("changes", "Budgets are made and changed. Everything is in the audit, with who and why"),
     ("audit", "What people changed, and how it is taken back"),
+    (
+        "fix",
+        "FIX sessions: how they stand, and what operators do to them. Each act is in the audit, with who and why",
+    ),
     ("node", "How the node itself is"),
 ];
 
@@ -63,7 +67,8 @@ pub(super) fn complete(document: &mut OpenApi, version: &str, secured: bool) {
     }
     for (path, item) in &mut document.paths.paths {
         let token = secured && !PUBLIC.contains(&path.as_str());
-        for operation in [&mut item.get, &mut item.post, &mut item.patch].into_iter().flatten() {
+        let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch];
+        for operation in methods.into_iter().flatten() {
             add_errors(operation, token, path);
             if token {
                 let none = std::iter::empty::<String>();
@@ -83,7 +88,8 @@ pub(super) fn without_parameters(document: &OpenApi) -> Arc<[String]> {
     let in_query = |one: &Parameter| matches!(one.parameter_in, ParameterIn::Query);
     let takes = |operation: &Operation| operation.parameters.iter().flatten().any(in_query);
     let of = |(path, item): (&String, &PathItem)| {
-        let methods = [("GET", &item.get), ("POST", &item.post), ("PATCH", &item.patch)];
+        let methods =
+            [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put), ("PATCH", &item.patch)];
         let without = methods.map(|(name, operation)| {
             let operation = operation.as_ref().filter(|operation| !takes(operation));
             operation.map(|_| format!("/{name}{path}"))

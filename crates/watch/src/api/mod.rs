@@ -10,6 +10,7 @@ mod costs;
 mod document;
 mod exposition;
 mod extract;
+mod fix;
 mod fresh;
 mod node;
 mod params;
@@ -99,6 +100,11 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(audit::list))
         .routes(routes!(audit::one))
         .routes(routes!(audit::undo))
+        .routes(routes!(fix::sessions))
+        .routes(routes!(fix::sequence))
+        .routes(routes!(fix::reset))
+        .routes(routes!(fix::log_out))
+        .routes(routes!(fix::resend))
         .routes(routes!(node::status))
         .routes(routes!(node::costs))
         .routes(routes!(costs::history))

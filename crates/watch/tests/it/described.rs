@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 19] = [
+const CALLS: [(&str, &str); 24] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -23,6 +23,11 @@ const CALLS: [(&str, &str); 19] = [
     ("get", "/v1/audit"),
     ("get", "/v1/audit/{record}"),
     ("post", "/v1/audit/{record}/undo"),
+    ("get", "/v1/fix/sessions"),
+    ("put", "/v1/fix/sessions/{name}/sequence"),
+    ("post", "/v1/fix/sessions/{name}/reset"),
+    ("post", "/v1/fix/sessions/{name}/logout"),
+    ("post", "/v1/fix/sessions/{name}/resend"),
     ("get", "/v1/node"),
     ("get", "/v1/costs"),
     ("get", "/v1/costs/history"),
@@ -70,6 +75,7 @@ fn every_call_answers_a_status_and_a_type_that_are_described() {
         let name = match &*method {
             "get" => "GET",
             "post" => "POST",
+            "put" => "PUT",
             _ => "PATCH",
         };
         let answers = [
@@ -128,6 +134,9 @@ fn the_document_is_whole_and_strict() {
         "BulkScale",
         "Limits",
         "Factors",
+        "Sequence",
+        "Resend",
+        "ForReason",
     ] {
         assert_eq!(schemas[body]["additionalProperties"], false, "{body}");
         assert!(schemas[body].get("properties").is_some(), "{body}");

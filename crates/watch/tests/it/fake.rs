@@ -206,6 +206,7 @@ impl Inner {
             undone_by: None,
             rows: changed.len(),
             changes: changed,
+            session: None,
         });
         Some(record)
     }

@@ -14,7 +14,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_transport::tls::Secured;
-use door_transport::{CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Step, Then};
+use door_transport::{
+    CloseReason, ConnId, DialFailure, DialId, Handle, Out, Outbox, Peer, Step, Then,
+};
 use gate_auction::Fates;
 use gate_profile::Profiles;
 use ledger::{Claimed, Owner};
@@ -28,6 +30,7 @@ use crate::stages::WorkerStage;
 use crate::till::Till;
 use crate::tokens::Tokens;
 use batch::{BatchDoor, BatchTerms};
+use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
@@ -910,6 +913,17 @@ impl DoorTerms {
             spend: Arc::new(calls.map_err(StartError::Spend)?),
             fix: Arc::new(FixTerms::new(config, fix_is_on, now_ms).map_err(StartError::Fix)?),
         })
+    }
+}
+
+impl DoorTerms {
+    /// Where operators reach the FIX sessions, if one of these workers has that door: each with the doors that it has.
+    pub(crate) fn fix_desk<'w>(
+        &self,
+        mut workers: impl Iterator<Item = (OnDoors, &'w Handle)>,
+    ) -> Option<FixDesk> {
+        let home = workers.find(|(on, _)| on.has(DoorId::Fix as usize));
+        home.and_then(|(_, handle)| self.fix.desk(handle.waker()))
     }
 }
 

@@ -8,6 +8,7 @@
 //! - `survey`: the round that does all of it; `node` answers the admin API.
 
 mod condition;
+mod fix;
 mod load;
 mod made;
 mod metrics;

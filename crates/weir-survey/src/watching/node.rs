@@ -11,6 +11,7 @@ use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
+use watch::fix::{FixChange, FixError, FixSession};
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
     Source, WindowState,
@@ -113,6 +114,14 @@ impl watch::Node for Watched {
 
     fn audit_record(&self, record: u64) -> Option<AuditRecord> {
         self.edits.audit_record(record)
+    }
+
+    fn fix_sessions(&self) -> Result<Vec<FixSession>, FixError> {
+        super::fix::sessions(self.status.fix())
+    }
+
+    fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
+        super::fix::act(self.status.fix(), &self.edits, change)
     }
 
     fn status(&self) -> Value {

@@ -1,5 +1,7 @@
 //! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
 
+mod operating;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 

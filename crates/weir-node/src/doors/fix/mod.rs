@@ -3,6 +3,7 @@
 //! A step of a session is flushed before its bytes leave, on this thread: what other doors of the worker have to do waits for it.
 
 pub mod counts;
+pub mod desk;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
-use door_transport::{CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Step, Then};
+use door_transport::{
+    CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Step, Then, Waker,
+};
 use fix_session::MessageStores;
 use fix_store::{FileStores, NumbersFile, Options};
 use weir_config::config::{Config, ConfigError};
@@ -18,19 +21,32 @@ use wire::Verdict;
 
 use super::{Door, DoorOutbox, Reply};
 use crate::till::Till;
+use desk::{Ask, Asks, FixDesk};
 
 /// How often old messages are looked for, in ticks of the door.
 const TRIM_TICKS: u32 = 60;
 const DOOR_TICK_MS: u64 = 1_000;
 /// A connection looks at its timers at least this often: heartbeats are counted in seconds.
 const TICK_MS_MAX: u64 = 250;
+/// How many questions of operators are answered in a turn.
+const ASKS_MAX: usize = 16;
 /// What a client reads in the Logout of a node that stops.
 const STOPPING: &str = "the gate is stopping";
 
 type Sessions = door_fix::Door<FileStores<NumbersFile>, ()>;
 
 /// What the door is set to: its sessions with their stores, and how venues are reached, until the worker that has the door takes them.
-pub(crate) struct FixTerms(Mutex<Option<(Sessions, Vec<Dial>)>>);
+pub(crate) struct FixTerms {
+    taken: Mutex<Option<Taken>>,
+    desk: Option<FixDesk>,
+}
+
+/// What the worker that has the door takes.
+struct Taken {
+    sessions: Sessions,
+    dials: Vec<Dial>,
+    asks: Asks,
+}
 
 impl std::fmt::Debug for FixTerms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,10 +61,18 @@ impl FixTerms {
     /// Sessions that cannot be, or a store that cannot be opened.
     pub(crate) fn new(config: &Config, is_on: bool, now_ms: u64) -> Result<FixTerms, String> {
         if !is_on {
-            return Ok(FixTerms(Mutex::new(None)));
+            return Ok(FixTerms { taken: Mutex::new(None), desk: None });
         }
         let dials = weir_config::fix::dials(config).map_err(|errors| lines(&errors))?;
-        Ok(FixTerms(Mutex::new(Some((open(config, now_ms)?, dials)))))
+        let sessions = open(config, now_ms)?;
+        let (desk, asks) = desk::open();
+        let taken = Mutex::new(Some(Taken { sessions, dials, asks }));
+        Ok(FixTerms { taken, desk: Some(desk) })
+    }
+
+    /// Where the sessions are asked about and acted upon, once their worker is known; `None` where the door is off.
+    pub(crate) fn desk(&self, waker: Waker) -> Option<FixDesk> {
+        self.desk.clone().map(|desk| desk.of_worker(waker))
     }
 }
 
@@ -76,9 +100,11 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
 /// The door of one worker; empty on those that do not have it.
 pub(crate) struct FixDoor {
     sessions: Option<Sessions>,
+    /// What operators want.
+    asks: Option<Asks>,
     venues: Vec<Venue>,
-    /// Open connections.
-    open: Vec<ConnId>,
+    /// Open connections, and where their other ends are.
+    open: Vec<(ConnId, Option<SocketAddr>)>,
     /// Bytes for connections other than those that a step was about.
     ready: Vec<Ready>,
     /// Work space: the bytes of one step.
@@ -110,14 +136,17 @@ fn clock(till: &Till) -> Clock {
 impl FixDoor {
     /// Makes the door of a worker: the sessions are there for the one that has it.
     pub(crate) fn new(is_on: bool, terms: &FixTerms) -> FixDoor {
-        let taken = || terms.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (sessions, dials) = is_on.then(taken).flatten().unzip();
-        let numbers = sessions.iter().flat_map(Sessions::venues);
-        let venues = numbers.zip(dials.into_iter().flatten());
-        let venues = venues.map(|(session, dial)| Venue { session, dial, id: None }).collect();
+        let taken = || terms.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (mut sessions, mut asks, mut venues) = (None, None, Vec::new());
+        if let Some(taken) = is_on.then(taken).flatten() {
+            let numbered = taken.sessions.venues().zip(taken.dials);
+            venues.extend(numbered.map(|(session, dial)| Venue { session, dial, id: None }));
+            (sessions, asks) = (Some(taken.sessions), Some(taken.asks));
+        }
         FixDoor {
             venues,
             sessions,
+            asks,
             open: Vec::new(),
             ready: Vec::new(),
             bytes: Vec::new(),
@@ -151,17 +180,41 @@ impl FixDoor {
             done.close |= unsent_max > 0 && out.len() > unsent_max;
             done
         });
+        self.take_rest(till);
+        done
+    }
+
+    /// Takes what a step left for other connections, and tells what happened.
+    fn take_rest(&mut self, till: &Till) {
+        let Some(sessions) = &mut self.sessions else { return };
         self.ready.append(&mut sessions.take_ready());
         for happening in sessions.take_happenings() {
             let session = of(&happening).and_then(|session| sessions.name(session));
             till.counters.fix.tell(session.unwrap_or(""), &happening);
         }
-        done
+    }
+
+    /// Answers what operators ask.
+    fn answer(&mut self, till: &Till) {
+        let clock = clock(till);
+        for _ in 0..ASKS_MAX {
+            let Some(ask) = self.asks.as_ref().and_then(Asks::next) else { return };
+            let Some(sessions) = &mut self.sessions else { return };
+            sessions.stores().set_time(clock.unix_us);
+            match ask {
+                // Who asked may have gone.
+                Ask::Views(reply) => drop(reply.send(desk::views(sessions, &self.open, clock))),
+                Ask::Act(name, act, reply) => {
+                    drop(reply.send(desk::act(sessions, &name, &act, clock)));
+                }
+            }
+            self.take_rest(till);
+        }
     }
 
     /// Says to every session that the node stops. What has no session ends.
     fn log_out<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
-        for id in self.open.clone() {
+        for (id, _) in self.open.clone() {
             let done = outbox.with(id, |conn, out| {
                 self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
                     sessions.log_out(line, STOPPING, clock, bytes)
@@ -171,6 +224,13 @@ impl FixDoor {
                 outbox.all().close(id);
             }
         }
+    }
+}
+
+fn address_of(peer: Peer) -> Option<SocketAddr> {
+    match peer {
+        Peer::Tcp(address) => Some(address),
+        Peer::Local => None,
     }
 }
 
@@ -201,23 +261,27 @@ impl Door for FixDoor {
     type Conn = FixConn;
 
     fn opened(&mut self, _: &mut Till, id: ConnId, peer: Peer) -> FixConn {
-        self.open.push(id);
-        let address = match peer {
-            Peer::Tcp(address) => Some(address.ip()),
-            Peer::Local => None,
-        };
+        let address = address_of(peer);
+        self.open.push((id, address));
+        let address = address.map(|address| address.ip());
         let peer = door_fix::Peer { address, certificate_names: Vec::new() };
         FixConn { peer, line: None }
     }
 
     /// Our Logon leaves with the turn.
-    fn dialled(&mut self, till: &mut Till, id: ConnId, dial: DialId, _: Peer) -> Option<FixConn> {
+    fn dialled(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        dial: DialId,
+        peer: Peer,
+    ) -> Option<FixConn> {
         let venue = self.venues.iter().find(|venue| venue.id == Some(dial))?;
         let (sessions, clock) = (self.sessions.as_mut()?, clock(till));
         sessions.stores().set_time(clock.unix_us);
         let mut bytes = Vec::new();
         let line = sessions.dialled(id.to_bits(), venue.session, clock, &mut bytes)?;
-        self.open.push(id);
+        self.open.push((id, address_of(peer)));
         self.ready.push(Ready { line: id.to_bits(), bytes, close: false });
         Some(FixConn { peer: door_fix::Peer::default(), line: Some(line) })
     }
@@ -277,7 +341,7 @@ impl Door for FixDoor {
     }
 
     fn closed(&mut self, _: &mut Till, id: ConnId, conn: FixConn, _: CloseReason) {
-        self.open.retain(|open| *open != id);
+        self.open.retain(|open| open.0 != id);
         if let (Some(sessions), Some(line)) = (&mut self.sessions, conn.line) {
             sessions.closed(line);
         }
@@ -306,6 +370,7 @@ impl Door for FixDoor {
             self.is_stopping = true;
             self.log_out(till, outbox);
         }
+        self.answer(till);
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);
             let unsent_max = self.sessions.as_ref();

@@ -1,0 +1,207 @@
+//! FIX sessions: how they stand, and what an operator does to them.
+
+use axum::extract::{FromRequestParts, RawPathParams, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, IntoResponses, ToSchema};
+
+use super::App;
+use super::budgets::json;
+use super::extract::{Asker, Body, FromBody, read_json};
+use super::types::Why;
+use crate::fix::{FixAct, FixChange, FixError, FixSession};
+use crate::problem::{Kind, Problem};
+
+/// All sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FixSessions {
+    /// Clients first, then venues, as in the configuration.
+    sessions: Vec<FixSession>,
+}
+
+/// Both sequence numbers.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sequence {
+    /// MsgSeqNum (34) of the next message to send.
+    #[schema(minimum = 1, maximum = 999_999_999)]
+    next_out: u64,
+    /// MsgSeqNum (34) that is expected.
+    #[schema(minimum = 1, maximum = 999_999_999)]
+    next_in: u64,
+    reason: Why,
+}
+
+/// Which messages the peer is to send again.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resend {
+    /// The first; one that has come before.
+    #[schema(minimum = 1)]
+    from: u64,
+    /// The last; 0 for all there are.
+    to: u64,
+    reason: Why,
+}
+
+/// The reason alone.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForReason {
+    reason: Why,
+}
+
+macro_rules! bodies {
+    ($($kind:ty),*) => { $(
+        impl FromBody for $kind {
+            fn read(bytes: &[u8]) -> Result<Self, Problem> {
+                read_json(bytes).map_err(unfit_reason)
+            }
+        }
+    )* };
+}
+
+bodies!(Sequence, Resend, ForReason);
+
+/// A reason that is none can be read, and is not enough.
+fn unfit_reason(problem: Problem) -> Problem {
+    if problem.field.as_deref() != Some("reason") {
+        return problem;
+    }
+    let found = problem.found.as_deref().unwrap_or("nothing");
+    let expected = "3 to 500 characters, none of them a control character";
+    Problem::at(Kind::Unfit, "reason", found, expected)
+}
+
+/// The session of a path.
+#[derive(Clone, Debug)]
+pub(super) struct SessionName(String);
+
+impl<S: Sync + Send> FromRequestParts<S> for SessionName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params
+            .map_err(|error| Problem::malformed("name", &error.to_string(), "a session's name"))?;
+        let name = params.iter().next().map(|(_, text)| text.to_owned());
+        name.map(SessionName)
+            .ok_or_else(|| Problem::malformed("name", "nothing", "a session's name"))
+    }
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "only the description is used")]
+pub(super) struct SessionParam {
+    /// The session's name, percent-encoded
+    #[param(min_length = 1, max_length = 80, example = "CLIENT1")]
+    name: String,
+}
+
+/// What becomes of something that is done to a session.
+#[derive(IntoResponses)]
+#[allow(dead_code, clippy::large_enum_variant, reason = "never made")]
+pub(super) enum Done {
+    /// The session as it is now
+    #[response(status = 200)]
+    Now(FixSession),
+    /// It is logged on, or it is not, and the other was needed
+    #[response(status = 409, content_type = "application/problem+json")]
+    Connection(Problem),
+    /// The reason or a number cannot be
+    #[response(status = 422, content_type = "application/problem+json")]
+    Unfit(Problem),
+}
+
+/// Lists the FIX sessions, clients and venues.
+#[utoipa::path(get, path = "/v1/fix/sessions", tag = "fix", operation_id = "fix_sessions",
+    responses(
+        (status = 200, description = "All of them; none where the door is off", body = FixSessions),
+        (status = 503, description = "The worker of the door does not answer",
+            body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn sessions(State(app): State<App>) -> Result<Response, Problem> {
+    let sessions = app.wait(|parts| parts.node.fix_sessions()).await??;
+    Ok(json(&FixSessions { sessions }))
+}
+
+/// Sets both sequence numbers of a session that has no connection. Messages that were sent under `next_out` or a greater number are never
+/// sent again under it; for numbers that were never used the peer gets gap fills.
+#[utoipa::path(put, path = "/v1/fix/sessions/{name}/sequence", tag = "fix", operation_id = "fix_sequence",
+    request_body = Sequence, params(SessionParam), responses(Done))]
+pub(super) async fn sequence(
+    app: State<App>,
+    name: SessionName,
+    who: Asker,
+    body: Body<Sequence>,
+) -> Result<Response, Problem> {
+    let Sequence { next_out, next_in, reason } = body.value;
+    act(app, name, who, reason, FixAct::Sequence { next_out, next_in }).await
+}
+
+/// Lets both sequence numbers of a session that has no connection begin again at 1.
+#[utoipa::path(post, path = "/v1/fix/sessions/{name}/reset", tag = "fix", operation_id = "fix_reset",
+    request_body = ForReason, params(SessionParam), responses(Done))]
+pub(super) async fn reset(
+    app: State<App>,
+    name: SessionName,
+    who: Asker,
+    body: Body<ForReason>,
+) -> Result<Response, Problem> {
+    act(app, name, who, body.value.reason, FixAct::Reset).await
+}
+
+/// Sends a Logout to a session. A client may log on again, and a venue is connected to again.
+#[utoipa::path(post, path = "/v1/fix/sessions/{name}/logout", tag = "fix", operation_id = "fix_logout",
+    request_body = ForReason, params(SessionParam), responses(Done))]
+pub(super) async fn log_out(
+    app: State<App>,
+    name: SessionName,
+    who: Asker,
+    body: Body<ForReason>,
+) -> Result<Response, Problem> {
+    act(app, name, who, body.value.reason, FixAct::LogOut).await
+}
+
+/// Asks the peer of a session to send messages again (ResendRequest). What was taken before is not taken twice. The gate's own messages are
+/// sent again only when the peer asks.
+#[utoipa::path(post, path = "/v1/fix/sessions/{name}/resend", tag = "fix", operation_id = "fix_resend",
+    request_body = Resend, params(SessionParam), responses(Done))]
+pub(super) async fn resend(
+    app: State<App>,
+    name: SessionName,
+    who: Asker,
+    body: Body<Resend>,
+) -> Result<Response, Problem> {
+    let Resend { from, to, reason } = body.value;
+    act(app, name, who, reason, FixAct::Resend { from, to }).await
+}
+
+async fn act(
+    State(app): State<App>,
+    SessionName(session): SessionName,
+    Asker(who): Asker,
+    reason: Why,
+    act: FixAct,
+) -> Result<Response, Problem> {
+    let change = FixChange { who: (&*who.name).into(), why: reason.0.into(), session, act };
+    let session = app.wait(move |parts| parts.node.fix_act(change)).await??;
+    Ok(json(&session))
+}
+
+impl From<FixError> for Problem {
+    fn from(error: FixError) -> Problem {
+        let kind = match error {
+            FixError::Unknown(_) => Kind::Unknown,
+            FixError::LoggedOn(_) => Kind::LoggedOn,
+            FixError::NotLoggedOn(_) => Kind::NotLoggedOn,
+            FixError::NotReady(_) => Kind::NotReady,
+            FixError::Unfit(field, found, expected) => {
+                return Problem::at(Kind::Unfit, field, &found.to_string(), &expected);
+            }
+            FixError::NotRecorded(error) => return error.into(),
+        };
+        Problem::new(kind, error.to_string())
+    }
+}

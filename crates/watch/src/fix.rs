@@ -1,0 +1,139 @@
+//! What the admin API shows of FIX sessions, and what it does to them.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::node::EditError;
+
+/// Which side opens the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixKind {
+    /// The peer connects to the gate.
+    Client,
+    /// The gate connects to the peer.
+    Venue,
+}
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixState {
+    /// There is no connection.
+    Waiting,
+    /// There is one, and the peer's Logon has not come.
+    LoggingOn,
+    /// Both sides are logged on, and nothing is missing.
+    LoggedOn,
+    /// The same, and one of them sends messages again.
+    Resending,
+    /// The gate has sent a Logout, and the answer has not come.
+    LoggingOut,
+    /// There is no connection, and the schedule wants none now.
+    OutOfSchedule,
+}
+
+/// When what the gate sends may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixDurability {
+    /// Once the system has it.
+    Written,
+    /// Once it is on the disk.
+    Sealed,
+}
+
+/// How a FIX session stands. Counts and times are of this run of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixSession {
+    /// Its name in the configuration.
+    #[schema(example = "CLIENT1")]
+    pub name: String,
+    /// Which side opens the connection.
+    pub kind: FixKind,
+    /// BeginString (8).
+    #[schema(example = "FIX.4.4")]
+    pub begin_string: String,
+    /// SenderCompID (49) of what the gate sends.
+    pub sender_comp_id: String,
+    /// TargetCompID (56) of what the gate sends.
+    pub target_comp_id: String,
+    /// Where it stands.
+    pub state: FixState,
+    /// MsgSeqNum (34) of the next message to send.
+    #[schema(minimum = 1)]
+    pub next_out: u64,
+    /// MsgSeqNum (34) that is expected.
+    #[schema(minimum = 1)]
+    pub next_in: u64,
+    /// The other end of its connection.
+    #[schema(required, example = "203.0.113.7:41234")]
+    pub address: Option<String>,
+    /// When a message last came.
+    #[schema(required)]
+    pub last_in_ms: Option<u64>,
+    /// When one last left.
+    #[schema(required)]
+    pub last_out_ms: Option<u64>,
+    /// Of a client: `echo`, or the name of its venue.
+    #[schema(required)]
+    pub route: Option<String>,
+    /// When what the gate sends may leave.
+    pub durability: FixDurability,
+    /// Gaps in what came.
+    pub gaps: u64,
+    /// Messages that came.
+    pub messages_in: u64,
+    /// Messages that left, also again.
+    pub messages_out: u64,
+}
+
+/// What somebody wants done to a session.
+#[derive(Clone, Debug)]
+pub struct FixChange {
+    /// Who.
+    pub who: Box<str>,
+    /// Why, 3 to 500 characters.
+    pub why: Box<str>,
+    /// The session's name.
+    pub session: String,
+    /// What.
+    pub act: FixAct,
+}
+
+/// What is done to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the API")]
+pub enum FixAct {
+    /// Both numbers are set.
+    Sequence { next_out: u64, next_in: u64 },
+    /// Both numbers are 1.
+    Reset,
+    /// The peer is asked to send messages again; to 0: all there are.
+    Resend { from: u64, to: u64 },
+    /// The peer gets a Logout.
+    LogOut,
+}
+
+/// Why something is not done, or not shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FixError {
+    /// There is no such session.
+    #[error("{0}")]
+    Unknown(String),
+    /// It has a connection.
+    #[error("nothing was done: {0}")]
+    LoggedOn(String),
+    /// It is not logged on.
+    #[error("nothing was done: {0}")]
+    NotLoggedOn(String),
+    /// A number that cannot be: which, what was found, what was expected.
+    #[error("nothing was done: {0}: found {1}, expected {2}")]
+    Unfit(&'static str, u64, String),
+    /// The disk does not take it, or the worker does not answer.
+    #[error("{0}")]
+    NotReady(String),
+    /// It is not recorded, so it was not done.
+    #[error(transparent)]
+    NotRecorded(#[from] EditError),
+}

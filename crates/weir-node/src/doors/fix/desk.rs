@@ -1,0 +1,277 @@
+//! What operators ask of the FIX door: over a queue to the worker that has the sessions, which it answers between two steps.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+pub use door_fix::Standing;
+use door_fix::{Act as DoorAct, Clock, NotDone, Route, SessionView};
+use door_transport::{ConnId, Waker};
+use fix_session::Durability;
+
+use super::Sessions;
+
+/// How long an answer is waited for. The worker may be waiting for a disk.
+const WAIT: Duration = Duration::from_secs(10);
+/// The largest number that an operator may set: a peer that lacks messages asks for all of them, one by one.
+pub const SEQUENCE_MAX: u64 = 999_999_999;
+/// What a peer reads in the Logout of an operator; the reason stays in the audit.
+const LOGGED_OUT: &str = "logged out by the operator";
+
+/// How a session stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixSession {
+    /// Its name.
+    pub name: String,
+    /// The gate connects to it.
+    pub is_venue: bool,
+    /// BeginString (8).
+    pub begin_string: String,
+    /// SenderCompID (49) of what the gate sends.
+    pub sender_comp_id: String,
+    /// TargetCompID (56) of what the gate sends.
+    pub target_comp_id: String,
+    /// Where it stands.
+    pub state: Standing,
+    /// MsgSeqNum (34) of the next message to send.
+    pub next_out: u64,
+    /// MsgSeqNum (34) that is expected.
+    pub next_in: u64,
+    /// Where the other end of its connection is.
+    pub address: Option<SocketAddr>,
+    /// When a message last came in this run, ms since 1970 UTC.
+    pub last_in_ms: Option<u64>,
+    /// When one last left in this run.
+    pub last_out_ms: Option<u64>,
+    /// Of a client: `echo`, or the name of its venue.
+    pub route: Option<String>,
+    /// What leaves is on the disk before.
+    pub is_sealed: bool,
+    /// Gaps in what came in this run.
+    pub gaps: u64,
+    /// Messages that came in this run.
+    pub messages_in: u64,
+    /// Messages that left in this run, also again.
+    pub messages_out: u64,
+}
+
+/// What an operator does to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixAct {
+    /// Sets both numbers, 1 to [`SEQUENCE_MAX`].
+    Sequence {
+        /// MsgSeqNum of the next message to send.
+        next_out: u64,
+        /// MsgSeqNum that is expected.
+        next_in: u64,
+    },
+    /// Both numbers begin again at 1.
+    Reset,
+    /// Asks the peer to send messages again.
+    Resend {
+        /// The first.
+        from: u64,
+        /// The last; 0 for all.
+        to: u64,
+    },
+    /// Sends a Logout.
+    LogOut,
+}
+
+/// Why nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FixError {
+    /// There is no such session.
+    #[error("there is no FIX session {name:?}{}", list(known))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// Numbers are changed between two connections only.
+    #[error("the session has a connection: log it out first, and do it before its peer comes back")]
+    LoggedOn,
+    /// There is nobody to be asked or logged out.
+    #[error("the session is not logged on")]
+    NotLoggedOn,
+    /// A number that cannot be.
+    #[error("{field}: found {found}, expected {expected}")]
+    Number {
+        /// Which one.
+        field: &'static str,
+        /// What it is.
+        found: u64,
+        /// What it may be.
+        expected: String,
+    },
+    /// The disk does not take it.
+    #[error("{0}; is the disk full, read-only or failing?")]
+    Store(String),
+    /// The worker does not answer.
+    #[error("the worker of the FIX door does not answer; it may be waiting for the disk")]
+    Silent,
+}
+
+fn list(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "; the FIX door is off".into(),
+        false => format!("; there are: {}", names.join(", ")),
+    }
+}
+
+impl From<NotDone> for FixError {
+    fn from(error: NotDone) -> FixError {
+        match error {
+            NotDone::Connected => FixError::LoggedOn,
+            NotDone::NotLoggedOn => FixError::NotLoggedOn,
+            NotDone::From { from: found, last } => {
+                let expected = format!("1 to {last}: what has come so far");
+                FixError::Number { field: "from", found, expected }
+            }
+            NotDone::To { from, to: found } => {
+                let expected = format!("0 (all there are), or {from} or more");
+                FixError::Number { field: "to", found, expected }
+            }
+            NotDone::Store(error) => FixError::Store(error.to_string()),
+        }
+    }
+}
+
+/// What is asked of the worker.
+#[derive(Debug)]
+pub(super) enum Ask {
+    Views(Sender<Vec<FixSession>>),
+    Act(String, FixAct, Sender<Result<(), FixError>>),
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub(super) struct Asks(Receiver<Ask>);
+
+impl Asks {
+    pub(super) fn next(&self) -> Option<Ask> {
+        self.0.try_recv().ok()
+    }
+}
+
+/// The end of those who ask. A cheap handle.
+#[derive(Clone, Debug)]
+pub struct FixDesk {
+    asks: Sender<Ask>,
+    waker: Option<Waker>,
+}
+
+pub(super) fn open() -> (FixDesk, Asks) {
+    let (asks, taken) = channel();
+    (FixDesk { asks, waker: None }, Asks(taken))
+}
+
+impl FixDesk {
+    pub(super) fn of_worker(self, waker: Waker) -> FixDesk {
+        FixDesk { waker: Some(waker), ..self }
+    }
+
+    /// Asks how all sessions stand: clients first, then venues, as in the configuration.
+    ///
+    /// # Errors
+    /// [`FixError::Silent`].
+    pub fn sessions(&self) -> Result<Vec<FixSession>, FixError> {
+        self.ask(Ask::Views)
+    }
+
+    /// Does something to a session. Numbers that were changed are kept on disk once this has returned.
+    ///
+    /// # Errors
+    /// [`FixError`]; nothing was done then, but for [`FixError::Silent`].
+    pub fn act(&self, session: &str, act: FixAct) -> Result<(), FixError> {
+        check(act)?;
+        self.ask(|reply| Ask::Act(session.to_owned(), act, reply))?
+    }
+
+    fn ask<T>(&self, ask: impl FnOnce(Sender<T>) -> Ask) -> Result<T, FixError> {
+        let (reply, answer) = channel();
+        self.asks.send(ask(reply)).map_err(|_| FixError::Silent)?;
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+        answer.recv_timeout(WAIT).map_err(|_| FixError::Silent)
+    }
+}
+
+/// Judges what can be judged without the session.
+fn check(act: FixAct) -> Result<(), FixError> {
+    let FixAct::Sequence { next_out, next_in } = act else { return Ok(()) };
+    for (field, found) in [("next_out", next_out), ("next_in", next_in)] {
+        if !(1..=SEQUENCE_MAX).contains(&found) {
+            let expected = format!("1 to {SEQUENCE_MAX}");
+            return Err(FixError::Number { field, found, expected });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn act(
+    sessions: &mut Sessions,
+    name: &str,
+    act: &FixAct,
+    clock: Clock,
+) -> Result<(), FixError> {
+    let Some(at) = sessions.number(name) else {
+        let known = sessions.views(clock).into_iter().map(|view| view.name).collect();
+        return Err(FixError::Unknown { name: name.to_owned(), known });
+    };
+    match *act {
+        FixAct::Sequence { next_out, next_in } => {
+            sessions.check_apart(at)?;
+            let set = sessions.stores().set_numbers(at, next_out, next_in);
+            set.map_err(|error| FixError::Store(error.to_string()))
+        }
+        FixAct::Reset => Ok(sessions.act(at, &DoorAct::Reset, clock)?),
+        FixAct::Resend { from, to } => {
+            Ok(sessions.act(at, &DoorAct::Resend { from, to }, clock)?)
+        }
+        FixAct::LogOut => {
+            let text = LOGGED_OUT.to_owned();
+            Ok(sessions.act(at, &DoorAct::LogOut { text }, clock)?)
+        }
+    }
+}
+
+pub(super) fn views(
+    sessions: &mut Sessions,
+    open: &[(ConnId, Option<SocketAddr>)],
+    clock: Clock,
+) -> Vec<FixSession> {
+    let address = |line: Option<u64>| {
+        let found = open.iter().find(|open| Some(open.0.to_bits()) == line);
+        found.and_then(|open| open.1)
+    };
+    let views = sessions.views(clock).into_iter();
+    views.map(|view| shown(address(view.line), view)).collect()
+}
+
+fn shown(address: Option<SocketAddr>, view: SessionView) -> FixSession {
+    let ms = |time: Option<i64>| time.map(|ms| u64::try_from(ms).unwrap_or(0));
+    FixSession {
+        name: view.name,
+        is_venue: view.is_venue,
+        begin_string: view.begin_string,
+        sender_comp_id: view.sender_comp_id,
+        target_comp_id: view.target_comp_id,
+        state: view.standing,
+        next_out: view.next_out,
+        next_in: view.next_in,
+        address,
+        last_in_ms: ms(view.traffic.last_in_unix_ms),
+        last_out_ms: ms(view.traffic.last_out_unix_ms),
+        route: view.route.map(|route| match route {
+            Route::Echo => "echo".into(),
+            Route::Venue(name) => name,
+        }),
+        is_sealed: view.durability == Durability::Sealed,
+        gaps: view.traffic.gaps,
+        messages_in: view.traffic.messages_in,
+        messages_out: view.traffic.messages_out,
+    }
+}
