@@ -1,12 +1,12 @@
 //! The budgets file: `.jsonl` or `.csv`, one budget a line. A line of a `.jsonl` file may be a campaign too, see
 //! [`crate::campaigns`]. A file with any bad line is refused whole, with every error and its line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
 use gate_pacing::{DayParts, Plan, PlanSpec, Shape, Strategy};
-use ledger::spec::MADE_ID_MIN;
+use ledger::spec::{MADE_ID_MIN, SpecError};
 use ledger::{Amount, BudgetSpec, OnExpiry, Period, Status, WindowLimit, Windows};
 use money::{Instant, Unit, Window, Zone, ZoneCache};
 use serde_json::{Map, Value};
@@ -318,10 +318,27 @@ fn csv_line(error: &csv::Error) -> u64 {
     error.position().map_or(0, csv::Position::line)
 }
 
+/// The line of what is wrong in a set of budgets, and its text with the lines of the other budgets that it is about.
+fn placed(error: &SpecError, lines_of: &BTreeMap<u64, Vec<usize>>) -> (usize, String) {
+    let of = |id: &u64| lines_of.get(id).map_or(&[] as &[usize], Vec::as_slice);
+    let others = match error {
+        SpecError::IdTwice { id } => of(id).get(1..).unwrap_or_default(),
+        SpecError::HandleTwice { other, .. } => of(other),
+        _ => &[],
+    };
+    let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+    let text = match &others[..] {
+        [] => error.to_string(),
+        [line] => format!("{error}; the other one stands on line {line}"),
+        lines => format!("{error}; the others stand on lines {}", lines.join(", ")),
+    };
+    (of(&error.id()).first().copied().unwrap_or(1), text)
+}
+
 fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile, Vec<LineError>> {
     let mut lines: Vec<Line> = Vec::new();
     let mut templates = Vec::new();
-    let mut line_of = std::collections::BTreeMap::new();
+    let mut lines_of: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     let mut errors = Vec::new();
     let mut zones = ZoneCache::default();
     let mut push =
@@ -347,7 +364,7 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile,
             })
         }) {
             Ok(read) => {
-                line_of.entry(read.budget.spec.id).or_insert(line);
+                lines_of.entry(read.budget.spec.id).or_default().push(line);
                 lines.push(read);
             }
             Err(texts) => texts.into_iter().for_each(|text| push(line, text)),
@@ -355,7 +372,8 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile,
     }
     let specs: Vec<BudgetSpec> = lines.iter().map(|line| line.budget.spec.clone()).collect();
     for error in ledger::spec::check(&specs) {
-        push(line_of.get(&error.id()).copied().unwrap_or(1), error.to_string());
+        let (line, text) = placed(&error, &lines_of);
+        push(line, text);
     }
     let templates = Templates::check(templates, &specs).unwrap_or_else(|texts| {
         texts.into_iter().for_each(|(line, text)| push(line, text));
@@ -465,7 +483,7 @@ fn read_budget(
     let said = Said::read(object);
     let status = object.optional("status", |value| word(value, &STATUSES));
     let parent = object.optional("parent", whole_number);
-    let handle = object.optional("handle", handle_text);
+    let handle = object.optional("handle", handle_text).flatten();
     let on_expiry = object.optional("on_expiry", |value| word(value, &ON_EXPIRY));
     let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
     let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
@@ -628,9 +646,11 @@ fn day_flex(value: &Value) -> Result<DayFlex, String> {
     })
 }
 
-fn handle_text(value: &Value) -> Result<Handle, String> {
+/// `""` is none, as `null` is.
+fn handle_text(value: &Value) -> Result<Option<Handle>, String> {
     match value.as_str() {
-        Some(text) => Handle::parse(text).map_err(|error| error.to_string()),
+        Some("") => Ok(None),
+        Some(text) => Handle::parse(text).map(Some).map_err(|error| error.to_string()),
         None => Err(format!("found {}, expected text such as \"team-42/gpt-5\"", shown(value))),
     }
 }
@@ -929,7 +949,7 @@ mod tests {
         );
         let errors = read_text("jsonl", &text).unwrap_err();
         let expected = [
-            "2: budget 2: handle \"a\" is that of budget 1; a handle names one live budget",
+            "2: budget 2: handle \"a\" is that of budget 1; a handle names one live budget; the other one stands on line 1",
             "3: handle: a handle of 10240 bytes, expected 1 to 128",
             "4: handle: handle \"1001\" has digits only, which is an id",
             "5: handle: handle: found '\u{430}' at character 3, expected one of",
@@ -942,6 +962,13 @@ mod tests {
             assert!(told, "{expected} not in {errors:#?}");
         }
         assert_eq!(errors.len(), expected.len(), "{errors:#?}");
+    }
+
+    #[test]
+    fn an_empty_handle_is_none() {
+        let text = "{\"id\":1,\"handle\":\"\",\"limit\":\"9\"}\n{\"id\":2,\"handle\":\"\",\"limit\":\"9\"}\n{\"id\":3,\"handle\":null,\"limit\":\"9\"}\n";
+        let read = read_text("jsonl", text).unwrap();
+        assert!(read.len() == 3 && read.iter().all(|budget| budget.spec.handle.is_none()));
     }
 
     #[test]
@@ -1132,7 +1159,7 @@ nonsense
             "4: tz:",
             "5: limit: found 1.5, expected an amount as text",
             "6: budget 5: parent 77 is not a budget",
-            "6: budget 5: the id is used twice",
+            "6: budget 5: the id is used twice; ids must be unique; the other one stands on line 7",
             "8: found [1], expected one object per line",
             "9: field \"limit\" appears twice",
         ] {

@@ -132,7 +132,7 @@ fn a_handle_is_one_live_budgets() {
     for (wrong, told) in [
         ("77", "digits only"),
         ("a b", "found ' ' at character 2, expected one of"),
-        ("", "0 bytes, expected 1 to 128"),
+        ("a//b", "between slashes"),
         (&*"h".repeat(129), "129 bytes, expected 1 to 128"),
     ] {
         for answer in
@@ -149,6 +149,11 @@ fn a_handle_is_one_live_budgets() {
     let mut client = node.client();
     wait_for("the other's handle", || client.find("shop") == Ok(2));
     is_nobodys(&node, "shop/b");
+    // An empty text is none, as null is.
+    let emptied = patch(&node, "shop", &json!({"handle": ""}));
+    assert_eq!((emptied.status, &emptied.json()["handle"]), (200, &Value::Null));
+    assert_eq!(create(&node, &new("8", "")).json()["handle"], Value::Null);
+    is_nobodys(&node, "shop");
 }
 
 #[test]
@@ -245,7 +250,7 @@ fn a_parent_is_named_by_its_handle_and_the_table_has_both() {
 }
 
 #[test]
-fn journal_inspect_and_why_take_a_handle_as_an_id() {
+fn journal_inspect_stat_and_why_take_a_handle_as_an_id() {
     let node =
         crate::openrtb::patient(&[crate::openrtb::campaign(1, json!({"handle": "shop"}))]).start();
     spend(&node, "shop");
@@ -260,6 +265,11 @@ fn journal_inspect_and_why_take_a_handle_as_an_id() {
     assert_eq!((code, records.lines().count() > 0), (Some(0), true), "{records}");
     assert_eq!(of("1").1, records);
     assert_eq!(of("nobody"), (Some(0), String::new()), "no budget ever had it");
+    let stat = |name: &str| run(&["stat", "--budget", name]);
+    let ((code, said), (_, by_id)) = (stat("shop"), stat("1"));
+    assert_eq!((code, said.contains("shop")), (Some(0), true), "{said}");
+    assert_eq!(said.lines().next(), by_id.lines().next());
+    assert_ne!(stat("nobody").0, Some(0));
     let why = |name: &str| run(&["why", name]);
     let ((code, said), (_, by_id)) = (why("shop"), why("1"));
     assert_eq!(code, Some(0), "{said}");
