@@ -21,6 +21,20 @@ pub fn doors_that_are_off(config: &Config) -> String {
     if off.is_empty() { String::new() } else { format!(" Doors that are off: {}.", off.join(", ")) }
 }
 
+/// A sentence about how many new keys of idempotency a second the spend door has room for; empty where the door is off.
+#[must_use]
+pub fn rate_of_keys(config: &Config) -> String {
+    if config.spend.listen.address().is_none() {
+        return String::new();
+    }
+    let (max, keep_s) = (config.spend.keys_max, config.spend.keys_keep_s);
+    let rate = u64::try_from(max).unwrap_or(u64::MAX) / keep_s.max(1);
+    format!(
+        " The spend door has room for {rate} new idempotency keys a second (spend.keys_max = {max}, each kept for spend.keys_keep_s = \
+         {keep_s})."
+    )
+}
+
 /// Lines with a warning that are told one by one.
 const WARNINGS_TOLD: usize = 10;
 
@@ -64,4 +78,20 @@ pub fn against_journal(
         None => format!("{}: {text}", file.display()),
     };
     Ok(Some(told.into_iter().map(text).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_keys_is_their_room_over_their_time() {
+        let mut config = Config::default();
+        let told = rate_of_keys(&config);
+        assert!(told.contains("1111 new idempotency keys a second"), "{told}");
+        config.spend.keys_keep_s = 86_400;
+        assert!(rate_of_keys(&config).contains(" 46 new"), "{}", rate_of_keys(&config));
+        config.spend.listen = "".parse().unwrap();
+        assert_eq!(rate_of_keys(&config), "");
+    }
 }

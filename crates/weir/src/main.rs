@@ -21,7 +21,7 @@ use weir_tools::dev::{Dev, DevArgs};
 use weir_tools::door_addresses::DoorAddresses;
 use weir_tools::signals::Signals;
 use weir_tools::{
-    WhichBudget, costs, journal, profiles, reload, sample, sample_campaigns, stat, token, why,
+    WhichBudget, costs, fix, journal, profiles, reload, sample, sample_campaigns, stat, token, why,
 };
 
 /// Of the binary, and of the dashboard in it.
@@ -93,6 +93,8 @@ enum Command {
     /// Inspect, verify, export, audit or repair the journal of a node.
     #[command(after_help = "Example: weir journal verify --data weir-data")]
     Journal(journal::JournalArgs),
+    /// Look at FIX sessions and their messages, reset them, log them out, ask for messages again.
+    Fix(fix::FixArgs),
     /// Make access tokens for the doors of a node.
     Token(token::TokenArgs),
     /// Print generated budgets for trying out a node.
@@ -301,6 +303,10 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
         Command::Profiles(args) => load_profiles(&args, out),
         Command::Pace(args) => Ok(pace(&args)),
         Command::Journal(args) => journal::main(&args, out).map_err(|error| error.to_string()),
+        Command::Fix(args) => {
+            let done = fix::main(&args, out, &mut io::stderr()).map(|()| ExitCode::SUCCESS);
+            done.map_err(|error| error.to_string())
+        }
         Command::Token(args) => {
             token::main(&args, &mut io::stdin(), out, &mut io::stderr()).map(|()| ExitCode::SUCCESS)
         }
@@ -493,7 +499,8 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     match (errors.is_empty(), read) {
         (true, Ok(found)) => {
             let files = sound_files(args.files.config.as_deref(), file, is_there.then_some(found))
-                + &weir_tools::check::doors_that_are_off(&config);
+                + &weir_tools::check::doors_that_are_off(&config)
+                + &weir_tools::check::rate_of_keys(&config);
             // On standard error, so that what --print says can become a file.
             eprintln!("{files} {}", compared(is_there, has_journal, &config.node.data_dir));
             Ok(ExitCode::SUCCESS)
