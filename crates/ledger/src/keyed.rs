@@ -28,7 +28,7 @@ pub const CLAIMS_MAX: usize = 65_536;
 /// Those who wait for one claim. Beyond it a repeat is answered [`Claimed::Busy`].
 pub const CLAIM_WAITERS_MAX: usize = 64;
 
-/// From a worker to the bank, beside [`crate::ToBank`]: what only requests with keys need, so that the others do not pay for it.
+/// From a worker to the bank, beside [`crate::ToBank`]: what only requests with keys and memos need, so that the others do not pay for it.
 /// It goes out before the messages that are made after it, as stamps must rise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Keyed {
@@ -97,6 +97,9 @@ pub enum Keyed {
         /// The hash of the key.
         key: u128,
     },
+    /// A door's memo, judged before it is recorded; answered by a [`crate::MemoAnswer`]. Sent once: a second one of the same hold would
+    /// give it back.
+    Memo(Box<crate::MemoRequest>),
 }
 
 /// What a claim comes to.

@@ -37,6 +37,7 @@ mod evidence;
 mod grant;
 pub mod keyed;
 mod keys;
+pub mod memo;
 mod message;
 pub mod note;
 mod part;
@@ -56,6 +57,10 @@ pub use edit::{Edit, EditReason, EditRecord};
 pub use evidence::LedgerEvidence;
 pub use keyed::{Claimed, Kept, Keyed};
 pub use keys::{KeyBytes, KeyError, TokenKey};
+pub use memo::{
+    DoorMemos, KeptWith, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney, MemoRefusal,
+    MemoRequest,
+};
 pub use message::{Need, No, Owner, ToBank, ToWorker};
 pub use money::Amount;
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};

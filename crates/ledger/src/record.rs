@@ -3,10 +3,10 @@
 
 use wire::Verdict;
 
-use crate::{Amount, BudgetSpec, Hold, Kept, KeyBytes, Period};
+use crate::{Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, Period};
 
 /// Where a request came in. The numbers are those of the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Door {
     /// The binary batch protocol.
@@ -171,9 +171,16 @@ pub enum Record {
         at_ms: u64,
         /// Who asked for it.
         origin: Origin,
-        /// What repeats of the request are answered, where it had a key. In this record, so that neither is ever sealed without
-        /// the other.
-        kept: Option<Box<Kept>>,
+        /// What repeats of the request are answered, where it had a key, or the memo that it belongs to. In this record, so that neither
+        /// is ever sealed without the other.
+        kept: Option<Box<KeptWith>>,
+    },
+    /// A door's memo, without money.
+    Memo {
+        /// What is known of its key from now on.
+        memo: Box<Memo>,
+        /// The stamp of its request.
+        at_ms: u64,
     },
     /// Confirmed holds were not settled within the billing window: their money is free again.
     BillingLapsed {

@@ -22,6 +22,9 @@ impl World {
                     {
                         self.refuse(index, reply);
                     }
+                    Up::Keyed(Keyed::Memo(request)) if refuse => {
+                        self.refuse_memo(index, request.reply);
+                    }
                     message => self.bank_step(index, message, &mut out),
                 }
             }
@@ -47,9 +50,11 @@ impl World {
         let first = out.messages.len();
         match message {
             Up::Ledger(message) => self.bank.step(worker, message, out),
+            Up::Keyed(Keyed::Memo(request)) => self.step_memo(index, *request, out),
             Up::Keyed(message) => self.bank.step_keyed(worker, message, out),
         }
         self.check_noes(out, first);
+        self.hold_memos(out);
         // A claim waits for no record, but a first answer waits for its own.
         for (worker, reply, claimed) in std::mem::take(&mut out.claimed) {
             let worker = usize::from(worker);
@@ -101,6 +106,9 @@ impl World {
                 }
                 Held::Claimed(worker, reply, claimed) => {
                     self.workers[worker].to_worker.push_back(Down::Claimed(reply, claimed));
+                }
+                Held::Memo(worker, reply, answer) => {
+                    self.workers[worker].to_worker.push_back(Down::Memo(reply, answer));
                 }
                 Held::Opened(worker, template, slot) => {
                     self.workers[worker].to_worker.push_back(Down::Opened(template, slot));

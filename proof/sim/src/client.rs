@@ -190,7 +190,11 @@ impl World {
         let keyed = World::has_key(hold, action);
         self.requests.push(Request { hold, action, at_ms, keyed });
         self.flush(worker);
-        let message = if keyed { self.claim_of(message) } else { Up::Ledger(message) };
+        let message = match (keyed, World::has_memo(hold, action)) {
+            (true, _) => self.claim_of(message),
+            (_, true) => self.memo_of(message),
+            _ => Up::Ledger(message),
+        };
         self.workers[worker].to_bank.push_back(message);
     }
 

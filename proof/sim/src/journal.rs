@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use ledger::{Bank, Claimed, Options, Out, Record, ToWorker, TokenKey};
+use ledger::{Bank, Claimed, MemoAnswer, Options, Out, Record, ToWorker, TokenKey};
 use ledger_journal::files::BLOCK_BYTES;
 use ledger_journal::snapshot::{self, Advanced};
 use ledger_journal::{Gather, Group, Keep, Log, NotAppended, ReadError, Tail, Writer};
@@ -50,6 +50,8 @@ pub(crate) enum Held {
     Down(usize, ToWorker),
     /// What became of a claim, for a worker.
     Claimed(usize, u64, Claimed),
+    /// What became of a memo, for a worker.
+    Memo(usize, u64, MemoAnswer),
     /// A worker hears of a budget that was made: which template, and its slot.
     Opened(usize, usize, u32),
     /// All workers hear that a made budget ended.

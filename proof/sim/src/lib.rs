@@ -25,6 +25,7 @@ pub mod files;
 mod journal;
 mod keyed;
 mod made;
+mod memos;
 mod oracle;
 mod owner;
 mod planted;
@@ -93,11 +94,17 @@ pub enum Bug {
     FenceIgnored,
     /// Money that lies in other purses is said to be used up.
     EmptyIsFinal,
+    /// Workers hear that a memo is recorded before it is sealed: a crash loses it after its answer left.
+    MemoBeforeSeal,
+    /// A memo is recorded, and its money in a later turn.
+    MemoWithoutMoney,
+    /// Every memo is new to the door's judge.
+    MemoTwice,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 21] = [
+    pub const ALL: [(Bug, u64); 24] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -119,6 +126,9 @@ impl Bug {
         (Bug::NoCompare, 50),
         (Bug::FenceIgnored, 50),
         (Bug::EmptyIsFinal, 50),
+        (Bug::MemoBeforeSeal, 50),
+        (Bug::MemoWithoutMoney, 50),
+        (Bug::MemoTwice, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -155,6 +165,9 @@ impl Bug {
             Bug::NoCompare => "no-compare",
             Bug::FenceIgnored => "fence-ignored",
             Bug::EmptyIsFinal => "empty-is-final",
+            Bug::MemoBeforeSeal => "memo-before-seal",
+            Bug::MemoWithoutMoney => "memo-without-money",
+            Bug::MemoTwice => "memo-twice",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use ledger::spec::MADE_ID_MIN;
-use ledger::{OnExpiry, Period, Record, WindowKind, WindowLimit};
+use ledger::{KeptWith, OnExpiry, Period, Record, WindowKind, WindowLimit};
 use ledger_journal::files::{Access, BLOCK_BYTES, File, Folder};
 use ledger_journal::{Cut, Position};
 use sha2::{Digest, Sha256};
@@ -130,7 +130,11 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
     let mut record = record.clone();
     match (&mut record, bug) {
         (Record::RunStarted { hold_ms_max, .. }, Some(Bug::ForgetSuspension)) => *hold_ms_max = 0,
-        (Record::Resolved { kept, .. }, Some(Bug::ForgetAnswers)) => *kept = None,
+        (Record::Resolved { kept, .. }, Some(Bug::ForgetAnswers))
+            if matches!(kept.as_deref(), Some(KeptWith::Answer(_))) =>
+        {
+            *kept = None;
+        }
         // The money is booked, but on another hold's mark.
         (Record::Resolved { hold, .. }, Some(Bug::ForgetMarks)) => hold.seq ^= 1 << 15,
         // Grants that were made keep nothing when the time of their holds is over.

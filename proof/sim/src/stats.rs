@@ -7,7 +7,12 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 114] = [
+pub const EVENTS: [&str; 119] = [
+    "memo recorded",
+    "memo known",
+    "memo recorded with its money",
+    "memo known with its money",
+    "memo refused: journal",
     "claim given up",
     "first answer again",
     "made: a budget",

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::{
-    Bank, BudgetSpec, Claimed, Keyed, Line, No, Options, Out, PurseOptions, Purses, ToBank,
-    ToWorker, TokenKey,
+    Bank, BudgetSpec, Claimed, Keyed, Line, MemoAnswer, No, Options, Out, PurseOptions, Purses,
+    ToBank, ToWorker, TokenKey,
 };
 use ledger_journal::{Position, Tail};
 use money::Window;
@@ -18,6 +18,7 @@ use crate::files::SimFolder;
 use crate::journal::{Journal, Sizes};
 use crate::keyed::FirstAnswers;
 use crate::made::{Made, template_of};
+use crate::memos::{self, Memos};
 use crate::oracle::Oracle;
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
@@ -65,6 +66,8 @@ pub(crate) enum Down {
     Ledger(ToWorker),
     /// What became of a claim, by the request that claimed.
     Claimed(u64, Claimed),
+    /// What became of a memo, by the request that has it.
+    Memo(u64, MemoAnswer),
     /// A budget was made, or was there: which template, and its slot.
     Opened(usize, u32),
     /// A budget that was made ended.
@@ -106,6 +109,7 @@ pub struct World {
     pub(crate) made: Option<Made>,
     pub(crate) requests: Vec<Request>,
     pub(crate) first_answers: FirstAnswers,
+    pub(crate) memos: Memos,
     /// The bank said that nothing is left, and it was not so.
     pub(crate) false_no: Option<String>,
     pub(crate) stats: Stats,
@@ -118,6 +122,7 @@ impl World {
         let now_ms = draw::start_ms(&mut rng);
         let narrow = draw::narrow(&mut rng);
         let (options, purse_options) = draw::options(&mut rng, narrow);
+        let options = Options { memo_judges: memos::judges(bug), ..options };
         let specs = draw::budgets(&mut rng, now_ms);
         let disk = SimFolder::new(rng.next());
         let sizes = Sizes::draw(&mut rng);
@@ -150,6 +155,7 @@ impl World {
             made: Made::draw(seed, bug),
             requests: Vec::new(),
             first_answers: FirstAnswers::default(),
+            memos: Memos::new(seed),
             false_no: None,
             stats: Stats::default(),
         };
@@ -226,6 +232,7 @@ impl World {
             _ => {}
         }
         self.step_made()?;
+        self.send_number();
         self.end_full_disk();
         self.deliver();
         self.check()
@@ -314,6 +321,7 @@ impl World {
             Down::Claimed(reply, claimed) => {
                 return self.claimed(index, reply, claimed, now_ms);
             }
+            Down::Memo(reply, answer) => return self.recorded(reply, answer),
             Down::Ledger(message) => {
                 self.note_word(index, &message);
                 let Worker { purses, made, .. } = &mut self.workers[index];

@@ -8,7 +8,7 @@ use money::{Instant, Unit, Window};
 use wire::journal::{self as schema, Message as View, *};
 use wire::{EncodeError, Handle};
 
-use super::record::{kept, outcome};
+use super::record::{door_code, kept, memo, outcome};
 use super::{FITS, Message, run_flags, spec, text, unknown, win_notices, write_budget};
 
 impl Message for Part {
@@ -52,6 +52,11 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
                 Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
             );
             state_answer::encode(buf, &block)?.answer(&kept.answer)?.finish()
+        }
+        Part::Memo { memo, at_ms } => {
+            let (key, door) = (memo.key.to_le_bytes(), door_code(memo.door));
+            let block = state_memo::Block::new(*at_ms, key, door);
+            state_memo::encode(buf, &block)?.memo(&memo.bytes)?.finish()
         }
         Part::End { parts, digest } => {
             state_end::encode(buf, &state_end::Block::new(*parts, *digest))?.finish()
@@ -290,6 +295,10 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
         View::StateAnswer(v) => Part::Answer {
             kept: kept(v.idempotency(), v.digest(), v.answer()),
             verdict: outcome(v.outcome(), v.outcome_raw())?,
+            at_ms: v.at_ms(),
+        },
+        View::StateMemo(v) => Part::Memo {
+            memo: memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?,
             at_ms: v.at_ms(),
         },
         View::StateEnd(v) => Part::End { parts: v.parts(), digest: v.digest() },

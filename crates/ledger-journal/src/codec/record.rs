@@ -1,7 +1,8 @@
 //! Records.
 
 use ledger::{
-    Amount, Clock, Door, EditAction, Hold, Kept, KeyBytes, Origin, Period, Record, Verdict,
+    Amount, Clock, Door, EditAction, Hold, Kept, KeptWith, KeyBytes, Memo, Origin, Period, Record,
+    Verdict,
 };
 use wire::EncodeError;
 use wire::journal::{self as schema, Message as View, *};
@@ -39,7 +40,11 @@ impl Message for Record {
 #[inline(never)]
 fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match record {
-        Record::Resolved { kept: Some(kept), .. } => write_keyed(record, kept, buf)?,
+        Record::Resolved { kept: Some(kept), .. } => match &**kept {
+            KeptWith::Answer(kept) => write_keyed(record, kept, buf)?,
+            KeptWith::Memo(memo) => write_with_memo(record, memo, buf)?,
+        },
+        Record::Memo { memo, at_ms } => write_memo(memo, *at_ms, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
         Record::RunStarted {
             run,
@@ -142,6 +147,36 @@ fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, En
     Ok(resolved_keyed::encode(buf, &block)?.answer(&kept.answer)?.finish())
 }
 
+fn write_memo(memo: &Memo, at_ms: u64, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let block = schema::memo::Block::new(at_ms, memo.key.to_le_bytes(), door_code(memo.door));
+    Ok(schema::memo::encode(buf, &block)?.memo(&memo.bytes)?.finish())
+}
+
+fn write_with_memo(record: &Record, memo: &Memo, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
+        unreachable!("chosen by the caller")
+    };
+    let block = resolved_memo::Block::new(
+        hold.grant,
+        hold.deadline_ms,
+        hold.amount.get(),
+        amount.get(),
+        *at_ms,
+        origin.request_id,
+        hold.seq,
+        hold.node,
+        Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+        door_code(origin.door),
+        memo.key.to_le_bytes(),
+        door_code(memo.door),
+    );
+    Ok(resolved_memo::encode(buf, &block)?.memo(&memo.bytes)?.finish())
+}
+
+pub(super) fn door_code(door: Door) -> schema::Door {
+    schema::Door::from_raw(door as u8).expect("doors are numbered alike")
+}
+
 fn write_of_grant(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match record {
         Record::Granted { grant, budget, worker, amount, at_ms } => {
@@ -228,8 +263,40 @@ fn resolved_keyed(v: &ResolvedKeyed<'_>) -> Result<Record, String> {
         amount: Amount::new(v.amount()),
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
-        kept: Some(Box::new(kept)),
+        kept: Some(Box::new(KeptWith::Answer(kept))),
     })
+}
+
+fn resolved_memo_record(v: &ResolvedMemo<'_>) -> Result<Record, String> {
+    let verdict = outcome(v.outcome(), v.outcome_raw())?;
+    let door = v.door().map(door).ok_or_else(|| unknown("door", v.door_raw()))?;
+    let hold = Hold {
+        grant: v.grant(),
+        seq: v.seq(),
+        node: v.node(),
+        deadline_ms: v.deadline_ms(),
+        amount: Amount::new(v.held()),
+    };
+    let memo = memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?;
+    Ok(Record::Resolved {
+        hold,
+        verdict,
+        amount: Amount::new(v.amount()),
+        at_ms: v.at_ms(),
+        origin: Origin { door, request_id: v.request_id() },
+        kept: Some(Box::new(KeptWith::Memo(memo))),
+    })
+}
+
+/// A door's memo; `of` is the door, and the number in its place.
+pub(super) fn memo(
+    of: (Option<schema::Door>, u8),
+    key: &[u8; 16],
+    bytes: &[u8],
+) -> Result<Memo, String> {
+    let (known, raw) = of;
+    let door = known.map(door).ok_or_else(|| unknown("door", raw))?;
+    Ok(Memo { door, key: u128::from_le_bytes(*key), bytes: bytes.into() })
 }
 
 pub(super) fn outcome(outcome: Option<Outcome>, raw: u8) -> Result<Verdict, String> {
@@ -314,6 +381,11 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
     Ok(match view {
         View::Resolved(view) => return resolved_record(view),
         View::ResolvedKeyed(view) => return resolved_keyed(view),
+        View::ResolvedMemo(view) => return resolved_memo_record(view),
+        View::Memo(v) => Record::Memo {
+            memo: Box::new(memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?),
+            at_ms: v.at_ms(),
+        },
         View::AnswerSecret(v) => {
             Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }
         }

@@ -1,6 +1,6 @@
 use ledger::{
-    Clock, Door, EDIT_TEXT_MAX, EditAction, Hold, Kept, LedgerEvidence, OPERATOR_TEXT_MAX, Origin,
-    Part, Record, Stage, TokenKey, Verdict, WindowUse,
+    Clock, Door, EDIT_TEXT_MAX, EditAction, Hold, Kept, KeptWith, LedgerEvidence, Memo,
+    OPERATOR_TEXT_MAX, Origin, Part, Record, Stage, TokenKey, Verdict, WindowUse,
 };
 use proptest::prelude::*;
 
@@ -170,10 +170,23 @@ fn kept() -> impl Strategy<Value = Kept> {
     })
 }
 
+fn memo() -> impl Strategy<Value = Memo> {
+    let bytes = prop::collection::vec(any::<u8>(), 0..=ledger::memo::MEMO_BYTES_MAX);
+    (door(), any::<u128>(), bytes).prop_map(|(door, key, bytes)| Memo {
+        door,
+        key,
+        bytes: bytes.into(),
+    })
+}
+
+fn kept_with() -> impl Strategy<Value = KeptWith> {
+    prop_oneof![kept().prop_map(KeptWith::Answer), memo().prop_map(KeptWith::Memo)]
+}
+
 fn resolved() -> impl Strategy<Value = Record> {
     let hold = (any::<u64>(), any::<u32>(), any::<u16>(), any::<u64>(), amount());
     let origin = (door(), any::<u64>());
-    let kept = prop::option::of(kept().prop_map(Box::new));
+    let kept = prop::option::of(kept_with().prop_map(Box::new));
     (hold, verdict(), amount(), any::<u64>(), origin, kept).prop_map(
         |(
             (grant, seq, node, deadline_ms, held),
@@ -236,7 +249,9 @@ fn any_record() -> impl Strategy<Value = Record> {
     let operator = (any::<u64>(), text(OPERATOR_TEXT_MAX), text(OPERATOR_TEXT_MAX))
         .prop_map(|(at_ms, who, why)| Record::Operator { at_ms, who, why });
     let budget = spec().prop_map(|spec| Record::Budget { spec });
-    prop_oneof![6 => plain, 2 => resolved(), 2 => operator, 2 => budget, 2 => edited()]
+    let memo = (memo(), any::<u64>())
+        .prop_map(|(memo, at_ms)| Record::Memo { memo: Box::new(memo), at_ms });
+    prop_oneof![6 => plain, 2 => resolved(), 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
 }
 
 fn evidence_of(
@@ -249,7 +264,8 @@ fn answers() -> impl Strategy<Value = Part> {
     let secret = any::<[u8; 16]>().prop_map(|secret| Part::AnswerSecret(secret.into()));
     let answer = (kept(), verdict(), any::<u64>())
         .prop_map(|(kept, verdict, at_ms)| Part::Answer { kept, verdict, at_ms });
-    prop_oneof![secret, answer]
+    let memo = (memo(), any::<u64>()).prop_map(|(memo, at_ms)| Part::Memo { memo, at_ms });
+    prop_oneof![secret, answer, memo]
 }
 
 fn any_books() -> impl Strategy<Value = Part> {

@@ -2,6 +2,7 @@
 
 use wire::{Handle, Verdict};
 
+use super::memos::Memos;
 use super::{Bank, Budget, PurseNote, Run, Slots, Timeline};
 use crate::books::{LINES, minus, plus};
 use crate::grant::{Expired, Grant, Mark, Sum, Sums};
@@ -9,7 +10,7 @@ use crate::part::{Keeps, Stage};
 use crate::spec::{BUDGETS_MAX, LEVELS_MAX, MADE_ID_MIN, MADE_SLOT, SpecError, check_alone};
 use crate::token::SEQ_MAX;
 use crate::{
-    Amount, BudgetSpec, Clock, Hold, Kept, KeyBytes, KeyError, LedgerEvidence, Line, OnExpiry,
+    Amount, BudgetSpec, Clock, Hold, KeptWith, KeyBytes, KeyError, LedgerEvidence, Line, OnExpiry,
     Period, Record, Status, TokenKey, WindowKind, WindowLimit, WindowUse,
 };
 
@@ -93,6 +94,14 @@ pub enum ReplayError {
     Answer {
         /// The hash of the key.
         key: u128,
+    },
+    /// A memo is too long.
+    #[error("a memo of {bytes} bytes under key {key:032x}, more than one can have")]
+    Memo {
+        /// Its key.
+        key: u128,
+        /// How long it is.
+        bytes: usize,
     },
     /// The secret of answers stays for good.
     #[error("a second secret of answers")]
@@ -178,6 +187,7 @@ impl Bank {
                 check_ms([hold.deadline_ms, *at_ms])?;
                 self.apply_kept(hold, (*verdict, *amount), *at_ms, kept.as_deref())
             }
+            Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),
             Record::BillingLapsed { grant, deadline_ms, amount } => {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
             }
@@ -219,23 +229,29 @@ impl Bank {
         hold: &Hold,
         (verdict, amount): (Verdict, Amount),
         at_ms: u64,
-        kept: Option<&Kept>,
+        kept: Option<&KeptWith>,
     ) -> Result<(), ReplayError> {
-        if let Some(kept) = kept {
-            self.answers.check(kept, at_ms)?;
+        match kept {
+            None => {}
+            Some(KeptWith::Answer(kept)) => self.answers.check(kept, at_ms)?,
+            Some(KeptWith::Memo(memo)) => Memos::check(memo)?,
         }
         match verdict {
             Verdict::Granted => self.check_answered(hold, amount, kept.is_some())?,
             _ => self.apply_resolved(hold, verdict, amount, at_ms)?,
         }
-        if let Some(kept) = kept {
-            self.answers.keep(kept, verdict, at_ms, self.options.answers_kept_ms);
+        match kept {
+            None => {}
+            Some(KeptWith::Answer(kept)) => {
+                self.answers.keep(kept, verdict, at_ms, self.options.answers_kept_ms);
+            }
+            Some(KeptWith::Memo(memo)) => self.memos.keep(memo, at_ms),
         }
         self.now_ms = self.now_ms.max(at_ms);
         Ok(())
     }
 
-    /// The answer to a reservation with a key: its hold is open, and stays so.
+    /// The answer to a reservation with a key, or its memo: its hold is open, and stays so.
     fn check_answered(
         &self,
         hold: &Hold,
@@ -1021,7 +1037,7 @@ impl Sums {
     }
 }
 
-fn check_ms<const N: usize>(all: [u64; N]) -> Result<(), ReplayError> {
+pub(super) fn check_ms<const N: usize>(all: [u64; N]) -> Result<(), ReplayError> {
     match all.into_iter().find(|ms| *ms > Bank::MS_MAX) {
         Some(ms) => Err(ReplayError::Instant(ms)),
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! What must hold between the parts of the bank's state, and a figure to compare states by.
 
 use super::keyed::{Answers, KeptAnswer};
+use super::memos::Memos;
 use super::{Bank, Budget, MadeBudgets, Slots};
 use crate::grant::{Expired, Grant};
 use crate::part::Stage;
@@ -9,7 +10,7 @@ use crate::{Amount, BudgetSpec, LedgerEvidence, Line, OnExpiry, WindowKind, Wind
 
 impl Bank {
     /// A figure over everything that records decide: the run, budgets, books, days, grants and the marks of their
-    /// holds, token keys.
+    /// holds, token keys, answers and memos.
     /// Banks with equal figures have, for all that matters here, equal states.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest(u64::from(self.run.number));
@@ -48,6 +49,7 @@ impl Bank {
             digest.bytes(&key.key.0);
         }
         digest.answers(&self.answers);
+        digest.memos(&self.memos);
         digest.0
     }
 
@@ -320,6 +322,15 @@ impl Digest {
             self.bytes(&kept.answer);
             self.eat(u64::from(verdict.as_raw()));
             self.eat(*at_ms);
+        }
+    }
+
+    fn memos(&mut self, memos: &Memos) {
+        for (door, key, bytes, at_ms) in memos.iter() {
+            self.eat(door as u64);
+            self.bytes(&key.to_le_bytes());
+            self.bytes(bytes);
+            self.eat(at_ms);
         }
     }
 

@@ -14,7 +14,9 @@ use super::resolve::ResolveRequest;
 use super::{Bank, Options, Out, ReplayError};
 use crate::grant::Mark;
 use crate::keyed::{ANSWER_BYTES_MAX, ANSWER_KEPT_MS_MIN, CLAIM_WAITERS_MAX, CLAIMS_MAX, caller};
-use crate::{Amount, Claimed, Hold, Kept, KeyBytes, Keyed, Origin, Part, Record, ToWorker};
+use crate::{
+    Amount, Claimed, Hold, Kept, KeptWith, KeyBytes, Keyed, Origin, Part, Record, ToWorker,
+};
 
 /// An answer that is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,7 +217,7 @@ impl Bank {
         self.claims.by_key.len() + self.claims.waiting
     }
 
-    /// Takes one message of a worker about a request with a key; see [`Bank::step`]. A [`Claimed::Answer`] may go out once the
+    /// Takes one message of a worker about a request with a key, or about a memo; see [`Bank::step`]. A [`Claimed::Answer`] may go out once the
     /// records before it are sealed, as the first one did; the others need not wait.
     pub fn step_keyed(&mut self, worker: u16, message: Keyed, out: &mut Out) {
         match message {
@@ -253,6 +255,7 @@ impl Bank {
                 }
             }
             Keyed::Forget { key } => self.pass_on(worker, key, out),
+            Keyed::Memo(request) => self.step_memo(worker, *request, out),
         }
     }
 
@@ -326,7 +329,8 @@ impl Bank {
             return Verdict::AlreadySettled;
         }
         let (verdict, amount) = (Verdict::Granted, Amount::ZERO);
-        let kept = Some(Box::new(Kept { key, digest, answer: answer.clone() }));
+        let kept = Kept { key, digest, answer: answer.clone() };
+        let kept = Some(Box::new(KeptWith::Answer(kept)));
         self.book(Record::Resolved { hold, verdict, amount, at_ms, origin, kept }, out);
         self.counts.keys_kept += 1;
         if let Some(claim) = self.claims.end(worker, key) {
@@ -350,7 +354,8 @@ impl Bank {
             return (Verdict::BadAmount, false);
         }
         let before = self.answers.next();
-        let kept = Box::new(Kept { key, digest, answer: answer.clone() });
+        let kept = Kept { key, digest, answer: answer.clone() };
+        let kept = Box::new(KeptWith::Answer(kept));
         let (verdict, repeat) = self.resolve(request, Some(kept), out);
         if self.answers.next() > before {
             self.counts.keys_kept += 1;

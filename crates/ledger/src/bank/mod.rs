@@ -5,6 +5,7 @@
 //! - `hungry`: wants that wait for money on its way.
 //! - `resolve`: confirm, settle, release.
 //! - `keyed`: requests with keys of idempotency, and their first answers.
+//! - `memos`: what doors have recorded, judged before it is.
 //! - `timeline`: everything that happens because time passed.
 //! - `reconcile`: what is known in the end of holds that expired.
 //! - `configure`: taking over a set of budgets. `made`: budgets made on their first ask.
@@ -18,6 +19,7 @@ mod fill;
 mod hungry;
 mod keyed;
 mod made;
+mod memos;
 mod reconcile;
 mod resolve;
 mod restore;
@@ -38,11 +40,13 @@ use crate::grant::Grants;
 use crate::keys::TokenKeys;
 use crate::spec::{LEVELS_MAX, MADE_SLOT, TOLERANCE_PPM_MAX};
 use crate::{
-    Amount, Books, BudgetSpec, Claimed, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError, LedgerEvidence,
-    Line, OPERATOR_TEXT_MAX, Owner, Record, ToBank, ToWorker, TokenKey, WindowLimit, WindowUse,
+    Amount, Books, BudgetSpec, Claimed, Door, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError,
+    LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Owner, Record, ToBank,
+    ToWorker, TokenKey, WindowLimit, WindowUse,
 };
 use keyed::{Answers, Claims};
 use made::MadeBudgets;
+use memos::Memos;
 use slots::Slots;
 use timeline::Timeline;
 
@@ -78,6 +82,8 @@ pub struct Options {
     pub answers_max: usize,
     /// How long each is kept, ms, from the stamp of its request; at least [`crate::keyed::ANSWER_KEPT_MS_MIN`].
     pub answers_kept_ms: u64,
+    /// What judges the memos of which door. A replay needs none of them.
+    pub memo_judges: Vec<(Door, MemoJudge)>,
 }
 
 impl Default for Options {
@@ -96,6 +102,7 @@ impl Default for Options {
             made_under_max: 10_000,
             answers_max: 4_000_000,
             answers_kept_ms: 3_600_000,
+            memo_judges: Vec::new(),
         }
     }
 }
@@ -111,6 +118,8 @@ pub struct Out {
     pub ended: Vec<Handle>,
     /// What became of claims, in order: worker, reply, answer. Those of [`Claimed::Answer`] wait for the records as messages do.
     pub claimed: Vec<(u16, u64, Claimed)>,
+    /// What became of memos, in order: worker, reply, answer. They wait for the records as messages do.
+    pub memos: Vec<(u16, u64, MemoAnswer)>,
 }
 
 impl Out {
@@ -145,6 +154,10 @@ counters::counters! {
         keys_reused: "Requests whose key was used for another request before.";
         keys_unkept: "Confirms, settles and releases with keys that were done without an answer that is kept, because the keys of `spend.keys_max`, or half of them their caller's, were taken: their tokens make them safe to repeat.";
         keys_full: "Requests with keys that `spend.keys_max`, or the number that may be under way, refused.", failing("keys_full", LIMITS);
+        memos: "Memos of doors recorded, alone or with their money.";
+        memos_known: "Memos that were recorded before, answered with the first answer.";
+        memos_refused: "Memos that their door's judge refused, or that no door can send.";
+        memos_full: "Memos with new keys refused because their door has 65,536.", failing("memos_full", LIMITS);
         spent_full: "Settles refused because the total booked reached the limit of what can be counted.", failing("spent_full", LIMITS);
     }
 }
@@ -251,6 +264,7 @@ pub struct Bank {
     keys: TokenKeys,
     answers: Answers,
     claims: Claims,
+    memos: Memos,
     timeline: Timeline,
     hungry: hungry::Hungry,
     counts: Counts,
@@ -276,6 +290,7 @@ impl Bank {
             keys: TokenKeys::default(),
             answers: Answers::default(),
             claims: Claims::default(),
+            memos: Memos::default(),
             timeline: Timeline::default(),
             hungry: hungry::Hungry::default(),
             counts: Counts::default(),

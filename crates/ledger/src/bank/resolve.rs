@@ -4,7 +4,7 @@ use wire::{Action, Verdict};
 
 use super::{Bank, Out};
 use crate::grant::{Grant, Mark};
-use crate::{Amount, Door, Hold, Kept, Origin, Record};
+use crate::{Amount, Door, Hold, KeptWith, Origin, Record};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolveRequest {
@@ -44,7 +44,7 @@ impl Bank {
     pub(super) fn resolve(
         &mut self,
         request: ResolveRequest,
-        kept: Option<Box<Kept>>,
+        kept: Option<Box<KeptWith>>,
         out: &mut Out,
     ) -> (Verdict, bool) {
         self.counts.resolves += 1;

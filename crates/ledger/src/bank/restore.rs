@@ -3,6 +3,7 @@
 //! Parts are read from a file, so they are a stranger's: whatever they say, the answer is a bank whose books add up
 //! or an error, and no number in them decides how much memory is taken.
 
+use super::memos::Memos;
 use super::{Bank, Options, Run};
 use crate::books::{exposure, plus};
 use crate::grant::{Expired, Grant, Sums};
@@ -10,7 +11,8 @@ use crate::part::{MARKS_BYTES, Part, Stage};
 use crate::spec::{MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::token::GRANT_MAX;
 use crate::{
-    Amount, Books, BudgetSpec, Kept, KeyError, Period, Status, Verdict, WindowLimit, WindowUse,
+    Amount, Books, BudgetSpec, Door, Kept, KeyError, Memo, Period, Status, Verdict, WindowLimit,
+    WindowUse,
 };
 
 impl Bank {
@@ -46,6 +48,7 @@ impl Bank {
         }
         self.keys().iter().for_each(|key| count(Part::Key(*key)));
         self.answers.parts(&mut count);
+        self.memos.parts(&mut count);
         each(Part::End { parts, digest: self.digest() });
     }
 
@@ -135,6 +138,9 @@ pub enum RestoreError {
     /// An answer that is kept for a key cannot be.
     #[error("an answer that is kept for a key: {0}")]
     Answer(&'static str),
+    /// A memo of a door cannot be.
+    #[error("a memo: {0}")]
+    Memo(&'static str),
     /// The end is missing.
     #[error("the snapshot ends after {0}")]
     Unfinished(&'static str),
@@ -155,12 +161,28 @@ enum Last {
     Key,
     AnswerSecret,
     Answer,
+    Memo(Door, u128),
     End,
     /// A part was refused; nothing can follow.
     Refused,
 }
 
 impl Last {
+    /// Is the state whole, but for memos and the end?
+    fn may_be_followed_by_memos(self) -> bool {
+        matches!(
+            self,
+            Last::Head
+                | Last::Books
+                | Last::Dormant
+                | Last::Grant(_)
+                | Last::Key
+                | Last::AnswerSecret
+                | Last::Answer
+                | Last::Memo(..)
+        )
+    }
+
     fn name(self) -> &'static str {
         match self {
             Last::Nothing => "nothing",
@@ -172,6 +194,7 @@ impl Last {
             Last::Key => "a key",
             Last::AnswerSecret => "the secret of answers",
             Last::Answer => "an answer",
+            Last::Memo(..) => "a memo",
             Last::End => "the end",
             Last::Refused => "a part that was refused",
         }
@@ -248,16 +271,10 @@ impl Restore {
                 | Last::AnswerSecret
                 | Last::Answer,
             ) => self.answer(&kept, verdict, at_ms)?,
-            (
-                Part::End { parts, digest },
-                Last::Head
-                | Last::Books
-                | Last::Dormant
-                | Last::Grant(_)
-                | Last::Key
-                | Last::AnswerSecret
-                | Last::Answer,
-            ) => {
+            (Part::Memo { memo, at_ms }, last) if last.may_be_followed_by_memos() => {
+                self.memo(last, &memo, at_ms)?
+            }
+            (Part::End { parts, digest }, last) if last.may_be_followed_by_memos() => {
                 self.end = (parts, digest);
                 Last::End
             }
@@ -337,6 +354,25 @@ impl Restore {
         // Whatever is over is forgotten with the next one that is recorded.
         answers.keep(kept, verdict, at_ms, u64::MAX);
         Ok(Last::Answer)
+    }
+
+    fn memo(&mut self, last: Last, memo: &Memo, at_ms: u64) -> Result<Last, RestoreError> {
+        if memo.bytes.is_empty() || Memos::check(memo).is_err() {
+            return Err(RestoreError::Memo("it has no bytes, or too many"));
+        }
+        if at_ms > self.bank.now_ms {
+            return Err(RestoreError::Memo(
+                "it counts from an instant on that the head does not know",
+            ));
+        }
+        let place = (memo.door, memo.key);
+        if let Last::Memo(door, key) = last
+            && place <= (door, key)
+        {
+            return Err(RestoreError::Memo("out of order, or twice"));
+        }
+        self.bank.memos.keep(memo, at_ms);
+        Ok(Last::Memo(memo.door, memo.key))
     }
 
     fn head(&mut self, now_ms: u64, run: Run) -> Result<Last, RestoreError> {

@@ -1,8 +1,9 @@
 //! The small world of these tests.
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Claimed, Door, Hold, Keyed, Line, MADE_SLOT, OnExpiry,
-    OpenError, Options, Origin, Out, PurseOptions, Purses, Record, ToBank, ToWorker, Verdict,
+    Action, Amount, Bank, BudgetSpec, Claimed, Door, Hold, Keyed, Line, MADE_SLOT, MemoAnswer,
+    OnExpiry, OpenError, Options, Origin, Out, PurseOptions, Purses, Record, ToBank, ToWorker,
+    Verdict,
 };
 use money::Unit;
 
@@ -59,6 +60,8 @@ pub(crate) struct Bench {
     answer: Option<(Verdict, bool)>,
     /// What claims came to and nobody looked at yet: worker, reply, answer.
     pub(crate) claimed: Vec<(u16, u64, Claimed)>,
+    /// What became of memos, the same.
+    pub(crate) memos: Vec<(u16, u64, MemoAnswer)>,
     /// Echoes that were asked for, and those that came back.
     asked: u64,
     echoed: u64,
@@ -84,6 +87,7 @@ impl Bench {
             options,
             answer: None,
             claimed: Vec::new(),
+            memos: Vec::new(),
             asked: 0,
             echoed: 0,
         };
@@ -138,6 +142,7 @@ impl Bench {
     fn deliver(&mut self, mut out: Out) {
         self.records.append(&mut out.records);
         self.claimed.append(&mut out.claimed);
+        self.memos.append(&mut out.memos);
         for (worker, message) in out.messages {
             match message {
                 ToWorker::Resolved { verdict, repeat, .. } => self.answer = Some((verdict, repeat)),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use ledger::keyed::{ANSWER_BYTES_MAX, ANSWER_KEPT_MS_MIN, CLAIM_WAITERS_MAX, CLAIMS_MAX};
-use ledger::{Action, Bank, Claimed, Hold, KeyBytes, Keyed, Options, Record, ReplayError, Verdict};
+use ledger::{
+    Action, Bank, Claimed, Hold, KeptWith, KeyBytes, Keyed, Options, Record, ReplayError, Verdict,
+};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, options, replay, spec};
@@ -435,6 +437,7 @@ fn booked(records: &[Record]) -> (u64, bool) {
     let mut sum = 0;
     let once = records.iter().all(|record| {
         let Record::Resolved { kept: Some(kept), amount, at_ms, .. } = record else { return true };
+        let KeptWith::Answer(kept) = &**kept else { return false };
         sum += amount.get().cast_unsigned();
         let before = last.insert(kept.key, *at_ms);
         before.is_none_or(|before| before + KEPT_MS <= *at_ms)

@@ -10,6 +10,7 @@ mod judge;
 mod keyed;
 mod limits;
 mod made;
+mod memos;
 mod names;
 mod parents;
 mod period;

@@ -186,6 +186,11 @@ fn set(part: &mut Part, field: usize, value: u64) {
             1 => kept.digest = value.into(),
             _ => *at_ms = value,
         },
+        Part::Memo { memo, at_ms } => match field % 3 {
+            0 => memo.key = value.into(),
+            1 => memo.bytes = [u8::try_from(value >> 56).unwrap()].into(),
+            _ => *at_ms = value,
+        },
         Part::End { parts, digest } => match field % 2 {
             0 => *parts = value,
             _ => *digest = value,

@@ -151,7 +151,11 @@ impl Balances {
                 }
             }
             Part::Head { billing_ms, .. } => balances.billing_ms = billing_ms,
-            Part::Key(_) | Part::AnswerSecret(_) | Part::Answer { .. } | Part::End { .. } => {}
+            Part::Key(_)
+            | Part::AnswerSecret(_)
+            | Part::Answer { .. }
+            | Part::Memo { .. }
+            | Part::End { .. } => {}
         });
         balances
     }
@@ -211,6 +215,7 @@ impl Balances {
             | Record::KeyAdded { .. }
             | Record::KeyRetired { .. }
             | Record::AnswerSecret { .. }
+            | Record::Memo { .. }
             | Record::Operator { .. }
             | Record::Edited { .. } => {}
         }

@@ -1,8 +1,8 @@
 //! Records as lines for people and as JSON.
 
 use ledger::{
-    Amount, BudgetSpec, Clock, Door, EditAction, OnExpiry, Period, Record, Status, Verdict,
-    WindowKind,
+    Amount, BudgetSpec, Clock, Door, EditAction, KeptWith, Memo, OnExpiry, Period, Record, Status,
+    Verdict, WindowKind,
 };
 use money::{Instant, Unit};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 25] = [
+pub(super) const TYPES: [&str; 29] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -36,6 +36,10 @@ pub(super) const TYPES: [&str; 25] = [
     "edited",
     "budget_idled",
     "budget_forgotten",
+    "window_rolled",
+    "reserved",
+    "answer_secret",
+    "memo",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -61,6 +65,7 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::KeyAdded { .. } => "key_added",
         Record::KeyRetired { .. } => "key_retired",
         Record::AnswerSecret { .. } => "answer_secret",
+        Record::Memo { .. } => "memo",
         Record::Operator { .. } => "operator",
         Record::Edited { .. } => "edited",
         Record::BudgetIdled { .. } => "budget_idled",
@@ -215,9 +220,13 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.push(("node", hold.node.into()));
             all.push(("door", door(origin.door).into()));
             all.push(("request_id", origin.request_id.into()));
-            // Never the answer: it may hold a token.
-            if let Some(kept) = kept {
-                all.push(("key", format!("{:032x}", kept.key).into()));
+            match kept.as_deref() {
+                None => {}
+                // Never the answer: it may hold a token.
+                Some(KeptWith::Answer(kept)) => {
+                    all.push(("key", format!("{:032x}", kept.key).into()));
+                }
+                Some(KeptWith::Memo(memo)) => all.extend(memo_fields(memo)),
             }
         }
         Record::BillingLapsed { deadline_ms, amount, .. } => {
@@ -246,6 +255,10 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.extend([("key_id", (*key_id).into()), ("at", at(at_ms))]);
         }
         Record::AnswerSecret { at_ms, .. } => all.push(("at", at(at_ms))),
+        Record::Memo { memo, at_ms } => {
+            all.push(("at", at(at_ms)));
+            all.extend(memo_fields(memo));
+        }
         Record::KeyRetired { key_id } => all.push(("key_id", (*key_id).into())),
         Record::Operator { at_ms, who, why } => {
             all.extend([
@@ -265,6 +278,16 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         }
     }
     all
+}
+
+/// A door's memo; its bytes mean something to its door alone.
+fn memo_fields(memo: &Memo) -> [(&'static str, Value); 3] {
+    let hex: String = memo.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [
+        ("memo_door", door(memo.door).into()),
+        ("memo_key", format!("{:032x}", memo.key).into()),
+        ("memo", hex.into()),
+    ]
 }
 
 fn edit_action(action: EditAction) -> &'static str {
@@ -397,6 +420,30 @@ pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Optio
 mod tests {
     use super::*;
     use ledger::{Hold, KeyBytes, Origin};
+
+    #[test]
+    fn a_memo_is_shown_as_hex_alone_and_with_its_money() {
+        let memo = Memo { door: Door::Fix, key: 0xF1, bytes: [0, 255][..].into() };
+        let shown =
+            r#""memo_door":"fix","memo_key":"000000000000000000000000000000f1","memo":"00ff"}"#;
+        let alone = Record::Memo { memo: Box::new(memo.clone()), at_ms: 1_000 };
+        assert_eq!(type_of(&alone), "memo");
+        let fields_of = |record| json(&fields(&record, &Known::default()));
+        let head = r#"{"at":"1970-01-01T00:00:01Z","#;
+        assert_eq!(fields_of(alone), format!("{head}{shown}"));
+        let hold = Hold { grant: 1, seq: 2, node: 1, deadline_ms: 3, amount: Amount::new(4) };
+        let origin = Origin { door: Door::Fix, request_id: 5 };
+        let with_money = Record::Resolved {
+            hold,
+            verdict: Verdict::Settled,
+            amount: Amount::new(4),
+            at_ms: 5,
+            origin,
+            kept: Some(Box::new(KeptWith::Memo(memo))),
+        };
+        assert!(TYPES.contains(&type_of(&with_money)));
+        assert!(fields_of(with_money).ends_with(&format!(r#""request_id":5,{shown}"#)));
+    }
 
     #[test]
     fn keys_are_never_shown() {

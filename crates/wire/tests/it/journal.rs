@@ -10,9 +10,10 @@ use wire::journal::{
     RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant, StateHead, StateKey, StateMarks,
     Status, Suspended, WindowRolled, answer_secret, billing_lapsed, budget, budget_ended,
     budget_forgotten, budget_idled, day_rolled, edited, expired, grant_closed, granted, key_added,
-    key_retired, operator, period_rolled, reconciled, resolved, resolved_keyed, resumed, retired,
-    returned, run_started, state_answer, state_answer_secret, state_books, state_dormant,
-    state_end, state_grant, state_head, state_key, state_marks, suspended, window_rolled,
+    key_retired, memo, operator, period_rolled, reconciled, resolved, resolved_keyed,
+    resolved_memo, resumed, retired, returned, run_started, state_answer, state_answer_secret,
+    state_books, state_dormant, state_end, state_grant, state_head, state_key, state_marks,
+    state_memo, suspended, window_rolled,
 };
 use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
 use zerocopy::IntoBytes;
@@ -37,7 +38,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 33] = [
+    let writers: [(&'static str, Writer); 36] = [
         block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -62,6 +63,8 @@ pub(crate) fn samples() -> Vec<Sample> {
         block!(window_rolled, 1_001, NOW_MS, NOW_MS + 60_000, Period::Minute),
         ("resolved_keyed", write_resolved_keyed),
         block!(answer_secret, NOW_MS, key()),
+        ("memo", write_memo),
+        ("resolved_memo", write_resolved_memo),
         block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE, (1 << 62) + 8),
         ("state_books", write_state_books),
         ("state_grant", write_state_grant),
@@ -70,6 +73,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("state_dormant", write_state_dormant),
         block!(state_answer_secret, key()),
         ("state_answer", write_state_answer),
+        ("state_memo", write_state_memo),
         block!(state_end, 12, 0xFEED_FACE_CAFE_BEEF),
     ];
     writers.into_iter().map(|(name, write)| (name, record(write))).collect()
@@ -247,6 +251,34 @@ fn write_state_answer(buf: &mut [u8]) -> Written {
     Ok(state_answer::encode(buf, &block)?.answer(&[0, 255])?.finish())
 }
 
+fn write_memo(buf: &mut [u8]) -> Written {
+    let block = memo::Block::new(NOW_MS, key(), Door::Fix);
+    Ok(memo::encode(buf, &block)?.memo(&[0, 255])?.finish())
+}
+
+fn write_resolved_memo(buf: &mut [u8]) -> Written {
+    let block = resolved_memo::Block::new(
+        7,
+        NOW_MS + 2_000,
+        150_000,
+        42_000,
+        NOW_MS,
+        9,
+        3,
+        1,
+        Outcome::Settled,
+        Door::Fix,
+        key(),
+        Door::Keys,
+    );
+    Ok(resolved_memo::encode(buf, &block)?.memo(b"34=7")?.finish())
+}
+
+fn write_state_memo(buf: &mut [u8]) -> Written {
+    let block = state_memo::Block::new(NOW_MS, key(), Door::Spend);
+    Ok(state_memo::encode(buf, &block)?.memo(b"34=8")?.finish())
+}
+
 fn write_state_grant(buf: &mut [u8]) -> Written {
     let block = state_grant::Block::new(
         0x0001_0000_0000_0007,
@@ -299,7 +331,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 4, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 5, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
