@@ -5,6 +5,7 @@
 //! start the clients hold it to its word.
 
 mod keys;
+mod orders;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
