@@ -140,6 +140,22 @@ impl Client {
         Ok(if refused { Err(value) } else { Ok(value) })
     }
 
+    /// Asks the node to do something that a JSON body says, and reads the JSON of what it says.
+    ///
+    /// # Errors
+    /// [`FetchError`]; a refusal, too.
+    pub fn post_json(&self, path: &str, body: &Value) -> Result<Value, FetchError> {
+        let json = "application/json";
+        let request = self.headed(self.agent.post(self.target.url(path)), json);
+        let request = request.header(header::CONTENT_TYPE, json);
+        let body = self.read(path, request.send(body.to_string()), false)?;
+        serde_json::from_slice(&body).map_err(|error| FetchError::OtherForm {
+            address: self.address().to_owned(),
+            path: bare(path),
+            text: error.to_string(),
+        })
+    }
+
     fn body(&self, path: &str, accept: &str) -> Result<Vec<u8>, FetchError> {
         let answer = self.headed(self.agent.get(self.target.url(path)), accept).call();
         self.read(path, answer, false)

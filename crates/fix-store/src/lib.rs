@@ -58,7 +58,9 @@ mod tests;
 
 pub use error::OpenError;
 pub use fix_session::Durability;
-pub use history::{Direction, Kept, read_history, session_names};
+pub use history::{
+    Direction, Kept, last_times, read_history, read_history_from, read_memos, session_names,
+};
 pub use memo::{Memo, Numbers, Place};
 pub use numbers::NumbersFile;
 pub use store::FileStore;

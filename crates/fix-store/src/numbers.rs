@@ -35,6 +35,22 @@ pub struct NumbersFile {
     damaged_bytes: u64,
 }
 
+/// Reads the newest memos of a folder without touching it; none where there is no file.
+pub(crate) fn look(folder: &Path) -> Result<BTreeMap<String, Memo>, OpenError> {
+    let path = folder.join("numbers");
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    parse(&read(&path)?).map(|found| found.newest).ok_or(OpenError::Foreign { path })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
+    let file = DiskFile::read(path)?;
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
 impl NumbersFile {
     /// Opens the file of a folder, or makes it, and writes it anew with the newest memo of each session.
     ///
@@ -44,9 +60,7 @@ impl NumbersFile {
         let path = folder.join("numbers");
         let mut found = Found::default();
         if path.exists() {
-            let file = DiskFile::read(&path)?;
-            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-            file.read_at(&mut bytes, 0)?;
+            let bytes = read(&path)?;
             found = parse(&bytes).ok_or(OpenError::Foreign { path: path.clone() })?;
         }
         if found.damaged_bytes > 0 {

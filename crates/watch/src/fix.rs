@@ -88,6 +88,54 @@ pub struct FixSession {
     pub messages_out: u64,
 }
 
+/// Which way a message went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixDirection {
+    /// From the peer.
+    In,
+    /// To the peer.
+    Out,
+}
+
+/// A message of a session as it is kept: with `***` in place of passwords.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixMessage {
+    /// When, microseconds since 1970 UTC.
+    pub at_us: u64,
+    /// Which way.
+    pub direction: FixDirection,
+    /// Its fields, each with its SOH; null where what is kept is damaged, or is no UTF-8.
+    #[schema(required)]
+    pub message: Option<String>,
+    /// The bytes of one that is no UTF-8, in hexadecimal digits; else null.
+    #[schema(required)]
+    pub hex: Option<String>,
+}
+
+/// A page of messages, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixMessages {
+    /// These.
+    pub messages: Vec<FixMessage>,
+    /// To be given back as `cursor`; null on the last page.
+    #[schema(required, example = "2:4096")]
+    pub next: Option<String>,
+}
+
+/// Which messages are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FixPage {
+    /// Not before this, ms since 1970 UTC.
+    pub from_ms: Option<u64>,
+    /// Before this.
+    pub to_ms: Option<u64>,
+    /// Where the page before ended: number of a file, and a place in it.
+    pub cursor: Option<(u64, u64)>,
+    /// So many at most.
+    pub max: usize,
+}
+
 /// What somebody wants done to a session.
 #[derive(Clone, Debug)]
 pub struct FixChange {

@@ -5,7 +5,7 @@ use money::Amount;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fix::{FixChange, FixError, FixSession};
+use crate::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
 
 /// Fields of a budget by name, as in the budgets file: amounts as decimal text (`"12.50"`), instants as text.
 pub type Fields = Map<String, Value>;
@@ -67,6 +67,14 @@ pub trait Node: Send + Sync + 'static {
     /// [`FixError::NotReady`].
     fn fix_sessions(&self) -> Result<Vec<FixSession>, FixError> {
         Ok(Vec::new())
+    }
+
+    /// Messages of a FIX session, also of one that is not configured any more.
+    ///
+    /// # Errors
+    /// [`FixError::Unknown`], or [`FixError::NotReady`] where the disk does not give them.
+    fn fix_messages(&self, session: &str, _page: &FixPage) -> Result<FixMessages, FixError> {
+        Err(FixError::Unknown(format!("there is no FIX session {session:?}")))
     }
 
     /// Records and does something to a FIX session; returns how it stands then.

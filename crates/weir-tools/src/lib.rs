@@ -6,6 +6,7 @@
 //! | [`costs`] | `weir costs`: what every abstraction costs, of a running node or of one that is loaded for it |
 //! | [`dev`] | `weir dev`: a node without any file, to try it
 //! | [`door_addresses`] | the flags of `weir run` that say where doors listen |
+//! | [`fix`] | `weir fix`: FIX sessions of a running node, and what a stopped one kept of them |
 //! | [`journal`] | `weir journal`: look into a journal, prove it, export it, repair it |
 //! | [`profiles`] | `weir profiles`: users' segments from a file into a stopped node |
 //! | [`reload`] | `weir reload`: a running node reads its configuration again |
@@ -24,6 +25,7 @@ pub mod check;
 pub mod costs;
 pub mod dev;
 pub mod door_addresses;
+pub mod fix;
 pub mod journal;
 pub mod profiles;
 pub mod reload;

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::{Direction, read_history, session_names};
+use crate::{
+    Direction, Place, last_times, read_history, read_history_from, read_memos, session_names,
+};
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -75,6 +77,78 @@ fn both_directions_are_told_with_their_times() {
     assert_eq!(found, wanted);
     assert_eq!(session_names(root.path()).unwrap(), ["A", "B"]);
     read_history(root.path(), "nobody", |_| panic!("there is none")).unwrap();
+}
+
+/// Ten steps of one message each way, in short segments.
+fn ten_steps(root: &std::path::Path) -> super::Stores {
+    let mut stores = open(root, 300);
+    for step in 1..=10_i64 {
+        stores.set_time(START_MS * 1_000 + step);
+        stores.store(0).note_received(&message("R", 1, 20));
+        stores.store(0).put(&message("M", 1, 20)).unwrap();
+        stores.flush(&[0]).unwrap();
+    }
+    stores
+}
+
+#[test]
+fn the_history_goes_on_from_any_place_and_from_any_time() {
+    let root = folder();
+    let _stores = ten_steps(root.path());
+    let times = |from: Place, from_us: i64, max: usize| {
+        let (mut found, mut next) = (Vec::new(), from);
+        read_history_from(root.path(), "A", from, from_us, |kept| {
+            found.push((kept.at_us - START_MS * 1_000, kept.direction));
+            next = kept.next;
+            if found.len() == max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap();
+        (found, next)
+    };
+    let (all, _) = times(Place::default(), i64::MIN, usize::MAX);
+    assert_eq!(all.len(), 20);
+    for page in 1..=21 {
+        let (mut joined, mut from) = (Vec::new(), Place::default());
+        loop {
+            let (found, next) = times(from, i64::MIN, page);
+            if found.is_empty() {
+                break;
+            }
+            joined.extend(found);
+            from = next;
+        }
+        assert_eq!(joined, all, "pages of {page}");
+    }
+    for step in 0..=11 {
+        let later: Vec<_> = all.iter().filter(|one| one.0 >= step).copied().collect();
+        assert_eq!(times(Place::default(), START_MS * 1_000 + step, usize::MAX).0, later);
+    }
+    // A place that is none is no reason to show another message.
+    for offset in [1, 65, 66, 1 << 40, u64::MAX] {
+        let (found, _) = times(Place { segment: 1, offset }, i64::MIN, usize::MAX);
+        assert!(all.ends_with(&found), "{offset}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_known_of_sessions_is_read_beside_the_process_that_writes() {
+    let root = folder();
+    let nothing = root.path().join("nothing");
+    assert_eq!(read_memos(&nothing).unwrap(), []);
+    assert_eq!(last_times(root.path(), "A").unwrap(), [None, None]);
+    let mut stores = ten_steps(root.path());
+    stores.book(0).unwrap().unwrap().put(b"a record").unwrap();
+    stores.set_time(START_MS * 1_000 + 77);
+    for _ in 0..9 {
+        stores.store(0).note_received(&message("R", 1, 20));
+        stores.flush(&[0]).unwrap();
+    }
+    let memos = read_memos(root.path()).unwrap();
+    let names: Vec<&str> = memos.iter().map(|one| one.0.as_str()).collect();
+    assert_eq!((names, memos[0].1.next_out, memos[0].1.next_in), (vec!["A"], 11, 1));
+    let [last_in, last_out] = last_times(root.path(), "A").unwrap();
+    assert_eq!(last_in, Some(START_MS * 1_000 + 77));
+    assert_eq!(last_out, Some(START_MS * 1_000 + 10));
 }
 
 /// The file of numbers does not grow with what is sent.

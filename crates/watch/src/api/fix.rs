@@ -8,9 +8,10 @@ use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::App;
 use super::budgets::json;
-use super::extract::{Asker, Body, FromBody, read_json};
-use super::types::Why;
-use crate::fix::{FixAct, FixChange, FixError, FixSession};
+use super::extract::{Asker, Body, FromBody, Params, read_json};
+use super::types::{Why, page_max};
+use crate::auth::AdminRole;
+use crate::fix::{FixAct, FixChange, FixError, FixMessages, FixPage, FixSession};
 use crate::problem::{Kind, Problem};
 
 /// All sessions.
@@ -100,6 +101,53 @@ pub(super) struct SessionParam {
     name: String,
 }
 
+/// Which messages.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct MessageParams {
+    /// Not before this, ms since 1970 UTC.
+    #[param(minimum = 0, maximum = 253_402_041_600_000_i64)]
+    from_ms: Option<u64>,
+    /// Before this, ms since 1970 UTC.
+    #[param(minimum = 0, maximum = 253_402_041_600_000_i64)]
+    to_ms: Option<u64>,
+    /// `next` of the page before.
+    #[param(pattern = "^[0-9]{1,18}:[0-9]{1,18}$", example = "2:4096")]
+    cursor: Option<String>,
+    /// Messages of a page; fewer where they are large.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    max: Option<u32>,
+}
+
+impl MessageParams {
+    fn page(&self) -> Result<FixPage, Problem> {
+        const MS_MAX: u64 = 253_402_041_600_000;
+        for (field, ms) in [("from_ms", self.from_ms), ("to_ms", self.to_ms)] {
+            if let Some(ms) = ms.filter(|ms| *ms > MS_MAX) {
+                let expected = "0 to 253402041600000, ms since 1970 UTC";
+                return Err(Problem::malformed(field, &ms.to_string(), expected));
+            }
+        }
+        let cursor = self.cursor.as_deref().map(|text| {
+            let number = |digits: &str| {
+                let sound = (1..=18).contains(&digits.len()) && is_digits(digits);
+                sound.then(|| digits.parse().ok()).flatten()
+            };
+            let place = text.split_once(':').and_then(|(file, at)| number(file).zip(number(at)));
+            place.ok_or_else(|| {
+                Problem::malformed("cursor", &format!("{text:?}"), "`next` of the page before")
+            })
+        });
+        let (from_ms, to_ms) = (self.from_ms, self.to_ms);
+        Ok(FixPage { from_ms, to_ms, cursor: cursor.transpose()?, max: page_max(self.max)? })
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// What becomes of something that is done to a session.
 #[derive(IntoResponses)]
 #[allow(dead_code, clippy::large_enum_variant, reason = "never made")]
@@ -124,6 +172,32 @@ pub(super) enum Done {
 pub(super) async fn sessions(State(app): State<App>) -> Result<Response, Problem> {
     let sessions = app.wait(|parts| parts.node.fix_sessions()).await??;
     Ok(json(&FixSessions { sessions }))
+}
+
+/// Shows the messages of a session in both directions, the oldest first. They are orders: it needs the role `operate`.
+#[utoipa::path(get, path = "/v1/fix/sessions/{name}/messages", tag = "fix", operation_id = "fix_messages",
+    params(SessionParam, MessageParams),
+    responses(
+        (status = 200, description = "A page of messages", body = FixMessages),
+        (status = 403, description = "The role may not", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The disk does not give them",
+            body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn messages(
+    State(app): State<App>,
+    SessionName(session): SessionName,
+    Asker(who): Asker,
+    Params(params): Params<MessageParams>,
+) -> Result<Response, Problem> {
+    if who.role < AdminRole::Operate {
+        let detail = format!(
+            "the token of {} may read only; messages are orders, which need the role operate",
+            who.name
+        );
+        return Err(Problem::new(Kind::Forbidden, detail));
+    }
+    let page = params.page()?;
+    let found = app.wait(move |parts| parts.node.fix_messages(&session, &page)).await??;
+    Ok(json(&found))
 }
 
 /// Sets both sequence numbers of a session that has no connection. Messages that were sent under `next_out` or a greater number are never

@@ -101,6 +101,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(audit::one))
         .routes(routes!(audit::undo))
         .routes(routes!(fix::sessions))
+        .routes(routes!(fix::messages))
         .routes(routes!(fix::sequence))
         .routes(routes!(fix::reset))
         .routes(routes!(fix::log_out))

@@ -1,15 +1,72 @@
 //! FIX sessions for the admin API: asked of the worker that has them, acts recorded before they are done.
 
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use fix_store::{Direction, Kept, Place, read_history_from, session_names};
 use serde_json::json;
-use watch::fix::{FixAct, FixChange, FixDurability, FixError, FixKind, FixSession, FixState};
+use watch::fix::{
+    FixAct, FixChange, FixDirection, FixDurability, FixError, FixKind, FixMessage, FixMessages,
+    FixPage, FixSession, FixState,
+};
 use watch::node::{Action, AuditSession, Fields};
 use weir_edits::{Edits, SessionDeed};
 use weir_node::doors::fix::desk::{self, FixDesk, Standing};
+
+/// A page of messages ends with the one that makes it larger.
+const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// How all sessions stand.
 pub(super) fn sessions(desk: Option<&FixDesk>) -> Result<Vec<FixSession>, FixError> {
     let Some(desk) = desk else { return Ok(Vec::new()) };
     Ok(desk.sessions().map_err(told)?.into_iter().map(shown).collect())
+}
+
+/// A page of messages from the files in `folder`, which the worker may be writing.
+pub(super) fn messages(
+    folder: &Path,
+    session: &str,
+    page: &FixPage,
+) -> Result<FixMessages, FixError> {
+    let failed = |error: fix_store::OpenError| FixError::NotReady(error.to_string());
+    let known = if folder.exists() { session_names(folder).map_err(failed)? } else { Vec::new() };
+    if !known.iter().any(|name| name == session) {
+        let error = desk::FixError::Unknown { name: session.to_owned(), known };
+        return Err(FixError::Unknown(error.to_string()));
+    }
+    let from = page.cursor.map_or(Place::default(), |(segment, offset)| Place { segment, offset });
+    let us = |ms: u64| i64::try_from(ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
+    let to_us = page.to_ms.map_or(i64::MAX, us);
+    let (mut found, mut bytes, mut next) = (FixMessages::default(), 0, from);
+    read_history_from(folder, session, from, page.from_ms.map_or(i64::MIN, us), |kept| {
+        if found.messages.len() >= page.max || bytes >= PAGE_BYTES_MAX {
+            found.next = Some(format!("{}:{}", next.segment, next.offset));
+            return ControlFlow::Break(());
+        }
+        next = kept.next;
+        if kept.at_us < to_us {
+            bytes += kept.message.map_or(0, <[u8]>::len);
+            found.messages.push(message(&kept));
+        }
+        ControlFlow::Continue(())
+    })
+    .map_err(failed)?;
+    Ok(found)
+}
+
+fn message(kept: &Kept<'_>) -> FixMessage {
+    let text = kept.message.map(std::str::from_utf8);
+    let is_text = matches!(text, None | Some(Ok(_)));
+    let hex = kept.message.filter(|_| !is_text);
+    FixMessage {
+        at_us: u64::try_from(kept.at_us).unwrap_or(0),
+        direction: match kept.direction {
+            Direction::In => FixDirection::In,
+            Direction::Out => FixDirection::Out,
+        },
+        message: text.and_then(Result::ok).map(str::to_owned),
+        hex: hex.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
 }
 
 /// Records and does something; returns how the session stands then.

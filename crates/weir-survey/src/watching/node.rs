@@ -11,7 +11,7 @@ use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
-use watch::fix::{FixChange, FixError, FixSession};
+use watch::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
     Source, WindowState,
@@ -118,6 +118,10 @@ impl watch::Node for Watched {
 
     fn fix_sessions(&self) -> Result<Vec<FixSession>, FixError> {
         super::fix::sessions(self.status.fix())
+    }
+
+    fn fix_messages(&self, session: &str, page: &FixPage) -> Result<FixMessages, FixError> {
+        super::fix::messages(&self.config.node.data_dir.join("fix"), session, page)
     }
 
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {

@@ -1,6 +1,7 @@
 //! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
 
 mod operating;
+mod tool;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -59,14 +60,20 @@ impl Client {
     }
 
     fn send(&mut self, kind: &str, body: &str) {
+        self.send_bytes(kind, body.replace('|', "\x01").as_bytes());
+    }
+
+    fn send_bytes(&mut self, kind: &str, body: &[u8]) {
         let seq = self.next_out;
         self.next_out += 1;
         let (sender, target) = self.ids;
-        let sent = format!("35={kind}|34={seq}|49={sender}|52={}|56={target}|{body}", now());
-        let head = format!("8=FIX.4.4|9={}|", sent.len());
-        let text = (head + &sent).replace('|', "\x01");
-        let sum: u32 = text.bytes().map(u32::from).sum();
-        self.stream.write_all(format!("{text}10={:03}\x01", sum % 256).as_bytes()).unwrap();
+        let header = format!("35={kind}|34={seq}|49={sender}|52={}|56={target}|", now());
+        let head = format!("8=FIX.4.4|9={}|{header}", header.len() + body.len());
+        let mut bytes = head.replace('|', "\x01").into_bytes();
+        bytes.extend_from_slice(body);
+        let sum: u32 = bytes.iter().copied().map(u32::from).sum();
+        bytes.extend_from_slice(format!("10={:03}\x01", sum % 256).as_bytes());
+        self.stream.write_all(&bytes).unwrap();
     }
 
     fn order(&mut self, id: &str) {
@@ -77,10 +84,10 @@ impl Client {
     /// The next message, with bars for its delimiters; `None` once the node has closed the connection.
     fn receive(&mut self) -> Option<String> {
         loop {
-            let text = String::from_utf8_lossy(&self.input).replace('\x01', "|");
-            if let Some(at) = text.find("|10=").filter(|at| text.len() >= at + 8) {
-                self.input.drain(..at + 8);
-                return Some(text[..at + 8].to_owned());
+            let sum = self.input.windows(4).position(|part| part == b"\x0110=");
+            if let Some(at) = sum.filter(|at| self.input.len() >= at + 8) {
+                let message: Vec<u8> = self.input.drain(..at + 8).collect();
+                return Some(String::from_utf8_lossy(&message).replace('\x01', "|"));
             }
             let mut piece = [0; 4_096];
             match self.stream.read(&mut piece) {
