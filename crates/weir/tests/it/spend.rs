@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::openrtb::{Answer, Http};
 use crate::openrtb_disk::{limit_files, wait_journal};
+use crate::openrtb_http::gzip;
 use crate::support::{Node, Setup, line, over_transports, wait_value};
 
 /// Where the door of a node listens.
@@ -393,6 +394,56 @@ fn whoever_goes_before_the_answer_is_booked_all_the_same() {
         Caller::to(&node).call("settle", &settle).1,
         json!({"verdict": "settled", "amount": "0.50", "repeat": true})
     );
+}
+
+#[test]
+fn a_client_that_finished_sending_and_one_that_sends_byte_by_byte_are_answered() {
+    over_transports(one, |node| {
+        // The first ask waits for the bank; the settlement of the next one waits for the disk.
+        let mut last = Caller::to(node);
+        last.send("/v1/reserve", "{\"budget\":1,\"amount\":\"0.5\"}");
+        last.send("/v1/spend", "{\"budget\":1,\"amount\":\"0.25\"}");
+        last.http.finish();
+        let answers = [last.http.receive(), last.http.receive()];
+        assert_eq!(answers.map(|answer| answer.status), [200, 200]);
+        assert!(last.http.try_receive().is_none());
+        let mut slow = Http::connect(door(node));
+        let body = "{\"budget\":1,\"amount\":\"0.125\"}";
+        let head =
+            format!("POST /v1/spend HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n", body.len());
+        let head =
+            head.replace("Host: a", "Host: localhost") + "Content-Type: application/json\r\n\r\n";
+        for byte in head.bytes().chain(body.bytes()) {
+            slow.send(&[byte]);
+        }
+        assert_eq!(slow.receive().status, 200);
+        assert_eq!(node.budget(1).settled, 375_000);
+    });
+}
+
+#[test]
+fn calls_may_be_packed_and_what_unpacks_to_too_much_is_refused() {
+    let node = one().with("spend.body_bytes_max", "65536").start();
+    let mut caller = Caller::to(&node).with("Content-Encoding: gzip");
+    let mut post = |body: &[u8]| {
+        let packed = gzip(body);
+        let head = format!(
+            "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{}Content-Length: {}\r\n\r\n",
+            caller.headers,
+            packed.len()
+        );
+        caller.http.send(&[head.as_bytes(), &packed].concat());
+        caller.http.receive()
+    };
+    let spend = json!({"call": "spend", "budget": 1, "amount": "0.001"});
+    let answer = post(json!([spend, spend]).to_string().as_bytes());
+    assert_eq!((answer.status, answer.json().as_array().unwrap().len()), (200, 2));
+    assert_eq!(post(&vec![b' '; 1 << 20]).status, 413, "a kilobyte that unpacks to a megabyte");
+    let mut plain = Caller::to(&node).with("Accept-Encoding: gzip");
+    let entries = vec![json!({"call": "reserve", "budget": 1, "amount": "0.000001"}); 200];
+    let answer = plain.post("/v1/batch", &Value::from(entries).to_string());
+    assert_eq!((answer.status, answer.header("content-encoding")), (200, Some("gzip")));
+    assert_eq!(node.budget(1).settled, 2_000);
 }
 
 #[test]
