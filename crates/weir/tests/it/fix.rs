@@ -3,10 +3,10 @@
 mod operating;
 mod tool;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use crate::support::{Node, PATIENCE, Setup, line, output, stderr, text, weir};
+use crate::support::{Node, PATIENCE, Setup, cores, line, output, stderr, text, weir};
 
 const SESSION: &str = "[[fix.session]]\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"CLIENT1\"\n\
                        limits = \"none\"\nroute = \"echo\"\n";
@@ -220,6 +220,34 @@ fn orders_and_fills_pass_between_a_client_and_its_venue() {
     node.wait_stat("the venue again", |stat| stat["doors"]["fix"]["logons"] == 3);
     client.order("third");
     assert_eq!(field(&venue.receive_message(), "11"), "third");
+}
+
+#[test]
+fn of_two_workers_one_has_the_door_and_its_dials() {
+    for worker in ["0", "last"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let venue = format!(
+            "[[fix.venue]]\nname = \"venue1\"\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"VENUE\"\nconnect = [\"{address}\"]\n"
+        );
+        let config =
+            format!("[fix]\nworker = \"{worker}\"\n{}{venue}", SESSION.replace("echo", "venue1"));
+        let node = setup(&config).with("workers.cores", &cores(2)).start();
+        let mut venue = Client::venue(&listener);
+        let mut client = Client::log_on(&node, 1);
+        node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
+        // The kernel has one listener to give connections to: each meets the live session.
+        for _ in 0..8 {
+            let mut second = Client::connect(&node);
+            second.send("A", "98=0|108=30|");
+            assert_eq!(second.receive(), None);
+        }
+        client.order("first");
+        assert_eq!(field(&venue.receive_message(), "11"), "first");
+        listener.set_nonblocking(true).unwrap();
+        let again = listener.accept().map(|_| ()).map_err(|error| error.kind());
+        assert_eq!(again, Err(ErrorKind::WouldBlock), "the venue was dialled once");
+    }
 }
 
 #[test]
