@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender as Reply;
 
 use gate_auction::Fates;
 use gate_pacing::Pace;
-use ledger::{Bank, Claimed, KeyRing, Keyed, ToBank, ToWorker};
+use ledger::{Bank, Claimed, KeyRing, Keyed, MemoAnswer, ToBank, ToWorker};
 use table::{Map, Secret};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::templates::Templates;
@@ -24,7 +24,7 @@ use crate::questions::Question;
 pub(crate) enum Up {
     /// The ledger's business.
     Ledger(ToBank),
-    /// The ledger's business, of requests with keys of idempotency; with what the worker counted for its order.
+    /// The ledger's business, of requests with keys of idempotency and of memos; with what the worker counted for its order.
     Keyed(Box<(usize, Keyed)>),
     /// A client's question; `conn` comes back with the answer.
     Question { conn: u64, question: Question },
@@ -49,6 +49,8 @@ pub(crate) enum Down {
     Ledger(ToWorker),
     /// What became of a claim of a key.
     Claimed { reply: u64, claimed: Box<Claimed> },
+    /// What became of a memo of a door.
+    Memo { reply: u64, answer: Box<MemoAnswer> },
     /// A new configuration and the parameters of its plans, in force from the next batch on.
     Snapshot(Arc<Snapshot>, Box<[Pace]>),
     /// New parameters of all plans, by slot.

@@ -25,7 +25,7 @@ use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
 use crate::doors::fix::desk::FixDesk;
-use crate::doors::{DoorTerms, Doors, OnDoors, Parts};
+use crate::doors::{self, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
@@ -193,7 +193,7 @@ impl Engine {
         let addresses: Vec<Option<SocketAddr>> = doors.iter().map(address).collect();
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
-        let start = recover(config, permits, cores.workers.len(), purses)?;
+        let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         // The run alone does not tell: two nodes, or a restored folder, can have the same.
         let random = u128::from_le_bytes(keys::random()?);

@@ -8,7 +8,8 @@ use access::Scopes;
 use door_transport::ConnId;
 use gate_pacing::Pace;
 use ledger::{
-    Action, Amount, At, Hold, KeyRing, Keyed, MADE_SLOT, Origin, Purses, ToBank, ToWorker,
+    Action, Amount, At, Hold, KeyRing, Keyed, MADE_SLOT, Memo, MemoMoney, MemoRefusal, MemoRequest,
+    Origin, Purses, ToBank, ToWorker,
 };
 use probe::NodeClock;
 use wire::{BudgetName, Handle, Reason, Verdict};
@@ -46,7 +47,7 @@ pub(crate) struct Till {
     pub(crate) opened: Opened,
     /// ...and their purses: slots from [`MADE_SLOT`] on, counted from 0 here.
     pub(crate) made: Purses,
-    /// For the bank, about requests with keys, each with the number of the purses' messages that go before it: stamps must rise.
+    /// For the bank, about requests with keys and of memos, each with the number of the purses' messages that go before it: stamps must rise.
     /// Bounded by what doors let wait.
     pub(crate) keyed: VecDeque<(usize, Keyed)>,
 }
@@ -239,6 +240,27 @@ impl Till {
     /// The request of a claim came to an answer that booked nothing: who waits for it gets the same, and nothing is kept.
     pub(crate) fn answered(&mut self, key: u128, verdict: Verdict, answer: &[u8]) {
         self.say_keyed(Keyed::Answered { key, verdict, answer: answer.into() });
+    }
+
+    /// Has a memo of the door recorded, alone or with its money: [`crate::doors::Door::recorded`], once that is sealed. A hold that was
+    /// made for it is the bank's from here on.
+    ///
+    /// # Errors
+    /// At once, and nothing is said to the bank: it is too long, or the journal cannot seal.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no door keeps memos yet"))]
+    pub(crate) fn memo(
+        &mut self,
+        reply: Reply,
+        memo: Memo,
+        money: MemoMoney,
+    ) -> Result<(), MemoRefusal> {
+        MemoRefusal::check_len(memo.bytes.len())?;
+        if self.journal_fails {
+            return Err(MemoRefusal::Journal);
+        }
+        let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
+        self.say_keyed(Keyed::Memo(Box::new(MemoRequest { memo, money, at_ms, reply })));
+        Ok(())
     }
 
     fn say_keyed(&mut self, message: Keyed) {

@@ -109,6 +109,9 @@ impl<D: DoorSet> Worker<D> {
                 Down::Claimed { reply, claimed } => {
                     doors.claimed(till, Reply::from_bits(reply), *claimed, outbox);
                 }
+                Down::Memo { reply, answer } => {
+                    doors.recorded(till, Reply::from_bits(reply), *answer, outbox);
+                }
                 Down::Ledger(message) => till.take(message),
                 Down::Templates(templates) => till.opened.configure(templates),
                 Down::Opened(handle, made) => {
@@ -228,7 +231,7 @@ impl<D: DoorSet> Worker<D> {
         sent
     }
 
-    /// What was said about requests with keys, with the purses' messages that were said before it.
+    /// What was said about requests with keys and of memos, with the purses' messages that were said before it.
     #[cold]
     fn push_keyed(&mut self) -> usize {
         let (mut sent, mut passed) = (0, 0);

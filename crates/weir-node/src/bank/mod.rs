@@ -23,7 +23,8 @@ use door_batch::Question as OfBatch;
 use door_transport::Waker;
 use gate_pacing::{Before, Pace};
 use ledger::{
-    Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, Out, Record, ToBank, ToWorker,
+    Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, MemoAnswer, MemoRefusal, Out, Record,
+    ToBank, ToWorker,
 };
 use ledger_journal::{
     Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
@@ -359,7 +360,7 @@ impl BankThread {
         taken + self.take_openings(refuse)
     }
 
-    /// Takes a message about a request with a key; a resolve is refused while the journal cannot seal, as others are.
+    /// Takes a message about a request with a key, or a memo; what books is refused while the journal cannot seal, as others are.
     #[cold]
     fn take_keyed(&mut self, worker: u16, message: Keyed, refuse: bool) {
         if let (Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. }, true) = (&message, refuse)
@@ -367,6 +368,11 @@ impl BankThread {
             let (reply, verdict) = (*reply, Verdict::Journal);
             let answer = ToWorker::Resolved { reply, verdict, repeat: false };
             return self.links[usize::from(worker)].backlog.push_back(Down::Ledger(answer));
+        }
+        if let (Keyed::Memo(request), true) = (&message, refuse) {
+            let answer = Box::new(MemoAnswer::Refused(MemoRefusal::Journal));
+            let down = Down::Memo { reply: request.reply, answer };
+            return self.links[usize::from(worker)].backlog.push_back(down);
         }
         let before = self.out.records.len();
         self.bank.step_keyed(worker, message, &mut self.out);
@@ -412,6 +418,10 @@ impl BankThread {
                 true => self.held.push_back((needed, AwaitingSeal::Down(link, down))),
                 false => self.links[link].backlog.push_back(down),
             }
+        }
+        for (worker, reply, answer) in self.out.memos.drain(..) {
+            let down = Down::Memo { reply, answer: Box::new(answer) };
+            self.held.push_back((needed, AwaitingSeal::Down(usize::from(worker), down)));
         }
         let sealed = self.journal.sealed();
         self.await_seal(sealed, self.clock.steady_ms());

@@ -12,6 +12,7 @@ use weir_pacer::PacerOptions;
 use wire::journal::SCHEMA_VERSION;
 
 use super::{Start, keys, pacing_store};
+use crate::doors::DoorFacts;
 use crate::error::StartError;
 use crate::known::{self, Permits};
 
@@ -22,12 +23,14 @@ pub(crate) fn recover(
     permits: Permits,
     workers: usize,
     purses: PurseOptions,
+    doors: &[DoorFacts],
 ) -> Result<Start, StartError> {
     let path = config.node.data_dir.join("journal");
     let failed = |source| StartError::Journal { path: path.clone(), source };
     let known = known::before_start(&config.node.data_dir, permits)?;
     let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
-    let options = bank_options(config, workers, purses);
+    let memo_judges = doors.iter().filter_map(|door| door.judge).collect();
+    let options = ledger::Options { memo_judges, ..bank_options(config, workers, purses) };
     let began = std::time::Instant::now();
     let recovered = read_back(&disk, &options, config.node.id, &known);
     let recovered = recovered.map_err(|error| match error {

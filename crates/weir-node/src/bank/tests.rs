@@ -1,3 +1,5 @@
+mod memos;
+
 use std::sync::mpsc;
 use std::time::Instant as Clock;
 
@@ -10,6 +12,7 @@ use weir_config::templates::Templates;
 use wire::Action;
 
 use super::*;
+use crate::doors::DoorFacts;
 use crate::known::Permits;
 use crate::measured::Sources;
 use crate::opened::Made;
@@ -18,42 +21,53 @@ const BUDGETS: u64 = 5_000;
 /// A bound where something of the system is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A bank's thread that takes its turns when it is told to, with one worker.
+/// A bank's thread that takes its turns when it is told to, with one worker, or more.
 struct Bench {
     thread: BankThread,
     commands: mpsc::Sender<Command>,
     up: Sender<Up>,
     down: Receiver<Down>,
+    /// The queues of the other workers.
+    others: Vec<(Sender<Up>, Receiver<Down>)>,
     data: tempfile::TempDir,
     _handle: Handle,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let data = tempfile::tempdir().unwrap();
+        Bench::with(tempfile::tempdir().unwrap(), 1, &[])
+    }
+
+    fn with(data: tempfile::TempDir, workers: usize, doors: &[DoorFacts]) -> Bench {
         let mut config = Config::default();
         config.node.data_dir = data.path().to_path_buf();
         let purses = ledger::PurseOptions { node: 1, hold_ms: config.ledger.hold_ms };
-        let start = super::recover::recover(&config, Permits::default(), 1, purses).unwrap();
+        let start = super::recover::recover(&config, Permits::default(), workers, purses, doors);
+        let start = start.unwrap();
         let handle = Handle::new().unwrap();
-        let (up, from_worker) = ring::channel(1_024);
-        let (to_worker, down) = ring::channel(65_536);
-        let counters = Arc::new(WorkerCounters::default());
-        let (probes, _) = Sources::new(0, &[Arc::clone(&counters)]);
-        let link = Link {
-            up: from_worker,
-            down: to_worker,
-            waker: handle.waker(),
-            counters,
-            backlog: VecDeque::new(),
-        };
+        let (mut links, mut others) = (Vec::new(), Vec::new());
+        for _ in 0..workers {
+            let (up, from_worker) = ring::channel(1_024);
+            let (to_worker, down) = ring::channel(65_536);
+            others.push((up, down));
+            links.push(Link {
+                up: from_worker,
+                down: to_worker,
+                waker: handle.waker(),
+                counters: Arc::new(WorkerCounters::default()),
+                backlog: VecDeque::new(),
+            });
+        }
+        let (up, down) = others.remove(0);
+        let counters: Vec<_> = links.iter().map(|link| Arc::clone(&link.counters)).collect();
+        let (probes, _) = Sources::new(0, &counters);
         let (commands, inbox) = mpsc::channel();
         let probes = BankProbes { bank: probes.bank, writer: probes.writer };
         // Plans are looked at once: they are not what is tested here.
         let tick_ms = 1 << 40;
         let secret = Secret::new(7);
-        let thread = BankThread::new(start, vec![link], inbox, secret, tick_ms, probes).unwrap();
-        Bench { thread, commands, up, down, data, _handle: handle }
+        let thread = BankThread::new(start, links, inbox, secret, tick_ms, probes).unwrap();
+        Bench { thread, commands, up, down, others, data, _handle: handle }
     }
 
     fn configure(&mut self) {

@@ -19,7 +19,7 @@ use door_transport::{
 };
 use gate_auction::Fates;
 use gate_profile::Profiles;
-use ledger::{Claimed, Owner};
+use ledger::{Claimed, MemoAnswer, MemoJudge, Owner};
 use weir_config::config::Config;
 use wire::Verdict;
 
@@ -48,6 +48,8 @@ pub struct DoorFacts {
     pub requests: &'static [RequestKind],
     /// What became of the requests that decide, over these workers.
     pub outcomes: fn(&[Arc<WorkerCounters>]) -> Outcomes,
+    /// Whose memos it keeps, and what judges them in the bank's turn.
+    pub judge: Option<(ledger::Door, MemoJudge)>,
 }
 
 /// What became of requests, and how often.
@@ -61,6 +63,7 @@ impl DoorFacts {
             answered: D::ANSWERED,
             requests: D::REQUESTS,
             outcomes: D::outcomes,
+            judge: D::JUDGE,
         }
     }
 
@@ -98,6 +101,8 @@ pub(crate) trait Door {
     const ANSWERED: WorkerStage = WorkerStage::Send;
     /// Its kinds of requests.
     const REQUESTS: &'static [RequestKind] = &[];
+    /// Whose memos it keeps, and what judges them in the bank's turn; `None`: it keeps none.
+    const JUDGE: Option<(ledger::Door, MemoJudge)> = None;
     /// What it keeps per connection.
     type Conn;
 
@@ -223,6 +228,16 @@ pub(crate) trait Door {
         _till: &mut Till,
         _reply: Reply,
         _claimed: Claimed,
+        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
+    ) {
+    }
+
+    /// What became of a memo: [`Till::memo`]. It is sealed, with its money, or nothing of it is there.
+    fn recorded<S>(
+        &mut self,
+        _till: &mut Till,
+        _reply: Reply,
+        _answer: MemoAnswer,
         _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
     ) {
     }
@@ -455,6 +470,14 @@ pub(crate) trait DoorSet {
         till: &mut Till,
         reply: Reply,
         claimed: Claimed,
+        outbox: &mut Outbox<'_, Self::Session>,
+    );
+    /// See [`Door::recorded`].
+    fn recorded(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        answer: MemoAnswer,
         outbox: &mut Outbox<'_, Self::Session>,
     );
     /// See [`Door::owned`].
@@ -732,6 +755,23 @@ macro_rules! doors {
                         let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
                         return $crate::doors::Door::claimed(
                             &mut self.$field, till, reply, claimed, &mut own,
+                        );
+                    }
+                )+
+            }
+
+            fn recorded(
+                &mut self,
+                till: &mut $crate::till::Till,
+                reply: $crate::doors::Reply,
+                answer: ledger::MemoAnswer,
+                outbox: &mut door_transport::Outbox<'_, $session>,
+            ) {
+                $(
+                    if reply.door == $id::$name as u8 {
+                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
+                        return $crate::doors::Door::recorded(
+                            &mut self.$field, till, reply, answer, &mut own,
                         );
                     }
                 )+

@@ -1,12 +1,13 @@
 //! A door for tests that uses each thing which a worker offers to a door, once: ticks, a connection that it opens itself, bytes to
-//! another connection, answers that another thread makes, a body larger than memory, and TLS below it.
+//! another connection, answers that another thread makes, memos that the bank records, a body larger than memory, and TLS below it.
 //!
 //! A client sends lines, and the first letter says what becomes of the rest: `e` echo, `l` echo that another thread answers later,
 //! `p` pass it to the connection that the door dialled, whose answer comes back, `b` a body of so many bytes follows and comes
-//! back, `w` who am I by my certificate, `t` nothing but a heartbeat.
+//! back, `m` a key, a space and a memo, whose first one stands, `w` who am I by my certificate, `t` nothing but a heartbeat.
 
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,6 +18,7 @@ use door_transport::{
     CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Replies, ReplyLimits, Step, Then,
     Ticket, Unreachable,
 };
+use ledger::{DoorMemos, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney};
 use wire::Verdict;
 
 use super::{Door, DoorOutbox, Reply};
@@ -44,7 +46,16 @@ struct EchoConn {
     body: usize,
 }
 
+/// As whose memos those of this door are recorded.
+const MEMOS_OF: ledger::Door = ledger::Door::Fix;
+
+fn judge(memos: &DoorMemos<'_>, memo: &Memo) -> MemoJudgement {
+    memos.get(memo.key).map_or(MemoJudgement::New, |first| MemoJudgement::Known(first.into()))
+}
+
 struct EchoDoor {
+    /// Its place among the doors of its worker.
+    number: u8,
     dial: Dial,
     dial_id: Option<DialId>,
     dialled: Option<ConnId>,
@@ -53,6 +64,11 @@ struct EchoDoor {
     /// Bytes for other connections.
     passing: Vec<(ConnId, Vec<u8>)>,
     replies: Replies,
+    /// Memos that the bank has, by their number, which rises.
+    memos: BTreeMap<u64, Ticket>,
+    next_memo: u64,
+    /// Memos that the bank did not get.
+    refused: Vec<(Ticket, Vec<u8>)>,
     asks: Sender<LateAnswer>,
     answers: Receiver<LateAnswer>,
     seen: Arc<EchoSeen>,
@@ -60,6 +76,7 @@ struct EchoDoor {
 
 impl EchoDoor {
     fn new(
+        number: u8,
         addresses: Vec<SocketAddr>,
         tls: ClientTls,
         (asks, answers): (Sender<LateAnswer>, Receiver<LateAnswer>),
@@ -70,12 +87,16 @@ impl EchoDoor {
         let limits =
             ReplyLimits { places_max: 1_024, connection_places_max: 64, bytes_max: 1 << 20 };
         EchoDoor {
+            number,
             dial,
             dial_id: None,
             dialled: None,
             asker: None,
             passing: Vec::new(),
             replies: Replies::new(limits),
+            memos: BTreeMap::new(),
+            next_memo: 0,
+            refused: Vec::new(),
             asks,
             answers,
             seen,
@@ -83,7 +104,14 @@ impl EchoDoor {
     }
 
     /// Answers one line; false: there is no place for its answer yet.
-    fn answer(&mut self, id: ConnId, conn: &mut EchoConn, line: &[u8], out: &mut Out<'_>) -> bool {
+    fn answer(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut EchoConn,
+        line: &[u8],
+        out: &mut Out<'_>,
+    ) -> bool {
         let (command, text) = line.split_first().unwrap_or((&b't', &[]));
         match command {
             b'e' if !self.replies.is_waiting(id) => out.write(&[text, b"\n"].concat()),
@@ -100,15 +128,33 @@ impl EchoDoor {
                 let size = str::from_utf8(text).ok().and_then(|size| size.parse().ok());
                 conn.body = size.unwrap_or(0);
             }
+            b'm' => {
+                let Some(ticket) = self.replies.reserve(id) else { return false };
+                self.send_memo(till, ticket, text);
+            }
             b'w' => out.write(format!("{:?}\n", conn.name).as_bytes()),
             _ => _ = self.seen.heartbeats.fetch_add(1, Relaxed),
         }
         true
     }
+
+    fn send_memo(&mut self, till: &mut Till, ticket: Ticket, text: &[u8]) {
+        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+        let (key, bytes) = (&text[..end], text.get(end + 1..).unwrap_or(&[]));
+        let key = str::from_utf8(key).ok().and_then(|key| key.parse().ok()).unwrap_or(0);
+        let memo = Memo { door: MEMOS_OF, key, bytes: bytes.into() };
+        let reply = Reply::numbered(self.number, self.next_memo);
+        match till.memo(reply, memo, MemoMoney::Without) {
+            Ok(()) => _ = self.memos.insert(self.next_memo, ticket),
+            Err(refusal) => self.refused.push((ticket, format!("{refusal}\n").into())),
+        }
+        self.next_memo += 1;
+    }
 }
 
 impl Door for EchoDoor {
     const NAME: &'static str = "echo";
+    const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((MEMOS_OF, judge));
     type Conn = EchoConn;
 
     fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> EchoConn {
@@ -121,7 +167,7 @@ impl Door for EchoDoor {
 
     fn received(
         &mut self,
-        _: &mut Till,
+        till: &mut Till,
         id: ConnId,
         conn: &mut EchoConn,
         input: &[u8],
@@ -144,7 +190,7 @@ impl Door for EchoDoor {
             let line = &rest[..end];
             if conn.dialled {
                 self.passing.extend(self.asker.map(|to| (to, [line, b"\n"].concat())));
-            } else if !self.answer(id, conn, line, out) {
+            } else if !self.answer(till, id, conn, line, out) {
                 return Step::Pause { consumed };
             }
             consumed += end + 1;
@@ -202,6 +248,10 @@ impl Door for EchoDoor {
 
     fn turn<S>(&mut self, _: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, EchoConn>) {
         let outbox = outbox.all();
+        for (ticket, answer) in self.refused.drain(..) {
+            self.replies.fill(ticket, &answer, outbox);
+            outbox.resume(ticket.conn());
+        }
         while let Ok((ticket, answer)) = self.answers.try_recv() {
             self.replies.fill(ticket, &answer, outbox);
             outbox.resume(ticket.conn());
@@ -217,6 +267,23 @@ impl Door for EchoDoor {
         _: bool,
         _: &mut DoorOutbox<'_, '_, S, EchoConn>,
     ) {
+    }
+
+    fn recorded<S>(
+        &mut self,
+        _: &mut Till,
+        reply: Reply,
+        answer: MemoAnswer,
+        outbox: &mut DoorOutbox<'_, '_, S, EchoConn>,
+    ) {
+        let Some(ticket) = self.memos.remove(&reply.number()) else { return };
+        let answer = match answer {
+            MemoAnswer::New { .. } => "new\n".into(),
+            MemoAnswer::Known { answer } => [&b"known "[..], &answer, b"\n"].concat(),
+            other => format!("{other:?}\n").into(),
+        };
+        self.replies.fill(ticket, &answer, outbox.all());
+        outbox.all().resume(ticket.conn());
     }
 
     fn waiting(&self) -> usize {

@@ -1,7 +1,9 @@
 //! A worker whose doors are the batch door and the echo door, over TLS.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,10 +20,14 @@ use weir_config::config::Config;
 use wire::{Message, hello};
 
 use super::*;
+use crate::bank::recover::recover;
+use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::bench::facts;
-use crate::doors::OnDoors;
+use crate::counters::WorkerCounters;
 use crate::doors::batch::{BatchDoor, BatchTerms};
-use crate::messages::{Down, Up};
+use crate::doors::{DoorSet, OnDoors};
+use crate::known::Permits;
+use crate::measured::Sources;
 use crate::stages::WorkerProbes;
 use crate::worker::{Lines, Worker};
 
@@ -79,13 +85,14 @@ impl Certificate {
     }
 }
 
-/// A worker with a batch door and an echo door, the thread that answers its `l` lines, and who may speak with it.
+/// A worker with a batch door and an echo door, its bank, the thread that answers its `l` lines, and who may speak with it.
 struct EchoNode {
     listeners: [std::net::SocketAddr; 2],
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
-    /// The bank's ends of the queues: here nobody answers.
-    _bank: (ring::Receiver<Up>, ring::Sender<Down>),
+    bank: JoinHandle<()>,
+    commands: mpsc::Sender<Command>,
+    _data: Option<tempfile::TempDir>,
     seen: Arc<EchoSeen>,
     authority: Authority,
     tls: ServerTls,
@@ -93,6 +100,13 @@ struct EchoNode {
 
 impl EchoNode {
     fn start() -> EchoNode {
+        let data = tempfile::tempdir().unwrap();
+        let node = EchoNode::start_on(data.path());
+        EchoNode { _data: Some(data), ..node }
+    }
+
+    /// Starts a node whose journal is in this folder.
+    fn start_on(data: &Path) -> EchoNode {
         let authority = Authority::new();
         let certificate = authority.sign("the door");
         let tls = ServerTls::new(&authority.server(&certificate)).unwrap();
@@ -109,20 +123,30 @@ impl EchoNode {
         let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 1)), listeners[1]];
         let client_tls = ClientTls::new("localhost", &options).unwrap();
         let ((asks, asked), (answered, answers)) = (mpsc::channel(), mpsc::channel());
+        let number = EchoDoorId::Echo as u8;
         let (handle, seen) = (Handle::new().unwrap(), Arc::new(EchoSeen::default()));
-        let door = EchoDoor::new(addresses, client_tls, (asks, answers), Arc::clone(&seen));
+        let door = EchoDoor::new(number, addresses, client_tls, (asks, answers), Arc::clone(&seen));
         let (up, from_worker) = ring::channel(65_536);
-        let (to_worker, down) = ring::channel(16);
+        let (to_worker, down) = ring::channel(1_024);
         let (control, waker) = (handle.clone(), handle.waker());
+        let counters = Arc::<WorkerCounters>::default();
+        let link = Link {
+            up: from_worker,
+            down: to_worker,
+            waker: handle.waker(),
+            counters: Arc::clone(&counters),
+            backlog: VecDeque::new(),
+        };
+        let (bank, commands) = start_bank(data, link);
+        let bank_thread = bank.thread().clone();
         let threads = vec![
             thread::spawn(move || answer_in_pairs(&asked, &answered, &waker)),
             thread::spawn(move || {
-                let lines = Lines { up, down, bank: thread::current() };
-                run(vec![batch, echo], door, lines, &control);
+                let lines = Lines { up, down, bank: bank_thread };
+                run(vec![batch, echo], door, counters, lines, &control);
             }),
         ];
-        let _bank = (from_worker, to_worker);
-        EchoNode { listeners, handle, threads, _bank, seen, authority, tls }
+        EchoNode { listeners, handle, threads, bank, commands, _data: None, seen, authority, tls }
     }
 
     fn client(&self, name: &str) -> Client {
@@ -151,14 +175,40 @@ impl EchoNode {
         for thread in self.threads {
             thread.join().unwrap();
         }
+        self.commands.send(Command::Stop).unwrap();
+        self.bank.thread().unpark();
+        self.bank.join().unwrap();
     }
 }
 
+/// The bank of the worker at the other end of the link.
+fn start_bank(data: &Path, link: Link) -> (JoinHandle<()>, mpsc::Sender<Command>) {
+    let mut config = Config::default();
+    config.node.data_dir = data.to_path_buf();
+    let purses = PurseOptions { node: 1, hold_ms: 2_000 };
+    let start = recover(&config, Permits::default(), 1, purses, EchoDoors::FACTS).unwrap();
+    let (probes, _) = Sources::new(0, &[Arc::clone(&link.counters)]);
+    let (commands, inbox) = mpsc::channel();
+    let bank = thread::spawn(move || {
+        let probes = BankProbes { bank: probes.bank, writer: probes.writer };
+        let (secret, tick_ms) = (table::Secret::new(7), 1 << 40);
+        let bank = BankThread::new(start, vec![link], inbox, secret, tick_ms, probes).unwrap();
+        assert!(bank.run(), "not everything was sealed");
+    });
+    (bank, commands)
+}
+
 /// Runs the worker until it is stopped.
-fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) {
+fn run(
+    listeners: Vec<Listener>,
+    echo: EchoDoor,
+    counters: Arc<WorkerCounters>,
+    lines: Lines,
+    handle: &Handle,
+) {
     let facts = Arc::new(facts(&Config::default()));
     let purses = Purses::new(PurseOptions { node: 1, hold_ms: 2_000 }, 0);
-    let (keys, counters) = (Arc::new(KeyRing::new(1, 1, [7; 16])), Arc::default());
+    let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
     let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
     let terms = Arc::new(BatchTerms::new(&Config::default(), None));
     let batch = BatchDoor::new(EchoDoorId::Batch as u8, terms);
@@ -282,6 +332,30 @@ fn a_certificate_is_replaced_while_the_worker_runs() {
     let der = CertificateDer::from_pem_slice(renewed.chain.as_bytes()).unwrap();
     assert_eq!(new.shown(), der.as_ref());
     assert_ne!(old.shown(), der.as_ref());
+    node.stop();
+}
+
+#[test]
+fn a_memo_is_answered_once_it_is_sealed_and_known_in_the_next_run() {
+    let data = tempfile::tempdir().unwrap();
+    let node = EchoNode::start_on(data.path());
+    let [mut one, mut other] = ["bidder-7", "bidder-8"].map(|name| node.client(name));
+    assert_eq!(one.ask("m1 first\n"), "new");
+    assert_eq!(other.ask("m1 second\n"), "known first");
+    assert_eq!(other.ask("m2 second\n"), "new");
+    let long = "x".repeat(ledger::memo::MEMO_BYTES_MAX + 1);
+    let refusal = one.ask(&format!("m3 {long}\n"));
+    assert!(refusal.starts_with("a memo of 257 bytes; at most 256 are recorded"), "{refusal}");
+    // Others are on their way.
+    one.send("m3 third\nm3 again\nm4 fourth\n");
+    let lines: Vec<String> = (0..3).map(|_| one.line()).collect();
+    assert_eq!(lines, ["new", "known third", "new"]);
+    node.stop();
+
+    let node = EchoNode::start_on(data.path());
+    let mut client = node.client("bidder-7");
+    assert_eq!(client.ask("m1 third\n"), "known first");
+    assert_eq!(client.ask("m5 fifth\n"), "new");
     node.stop();
 }
 
