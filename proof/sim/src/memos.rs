@@ -130,6 +130,9 @@ impl World {
         if request.reply < NUMBERS {
             let known = &mut self.requests[request_index(request.reply)];
             known.at_ms = self.workers[index].judged(known.at_ms);
+        } else {
+            // Its stamp counts for whatever its worker says later.
+            self.workers[index].judged(request.at_ms);
         }
         // A planted bug: the memo is recorded, and its money in a later turn.
         if self.bug == Some(Bug::MemoWithoutMoney)
