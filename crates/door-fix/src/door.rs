@@ -7,7 +7,7 @@ use fix_session::{
 
 use crate::config::FixSessions;
 use crate::half_logons::HalfLogons;
-use crate::peer::{Guard, Peer};
+use crate::peer::{Admission, Guard, Peer};
 use crate::seat::{Behind, Seat};
 
 /// How long a connection has for its Logon.
@@ -38,6 +38,23 @@ pub struct Line {
     id: u64,
     peer: Peer,
     place: Place,
+    /// What the guard says of its Logon; `None`: it was not asked.
+    admission: Option<Admission>,
+}
+
+impl Line {
+    /// Takes the guard's answer that was to come later.
+    pub fn judged(&mut self, admitted: bool) {
+        if self.is_judged_later() {
+            self.admission = Some(if admitted { Admission::Yes } else { Admission::No });
+        }
+    }
+
+    /// Reports whether its Logon is being judged: until then nothing of it is read.
+    #[must_use]
+    pub fn is_judged_later(&self) -> bool {
+        self.admission == Some(Admission::Later) && matches!(self.place, Place::Half { .. })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +192,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         &mut self.stores
     }
 
+    /// Returns the guard, for its answers.
+    pub fn guard(&mut self) -> &mut G {
+        &mut self.guard
+    }
+
     /// Returns a session by its number.
     #[must_use]
     pub fn session(&self, session: usize) -> Option<&Session> {
@@ -215,7 +237,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if !seat.is_venue() || seat.session.state() != SessionState::Disconnected {
             return None;
         }
-        let mut line = Line { id, peer: Peer::default(), place: Place::Seated(venue) };
+        let place = Place::Seated(venue);
+        let mut line = Line { id, peer: Peer::default(), place, admission: None };
         self.connect(&line, venue, clock);
         self.finish(&mut line, venue, clock, out);
         Some(line)
@@ -228,7 +251,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.happenings.push(Happening::Refused(None, Refused::TooMany));
             self.ready.push(Ready { line, bytes: Vec::new(), close: true });
         }
-        Some(Line { id, peer, place: Place::Half { since_ms: clock.ms } })
+        let place = Place::Half { since_ms: clock.ms };
+        Some(Line { id, peer, place, admission: None })
     }
 
     /// Takes received bytes and appends those for the peer to `out`. What was not consumed is to be given again with what follows it.
@@ -355,7 +379,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Judges the first message of a connection. `None` if it is not there yet.
     fn first_message(
         &mut self,
-        line: &Line,
+        line: &mut Line,
         input: &[u8],
     ) -> Result<Option<usize>, (Option<usize>, Refused)> {
         let frame = match frame(input, LOGON_BYTES_MAX) {
@@ -369,11 +393,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if message.msg_type() != b"A" {
             return Err((None, Refused::NoLogon));
         }
-        let (seats, guard) = (&self.seats, &mut self.guard);
+        let (seats, guard, id) = (&self.seats, &mut self.guard, line.id);
         let at = seats.iter().position(|seat| seat.session.is_named_by(&message));
         let at = at.ok_or((None, Refused::NoSession))?;
-        seats[at].admits(at, guard, &line.peer, &message).map_err(|why| (Some(at), why))?;
-        Ok(Some(at))
+        let known = line.admission;
+        let judge = |at| known.unwrap_or_else(|| guard.admits(at, id, &message));
+        let admission = seats[at].admits(at, &line.peer, judge).map_err(|why| (Some(at), why))?;
+        line.admission = Some(admission);
+        Ok((admission == Admission::Yes).then_some(at))
     }
 
     fn seat(&mut self, line: &mut Line, at: usize, clock: Clock) {

@@ -12,7 +12,8 @@
 //! | when | call | then |
 //! | --- | --- | --- |
 //! | a connection is accepted | [`Door::opened`] | `None`: close it |
-//! | bytes arrived | [`Door::received`] | drop what was consumed, send the bytes, then close if it says so |
+//! | bytes arrived | [`Door::received`] | drop what was consumed, send the bytes, then close if it says so; read no further while [`Line::is_judged_later`] |
+//! | the guard's answer to a Logon came later | [`Line::judged`], then [`Door::received`] with what was not consumed | the same |
 //! | [`Door::deadline_ms`] of a line has come | [`Door::tick`] | the same |
 //! | what was sent has left, and [`Door::is_resending`] | [`Door::resume`] | the same |
 //! | more than [`Door::unsent_bytes_max`] waits for the peer | - | close it: its messages are in the store and come by a gap |
@@ -56,6 +57,7 @@ mod ids;
 mod operate;
 mod pass;
 mod passing;
+mod passwords;
 mod peer;
 mod refusal;
 mod route_echo;
@@ -67,4 +69,5 @@ pub use config::{
 };
 pub use door::{Clock, Door, Happening, Line, Ready, Refused, Step};
 pub use operate::{Act, NotDone, SessionView, Standing};
-pub use peer::{AddressRange, AddressRangeError, Guard, Peer};
+pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
+pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};

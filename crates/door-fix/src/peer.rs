@@ -14,16 +14,27 @@ pub struct Peer {
     pub certificate_names: Vec<String>,
 }
 
+/// What a guard says of a Logon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may take the session.
+    Yes,
+    /// It may not: its connection is closed.
+    No,
+    /// That takes a while: [`crate::Line::judged`] says it.
+    Later,
+}
+
 /// Judges passwords and whatever else a door asks of a Logon besides its session, address and certificate.
 pub trait Guard {
-    /// Reports whether this Logon may take a session, by the session's number. The answer to no is a closed connection.
-    fn admits(&mut self, session: usize, peer: &Peer, logon: &Message<'_>) -> bool;
+    /// Says whether this Logon, of the connection `line`, may take a session, by the session's number.
+    fn admits(&mut self, session: usize, line: u64, logon: &Message<'_>) -> Admission;
 }
 
 /// Admits everybody whom addresses and certificates admit.
 impl Guard for () {
-    fn admits(&mut self, _session: usize, _peer: &Peer, _logon: &Message<'_>) -> bool {
-        true
+    fn admits(&mut self, _session: usize, _line: u64, _logon: &Message<'_>) -> Admission {
+        Admission::Yes
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use fix::{Dictionary, Index, Message, ValueError};
+use fix::{Dictionary, Index, ValueError};
 use fix_session::{Application, MemoryStore, MessageStore, Outbox, Session, SessionState, Turn};
 
 use crate::book::{Book, IDS_MAX};
 use crate::config::{Checked, Kind, Route, SessionKeys, SessionSpec};
 use crate::door::Refused;
 use crate::passing::{Passed, Passing};
-use crate::peer::{Guard, Peer};
+use crate::peer::{Admission, Peer};
 use crate::route_echo::Echo;
 
 #[derive(Debug)]
@@ -144,20 +144,19 @@ impl Seat {
     pub(crate) fn admits(
         &self,
         at: usize,
-        guard: &mut impl Guard,
         peer: &Peer,
-        logon: &Message<'_>,
-    ) -> Result<(), Refused> {
+        judge: impl FnOnce(usize) -> Admission,
+    ) -> Result<Admission, Refused> {
         if self.session.state() != SessionState::Disconnected {
             return Err(Refused::Taken);
         }
         if !self.spec.as_ref().is_some_and(|spec| spec.may_come_from(peer)) {
             return Err(Refused::Origin);
         }
-        if !guard.admits(at, peer, logon) {
-            return Err(Refused::Guard);
+        match judge(at) {
+            Admission::No => Err(Refused::Guard),
+            admission => Ok(admission),
         }
-        Ok(())
     }
 }
 

@@ -231,7 +231,7 @@ config! {
         keys_keep_s: u64 = 3_600, [60..=86_400], " How long each is kept, seconds.";
     }
     fix ("The FIX door: sessions of clients over TCP, each an entry `[[fix.session]]`. It is off as long as there is none.") {
-        listen: Listen = Listen::by_default(7702), " Address of the FIX door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and `tls_clients` are required.";
+        listen: Listen = Listen::by_default(7702), " Address of the FIX door, or `\"\"`: the door is off. Beyond loopback `tls_cert` and `tls_key` are required, and `tls_clients` or the `password_file` of every session.";
         worker: Home = Home::Last, " The worker that has the door: a number from 0, or \"last\". A session with durability \"sealed\" makes it wait for the disk: give the door a worker that does little else.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks TLS. Empty: plain TCP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";

@@ -7,6 +7,7 @@ use access::{BadHost, HostGuard, Role, without_port};
 use door_transport::tls::{ClientCertificates, Identity, ServerOptions};
 use door_transport::{Limits as ConnectionLimits, Options as TransportOptions};
 
+use crate::arrays::FixSession;
 use crate::config::{Config, Home};
 use crate::listen::Listen;
 
@@ -230,9 +231,14 @@ pub const DOORS: [DoorSpec; 4] = [
         home: Some(|config| config.fix.worker),
         may_be_missed: false,
         tokens: None,
-        guard: "fix.tls_cert and fix.tls_key, and fix.tls_clients",
+        guard: "fix.tls_cert and fix.tls_key, and fix.tls_clients or the password_file of every session",
         // Orders and passwords in clear text are anybody's.
-        is_guarded: |config| !(config.fix.tls_cert.is_empty() || config.fix.tls_clients.is_empty()),
+        is_guarded: |config| {
+            let has_passwords = |one: &FixSession| !one.password_file.is_empty();
+            let knows = !config.fix.tls_clients.is_empty()
+                || config.arrays.fix_session.iter().all(has_passwords);
+            !config.fix.tls_cert.is_empty() && knows
+        },
         waiting_max: |_| 0,
         limits: fix_connections,
         tls: |config| TlsFiles {

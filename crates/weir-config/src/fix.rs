@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use door_fix::{
-    AddressRange, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed, VenueSpec,
+    AddressRange, FixSessions, Limits, PasswordFile, PasswordFileError, Route, SessionKeys,
+    SessionSpec, Unaddressed, VenueSpec,
 };
 use door_transport::Dial;
 use door_transport::tls::{ClientOptions, ClientTls, Identity};
@@ -12,6 +13,9 @@ use fix_session::Schedule;
 use crate::arrays::{FixSession, FixVenue};
 use crate::config::{Config, ConfigError};
 use crate::doors::{PEM_BYTES_MAX, fix_connections};
+
+/// Bytes of a file of passwords.
+const PASSWORDS_BYTES_MAX: u64 = 4 << 20;
 
 /// Returns the checked sessions of a configuration, clients' and venues'.
 ///
@@ -34,6 +38,28 @@ pub fn sessions(config: &Config) -> Result<FixSessions, Vec<ConfigError>> {
         text: error.to_string(),
     };
     FixSessions::new(clients, venues).map_err(|errors| errors.into_iter().map(told).collect())
+}
+
+/// Returns who may log on with which password, by the number of the session; `None` for one without a file.
+///
+/// # Errors
+/// What cannot be used, with its line; no hash is repeated.
+pub fn passwords(config: &Config) -> Result<Vec<Option<PasswordFile>>, Vec<ConfigError>> {
+    let mut errors = Vec::new();
+    let files = config.arrays.fix_session.iter().map(|entry| {
+        let path = Some(entry.password_file.as_str()).filter(|path| !path.is_empty())?;
+        let mut told = |text| errors.push(wrong(&entry.place, "session", "password_file", text));
+        let read = access::file::read_regular(path.as_ref(), PASSWORDS_BYTES_MAX);
+        let bytes = read.map_err(|error| told(format!("{path}: {error}"))).ok()?;
+        let text = String::from_utf8(bytes).map_err(|_| told(format!("{path}: no UTF-8"))).ok()?;
+        let parsed = PasswordFile::parse(&text);
+        let told = |found: Vec<PasswordFileError>| {
+            found.iter().for_each(|error| told(format!("{path}:{error}")));
+        };
+        parsed.map_err(told).ok()
+    });
+    let files = files.collect();
+    if errors.is_empty() { Ok(files) } else { Err(errors) }
 }
 
 /// Returns how the venues are reached, in their order in the file; reads the certificates of those with TLS.

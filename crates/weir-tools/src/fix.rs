@@ -272,7 +272,7 @@ fn act(args: &ActArgs, act: &str, body: &Value, out: &mut dyn Write) -> Result<(
 }
 
 /// One message, wherever it comes from.
-struct Line<'l> {
+struct MessageLine<'l> {
     at_us: u64,
     is_out: bool,
     /// `None`: it is damaged.
@@ -330,7 +330,7 @@ fn print_answered(
     let bytes: Option<Vec<u8>> = hex.or(message["message"].as_str().map(|text| text.into()));
     let at_us = message["at_us"].as_u64().ok_or(FixError::Form("at_us"))?;
     let is_out = message["direction"] == "out";
-    print(args, &Line { at_us, is_out, bytes: bytes.as_deref() }, out)
+    print(args, &MessageLine { at_us, is_out, bytes: bytes.as_deref() }, out)
 }
 
 fn kept_messages(args: &MessagesArgs, out: &mut dyn Write) -> Result<(), FixError> {
@@ -346,7 +346,7 @@ fn kept_messages(args: &MessagesArgs, out: &mut dyn Write) -> Result<(), FixErro
         if kept.at_us < to_us {
             let at_us = u64::try_from(kept.at_us).unwrap_or(0);
             let is_out = kept.direction == Direction::Out;
-            printed = print(args, &Line { at_us, is_out, bytes: kept.message }, out);
+            printed = print(args, &MessageLine { at_us, is_out, bytes: kept.message }, out);
         }
         if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
@@ -354,7 +354,7 @@ fn kept_messages(args: &MessagesArgs, out: &mut dyn Write) -> Result<(), FixErro
     printed
 }
 
-fn print(args: &MessagesArgs, line: &Line<'_>, out: &mut dyn Write) -> Result<(), FixError> {
+fn print(args: &MessagesArgs, line: &MessageLine<'_>, out: &mut dyn Write) -> Result<(), FixError> {
     let (at, direction) = (time(line.at_us), if line.is_out { "out" } else { "in" });
     if args.json {
         let text = line.bytes.map(String::from_utf8_lossy);

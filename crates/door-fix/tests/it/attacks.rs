@@ -1,6 +1,6 @@
 //! Strangers, and peers that mean harm.
 
-use door_fix::{Guard, Happening, Peer, Refused};
+use door_fix::{Admission, Guard, Happening, Peer, Refused};
 use fix::Message;
 use fix_session::MemoryStore;
 use proptest::prelude::*;
@@ -127,9 +127,58 @@ fn sessions_are_found_by_their_ids_and_origins() {
 struct OnePassword;
 
 impl Guard for OnePassword {
-    fn admits(&mut self, session: usize, _peer: &Peer, logon: &Message<'_>) -> bool {
-        session == 0 && logon.value(554) == Some(b"right")
+    fn admits(&mut self, session: usize, _line: u64, logon: &Message<'_>) -> Admission {
+        match session == 0 && logon.value(554) == Some(b"right") {
+            true => Admission::Yes,
+            false => Admission::No,
+        }
     }
+}
+
+/// Takes its time.
+#[derive(Default)]
+struct Slow(Vec<u64>);
+
+impl Guard for Slow {
+    fn admits(&mut self, _session: usize, line: u64, _logon: &Message<'_>) -> Admission {
+        self.0.push(line);
+        Admission::Later
+    }
+}
+
+/// What a connection gets once the guard has made up its mind.
+fn judged(desk: &mut Desk<Vec<MemoryStore>, Slow>, at: usize, admitted: bool) -> String {
+    desk.lines[at].as_mut().unwrap().judged(admitted);
+    desk.gets_bytes(at, b"")
+}
+
+#[test]
+fn a_guard_that_takes_its_time_is_asked_once_and_nothing_is_read_meanwhile() {
+    let stores = vec![MemoryStore::new(START_UNIX_MS)];
+    let mut desk = Desk::over("FIX.4.4", vec![spec("FIX.4.4")], stores, Slow::default());
+    let [first, second, third] = [desk.connect(), desk.connect(), desk.connect()];
+    for at in [first, second, third] {
+        assert_eq!(desk.gets(at, LOGON), "");
+        assert!(desk.lines[at].as_ref().unwrap().is_judged_later());
+        assert_eq!(desk.gets(at, "35=1|34=2|112=x|"), "");
+    }
+    assert_eq!(desk.door.guard().0, [0, 1, 2]);
+    // Whoever is judged first has the session, and what came behind the Logon is taken then.
+    assert_eq!(judged(&mut desk, second, true), format!("{LOGON}35=0|34=2|112=x|"));
+    assert_eq!(judged(&mut desk, first, true), "");
+    assert!(!desk.is_open(first), "the session is taken");
+    assert_eq!(judged(&mut desk, third, false), "");
+    assert!(!desk.is_open(third));
+    assert_eq!(desk.gets(second, "35=1|34=3|112=y|"), "35=0|34=3|112=y|");
+    // Nobody waits for ever.
+    let late = desk.connect();
+    desk.gets(late, "35=A|34=4|98=0|108=30|");
+    assert!(!desk.is_open(late), "the session is taken: the guard is not even asked");
+    desk.drop_line(second);
+    let late = desk.connect();
+    desk.gets(late, "35=A|34=4|98=0|108=30|");
+    desk.waits(late, 10_000);
+    assert!(!desk.is_open(late));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
 
 mod operating;
+mod passwords;
 mod tool;
 
 use std::io::{ErrorKind, Read, Write};

@@ -4,6 +4,7 @@
 
 pub mod counts;
 pub mod desk;
+mod passwords;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use wire::Verdict;
 use super::{Door, DoorOutbox, Reply};
 use crate::till::Till;
 use desk::{Ask, Asks, FixDesk};
+use passwords::Passwords;
 
 /// How often old messages are looked for, in ticks of the door.
 const TRIM_TICKS: u32 = 60;
@@ -33,7 +35,7 @@ const ASKS_MAX: usize = 16;
 /// What a client reads in the Logout of a node that stops.
 const STOPPING: &str = "the gate is stopping";
 
-type Sessions = door_fix::Door<FileStores<NumbersFile>, ()>;
+type Sessions = door_fix::Door<FileStores<NumbersFile>, Passwords>;
 
 /// What the door is set to: its sessions with their stores, and how venues are reached, until the worker that has the door takes them.
 pub(crate) struct FixTerms {
@@ -72,6 +74,9 @@ impl FixTerms {
 
     /// Where the sessions are asked about and acted upon, once their worker is known; `None` where the door is off.
     pub(crate) fn desk(&self, waker: Waker) -> Option<FixDesk> {
+        if let Some(taken) = &mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner) {
+            taken.sessions.guard().wake(waker.clone());
+        }
         self.desk.clone().map(|desk| desk.of_worker(waker))
     }
 }
@@ -94,7 +99,10 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
     for (name, durability) in sessions.stores() {
         stores.add(name, durability, unix_ms).map_err(told)?;
     }
-    door_fix::Door::new(sessions, stores, ()).map_err(|error| format!("fix.session: {error}"))
+    let files = weir_config::fix::passwords(config).map_err(|errors| lines(&errors))?;
+    let passwords = Passwords::new(files).map_err(|error| error.to_string())?;
+    door_fix::Door::new(sessions, stores, passwords)
+        .map_err(|error| format!("fix.session: {error}"))
 }
 
 /// The door of one worker; empty on those that do not have it.
@@ -191,6 +199,22 @@ impl FixDoor {
         for happening in sessions.take_happenings() {
             let session = of(&happening).and_then(|session| sessions.name(session));
             till.counters.fix.tell(session.unwrap_or(""), &happening);
+        }
+    }
+
+    /// Reads on where a password was checked.
+    fn judged<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        let Some(sessions) = &mut self.sessions else { return };
+        while let Some((line, admitted)) = sessions.guard().judged() {
+            let id = ConnId::from_bits(line);
+            let told = outbox.with(id, |conn, _| {
+                if let Some(line) = &mut conn.line {
+                    line.judged(admitted);
+                }
+            });
+            if told.is_some() {
+                outbox.all().resume(id);
+            }
         }
     }
 
@@ -309,6 +333,11 @@ impl Door for FixDoor {
             sessions.received(line, input, clock, bytes)
         });
         match done {
+            Some(FixStep { consumed, close: false, .. })
+                if conn.line.as_ref().is_some_and(Line::is_judged_later) =>
+            {
+                Step::Pause { consumed }
+            }
             Some(FixStep { consumed, need, close: false }) => Step::Read { consumed, need },
             Some(FixStep { consumed, .. }) => Step::Close { consumed, after_output: true },
             None => Step::Close { consumed: input.len(), after_output: false },
@@ -370,6 +399,7 @@ impl Door for FixDoor {
             self.is_stopping = true;
             self.log_out(till, outbox);
         }
+        self.judged(outbox);
         self.answer(till);
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);
