@@ -5,8 +5,8 @@
 
 use std::hint::black_box;
 
-use wire::BidContext;
 use sample::{BidContextJson, BidContextOwned};
+use wire::BidContext;
 
 use super::{Meaning, Pair};
 use crate::race::{Done, Way, each, race};

@@ -6,6 +6,7 @@ pub mod decode;
 pub mod deferred;
 pub mod dispatch;
 pub mod expiry;
+pub mod handles;
 pub mod histograms;
 pub mod json;
 pub mod loops;
@@ -118,6 +119,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "decode", run: decode::run },
     Group { name: "allocation", run: allocation::run },
     Group { name: "table", run: maps::run },
+    Group { name: "names", run: handles::run },
     Group { name: "expiry", run: expiry::run },
     Group { name: "scan", run: scan::run },
     Group { name: "queue", run: queues::run },

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use wire::BidContext;
 use sample::BidContextOwned;
+use wire::BidContext;
 
 use super::Workload;
 
