@@ -239,6 +239,24 @@ config! {
         messages_keep_days: u64 = 30, [1..=3_650], " Messages of sessions are kept this long at most, days; those that a peer may still ask for are always kept.";
         messages_bytes_max: u64 = 10_737_418_240, [1 << 20..=1 << 44], " Messages of a session are kept up to this many bytes.";
     }
+    keys ("The keys door: bulk encryption over HTTP, for clients of Transit (OpenBao, Vault).") {
+        listen: Listen = Listen::by_default(7703), " Address of the keys door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and `tokens_file` are required.";
+        tokens_file: String = String::new() => live, " Who may do what with which keys: lines of `name keys token [scope,...]`, as `weir token new` makes them. Clients send the token as `X-Vault-Token` or `Authorization: Bearer`. Without a file the node makes one token at its first start, in `vault-token` of the data folder.";
+        tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
+        tls_key: String = String::new() => live, " Key of the certificate, PEM.";
+        tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show. Each call needs a token, too.";
+        hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas. If this is empty, a door on loopback accepts only the names of this machine, and any other door accepts all.";
+        body_bytes_max: usize = 33_554_432, [1 << 10..=1 << 28], " Maximum bytes of a request's body, as sent and when unpacked; a larger one is answered 413.";
+        keys_max: usize = 100_000, [1..=10_000_000], " Maximum keys.";
+        rate_per_s: u32 = 0, [0..=100_000_000], " Maximum calls a second with one token, over all workers; further ones are answered 429. 0 = no limit.";
+        calls_waiting_max: usize = 1_024, [1..=65_536], " Maximum calls per worker that wait for a change of keys or for the line of their audit; further ones are answered 503.";
+        audit: String = "on".into(), " \"on\": before a call about a key is answered there is a line of it in `vault-audit.jsonl` of the data folder, and where none can be written the call is refused. \"off\": there is none.";
+        audit_keep_days: u64 = 90, [1..=36_500], " Files of the audit are kept this long at most, days.";
+        audit_bytes_max: u64 = 10_737_418_240, [1 << 21..=1 << 44], " Files of the audit together have at most this many bytes; then the oldest is removed.";
+    }
+    vault ("What unseals the keys of the keys door.") {
+        key_file: String = String::new(), " File with the key that all keys are wrapped under: 64 hexadecimal digits or 32 bytes, readable by its owner alone. Empty, or while there is no such file: the keys stay sealed, and the keys door says so.";
+    }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
     }
@@ -634,10 +652,19 @@ impl Config {
             url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
             format!("openrtb.public_url: found \"{url}\", expected http://... or https://..."),
         );
-        for (door, hosts) in [("openrtb", &self.openrtb.hosts), ("spend", &self.spend.hosts)] {
+        let hosts = [
+            ("openrtb", &self.openrtb.hosts),
+            ("spend", &self.spend.hosts),
+            ("keys", &self.keys.hosts),
+        ];
+        for (door, hosts) in hosts {
             let hosts = crate::doors::check_hosts(hosts);
             must(hosts.is_ok(), format!("{door}.{}", hosts.err().unwrap_or_default()));
         }
+        must(
+            ["on", "off"].contains(&self.keys.audit.as_str()),
+            format!("keys.audit: found \"{}\", expected \"on\" or \"off\"", self.keys.audit),
+        );
         must(
             ["error", "warn", "info", "debug", "trace"].contains(&self.log.level.as_str()),
             format!(

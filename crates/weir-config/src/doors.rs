@@ -13,6 +13,8 @@ use crate::listen::Listen;
 
 /// Bytes of a request's head; the body comes on top.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Messages of the largest size that a worker has room for while they arrive.
+const LARGEST_AT_ONCE: usize = 4;
 /// What a FIX message has beside the bytes that its BodyLength counts, at most: BeginString, BodyLength, CheckSum.
 const FIX_FRAME_BYTES: usize = 64;
 
@@ -142,7 +144,7 @@ impl DoorSpec {
 
 /// The doors of a worker, in the order of their listeners. The set of the node (`weir_node::doors`) has the same names, or it does not
 /// compile.
-pub const DOORS: [DoorSpec; 4] = [
+pub const DOORS: [DoorSpec; 5] = [
     DoorSpec {
         name: "batch",
         title: "batch door",
@@ -248,6 +250,32 @@ pub const DOORS: [DoorSpec; 4] = [
         },
         alpn: &[],
     },
+    DoorSpec {
+        name: "keys",
+        title: "keys door",
+        listen: |config| config.keys.listen,
+        set_listen: |config, listen| config.keys.listen = listen,
+        home: None,
+        may_be_missed: true,
+        tokens: Some(TokensKey {
+            key: "keys.tokens_file",
+            path: |config| &config.keys.tokens_file,
+            roles: &[Role::Keys],
+        }),
+        guard: "keys.tls_cert and keys.tls_key, and keys.tokens_file",
+        // Plaintexts and tokens in clear text are anybody's.
+        is_guarded: |config| {
+            !(config.keys.tls_cert.is_empty() || config.keys.tokens_file.is_empty())
+        },
+        waiting_max: |config| config.keys.calls_waiting_max,
+        limits: |config| connection_limits(config, keys_limits(config).request_bytes_max()),
+        tls: |config| TlsFiles {
+            cert: &config.keys.tls_cert,
+            key: &config.keys.tls_key,
+            clients: &config.keys.tls_clients,
+        },
+        alpn: &[b"http/1.1"],
+    },
 ];
 
 /// The door for people and tools; no worker serves it.
@@ -289,6 +317,7 @@ pub fn transport_options(config: &Config) -> TransportOptions {
         cooperative: t.task_run,
         connections_max: t.connections_max,
         input_bytes_max: input_bytes_max(config),
+        input_total_bytes_max: input_total_bytes_max(config),
         output_bytes_max: t.output_bytes_max,
         output_total_bytes_max: t.output_total_bytes_max,
         idle_ms_max: t.idle_ms_max,
@@ -340,6 +369,12 @@ pub fn spend_limits(config: &Config) -> door_http::Limits {
     limits(config.spend.body_bytes_max, config.spend.gzip_bytes_min)
 }
 
+/// The bounds of a request at the keys door. Its answers are never compressed: what is secret in them would show in their lengths.
+#[must_use]
+pub fn keys_limits(config: &Config) -> door_http::Limits {
+    limits(config.keys.body_bytes_max, usize::MAX)
+}
+
 fn limits(bytes_max: usize, gzip_bytes_min: usize) -> door_http::Limits {
     door_http::Limits {
         head_bytes_max: HEAD_BYTES_MAX,
@@ -353,6 +388,12 @@ fn limits(bytes_max: usize, gzip_bytes_min: usize) -> door_http::Limits {
 /// Bytes of an unfinished request or message that a connection may hold at any door.
 fn input_bytes_max(config: &Config) -> usize {
     DOORS.iter().map(|door| (door.limits)(config).input_bytes_max).max().unwrap_or_default()
+}
+
+/// Bytes of unfinished messages of all connections of a worker: room for a few of the largest.
+fn input_total_bytes_max(config: &Config) -> usize {
+    let default = TransportOptions::default().input_total_bytes_max;
+    default.max(input_bytes_max(config).saturating_mul(LARGEST_AT_ONCE))
 }
 
 /// The limits of a connection that ends when it is idle for as long as `transport.idle_ms_max` says.
@@ -386,11 +427,13 @@ mod tests {
         let mut config = Config::default();
         let session = FixSession { body_bytes_max: 16_777_216, ..FixSession::default() };
         config.arrays.fix_session.push(session);
-        assert!(transport_options(&config).input_bytes_max > 16_777_216);
-        assert!(transport_options(&Config::default()).input_bytes_max < 16_777_216);
+        let [batch, openrtb, spend, fix, keys] = &DOORS;
+        assert!((fix.limits)(&config).input_bytes_max > 16_777_216);
+        assert!((fix.limits)(&Config::default()).input_bytes_max < 16_777_216);
+        assert!((keys.limits)(&config).input_bytes_max > config.keys.body_bytes_max);
+        assert!(transport_options(&config).input_bytes_max > config.keys.body_bytes_max);
         // The other doors' messages stay as small as they were.
-        let [batch, openrtb, ..] = &DOORS;
-        for door in [batch, openrtb] {
+        for door in [batch, openrtb, spend] {
             assert!((door.limits)(&config).input_bytes_max < 16_777_216, "{}", door.name);
         }
     }

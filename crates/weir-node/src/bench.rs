@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use door_transport::{CloseReason, ConnId, Peer, Service, Step, Unconnected};
+use door_transport::{CloseReason, ConnId, Handle, Peer, Service, Step, Unconnected};
 use gate_pacing::Pace;
 use gate_profile::Profiles;
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToBank, ToWorker};
@@ -62,7 +62,9 @@ impl Bench {
         let profiles = Profiles::open(folder, &options);
         let profiles = profiles.map_err(|error| error.to_string())?;
         until_warm(&profiles)?;
-        let mut doors = Doors::new(&Parts { terms, profiles }, OnDoors::ALL);
+        let handle = Handle::new().map_err(|error| error.to_string())?;
+        let parts = Parts { terms, profiles };
+        let mut doors = Doors::new(&parts, OnDoors::ALL, 0, handle.waker());
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand)?;
         doors.configured(&till);
@@ -217,7 +219,7 @@ fn terms(config: &Config) -> Result<DoorTerms, StartError> {
     }
     let addresses = DOORS.map(|door| (door.listen)(&config).address());
     let tokens = Tokens::read(&config).expect("no file is named");
-    DoorTerms::new(&config, &addresses, &tokens, START_MS)
+    DoorTerms::new(&config, &addresses, &tokens, START_MS, None)
 }
 
 /// What a worker is started with here.

@@ -10,6 +10,7 @@ use probe::ClockState;
 use wire::{Reason, Verdict};
 
 use crate::doors::fix::counts::FixCounts;
+use crate::doors::keys::counts::KeysCounts;
 use crate::doors::openrtb::counts::SeenCounts;
 use crate::doors::spend;
 use crate::refusals::LastRefusals;
@@ -263,6 +264,8 @@ counters! {
         pub spend: spend::counts::SeenCalls,
         /// The FIX door's.
         pub fix: FixCounts,
+        /// The keys door's.
+        pub keys: KeysCounts,
         /// Which kernel thread it is, for its CPU time.
         pub thread: ThreadMeter,
     }
@@ -283,6 +286,7 @@ impl Default for WorkerCounters {
             openrtb: SeenCounts::default(),
             spend: spend::counts::SeenCalls::default(),
             fix: FixCounts::default(),
+            keys: KeysCounts::default(),
             thread: ThreadMeter::default(),
         }
     }

@@ -60,6 +60,9 @@ pub enum StartError {
     /// The FIX door.
     #[error("{0}")]
     Fix(String),
+    /// The keys door, and what it stands on.
+    #[error("{0}")]
+    Keys(String),
     /// The OpenRTB door.
     #[error("openrtb: {0}")]
     OpenRtb(String),

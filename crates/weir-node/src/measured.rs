@@ -401,7 +401,7 @@ mod tests {
         happened.publish(&counters.openrtb);
 
         let measured = Reading::take(&sources).since(&earlier);
-        assert_eq!(measured.requests, [vec![12, 2], vec![4, 1], vec![0, 0], vec![]]);
+        assert_eq!(measured.requests, [vec![12, 2], vec![4, 1], vec![0, 0], vec![], vec![]]);
         let names = measured.threads.iter().map(|thread| thread.name.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["worker 0", "bank", "journal-writer"]);
         let worker = &measured.threads[0];

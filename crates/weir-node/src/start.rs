@@ -25,6 +25,7 @@ use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
 use crate::doors::fix::desk::FixDesk;
+use crate::doors::keys::{self as keys_door, KeysThreads};
 use crate::doors::{self, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
@@ -141,6 +142,7 @@ pub struct Engine {
     bank: JoinHandle<bool>,
     profiles: Profiles,
     fix: Option<FixDesk>,
+    keys_threads: KeysThreads,
     run: u32,
     run_id: String,
 }
@@ -193,13 +195,15 @@ impl Engine {
         let addresses: Vec<Option<SocketAddr>> = doors.iter().map(address).collect();
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
+        // Before the first record: a start with the wrong key changes nothing.
+        let (keys_terms, keys_threads) = keys_door::open(config, &addresses, tokens, &cores)?;
         let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         // The run alone does not tell: two nodes, or a restored folder, can have the same.
         let random = u128::from_le_bytes(keys::random()?);
         let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
         let profiles = open_profiles(config)?;
-        let terms = DoorTerms::new(config, &addresses, tokens, facts.earliest_ms)?;
+        let terms = DoorTerms::new(config, &addresses, tokens, facts.earliest_ms, keys_terms)?;
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
@@ -207,10 +211,9 @@ impl Engine {
         let (probes, sources) = Sources::new(config.probes.every, &counters);
         let NodeProbes { workers: worker_probes, bank: laps, writer } = probes;
         let (pulse, keys) = (Arc::clone(&start.pulse), start.keys.ring(&start.bank));
-        let slots = start.bank.slots();
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
-        let rest = cores.rest;
+        let (slots, rest) = (start.bank.slots(), cores.rest);
         let bank = spawn("bank", move || {
             confine(&rest);
             let probes = BankProbes { bank: laps, writer };
@@ -244,6 +247,7 @@ impl Engine {
             bank,
             profiles,
             fix,
+            keys_threads,
             run,
             run_id,
         };
@@ -336,7 +340,8 @@ impl Engine {
     /// Has a worker or the bank ended on its own?
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.bank.is_finished() || self.workers.iter().any(JoinHandle::is_finished)
+        let is_any = |threads: &[WorkerThread]| threads.iter().any(JoinHandle::is_finished);
+        self.bank.is_finished() || self.keys_threads.is_broken() || is_any(&self.workers)
     }
 
     /// Answers what is in flight, accepting nothing new, and ends the workers and the bank. True if all went well. `last` runs
@@ -360,6 +365,7 @@ impl Engine {
         let _ = self.commands.send(Command::Stop);
         self.bank.thread().unpark();
         well &= self.bank.join().unwrap_or(false);
+        well &= self.keys_threads.join();
         last();
         if let Err(error) = self.profiles.close() {
             tracing::error!(%error, "closing the profiles failed");
@@ -379,7 +385,7 @@ impl Common {
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
         self.parts.profiles.on_written(Box::new(move || waker.wake()));
-        let doors = Doors::new(&self.parts, on);
+        let doors = Doors::new(&self.parts, on, number, handle.waker());
         spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)

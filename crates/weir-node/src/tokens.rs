@@ -4,6 +4,7 @@ use std::path::Path;
 
 use access::file::Found;
 use access::{LiveTokens, Role, TokenFile, file};
+use door_keys::KeyScopes;
 
 use weir_config::config::Config;
 use weir_config::doors::{TokensKey, all_doors};
@@ -110,6 +111,11 @@ fn judge(
             "{key} {path}: {} may read with scopes, which this door does not heed; take them out, or give the spend door a file of its own",
             scoped.join(", ")
         )]);
+    }
+    // What verbs there are, the keys door knows.
+    for (name, scopes) in found.file.key_scopes().filter(|_| roles.contains(&Role::Keys)) {
+        KeyScopes::parse(scopes)
+            .map_err(|error| vec![format!("{key} {path}: the scopes of {name}: {error}")])?;
     }
     for warning in found.warnings {
         tracing::warn!("{key} {warning}");

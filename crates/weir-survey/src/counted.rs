@@ -13,6 +13,7 @@ use weir_node::bank::Report;
 use weir_node::bank::books::Totals;
 use weir_node::counters::WorkerCounters;
 use weir_node::doors::fix::counts::FixCounts;
+use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
 use weir_node::doors::spend::counts as spend;
 use wire::{Reason, Verdict};
@@ -220,6 +221,7 @@ impl Registry {
             all.each(definition, Some(reasons.sums(calls.clone())));
         }
         all.add(FixCounts::DEFINITIONS, workers.iter().map(|worker| worker.fix.values()));
+        all.add(KeysCounts::DEFINITIONS, workers.iter().map(|worker| worker.keys.values()));
         all.add(ledger::Counts::DEFINITIONS, report.iter().map(|report| report.bank.values()));
         let journals = report.map(|report| &report.journal);
         let journal = journals.iter().map(|journal| journal.values());

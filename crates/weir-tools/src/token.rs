@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use access::{AccessToken, Principal, Role, Scopes, file};
 use clap::{Parser, Subcommand};
+use door_keys::KeyScopes;
 
 /// Bytes of a token on standard input; more is not a token.
 const INPUT_BYTES_MAX: u64 = 4 << 10;
@@ -20,7 +21,7 @@ pub struct TokenArgs {
 enum TokenCommand {
     /// Make a token and its line for a token file. The file gets the SHA-256 of the token only.
     #[command(
-        after_help = "Examples:\n  weir token new --name shop --role spend --scope budget:1001,budget:2* --append tokens > shop.token\n  weir token new --name ann --role operate\n\nWith --append, standard output is the token alone. Without it, standard output is the line for the file, and the token\nis shown once on standard error."
+        after_help = "Examples:\n  weir token new --name shop --role spend --scope budget:1001,budget:2* --append tokens > shop.token\n  weir token new --name ann --role operate\n  weir token new --name crm --role keys --scope 'transit/encrypt/crm-*,transit/decrypt/crm-*'\n\nWith --append, standard output is the token alone. Without it, standard output is the line for the file, and the token\nis shown once on standard error."
     )]
     New(New),
 }
@@ -30,12 +31,12 @@ struct New {
     /// Name of the person or program that uses the token: 1 to 64 of A-Za-z0-9._-
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// Role: read or operate (admin door), spend (batch and spend doors; read may look there)
+    /// Role: read or operate (admin door), spend (batch and spend doors; read may look there), keys (keys door)
     #[arg(long, value_parser = role)]
     role: Role,
-    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, handle:HANDLE, handle:BEGINNING* for all handles that begin so, or budget:*. The default is all budgets
-    #[arg(long, value_name = "SCOPE,...", default_value = "", hide_default_value = true, value_parser = Scopes::parse)]
-    scope: Scopes,
+    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, handle:HANDLE, handle:BEGINNING* for all handles that begin so, or budget:*. Of the role keys, what may be done with which keys: transit/VERB/NAME or transit/VERB/NAME*. The default is all budgets, or all keys
+    #[arg(long, value_name = "SCOPE,...", default_value = "", hide_default_value = true)]
+    scope: String,
     /// Read a token from standard input instead of making one, and make the line with its digest
     #[arg(long)]
     hash: bool,
@@ -45,7 +46,7 @@ struct New {
 }
 
 fn role(name: &str) -> Result<Role, String> {
-    Role::parse(name).ok_or_else(|| "expected read, operate or spend".into())
+    Role::parse(name).ok_or_else(|| "expected read, operate, spend or keys".into())
 }
 
 /// Runs the command. `out` gets the token where a file was changed, and else the line; `aside` what is not for a pipe.
@@ -60,7 +61,8 @@ pub fn main(
 ) -> Result<(), String> {
     let TokenCommand::New(new) = &args.command;
     let token = if new.hash { read_token(input)? } else { made()? };
-    let principal = Principal::new(&new.name, new.role, token.digest(), new.scope.clone())
+    let scopes = scopes(new.role, &new.scope)?;
+    let principal = Principal::new(&new.name, new.role, token.digest(), scopes)
         .map_err(|fault| fault.to_string())?;
     let failed = |error: std::io::Error| format!("the output cannot be written: {error}");
     let (text, name) = (token.text(), principal.name());
@@ -81,6 +83,15 @@ pub fn main(
         }),
     }
     .map_err(failed)
+}
+
+/// What a node would refuse at its start is refused here.
+fn scopes(role: Role, text: &str) -> Result<Scopes, String> {
+    let wrong = |error: String| format!("--scope: {error}");
+    if role == Role::Keys {
+        KeyScopes::parse(text).map_err(|error| wrong(error.to_string()))?;
+    }
+    role.scopes(text).map_err(|error| wrong(error.to_string()))
 }
 
 fn made() -> Result<AccessToken, String> {
@@ -145,6 +156,17 @@ mod tests {
     }
 
     #[test]
+    fn a_token_for_keys_has_scopes_that_the_keys_door_reads() {
+        let scope = "transit/encrypt/crm-*,transit/*/one";
+        let (line, _) = run(&format!("new --name crm --role keys --scope {scope}"), "").unwrap();
+        assert!(line.starts_with("crm keys sha256:") && line.trim().ends_with(scope), "{line}");
+        assert!(TokenFile::parse(&line).unwrap().has_role(&[Role::Keys]));
+        let words = "new --name crm --role keys --scope transit/sign/one";
+        let error = run(words, "").unwrap_err();
+        assert!(error.contains("--scope: scope 1: expected transit/VERB/NAME"), "{error}");
+    }
+
+    #[test]
     fn what_no_file_could_have_is_refused() {
         for (words, input) in [
             ("new --name a!b --role read", ""),
@@ -153,6 +175,8 @@ mod tests {
             ("new --role read", ""),
             ("new --name a --role operate --scope budget:1", ""),
             ("new --name a --role spend --scope 1001", ""),
+            ("new --name a --role keys --scope budget:1", ""),
+            ("new --name a --role spend --scope transit/*/*", ""),
             ("new --name a --role spend --hash", "short"),
             ("new --name a --role spend --hash", "two words, not a token"),
             ("new --name a --role spend --append /nowhere/tokens", ""),

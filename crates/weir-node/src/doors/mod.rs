@@ -7,6 +7,7 @@
 pub(crate) mod batch;
 mod entrance;
 pub mod fix;
+pub mod keys;
 pub mod openrtb;
 pub mod spend;
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use door_transport::tls::Secured;
 use door_transport::{
-    CloseReason, ConnId, DialFailure, DialId, Handle, Out, Outbox, Peer, Step, Then,
+    CloseReason, ConnId, DialFailure, DialId, Handle, Out, Outbox, Peer, Step, Then, Waker,
 };
 use gate_auction::Fates;
 use gate_profile::Profiles;
@@ -32,6 +33,7 @@ use crate::tokens::Tokens;
 use batch::{BatchDoor, BatchTerms};
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
+use keys::{KeysDoor, KeysTerms};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
 
@@ -896,13 +898,14 @@ doors! {
         OpenRtb = openrtb: OpenRtbDoor,
         Spend = spend: SpendDoor,
         Fix = fix: FixDoor,
+        Keys = keys: KeysDoor,
     }
 }
 
 impl Doors {
-    /// Makes the doors of one worker.
-    pub(crate) fn new(parts: &Parts, on: OnDoors) -> Doors {
-        let Parts { terms: DoorTerms { batch, openrtb, spend, fix }, profiles } = parts;
+    /// Makes the doors of the worker with this number; who has answers for it wakes it.
+    pub(crate) fn new(parts: &Parts, on: OnDoors, worker: u16, waker: Waker) -> Doors {
+        let Parts { terms: DoorTerms { batch, openrtb, spend, fix, keys }, profiles } = parts;
         let (bids, calls) = (Arc::clone(openrtb), Arc::clone(spend));
         Doors {
             on,
@@ -910,6 +913,7 @@ impl Doors {
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
             spend: SpendDoor::new(DoorId::Spend as u8, calls),
             fix: FixDoor::new(on.has(DoorId::Fix as usize), fix),
+            keys: KeysDoor::new(keys.as_ref(), worker, waker),
         }
     }
 }
@@ -927,10 +931,12 @@ pub(crate) struct DoorTerms {
     openrtb: Arc<BidTerms>,
     spend: Arc<SpendTerms>,
     fix: Arc<FixTerms>,
+    keys: Option<Arc<KeysTerms>>,
 }
 
 impl DoorTerms {
-    /// Reads them from a configuration. `addresses` are where the doors listen, by place; `None` for one that is off.
+    /// Reads them from a configuration. `addresses` are where the doors listen, by place; `None` for one that is off. `keys` is what
+    /// [`keys::open`] opened.
     ///
     /// # Errors
     /// The part of the configuration that a door cannot use.
@@ -939,6 +945,7 @@ impl DoorTerms {
         addresses: &[Option<SocketAddr>],
         tokens: &Tokens,
         now_ms: u64,
+        keys: Option<Arc<KeysTerms>>,
     ) -> Result<DoorTerms, StartError> {
         // A door that is off is judged as one on loopback, and asked by nobody.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -952,6 +959,7 @@ impl DoorTerms {
             openrtb: Arc::new(bids),
             spend: Arc::new(calls.map_err(StartError::Spend)?),
             fix: Arc::new(FixTerms::new(config, fix_is_on, now_ms).map_err(StartError::Fix)?),
+            keys,
         })
     }
 }
@@ -1006,7 +1014,7 @@ mod tests {
         let configured = weir_config::doors::DOORS.map(|door| door.name);
         assert_eq!(DOORS.iter().map(|door| door.name).collect::<Vec<_>>(), configured);
         assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8, DoorId::Spend as u8), (0, 1, 2));
-        assert_eq!(DoorId::Fix as u8, 3);
+        assert_eq!((DoorId::Fix as u8, DoorId::Keys as u8), (3, 4));
     }
 
     proptest! {

@@ -27,7 +27,7 @@ fn setup() -> Setup {
 }
 
 /// Runs a case where it may mount file systems; skips it, with the reason, where nobody lets us.
-fn with_own_mounts(test: &str, case: impl FnOnce()) {
+pub(crate) fn with_own_mounts(test: &str, case: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return case();
     }
@@ -58,32 +58,35 @@ fn with_own_mounts(test: &str, case: impl FnOnce()) {
     println!("{out}");
 }
 
-/// A small disk where the journal of a node goes.
-struct SmallDisk {
-    journal: PathBuf,
+/// A small disk where the journal of a node goes, or another folder of its data.
+pub(crate) struct SmallDisk {
+    folder: PathBuf,
 }
 
 impl SmallDisk {
     fn new(setup: &Setup, bytes: usize) -> SmallDisk {
-        let journal = setup.data().join("journal");
-        std::fs::create_dir_all(&journal).unwrap();
-        let disk = SmallDisk { journal };
+        SmallDisk::at(setup.data().join("journal"), bytes)
+    }
+
+    pub(crate) fn at(folder: PathBuf, bytes: usize) -> SmallDisk {
+        std::fs::create_dir_all(&folder).unwrap();
+        let disk = SmallDisk { folder };
         disk.mount(&format!("size={bytes}"));
         disk
     }
 
     fn mount(&self, options: &str) {
         let mut mount = Command::new("mount");
-        let mounted = mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(&self.journal);
+        let mounted = mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(&self.folder);
         assert!(mounted.status().unwrap().success(), "{options}");
     }
 
     fn filler(&self) -> PathBuf {
-        self.journal.join("filler")
+        self.folder.join("filler")
     }
 
     /// Takes all the room that is left.
-    fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let file = std::fs::File::create(self.filler()).unwrap();
         let block = [7; BLOCK_BYTES];
         let mut offset = 0;
@@ -92,7 +95,7 @@ impl SmallDisk {
         }
     }
 
-    fn free(&self) {
+    pub(crate) fn free(&self) {
         std::fs::remove_file(self.filler()).unwrap();
     }
 }
@@ -100,7 +103,7 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // Lazily: a node that failed to end may have files open.
-        let _ = Command::new("umount").arg("--lazy").arg(&self.journal).status();
+        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).status();
     }
 }
 
@@ -206,7 +209,7 @@ fn a_full_disk_stops_the_money_and_nothing_else() {
         let disk = SmallDisk::new(&setup, 9 * SEGMENT_BYTES / 2);
         let node = setup.clone().start();
         // One segment is written to, the next is prepared; there is no room for a third.
-        wait_for("the prepared segment", || disk.journal.join("prepared.tmp").exists());
+        wait_for("the prepared segment", || disk.folder.join("prepared.tmp").exists());
         disk.fill();
         let mut client = node.client();
         let tokens = tokens(&mut client, 3 * SEGMENT_BYTES / BLOCK_BYTES);
@@ -256,7 +259,7 @@ fn a_stop_on_a_full_disk_ends_and_says_what_is_missing() {
         let setup = setup();
         let disk = SmallDisk::new(&setup, 9 * SEGMENT_BYTES / 2);
         let mut node = setup.clone().start();
-        wait_for("the prepared segment", || disk.journal.join("prepared.tmp").exists());
+        wait_for("the prepared segment", || disk.folder.join("prepared.tmp").exists());
         disk.fill();
         let mut client = node.client();
         let tokens = tokens(&mut client, 3 * SEGMENT_BYTES / BLOCK_BYTES);
@@ -308,10 +311,10 @@ fn a_disk_that_may_not_be_written_to_is_told_at_the_start() {
         disk.mount("ro");
         let said = refused_start(&setup);
         assert!(said.contains("Read-only file system"), "{said}");
-        assert!(said.contains(text(&disk.journal)), "{said}");
+        assert!(said.contains(text(&disk.folder)), "{said}");
         // The upper one of two mounts.
         drop(disk);
-        let disk = SmallDisk { journal: setup.data().join("journal") };
+        let disk = SmallDisk { folder: setup.data().join("journal") };
         let node = setup.clone().start();
         let mut client = node.client();
         let settled = tokens(&mut client, 100);

@@ -23,6 +23,8 @@ mod hammering;
 mod handles;
 mod hoarding;
 mod journal_cli;
+mod keys;
+mod keys_attacks;
 mod metrics;
 mod money_rules;
 mod openrtb;

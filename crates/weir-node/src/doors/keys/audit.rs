@@ -1,0 +1,457 @@
+//! The audit of the keys door: one line per call about a key, on its way to the disk before the answer leaves.
+//!
+//! ```text
+//! {"at_ms":1790000000000,"who":"crm","verb":"encrypt","key":"orders","version":3,"items":500,"failed":0,"status":200}
+//! ```
+//! A line is written before its call is answered, and synced within a second. It holds no data and no secret. The file `vault-audit.jsonl` is
+//! set aside each day and each GiB as `vault-audit-DATE-NUMBER.jsonl`; what is set aside is removed after some days, the oldest also where all
+//! together have too many bytes.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use weir_config::private;
+
+use super::late::{LateAnswer, Owed};
+
+/// Batches of lines that may wait to be written.
+const BATCHES_MAX: usize = 256;
+/// Batches that are written at once.
+const GATHER_MAX: usize = 64;
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of a file, at most about.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// So many files there are room for at least.
+const FILES_MIN: u64 = 4;
+/// The disk's last bytes are the journal's.
+const FREE_BYTES_MIN: u64 = 1 << 30;
+const DAY_S: u64 = 86_400;
+/// From this share of what all files may have together on, in hundredths, the log warns.
+const WARN_PERCENT: u64 = 90;
+const NAME: &str = "vault-audit.jsonl";
+const ASIDE: &str = "vault-audit-";
+/// How far before the end of a file the end of its last whole line is looked for.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// A line, and the answer that leaves once it is written.
+pub(super) struct Told {
+    pub(super) line: String,
+    pub(super) answer: Option<(Owed, LateAnswer)>,
+}
+
+/// Returns the line of a call; `None` of one that is about no key.
+pub(super) fn line(who: &str, status: u16, audit: &door_keys::Audit<'_>) -> Option<String> {
+    let verb = audit.verb?.name();
+    let (key, who) = (serde_json::Value::from(audit.key), serde_json::Value::from(who));
+    let door_keys::Audit { version, items, failed, .. } = audit;
+    let at_ms = now_ms();
+    Some(format!(
+        "{{\"at_ms\":{at_ms},\"who\":{who},\"verb\":\"{verb}\",\"key\":{key},\"version\":{version},\"items\":{items},\"failed\":{failed},\
+         \"status\":{status}}}\n"
+    ))
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How the audit stands, for everybody.
+#[derive(Debug, Default)]
+pub(super) struct AuditState {
+    /// Lines cannot be written: calls are refused.
+    fails: AtomicBool,
+    /// How often that began.
+    pub(super) failures: AtomicU64,
+    /// Files that were removed before their time.
+    pub(super) dropped: AtomicU64,
+}
+
+/// Where lines are left.
+#[derive(Clone)]
+pub(super) struct AuditDesk {
+    batches: SyncSender<Vec<Told>>,
+    state: Arc<AuditState>,
+}
+
+impl AuditDesk {
+    /// Leaves lines, or gives them back: too many wait.
+    pub(super) fn tell(&self, batch: Vec<Told>) -> Result<(), Vec<Told>> {
+        self.batches.try_send(batch).map_err(|full| match full {
+            TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
+        })
+    }
+
+    /// Leaves a line, and waits until there is room for it.
+    pub(super) fn wait(&self, told: Told) {
+        // A desk whose thread is gone drops the line, and its client hears so.
+        let _ = self.batches.send(vec![told]);
+    }
+
+    /// Tells whether lines cannot be written at the moment.
+    pub(super) fn fails(&self) -> bool {
+        self.state.fails.load(Relaxed)
+    }
+}
+
+/// How long files are kept, and how much of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keep {
+    pub(super) days: u64,
+    pub(super) bytes_max: u64,
+}
+
+/// The files of the audit.
+pub(super) struct Auditor {
+    folder: PathBuf,
+    file: File,
+    /// Bytes of the file, all of them whole lines.
+    end: u64,
+    /// When it was begun, in days since 1970.
+    day: u64,
+    keep: Keep,
+    file_bytes_max: u64,
+    free_bytes_min: u64,
+    state: Arc<AuditState>,
+    is_dirty: bool,
+}
+
+impl Auditor {
+    /// Opens the file in a folder, or makes it. What a power cut left of a line is cut off.
+    pub(super) fn open(
+        folder: &Path,
+        keep: Keep,
+        state: &Arc<AuditState>,
+    ) -> Result<Auditor, String> {
+        let path = folder.join(NAME);
+        let told = |error: io::Error| format!("the audit {}: {error}", path.display());
+        let file = private::options().open(&path).map_err(told)?;
+        let (end, day) = last_line(&file).map_err(told)?;
+        let mut auditor = Auditor {
+            folder: folder.to_owned(),
+            file,
+            end,
+            day,
+            keep,
+            file_bytes_max: FILE_BYTES_MAX.min(keep.bytes_max / FILES_MIN),
+            free_bytes_min: FREE_BYTES_MIN,
+            state: Arc::clone(state),
+            is_dirty: false,
+        };
+        auditor.tidy();
+        auditor.look();
+        Ok(auditor)
+    }
+
+    /// Returns the desk of this audit, and what its thread runs: until every desk is gone.
+    pub(super) fn ready(self) -> (AuditDesk, impl FnOnce() + Send) {
+        let (batches, queue) = sync_channel(BATCHES_MAX);
+        let desk = AuditDesk { batches, state: Arc::clone(&self.state) };
+        (desk, move || self.run(&queue))
+    }
+
+    fn run(mut self, queue: &Receiver<Vec<Told>>) {
+        let mut sync_at = Instant::now() + SYNC_EVERY;
+        loop {
+            match queue.recv_timeout(sync_at.saturating_duration_since(Instant::now())) {
+                Ok(first) => {
+                    let more = queue.try_iter().take(GATHER_MAX);
+                    let told: Vec<Told> = first.into_iter().chain(more.flatten()).collect();
+                    self.write(told);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.sync(),
+            }
+            if Instant::now() >= sync_at {
+                self.sync();
+                self.look();
+                sync_at = Instant::now() + SYNC_EVERY;
+            }
+        }
+    }
+
+    /// Writes lines, and then lets their answers go; refusals, where they cannot be written.
+    fn write(&mut self, told: Vec<Told>) {
+        let lines: String = told.iter().map(|told| told.line.as_str()).collect();
+        let fails = self.state.fails.load(Relaxed);
+        let written =
+            if fails { Err(()) } else { self.append(&lines).map_err(|why| self.fail(&why)) };
+        for (owed, answer) in told.into_iter().filter_map(|told| told.answer) {
+            owed.give(match written {
+                Ok(()) => answer,
+                Err(()) => LateAnswer::unavailable(super::NO_AUDIT),
+            });
+        }
+    }
+
+    fn append(&mut self, lines: &str) -> Result<(), String> {
+        if now_ms() / 1_000 / DAY_S != self.day || self.end >= self.file_bytes_max {
+            self.set_aside().map_err(|error| format!("{}: {error}", self.folder.display()))?;
+        }
+        let written = self
+            .file
+            .seek(SeekFrom::Start(self.end))
+            .and_then(|_| self.file.write_all(lines.as_bytes()));
+        if let Err(error) = written {
+            // What was written of them is no line. If this fails too, the next lines begin there all the same.
+            let _ = self.file.set_len(self.end);
+            return Err(error.to_string());
+        }
+        self.end += lines.len() as u64;
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        if std::mem::take(&mut self.is_dirty)
+            && let Err(error) = self.file.sync_data()
+        {
+            self.fail(&error.to_string());
+        }
+    }
+
+    /// Finds out whether lines can be written: again, or no longer.
+    fn look(&mut self) {
+        let free = rustix::fs::statvfs(&self.folder);
+        let free = free.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        match free {
+            Ok(free) if free < self.free_bytes_min => self.fail(&format!(
+                "the disk has {free} bytes free, and the last {} are the journal's",
+                self.free_bytes_min
+            )),
+            Err(error) => self.fail(&error.to_string()),
+            // An empty write tells nothing: whoever comes next tries.
+            Ok(_) if self.state.fails.swap(false, Relaxed) => {
+                tracing::info!("the audit of the keys door is written again");
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        if !self.state.fails.swap(true, Relaxed) {
+            self.state.failures.fetch_add(1, Relaxed);
+            tracing::error!(
+                why,
+                "the audit of the keys door cannot be written: calls about keys are refused"
+            );
+        }
+    }
+
+    /// Begins another file.
+    fn set_aside(&mut self) -> io::Result<()> {
+        if self.end > 0 {
+            self.file.sync_data()?;
+            let date = money::Instant::from_ms(self.day * DAY_S * 1_000).to_string();
+            let date = date.get(..10).unwrap_or_default().to_owned();
+            let name = |number: &u32| self.folder.join(format!("{ASIDE}{date}-{number}.jsonl"));
+            let free = (1..u32::MAX).map(|number| name(&number)).find(|path| !path.exists());
+            fs::rename(self.folder.join(NAME), free.unwrap_or_else(|| name(&0)))?;
+            self.file = private::options().open(self.folder.join(NAME))?;
+            self.end = 0;
+        }
+        self.day = now_ms() / 1_000 / DAY_S;
+        self.tidy();
+        Ok(())
+    }
+
+    /// Removes files that are too old, and the oldest where all together are too large.
+    fn tidy(&self) {
+        let mut files = aside(&self.folder);
+        let now = SystemTime::now();
+        let age = Duration::from_secs(self.keep.days.saturating_mul(DAY_S));
+        let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|since| since > age);
+        files.retain(|(time, _, path)| !(is_old(*time) && removed(path)));
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        // The file that is written may grow to its size.
+        let most = self.keep.bytes_max.saturating_sub(self.file_bytes_max);
+        for (_, bytes, path) in files {
+            if total <= most {
+                break;
+            }
+            if removed(&path) {
+                total -= bytes;
+                self.state.dropped.fetch_add(1, Relaxed);
+                tracing::error!(
+                    path = %path.display(),
+                    "the oldest file of the audit was removed before its time: keys.audit_bytes_max has room for no more; copy files elsewhere, or raise it"
+                );
+            }
+        }
+        if total > most / 100 * WARN_PERCENT {
+            tracing::warn!(
+                bytes = total,
+                "the files of the audit have nearly as many bytes as keys.audit_bytes_max lets them: the oldest will be removed"
+            );
+        }
+    }
+}
+
+/// Files that were set aside: when each was written last, and its bytes.
+fn aside(folder: &Path) -> Vec<(SystemTime, u64, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(ASIDE) && name.ends_with(".jsonl")
+    });
+    ours.filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        Some((metadata.modified().ok()?, metadata.len(), entry.path()))
+    })
+    .collect()
+}
+
+fn removed(path: &Path) -> bool {
+    fs::remove_file(path)
+        .inspect_err(
+            |error| tracing::warn!(%error, path = %path.display(), "a file of the audit stays"),
+        )
+        .is_ok()
+}
+
+/// Cuts off what stands behind the last whole line; returns the length then, and the day on which the file was written last.
+fn last_line(mut file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    let length = metadata.len();
+    let from = length.saturating_sub(TAIL_BYTES);
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(from))?;
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let end = from + whole as u64;
+    if end < length {
+        tracing::warn!(
+            bytes = length - end,
+            "the last line of the audit was unfinished, and was cut off"
+        );
+        file.set_len(end)?;
+    }
+    let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok((end, written.as_secs() / DAY_S))
+}
+
+#[cfg(test)]
+mod tests {
+    use door_transport::{ConnId, Handle};
+    use zeroize::Zeroizing;
+
+    use super::super::late::Arrivals;
+    use super::*;
+
+    const KEEP: Keep = Keep { days: 90, bytes_max: 1 << 31 };
+
+    fn told(arrivals: &Arc<Arrivals>, text: &str) -> Told {
+        let body = Zeroizing::new(b"{}".to_vec());
+        let owed = Owed::new(ConnId::from_bits(1), arrivals);
+        let answer = Some((owed, LateAnswer { status: 200, headers: b"", body, items: None }));
+        Told { line: format!("{text}\n"), answer }
+    }
+
+    fn statuses(arrivals: &Arrivals) -> Vec<u16> {
+        arrivals.take().into_iter().map(|(_, answer)| answer.status).collect()
+    }
+
+    fn opened(folder: &Path, keep: Keep) -> (Auditor, Arc<Arrivals>, Arc<AuditState>) {
+        let state = Arc::new(AuditState::default());
+        let mut auditor = Auditor::open(folder, keep, &state).unwrap();
+        auditor.free_bytes_min = 0;
+        state.fails.store(false, Relaxed);
+        (auditor, Arrivals::new(Handle::new().unwrap().waker()), state)
+    }
+
+    #[test]
+    fn an_answer_leaves_once_its_line_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (auditor, arrivals, _) = opened(folder.path(), KEEP);
+        let (desk, run) = auditor.ready();
+        let thread = std::thread::spawn(run);
+        desk.tell(vec![told(&arrivals, "one"), told(&arrivals, "two")]).ok().unwrap();
+        desk.wait(told(&arrivals, "three"));
+        drop(desk);
+        thread.join().unwrap();
+        assert_eq!(statuses(&arrivals), [200; 3]);
+        let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert_eq!(text, "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn a_line_says_who_did_what_and_quotes_what_must_be() {
+        let audit = door_keys::Audit {
+            verb: Some(door_keys::Verb::Encrypt),
+            key: "a\"b",
+            version: 3,
+            items: 500,
+            failed: 1,
+        };
+        let line = line("crm", 400, &audit).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&value["who"], &value["key"]), (&"crm".into(), &"a\"b".into()));
+        assert_eq!((&value["items"], &value["status"]), (&500.into(), &400.into()));
+        assert!(super::line("crm", 200, &door_keys::Audit::default()).is_none());
+    }
+
+    #[test]
+    fn an_unfinished_line_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(NAME), "whole\nunfini").unwrap();
+        let (mut auditor, arrivals, _) = opened(folder.path(), KEEP);
+        auditor.write(vec![told(&arrivals, "next")]);
+        let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert_eq!((text.as_str(), statuses(&arrivals)), ("whole\nnext\n", vec![200]));
+    }
+
+    /// The journal's last bytes are not the audit's, and what cannot be written is not done.
+    #[test]
+    fn a_disk_that_is_nearly_full_refuses_until_it_has_room_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut auditor, arrivals, state) = opened(folder.path(), KEEP);
+        auditor.free_bytes_min = u64::MAX;
+        auditor.look();
+        auditor.write(vec![told(&arrivals, "lost")]);
+        assert_eq!((statuses(&arrivals), state.failures.load(Relaxed)), (vec![503], 1));
+        auditor.look();
+        assert_eq!(state.failures.load(Relaxed), 1, "one failure, however often it is found");
+        auditor.free_bytes_min = 0;
+        auditor.look();
+        auditor.write(vec![told(&arrivals, "kept")]);
+        assert_eq!(statuses(&arrivals), [200]);
+        assert_eq!(std::fs::read_to_string(folder.path().join(NAME)).unwrap(), "kept\n");
+    }
+
+    #[test]
+    fn files_are_set_aside_and_the_oldest_goes_where_there_is_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut auditor, arrivals, state) = opened(folder.path(), Keep { bytes_max: 400, ..KEEP });
+        for turn in 0..60 {
+            auditor.write(vec![told(&arrivals, &format!("line number {turn:02} of sixty"))]);
+        }
+        assert_eq!(statuses(&arrivals), [200; 60]);
+        let kept = aside(folder.path());
+        let bytes: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
+        assert!(!kept.is_empty() && bytes <= 300, "{kept:?}");
+        assert!(state.dropped.load(Relaxed) > 0);
+        let last = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert!(last.ends_with("line number 59 of sixty\n"));
+    }
+
+    #[test]
+    fn old_files_go_and_others_of_the_folder_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["vault-audit-2020-01-01-1.jsonl", "vault-audit.txt", "vault-token"] {
+            std::fs::write(folder.path().join(name), "x\n").unwrap();
+        }
+        let old = File::open(folder.path().join("vault-audit-2020-01-01-1.jsonl")).unwrap();
+        old.set_modified(SystemTime::now() - Duration::from_secs(91 * DAY_S)).unwrap();
+        let (_, _, state) = opened(folder.path(), KEEP);
+        assert!(aside(folder.path()).is_empty());
+        assert!(folder.path().join("vault-audit.txt").exists());
+        assert_eq!(state.dropped.load(Relaxed), 0, "it was its time");
+    }
+}

@@ -1,0 +1,229 @@
+//! The thread that changes keys, which takes a write to the disk, and that does the calls which would hold a worker up.
+//!
+//! It is the only writer of the keys. A call is answered once its change is durable and workers have it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use access::Principal;
+use door_keys::{Caller, Gate, KeyScopes, Method, NotChanged, Request, Verb};
+use vault::{Change, KeyName, KeyStore, KeyStoreError, Keys};
+use vault_store::KeyFile;
+use zeroize::Zeroizing;
+
+use super::audit::{AuditDesk, Told};
+use super::late::{LateAnswer, Owed};
+use super::live::LiveKeys;
+
+/// Calls that may wait for the keeper.
+const JOBS_MAX: usize = 1_024;
+/// How often it is looked for keys whose period of rotation has ended.
+const ROTATE_LOOK: Duration = Duration::from_secs(60);
+/// Whom the audit names where the node itself does something.
+const NODE: &str = "node";
+
+/// Who asks, with its scopes.
+#[derive(Clone)]
+pub(super) struct Asker {
+    pub(super) principal: Arc<Principal>,
+    pub(super) scopes: Arc<KeyScopes>,
+}
+
+impl Asker {
+    pub(super) fn caller(&self) -> Caller<'_> {
+        Caller { name: self.principal.name(), scopes: &self.scopes }
+    }
+}
+
+/// A request that owns its bytes, and wipes them.
+pub(super) struct OwnedRequest {
+    method: Method,
+    path: String,
+    query: String,
+    namespace: Option<Vec<u8>>,
+    wrap_ttl: Option<Vec<u8>>,
+    token: Option<Zeroizing<Vec<u8>>>,
+    body: Zeroizing<Vec<u8>>,
+    now_s: u64,
+}
+
+impl OwnedRequest {
+    pub(super) fn of(request: &Request<'_>) -> OwnedRequest {
+        let owned = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+        OwnedRequest {
+            method: request.method,
+            path: request.path.to_owned(),
+            query: request.query.to_owned(),
+            namespace: owned(request.namespace),
+            wrap_ttl: owned(request.wrap_ttl),
+            token: owned(request.token).map(Zeroizing::new),
+            body: Zeroizing::new(request.body.to_vec()),
+            now_s: request.now_s,
+        }
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request {
+            method: self.method,
+            path: &self.path,
+            query: &self.query,
+            namespace: self.namespace.as_deref(),
+            wrap_ttl: self.wrap_ttl.as_deref(),
+            token: self.token.as_deref().map(Vec::as_slice),
+            body: &self.body,
+            now_s: self.now_s,
+        }
+    }
+}
+
+/// A call for the keeper.
+pub(super) struct Job {
+    pub(super) request: OwnedRequest,
+    pub(super) asker: Option<Asker>,
+    pub(super) owed: Owed,
+}
+
+/// Where workers leave calls for the keeper.
+#[derive(Clone)]
+pub(super) struct KeeperDesk {
+    jobs: SyncSender<Box<Job>>,
+    bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
+}
+
+impl KeeperDesk {
+    /// Leaves a call, or gives it back: as many wait as may, or as many bytes.
+    pub(super) fn ask(&self, job: Box<Job>) -> Result<(), Box<Job>> {
+        let bytes = job.request.body.len();
+        if self.bytes.load(Relaxed).saturating_add(bytes) > self.bytes_max {
+            return Err(job);
+        }
+        // Several workers may pass the check at once: then it is a body of each too much.
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.jobs.try_send(job).map_err(|full| {
+            self.bytes.fetch_sub(bytes, Relaxed);
+            match full {
+                TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+            }
+        })
+    }
+}
+
+/// The keeper, before its thread runs.
+pub(super) struct Keeper {
+    pub(super) store: KeyStore<KeyFile>,
+    pub(super) live: LiveKeys,
+    pub(super) door: door_keys::Door,
+    pub(super) audit: Option<AuditDesk>,
+    /// Changes that could not be made durable.
+    pub(super) failed: Arc<AtomicU64>,
+}
+
+impl Keeper {
+    /// Returns the desk of this keeper, and what its thread runs: until every desk is gone.
+    pub(super) fn ready(self, body_bytes_max: usize) -> (KeeperDesk, impl FnOnce() + Send) {
+        let (jobs, queue) = sync_channel(JOBS_MAX);
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let desk = KeeperDesk { jobs, bytes: Arc::clone(&bytes), bytes_max: body_bytes_max * 2 };
+        (desk, move || self.run(&queue, &bytes))
+    }
+
+    fn run(mut self, queue: &Receiver<Box<Job>>, bytes: &AtomicUsize) {
+        let mut rotate_at = Instant::now();
+        loop {
+            if Instant::now() >= rotate_at {
+                self.rotate_due();
+                rotate_at = Instant::now() + ROTATE_LOOK;
+            }
+            match queue.recv_timeout(rotate_at.saturating_duration_since(Instant::now())) {
+                Ok(job) => {
+                    let count = job.request.body.len();
+                    self.answer(*job);
+                    bytes.fetch_sub(count, Relaxed);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn answer(&mut self, job: Job) {
+        let Keeper { store, live, door, audit, failed } = self;
+        let mut gate = KeepGate { store, live, failed };
+        let caller = job.asker.as_ref().map(Asker::caller);
+        let answer = door.answer(&job.request.request(), caller.as_ref(), &mut gate);
+        // This thread may wait, so that there always is one.
+        let Some(answer) = answer else { return };
+        let late = LateAnswer::of(&answer);
+        let Job { asker, owed, .. } = job;
+        let told = asker.as_ref().zip(audit.as_ref()).and_then(|(asker, audit)| {
+            let line = super::audit::line(asker.principal.name(), answer.status, &answer.audit);
+            line.map(|line| (audit, line))
+        });
+        match told {
+            Some((audit, line)) => audit.wait(Told { line, answer: Some((owed, late)) }),
+            None => owed.give(late),
+        }
+        self.door.wipe();
+    }
+
+    /// Rotates keys whose period has ended.
+    fn rotate_due(&mut self) {
+        let now_s = now_s();
+        let due: Vec<KeyName> = self.store.keys().due(now_s).cloned().collect();
+        for name in due {
+            let text = name.as_str().to_owned();
+            let Keeper { store, live, failed, .. } = self;
+            let rotated = KeepGate { store, live, failed }.change(Change::Rotate(name), now_s);
+            let failed = u64::from(rotated.is_err());
+            if let Some(audit) = &self.audit {
+                let audit_of = door_keys::Audit {
+                    verb: Some(Verb::Admin),
+                    key: &text,
+                    items: 1,
+                    failed,
+                    ..door_keys::Audit::default()
+                };
+                let line = super::audit::line(NODE, 0, &audit_of);
+                line.into_iter().for_each(|line| audit.wait(Told { line, answer: None }));
+            }
+            tracing::info!(key = text, failed, "the period of a key has ended: it was rotated");
+        }
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The keys where they may be changed.
+struct KeepGate<'a> {
+    store: &'a mut KeyStore<KeyFile>,
+    live: &'a LiveKeys,
+    failed: &'a AtomicU64,
+}
+
+impl Gate for KeepGate<'_> {
+    fn keys(&self) -> &Keys {
+        self.store.keys()
+    }
+
+    fn change(&mut self, change: Change, now_s: u64) -> Result<bool, NotChanged> {
+        // A snapshot shares the counts of messages with the store.
+        let is_seen = matches!(change, Change::Reserve { .. });
+        let changed = self.store.change(&change, now_s).map_err(|why| match why {
+            KeyStoreError::Change(why) => NotChanged::Impossible(why),
+            other => {
+                self.failed.fetch_add(1, Relaxed);
+                tracing::error!(error = %other, "a change of keys was refused: it is not durable");
+                NotChanged::Unavailable
+            }
+        })?;
+        if changed && !is_seen {
+            self.live.replace(self.store.keys().clone());
+        }
+        Ok(changed)
+    }
+}

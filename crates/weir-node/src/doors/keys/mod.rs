@@ -1,0 +1,560 @@
+//! The keys door in a node: Transit's interface over the named keys of the vault.
+//!
+//! ```text
+//!  worker: token, rate ──▶ door_keys over a snapshot of the keys ──▶ audit thread: the line ──▶ late answer ──▶ worker
+//!                            │ a change of keys, a large body                ▲
+//!                            └──▶ keeper thread: the change, durable ────────┘
+//! ```
+//! A worker reads a snapshot and never waits: what changes keys, and what would hold it up, the keeper does. The snapshot shares the counts of
+//! messages with the keeper's keys, and a block of messages is durable before any of them is sealed.
+
+mod audit;
+pub mod counts;
+mod keeper;
+mod late;
+mod live;
+mod open;
+mod rates;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use access::{HostGuard, LiveTokens, Role, TokenView};
+use door_http::{App, Limits, Method, Methods, Refusal, RefusedRequest, Reply as HttpReply};
+use door_http::{Request, Response, Session, Then};
+use door_keys::{Gate, KeyScopes, NotChanged, token_of};
+use door_transport::cores::Placement;
+use door_transport::{ConnId, Out, Peer, Step, Waker};
+use vault::{Change, Keys};
+use weir_config::config::Config;
+use weir_config::doors::{hosts, keys_limits};
+use wire::Verdict;
+
+use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
+use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
+use self::late::{Arrivals, LateAnswer, Owed};
+use self::live::{KeysView, LiveKeys};
+use self::rates::{Rates, Used};
+use super::{Door, DoorId, DoorOutbox, Reply};
+use crate::counters::WorkerCounters;
+use crate::error::StartError;
+use crate::thread::spawn;
+use crate::till::Till;
+use crate::tokens::Tokens;
+
+/// Bodies of more bytes the keeper takes: up to here a call holds its worker up for half a millisecond at most.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+/// What begins the paths of calls about keys.
+const TRANSIT_PATH: &str = "/v1/transit/";
+
+const JSON: &str = "application/json";
+const NO_STORE: &[u8] = b"Cache-Control: no-store\r\n";
+const RETRY: &[u8] = b"Cache-Control: no-store\r\nRetry-After: 1\r\n";
+const NOT_DONE: &[u8] = b"{\"errors\":[\"the node could not answer: whether the call was done is not known; ask again\"]}\n";
+const NO_AUDIT: &[u8] = b"{\"errors\":[\"the audit cannot be written, so that calls about keys are refused: the node's log says why; ask again\"]}\n";
+const BUSY: &[u8] = b"{\"errors\":[\"too many calls wait (keys.calls_waiting_max): ask again\"]}\n";
+const STOPPING: &[u8] = b"{\"errors\":[\"the node is stopping and takes no calls any more\"]}\n";
+const LIMITED: &[u8] = b"{\"errors\":[\"rate limit quota exceeded: this token has made its calls of this second (keys.rate_per_s)\"]}\n";
+const OF_PAGE: &[u8] = b"{\"errors\":[\"pages in browsers may not call this door\"]}\n";
+const WRONG_HOST: &[u8] = b"{\"errors\":[\"this door has another name: expected as Host localhost, 127.0.0.1, [::1], the address that it listens on, or one of keys.hosts\"]}\n";
+const TWICE: &[u8] = b"{\"errors\":[\"a header that says who asks stands there twice: one of them would be ignored\"]}\n";
+const TOO_LARGE: &[u8] =
+    b"{\"errors\":[\"failed to decode JSON input: http: request body too large\"]}\n";
+const NO_METHOD: &[u8] =
+    b"{\"errors\":[\"1 error occurred:\\n\\t* unsupported operation\\n\\n\"]}\n";
+const NO_HTTP: &[u8] = b"{\"errors\":[\"the request is no sound HTTP\"]}\n";
+/// Headers that two readers would read differently where they stand there twice.
+const ONCE: [&str; 4] = ["x-vault-token", "authorization", "x-vault-namespace", "x-vault-wrap-ttl"];
+
+/// What the doors of all workers share.
+pub(crate) struct KeysTerms {
+    http: Limits,
+    hosts: HostGuard,
+    tokens: LiveTokens,
+    live: LiveKeys,
+    /// `None`: the keys are sealed, and there is nothing to change.
+    keeper: Option<KeeperDesk>,
+    audit: Option<AuditDesk>,
+    health: Arc<Health>,
+    rates: Rates,
+    waiting_max: usize,
+    /// A work space for each worker, until it is taken.
+    doors: Mutex<Vec<door_keys::Door>>,
+}
+
+/// What the threads behind the door count.
+#[derive(Debug, Default)]
+struct Health {
+    changes_failed: Arc<AtomicU64>,
+    audit: Arc<AuditState>,
+}
+
+impl std::fmt::Debug for KeysTerms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeysTerms")
+    }
+}
+
+/// The threads behind the door; they end once no worker has the door any more.
+#[derive(Debug, Default)]
+pub(crate) struct KeysThreads(Vec<JoinHandle<()>>);
+
+impl KeysThreads {
+    /// Has one of them ended? Only a bug ends one before its time.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.0.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Waits until they have written what they were given. True if all went well.
+    pub(crate) fn join(self) -> bool {
+        let ends: Vec<_> = self.0.into_iter().map(JoinHandle::join).collect();
+        ends.iter().all(Result::is_ok)
+    }
+}
+
+/// Opens the keys and starts the threads behind the door, on the cores that workers leave; `None` where the door is off.
+///
+/// # Errors
+/// What the door cannot have, and what to do; nothing of the vault was written where its key is the wrong one.
+pub(crate) fn open(
+    config: &Config,
+    addresses: &[Option<SocketAddr>],
+    tokens: &Tokens,
+    cores: &Placement,
+) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), StartError> {
+    let Some(address) = addresses[DoorId::Keys as usize] else {
+        return Ok((None, KeysThreads::default()));
+    };
+    let (rest, tokens) = (&cores.rest, tokens.of(KeysDoor::NAME));
+    let (keys, data) = (&config.keys, &config.node.data_dir);
+    let store = open::store(config).map_err(StartError::Keys)?;
+    let tokens = open::tokens(data, tokens).map_err(StartError::Keys)?;
+    let cluster_id = open::cluster_id(data).map_err(StartError::Keys)?;
+    let http = keys_limits(config);
+    http.check().map_err(|error| StartError::Keys(format!("keys: {error}")))?;
+    let hosts = hosts(&keys.hosts, "", address)
+        .map_err(|error| StartError::Keys(format!("keys.hosts: {error}")))?;
+    let body_bytes_max = keys.body_bytes_max;
+    let settings =
+        door_keys::Settings { cluster_id, body_bytes_max, ..door_keys::Settings::default() };
+    let door = || {
+        let made = door_keys::Door::new(settings.clone());
+        made.map_err(|error| StartError::Keys(format!("keys: {error}")))
+    };
+    let health = Arc::new(Health::default());
+    let mut threads = KeysThreads::default();
+    let audit = match keys.audit.as_str() {
+        "off" => None,
+        _ => Some(start_audit(config, &health, rest, &mut threads)?),
+    };
+    let live =
+        LiveKeys::new(store.as_ref().map_or_else(|| Keys::new(0), |store| store.keys().clone()));
+    let keeper = match store {
+        None => None,
+        Some(store) => {
+            let failed = Arc::clone(&health.changes_failed);
+            let (live, audit, door) = (live.clone(), audit.clone(), door()?);
+            let keeper = Keeper { store, live, door, audit, failed };
+            let (desk, run) = keeper.ready(body_bytes_max);
+            threads.0.push(spawn("vault-keeper", off_workers(rest, run))?);
+            Some(desk)
+        }
+    };
+    let terms = KeysTerms {
+        http,
+        hosts,
+        tokens,
+        live,
+        keeper,
+        audit,
+        health,
+        rates: Rates::new(keys.rate_per_s),
+        waiting_max: keys.calls_waiting_max,
+        doors: Mutex::new(cores.workers.iter().map(|_| door()).collect::<Result<_, _>>()?),
+    };
+    Ok((Some(Arc::new(terms)), threads))
+}
+
+fn start_audit(
+    config: &Config,
+    health: &Health,
+    rest: &[usize],
+    threads: &mut KeysThreads,
+) -> Result<AuditDesk, StartError> {
+    let keys = &config.keys;
+    let keep = Keep { days: keys.audit_keep_days, bytes_max: keys.audit_bytes_max };
+    let auditor = Auditor::open(&config.node.data_dir, keep, &health.audit);
+    let (desk, run) = auditor.map_err(StartError::Keys)?.ready();
+    threads.0.push(spawn("vault-audit", off_workers(rest, run))?);
+    Ok(desk)
+}
+
+/// Keeps a thread of the door off the workers' cores.
+fn off_workers(
+    rest: &[usize],
+    run: impl FnOnce() + Send + 'static,
+) -> impl FnOnce() + Send + 'static {
+    let rest = rest.to_vec();
+    move || {
+        if let Err(error) = door_transport::cores::confine(&rest) {
+            tracing::warn!(%error, "a thread of the keys door may run on the workers' cores");
+        }
+        run();
+    }
+}
+
+/// One worker's side of the door; empty where the door is off.
+pub(crate) struct KeysDoor(Option<Side>);
+
+struct Side {
+    /// Which worker it is: the first tells what the threads behind the door count.
+    worker: u16,
+    terms: Arc<KeysTerms>,
+    door: door_keys::Door,
+    /// What HTTP works in.
+    room: door_http::Room,
+    tokens: TokenView,
+    keys: KeysView,
+    arrivals: Arc<Arrivals>,
+    /// Lines of this wake-up, with their answers.
+    told: Vec<Told>,
+    /// Calls that are with another thread, or in `told`.
+    waiting: usize,
+    stopping: bool,
+}
+
+/// What is kept per connection.
+#[derive(Default)]
+pub(crate) struct KeysConn {
+    http: Session,
+    /// Whose token it showed last: most connections show one only.
+    entered: Option<Box<Entered>>,
+}
+
+/// A token that was found good.
+struct Entered {
+    token: zeroize::Zeroizing<Box<[u8]>>,
+    asker: Asker,
+    used: Arc<Used>,
+    /// Of the token file that it was found in.
+    number: u32,
+}
+
+impl KeysDoor {
+    pub(crate) fn new(terms: Option<&Arc<KeysTerms>>, worker: u16, waker: Waker) -> KeysDoor {
+        let side = terms.and_then(|terms| {
+            let door = terms.doors.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+            Some(Side {
+                worker,
+                door,
+                room: door_http::Room::default(),
+                tokens: terms.tokens.view(),
+                keys: terms.live.view(),
+                arrivals: Arrivals::new(waker),
+                told: Vec::new(),
+                waiting: 0,
+                stopping: false,
+                terms: Arc::clone(terms),
+            })
+        });
+        KeysDoor(side)
+    }
+}
+
+impl Door for KeysDoor {
+    const NAME: &'static str = "keys";
+    type Conn = KeysConn;
+
+    fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> KeysConn {
+        KeysConn::default()
+    }
+
+    fn received(
+        &mut self,
+        till: &mut Till,
+        id: ConnId,
+        conn: &mut KeysConn,
+        input: &[u8],
+        out: &mut Out<'_>,
+    ) -> Step {
+        // A door without a side has no listener.
+        let Some(side) = &mut self.0 else {
+            return Step::Close { consumed: input.len(), after_output: true };
+        };
+        let mut room = std::mem::take(&mut side.room);
+        let KeysConn { http, entered } = conn;
+        let step = http.received(id, input, out, &mut room, &mut Front { side, entered, till });
+        side.room = room;
+        step
+    }
+
+    fn owes(&self, _: &Till, _: ConnId, conn: &KeysConn) -> bool {
+        conn.http.owes()
+    }
+
+    fn resolved<S>(
+        &mut self,
+        _: &mut Till,
+        _: Reply,
+        _: Verdict,
+        _: bool,
+        _: &mut DoorOutbox<'_, '_, S, KeysConn>,
+    ) {
+    }
+
+    /// Writes the answers that have arrived.
+    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
+        let Some(side) = &mut self.0 else { return };
+        side.stopping = outbox.all().stopping();
+        if side.waiting == 0 {
+            return;
+        }
+        for (id, answer) in side.arrivals.take() {
+            side.waiting -= 1;
+            till.counters.keys.tell(answer.status, answer.items);
+            let response = response(answer.status, answer.headers, &answer.body);
+            let after = outbox.with(id, |conn, out| conn.http.answer(out, &response)).flatten();
+            match after {
+                Some(after) => _ = after.settle(outbox.all(), id),
+                None => till.counters.keys.clients_gone.add(1),
+            }
+        }
+    }
+
+    /// Hands the lines of this wake-up over, all at once.
+    fn write<S>(&mut self, _: &mut DoorOutbox<'_, '_, S, KeysConn>) {
+        let Some(side) = &mut self.0 else { return };
+        if side.told.is_empty() {
+            return;
+        }
+        let told = std::mem::take(&mut side.told);
+        let Some(audit) = &side.terms.audit else { return };
+        for told in audit.tell(told).err().into_iter().flatten() {
+            if let Some((owed, _)) = told.answer {
+                owed.give(LateAnswer::unavailable(BUSY));
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.as_ref().map_or(0, |side| side.waiting)
+    }
+
+    fn publish(&mut self, counters: &WorkerCounters) {
+        let Some(side) = self.0.as_ref().filter(|side| side.worker == 0) else { return };
+        let Health { changes_failed, audit } = &*side.terms.health;
+        counters.keys.changes_failed.set(changes_failed.load(Relaxed));
+        counters.keys.audit_failures.set(audit.failures.load(Relaxed));
+        counters.keys.audit_dropped.set(audit.dropped.load(Relaxed));
+    }
+}
+
+fn response<'a>(status: u16, headers: &'a [u8], body: &'a [u8]) -> Response<'a> {
+    let content_type = (!body.is_empty()).then_some(JSON);
+    Response { status, content_type, headers, body }
+}
+
+/// The keys where a worker may look at them.
+struct ReadGate<'a>(&'a Keys);
+
+impl Gate for ReadGate<'_> {
+    fn keys(&self) -> &Keys {
+        self.0
+    }
+
+    fn change(&mut self, _: Change, _: u64) -> Result<bool, NotChanged> {
+        Err(NotChanged::Elsewhere)
+    }
+}
+
+/// A worker's side with a connection, as HTTP asks it.
+struct Front<'a> {
+    side: &'a mut Side,
+    entered: &'a mut Option<Box<Entered>>,
+    till: &'a mut Till,
+}
+
+impl Side {
+    /// Finds whose token it is.
+    fn enter<'e>(
+        &mut self,
+        entered: &'e mut Option<Box<Entered>>,
+        token: &[u8],
+    ) -> Option<&'e Entered> {
+        self.tokens.refresh();
+        let number = self.tokens.number();
+        let is_known = entered
+            .as_ref()
+            .is_some_and(|known| known.number == number && are_same(&known.token, token));
+        if !is_known {
+            *entered = None;
+            let principal = self.tokens.file().find(token)?;
+            if principal.role() != Role::Keys {
+                return None;
+            }
+            // A file whose scopes cannot be read does not come into force.
+            let scopes = Arc::new(KeyScopes::parse(principal.scopes().of_keys()).ok()?);
+            let asker = Asker { principal: Arc::clone(principal), scopes };
+            let used = self.terms.rates.of(principal.name());
+            let token = zeroize::Zeroizing::new(Box::from(token));
+            *entered = Some(Box::new(Entered { token, asker, used, number }));
+        }
+        entered.as_deref()
+    }
+}
+
+/// Compared whole, however much of them is alike.
+fn are_same(one: &[u8], other: &[u8]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differ) == 0
+}
+
+impl Front<'_> {
+    /// Why a request is refused before anybody looks at what it asks.
+    fn guard(&self, request: &Request<'_>) -> Option<Response<'static>> {
+        let counts = &self.till.counters.keys;
+        if request.from_page {
+            counts.of_pages.add(1);
+            return Some(response(403, NO_STORE, OF_PAGE));
+        }
+        if !self.side.terms.hosts.allows(request.host) {
+            counts.of_pages.add(1);
+            return Some(response(421, NO_STORE, WRONG_HOST));
+        }
+        if ONCE.iter().any(|name| request.has_several(name)) {
+            return Some(response(400, NO_STORE, TWICE));
+        }
+        if self.side.stopping {
+            return Some(response(503, RETRY, STOPPING));
+        }
+        let is_audited = request.path.starts_with(TRANSIT_PATH);
+        if is_audited && self.side.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
+            return Some(response(503, RETRY, NO_AUDIT));
+        }
+        if self.side.waiting >= self.side.terms.waiting_max {
+            counts.busy.add(1);
+            return Some(response(503, RETRY, BUSY));
+        }
+        None
+    }
+
+    /// Answers by what the door says, now or once its line is written.
+    fn ask(
+        &mut self,
+        conn: ConnId,
+        asked: &door_keys::Request<'_>,
+        reply: HttpReply<'_, '_>,
+    ) -> Then {
+        let (side, entered, till) = (&mut *self.side, &mut *self.entered, &*self.till);
+        let counts = &till.counters.keys;
+        let known = asked.token.and_then(|token| side.enter(entered, token));
+        if known.is_some_and(|known| !side.terms.rates.allows(&known.used)) {
+            counts.limited.add(1);
+            return reply.send(&response(429, RETRY, LIMITED));
+        }
+        let asker = known.map(|known| &known.asker);
+        let is_large = asked.body.len() > INLINE_BYTES_MAX && asker.is_some();
+        if is_large && side.terms.keeper.is_some() {
+            return side.leave(conn, asked, asker, till, reply);
+        }
+        side.keys.refresh();
+        let caller = asker.map(Asker::caller);
+        let answer = side.door.answer(asked, caller.as_ref(), &mut ReadGate(side.keys.keys()));
+        let Some(answer) = answer else { return side.leave(conn, asked, asker, till, reply) };
+        let line = asker
+            .filter(|_| side.terms.audit.is_some())
+            .and_then(|asker| audit::line(asker.principal.name(), answer.status, &answer.audit));
+        let then = match line {
+            None => {
+                counts.tell(answer.status, late::items(&answer));
+                reply.send(&response(answer.status, answer.headers, answer.body))
+            }
+            Some(line) => {
+                let owed = Owed::new(conn, &side.arrivals);
+                side.told.push(Told { line, answer: Some((owed, LateAnswer::of(&answer))) });
+                side.waiting += 1;
+                reply.later()
+            }
+        };
+        side.door.wipe();
+        then
+    }
+}
+
+impl Side {
+    /// Leaves a call to the keeper.
+    fn leave(
+        &mut self,
+        conn: ConnId,
+        asked: &door_keys::Request<'_>,
+        asker: Option<&Asker>,
+        till: &Till,
+        reply: HttpReply<'_, '_>,
+    ) -> Then {
+        let counts = &till.counters.keys;
+        let Some(keeper) = &self.terms.keeper else {
+            return reply.send(&response(503, RETRY, NOT_DONE));
+        };
+        let owed = Owed::new(conn, &self.arrivals);
+        let request = OwnedRequest::of(asked);
+        match keeper.ask(Box::new(Job { request, asker: asker.cloned(), owed })) {
+            Ok(()) => {
+                counts.by_keeper.add(1);
+                self.waiting += 1;
+                reply.later()
+            }
+            Err(job) => {
+                counts.busy.add(1);
+                job.owed.forget();
+                reply.send(&response(503, RETRY, BUSY))
+            }
+        }
+    }
+}
+
+impl App for Front<'_> {
+    const METHODS: Methods = Methods::Resources;
+
+    fn limits(&self) -> &Limits {
+        &self.side.terms.http
+    }
+
+    fn request(&mut self, conn: ConnId, request: Request<'_>, reply: HttpReply<'_, '_>) -> Then {
+        if let Some(refused) = self.guard(&request) {
+            return reply.send(&refused);
+        }
+        let method = match request.method {
+            Method::Get | Method::Head => door_keys::Method::Get,
+            Method::Post | Method::Put => door_keys::Method::Post,
+            Method::Patch => door_keys::Method::Patch,
+            Method::Delete => door_keys::Method::Delete,
+            Method::List => door_keys::Method::List,
+        };
+        let asked = door_keys::Request {
+            method,
+            path: request.path,
+            query: request.query,
+            namespace: request.header("x-vault-namespace"),
+            wrap_ttl: request.header("x-vault-wrap-ttl"),
+            token: token_of(request.header("x-vault-token"), request.header("authorization")),
+            body: request.body,
+            now_s: self.till.clock.last_ms() / 1_000,
+        };
+        self.ask(conn, &asked, reply)
+    }
+
+    fn refused(&mut self, _: Refusal) {
+        self.till.counters.keys.refused_http.add(1);
+    }
+
+    fn refusal(&self, why: Refusal, _: &RefusedRequest<'_>) -> Response<'static> {
+        let body = match why {
+            Refusal::BodyTooLarge | Refusal::InflatedTooLarge => TOO_LARGE,
+            Refusal::UnknownMethod => NO_METHOD,
+            _ => NO_HTTP,
+        };
+        response(why.status(), b"", body)
+    }
+}
