@@ -152,7 +152,7 @@ impl<'s> Judge<'s> {
             check_value(name, saying(fields, name))?;
         }
         let mut after = fields.clone();
-        after.retain(|_, value| !value.is_null());
+        after.retain(|name, value| !value.is_null() && !spoken(id, name, value).is_null());
         let budget = budgets::judge(&after, false, &mut self.zones);
         let budget = budget.map_err(|texts| RowProblem::Field(texts.join("; ")))?;
         if self.seen.known.contains_key(&id) {

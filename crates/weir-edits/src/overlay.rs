@@ -387,6 +387,7 @@ pub(super) fn spoken(id: u64, field: &str, value: &Value) -> Value {
     match (field, value) {
         ("status", Value::Null) => "active".into(),
         ("name", Value::Null) => format!("budget {id}").into(),
+        ("handle", Value::String(text)) if text.is_empty() => Value::Null,
         _ => value.clone(),
     }
 }

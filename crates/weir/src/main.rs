@@ -506,10 +506,11 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     match (errors.is_empty(), read) {
         (true, Ok(found)) => {
             let files = sound_files(args.files.config.as_deref(), file, is_there.then_some(found))
-                + &weir_tools::check::doors_that_are_off(&config)
-                + &weir_tools::check::rate_of_keys(&config);
+                + &weir_tools::check::doors_that_are_off(&config);
+            let rate = weir_tools::check::rate_of_keys(&config);
             // On standard error, so that what --print says can become a file.
-            eprintln!("{files} {}", compared(is_there, has_journal, &config.node.data_dir));
+            let compared = compared(is_there, has_journal, &config.node.data_dir);
+            eprintln!("{files} {compared}{rate}");
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),

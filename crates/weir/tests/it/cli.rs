@@ -140,13 +140,14 @@ fn the_environment_and_flags_override() {
 #[test]
 fn doors_are_told_then_ready() {
     let node = Setup::new("").start();
-    assert_eq!(node.said.len(), 6, "{:?}", node.said);
+    assert_eq!(node.said.len(), 7, "{:?}", node.said);
     assert!(node.said[0].starts_with("batch 127.0.0.1:") && node.batch.port() != 0);
     assert!(node.said[1].starts_with("openrtb 127.0.0.1:") && !node.said[1].ends_with(":0"));
     assert!(node.said[2].starts_with("spend 127.0.0.1:") && !node.said[2].ends_with(":0"));
-    assert!(node.said[3].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
-    assert_eq!(node.said[4], format!("dashboard http://{}/ui/", node.admin));
-    assert_eq!(node.said[5], "ready");
+    assert!(node.said[3].starts_with("keys 127.0.0.1:") && !node.said[3].ends_with(":0"));
+    assert!(node.said[4].starts_with("admin http://127.0.0.1:") && node.admin.port() != 0);
+    assert_eq!(node.said[5], format!("dashboard http://{}/ui/", node.admin));
+    assert_eq!(node.said[6], "ready");
     let addresses = std::fs::read_to_string(node.data().join("addresses.json")).unwrap();
     let addresses: Value = serde_json::from_str(&addresses).unwrap();
     assert_eq!(addresses["batch"], node.batch.to_string());
