@@ -168,7 +168,7 @@ export const node: Node = {
   },
   grants: { open: 812, max: 4_000_000 },
   proof: { checked_ms: NOW_MS - 800, budgets: 300, violations: 0, held_and_spent_ok: true, debts: 2 },
-  errors: [{ code: "too_old", count: 3, doc: "/docs/operations.md#what-to-watch" }],
+  errors: [{ code: "too_old", count: 3, doc: "/docs/watching.md" }],
 };
 
 const accepted = (instructions: number, date: string) => ({

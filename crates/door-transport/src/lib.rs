@@ -29,7 +29,7 @@
 //! - Reach another connection's answers: ids carry generations.
 //! - Make TLS handshakes cost others their turn: their number, time and bytes are bounded (`tls_*` of [`Options`]).
 //!
-//! The table of attacks, each with its test, is in `docs/attacks.md`.
+//! The table of attacks, each with its test, is in `docs/attacks/connections.md`.
 
 mod buffer;
 mod buffer_ring;

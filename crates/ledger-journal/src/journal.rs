@@ -304,7 +304,7 @@ pub struct Status {
     seal_ns: HistogramReader,
 }
 
-const DISKS: &str = "/docs/operations.md#full-slow-and-failing-disks";
+const DISKS: &str = "/docs/journal.md#full-slow-and-failing-disks";
 
 counters::counters! {
     /// Figures of a journal since its start.

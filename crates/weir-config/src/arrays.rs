@@ -24,7 +24,7 @@ pub(crate) trait Entry: Default {
     fn print(&self) -> String;
     /// Returns it as an object.
     fn to_json(&self) -> serde_json::Value;
-    /// Returns its keys as rows of the table in docs/operations.md.
+    /// Returns its keys as rows of the table in docs/configuration.md.
     fn rows() -> String;
     /// Returns what is outside of its range.
     fn out_of_range(&self) -> Vec<String>;

@@ -115,7 +115,7 @@ macro_rules! config {
                 text + &self.arrays.print()
             }
 
-            /// Every key with its default, its meaning and its range as a Markdown table, as docs/operations.md has it.
+            /// Every key with its default, its meaning and its range as a Markdown table, as docs/configuration.md has it.
             #[must_use]
             pub fn table() -> String {
                 let config = Config::default();
@@ -864,12 +864,12 @@ mod tests {
     /// `weir check --keys` prints it.
     #[test]
     fn the_documentation_has_every_key_as_it_is_defined() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let page = std::fs::read_to_string(page).unwrap();
         for row in Config::table().lines() {
             assert!(
                 page.contains(row),
-                "docs/operations.md lacks the row of `weir check --keys`\n{row}"
+                "docs/configuration.md lacks the row of `weir check --keys`\n{row}"
             );
         }
         let rows = page.lines().filter(|line| {

@@ -26,7 +26,7 @@ counters! {
     #[derive(Clone, Copy, Debug, Default)]
     pub(crate) struct FileCounts of u64, in "budgets_file" {
         loads: "Sets of budgets that came into force.";
-        refused: "Sets of budgets that were refused.", failing("budgets_refused", "/docs/operations.md#the-budgets-file");
+        refused: "Sets of budgets that were refused.", failing("budgets_refused", "/docs/budgets.md");
     }
 }
 
@@ -182,7 +182,7 @@ impl Registry {
         })
     }
 
-    /// Every counter with its place in `/stat`, its family in `/metrics` and its meaning as a Markdown table, as docs/operations.md has it.
+    /// Every counter with its place in `/stat`, its family in `/metrics` and its meaning as a Markdown table, as docs/watching.md has it.
     #[must_use]
     pub fn table() -> String {
         let rows: Vec<String> =
@@ -423,12 +423,12 @@ mod tests {
     /// `weir stat --counters` prints it.
     #[test]
     fn the_documentation_has_every_counter_as_it_is_defined() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/watching.md");
         let page = std::fs::read_to_string(page).unwrap();
         for row in Registry::table().lines() {
             assert!(
                 page.contains(row),
-                "docs/operations.md lacks the row of `weir stat --counters`\n{row}"
+                "docs/watching.md lacks the row of `weir stat --counters`\n{row}"
             );
         }
         let names: BTreeSet<String> =

@@ -5,6 +5,7 @@
 //! held to the length of functions only: a test may name its fixtures as it likes.
 
 mod functions;
+mod links;
 mod pages;
 mod threads;
 mod tree;
@@ -12,6 +13,7 @@ mod types;
 mod words;
 
 pub use functions::{LINES_MAX, long_functions};
+pub use links::{broken_links, documentation};
 pub use pages::{doubly_defined, missing_names};
 pub use threads::{Threads, queues_without_a_row, threads_of};
 pub use tree::{Breach, Source, Tree};

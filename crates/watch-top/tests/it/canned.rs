@@ -33,7 +33,7 @@ pub(crate) fn node() -> Value {
                     "unsealed_bytes": 12_400, "bytes": 9_812_331_112_u64},
         "grants": {"open": 91_223, "max": 4_000_000},
         "proof": {"checked_ms": NOW_MS - 1_200, "budgets": 50_000, "violations": 0, "held_and_spent_ok": true, "debts": 0},
-        "errors": [{"code": "journal", "count": 0, "doc": "/docs/operations.md#the-journal"}]
+        "errors": [{"code": "journal", "count": 0, "doc": "/docs/journal.md"}]
     })
 }
 

@@ -273,7 +273,7 @@ fn a_first_start_that_failed_is_no_earlier_life() {
     setup.start();
 }
 
-/// File by file, beside a node at work, in the order that docs/operations.md gives: what was acknowledged before the copy
+/// File by file, beside a node at work, in the order that docs/journal.md gives: what was acknowledged before the copy
 /// began is in it.
 #[test]
 fn a_backup_made_beside_a_running_node_starts() {

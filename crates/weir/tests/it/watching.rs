@@ -321,5 +321,6 @@ fn the_pages_that_errors_lead_to_are_served() {
     let node = Setup::new(&line(1, "10", "")).start();
     let page = include_str!("../../../../docs/operations.md");
     assert_eq!(node.get("/docs/operations.md"), (200, page.to_string()));
+    assert_eq!(node.get("/docs/attacks/batch.md").0, 200);
     assert_eq!(node.get("/docs/no-such-page.md").0, 404);
 }

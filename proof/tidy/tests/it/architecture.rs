@@ -315,7 +315,20 @@ fn licences_are_on_the_list() {
     }
 }
 
-/// What docs/attacks.md may name as a test: functions of ours, files of journeys, targets of the Makefile.
+/// The pages of the list of attacks, each with its path.
+fn attack_pages() -> Vec<(String, String)> {
+    let folder = root().join("docs/attacks");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let page = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (format!("docs/attacks/{name}"), std::fs::read_to_string(&path).unwrap())
+    };
+    let mut pages: Vec<_> = files.map(page).collect();
+    pages.sort();
+    pages
+}
+
+/// What the list of attacks may name as a test: functions of ours, files of journeys, targets of the Makefile.
 struct Known {
     /// By crate.
     functions: BTreeMap<String, BTreeSet<String>>,
@@ -370,17 +383,18 @@ impl Known {
 #[test]
 fn every_attack_has_a_test_that_exists() {
     let known = Known::read();
-    let page = std::fs::read_to_string(root().join("docs/attacks.md")).unwrap();
-    let rows = page.lines().filter(|line| {
-        line.starts_with("| ") && !line.starts_with("| attack |") && !line.starts_with("| ---")
-    });
-    for row in rows {
-        let cells = row.trim_matches('|').split(" | ").collect::<Vec<_>>();
-        assert_eq!(cells.len(), 3, "an attack, its answer and its test: {row}");
-        let tests = cells[2].split('`').skip(1).step_by(2).collect::<Vec<_>>();
-        assert!(!tests.is_empty(), "no test stands beside {row}");
-        for test in tests {
-            assert!(known.has(test), "docs/attacks.md names the test {test}, which does not exist");
+    for (path, page) in attack_pages() {
+        let rows = page.lines().filter(|line| {
+            line.starts_with("| ") && !line.starts_with("| attack |") && !line.starts_with("| ---")
+        });
+        for row in rows {
+            let cells = row.trim_matches('|').split(" | ").collect::<Vec<_>>();
+            assert_eq!(cells.len(), 3, "{path}: an attack, its answer and its test: {row}");
+            let tests = cells[2].split('`').skip(1).step_by(2).collect::<Vec<_>>();
+            assert!(!tests.is_empty(), "{path}: no test stands beside {row}");
+            for test in tests {
+                assert!(known.has(test), "{path} names the test {test}, which does not exist");
+            }
         }
     }
 }
@@ -393,14 +407,14 @@ fn every_door_has_rows_in_the_list_of_attacks() {
     let titles = doors.lines().filter_map(|line| line.trim().strip_prefix("title: \""));
     let titles: Vec<&str> = titles.filter_map(|rest| rest.split('"').next()).collect();
     assert!(titles.len() >= 5, "the doors of weir-config: {titles:?}");
-    let page = std::fs::read_to_string(root().join("docs/attacks.md")).unwrap();
+    let pages: String = attack_pages().into_iter().map(|(_, page)| page).collect();
     for title in titles {
         let heading = format!("\n## The {title}\n");
-        let section = page.split_once(&heading).and_then(|(_, rest)| rest.split("\n## ").next());
+        let section = pages.split_once(&heading).and_then(|(_, rest)| rest.split("\n## ").next());
         let rows = section.map_or(0, |section| section.matches("\n| ").count());
         assert!(
             rows > 2,
-            "docs/attacks.md: expected a section `{}` with rows `| attack | answer | `test` |`",
+            "docs/attacks: expected a section `{}` with rows `| attack | answer | `test` |`",
             heading.trim()
         );
     }

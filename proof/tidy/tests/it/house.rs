@@ -9,7 +9,7 @@ use tidy::{Breach, Tree};
 fn the_repository_keeps_the_rules() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let tree = Tree::read(&root).unwrap();
-    let rules = [glossary, pages, threads_and_queues, functions, types, tics];
+    let rules = [glossary, pages, long_pages, links, threads_and_queues, functions, types, tics];
     let breaches: Vec<String> = rules.iter().flat_map(|rule| rule(&tree)).collect();
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
@@ -30,6 +30,23 @@ fn pages(tree: &Tree) -> Vec<String> {
         breaches.extend(missing.iter().map(|name| format!("{page}: the sources have no `{name}`")));
     }
     breaches
+}
+
+/// What one reads in one go; a longer page is split by what its reader does.
+const WORDS_MAX: usize = 6_000;
+
+fn long_pages(tree: &Tree) -> Vec<String> {
+    let long = |(path, text): (String, String)| {
+        let words = text.split_whitespace().count();
+        (words > WORDS_MAX).then(|| {
+            format!("{path}: {words} words; a page has at most {WORDS_MAX}: split it by what its reader does")
+        })
+    };
+    tidy::documentation(&tree.root).into_iter().filter_map(long).collect()
+}
+
+fn links(tree: &Tree) -> Vec<String> {
+    tidy::broken_links(tree).iter().map(ToString::to_string).collect()
 }
 
 /// Threads that nothing of ours starts by a name that stands in the code: the process's own, one that `after` names, and those of a
@@ -82,16 +99,12 @@ fn tics(tree: &Tree) -> Vec<String> {
     let mut found = tidy::tics_of_sources(tree);
     // This rule's own words and the breaches that its tests plant.
     found.retain(|breach| !breach.file.starts_with("proof/tidy/"));
-    let mut pages = vec!["README.md".to_string(), "ARCHITECTURE.md".into(), "CHANGELOG.md".into()];
-    for entry in std::fs::read_dir(tree.root.join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") && !PAGES_EXEMPT.contains(&name.as_str()) {
-            pages.push(format!("docs/{name}"));
-        }
-    }
+    let mut pages = tidy::documentation(&tree.root);
+    pages.retain(|(path, _)| !PAGES_EXEMPT.iter().any(|exempt| path.ends_with(exempt)));
     assert!(pages.len() > 15, "{pages:?}");
-    for page in pages {
-        found.extend(tidy::tics(&page, &tree.page(&page).unwrap()));
+    pages.push(("CHANGELOG.md".into(), tree.page("CHANGELOG.md").unwrap()));
+    for (path, text) in pages {
+        found.extend(tidy::tics(&path, &text));
     }
     found.iter().map(ToString::to_string).collect()
 }

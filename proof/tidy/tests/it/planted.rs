@@ -143,3 +143,30 @@ fn tics_of_language_are_found() {
         [1]
     );
 }
+
+#[test]
+fn links_to_no_file_and_to_no_heading_are_found() {
+    let (folder, tree) =
+        tree("const A: &str = \"/docs/a.md#a\";\nconst B: &str = \"/docs/a.md#gone\";\n");
+    std::fs::create_dir_all(folder.path().join("docs/deep")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "README.md",
+        "[a](docs/a.md#the-words-twice)\n[b](docs/b.md)\n```\n[c](docs/c.md)\n```\n",
+    );
+    write(
+        "docs/a.md",
+        "# A\n\n## The `words`, twice\n\n[up](#no-such)\n[out](https://a.example/b)\n",
+    );
+    write("docs/deep/d.md", "[there](../a.md#a) and [not there](a.md)\n");
+    let found: Vec<String> = tidy::broken_links(&tree).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "README.md:2: there is no file for the link `docs/b.md`",
+            "docs/a.md:5: the page has no heading for the link `#no-such`",
+            "docs/deep/d.md:1: there is no file for the link `a.md`",
+            "crates/a/src/lib.rs:2: the page has no heading for the link `a.md#gone`",
+        ]
+    );
+}
