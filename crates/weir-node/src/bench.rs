@@ -194,7 +194,7 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     Ok(Snapshot {
         number: 1,
         slots,
-        names: Arc::default(),
+        names: Arc::new(crate::messages::Names::none()),
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
         campaign_index: Arc::new(campaign_index),
         purses,

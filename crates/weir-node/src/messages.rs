@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender as Reply;
 use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Bank, Claimed, KeyRing, Keyed, MemoAnswer, ToBank, ToWorker};
-use table::{Map, Secret};
+use table::{Map, Secret, TextMap};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::templates::Templates;
 use wire::{Handle, Verdict};
@@ -115,33 +115,54 @@ impl Snapshot {
     pub(crate) fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
         let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
-        let (cells, names) = (SlotCells::new(0), Arc::new(Names::default()));
+        let (cells, names) = (SlotCells::new(0), Arc::new(Names::none()));
         let units = Vec::new();
         Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, cells })
     }
 }
 
 /// Handles of live budgets of one configuration, both ways.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Names {
-    /// By the whole text, behind a hash with a key that is drawn at the start: strangers cannot choose handles that collide.
-    slots: HashMap<Handle, (u32, u64)>,
+    /// The slot and the id by the whole text, behind a hash with a key that is drawn at the start: strangers cannot choose handles that
+    /// collide.
+    budgets: TextMap<12>,
     /// By slot.
     handles: HashMap<u32, Handle>,
 }
 
 impl Names {
     /// Of the budgets of a configuration.
-    pub(crate) fn new(bank: &Bank) -> Names {
-        let named = |(name, slot): (&Handle, u32)| (name.clone(), (slot, bank.spec(slot).id));
-        let slots: HashMap<Handle, (u32, u64)> = bank.handles().map(named).collect();
-        let handles = slots.iter().map(|(name, (slot, _))| (*slot, name.clone())).collect();
-        Names { slots, handles }
+    pub(crate) fn new(secret: Secret, bank: &Bank) -> Names {
+        let named = |(name, slot): (&Handle, u32)| (name.clone(), slot, bank.spec(slot).id);
+        Names::build(secret, bank.handles().map(named).collect())
+    }
+
+    /// Of no budget.
+    pub(crate) fn none() -> Names {
+        Names::build(Secret::new(0), Vec::new())
+    }
+
+    /// Of handles, each with the slot and the id of its budget.
+    fn build(secret: Secret, named: Vec<(Handle, u32, u64)>) -> Names {
+        let value = |slot: u32, id: u64| {
+            let mut value = [0; 12];
+            value[..4].copy_from_slice(&slot.to_le_bytes());
+            value[4..].copy_from_slice(&id.to_le_bytes());
+            value
+        };
+        let texts = named.iter().map(|(name, slot, id)| (name.as_str(), value(*slot, *id)));
+        let budgets = TextMap::build(secret, texts)
+            .expect("the bank has each handle once, and none of more than 128 bytes");
+        let handles = named.into_iter().map(|(name, slot, _)| (slot, name)).collect();
+        Names { budgets, handles }
     }
 
     /// The slot and the id of the budget with this handle.
     pub(crate) fn find(&self, handle: &str) -> Option<(u32, u64)> {
-        self.slots.get(handle).copied()
+        let value = self.budgets.get(handle)?;
+        let (slot, id) = value.split_first_chunk::<4>()?;
+        Some((u32::from_le_bytes(*slot), u64::from_le_bytes(id.try_into().ok()?)))
     }
 
     /// The handle of the budget in this slot.

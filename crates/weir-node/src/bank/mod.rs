@@ -768,7 +768,7 @@ impl BankThread {
         let ids = self.campaign_index.index().ids().iter();
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
-        let names = Arc::new(Names::new(&self.bank));
+        let names = Arc::new(Names::new(self.secret, &self.bank));
         let all = self.parameters(now_ms);
         let all = std::iter::repeat(all);
         for ((link, cells), paces) in self.links.iter_mut().zip(&self.cells).zip(all) {

@@ -35,17 +35,19 @@ pub fn run(size: Size) -> Result<Vec<Pair>, Error> {
     let asked: Vec<&str> =
         (0..size.pick(LOOKUPS, 1_000)).map(|_| &*names[random.below(budgets)]).collect();
     let numbered = || names.iter().map(String::as_str).zip(0_u32..);
-    let slow: HashMap<Box<str>, u32> = numbered().map(|(name, slot)| (name.into(), slot)).collect();
-    let mut fast: hashbrown::HashMap<Box<str>, u32, foldhash::quality::RandomState> =
+    let budget = |slot: u32| (slot, u64::from(slot) + 1_000);
+    let slow: HashMap<Box<str>, (u32, u64)> =
+        numbered().map(|(name, slot)| (name.into(), budget(slot))).collect();
+    let mut fast: hashbrown::HashMap<Box<str>, (u32, u64), foldhash::quality::RandomState> =
         hashbrown::HashMap::default();
-    fast.extend(numbered().map(|(name, slot)| (Box::from(name), slot)));
+    fast.extend(numbered().map(|(name, slot)| (Box::from(name), budget(slot))));
     let secret = Secret::new(slow.hasher().hash_one(1).into());
-    let entries = numbered().map(|(name, slot)| (name, slot.to_le_bytes()));
-    let ours: TextMap<4> = TextMap::build(secret, entries).expect("handles are distinct");
+    let entries = numbered().map(|(name, slot)| (name, bytes(budget(slot))));
+    let ours: TextMap<12> = TextMap::build(secret, entries).expect("handles are distinct");
     let ways: Vec<Way<'_>> = vec![
-        ("table::TextMap", chained(&asked, |name| ours.get(name).map(u32::from_le_bytes))),
-        ("std, SipHash", chained(&asked, |name| slow.get(name).copied())),
-        ("hashbrown + foldhash", chained(&asked, |name| fast.get(name).copied())),
+        ("table::TextMap", chained(&asked, |name| ours.get(name).map(slot))),
+        ("std, SipHash", chained(&asked, |name| slow.get(name).map(|budget| budget.0))),
+        ("hashbrown + foldhash", chained(&asked, |name| fast.get(name).map(|budget| budget.0))),
     ];
     let meaning = Meaning {
         rival: Some("std, SipHash"),
@@ -56,6 +58,18 @@ pub fn run(size: Size) -> Result<Vec<Pair>, Error> {
     let what = format!("{budgets} handles, hits, each text depends on the budget before.");
     let outcomes = race(size.pick(ROUNDS, 1), ways)?;
     Ok(vec![Pair::new("names/handle", what, "lookup", outcomes, &meaning)])
+}
+
+/// A budget's slot and id, as the worker keeps them.
+fn bytes((slot, id): (u32, u64)) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[..4].copy_from_slice(&slot.to_le_bytes());
+    bytes[4..].copy_from_slice(&id.to_le_bytes());
+    bytes
+}
+
+fn slot(budget: [u8; 12]) -> u32 {
+    u32::from_le_bytes([budget[0], budget[1], budget[2], budget[3]])
 }
 
 fn chained<'a>(

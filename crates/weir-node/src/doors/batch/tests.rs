@@ -61,7 +61,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         number: 1,
         slots: Map::build(Secret::new(5), ids).unwrap(),
         units: vec![*b"USD\0"; BUDGETS as usize],
-        names: Arc::default(),
+        names: Arc::new(crate::messages::Names::none()),
         campaign_index: CampaignIndex::empty(),
         purses: Arc::new([]),
         cells: SlotCells::new(BUDGETS as usize),
