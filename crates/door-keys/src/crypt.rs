@@ -253,7 +253,7 @@ fn run(
     if what == Crypt::Encrypt {
         work.take_plain(body, items, key, base64);
     } else {
-        work.take_sealed(body, items, base64);
+        work.take_sealed(body, items, key, base64);
         work.open(key);
     }
     if what == Crypt::Rewrap {

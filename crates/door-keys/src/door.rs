@@ -184,7 +184,8 @@ impl Door {
             return Err(Refusal::missing().into());
         };
         let path = path.strip_suffix('/').unwrap_or(path);
-        if let Some(status) = room.open_to_all(settings, method, path, request.query, gate.keys()) {
+        let Request { query, now_s, .. } = *request;
+        if let Some(status) = room.open_to_all(settings, method, path, query, now_s, gate.keys()) {
             return Ok(status);
         }
         self.admit(method, request, caller, gate)?.route(path)

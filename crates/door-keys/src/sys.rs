@@ -19,6 +19,7 @@ impl Room {
         method: Method,
         path: &str,
         query: &str,
+        now_s: u64,
         keys: &Keys,
     ) -> Option<u16> {
         let sealed = keys.is_sealed();
@@ -30,6 +31,7 @@ impl Room {
                 pen.flag("standby", false);
                 pen.text("replication_performance_mode", "disabled");
                 pen.text("replication_dr_mode", "disabled");
+                pen.number("server_time_utc", now_s);
                 pen.text("version", &settings.version);
                 pen.text("cluster_name", "weir");
                 pen.text("cluster_id", &settings.cluster_id);
@@ -54,6 +56,11 @@ impl Room {
                 pen.raw(",\"recovery_seal\":false");
                 pen.text("storage_type", "weir");
                 pen.raw("}\n");
+                Some(200)
+            }
+            ("sys/init", Method::Get) => {
+                // There is nothing to initialise: the first key that unseals is the folder's.
+                pen.raw("{\"initialized\":true}\n");
                 Some(200)
             }
             ("sys/leader", Method::Get) => {
@@ -89,7 +96,7 @@ impl<G: Gate> Call<'_, G> {
             (
                 ["mounts"]
                 | ["mounts", MOUNT]
-                | ["health" | "seal-status" | "leader" | "capabilities-self"],
+                | ["health" | "seal-status" | "init" | "leader" | "capabilities-self"],
                 _,
             ) => Err(Refusal::framed(405, "unsupported operation").into()),
             (["mounts", name] | ["internal", "ui", "mounts", name], Method::Get) => {

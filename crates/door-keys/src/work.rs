@@ -194,7 +194,13 @@ impl Work {
     }
 
     /// Takes sealed messages out of the body.
-    pub(crate) fn take_sealed(&mut self, body: &str, items: &[BatchItem], base64: &Base64) {
+    pub(crate) fn take_sealed(
+        &mut self,
+        body: &str,
+        items: &[BatchItem],
+        key: &NamedKey,
+        base64: &Base64,
+    ) {
         self.begin(items);
         for item in items {
             let mut place = self.place(body, item, base64);
@@ -206,6 +212,8 @@ impl Work {
                 let sealed = &mut self.sealed.bytes;
                 let from = sealed.len();
                 let (version, encoded) = split_text(text).map_err(ItemFault::Form)?;
+                // Before what is sealed is looked at, as others do: who asks learns that the key is behind.
+                key.versions().opening(version).map_err(ItemFault::Version)?;
                 let read = base64.read(encoded, sealed);
                 read.map_err(|_| ItemFault::Form(TextError::Base64))?;
                 place.version = version;

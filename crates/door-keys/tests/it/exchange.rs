@@ -64,7 +64,7 @@ fn nobody_without_a_token_gets_anything_but_the_state() {
         let request = node.request("GET", path, b"");
         assert_eq!(node.send(&request, false).error(), (403, "permission denied".into()), "{path}");
     }
-    for path in ["/v1/sys/health", "/v1/sys/seal-status", "/v1/sys/leader"] {
+    for path in ["/v1/sys/health", "/v1/sys/seal-status", "/v1/sys/leader", "/v1/sys/init"] {
         let request = node.request("GET", path, b"");
         let got = node.send(&request, false);
         assert_eq!(got.status, 200, "{path}");
@@ -77,6 +77,7 @@ fn a_sealed_node_says_so() {
     let mut node = Node::sealed();
     let health = node.get("sys/health");
     assert_eq!((health.status, health.json()["sealed"].clone()), (503, json!(true)));
+    assert_eq!(health.json()["server_time_utc"], node.now_s);
     assert_eq!(node.get("sys/health?sealedcode=200").status, 200);
     assert_eq!(node.get("sys/health?sealedcode=101").status, 503);
     let seal = node.get("sys/seal-status");
@@ -121,6 +122,8 @@ fn clients_find_what_they_ask_for_at_start() {
     assert_eq!(node.get("sys/mounts/transit").data()["type"], "transit");
     assert_eq!(node.get("sys/internal/ui/mounts/transit").data()["path"], "transit/");
     assert_eq!(node.get("sys/leader").json()["ha_enabled"], json!(false));
+    assert_eq!(node.get("sys/init").json(), json!({"initialized": true}));
+    assert_eq!(node.post("sys/init", "{}").error().0, 405);
     let again = node.post("sys/mounts/transit", r#"{"type":"transit"}"#);
     assert_eq!(again.error(), (400, "path is already in use at transit/".into()));
     assert_eq!(node.post("auth/token/renew-self", "").error().0, 400);

@@ -1,0 +1,199 @@
+// Plays the Go modules of OpenBao and of Vault, unmodified, against running nodes: one table of calls for both, what tools ask at their
+// start, and retries. Where BAO_ADDR and BAO_TOKEN name a running OpenBao, the same calls go there, and the answers are compared.
+//
+// proof/vault-peers/run starts the nodes and says where they are.
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+var failures int
+
+func tell(format string, values ...any) {
+	failures++
+	fmt.Printf("FAIL "+format+"\n", values...)
+}
+
+// node returns where a node of the run is.
+func node(name string) place {
+	at := place{url: os.Getenv(name + "_URL"), token: os.Getenv(name + "_TOKEN"), retries: 0, wait: time.Millisecond}
+	if at.url == "" || at.token == "" {
+		fmt.Printf("%s_URL and %s_TOKEN are not set: start this with proof/vault-peers/run\n", name, name)
+		os.Exit(2)
+	}
+	return at
+}
+
+// makers are the two modules.
+var makers = map[string]func(place) (client, error){"openbao": place.openBao, "vault": place.vault}
+
+func made(name string, at place) client {
+	c, err := makers[name](at)
+	if err != nil {
+		fmt.Printf("%s: %v\n", name, err)
+		os.Exit(2)
+	}
+	return c
+}
+
+func main() {
+	run := fmt.Sprintf("go-%d", time.Now().UnixNano())
+	for _, name := range []string{"openbao", "vault"} {
+		play(made(name, node("OPEN")), run+"-"+name, true, tell)
+		checkSystem(made(name, node("OPEN")), node("OPEN").token)
+		checkSealed(made(name, node("SEALED")))
+		checkDenied(name)
+		checkRetries(name)
+		checkLimited(name)
+		fmt.Printf("%s: %d calls of the table, the start of tools, seals, tokens, retries\n", name, len(table))
+	}
+	besideOpenBao(run)
+	if failures > 0 {
+		fmt.Printf("%d failures\n", failures)
+		os.Exit(1)
+	}
+}
+
+func checkSystem(c client, token string) {
+	found, err := c.system()
+	want := system{Initialized: true, Version: found.Version, Mount: "transit", Token: token, Capabilities: []string{"root"}}
+	if err != nil || !reflect.DeepEqual(found, want) {
+		tell("%s: expected of the system %+v, got %+v, %v", c.name, want, found, err)
+	}
+}
+
+func checkSealed(c client) {
+	got, err := c.logical("write", "transit/encrypt/a", values{"plaintext": hello})
+	if err != nil || got.status != 503 || !reflect.DeepEqual(got.errors, []string{"Vault is sealed"}) {
+		tell("%s: expected 503 Vault is sealed, got %+v, %v", c.name, got, err)
+	}
+}
+
+func checkDenied(name string) {
+	at := node("OPEN")
+	at.token = "wrong"
+	c := made(name, at)
+	for _, verb := range []string{"read", "write", "list", "delete"} {
+		got, err := c.logical(verb, "transit/keys/a", values{})
+		if err != nil || got.status != 403 || !reflect.DeepEqual(got.errors, []string{"permission denied"}) {
+			tell("%s: %s with a wrong token: expected 403 permission denied, got %+v, %v", c.name, verb, got, err)
+		}
+	}
+}
+
+// checkRetries puts a server that fails at first between client and node, and counts the calls that arrive at it.
+func checkRetries(name string) {
+	at := node("OPEN")
+	address, err := url.Parse(at.url)
+	if err != nil {
+		tell("%s: %v", at.url, err)
+		return
+	}
+	to := httputil.NewSingleHostReverseProxy(address)
+	for _, plan := range []struct{ answer, times, calls, status int }{{503, 2, 3, 200}, {503, 9, 3, 503}, {429, 1, 2, 200}, {400, 1, 1, 400}} {
+		var calls atomic.Int64
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) > int64(plan.times) {
+				r.Host = address.Host
+				to.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(plan.answer)
+			fmt.Fprintln(w, `{"errors":["not now"]}`)
+		}))
+		c := made(name, place{url: front.URL, token: at.token, retries: 2, wait: time.Millisecond})
+		got, err := c.logical("write", "transit/random/16", values{})
+		if err != nil || got.status != plan.status || calls.Load() != int64(plan.calls) {
+			tell("%s: %d answered %d times: expected %d after %d calls, got %+v after %d, %v", name, plan.answer, plan.times, plan.status, plan.calls, got, calls.Load(), err)
+		}
+		front.Close()
+	}
+}
+
+// checkLimited makes more calls than a token may in a second, as a client does by default: it waits, and all succeed.
+func checkLimited(name string) {
+	at := node("LIMITED")
+	impatient, patient := made(name, at), made(name, place{at.url, at.token, 2, time.Second})
+	limited := 0
+	for range 200 {
+		got, err := impatient.logical("write", "transit/random/16", values{})
+		if err == nil && got.status == 429 && strings.Contains(strings.Join(got.errors, ""), "rate limit quota exceeded") {
+			limited++
+		}
+	}
+	if limited == 0 {
+		tell("%s: none of 200 calls was limited", name)
+	}
+	for range 4 {
+		got, err := patient.logical("write", "transit/random/16", values{})
+		if err != nil || got.status != 200 {
+			tell("%s: expected that a limited call is asked again, got %+v, %v", name, got, err)
+		}
+	}
+}
+
+// besideOpenBao plays the table against a server of OpenBao too, compares, and moves keys both ways.
+func besideOpenBao(run string) {
+	bao := place{url: os.Getenv("BAO_ADDR"), token: os.Getenv("BAO_TOKEN"), retries: 0, wait: time.Millisecond}
+	for _, name := range []string{"BAO_ADDR", "BAO_TOKEN"} {
+		if os.Getenv(name) == "" {
+			fmt.Printf("beside OpenBao: skipped: %s is not set\n", name)
+			return
+		}
+	}
+	here, there := made("openbao", node("OPEN")), made("openbao", bao)
+	if _, err := there.logical("write", "sys/mounts/transit", values{"type": "transit"}); err != nil {
+		tell("OpenBao at %s: %v", bao.url, err)
+		return
+	}
+	ours, theirs := play(here, run+"-beside", true, tell), play(there, run+"-beside", false, tell)
+	compared := compare(ours, theirs, tell)
+	move(here, there, run+"-out")
+	move(there, here, run+"-in")
+	fmt.Printf("beside OpenBao: %d answers compared member by member, keys moved both ways\n", compared)
+}
+
+// move makes keys at one server, seals with them, brings them to the other one, and opens there.
+func move(from, to client, key string) {
+	for kind, policy := range map[string]values{
+		"plain":   {},
+		"derived": {"derived": true, "convergent_encryption": true},
+	} {
+		name, message := key+"-"+kind, values{"plaintext": hello}
+		if kind == "derived" {
+			message["context"] = context
+		}
+		policy["exportable"], policy["allow_plaintext_backup"] = true, true
+		var last answer
+		ask := func(c client, verb, path string, body values) values {
+			got, err := c.logical(verb, path, body)
+			if err != nil || got.status >= 400 {
+				tell("moving %s: %s %s: %+v, %v", name, verb, path, got, err)
+			}
+			last = got
+			return got.data
+		}
+		ask(from, "write", "transit/keys/"+name, policy)
+		sealed := ask(from, "write", "transit/encrypt/"+name, message)["ciphertext"]
+		ask(from, "write", "transit/keys/"+name+"/rotate", nil)
+		backup := ask(from, "read", "transit/backup/"+name, nil)["backup"]
+		ask(to, "write", "transit/restore/"+name, values{"backup": backup})
+		opening := values{"ciphertext": sealed}
+		if kind == "derived" {
+			opening["context"] = context
+		}
+		if ask(to, "write", "transit/decrypt/"+name, opening)["plaintext"] != hello {
+			tell("moving %s from %s to the other: expected %s, got %+v", name, from.name, hello, last)
+		}
+	}
+}
