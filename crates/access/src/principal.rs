@@ -299,6 +299,11 @@ impl TokenFile {
         })
     }
 
+    /// The names of all lines, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.principals.iter().map(|principal| &*principal.name)
+    }
+
     /// Does it name anybody with one of these roles? A door that it lets nobody into is a mistake.
     #[must_use]
     pub fn has_role(&self, roles: &[Role]) -> bool {

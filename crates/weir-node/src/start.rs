@@ -19,6 +19,7 @@ use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec, transport_options};
 use weir_config::private;
 
+use crate::bank::Callers;
 use crate::bank::keys;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
@@ -214,6 +215,7 @@ impl Engine {
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
         let (slots, rest) = (start.bank.slots(), cores.rest);
+        let callers = Callers::new(answer_secret(&start.bank), tokens.of("spend").cloned());
         let bank = spawn("bank", move || {
             confine(&rest);
             let probes = BankProbes { bank: laps, writer };

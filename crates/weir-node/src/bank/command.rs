@@ -205,6 +205,8 @@ pub struct Report {
     pub grants: usize,
     /// Answers that are kept for keys of idempotency.
     pub keys: usize,
+    /// Of these, who has how many, by name: at most 16 callers, the largest first, and `others`.
+    pub keys_by_caller: Vec<(String, u64)>,
     /// Number of the last snapshot that workers were sent.
     pub snapshot: u32,
     /// How the journal stands.

@@ -2,6 +2,7 @@
 //! workers what follows from it once that is sealed.
 
 pub mod books;
+mod callers;
 mod command;
 mod key_alarm;
 pub(crate) mod keys;
@@ -44,6 +45,7 @@ use crate::messages::{Answer, Down, Names, Old, Snapshot, Up};
 use crate::questions::Question;
 use crate::stages::{BankStage, count};
 use books::{BookLine, Totals};
+pub(crate) use callers::Callers;
 pub use command::{AboutBudget, Applied, BooksPage, Command, Judged, Refusal, Report, ask};
 use key_alarm::KeyAlarm;
 use keys::Keys;
@@ -97,6 +99,7 @@ pub(crate) struct BankThread {
     /// What people call budgets, by slot.
     titles: Vec<Box<str>>,
     key_alarm: KeyAlarm,
+    callers: Option<Callers>,
     cells: Vec<SlotCells>,
     /// What became of holds, by slot.
     resolved: Vec<Resolutions>,
@@ -230,6 +233,7 @@ impl BankThread {
             pacings: Vec::new(),
             titles: Vec::new(),
             key_alarm: KeyAlarm::default(),
+            callers: None,
             cells,
             resolved: Vec::new(),
             generation: 0,
@@ -248,6 +252,12 @@ impl BankThread {
             clock_held: false,
             stopping: false,
         })
+    }
+
+    /// Knows the callers of the spend door from now on, whose keys it counts.
+    pub(crate) fn knowing(mut self, callers: Callers) -> BankThread {
+        self.callers = Some(callers);
+        self
     }
 
     /// Runs until it is told to stop; true if everything was sealed by then.
@@ -280,7 +290,7 @@ impl BankThread {
             self.pace(now_ms);
             self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
             self.rotate_keys(now_ms);
-            self.key_alarm.look(self.bank.answers(), self.bank.answers_max());
+            self.look_at_keys();
             let id = |slot| self.bank.spec(slot).id;
             self.saver.tick(&self.pacer, id, self.bank.slots(), now_ms);
             assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
@@ -293,6 +303,15 @@ impl BankThread {
             (0, _, true) => Turned::Stopped,
             (0, false, false) => Turned::Idle,
             _ => Turned::Busy,
+        }
+    }
+
+    /// Warns before the table of keys, or what one caller may have of it, is full.
+    fn look_at_keys(&mut self) {
+        let (kept, max) = (self.bank.answers(), self.bank.answers_max());
+        self.key_alarm.look(kept, max);
+        if let Some(callers) = &mut self.callers {
+            callers.look(&self.bank.answers_by_caller(), max);
         }
     }
 
@@ -930,6 +949,10 @@ impl BankThread {
             budgets: self.bank.slots(),
             grants: self.bank.grants(),
             keys: self.bank.answers(),
+            keys_by_caller: self
+                .callers
+                .as_ref()
+                .map_or_else(Vec::new, |callers| callers.told(&self.bank.answers_by_caller())),
             snapshot: self.snapshot,
             journal: self.journal.status().read(),
         }

@@ -24,6 +24,7 @@ pub(super) fn write(
     workers(text, figures, identity);
     journal(text, figures);
     queue_depths(text, figures, status, bounds);
+    keys_by_caller(text, figures);
     proof(text, figures);
     let counted = Registry::read(status, &figures.scene.report);
     counted.write_families(text);
@@ -173,6 +174,14 @@ fn queue_depths(text: &mut Exposition, figures: &Figures, status: &Status, bound
     text.family("weir_queue_limit", FamilyKind::Gauge, "What may be in it.");
     for (queue, _, max) in &queues {
         text.count(&[("queue", queue)], *max);
+    }
+}
+
+fn keys_by_caller(text: &mut Exposition, figures: &Figures) {
+    let help = "Answers kept for Idempotency-Keys, by caller: the 16 with the most, and the others together.";
+    text.family("weir_idempotency_keys", FamilyKind::Gauge, help);
+    for (caller, keys) in &figures.scene.report.keys_by_caller {
+        text.count(&[("caller", caller)], *keys);
     }
 }
 

@@ -345,3 +345,33 @@ fn a_made_budget_is_seen_at_whichever_worker_a_connection_meets() {
     }
     assert_eq!(node.stat()["bank"]["budgets_made"], 1);
 }
+
+/// Whoever operates the node sees whose keys fill the table, before a caller has no room.
+#[test]
+fn the_keys_of_idempotency_are_shown_by_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = with_tokens(folder.path()).start();
+    let spend = |token: &str, budget: u32, key: &str| {
+        let body = json!({"budget": budget, "amount": "1"}).to_string();
+        let mut caller =
+            Caller::to(&node).with(&format!("{}\r\nIdempotency-Key: {key}", bearer(token)));
+        assert_eq!(caller.post("/v1/spend", &body).status, 200);
+    };
+    for (token, budget, key) in [
+        ("shop-0123456789a", 1, "a"),
+        ("bank-0123456789a", 2, "a"),
+        ("bank-0123456789a", 2, "b"),
+        ("bank-0123456789a", 2, "b"),
+    ] {
+        spend(token, budget, key);
+    }
+    let shown = wait_value("the keys of both callers", || {
+        let text = node.get("/metrics").1;
+        let lines = text.lines().filter(|line| line.starts_with("weir_idempotency_keys{"));
+        let lines: Vec<String> = lines.map(str::to_string).collect();
+        (lines.len() == 2).then_some(lines)
+    });
+    let expected =
+        ["weir_idempotency_keys{caller=\"bank\"} 2", "weir_idempotency_keys{caller=\"shop\"} 1"];
+    assert_eq!(shown, expected);
+}
