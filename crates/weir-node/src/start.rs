@@ -219,7 +219,8 @@ impl Engine {
         let bank = spawn("bank", move || {
             confine(&rest);
             let probes = BankProbes { bank: laps, writer };
-            run_bank(BankThread::new(start, links, inbox, secret, tick_ms, probes))
+            let made = BankThread::new(start, links, inbox, secret, tick_ms, probes);
+            run_bank(made.map(|bank| bank.knowing(callers)))
         })?;
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
         let fix = terms.fix_desk(listeners.iter().map(|(on, _)| *on).zip(&handles));
