@@ -31,6 +31,7 @@ pub mod measured;
 mod messages;
 mod money;
 mod opened;
+mod pending;
 mod questions;
 pub mod reconcile_file;
 pub mod refusals;

@@ -72,7 +72,6 @@ over_backends!(
     pieces::a_large_body_is_taken_in_pieces_as_fast_as_it_is_used,
     pieces::bytes_for_a_slow_connection_are_bounded,
     pieces::bytes_reach_another_connection_and_never_its_successor,
-    pieces::later_answers_keep_the_order_of_their_requests,
     stopping::a_panic_of_the_service_leaves_nothing_running,
     stopping::a_stop_before_the_start_ends_at_once,
     stopping::whoever_may_speak_while_the_loop_stops_is_heard,

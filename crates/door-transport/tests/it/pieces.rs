@@ -1,18 +1,17 @@
-//! Bodies in pieces, bytes for other connections, answers that come later.
+//! Bodies in pieces, bytes for other connections.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use door_transport::{
-    CloseReason, ConnId, Filled, Options, Out, Outbox, Peer, Replies, ReplyLimits, Service, Step,
-    Then, Ticket, Turn, Unreachable, Waker,
+    CloseReason, ConnId, Options, Out, Outbox, Peer, Service, Step, Then, Turn, Unreachable,
 };
 
-use crate::support::{Dice, listener, start, wait_for};
+use crate::support::{listener, start, wait_for};
 use crate::tls::Secure;
 
 /// Takes bodies of any size, 64 KiB at a time, while there is leave; then pauses.
@@ -269,112 +268,4 @@ pub fn bytes_for_a_slow_connection_are_bounded(options: Options) {
     }
     drop((slow, fast));
     running.stop();
-}
-
-/// Every byte is a request; a thread answers them in an order of its own.
-struct Later {
-    replies: Replies,
-    asks: mpsc::Sender<(Ticket, u8)>,
-    answers: mpsc::Receiver<(Ticket, u8)>,
-    dropped: Arc<AtomicU64>,
-    kept: Arc<AtomicU64>,
-}
-
-impl Service for Later {
-    type Conn = ();
-
-    fn opened(&mut self, _: ConnId, _: Peer, _: usize) {}
-
-    fn received(&mut self, id: ConnId, (): &mut (), input: &[u8], _: &mut Out<'_>) -> Step {
-        for (at, byte) in input.iter().enumerate() {
-            let Some(ticket) = self.replies.reserve(id) else {
-                return Step::Pause { consumed: at };
-            };
-            self.asks.send((ticket, *byte)).unwrap();
-        }
-        Step::Read { consumed: input.len(), need: 0 }
-    }
-
-    fn closed(&mut self, id: ConnId, (): (), _: CloseReason) {
-        self.replies.closed(id);
-    }
-
-    fn turn(&mut self, outbox: &mut Outbox<'_, ()>) -> Turn {
-        while let Ok((ticket, byte)) = self.answers.try_recv() {
-            let filled = self.replies.fill(ticket, &[byte, b'!'], outbox);
-            self.kept.fetch_add(u64::from(filled == Filled::Kept), Relaxed);
-            outbox.resume(ticket.conn());
-        }
-        self.dropped.store(self.replies.dropped(), Relaxed);
-        Turn { drained: self.replies.is_empty(), ..Turn::IDLE }
-    }
-}
-
-/// Answers in another order than asked, some at a time.
-fn shuffle(
-    asks: &mpsc::Receiver<(Ticket, u8)>,
-    answers: &mpsc::Sender<(Ticket, u8)>,
-    waker: &mpsc::Receiver<Waker>,
-    held: &AtomicBool,
-) {
-    let waker = waker.recv().unwrap();
-    let mut dice = Dice::new(3);
-    while let Ok(first) = asks.recv() {
-        let mut some = vec![first];
-        some.extend(asks.try_iter().take(40));
-        while held.load(Relaxed) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        while !some.is_empty() {
-            let one = some.swap_remove(dice.below(some.len()));
-            if answers.send(one).is_err() {
-                return;
-            }
-            waker.wake();
-        }
-    }
-}
-
-pub fn later_answers_keep_the_order_of_their_requests(options: Options) {
-    let ((to_asks, asks), (to_answers, answers)) = (mpsc::channel(), mpsc::channel());
-    let (to_waker, waker) = mpsc::channel();
-    let held = Arc::new(AtomicBool::new(false));
-    let (dropped, kept) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let limits = ReplyLimits { places_max: 100, connection_places_max: 50, bytes_max: 10_000 };
-    let service = Later {
-        replies: Replies::new(limits),
-        asks: to_asks,
-        answers,
-        dropped: Arc::clone(&dropped),
-        kept: Arc::clone(&kept),
-    };
-    let holds = Arc::clone(&held);
-    let thread = thread::spawn(move || shuffle(&asks, &to_answers, &waker, &holds));
-    let running = start(listener(), options, service);
-    to_waker.send(running.handle.waker()).unwrap();
-    let mut client = running.client();
-    for round in 0..20 {
-        // More than there are places for: the rest waits unread.
-        let asked = Dice::new(round).bytes(400);
-        let expected: Vec<u8> = asked.iter().flat_map(|byte| [*byte, b'!']).collect();
-        client.send(&asked);
-        client.expect(&expected);
-    }
-    assert!(kept.load(Relaxed) > 0, "some came before those they had to wait for");
-    // One that goes before its answers: they reach nobody, and not the next one in its slot.
-    held.store(true, Relaxed);
-    client.send(b"never answered");
-    let counters = running.handle.counters();
-    wait_for(|| counters.bytes_in.get() == 20 * 400 + 14, "the last requests");
-    drop(client);
-    wait_for(|| counters.connections.get() == 0, "its end");
-    let mut next = running.client();
-    next.send(b"x");
-    wait_for(|| counters.bytes_in.get() == 20 * 400 + 15, "the request of the next one");
-    held.store(false, Relaxed);
-    next.expect(b"x!");
-    wait_for(|| dropped.load(Relaxed) == 14, "answers that reach nobody");
-    drop(next);
-    running.stop();
-    thread.join().unwrap();
 }

@@ -5,7 +5,7 @@
 
 mod answers;
 mod parking;
-mod pending;
+mod resolving;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,13 +21,14 @@ use wire::{BudgetName, Decide, Reason, Resolve, Verdict, decide, decided, resolv
 
 use self::answers::write_answer;
 use self::parking::Parking;
-use self::pending::Waiting;
+use self::resolving::Resolving;
 use super::entrance::Entrance;
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::Answer;
 use crate::money::Ask;
-use crate::opened::Made;
+use crate::opened::{Made, OPENINGS_MAX};
+use crate::pending::Pending;
 use crate::stages::{JudgePart, WorkerStage};
 use crate::till::{Till, add_one};
 
@@ -73,14 +74,13 @@ pub(crate) struct BatchDoor {
     terms: Arc<BatchTerms>,
     entrance: Entrance,
     remembered: Option<Remembered>,
-    waiting: Waiting,
+    /// Frames of resolves.
+    resolving: Resolving,
     /// Frames that wait for the bank before they are judged.
     parking: Parking,
     frame: Frame,
-    /// Clients that wait for a budget to be made: connection and frame number, by place. As many as the till lets wait.
-    finding: Vec<Option<(u64, u64)>>,
-    /// Places without one.
-    spare: Vec<u32>,
+    /// Clients that wait for a budget to be made: connection and frame number.
+    finding: Pending<(u64, u64)>,
     /// Asks by verdict.
     verdicts: [u64; 256],
 }
@@ -113,12 +113,12 @@ impl BatchDoor {
             number,
             entrance: Entrance::new(&terms.auth_token, terms.tokens.as_ref()),
             remembered: None,
-            waiting: Waiting::new(terms.waiting_max),
+            resolving: Resolving::new(terms.waiting_max),
             terms,
             parking: Parking::default(),
             frame: Frame::default(),
-            finding: Vec::new(),
-            spare: Vec::new(),
+            // One more than the till lets wait, which says why one does not.
+            finding: Pending::new(OPENINGS_MAX + 1),
             verdicts: [0; 256],
         }
     }
@@ -189,8 +189,8 @@ impl Door for BatchDoor {
 
     fn owes(&self, till: &Till, id: ConnId, _: &Self::Conn) -> bool {
         let conn = id.to_bits();
-        let finds = || self.finding.iter().flatten().any(|(of, _)| *of == conn);
-        self.waiting.has(conn) || self.parking.has(conn) || till.questions.has(conn) || finds()
+        let finds = || self.finding.iter().any(|(of, _)| *of == conn);
+        self.resolving.has(conn) || self.parking.has(conn) || till.questions.has(conn) || finds()
     }
 
     #[inline(always)]
@@ -202,7 +202,7 @@ impl Door for BatchDoor {
         repeat: bool,
         _: &mut DoorOutbox<'_, '_, S, Session>,
     ) {
-        self.waiting.answer(reply, verdict, repeat);
+        self.resolving.answer(reply, verdict, repeat);
     }
 
     fn opened_budget<S>(
@@ -212,15 +212,14 @@ impl Door for BatchDoor {
         opened: Result<u32, Verdict>,
         outbox: &mut DoorOutbox<'_, '_, S, Session>,
     ) {
-        let Some((conn, frame)) = self.finding[reply.index as usize].take() else { return };
-        self.spare.push(reply.index);
+        let Some((conn, frame)) = self.finding.close(reply.index) else { return };
         let known = |slot| till.opened.by_slot(slot).ok_or(Verdict::UnknownBudget);
         let found = opened.and_then(known).map(budget_of);
         outbox.with(ConnId::from_bits(conn), |_, out| door_batch::write_found(out, frame, found));
     }
 
     fn echoed<S>(&mut self, _: &mut Till, reply: Reply, _: &mut DoorOutbox<'_, '_, S, Session>) {
-        self.parking.echoed(reply.number());
+        self.parking.frames.reached(reply.number());
     }
 
     fn told<S>(
@@ -246,34 +245,34 @@ impl Door for BatchDoor {
     }
 
     fn ask_bank(&mut self, till: &mut Till) {
-        if let Some(number) = self.parking.next_echo() {
+        if let Some(number) = self.parking.frames.next_echo() {
             till.echo(Reply::numbered(self.number, number));
         }
     }
 
     fn write<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, Session>) {
-        while let Some(batch) = self.waiting.next_complete() {
+        while let Some(batch) = self.resolving.frames.next_done() {
             outbox.with(ConnId::from_bits(batch.conn), |_, out| batch.write(out));
-            self.waiting.recycle(batch);
+            self.resolving.recycle(batch);
         }
     }
 
     fn wait_ms(&self, till: &mut Till) -> Option<u64> {
-        self.parking.wait_ms(till.clock.steady_ms())
+        self.parking.frames.wait_ms(till.clock.steady_ms())
     }
 
     fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.resolving.frames.len()
     }
 
     fn is_drained(&self) -> bool {
-        let finds = self.finding.len() > self.spare.len();
-        self.waiting.is_empty() && self.parking.is_empty() && !finds
+        let Resolving { frames, .. } = &self.resolving;
+        frames.is_empty() && self.parking.frames.is_empty() && self.finding.is_empty()
     }
 
     fn publish(&mut self, counters: &WorkerCounters) {
         let rows =
-            [(&counters.verdicts, &self.verdicts), (&counters.resolved, &self.waiting.counts)];
+            [(&counters.verdicts, &self.verdicts), (&counters.resolved, &self.resolving.counts)];
         for (shared, counts) in rows {
             for (shared, count) in shared.iter().zip(counts) {
                 shared.store(*count, Relaxed);
@@ -510,7 +509,7 @@ impl BatchGate<'_> {
             (Err(refused), _) => refused,
             (Ok(_), None) => Verdict::BadAction,
         };
-        self.door.waiting.answer(place, refused, false);
+        self.door.resolving.answer(place, refused, false);
     }
 }
 
@@ -634,7 +633,7 @@ impl Gate for BatchGate<'_> {
         let resolves = batch.resolves();
         let index = self
             .door
-            .waiting
+            .resolving
             .open(conn.to_bits(), batch.frame(), resolves.len())
             .ok_or(Reason::Busy)?;
         for (entry, resolve) in resolves.iter().enumerate() {
@@ -658,17 +657,13 @@ impl Gate for BatchGate<'_> {
         if !client.allows_handle(handle) {
             return Some(Err(Verdict::UnknownBudget));
         }
-        let index = self.door.spare.last().copied();
-        let index = index.unwrap_or(u32::try_from(self.door.finding.len()).expect("bounded"));
+        let Some(index) = self.door.finding.open((conn.to_bits(), frame)) else {
+            return Some(Err(Verdict::Busy));
+        };
         let reply = Reply { door: self.door.number, index, entry: 0 };
-        if let Err(why) = self.till.open(handle, reply) {
-            return Some(Err(why));
-        }
-        if self.door.spare.pop().is_none() {
-            self.door.finding.push(None);
-        }
-        self.door.finding[index as usize] = Some((conn.to_bits(), frame));
-        None
+        let refused = self.till.open(handle, reply).err()?;
+        self.door.finding.close(index);
+        Some(Err(refused))
     }
 
     fn refused(&mut self, reason: Reason) {

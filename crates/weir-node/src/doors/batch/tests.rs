@@ -298,7 +298,7 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
     assert!(!due(&mut worker));
     // The bank says no: the frame is judged at once, and the next one does not wait.
     worker.till.purses.take(ToWorker::Deny { slot: 1, no: No::to_all(Verdict::Exhausted) }, NOW_MS);
-    worker.door.parking.echoed(1);
+    worker.door.parking.frames.reached(1);
     assert!(due(&mut worker));
     assert!(!postpone(&mut worker, 5 * FILLED));
     // The bank is silent: its time is up.
@@ -314,11 +314,12 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
     hand.pass(worker.door.terms.wait_ms - 1);
     worker.till.wake();
     assert!(
-        !due(&mut worker) && worker.door.parking.wait_ms(worker.till.clock.steady_ms()) == Some(1)
+        !due(&mut worker)
+            && worker.door.parking.frames.wait_ms(worker.till.clock.steady_ms()) == Some(1)
     );
     hand.pass(1);
     worker.till.wake();
-    assert!(due(&mut worker) && worker.door.parking.is_empty());
+    assert!(due(&mut worker) && worker.door.parking.frames.is_empty());
 }
 
 #[test]

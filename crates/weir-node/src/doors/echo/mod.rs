@@ -7,25 +7,24 @@
 
 mod tests;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 
 use door_transport::tls::{ClientTls, Secured};
-use door_transport::{
-    CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Replies, ReplyLimits, Step, Then,
-    Ticket, Unreachable,
-};
+use door_transport::{ConnId, Dial, DialFailure, DialId, Out, Peer, Step, Then, Unreachable};
 use ledger::{DoorMemos, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney};
 use wire::Verdict;
 
 use super::{Door, DoorOutbox, Reply};
+use crate::pending::{Arrivals, Owed, Pending};
 use crate::till::Till;
 
-/// An answer and its place.
-type LateAnswer = (Ticket, Vec<u8>);
+/// What another thread answers, and to whom.
+type LateEcho = (Owed<Vec<u8>>, Vec<u8>);
+/// Connections that may wait for an answer.
+const WAITING_MAX: usize = 1_024;
 
 /// What others see of the door.
 #[derive(Debug, Default)]
@@ -44,6 +43,8 @@ struct EchoConn {
     name: Option<String>,
     /// Bytes of the body that are still to come back.
     body: usize,
+    /// An answer is still to come: nothing is read until then, so answers leave in the order of their lines.
+    owes: bool,
 }
 
 /// As whose memos those of this door are recorded.
@@ -63,14 +64,10 @@ struct EchoDoor {
     asker: Option<ConnId>,
     /// Bytes for other connections.
     passing: Vec<(ConnId, Vec<u8>)>,
-    replies: Replies,
-    /// Memos that the bank has, by their number, which rises.
-    memos: BTreeMap<u64, Ticket>,
-    next_memo: u64,
-    /// Memos that the bank did not get.
-    refused: Vec<(Ticket, Vec<u8>)>,
-    asks: Sender<LateAnswer>,
-    answers: Receiver<LateAnswer>,
+    /// Connections that wait for the other thread, or for the bank.
+    waiting: Pending<ConnId>,
+    asks: Sender<LateEcho>,
+    answers: Arc<Arrivals<Vec<u8>>>,
     seen: Arc<EchoSeen>,
 }
 
@@ -79,13 +76,11 @@ impl EchoDoor {
         number: u8,
         addresses: Vec<SocketAddr>,
         tls: ClientTls,
-        (asks, answers): (Sender<LateAnswer>, Receiver<LateAnswer>),
+        (asks, answers): (Sender<LateEcho>, Arc<Arrivals<Vec<u8>>>),
         seen: Arc<EchoSeen>,
     ) -> EchoDoor {
         let (backoff_ms_min, backoff_ms_max) = (5, 40);
         let dial = Dial { tls: Some(tls), backoff_ms_min, backoff_ms_max, ..Dial::new(addresses) };
-        let limits =
-            ReplyLimits { places_max: 1_024, connection_places_max: 64, bytes_max: 1 << 20 };
         EchoDoor {
             number,
             dial,
@@ -93,17 +88,14 @@ impl EchoDoor {
             dialled: None,
             asker: None,
             passing: Vec::new(),
-            replies: Replies::new(limits),
-            memos: BTreeMap::new(),
-            next_memo: 0,
-            refused: Vec::new(),
+            waiting: Pending::new(WAITING_MAX),
             asks,
             answers,
             seen,
         }
     }
 
-    /// Answers one line; false: there is no place for its answer yet.
+    /// Answers one line, now or later.
     fn answer(
         &mut self,
         till: &mut Till,
@@ -111,15 +103,19 @@ impl EchoDoor {
         conn: &mut EchoConn,
         line: &[u8],
         out: &mut Out<'_>,
-    ) -> bool {
+    ) {
         let (command, text) = line.split_first().unwrap_or((&b't', &[]));
         match command {
-            b'e' if !self.replies.is_waiting(id) => out.write(&[text, b"\n"].concat()),
-            // An echo behind answers that are still to come waits with them.
-            b'e' | b'l' => {
-                let Some(ticket) = self.replies.reserve(id) else { return false };
-                let _ = self.asks.send((ticket, [text, b"\n"].concat()));
-            }
+            b'e' => out.write(&[text, b"\n"].concat()),
+            b'l' | b'm' => match self.waiting.open(id) {
+                Some(place) if *command == b'l' => {
+                    let owed = Owed::new(place, &self.answers);
+                    let _ = self.asks.send((owed, [text, b"\n"].concat()));
+                    conn.owes = true;
+                }
+                Some(place) => conn.owes = self.send_memo(till, place, text, out),
+                None => out.write(b"busy\n"),
+            },
             b'p' => {
                 self.asker = Some(id);
                 self.passing.extend(self.dialled.map(|to| (to, [text, b"\n"].concat())));
@@ -128,27 +124,41 @@ impl EchoDoor {
                 let size = str::from_utf8(text).ok().and_then(|size| size.parse().ok());
                 conn.body = size.unwrap_or(0);
             }
-            b'm' => {
-                let Some(ticket) = self.replies.reserve(id) else { return false };
-                self.send_memo(till, ticket, text);
-            }
             b'w' => out.write(format!("{:?}\n", conn.name).as_bytes()),
             _ => _ = self.seen.heartbeats.fetch_add(1, Relaxed),
         }
-        true
     }
 
-    fn send_memo(&mut self, till: &mut Till, ticket: Ticket, text: &[u8]) {
+    /// Sends a memo to the bank; false: it is refused at once.
+    fn send_memo(&mut self, till: &mut Till, place: u32, text: &[u8], out: &mut Out<'_>) -> bool {
         let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let (key, bytes) = (&text[..end], text.get(end + 1..).unwrap_or(&[]));
         let key = str::from_utf8(key).ok().and_then(|key| key.parse().ok()).unwrap_or(0);
         let memo = Memo { door: MEMOS_OF, key, bytes: bytes.into() };
-        let reply = Reply::numbered(self.number, self.next_memo);
-        match till.memo(reply, memo, MemoMoney::Without) {
-            Ok(()) => _ = self.memos.insert(self.next_memo, ticket),
-            Err(refusal) => self.refused.push((ticket, format!("{refusal}\n").into())),
+        let reply = Reply { door: self.number, index: place, entry: 0 };
+        let sent = till.memo(reply, memo, MemoMoney::Without);
+        if let Err(refusal) = &sent {
+            self.waiting.close(place);
+            out.write(format!("{refusal}\n").as_bytes());
         }
-        self.next_memo += 1;
+        sent.is_ok()
+    }
+
+    /// Answers who waits at a place, and reads on.
+    fn answer_late<S>(
+        &mut self,
+        place: u32,
+        answer: &[u8],
+        outbox: &mut DoorOutbox<'_, '_, S, EchoConn>,
+    ) {
+        let Some(id) = self.waiting.close(place) else { return };
+        let told = outbox.with(id, |conn, out| {
+            conn.owes = false;
+            out.write(answer);
+        });
+        if told.is_some() {
+            outbox.all().resume(id);
+        }
     }
 }
 
@@ -190,10 +200,13 @@ impl Door for EchoDoor {
             let line = &rest[..end];
             if conn.dialled {
                 self.passing.extend(self.asker.map(|to| (to, [line, b"\n"].concat())));
-            } else if !self.answer(till, id, conn, line, out) {
-                return Step::Pause { consumed };
+            } else {
+                self.answer(till, id, conn, line, out);
             }
             consumed += end + 1;
+            if conn.owes {
+                return Step::Pause { consumed };
+            }
         }
     }
 
@@ -214,8 +227,8 @@ impl Door for EchoDoor {
         self.seen.dials_failed.fetch_add(u64::from(own), Relaxed);
     }
 
-    fn closed(&mut self, _: &mut Till, id: ConnId, _: EchoConn, _: CloseReason) {
-        self.replies.closed(id);
+    fn owes(&self, _: &Till, _: ConnId, conn: &EchoConn) -> bool {
+        conn.owes
     }
 
     fn tick_ms(&self, conn: &EchoConn) -> u64 {
@@ -247,15 +260,10 @@ impl Door for EchoDoor {
     }
 
     fn turn<S>(&mut self, _: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, EchoConn>) {
+        for (place, answer) in self.answers.take() {
+            self.answer_late(place, answer.as_deref().unwrap_or(b"lost\n"), outbox);
+        }
         let outbox = outbox.all();
-        for (ticket, answer) in self.refused.drain(..) {
-            self.replies.fill(ticket, &answer, outbox);
-            outbox.resume(ticket.conn());
-        }
-        while let Ok((ticket, answer)) = self.answers.try_recv() {
-            self.replies.fill(ticket, &answer, outbox);
-            outbox.resume(ticket.conn());
-        }
         self.passing.retain(|(to, bytes)| outbox.offer(*to, bytes) == Err(Unreachable::Full));
     }
 
@@ -276,17 +284,15 @@ impl Door for EchoDoor {
         answer: MemoAnswer,
         outbox: &mut DoorOutbox<'_, '_, S, EchoConn>,
     ) {
-        let Some(ticket) = self.memos.remove(&reply.number()) else { return };
         let answer = match answer {
             MemoAnswer::New { .. } => "new\n".into(),
             MemoAnswer::Known { answer } => [&b"known "[..], &answer, b"\n"].concat(),
             other => format!("{other:?}\n").into(),
         };
-        self.replies.fill(ticket, &answer, outbox.all());
-        outbox.all().resume(ticket.conn());
+        self.answer_late(reply.index, &answer, outbox);
     }
 
     fn waiting(&self) -> usize {
-        self.replies.len()
+        self.waiting.len()
     }
 }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use door_transport::tls::{ClientCertificates, ClientOptions, Identity, ServerOptions, ServerTls};
-use door_transport::{Handle, Listener, Listeners, Options, Waker};
+use door_transport::{Handle, Listener, Listeners, Options};
 use ledger::{KeyRing, PurseOptions, Purses};
 use probe::Laps;
 use rustls::pki_types::pem::PemObject;
@@ -122,13 +122,14 @@ impl EchoNode {
         // It dials its own worker, behind an address where nobody listens.
         let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 1)), listeners[1]];
         let client_tls = ClientTls::new("localhost", &options).unwrap();
-        let ((asks, asked), (answered, answers)) = (mpsc::channel(), mpsc::channel());
+        let (asks, asked) = mpsc::channel();
         let number = EchoDoorId::Echo as u8;
         let (handle, seen) = (Handle::new().unwrap(), Arc::new(EchoSeen::default()));
-        let door = EchoDoor::new(number, addresses, client_tls, (asks, answers), Arc::clone(&seen));
+        let late = (asks, Arrivals::new(handle.waker()));
+        let door = EchoDoor::new(number, addresses, client_tls, late, Arc::clone(&seen));
         let (up, from_worker) = ring::channel(65_536);
         let (to_worker, down) = ring::channel(1_024);
-        let (control, waker) = (handle.clone(), handle.waker());
+        let control = handle.clone();
         let counters = Arc::<WorkerCounters>::default();
         let link = Link {
             up: from_worker,
@@ -140,7 +141,7 @@ impl EchoNode {
         let (bank, commands) = start_bank(data, link);
         let bank_thread = bank.thread().clone();
         let threads = vec![
-            thread::spawn(move || answer_in_pairs(&asked, &answered, &waker)),
+            thread::spawn(move || answer_in_pairs(&asked)),
             thread::spawn(move || {
                 let lines = Lines { up, down, bank: bank_thread };
                 run(vec![batch, echo], door, counters, lines, &control);
@@ -218,12 +219,14 @@ fn run(
     door_transport::run(listeners, &options, worker, handle).unwrap();
 }
 
-/// Answers two at a time, the later one first.
-fn answer_in_pairs(asked: &Receiver<LateAnswer>, answered: &Sender<LateAnswer>, waker: &Waker) {
+/// Answers two at a time, the later one first; a line `lost` never.
+fn answer_in_pairs(asked: &Receiver<LateEcho>) {
     while let (Ok(first), Ok(second)) = (asked.recv(), asked.recv()) {
-        for answer in [second, first] {
-            let _ = answered.send(answer);
-            waker.wake();
+        for (owed, text) in [second, first] {
+            match text.as_slice() {
+                b"lost\n" => drop(owed),
+                _ => owed.give(text),
+            }
         }
     }
 }
@@ -284,16 +287,36 @@ fn bytes_go_to_another_connection_and_its_answer_comes_back() {
 }
 
 #[test]
-fn answers_of_another_thread_keep_their_order() {
+fn answers_of_another_thread_reach_who_asked_in_the_order_of_their_lines() {
     let node = EchoNode::start();
-    let mut client = node.client("bidder-7");
-    // More than there are places for a connection: the rest waits unread.
-    let asked: String = (0..500).map(|number| format!("l{number}\n")).collect();
-    client.send(&asked);
-    for number in 0..500 {
-        assert_eq!(client.line(), number.to_string());
+    let mut clients = ["bidder-7", "bidder-8"].map(|name| node.client(name));
+    // Of each connection one is on its way, the rest waits unread; and the other connection's comes first.
+    for (client, from) in clients.iter_mut().zip([0, 1_000]) {
+        let asked: String = (from..from + 300).map(|number| format!("l{number}\n")).collect();
+        client.send(&format!("{asked}eat once\n"));
     }
-    assert_eq!(client.ask("eat once\n"), "at once");
+    for (client, from) in clients.iter_mut().zip([0, 1_000]) {
+        for number in from..from + 300 {
+            assert_eq!(client.line(), number.to_string());
+        }
+        assert_eq!(client.line(), "at once");
+    }
+    node.stop();
+}
+
+#[test]
+fn who_waits_for_a_thread_that_has_no_answer_hears_so_and_who_goes_is_missed_by_nobody() {
+    let node = EchoNode::start();
+    let [mut one, mut other] = ["bidder-7", "bidder-8"].map(|name| node.client(name));
+    one.send("llost\n");
+    assert_eq!(other.ask("lback\n"), "back");
+    assert_eq!(one.line(), "lost");
+    // It goes before its answer comes, which is not the next one's either.
+    one.send("lfor nobody\n");
+    drop(one);
+    let mut next = node.client("bidder-9");
+    assert_eq!(next.ask("lfor the next\n"), "for the next");
+    assert_eq!(other.ask("estill here\n"), "still here");
     node.stop();
 }
 

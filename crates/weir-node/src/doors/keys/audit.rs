@@ -339,7 +339,7 @@ fn last_line(mut file: &File) -> io::Result<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use door_transport::{ConnId, Handle};
+    use door_transport::Handle;
     use zeroize::Zeroizing;
 
     use super::super::late::Arrivals;
@@ -349,13 +349,13 @@ mod tests {
 
     fn told(arrivals: &Arc<Arrivals>, text: &str) -> Told {
         let body = Zeroizing::new(b"{}".to_vec());
-        let owed = Owed::new(ConnId::from_bits(1), arrivals);
+        let owed = Owed::new(1, arrivals);
         let answer = Some((owed, LateAnswer { status: 200, headers: b"", body, items: None }));
         Told { line: format!("{text}\n"), answer }
     }
 
     fn statuses(arrivals: &Arrivals) -> Vec<u16> {
-        arrivals.take().into_iter().map(|(_, answer)| answer.status).collect()
+        arrivals.take().into_iter().map(|(_, answer)| answer.unwrap().status).collect()
     }
 
     fn opened(folder: &Path, keep: Keep) -> (Auditor, Arc<Arrivals>, Arc<AuditState>) {

@@ -40,6 +40,7 @@ use self::rates::{Rates, Used};
 use super::{Door, DoorId, DoorOutbox, Reply};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
+use crate::pending::Pending;
 use crate::thread::spawn;
 use crate::till::Till;
 use crate::tokens::Tokens;
@@ -220,8 +221,8 @@ struct Side {
     arrivals: Arc<Arrivals>,
     /// Lines of this wake-up, with their answers.
     told: Vec<Told>,
-    /// Calls that are with another thread, or in `told`.
-    waiting: usize,
+    /// Who waits for a call that is with another thread, or in `told`.
+    waiting: Pending<ConnId>,
     stopping: bool,
 }
 
@@ -254,7 +255,7 @@ impl KeysDoor {
                 keys: terms.live.view(),
                 arrivals: Arrivals::new(waker),
                 told: Vec::new(),
-                waiting: 0,
+                waiting: Pending::new(terms.waiting_max),
                 stopping: false,
                 terms: Arc::clone(terms),
             })
@@ -308,11 +309,12 @@ impl Door for KeysDoor {
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
         let Some(side) = &mut self.0 else { return };
         side.stopping = outbox.all().stopping();
-        if side.waiting == 0 {
+        if side.waiting.is_empty() {
             return;
         }
-        for (id, answer) in side.arrivals.take() {
-            side.waiting -= 1;
+        for (place, answer) in side.arrivals.take() {
+            let Some(id) = side.waiting.close(place) else { continue };
+            let answer = answer.unwrap_or_else(|| LateAnswer::unavailable(NOT_DONE));
             till.counters.keys.tell(answer.status, answer.items);
             let response = response(answer.status, answer.headers, &answer.body);
             let after = outbox.with(id, |conn, out| conn.http.answer(out, &response)).flatten();
@@ -339,7 +341,7 @@ impl Door for KeysDoor {
     }
 
     fn waiting(&self) -> usize {
-        self.0.as_ref().map_or(0, |side| side.waiting)
+        self.0.as_ref().map_or(0, |side| side.waiting.len())
     }
 
     fn publish(&mut self, counters: &WorkerCounters) {
@@ -433,7 +435,7 @@ impl Front<'_> {
         if is_audited && self.side.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
             return Some(response(503, RETRY, NO_AUDIT));
         }
-        if self.side.waiting >= self.side.terms.waiting_max {
+        if self.side.waiting.is_full() {
             counts.busy.add(1);
             return Some(response(503, RETRY, BUSY));
         }
@@ -472,9 +474,9 @@ impl Front<'_> {
                 reply.send(&response(answer.status, answer.headers, answer.body))
             }
             Some(line) => {
-                let owed = Owed::new(conn, &side.arrivals);
+                let owed = side.waiting.open(conn).map(|place| Owed::new(place, &side.arrivals));
+                let owed = owed.expect("the guard found room");
                 side.told.push(Told { line, answer: Some((owed, LateAnswer::of(&answer))) });
-                side.waiting += 1;
                 reply.later()
             }
         };
@@ -497,17 +499,18 @@ impl Side {
         let Some(keeper) = &self.terms.keeper else {
             return reply.send(&response(503, RETRY, NOT_DONE));
         };
-        let owed = Owed::new(conn, &self.arrivals);
+        let place = self.waiting.open(conn).expect("the guard found room");
+        let owed = Owed::new(place, &self.arrivals);
         let request = OwnedRequest::of(asked);
         match keeper.ask(Box::new(Job { request, asker: asker.cloned(), owed })) {
             Ok(()) => {
                 counts.by_keeper.add(1);
-                self.waiting += 1;
                 reply.later()
             }
             Err(job) => {
                 counts.busy.add(1);
                 job.owed.forget();
+                self.waiting.close(place);
                 reply.send(&response(503, RETRY, BUSY))
             }
         }

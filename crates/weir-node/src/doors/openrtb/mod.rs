@@ -50,9 +50,10 @@ use self::native::NativeRoom;
 use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
-use self::waiting::{WaitingNotice, WaitingNotices};
+use self::waiting::WaitingNotice;
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
+use crate::pending::{DueQueue, Pending};
 use crate::stages::WorkerStage;
 use crate::till::Till;
 
@@ -131,7 +132,9 @@ struct NodeBidder {
     facts: Arc<BidTerms>,
     profiles: Profiles,
     room: BidRoom,
-    waiting: WaitingNotices,
+    waiting: Pending<WaitingNotice>,
+    /// Those of `waiting` that wait for the profiles' log first.
+    logged: DueQueue<u32>,
     why: Counters,
     counts: Counts,
 }
@@ -166,7 +169,8 @@ impl OpenRtbDoor {
                 number,
                 profiles,
                 room: BidRoom::default(),
-                waiting: WaitingNotices::new(facts.waiting_max),
+                waiting: Pending::new(facts.waiting_max),
+                logged: DueQueue::default(),
                 why: Counters::new(0),
                 counts: Counts::default(),
                 facts,
@@ -237,7 +241,8 @@ impl Door for OpenRtbDoor {
         repeat: bool,
         outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>,
     ) {
-        let waiting = self.bidder.waiting.close(reply.index);
+        let waited = self.bidder.waiting.close(reply.index);
+        let waiting = waited.expect("answered once, while it waits");
         let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, verdict, repeat);
         let answer = door_openrtb::noticed(status);
         let after = outbox.with(waiting.conn, |session, out| session.answer(out, &answer));
@@ -253,8 +258,10 @@ impl Door for OpenRtbDoor {
 
     /// Sends to the bank what was waiting for the profiles' log.
     fn turn<S>(&mut self, till: &mut Till, _: &mut DoorOutbox<'_, '_, S, door_http::Session>) {
-        let written = self.bidder.profiles.written();
-        while let Some((index, waiting)) = self.bidder.waiting.next_logged(written) {
+        let NodeBidder { logged, profiles, .. } = &mut self.bidder;
+        logged.reached(profiles.written());
+        while let Some(index) = self.bidder.logged.next_due(0) {
+            let waiting = *self.bidder.waiting.get_mut(index).expect("it waits until it is closed");
             BidGate { openrtb: &mut self.bidder, till }.send_notice(index, &waiting);
         }
     }
@@ -675,7 +682,7 @@ impl BidGate<'_> {
     /// A genuine notice goes to the bank; a billed impression that somebody counts is written down first.
     fn take_notice(&mut self, waiting: WaitingNotice) -> Noticed {
         let WaitingNotice { action, note, hold, .. } = waiting;
-        let NodeBidder { waiting: all, profiles, counts, .. } = &mut *self.openrtb;
+        let NodeBidder { waiting: all, logged, profiles, counts, .. } = &mut *self.openrtb;
         let index = all.open(waiting).expect("it was asked whether there is room");
         if action != Action::Settle || !note.capped {
             self.send_notice(index, &waiting);
@@ -684,7 +691,7 @@ impl BidGate<'_> {
         let caps = caps_of(&self.till.snapshot.campaign_index, &note);
         match profiles.count(note.user, hold_id(&hold), caps, self.till.at.now_ms) {
             Ok(counted) => {
-                all.after_log(index, counted.seq());
+                logged.push_numbered(index, counted.seq());
                 Noticed::Later
             }
             Err(_) => {

@@ -19,9 +19,10 @@ use wire::{BudgetName, Verdict};
 use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
-use super::waiting::{Fills, Job, Next, WaitingCalls};
+use super::waiting::{FILLS_MAX, Fill, Job, Next, WaitingCalls};
 use crate::doors::Reply;
 use crate::money::Ask;
+use crate::pending::DueQueue;
 use crate::till::Till;
 
 /// How often a call waits for money.
@@ -36,7 +37,8 @@ pub(crate) struct Desk {
     pub(crate) terms: Arc<SpendTerms>,
     pub(crate) grants: Grants,
     pub(crate) waiting: WaitingCalls,
-    pub(crate) fills: Fills,
+    /// Calls that wait for an echo behind what they want of the bank, for their money, or for the end of their time.
+    pub(crate) fills: DueQueue<Fill>,
     pub(crate) counts: CallCounts,
     /// Numbers asks that have no number of their own: a plan's coin is a hash of it.
     pub(crate) asks: u64,
@@ -389,8 +391,8 @@ impl Desk {
         if job.fills == 0 {
             job.until_ms = now_ms + self.wait_ms(&job.call);
         }
-        let may_wait =
-            now_ms < job.until_ms && job.fills < FILLS_A_CALL_MAX && self.fills.has_room();
+        let has_room = self.fills.len() < FILLS_MAX;
+        let may_wait = now_ms < job.until_ms && job.fills < FILLS_A_CALL_MAX && has_room;
         if !may_wait || till.is_at_hand(owner.slot, amount) || !till.call(owner.slot, [amount]) {
             return false;
         }
@@ -399,7 +401,7 @@ impl Desk {
         }
         job.fills += 1;
         till.urgent = true;
-        self.fills.push(reply, job.until_ms, (owner.slot, amount));
+        self.fills.push(Fill { reply, slot: owner.slot, amount }, job.until_ms);
         true
     }
 

@@ -23,12 +23,13 @@ use wire::{BudgetName, Verdict};
 use self::counts::{CallCounts, Happening};
 use self::desk::Desk;
 use self::grants::Grants;
-use self::waiting::{Entry, Fills, Job, WaitingCalls};
+use self::waiting::{Entry, Fill, Job, WaitingCalls};
 use super::entrance::Entrance;
 use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::Answer;
 use crate::opened::OPENINGS_MAX;
+use crate::pending::DueQueue;
 use crate::questions::Question;
 use crate::stages::WorkerStage;
 use crate::till::Till;
@@ -179,7 +180,7 @@ impl SpendDoor {
                 number,
                 grants: Grants::default(),
                 waiting: WaitingCalls::new(terms.waiting_max),
-                fills: Fills::default(),
+                fills: DueQueue::default(),
                 counts: CallCounts::default(),
                 asks: 0,
                 places: Vec::new(),
@@ -364,7 +365,7 @@ impl Door for SpendDoor {
     }
 
     fn echoed<S>(&mut self, _: &mut Till, reply: Reply, _: &mut DoorOutbox<'_, '_, S, SpendConn>) {
-        self.desk.fills.echoed(reply.number());
+        self.desk.fills.reached(reply.number());
     }
 
     fn told<S>(
@@ -400,8 +401,9 @@ impl Door for SpendDoor {
             return;
         }
         let mut due = std::mem::take(&mut self.desk.due);
-        let is_there = |slot, amount| till.is_at_hand(slot, amount);
-        self.desk.fills.take_due(till.clock.steady_ms(), is_there, &mut due);
+        let is_there = |fill: &Fill| till.is_at_hand(fill.slot, fill.amount);
+        let take = |fill: &Fill| due.push(fill.reply);
+        self.desk.fills.take_due(till.clock.steady_ms(), is_there, take);
         for reply in due.drain(..) {
             self.go_on(till, reply, |desk, till, principal, job| {
                 desk.drive(till, reply, principal, job)

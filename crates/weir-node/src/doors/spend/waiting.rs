@@ -1,6 +1,5 @@
 //! Calls that wait: for the first answer under their key, for their budget to be made, for money, for their seal.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use access::Principal;
@@ -9,9 +8,10 @@ use door_transport::ConnId;
 use ledger::{Amount, Hold, Owner};
 
 use crate::doors::Reply;
+use crate::pending::Pending;
 
 /// Calls of a worker that may wait for money at once.
-const FILLS_MAX: usize = 1_024;
+pub(crate) const FILLS_MAX: usize = 1_024;
 
 /// What a call does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,19 +103,16 @@ impl Request {
 /// All requests of a worker that wait. The number of their entries is bounded.
 #[derive(Debug)]
 pub(crate) struct WaitingCalls {
-    requests: Vec<Option<Request>>,
-    free: Vec<u32>,
+    requests: Pending<Request>,
     /// Entries of all of them, and how many there may be.
     entries: usize,
     entries_max: usize,
-    /// Requests nothing of which waits any more.
-    complete: VecDeque<u32>,
 }
 
 impl WaitingCalls {
     pub(crate) fn new(entries_max: usize) -> WaitingCalls {
-        let (requests, free, complete) = (Vec::new(), Vec::new(), VecDeque::new());
-        WaitingCalls { requests, free, entries: 0, entries_max, complete }
+        // Each has an entry at least.
+        WaitingCalls { requests: Pending::new(entries_max), entries: 0, entries_max }
     }
 
     /// Entries that are kept now.
@@ -140,17 +137,12 @@ impl WaitingCalls {
         let left = entries.iter().filter(|entry| matches!(entry, Entry::Waits(_))).count();
         let request =
             Request { conn: Some(conn), form, principal, entries, left, alone: Vec::new() };
-        if let Some(index) = self.free.pop() {
-            self.requests[index as usize] = Some(request);
-            return index;
-        }
-        self.requests.push(Some(request));
-        u32::try_from(self.requests.len() - 1).expect("bounded by the configuration")
+        self.requests.open(request).expect("it was asked whether there is room")
     }
 
     /// A job of a request, with who sent it. It is put back with [`WaitingCalls::put`] or [`WaitingCalls::close`].
     pub(crate) fn take(&mut self, reply: Reply) -> Option<(Box<Job>, Option<Arc<Principal>>)> {
-        let request = self.requests.get_mut(reply.index as usize)?.as_mut()?;
+        let request = self.requests.get_mut(reply.index)?;
         let entry = request.entries.get_mut(reply.entry as usize)?;
         let taken = Entry::Done(Outcome::refused(wire::Verdict::Busy));
         match std::mem::replace(entry, taken) {
@@ -163,7 +155,7 @@ impl WaitingCalls {
     }
 
     fn place(&mut self, reply: Reply) -> (&mut Request, usize) {
-        let request = self.requests[reply.index as usize].as_mut();
+        let request = self.requests.get_mut(reply.index);
         (request.expect("a job is taken and put back in one step"), reply.entry as usize)
     }
 
@@ -180,14 +172,14 @@ impl WaitingCalls {
         request.entries[entry] = Entry::Done(outcome);
         request.left -= 1;
         if request.left == 0 {
-            self.complete.push_back(reply.index);
+            self.requests.done(reply.index);
         }
     }
 
     /// This request, if nothing of it waits any more.
     pub(crate) fn take_if_complete(&mut self, index: u32) -> Option<Request> {
-        let last = self.complete.pop_back_if(|last| *last == index)?;
-        self.remove(last)
+        let request = self.requests.take_if_done(index)?;
+        Some(self.left(request))
     }
 
     /// Lets all callers go whose calls wait: the answer of each, with this outcome for what is under way. The calls go on.
@@ -196,7 +188,7 @@ impl WaitingCalls {
             Entry::Done(outcome) => outcome.clone(),
             Entry::Waits(_) => under_way.clone(),
         };
-        let waiting = self.requests.iter_mut().flatten().filter(|request| request.left > 0);
+        let waiting = self.requests.iter_mut().filter(|request| request.left > 0);
         let answers = waiting.filter_map(|request| {
             let conn = request.conn.take()?;
             // Their tokens are told now.
@@ -206,92 +198,25 @@ impl WaitingCalls {
         answers.collect()
     }
 
-    fn remove(&mut self, index: u32) -> Option<Request> {
-        let request = self.requests[index as usize].take()?;
-        self.free.push(index);
-        self.entries -= request.entries.len();
-        Some(request)
-    }
-
     /// The next request nothing of which waits.
     pub(crate) fn next_complete(&mut self) -> Option<Request> {
-        let index = self.complete.pop_front()?;
-        self.remove(index)
+        let request = self.requests.next_done()?;
+        Some(self.left(request))
+    }
+
+    /// Its entries have room for others.
+    fn left(&mut self, request: Request) -> Request {
+        self.entries -= request.entries.len();
+        request
     }
 }
 
-/// Calls that wait for money. Wants go to the bank in the order in which calls came, and an echo behind them comes back in that
-/// order: a call is due once its echo or a later one is back, its money is there, or its time is up.
-#[derive(Debug, Default)]
-pub(crate) struct Fills {
-    calls: Vec<Fill>,
-    /// Of the last call that came.
-    number: u64,
-    /// Of the last call that an echo was asked for.
-    echoed: u64,
-    /// All calls up to this one are answered by the bank.
-    answered: u64,
-}
-
+/// A call that waits for so much of the budget in a slot.
 #[derive(Clone, Copy, Debug)]
-struct Fill {
-    reply: Reply,
-    number: u64,
-    until_ms: u64,
-    slot: u32,
-    amount: Amount,
-}
-
-impl Fills {
-    pub(crate) fn has_room(&self) -> bool {
-        self.calls.len() < FILLS_MAX
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
-    }
-
-    /// A call waits for so much of a budget, up to an instant of the steady clock. There must be room.
-    pub(crate) fn push(&mut self, reply: Reply, until_ms: u64, (slot, amount): (u32, Amount)) {
-        self.number += 1;
-        self.calls.push(Fill { reply, number: self.number, until_ms, slot, amount });
-    }
-
-    /// The number to ask an echo for, behind the wants of the calls that came since the last one.
-    pub(crate) fn next_echo(&mut self) -> Option<u64> {
-        let number = (self.number > self.echoed).then_some(self.number);
-        self.echoed = self.number;
-        number
-    }
-
-    /// An echo is back.
-    pub(crate) fn echoed(&mut self, number: u64) {
-        self.answered = self.answered.max(number);
-    }
-
-    /// Takes the calls that need not wait any longer, in the order in which they came. `is_there` says whether a worker has so
-    /// much of a budget.
-    pub(crate) fn take_due(
-        &mut self,
-        steady_ms: u64,
-        is_there: impl Fn(u32, Amount) -> bool,
-        due: &mut Vec<Reply>,
-    ) {
-        let answered = self.answered;
-        self.calls.retain(|fill| {
-            let is_answered = fill.number <= answered || fill.until_ms <= steady_ms;
-            let is_due = is_answered || is_there(fill.slot, fill.amount);
-            if is_due {
-                due.push(fill.reply);
-            }
-            !is_due
-        });
-    }
-
-    /// How long the first one still waits, ms; `None` if there is none.
-    pub(crate) fn wait_ms(&self, steady_ms: u64) -> Option<u64> {
-        self.calls.iter().map(|fill| fill.until_ms.saturating_sub(steady_ms)).min()
-    }
+pub(crate) struct Fill {
+    pub(crate) reply: Reply,
+    pub(crate) slot: u32,
+    pub(crate) amount: Amount,
 }
 
 #[cfg(test)]
@@ -397,33 +322,5 @@ mod tests {
             (None, vec![hold]),
             "nobody has its token"
         );
-    }
-
-    #[test]
-    fn calls_leave_when_their_echo_is_back_or_their_time_is_up() {
-        let mut fills = Fills::default();
-        let due = |fills: &mut Fills, steady_ms| -> Vec<u32> {
-            let (mut due, is_there) = (Vec::new(), |slot, _| slot == 9);
-            fills.take_due(steady_ms, is_there, &mut due);
-            due.iter().map(|reply| reply.index).collect()
-        };
-        let of = (3, Amount::new(5));
-        fills.push(reply(1, 0), 10, of);
-        fills.push(reply(2, 0), 90, of);
-        assert_eq!((fills.next_echo(), fills.next_echo()), (Some(2), None));
-        fills.push(reply(3, 0), 12, of);
-        assert_eq!((fills.wait_ms(4), fills.wait_ms(99)), (Some(6), Some(0)));
-        assert_eq!(due(&mut fills, 10), [1], "its time is up");
-        fills.echoed(2);
-        assert_eq!(due(&mut fills, 10), [2], "the bank has answered");
-        assert_eq!(fills.next_echo(), Some(3));
-        assert_eq!(due(&mut fills, 12), [3]);
-        assert!(fills.is_empty() && fills.wait_ms(0).is_none());
-        fills.push(reply(4, 0), 90, of);
-        fills.push(reply(5, 0), 90, (9, of.1));
-        assert_eq!(due(&mut fills, 12), [5], "its money is there before the bank answers all");
-        assert_eq!(due(&mut fills, 90), [4]);
-        (0..FILLS_MAX).for_each(|_| fills.push(reply(1, 0), 10, of));
-        assert!(!fills.has_room());
     }
 }

@@ -1,11 +1,10 @@
 //! Frames of resolves that wait for the bank's answers.
 
-use std::collections::VecDeque;
-
 use door_transport::Out;
 use wire::{ResolvedFlags, Verdict, resolved};
 
 use crate::doors::Reply;
+use crate::pending::Pending;
 
 /// A frame of resolves and the answers to it so far.
 #[derive(Debug, Default)]
@@ -28,77 +27,55 @@ impl Batch {
     }
 }
 
-/// All waiting frames of a worker; their number is bounded.
+/// All waiting frames of a worker.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    batches: Vec<Option<Batch>>,
-    free: Vec<u32>,
-    complete: VecDeque<u32>,
+pub(crate) struct Resolving {
+    pub(crate) frames: Pending<Batch>,
     /// Kept for their memory.
     spare: Vec<Batch>,
     /// Answers by verdict.
     pub(crate) counts: [u64; 256],
 }
 
-impl Waiting {
-    pub(crate) fn new(max: usize) -> Waiting {
-        let max = u32::try_from(max).unwrap_or(u32::MAX);
-        Waiting {
-            batches: (0..max).map(|_| None).collect(),
-            free: (0..max).rev().collect(),
-            complete: VecDeque::new(),
-            spare: Vec::new(),
-            counts: [0; 256],
-        }
+impl Resolving {
+    pub(crate) fn new(max: usize) -> Resolving {
+        Resolving { frames: Pending::new(max), spare: Vec::new(), counts: [0; 256] }
     }
 
     /// Makes room for a frame's answers; `None` if too many frames wait.
     pub(crate) fn open(&mut self, conn: u64, frame: u64, entries: usize) -> Option<u32> {
-        let index = self.free.pop()?;
+        if self.frames.is_full() {
+            return None;
+        }
         let mut batch = self.spare.pop().unwrap_or_default();
         (batch.conn, batch.frame, batch.left) = (conn, frame, entries);
         let empty = resolved::Answer::new(Verdict::Busy, ResolvedFlags::default());
         batch.answers.clear();
         batch.answers.resize(entries, empty);
-        self.batches[index as usize] = Some(batch);
-        Some(index)
+        self.frames.open(batch)
     }
 
     /// Takes the answer to one entry.
+    #[inline]
     pub(crate) fn answer(&mut self, place: Reply, verdict: Verdict, repeat: bool) {
-        let batch =
-            self.batches[place.index as usize].as_mut().expect("answered once, while it waits");
+        let batch = self.frames.get_mut(place.index).expect("answered once, while it waits");
         let flags = if repeat { ResolvedFlags::REPEAT } else { ResolvedFlags::default() };
         batch.answers[place.entry as usize] = resolved::Answer::new(verdict, flags);
         batch.left -= 1;
         self.counts[usize::from(verdict.as_raw())] += 1;
         if batch.left == 0 {
-            self.complete.push_back(place.index);
+            self.frames.done(place.index);
         }
     }
 
-    /// The next frame all of whose answers are there.
-    pub(crate) fn next_complete(&mut self) -> Option<Batch> {
-        let index = self.complete.pop_front()?;
-        self.free.push(index);
-        self.batches[index as usize].take()
-    }
-
-    /// Waits a frame of this connection?
-    pub(crate) fn has(&self, conn: u64) -> bool {
-        self.batches.iter().flatten().any(|batch| batch.conn == conn)
-    }
-
+    /// A frame that was answered; its memory is used again.
     pub(crate) fn recycle(&mut self, batch: Batch) {
         self.spare.push(batch);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.batches.len() - self.free.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Waits a frame of this connection?
+    pub(crate) fn has(&self, conn: u64) -> bool {
+        self.frames.iter().any(|batch| batch.conn == conn)
     }
 }
 
@@ -112,18 +89,18 @@ mod tests {
 
     #[test]
     fn a_frame_is_complete_when_all_its_entries_are_answered() {
-        let mut waiting = Waiting::new(2);
-        let first = waiting.open(1, 10, 2).unwrap();
-        let second = waiting.open(2, 20, 1).unwrap();
-        assert_eq!(waiting.open(3, 30, 1), None, "bounded");
-        waiting.answer(place(first, 1), Verdict::Settled, false);
-        assert!(waiting.next_complete().is_none());
-        waiting.answer(place(second, 0), Verdict::Forged, false);
-        assert_eq!(waiting.next_complete().map(|batch| batch.frame), Some(20));
-        waiting.answer(place(first, 0), Verdict::Released, true);
-        let batch = waiting.next_complete().unwrap();
+        let mut resolving = Resolving::new(2);
+        let first = resolving.open(1, 10, 2).unwrap();
+        let second = resolving.open(2, 20, 1).unwrap();
+        assert_eq!(resolving.open(3, 30, 1), None, "bounded");
+        resolving.answer(place(first, 1), Verdict::Settled, false);
+        assert!(resolving.frames.next_done().is_none() && resolving.has(1));
+        resolving.answer(place(second, 0), Verdict::Forged, false);
+        assert_eq!(resolving.frames.next_done().map(|batch| batch.frame), Some(20));
+        resolving.answer(place(first, 0), Verdict::Released, true);
+        let batch = resolving.frames.next_done().unwrap();
         assert_eq!(batch.answers[1].verdict(), Some(Verdict::Settled));
         assert!(batch.answers[0].flags().repeat());
-        assert!(waiting.is_empty());
+        assert!(resolving.frames.is_empty() && !resolving.has(1));
     }
 }
