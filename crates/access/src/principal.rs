@@ -299,9 +299,9 @@ impl TokenFile {
         })
     }
 
-    /// The names of all lines, in their order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.principals.iter().map(|principal| &*principal.name)
+    /// Those of all lines, in their order.
+    pub fn principals(&self) -> impl Iterator<Item = &Principal> {
+        self.principals.iter().map(|principal| &**principal)
     }
 
     /// Does it name anybody with one of these roles? A door that it lets nobody into is a mistake.

@@ -48,6 +48,12 @@ pub trait Node: Send + Sync + 'static {
         None
     }
 
+    /// The access tokens, by name and in order, whose scopes reach a budget under the one of these two handles and not under the
+    /// other: those that may name it with the second and not with the first gain it.
+    fn reach(&self, _id: u64, _before: Option<&str>, _after: Option<&str>) -> Vec<TokenReach> {
+        Vec::new()
+    }
+
     /// What the board does not hold of one budget.
     fn detail(&self, id: u64) -> Option<Detail>;
 
@@ -261,6 +267,15 @@ pub struct EditedRow {
     pub after: Fields,
     /// Revision of the budget now.
     pub revision: u64,
+}
+
+/// A token whose reach changed with the handle of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenReach {
+    /// Its name in the tokens file.
+    pub token: String,
+    /// It may name the budget now and could not before; else the other way round.
+    pub gains: bool,
 }
 
 /// Changed, unchanged, or refused.

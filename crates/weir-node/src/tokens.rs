@@ -1,5 +1,6 @@
 //! The token files of the doors: read at the start, and again while the node runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use access::file::Found;
@@ -28,6 +29,26 @@ impl Tokens {
     pub fn of(&self, door: &str) -> Option<&LiveTokens> {
         let mut doors = all_doors().zip(&self.0);
         doors.find(|(spec, _)| spec.name == door).and_then(|(_, live)| live.as_ref())
+    }
+
+    /// The tokens that spend or look at a door of money, by name, whose scopes reach a budget under one of these two handles and not
+    /// under the other; true for one that reaches it under the second.
+    #[must_use]
+    pub fn reach(
+        &self,
+        id: u64,
+        before: Option<&str>,
+        after: Option<&str>,
+    ) -> BTreeMap<String, bool> {
+        // Doors may share a file; a name means the same in both then.
+        let files = ["spend", "batch"].into_iter().filter_map(|door| self.of(door));
+        let files: Vec<_> = files.map(LiveTokens::file).collect();
+        let principals = files.iter().flat_map(|file| file.principals());
+        let clients = principals.filter(|one| matches!(one.role(), Role::Spend | Role::Read));
+        let reached =
+            clients.map(|one| (one, [before, after].map(|handle| one.scopes().allows(id, handle))));
+        let changed = reached.filter(|(_, [before, after])| before != after);
+        changed.map(|(one, [_, after])| (one.name().to_string(), after)).collect()
     }
 
     /// Reads the files again and puts them in force: the next call, the next batch and the next look at a live stream are
@@ -167,6 +188,25 @@ mod tests {
         std::fs::write(&path, FILE.replace("shop", "store")).unwrap();
         tokens.reload(&config).unwrap();
         assert_eq!(named(tokens.of("batch"), b"bbbbbbbbbbbbbbbb").as_deref(), Some("store"));
+    }
+
+    #[test]
+    fn a_new_handle_changes_whom_scopes_let_near_a_budget() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        let file = "all spend aaaaaaaaaaaaaaaa\nid spend bbbbbbbbbbbbbbbb budget:7\nold spend cccccccccccccccc handle:llm/a\n\
+                    new read dddddddddddddddd handle:team/*\nboth spend eeeeeeeeeeeeeeee handle:llm/*,handle:team/*\n";
+        std::fs::write(&path, file).unwrap();
+        let mut config = Config::default();
+        config.spend.tokens_file = path.display().to_string();
+        let tokens = Tokens::read(&config).unwrap();
+        let reach = |before, after| tokens.reach(7, before, after).into_iter().collect::<Vec<_>>();
+        let named = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
+            all.iter().map(|(name, gains)| (name.to_string(), *gains)).collect()
+        };
+        assert_eq!(reach(Some("llm/a"), Some("team/a")), named(&[("new", true), ("old", false)]));
+        assert_eq!(reach(Some("llm/a"), None), named(&[("both", false), ("old", false)]));
+        assert_eq!(reach(None, Some("shop")), named(&[]));
     }
 
     /// Whoever may read at the admin door reads everything: a scope would promise what it does not keep.

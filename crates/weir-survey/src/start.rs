@@ -121,7 +121,8 @@ impl Node {
             }
         };
         let seen = (commands.clone(), status.clone(), watcher.edits().clone());
-        let watched = Arc::new(watching::Watched::new(config, engine.cores(), seen));
+        let watched =
+            Arc::new(watching::Watched::new(config, engine.cores(), seen, tokens.clone()));
         let extra = admin::routes(status, commands, Arc::clone(&reloader));
         let (door, watching) = match open_admin(&watched, admin_listener, door_options, extra) {
             Ok(opened) => opened,

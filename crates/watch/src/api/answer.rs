@@ -13,7 +13,7 @@ use crate::auth::AdminRole;
 use crate::model::Pacing;
 use crate::node::{
     AuditRecord, AuditRow, AuditSession, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source,
-    WindowState,
+    TokenReach, WindowState,
 };
 use crate::problem::Problem;
 use crate::query::{Row, index_ppm, verdict_word};
@@ -229,6 +229,26 @@ pub(super) struct BudgetWhole<'a> {
     pub(super) caps: Vec<FrequencyCap>,
     /// Its windows, the shortest first.
     pub(super) windows: Vec<BudgetWindow>,
+    /// After a change of its handle: the access tokens that may name it by their scopes from now on, or may no more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) reach: Vec<Reach>,
+}
+
+/// An access token whose scopes name handles, and what a budget's new handle means for it. It counts from the next batch and call on.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Reach {
+    /// Its name in the tokens file.
+    #[schema(example = "team-42")]
+    token: String,
+    /// True: it may name the budget now. False: it may name it no more.
+    gains: bool,
+}
+
+impl From<TokenReach> for Reach {
+    fn from(reach: TokenReach) -> Reach {
+        let TokenReach { token, gains } = reach;
+        Reach { token, gains }
+    }
 }
 
 /// A line of the budgets file.
@@ -389,6 +409,7 @@ impl<'a> BudgetWhole<'a> {
             holds: detail.holds.into(),
             caps: detail.caps.into_iter().map(FrequencyCap::from).collect(),
             windows: detail.windows.into_iter().map(BudgetWindow::from).collect(),
+            reach: Vec::new(),
         }
     }
 }
@@ -419,6 +440,9 @@ pub(super) struct BulkRow {
     /// Why it was refused.
     #[schema(required)]
     pub(super) problem: Option<Problem>,
+    /// Where the handle changed (or would): the access tokens that may name the budget by their scopes from then on, or may no more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) reach: Vec<Reach>,
 }
 
 /// Changed (or would be), unchanged because it was so before, or refused.

@@ -330,9 +330,25 @@ impl Parts {
             refused: count(Outcome::Refused),
             undo_until_ms: now_ms().saturating_add(UNDO_MS),
             effect: effect(&view, &rows),
-            rows: rows.into_iter().map(bulk_row).collect(),
+            rows: rows.into_iter().map(|row| self.bulk_row(row)).collect(),
         };
         marked(json(&answer), edited.replay)
+    }
+
+    fn bulk_row(&self, row: EditedRow) -> BulkRow {
+        let problem = match &row.result {
+            RowResult::Refused(problem) => Some(problem.into()),
+            _ => None,
+        };
+        BulkRow {
+            id: Id(row.id),
+            result: outcome(&row.result),
+            etag: etag(row.revision),
+            reach: self.reach(&row),
+            before: row.before,
+            after: row.after,
+            problem,
+        }
     }
 
     /// Takes a record back, or says what that would come to.
@@ -361,21 +377,6 @@ fn outcome(result: &RowResult) -> Outcome {
         RowResult::Changed => Outcome::Changed,
         RowResult::Unchanged => Outcome::Unchanged,
         RowResult::Refused(_) => Outcome::Refused,
-    }
-}
-
-fn bulk_row(row: EditedRow) -> BulkRow {
-    let problem = match &row.result {
-        RowResult::Refused(problem) => Some(problem.into()),
-        _ => None,
-    };
-    BulkRow {
-        id: Id(row.id),
-        result: outcome(&row.result),
-        etag: etag(row.revision),
-        before: row.before,
-        after: row.after,
-        problem,
     }
 }
 

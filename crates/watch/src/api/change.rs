@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
-use super::answer::BudgetWhole;
+use super::answer::{BudgetWhole, Reach};
 use super::budgets::json;
 use super::extract::{Asker, Body, Named, if_match, key_of};
 use super::params::{BudgetName, Changed, IfMatch, IfMatchOptional, KeyOptional};
@@ -19,14 +19,30 @@ impl Parts {
     fn edit_one(&self, edit: Edit) -> Result<(bool, Response), Problem> {
         let edited = self.node.edit(edit)?;
         let row = edited.rows.first();
-        let EditedRow { id, result, .. } =
+        let row =
             row.ok_or_else(|| Problem::new(Kind::Internal, "the node said nothing of the budget"))?;
+        let EditedRow { id, result, .. } = row;
         if let RowResult::Refused(problem) = result {
             return Err(problem.into());
         }
         let fresh = self.fresh(*id)?;
-        let answer = ([(header::ETAG, fresh.etag())], json(&self.whole(&fresh))).into_response();
+        let whole = BudgetWhole { reach: self.reach(row), ..self.whole(&fresh) };
+        let answer = ([(header::ETAG, fresh.etag())], json(&whole)).into_response();
         Ok((edited.replay, answer))
+    }
+
+    /// What a row means for the scopes of access tokens.
+    pub(super) fn reach(&self, row: &EditedRow) -> Vec<Reach> {
+        let handle = |fields: &Fields| {
+            let text = fields.get("handle").and_then(Value::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_string)
+        };
+        let (before, after) = (handle(&row.before), handle(&row.after));
+        if before == after || row.result != RowResult::Changed {
+            return Vec::new();
+        }
+        let reach = self.node.reach(row.id, before.as_deref(), after.as_deref());
+        reach.into_iter().map(Reach::from).collect()
     }
 
     /// The fields of a new budget, whose parent is named by its id as in the budgets file.

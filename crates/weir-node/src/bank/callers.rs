@@ -42,7 +42,7 @@ impl Callers {
     /// A token that is gone from its file leaves its keys until they are over; then the number stands for its name.
     fn name(&self, caller: u32) -> String {
         let file = self.tokens.as_ref().map(LiveTokens::file);
-        let names = file.iter().flat_map(|file| file.names());
+        let names = file.iter().flat_map(|file| file.principals()).map(|one| &**one.name());
         let named = names.chain([""]).find(|name| self.secret.caller(name) == caller);
         match named {
             Some("") => EVERYBODY.to_string(),

@@ -34,6 +34,7 @@ use weir_config::doors::DOORS;
 use weir_edits::Edits;
 use weir_node::bank::Command;
 use weir_node::thread::spawn;
+use weir_node::tokens::Tokens;
 
 use crate::StartError;
 use crate::admin::Status;
@@ -60,6 +61,7 @@ impl Watched {
         config: &Config,
         cores: &[Option<usize>],
         (commands, status, edits): (Commands<Command>, Status, Edits),
+        tokens: Tokens,
     ) -> Watched {
         let workers = cores.len() as u64;
         let of_all = |one: usize| (one as u64).saturating_mul(workers);
@@ -88,6 +90,7 @@ impl Watched {
             identity,
             bounds,
             config: config.clone(),
+            tokens,
         }
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use watch::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
-    Source, WindowState,
+    Source, TokenReach, WindowState,
 };
 use weir_config::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
@@ -22,6 +22,7 @@ use weir_edits::Edits;
 use weir_node::bank::rows::{SurveyPart, SurveyRow};
 use weir_node::bank::{Command, ask};
 use weir_node::refusals::LastRefusal;
+use weir_node::tokens::Tokens;
 
 use super::metrics;
 use super::status::{self, Bounds, Identity};
@@ -44,6 +45,7 @@ pub(crate) struct Watched {
     pub(super) identity: Identity,
     pub(super) bounds: Bounds,
     pub(super) config: Config,
+    pub(super) tokens: Tokens,
 }
 
 impl watch::Node for Watched {
@@ -54,6 +56,11 @@ impl watch::Node for Watched {
     fn id_of(&self, handle: &str) -> Option<u64> {
         let made = || ask(&self.commands, |reply| Command::Find { handle: handle.into(), reply });
         self.edits.id_of(handle).or_else(|| made().flatten())
+    }
+
+    fn reach(&self, id: u64, before: Option<&str>, after: Option<&str>) -> Vec<TokenReach> {
+        let reach = |(token, gains): (String, bool)| TokenReach { token, gains };
+        self.tokens.reach(id, before, after).into_iter().map(reach).collect()
     }
 
     fn fields(&self, id: u64) -> Option<Fields> {

@@ -277,3 +277,35 @@ fn journal_inspect_stat_and_why_take_a_handle_as_an_id() {
     let (code, said) = why("nobody");
     assert!(code != Some(0) && said.contains("nobody"), "{code:?} {said}");
 }
+
+/// Scopes follow a budget's handle; whoever renames it is told whom that lets in, and whom out.
+#[test]
+fn a_rename_names_the_tokens_whose_reach_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    std::fs::write(
+        &file,
+        "a spend aaaaaaaaaaaaaaaa handle:llm/*\nb spend bbbbbbbbbbbbbbbb handle:team/*\n",
+    )
+    .unwrap();
+    let lines = line(1, "10", ",\"handle\":\"llm/one\"");
+    let node = patient(&lines).with("spend.tokens_file", text(&file)).start();
+    let call = |token: &str, budget: &str| {
+        let mut caller = Caller::to(&node).with(&format!("Authorization: Bearer {token}"));
+        caller.call("reserve", &json!({"budget": budget, "amount": "1"})).0
+    };
+    assert_eq!((call("aaaaaaaaaaaaaaaa", "llm/one"), call("bbbbbbbbbbbbbbbb", "1")), (200, 404));
+    let renamed = patch(&node, "1", &json!({"handle": "team/one"}));
+    let expected = json!([{"token": "a", "gains": false}, {"token": "b", "gains": true}]);
+    assert_eq!((renamed.status, &renamed.json()["reach"]), (200, &expected), "{renamed:?}");
+    wait_for("the new reach at the door", || {
+        (call("aaaaaaaaaaaaaaaa", "1"), call("bbbbbbbbbbbbbbbb", "team/one")) == (404, 200)
+    });
+    let again = patch(&node, "1", &json!({"name": "other"}));
+    assert_eq!((again.status, again.json().get("reach")), (200, None));
+    let record = look(&node, "/v1/audit?budget=1").json()["records"][1]["record"].clone();
+    let undo = format!("POST /v1/audit/{}/undo", record.as_str().unwrap());
+    let told = admin(&node, &undo, "", &json!({"why": "a test", "dry_run": true})).json();
+    let expected = json!([{"token": "a", "gains": true}, {"token": "b", "gains": false}]);
+    assert_eq!(told["rows"][0]["reach"], expected, "{told:#}");
+}
