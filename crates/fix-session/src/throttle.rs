@@ -12,6 +12,8 @@ use crate::turn::{Notice, Turn};
 
 /// Text and BusinessRejectReason of a message above the rate.
 const TOO_FAST: (&str, u8) = ("Message rate exceeded", 0);
+/// BusinessRejectReason of a type that is not taken.
+const NOT_TAKEN: u8 = 3;
 
 /// Lets through at most so many messages in any 1,000 ms.
 #[derive(Clone, Debug)]
@@ -61,7 +63,8 @@ impl Session {
     }
 
     /// Answers an application message with a BusinessMessageReject (j) of a BusinessRejectReason (380), 3 for a type that is not taken, 4
-    /// while what stands behind is not available. With FIXT it ends with DefaultApplVerID (1137), as QuickFIX's does.
+    /// while what stands behind is not available. With FIXT, reason 3 ends with DefaultApplVerID (1137), as QuickFIX's does. No dictionary has
+    /// it there, so an engine that checks rejects it and its application hears of nothing: other reasons go without.
     pub fn refuse<S: MessageStore>(
         &mut self,
         message: &Message<'_>,
@@ -70,7 +73,7 @@ impl Session {
         turn: &mut Turn<'_, S>,
     ) {
         let version = self.config.default_appl_ver_id.clone();
-        let version = self.config.is_fixt().then_some(version.as_bytes());
+        let version = (self.config.is_fixt() && reason == NOT_TAKEN).then_some(version.as_bytes());
         let fields = Fields::new()
             .text_if(45, message.value(34))
             .text(58, text.as_bytes())

@@ -32,16 +32,20 @@ fn a_refusal_is_a_message_that_is_sent_again() {
 }
 
 #[test]
-fn a2_a_refusal_of_fixt_names_the_version() {
+fn a2_of_fixt_names_the_version_and_other_refusals_keep_the_dictionary() {
     let mut desk = Desk::with(|config| config.begin_string = "FIXT.1.1".to_owned());
     desk.connect();
     desk.gets("35=A|34=1|98=0|108=30|1137=9|");
     let message = desk.message("35=8|34=2|115=DESK|37=x|");
-    let refusal = desk.step(|session, index, turn, _| {
-        let fix::Framing::Whole(frame) = fix::frame(&message, 65_536) else { panic!() };
-        let message = index.read(frame).unwrap();
-        session.refuse(&message, 3, "Unsupported Message Type", turn);
-    });
-    let expected = "35=j|34=2|128=DESK|45=2|58=Unsupported Message Type|372=8|380=3|1137=9|";
-    assert_eq!(refusal, expected);
+    let mut refusal = |reason, text| {
+        desk.step(|session, index, turn, _| {
+            let fix::Framing::Whole(frame) = fix::frame(&message, 65_536) else { panic!() };
+            let message = index.read(frame).unwrap();
+            session.refuse(&message, reason, text, turn);
+        })
+    };
+    let not_taken = "35=j|34=2|128=DESK|45=2|58=Unsupported Message Type|372=8|380=3|1137=9|";
+    assert_eq!(refusal(3, "Unsupported Message Type"), not_taken);
+    let not_available = "35=j|34=3|128=DESK|45=2|58=Application not available|372=8|380=4|";
+    assert_eq!(refusal(4, "Application not available"), not_available);
 }
