@@ -229,8 +229,7 @@ pub(super) struct BudgetWhole<'a> {
     pub(super) caps: Vec<FrequencyCap>,
     /// Its windows, the shortest first.
     pub(super) windows: Vec<BudgetWindow>,
-    /// After a change of its handle: the access tokens that may name it by their scopes from now on, or may no more.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// After a change of its handle: the access tokens that may name it by their scopes from now on, or may no more. Else empty.
     pub(super) reach: Vec<Reach>,
 }
 
@@ -441,7 +440,6 @@ pub(super) struct BulkRow {
     #[schema(required)]
     pub(super) problem: Option<Problem>,
     /// Where the handle changed (or would): the access tokens that may name the budget by their scopes from then on, or may no more.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) reach: Vec<Reach>,
 }
 
