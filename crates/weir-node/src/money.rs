@@ -2,14 +2,21 @@
 //!
 //! ```text
 //!  unit and amount ──▶ plan ──▶ purse ──▶ hold        reserve_all: all of a pod, or none
-//!        check         decide   reserve   undo: the way back, as if nobody had asked
+//!        check          plan   reserve   undo: the way back, as if nobody had asked
+//!
+//!  bids of an auction: bid, may_bid ── able ── who wins: reserve_bid         Money, of the same two
 //! ```
 
-use gate_pacing::Decision;
+mod configured;
+
+use ledger::note::NOTE_LEN;
 use ledger::{Amount, At, Hold, MADE_SLOT, TokenError};
 use wire::Verdict;
 
-use crate::stages::JudgePart;
+pub(crate) use configured::Money;
+
+use crate::messages::Snapshot;
+use crate::stages::{JudgePart, WorkerProbes};
 use crate::till::Till;
 
 /// An ask that a door understood: an amount of the budget in a slot.
@@ -79,17 +86,16 @@ impl Till {
         if slot >= MADE_SLOT {
             return self.reserve_made(slot - MADE_SLOT, amount, at);
         }
-        let decision = self.paces[slot as usize].decide(coin, amount);
+        let Till { paces, purses, probes, .. } = self;
+        let mut money = Money { paces, purses, at };
+        let planned = money.plan(slot, coin, amount);
         if PARTS {
-            self.probes.parts.lap(JudgePart::Pacing, 1);
+            probes.parts.lap(JudgePart::Pacing, 1);
         }
-        if decision == Decision::Paced {
-            return Err(Verdict::Paced);
-        }
-        let reserved = self.purses.reserve(slot, amount, at);
-        let held = reserved.inspect_err(|_| self.paces[slot as usize].give_back(amount));
+        planned?;
+        let held = money.reserve_planned(slot, amount);
         if PARTS {
-            self.probes.parts.lap(JudgePart::Purse, 1);
+            probes.parts.lap(JudgePart::Purse, 1);
         }
         held
     }
@@ -129,11 +135,15 @@ impl Till {
     pub(crate) fn undo(&mut self, slot: u32, hold: &Hold) {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.undo(made, hold),
-            None => {
-                self.purses.undo(slot, hold);
-                self.paces[slot as usize].give_back(hold.amount);
-            }
+            None => self.parts().1.undo(slot, hold),
         }
+    }
+
+    /// The configuration in force, the money of its budgets, and what measures this turn: all that an auction needs of the till.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (&Snapshot, Money<'_>, &mut WorkerProbes) {
+        let Till { snapshot, paces, purses, at, probes, .. } = self;
+        (snapshot, Money { paces, purses, at: *at }, probes)
     }
 
     /// Tells whether the money is there as far as this worker knows. Nothing changes.
@@ -166,10 +176,23 @@ impl Till {
     /// # Errors
     /// `Foreign`, `TooOld` or `Forged`.
     pub(crate) fn open_token(&self, token: &[u8; 32]) -> Result<Hold, Verdict> {
-        self.keys.open(token).map_err(|error| match error {
-            TokenError::Foreign(_) => Verdict::Foreign,
-            TokenError::TooOld(_) => Verdict::TooOld,
-            TokenError::Forged | TokenError::NotText(_) => Verdict::Forged,
-        })
+        self.keys.open(token).map_err(not_ours)
+    }
+
+    /// Opens a token with a note: what a notice of a bid brings back.
+    ///
+    /// # Errors
+    /// As [`Till::open_token`].
+    #[inline]
+    pub(crate) fn open_note(&self, sealed: &[u8]) -> Result<(Hold, [u8; NOTE_LEN]), Verdict> {
+        self.keys.open_note(sealed).map_err(not_ours)
+    }
+}
+
+fn not_ours(error: TokenError) -> Verdict {
+    match error {
+        TokenError::Foreign(_) => Verdict::Foreign,
+        TokenError::TooOld(_) => Verdict::TooOld,
+        TokenError::Forged | TokenError::NotText(_) => Verdict::Forged,
     }
 }

@@ -22,6 +22,7 @@ use weir_config::config::Config;
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
+use crate::money::Money;
 
 #[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
 mod cost;
@@ -203,9 +204,7 @@ impl<'a> Bidder<'a> {
         let mut desk = BidDesk {
             campaign_index: market,
             slots: &self.slots,
-            paces: &mut self.paces,
-            at: purses.at(*now_ms),
-            purses,
+            money: Money { at: purses.at(*now_ms), paces: &mut self.paces, purses },
             profiles,
             profile,
             viewer,

@@ -588,10 +588,8 @@ impl Gate for BatchGate<'_> {
         if self.door.frame.limited.is_some() {
             self.hide_from(client);
         }
-        for slot in self.door.frame.slots.iter().flatten() {
-            table::prefetch(&self.till.paces[*slot as usize]);
-            self.till.purses.prefetch(*slot);
-        }
+        let (_, money, _) = self.till.parts();
+        self.door.frame.slots.iter().flatten().for_each(|slot| money.prefetch(*slot));
         self.till.lap(WorkerStage::Lookup, asks.len());
         if self.till.journal_fails {
             (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));

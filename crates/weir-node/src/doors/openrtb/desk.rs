@@ -2,14 +2,14 @@
 
 use door_openrtb::{Imp, Mtype, Stream};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
-use gate_pacing::Pace;
 use gate_profile::{Profile, Profiles};
-use ledger::{Amount, At, Hold, Purses};
+use ledger::{Amount, Hold};
 use weir_config::campaign_index::{CampaignAd, CampaignIndex, ServedCreative};
 use wire::Verdict;
 
 use super::cost::cost;
 use super::native::NativeRoom;
+use crate::money::Money;
 
 /// Who looks at the impressions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,12 +45,10 @@ pub(super) struct BidDesk<'a> {
     pub(super) campaign_index: &'a CampaignIndex,
     /// Slots of the ledger by slots of the campaign index.
     pub(super) slots: &'a [u32],
-    pub(super) paces: &'a mut [Pace],
-    pub(super) purses: &'a mut Purses,
+    pub(super) money: Money<'a>,
     pub(super) profiles: &'a Profiles,
     pub(super) profile: &'a Profile,
     pub(super) viewer: Viewer,
-    pub(super) at: At,
     /// Hash of the request's id, for coins.
     pub(super) id_hash: u64,
     /// By impression, in millionths.
@@ -71,15 +69,12 @@ pub(super) struct BidDesk<'a> {
 pub(super) fn give_back(
     held: &Held,
     slots: &[u32],
-    paces: &mut [Pace],
-    purses: &mut Purses,
+    money: &mut Money<'_>,
     profiles: &Profiles,
     viewer: Viewer,
 ) {
     let Some(hold) = &held.hold else { return };
-    let slot = slots[held.choice.slot as usize];
-    purses.undo(slot, hold);
-    paces[slot as usize].give_back(hold.amount);
+    money.undo(slots[held.choice.slot as usize], hold);
     if let Viewer::Known(user) = viewer {
         profiles.release(user, hold_id(hold));
     }
@@ -113,14 +108,6 @@ impl BidDesk<'_> {
             Viewer::Known(_) => self.profile.capped(&ad.caps),
             Viewer::Unknown => !ad.caps.is_empty(),
         }
-    }
-
-    fn reserve_caps(&self, choice: &Choice, hold: &Hold) -> Result<(), Reason> {
-        let caps = &self.campaign_index.ad(choice.slot).creatives[choice.creative].caps;
-        let Viewer::Known(user) = self.viewer else { return Ok(()) };
-        let (id, now_ms) = (hold_id(hold), self.at.now_ms);
-        let reserved = self.profiles.reserve(user, id, caps, hold.deadline_ms, now_ms);
-        reserved.map_err(|_| Reason::Cap)
     }
 }
 
@@ -157,11 +144,10 @@ fn suits(imp: &Imp<'_>, shown: &ServedCreative, room: &NativeRoom) -> bool {
 impl BidContext for BidDesk<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        let slot = self.ledger_slot(bidder.slot) as usize;
-        let paced = self.paces[slot].bid(self.id_hash, bid.micros());
+        let slot = self.ledger_slot(bidder.slot);
+        let paced = self.money.bid(slot, self.id_hash, bid.micros());
         let (price, amount) = self.paced(bidder.slot, paced)?;
-        self.paces[slot].note_ask(amount);
-        if self.paces[slot].allows(amount) { Ok(price) } else { Err(Reason::Paced) }
+        if self.money.may_bid(slot, amount) { Ok(price) } else { Err(Reason::Paced) }
     }
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
@@ -171,8 +157,7 @@ impl BidContext for BidDesk<'_> {
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(bidder.slot);
-        let able = self.purses.able(slot, amount, self.at);
-        able.map_err(reason)
+        self.money.able(slot, amount).map_err(reason)
     }
 
     fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
@@ -193,9 +178,7 @@ impl BidContext for BidDesk<'_> {
 
     #[inline]
     fn prefetch(&self, slot: u32) {
-        let slot = self.ledger_slot(slot);
-        table::prefetch(&self.paces[slot as usize]);
-        self.purses.prefetch(slot);
+        self.money.prefetch(self.ledger_slot(slot));
     }
 
     fn hold(&mut self, choice: &Choice) -> Result<(), Reason> {
@@ -206,13 +189,13 @@ impl BidContext for BidDesk<'_> {
         let multiplier = self.multipliers[choice.impression];
         let amount = self.amount(choice.slot, choice.price, multiplier).ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(choice.slot);
-        let reserved = self.purses.reserve(slot, amount, self.at);
-        let hold = reserved.map_err(reason)?;
-        if let Err(reason) = self.reserve_caps(choice, &hold) {
-            self.purses.undo(slot, &hold);
-            return Err(reason);
-        }
-        self.paces[slot as usize].take(amount);
+        let caps = &self.campaign_index.ad(choice.slot).creatives[choice.creative].caps;
+        let (viewer, profiles, now_ms) = (self.viewer, self.profiles, self.money.at.now_ms);
+        let hold = self.money.reserve_bid(slot, amount, |hold| {
+            let Viewer::Known(user) = viewer else { return true };
+            profiles.reserve(user, hold_id(hold), caps, hold.deadline_ms, now_ms).is_ok()
+        });
+        let hold = hold.map_err(|why| why.map_or(Reason::Cap, reason))?;
         self.held.push(Held { choice: *choice, hold: Some(hold) });
         Ok(())
     }
@@ -223,14 +206,14 @@ impl BidContext for BidDesk<'_> {
         };
         let Some(at) = self.held.iter().position(same) else { return };
         let held = self.held.remove(at);
-        give_back(&held, self.slots, self.paces, self.purses, self.profiles, self.viewer);
+        give_back(&held, self.slots, &mut self.money, self.profiles, self.viewer);
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
-        let slot = self.ledger_slot(bidder.slot) as usize;
-        let paced = self.paces[slot].peek_bid(self.id_hash, bid.micros());
+        let slot = self.ledger_slot(bidder.slot);
+        let paced = self.money.peek_bid(slot, self.id_hash, bid.micros());
         let (price, amount) = self.paced(bidder.slot, paced)?;
-        if self.paces[slot].allows(amount) { Ok(price) } else { Err(Reason::Paced) }
+        if self.money.peek_may_bid(slot, amount) { Ok(price) } else { Err(Reason::Paced) }
     }
 
     fn peek_able(&self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
@@ -239,6 +222,6 @@ impl BidContext for BidDesk<'_> {
             return Err(Reason::Cap);
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
-        self.purses.peek(self.ledger_slot(bidder.slot), amount, self.at).map_err(reason)
+        self.money.peek_able(self.ledger_slot(bidder.slot), amount).map_err(reason)
     }
 }

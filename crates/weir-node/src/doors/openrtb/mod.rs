@@ -35,7 +35,7 @@ use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
 use ledger::note::NOTE_LEN;
-use ledger::{Action, Amount, Door as Origins, Hold, Origin, TokenError};
+use ledger::{Action, Amount, Door as Origins, Hold, Origin};
 use money::{CurrencyCode, Instant};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Config;
@@ -409,10 +409,10 @@ impl BidGate<'_> {
     fn take(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
         let BidGate { openrtb, till } = self;
         let counts = &mut openrtb.counts;
-        let (hold, note) = match till.keys.open_note(notice.id) {
+        let (hold, note) = match till.open_note(notice.id) {
             Ok((hold, note)) => (hold, Note::from_bytes(&note)),
-            Err(error) => {
-                counts.add(unknown(error), 1);
+            Err(why) => {
+                counts.add(unknown(why), 1);
                 return Noticed::Now(NoticeStatus::Unknown);
             }
         };
@@ -456,11 +456,11 @@ impl BidGate<'_> {
     }
 }
 
-fn unknown(error: TokenError) -> Happening {
-    match error {
-        TokenError::Foreign(_) => Happening::Foreign,
-        TokenError::TooOld(_) => Happening::TooOld,
-        TokenError::Forged | TokenError::NotText(_) => Happening::Forged,
+fn unknown(why: Verdict) -> Happening {
+    match why {
+        Verdict::Foreign => Happening::Foreign,
+        Verdict::TooOld => Happening::TooOld,
+        _ => Happening::Forged,
     }
 }
 
@@ -468,11 +468,11 @@ impl BidGate<'_> {
     /// Finds who bids and sets the money aside: `room.held`. Returns why nobody does, if nobody does.
     fn auction(&mut self, request: &BidRequest<'_>) -> NoBidReason {
         let BidGate { openrtb, till } = self;
-        let Till { snapshot, paces, purses, at, probes, .. } = &mut **till;
+        let (snapshot, money, probes) = till.parts();
         let NodeBidder { facts, profiles, room, why, counts, .. } = openrtb;
         let BidRoom { lists, scratch, profile, viewer, multipliers, native, held, choices } = room;
         held.clear();
-        let (campaign_index, now_ms) = (&*snapshot.campaign_index, at.now_ms);
+        let (campaign_index, now_ms) = (&*snapshot.campaign_index, money.at.now_ms);
         let privacy = facts.terms.privacy(&request.top);
         *viewer = read_viewer(request, privacy, profiles, profile, now_ms, counts);
         probes.lap(WorkerStage::UserProfile, 1);
@@ -484,12 +484,10 @@ impl BidGate<'_> {
         let mut desk = BidDesk {
             campaign_index,
             slots: &snapshot.purses,
-            paces,
-            purses,
+            money,
             profiles,
             profile,
             viewer: *viewer,
-            at: *at,
             id_hash,
             multiplier_max: multipliers.iter().copied().max().unwrap_or(0),
             multipliers,
@@ -558,14 +556,14 @@ impl BidGate<'_> {
     #[cold]
     fn drop_bid(&mut self, at: usize) {
         let BidGate { openrtb, till } = self;
-        let Till { snapshot, paces, purses, .. } = &mut **till;
+        let (snapshot, mut money, _) = till.parts();
         let BidRoom { held, viewer, lists, .. } = &mut openrtb.room;
         let group = lists.group(held[at].choice.impression);
         for place in (0..held.len()).rev() {
             let same_pod = || lists.group(held[place].choice.impression) == group;
             if place == at || group.is_some() && same_pod() {
                 let held = held.remove(place);
-                give_back(&held, &snapshot.purses, paces, purses, &openrtb.profiles, *viewer);
+                give_back(&held, &snapshot.purses, &mut money, &openrtb.profiles, *viewer);
             }
         }
     }
