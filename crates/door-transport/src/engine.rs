@@ -356,7 +356,7 @@ impl<'o, C> Engine<'o, C> {
     ) {
         if let Some((retry_ms, address)) = self.dials.ended(dial, self.now_ms) {
             self.counters.dials_failed.add(1);
-            service.dial_failed(dial, address, why, retry_ms);
+            service.dial_failed(dial, address, why, retry_ms, &mut self.outbox());
         }
     }
 

@@ -260,6 +260,7 @@ pub trait Service {
         _address: SocketAddr,
         _why: DialFailure,
         _retry_ms: u64,
+        _outbox: &mut Outbox<'_, Self::Conn>,
     ) {
     }
 

@@ -20,7 +20,7 @@ use weir_config::config::Config;
 use weir_config::doors::DOORS;
 
 use crate::counters::{SlotCells, WorkerCounters};
-use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts, Session};
+use crate::doors::{DoorId, DoorTerms, Doors, OnDoors, Parts, Session};
 use crate::error::StartError;
 use crate::messages::{Down, Facts, Snapshot, Up};
 use crate::stages::WorkerProbes;
@@ -67,7 +67,7 @@ impl Bench {
         let mut doors = Doors::new(&parts, OnDoors::ALL, 0, handle.waker());
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand)?;
-        doors.configured(&till);
+        doors.openrtb.configured(&till);
         let (up, from_worker) = ring::channel(QUEUE);
         let (to_worker, down) = ring::channel(QUEUE);
         let lines = Lines { up, down, bank: std::thread::current() };

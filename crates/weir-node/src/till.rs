@@ -128,7 +128,7 @@ impl Till {
 
     /// Asks the bank for the budget with this handle, which is to be made from a template if there is none yet: where
     /// neither the snapshot nor [`Till::opened`] knows it. The door that `reply` names hears of it with
-    /// [`crate::doors::Door::opened_budget`], once the budget is sealed.
+    /// [`crate::doors::Heard::Budget`], once the budget is sealed.
     ///
     /// # Errors
     /// At once: `UnknownBudget`, no template matches; `Busy`, too many wait.
@@ -193,13 +193,13 @@ impl Till {
         self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
     }
 
-    /// Asks the bank whose budget a grant was made from: [`crate::doors::Door::owned`].
+    /// Asks the bank whose budget a grant was made from: [`crate::doors::Heard::Owner`].
     pub(crate) fn owner(&mut self, grant: u64, reply: Reply) {
         self.purses.send(ToBank::Owner { grant, reply: reply.to_bits() });
         self.urgent = true;
     }
 
-    /// Asks the bank whether a request with a key may be done, or was done before: [`crate::doors::Door::claimed`]. Both hashes are
+    /// Asks the bank whether a request with a key may be done, or was done before: [`crate::doors::Heard::Claimed`]. Both hashes are
     /// made with [`Facts::answer_secret`]. Whoever hears [`ledger::Claimed::New`] ends the claim: with [`Till::resolve_keyed`]
     /// or [`Till::answered`]. No door gives one up: a call is done although its client is gone.
     /// `has_token`: the call names one, so it is safe to repeat without a key, too.
@@ -242,7 +242,7 @@ impl Till {
         self.say_keyed(Keyed::Answered { key, verdict, answer: answer.into() });
     }
 
-    /// Has a memo of the door recorded, alone or with its money: [`crate::doors::Door::recorded`], once that is sealed. A hold that was
+    /// Has a memo of the door recorded, alone or with its money: [`crate::doors::Heard::Recorded`], once that is sealed. A hold that was
     /// made for it is the bank's from here on.
     ///
     /// # Errors
@@ -268,7 +268,7 @@ impl Till {
         self.urgent = true;
     }
 
-    /// Asks the bank for a sign behind everything that was said to it so far: [`crate::doors::Door::echoed`].
+    /// Asks the bank for a sign behind everything that was said to it so far: [`crate::doors::Heard::Echo`].
     pub(crate) fn echo(&mut self, reply: Reply) {
         self.purses.send(ToBank::Echo { reply: reply.to_bits() });
     }

@@ -15,7 +15,7 @@ use gate_pacing::Pace;
 use ledger::{ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
 
-use crate::doors::{DoorSet, Reply};
+use crate::doors::{DoorSet, FailedDial, Heard, Reply};
 use crate::messages::{Down, Old, Snapshot, Up};
 use crate::stages::WorkerStage;
 use crate::till::Till;
@@ -40,6 +40,8 @@ pub(crate) struct Worker<D> {
     next_gauge: usize,
     gauged_ms: u64,
     ticks: DoorTicks,
+    /// The doors know that the node stops.
+    stopping: bool,
 }
 
 /// When the doors of a worker tick next.
@@ -88,7 +90,18 @@ impl<D: DoorSet> Worker<D> {
     pub(crate) fn new(till: Till, doors: D, lines: Lines) -> Worker<D> {
         let Lines { up, down, bank } = lines;
         let ticks = DoorTicks::new(&doors);
-        Worker { till, doors, up, down, bank, next_tick_ms: 0, next_gauge: 0, gauged_ms: 0, ticks }
+        Worker {
+            till,
+            doors,
+            up,
+            down,
+            bank,
+            next_tick_ms: 0,
+            next_gauge: 0,
+            gauged_ms: 0,
+            ticks,
+            stopping: false,
+        }
     }
 
     /// Takes what the bank sent; returns how many messages that was.
@@ -101,16 +114,16 @@ impl<D: DoorSet> Worker<D> {
                     doors.resolved(till, Reply::from_bits(reply), verdict, repeat, outbox);
                 }
                 Down::Ledger(ToWorker::Owner { reply, of }) => {
-                    doors.owned(till, Reply::from_bits(reply), of, outbox);
+                    self.tell(reply, |reply| Heard::Owner(reply, of), outbox);
                 }
                 Down::Ledger(ToWorker::Echo { reply }) => {
-                    doors.echoed(till, Reply::from_bits(reply), outbox);
+                    self.tell(reply, Heard::Echo, outbox);
                 }
                 Down::Claimed { reply, claimed } => {
-                    doors.claimed(till, Reply::from_bits(reply), *claimed, outbox);
+                    self.tell(reply, |reply| Heard::Claimed(reply, *claimed), outbox);
                 }
                 Down::Memo { reply, answer } => {
-                    doors.recorded(till, Reply::from_bits(reply), *answer, outbox);
+                    self.tell(reply, |reply| Heard::Recorded(reply, *answer), outbox);
                 }
                 Down::Ledger(message) => till.take(message),
                 Down::Templates(templates) => till.opened.configure(templates),
@@ -119,12 +132,13 @@ impl<D: DoorSet> Worker<D> {
                         till.meet(made);
                     }
                     for reply in till.opened.answered(&handle, made.ok()) {
-                        doors.opened_budget(till, reply, made.map(|made| made.slot), outbox);
+                        let heard = Heard::Budget(reply, made.map(|made| made.slot));
+                        doors.heard(reply.door.into(), till, heard, outbox);
                     }
                 }
                 Down::Ended(handle) => till.opened.ended(&handle),
                 Down::Snapshot(snapshot, paces) => {
-                    self.install(snapshot);
+                    self.install(snapshot, outbox);
                     self.replace_paces(paces);
                 }
                 Down::Paces(paces) => self.replace_paces(paces),
@@ -140,18 +154,39 @@ impl<D: DoorSet> Worker<D> {
                 }
                 Down::Answer { conn, answer } => {
                     till.questions.answered(conn);
-                    doors.told(till, ConnId::from_bits(conn), &answer, outbox);
+                    let id = ConnId::from_bits(conn);
+                    // One that is gone hears nothing.
+                    if let Some(door) = outbox.with(id, |session, _| D::place(session)) {
+                        doors.heard(door, till, Heard::Answer(id, &answer), outbox);
+                    }
                 }
             }
         }
         DOWN_MAX
     }
 
+    /// Tells a door what the bank answers to it.
+    fn tell<'a>(
+        &mut self,
+        reply: u64,
+        heard: impl FnOnce(Reply) -> Heard<'a>,
+        outbox: &mut Outbox<'_, D::Session>,
+    ) {
+        let reply = Reply::from_bits(reply);
+        self.doors.heard(reply.door.into(), &mut self.till, heard(reply), outbox);
+    }
+
+    fn tell_all<'a>(&mut self, heard: impl Fn() -> Heard<'a>, outbox: &mut Outbox<'_, D::Session>) {
+        (0..D::FACTS.len()).for_each(|door| {
+            self.doors.heard(door, &mut self.till, heard(), outbox);
+        });
+    }
+
     /// Puts a configuration in force: between two batches, never in the middle of one.
-    fn install(&mut self, snapshot: Arc<Snapshot>) {
+    fn install(&mut self, snapshot: Arc<Snapshot>, outbox: &mut Outbox<'_, D::Session>) {
         self.till.purses.grow(snapshot.units.len());
         let old = std::mem::replace(&mut self.till.snapshot, snapshot);
-        self.doors.configured(&self.till);
+        self.tell_all(|| Heard::Configured, outbox);
         self.send(Up::Old(Old::Snapshot(old)));
     }
 
@@ -330,8 +365,16 @@ impl<D: DoorSet> Service for Worker<D> {
         self.doors.dialled(&mut self.till, id, dial, peer)
     }
 
-    fn dial_failed(&mut self, dial: DialId, at: SocketAddr, why: DialFailure, retry_ms: u64) {
-        self.doors.dial_failed(dial, at, why, retry_ms);
+    fn dial_failed(
+        &mut self,
+        dial: DialId,
+        address: SocketAddr,
+        why: DialFailure,
+        retry_ms: u64,
+        outbox: &mut Outbox<'_, D::Session>,
+    ) {
+        let failed = FailedDial { address, why, retry_ms };
+        self.tell_all(|| Heard::DialFailed(dial, failed), outbox);
     }
 
     fn tick_ms(&self, session: &D::Session) -> u64 {
@@ -354,7 +397,7 @@ impl<D: DoorSet> Service for Worker<D> {
 
     fn service_tick(&mut self, now_ms: u64, outbox: &mut Outbox<'_, D::Session>) {
         while let Some(door) = self.ticks.take(&self.doors, now_ms) {
-            self.doors.door_tick(door, &mut self.till, now_ms, outbox);
+            self.doors.heard(door, &mut self.till, Heard::Tick, outbox);
         }
     }
 
@@ -385,6 +428,9 @@ impl<D: DoorSet> Service for Worker<D> {
     fn turn(&mut self, outbox: &mut Outbox<'_, D::Session>) -> Turn {
         self.till.lap(WorkerStage::Receive, 0);
         let taken = self.take_down(outbox);
+        if outbox.stopping() && !std::mem::replace(&mut self.stopping, true) {
+            self.tell_all(|| Heard::Stopping, outbox);
+        }
         self.doors.turn(&mut self.till, outbox);
         self.till.lap(WorkerStage::FromBank, taken);
         self.run_timers();

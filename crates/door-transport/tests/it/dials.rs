@@ -49,7 +49,14 @@ impl Service for Dialler {
         Some(dial)
     }
 
-    fn dial_failed(&mut self, _: DialId, address: SocketAddr, why: DialFailure, retry_ms: u64) {
+    fn dial_failed(
+        &mut self,
+        _: DialId,
+        address: SocketAddr,
+        why: DialFailure,
+        retry_ms: u64,
+        _: &mut Outbox<'_, DialId>,
+    ) {
         self.0.lock().unwrap().failed.push((address, why, retry_ms));
     }
 

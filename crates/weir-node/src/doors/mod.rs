@@ -7,6 +7,7 @@
 pub(crate) mod batch;
 mod entrance;
 pub mod fix;
+mod heard;
 pub mod keys;
 pub mod openrtb;
 pub mod spend;
@@ -15,24 +16,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_transport::tls::Secured;
-use door_transport::{
-    CloseReason, ConnId, DialFailure, DialId, Handle, Out, Outbox, Peer, Step, Then, Waker,
-};
+use door_transport::{CloseReason, ConnId, DialId, Handle, Out, Outbox, Peer, Step, Then, Waker};
 use gate_auction::Fates;
 use gate_profile::Profiles;
-use ledger::{Claimed, MemoAnswer, MemoJudge, Owner};
+use ledger::MemoJudge;
 use weir_config::config::Config;
 use wire::Verdict;
 
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
-use crate::messages::Answer;
 use crate::stages::WorkerStage;
 use crate::till::Till;
 use crate::tokens::Tokens;
 use batch::{BatchDoor, BatchTerms};
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
+pub(crate) use heard::{FailedDial, Heard};
 use keys::{KeysDoor, KeysTerms};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
@@ -133,16 +132,6 @@ pub(crate) trait Door {
         None
     }
 
-    /// An attempt of a dial failed; the next one comes in `retry_ms`. The dial may be another door's.
-    fn dial_failed(
-        &mut self,
-        _dial: DialId,
-        _address: SocketAddr,
-        _why: DialFailure,
-        _retry_ms: u64,
-    ) {
-    }
-
     /// How often this connection ticks, ms; 0 = never. Asked once it is open, and after each tick.
     fn tick_ms(&self, _conn: &Self::Conn) -> u64 {
         0
@@ -160,18 +149,9 @@ pub(crate) trait Door {
         Then::Stay
     }
 
-    /// How often the door itself ticks, ms; 0 = never. Asked when the worker starts, and after each tick.
+    /// How often the door itself hears [`Heard::Tick`], ms; 0 = never. Asked when the worker starts, and after each tick.
     fn door_tick_ms(&self) -> u64 {
         0
-    }
-
-    /// The door's time has come; `now_ms` as in [`Door::tick`].
-    fn door_tick<S>(
-        &mut self,
-        _till: &mut Till,
-        _now_ms: u64,
-        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
-    ) {
     }
 
     /// The peer took so much that there is room for more, where the door had [asked](Out::ask_for_more).
@@ -204,77 +184,26 @@ pub(crate) trait Door {
     /// A connection is gone.
     fn closed(&mut self, _till: &mut Till, _id: ConnId, _conn: Self::Conn, _why: CloseReason) {}
 
-    /// The bank has sealed what was asked with [`Till::resolve`], or refused it. `repeat`: it is the first answer again.
+    /// The bank has sealed what was asked with [`Till::resolve`], or refused it. `repeat`: it is the first answer again. Apart from what else is
+    /// heard, for its speed: there are as many as holds.
     fn resolved<S>(
         &mut self,
-        till: &mut Till,
-        reply: Reply,
-        verdict: Verdict,
-        repeat: bool,
-        outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
-    );
-
-    /// The bank has made the budget that was asked for with [`Till::open`], or knows it: its slot, or why there is none.
-    fn opened_budget<S>(
-        &mut self,
         _till: &mut Till,
         _reply: Reply,
-        _opened: Result<u32, Verdict>,
+        _verdict: Verdict,
+        _repeat: bool,
         _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
     ) {
     }
 
-    /// What became of a claim: [`Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
-    fn claimed<S>(
+    /// Whatever else the door hears.
+    fn heard<S>(
         &mut self,
         _till: &mut Till,
-        _reply: Reply,
-        _claimed: Claimed,
+        _heard: Heard<'_>,
         _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
     ) {
     }
-
-    /// What became of a memo: [`Till::memo`]. It is sealed, with its money, or nothing of it is there.
-    fn recorded<S>(
-        &mut self,
-        _till: &mut Till,
-        _reply: Reply,
-        _answer: MemoAnswer,
-        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
-    ) {
-    }
-
-    /// The budget of the grant that the bank was asked about with [`Till::owner`]; `None`: nothing is known of the grant.
-    fn owned<S>(
-        &mut self,
-        _till: &mut Till,
-        _reply: Reply,
-        _owner: Option<Owner>,
-        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
-    ) {
-    }
-
-    /// The bank has taken everything that was said before [`Till::echo`].
-    fn echoed<S>(
-        &mut self,
-        _till: &mut Till,
-        _reply: Reply,
-        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
-    ) {
-    }
-
-    /// The answer to a question of this connection, which is still open: [`Till::question`].
-    fn told<S>(
-        &mut self,
-        _till: &mut Till,
-        _id: ConnId,
-        _answer: &Answer,
-        _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
-    ) {
-    }
-
-    /// Another configuration is in force.
-    fn configured(&mut self, _till: &Till) {}
 
     /// Once per wake-up, when what the bank said has been taken.
     fn turn<S>(&mut self, _till: &mut Till, _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>) {}
@@ -405,8 +334,6 @@ pub(crate) trait DoorSet {
         dial: DialId,
         peer: Peer,
     ) -> Option<Self::Session>;
-    /// See [`Door::dial_failed`].
-    fn dial_failed(&mut self, dial: DialId, address: SocketAddr, why: DialFailure, retry_ms: u64);
     /// See [`Door::tick_ms`].
     fn tick_ms(&self, session: &Self::Session) -> u64;
     /// See [`Door::tick`].
@@ -420,14 +347,6 @@ pub(crate) trait DoorSet {
     ) -> Then;
     /// [`Door::door_tick_ms`] of the door at this place.
     fn door_tick_ms(&self, door: usize) -> u64;
-    /// [`Door::door_tick`] of the door at this place.
-    fn door_tick(
-        &mut self,
-        door: usize,
-        till: &mut Till,
-        now_ms: u64,
-        outbox: &mut Outbox<'_, Self::Session>,
-    );
     /// See [`Door::drained`].
     fn drained(
         &mut self,
@@ -458,50 +377,16 @@ pub(crate) trait DoorSet {
         repeat: bool,
         outbox: &mut Outbox<'_, Self::Session>,
     );
-    /// See [`Door::opened_budget`].
-    fn opened_budget(
+    /// The place of the door that has the connection.
+    fn place(session: &Self::Session) -> usize;
+    /// [`Door::heard`] of the door at this place.
+    fn heard(
         &mut self,
+        door: usize,
         till: &mut Till,
-        reply: Reply,
-        opened: Result<u32, Verdict>,
+        heard: Heard<'_>,
         outbox: &mut Outbox<'_, Self::Session>,
     );
-    /// See [`Door::claimed`].
-    fn claimed(
-        &mut self,
-        till: &mut Till,
-        reply: Reply,
-        claimed: Claimed,
-        outbox: &mut Outbox<'_, Self::Session>,
-    );
-    /// See [`Door::recorded`].
-    fn recorded(
-        &mut self,
-        till: &mut Till,
-        reply: Reply,
-        answer: MemoAnswer,
-        outbox: &mut Outbox<'_, Self::Session>,
-    );
-    /// See [`Door::owned`].
-    fn owned(
-        &mut self,
-        till: &mut Till,
-        reply: Reply,
-        owner: Option<Owner>,
-        outbox: &mut Outbox<'_, Self::Session>,
-    );
-    /// See [`Door::echoed`].
-    fn echoed(&mut self, till: &mut Till, reply: Reply, outbox: &mut Outbox<'_, Self::Session>);
-    /// See [`Door::told`]; a connection that is gone hears nothing.
-    fn told(
-        &mut self,
-        till: &mut Till,
-        id: ConnId,
-        answer: &Answer,
-        outbox: &mut Outbox<'_, Self::Session>,
-    );
-    /// See [`Door::configured`].
-    fn configured(&mut self, till: &Till);
     /// See [`Door::turn`].
     fn turn(&mut self, till: &mut Till, outbox: &mut Outbox<'_, Self::Session>);
     /// See [`Door::ask_bank`].
@@ -599,16 +484,6 @@ macro_rules! doors {
                 None
             }
 
-            fn dial_failed(
-                &mut self,
-                dial: door_transport::DialId,
-                address: std::net::SocketAddr,
-                why: door_transport::DialFailure,
-                retry_ms: u64,
-            ) {
-                $($crate::doors::Door::dial_failed(&mut self.$field, dial, address, why, retry_ms);)+
-            }
-
             fn tick_ms(&self, session: &$session) -> u64 {
                 match session {
                     $($session::$name(conn) => $crate::doors::Door::tick_ms(&self.$field, conn),)+
@@ -635,21 +510,6 @@ macro_rules! doors {
                     return 0;
                 }
                 [$($crate::doors::Door::door_tick_ms(&self.$field)),+][door]
-            }
-
-            fn door_tick(
-                &mut self,
-                door: usize,
-                till: &mut $crate::till::Till,
-                now_ms: u64,
-                outbox: &mut door_transport::Outbox<'_, $session>,
-            ) {
-                $(
-                    if door == $id::$name as usize {
-                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                        return $crate::doors::Door::door_tick(&mut self.$field, till, now_ms, &mut own);
-                    }
-                )+
             }
 
             fn drained(
@@ -728,103 +588,25 @@ macro_rules! doors {
                 )+
             }
 
-            fn opened_budget(
+            fn place(session: &$session) -> usize {
+                match session {
+                    $($session::$name(_) => $id::$name as usize,)+
+                }
+            }
+
+            fn heard(
                 &mut self,
+                door: usize,
                 till: &mut $crate::till::Till,
-                reply: $crate::doors::Reply,
-                opened: Result<u32, wire::Verdict>,
+                heard: $crate::doors::Heard<'_>,
                 outbox: &mut door_transport::Outbox<'_, $session>,
             ) {
                 $(
-                    if reply.door == $id::$name as u8 {
+                    if door == $id::$name as usize {
                         let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                        return $crate::doors::Door::opened_budget(
-                            &mut self.$field, till, reply, opened, &mut own,
-                        );
+                        return $crate::doors::Door::heard(&mut self.$field, till, heard, &mut own);
                     }
                 )+
-            }
-
-            fn claimed(
-                &mut self,
-                till: &mut $crate::till::Till,
-                reply: $crate::doors::Reply,
-                claimed: ledger::Claimed,
-                outbox: &mut door_transport::Outbox<'_, $session>,
-            ) {
-                $(
-                    if reply.door == $id::$name as u8 {
-                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                        return $crate::doors::Door::claimed(
-                            &mut self.$field, till, reply, claimed, &mut own,
-                        );
-                    }
-                )+
-            }
-
-            fn recorded(
-                &mut self,
-                till: &mut $crate::till::Till,
-                reply: $crate::doors::Reply,
-                answer: ledger::MemoAnswer,
-                outbox: &mut door_transport::Outbox<'_, $session>,
-            ) {
-                $(
-                    if reply.door == $id::$name as u8 {
-                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                        return $crate::doors::Door::recorded(
-                            &mut self.$field, till, reply, answer, &mut own,
-                        );
-                    }
-                )+
-            }
-
-            fn owned(
-                &mut self,
-                till: &mut $crate::till::Till,
-                reply: $crate::doors::Reply,
-                owner: Option<ledger::Owner>,
-                outbox: &mut door_transport::Outbox<'_, $session>,
-            ) {
-                $(
-                    if reply.door == $id::$name as u8 {
-                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                        return $crate::doors::Door::owned(&mut self.$field, till, reply, owner, &mut own);
-                    }
-                )+
-            }
-
-            fn echoed(
-                &mut self,
-                till: &mut $crate::till::Till,
-                reply: $crate::doors::Reply,
-                outbox: &mut door_transport::Outbox<'_, $session>,
-            ) {
-                $(
-                    if reply.door == $id::$name as u8 {
-                        let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                        return $crate::doors::Door::echoed(&mut self.$field, till, reply, &mut own);
-                    }
-                )+
-            }
-
-            fn told(
-                &mut self,
-                till: &mut $crate::till::Till,
-                id: door_transport::ConnId,
-                answer: &$crate::messages::Answer,
-                outbox: &mut door_transport::Outbox<'_, $session>,
-            ) {
-                $(
-                    let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
-                    if own.with(id, |_, _| ()).is_some() {
-                        return $crate::doors::Door::told(&mut self.$field, till, id, answer, &mut own);
-                    }
-                )+
-            }
-
-            fn configured(&mut self, till: &$crate::till::Till) {
-                $($crate::doors::Door::configured(&mut self.$field, till);)+
             }
 
             #[inline]

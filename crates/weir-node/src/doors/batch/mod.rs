@@ -23,9 +23,8 @@ use self::answers::write_answer;
 use self::parking::Parking;
 use self::resolving::Resolving;
 use super::entrance::Entrance;
-use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
+use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
-use crate::messages::Answer;
 use crate::money::Ask;
 use crate::opened::{Made, OPENINGS_MAX};
 use crate::pending::Pending;
@@ -205,31 +204,24 @@ impl Door for BatchDoor {
         self.resolving.answer(reply, verdict, repeat);
     }
 
-    fn opened_budget<S>(
+    fn heard<S>(
         &mut self,
         till: &mut Till,
-        reply: Reply,
-        opened: Result<u32, Verdict>,
+        heard: Heard<'_>,
         outbox: &mut DoorOutbox<'_, '_, S, Session>,
     ) {
-        let Some((conn, frame)) = self.finding.close(reply.index) else { return };
-        let known = |slot| till.opened.by_slot(slot).ok_or(Verdict::UnknownBudget);
-        let found = opened.and_then(known).map(budget_of);
-        outbox.with(ConnId::from_bits(conn), |_, out| door_batch::write_found(out, frame, found));
-    }
-
-    fn echoed<S>(&mut self, _: &mut Till, reply: Reply, _: &mut DoorOutbox<'_, '_, S, Session>) {
-        self.parking.frames.reached(reply.number());
-    }
-
-    fn told<S>(
-        &mut self,
-        _: &mut Till,
-        id: ConnId,
-        answer: &Answer,
-        outbox: &mut DoorOutbox<'_, '_, S, Session>,
-    ) {
-        outbox.with(id, |_, out| write_answer(out, answer));
+        match heard {
+            Heard::Echo(reply) => self.parking.frames.reached(reply.number()),
+            Heard::Answer(id, answer) => _ = outbox.with(id, |_, out| write_answer(out, answer)),
+            Heard::Budget(reply, opened) => {
+                let Some((conn, frame)) = self.finding.close(reply.index) else { return };
+                let known = |slot| till.opened.by_slot(slot).ok_or(Verdict::UnknownBudget);
+                let found = opened.and_then(known).map(budget_of);
+                let id = ConnId::from_bits(conn);
+                outbox.with(id, |_, out| door_batch::write_found(out, frame, found));
+            }
+            _ => {}
+        }
     }
 
     /// Judges the frames that need not wait any longer; those of connections that are gone are forgotten.

@@ -13,11 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
 use door_transport::tls::{ClientTls, Secured};
-use door_transport::{ConnId, Dial, DialFailure, DialId, Out, Peer, Step, Then, Unreachable};
+use door_transport::{ConnId, Dial, DialId, Out, Peer, Step, Then, Unreachable};
 use ledger::{DoorMemos, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney};
-use wire::Verdict;
 
-use super::{Door, DoorOutbox, Reply};
+use super::{Door, DoorOutbox, Heard, Reply};
 use crate::pending::{Arrivals, Owed, Pending};
 use crate::till::Till;
 
@@ -222,11 +221,6 @@ impl Door for EchoDoor {
         Some(EchoConn { dialled: true, ..EchoConn::default() })
     }
 
-    fn dial_failed(&mut self, dial: DialId, _: SocketAddr, _: DialFailure, _: u64) {
-        let own = self.dial_id == Some(dial);
-        self.seen.dials_failed.fetch_add(u64::from(own), Relaxed);
-    }
-
     fn owes(&self, _: &Till, _: ConnId, conn: &EchoConn) -> bool {
         conn.owes
     }
@@ -252,10 +246,32 @@ impl Door for EchoDoor {
         15
     }
 
-    fn door_tick<S>(&mut self, _: &mut Till, _: u64, outbox: &mut DoorOutbox<'_, '_, S, EchoConn>) {
-        self.seen.door_ticks.fetch_add(1, Relaxed);
-        if self.dial_id.is_none() {
-            self.dial_id = outbox.all().dial(self.dial.clone());
+    fn heard<S>(
+        &mut self,
+        _: &mut Till,
+        heard: Heard<'_>,
+        outbox: &mut DoorOutbox<'_, '_, S, EchoConn>,
+    ) {
+        match heard {
+            Heard::Tick => {
+                self.seen.door_ticks.fetch_add(1, Relaxed);
+                if self.dial_id.is_none() {
+                    self.dial_id = outbox.all().dial(self.dial.clone());
+                }
+            }
+            Heard::DialFailed(dial, _) => {
+                let own = self.dial_id == Some(dial);
+                self.seen.dials_failed.fetch_add(u64::from(own), Relaxed);
+            }
+            Heard::Recorded(reply, answer) => {
+                let answer = match answer {
+                    MemoAnswer::New { .. } => "new\n".into(),
+                    MemoAnswer::Known { answer } => [&b"known "[..], &answer, b"\n"].concat(),
+                    other => format!("{other:?}\n").into(),
+                };
+                self.answer_late(reply.index, &answer, outbox);
+            }
+            _ => {}
         }
     }
 
@@ -265,31 +281,6 @@ impl Door for EchoDoor {
         }
         let outbox = outbox.all();
         self.passing.retain(|(to, bytes)| outbox.offer(*to, bytes) == Err(Unreachable::Full));
-    }
-
-    fn resolved<S>(
-        &mut self,
-        _: &mut Till,
-        _: Reply,
-        _: Verdict,
-        _: bool,
-        _: &mut DoorOutbox<'_, '_, S, EchoConn>,
-    ) {
-    }
-
-    fn recorded<S>(
-        &mut self,
-        _: &mut Till,
-        reply: Reply,
-        answer: MemoAnswer,
-        outbox: &mut DoorOutbox<'_, '_, S, EchoConn>,
-    ) {
-        let answer = match answer {
-            MemoAnswer::New { .. } => "new\n".into(),
-            MemoAnswer::Known { answer } => [&b"known "[..], &answer, b"\n"].concat(),
-            other => format!("{other:?}\n").into(),
-        };
-        self.answer_late(reply.index, &answer, outbox);
     }
 
     fn waiting(&self) -> usize {

@@ -12,15 +12,12 @@ use std::sync::{Mutex, PoisonError};
 
 use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
-use door_transport::{
-    CloseReason, ConnId, Dial, DialFailure, DialId, Out, Peer, Step, Then, Waker,
-};
+use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, Waker};
 use fix_session::MessageStores;
 use fix_store::{FileStores, NumbersFile, Options};
 use weir_config::config::{Config, ConfigError};
-use wire::Verdict;
 
-use super::{Door, DoorOutbox, Reply};
+use super::{Door, DoorOutbox, FailedDial, Heard};
 use crate::till::Till;
 use desk::{Ask, Asks, FixDesk};
 use passwords::Passwords;
@@ -118,7 +115,6 @@ pub(crate) struct FixDoor {
     /// Work space: the bytes of one step.
     bytes: Vec<u8>,
     ticks: u32,
-    is_stopping: bool,
 }
 
 /// A session whose connection we open.
@@ -159,7 +155,6 @@ impl FixDoor {
             ready: Vec::new(),
             bytes: Vec::new(),
             ticks: 0,
-            is_stopping: false,
         }
     }
 
@@ -176,6 +171,8 @@ impl FixDoor {
         if conn.line.is_none() {
             conn.line = sessions.opened(id.to_bits(), conn.peer.clone(), clock);
         }
+        // What earlier steps had for it has lower numbers, and goes first.
+        let is_over = write_ready(&mut self.ready, id, out);
         let done = conn.line.as_mut().map(|line| {
             self.bytes.clear();
             let mut done = step(sessions, line, clock, &mut self.bytes);
@@ -185,7 +182,7 @@ impl FixDoor {
             }
             let unsent_max = sessions.unsent_bytes_max(line);
             // It does not read: its messages are in the store, and it gets them by a gap.
-            done.close |= unsent_max > 0 && out.len() > unsent_max;
+            done.close |= is_over || (unsent_max > 0 && out.len() > unsent_max);
             done
         });
         self.take_rest(till);
@@ -236,6 +233,26 @@ impl FixDoor {
         }
     }
 
+    /// Venues are dialled, and old messages go.
+    fn dial<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        for venue in self.venues.iter_mut().filter(|venue| venue.id.is_none()) {
+            venue.id = outbox.all().dial(venue.dial.clone());
+        }
+        self.ticks += 1;
+        if let Some(sessions) = &mut self.sessions
+            && self.ticks.is_multiple_of(TRIM_TICKS)
+        {
+            sessions.stores().trim();
+        }
+    }
+
+    fn tell_failed(&self, dial: DialId, failed: FailedDial) {
+        let Some(venue) = self.venues.iter().find(|venue| venue.id == Some(dial)) else { return };
+        let name = self.sessions.as_ref().and_then(|sessions| sessions.name(venue.session));
+        let FailedDial { address, why, retry_ms } = failed;
+        tracing::warn!(venue = name, %address, ?why, retry_ms, "FIX: a venue cannot be reached");
+    }
+
     /// Says to every session that the node stops. What has no session ends.
     fn log_out<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         for (id, _) in self.open.clone() {
@@ -249,6 +266,20 @@ impl FixDoor {
             }
         }
     }
+}
+
+/// Writes what is ready for a connection. Reports whether the connection is to be closed.
+fn write_ready(ready: &mut Vec<Ready>, id: ConnId, out: &mut Out<'_>) -> bool {
+    let mut is_over = false;
+    ready.retain(|one| {
+        let is_its_own = one.line == id.to_bits();
+        if is_its_own {
+            out.write(&one.bytes);
+            is_over |= one.close;
+        }
+        !is_its_own
+    });
+    is_over
 }
 
 fn address_of(peer: Peer) -> Option<SocketAddr> {
@@ -308,12 +339,6 @@ impl Door for FixDoor {
         self.open.push((id, address_of(peer)));
         self.ready.push(Ready { line: id.to_bits(), bytes, close: false });
         Some(FixConn { peer: door_fix::Peer::default(), line: Some(line) })
-    }
-
-    fn dial_failed(&mut self, dial: DialId, at: SocketAddr, why: DialFailure, retry_ms: u64) {
-        let Some(venue) = self.venues.iter().find(|venue| venue.id == Some(dial)) else { return };
-        let name = self.sessions.as_ref().and_then(|sessions| sessions.name(venue.session));
-        tracing::warn!(venue = name, address = %at, ?why, retry_ms, "FIX: a venue cannot be reached");
     }
 
     fn secured(&mut self, _: ConnId, conn: &mut FixConn, secured: &Secured<'_>) {
@@ -380,25 +405,22 @@ impl Door for FixDoor {
         if self.sessions.is_some() { DOOR_TICK_MS } else { 0 }
     }
 
-    /// Venues are dialled, and old messages go.
-    fn door_tick<S>(&mut self, _: &mut Till, _: u64, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
-        for venue in self.venues.iter_mut().filter(|venue| venue.id.is_none()) {
-            venue.id = outbox.all().dial(venue.dial.clone());
-        }
-        self.ticks += 1;
-        if let Some(sessions) = &mut self.sessions
-            && self.ticks.is_multiple_of(TRIM_TICKS)
-        {
-            sessions.stores().trim();
+    fn heard<S>(
+        &mut self,
+        till: &mut Till,
+        heard: Heard<'_>,
+        outbox: &mut DoorOutbox<'_, '_, S, FixConn>,
+    ) {
+        match heard {
+            Heard::Tick => self.dial(outbox),
+            Heard::Stopping => self.log_out(till, outbox),
+            Heard::DialFailed(dial, failed) => self.tell_failed(dial, failed),
+            _ => {}
         }
     }
 
     /// What steps had for other connections leaves.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
-        if outbox.all().stopping() && !self.is_stopping {
-            self.is_stopping = true;
-            self.log_out(till, outbox);
-        }
         self.judged(outbox);
         self.answer(till);
         for ready in self.ready.drain(..) {
@@ -418,15 +440,5 @@ impl Door for FixDoor {
     /// Each session has the peer's Logout, or has waited for it as long as the protocol says.
     fn is_drained(&self) -> bool {
         self.open.is_empty()
-    }
-
-    fn resolved<S>(
-        &mut self,
-        _: &mut Till,
-        _: Reply,
-        _: Verdict,
-        _: bool,
-        _: &mut DoorOutbox<'_, '_, S, FixConn>,
-    ) {
     }
 }

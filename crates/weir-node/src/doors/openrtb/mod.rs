@@ -51,7 +51,7 @@ use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::WaitingNotice;
-use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
+use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::pending::{DueQueue, Pending};
 use crate::stages::WorkerStage;
@@ -179,6 +179,13 @@ impl OpenRtbDoor {
     }
 }
 
+impl OpenRtbDoor {
+    /// What was counted of the campaigns before is forgotten.
+    pub(crate) fn configured(&mut self, till: &Till) {
+        self.bidder.why = Counters::new(till.snapshot.campaign_index.len());
+    }
+}
+
 impl Door for OpenRtbDoor {
     const NAME: &'static str = "openrtb";
     const STAGES: &'static [WorkerStage] = &[
@@ -251,9 +258,15 @@ impl Door for OpenRtbDoor {
         }
     }
 
-    /// What was counted of the campaigns before is forgotten.
-    fn configured(&mut self, till: &Till) {
-        self.bidder.why = Counters::new(till.snapshot.campaign_index.len());
+    fn heard<S>(
+        &mut self,
+        till: &mut Till,
+        heard: Heard<'_>,
+        _: &mut DoorOutbox<'_, '_, S, door_http::Session>,
+    ) {
+        if let Heard::Configured = heard {
+            self.configured(till);
+        }
     }
 
     /// Sends to the bank what was waiting for the profiles' log.

@@ -323,6 +323,26 @@ impl Desk {
         }
     }
 
+    /// The budget that a call waited for is made: the outcome, where it is not.
+    pub(crate) fn opened(&self, job: &mut Job, opened: Result<u32, Verdict>) -> Option<Outcome> {
+        job.next = Next::Find;
+        match opened {
+            Ok(_) => None,
+            Err(Verdict::Busy) => Some(full(&self.terms.full.templates)),
+            Err(verdict) => Some(Outcome::refused(verdict)),
+        }
+    }
+
+    /// Whose the grant is that a call's token names: the outcome, where nothing is known of it.
+    pub(crate) fn owned(&mut self, job: &mut Job, owner: Option<Owner>) -> Option<Outcome> {
+        let (Some(owner), Some(hold)) = (owner, job.hold) else {
+            return Some(Outcome::refused(Verdict::TooOld));
+        };
+        self.grants.put(hold.grant, owner);
+        job.owner = Some(owner);
+        None
+    }
+
     /// A call has its outcome. A claim that is left is ended: nothing was booked under it, and nothing is kept.
     pub(crate) fn finish(&mut self, till: &mut Till, job: &Job, outcome: &Outcome) {
         // Nobody has the token of a hold that an ask made and could not have sealed.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use access::{KeySecret, LiveTokens, Principal, Role};
 use door_http::Session;
 use door_spend::{
-    AnswerRoom, Budget, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Taken,
+    AnswerRoom, Budget, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing,
+    Taken,
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
-use ledger::{Claimed, Owner};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, spend_limits};
 use wire::{BudgetName, Verdict};
@@ -25,7 +25,7 @@ use self::desk::Desk;
 use self::grants::Grants;
 use self::waiting::{Entry, Fill, Job, WaitingCalls};
 use super::entrance::Entrance;
-use super::{Door, DoorOutbox, Outcomes, Reply, RequestKind};
+use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::Answer;
 use crate::opened::OPENINGS_MAX;
@@ -317,84 +317,38 @@ impl Door for SpendDoor {
         });
     }
 
-    fn claimed<S>(
+    fn heard<S>(
         &mut self,
         till: &mut Till,
-        reply: Reply,
-        claimed: Claimed,
-        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
-    ) {
-        self.go_on(till, reply, |desk, till, principal, job| {
-            desk.claimed(job, claimed).or_else(|| desk.drive(till, reply, principal, job))
-        });
-    }
-
-    fn owned<S>(
-        &mut self,
-        till: &mut Till,
-        reply: Reply,
-        owner: Option<Owner>,
-        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
-    ) {
-        self.go_on(till, reply, |desk, till, principal, job| {
-            let (Some(owner), Some(hold)) = (owner, job.hold) else {
-                return Some(Outcome::refused(Verdict::TooOld));
-            };
-            desk.grants.put(hold.grant, owner);
-            job.owner = Some(owner);
-            desk.drive(till, reply, principal, job)
-        });
-    }
-
-    fn opened_budget<S>(
-        &mut self,
-        till: &mut Till,
-        reply: Reply,
-        opened: Result<u32, Verdict>,
-        _: &mut DoorOutbox<'_, '_, S, SpendConn>,
-    ) {
-        self.go_on(till, reply, |desk, till, principal, job| {
-            match opened {
-                Err(Verdict::Busy) => return Some(desk::full(&desk.terms.full.templates)),
-                Err(verdict) => return Some(Outcome::refused(verdict)),
-                Ok(_) => {}
-            }
-            job.next = waiting::Next::Find;
-            desk.drive(till, reply, principal, job)
-        });
-    }
-
-    fn echoed<S>(&mut self, _: &mut Till, reply: Reply, _: &mut DoorOutbox<'_, '_, S, SpendConn>) {
-        self.desk.fills.reached(reply.number());
-    }
-
-    fn told<S>(
-        &mut self,
-        _: &mut Till,
-        id: ConnId,
-        answer: &Answer,
+        heard: Heard<'_>,
         outbox: &mut DoorOutbox<'_, '_, S, SpendConn>,
     ) {
-        let Answer::Budget(found) = answer else { return };
-        let after = outbox.with(id, |conn, out| {
-            let found = found.as_deref();
-            let found = found.filter(|one| conn.may_see(one.id, one.handle.as_deref()));
-            conn.http.answer(out, &AnswerRoom::default().standing(found))
-        });
-        if let Some(after) = after.flatten() {
-            after.settle(outbox.all(), id);
+        match heard {
+            Heard::Claimed(reply, claimed) => {
+                self.go_on(till, reply, |desk, till, principal, job| {
+                    desk.claimed(job, claimed).or_else(|| desk.drive(till, reply, principal, job))
+                });
+            }
+            Heard::Owner(reply, owner) => self.go_on(till, reply, |desk, till, principal, job| {
+                desk.owned(job, owner).or_else(|| desk.drive(till, reply, principal, job))
+            }),
+            Heard::Budget(reply, opened) => {
+                self.go_on(till, reply, |desk, till, principal, job| {
+                    desk.opened(job, opened).or_else(|| desk.drive(till, reply, principal, job))
+                });
+            }
+            Heard::Echo(reply) => self.desk.fills.reached(reply.number()),
+            Heard::Answer(id, Answer::Budget(found)) => stand(id, found.as_deref(), outbox),
+            // What is known of grants is forgotten.
+            Heard::Configured => self.desk.grants = Grants::default(),
+            Heard::Stopping => self.stopping = true,
+            _ => {}
         }
-    }
-
-    /// What is known of grants is forgotten.
-    fn configured(&mut self, _: &Till) {
-        self.desk.grants = Grants::default();
     }
 
     /// Judges the calls that need not wait for money any longer.
     #[inline]
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
-        self.stopping = outbox.all().stopping();
         self.desk.release_abandoned(till);
         self.tell_failure(till, outbox);
         if self.desk.fills.is_empty() {
@@ -449,6 +403,17 @@ impl Door for SpendDoor {
 
     fn publish(&mut self, counters: &WorkerCounters) {
         self.desk.counts.publish(&counters.spend);
+    }
+}
+
+/// Answers where a budget stands.
+fn stand<S>(id: ConnId, found: Option<&Standing>, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
+    let after = outbox.with(id, |conn, out| {
+        let found = found.filter(|one| conn.may_see(one.id, one.handle.as_deref()));
+        conn.http.answer(out, &AnswerRoom::default().standing(found))
+    });
+    if let Some(after) = after.flatten() {
+        after.settle(outbox.all(), id);
     }
 }
 

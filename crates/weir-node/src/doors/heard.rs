@@ -1,0 +1,45 @@
+//! What a door hears beside the bytes of its connections.
+
+use std::net::SocketAddr;
+
+use door_transport::{ConnId, DialFailure, DialId};
+use ledger::{Claimed, MemoAnswer, Owner};
+use wire::Verdict;
+
+use super::Reply;
+use crate::messages::Answer;
+
+/// One thing that a door hears, between two batches of bytes; it may write to any of its connections then, and resume one that waits for
+/// an answer. A door matches what it asked for.
+#[derive(Debug)]
+pub(crate) enum Heard<'a> {
+    /// The budget that was asked for with [`crate::till::Till::open`] is sealed: its slot, or why there is none.
+    Budget(Reply, Result<u32, Verdict>),
+    /// What became of a claim: [`crate::till::Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
+    Claimed(Reply, Claimed),
+    /// What became of a memo: [`crate::till::Till::memo`]. It is sealed, with its money, or nothing of it is there.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no door keeps memos yet"))]
+    Recorded(Reply, MemoAnswer),
+    /// The budget of the grant that the bank was asked about with [`crate::till::Till::owner`]; `None`: nothing is known of the grant.
+    Owner(Reply, Option<Owner>),
+    /// The bank has taken everything that was said before [`crate::till::Till::echo`].
+    Echo(Reply),
+    /// The answer to a question of this connection, which is still open: [`crate::till::Till::question`].
+    Answer(ConnId, &'a Answer),
+    /// An attempt of a dial failed, which may be another door's.
+    DialFailed(DialId, FailedDial),
+    /// The time of [`super::Door::door_tick_ms`] has come.
+    Tick,
+    /// Another configuration is in force.
+    Configured,
+    /// The node stops. Said once; connections end when every door is drained.
+    Stopping,
+}
+
+/// Why an attempt of a dial failed, and when the next one comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedDial {
+    pub(crate) address: SocketAddr,
+    pub(crate) why: DialFailure,
+    pub(crate) retry_ms: u64,
+}
