@@ -40,7 +40,8 @@ members! {
     MinDecryption = "min_decryption_version", MinEncryption = "min_encryption_version",
     MinAvailable = "min_available_version", DeletionAllowed = "deletion_allowed", DisableUpsert = "disable_upsert",
     Backup = "backup", Force = "force", Name = "name", Path = "path", Paths = "paths", Source = "source",
-    Nonce = "nonce", Increment = "increment", Prehashed = "prehashed"
+    Nonce = "nonce", Increment = "increment", Prehashed = "prehashed", Key = "key", Passphrase = "passphrase",
+    First = "first"
 }
 
 /// What the items of a batch have for their main text.

@@ -1,8 +1,10 @@
 //! Paths to what is done.
 
 use vault::{
-    Change, ChangeError, Drbg, ItemError, KeyName, KeyRecords, KeyStore, KeyStoreError, Keys,
+    Change, ChangeError, Drbg, ItemError, KeyEncryptionKey, KeyName, KeyRecords, KeyStore,
+    KeyStoreError, Keys, SecretKey,
 };
+use zeroize::Zeroizing;
 
 use crate::answer::{Answer, Audit, HEADERS, Halt, Pen, RETRY_HEADERS, Refusal};
 use crate::base64::Base64;
@@ -16,6 +18,9 @@ use crate::work::Work;
 /// Bytes of an answer that stay allocated between requests.
 const ANSWER_KEPT: usize = 1 << 20;
 
+/// The one path with a key in its body that sealed keys answer.
+const UNSEAL_PATH: &str = "/v1/sys/unseal";
+
 /// What stands behind the door.
 pub trait Gate {
     /// Returns the keys. Between two calls of [`Gate::change`] within one request these are the same.
@@ -26,6 +31,39 @@ pub trait Gate {
     /// # Errors
     /// [`NotChanged`]; nothing has changed.
     fn change(&mut self, change: Change, now_s: u64) -> Result<bool, NotChanged>;
+
+    /// Unseals the keys, which [`Gate::keys`] has then.
+    ///
+    /// # Errors
+    /// [`NotUnsealed`]; they are as they were.
+    fn unseal(&mut self, with: Unsealing) -> Result<(), NotUnsealed>;
+}
+
+/// What a caller unseals with.
+pub struct Unsealing {
+    /// The key that wraps all keys, or what makes it.
+    pub key: UnsealKey,
+    /// It may become the one of keys that have none yet. Without this, a mistyped one cannot.
+    pub first: bool,
+}
+
+/// A key that unseals, as a caller sends it.
+pub enum UnsealKey {
+    /// The key itself.
+    Secret(SecretKey),
+    /// A passphrase.
+    Passphrase(Zeroizing<String>),
+}
+
+/// Why keys were not unsealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotUnsealed {
+    /// It is not the key; the text says what was expected and repeats nothing of it.
+    Refused(String),
+    /// This thread may not wait, as with [`NotChanged::Elsewhere`].
+    Elsewhere,
+    /// The keys cannot be read or written, for the log of the node; the client is told to ask again.
+    Unavailable,
 }
 
 /// Why a change did not happen.
@@ -49,6 +87,19 @@ impl<R: KeyRecords> Gate for KeyStore<R> {
         KeyStore::change(self, &change, now_s).map_err(|why| match why {
             KeyStoreError::Change(why) => NotChanged::Impossible(why),
             _ => NotChanged::Unavailable,
+        })
+    }
+
+    fn unseal(&mut self, with: Unsealing) -> Result<(), NotUnsealed> {
+        let UnsealKey::Secret(secret) = with.key else {
+            return Err(NotUnsealed::Refused("these keys have no passphrase".into()));
+        };
+        if !self.keys().is_begun() && !with.first {
+            return Err(NotUnsealed::Refused("these keys have no key that wraps them yet".into()));
+        }
+        KeyStore::unseal(self, KeyEncryptionKey::new(&secret)).map_err(|why| match why {
+            KeyStoreError::Unseal(why) => NotUnsealed::Refused(why.to_string()),
+            _ => NotUnsealed::Unavailable,
         })
     }
 }
@@ -200,7 +251,8 @@ impl Door {
         gate: &'c mut G,
     ) -> Result<Call<'c, G>, Halt> {
         let Door { settings, room } = self;
-        let sealed = gate.keys().is_sealed();
+        // What unseals is for those who have a token, too: guessing is theirs alone, and the first key is nobody else's.
+        let sealed = gate.keys().is_sealed() && request.path != UNSEAL_PATH;
         let named = request.namespace.map(<[u8]>::trim_ascii).unwrap_or_default();
         if !named.is_empty() && named != b"root" && named != b"root/" && named != b"/" {
             return Err(Refusal::new(404, "namespace not found").into());

@@ -32,6 +32,6 @@ mod work;
 
 pub use answer::{Answer, Audit};
 pub use bulk::{BULK_PATH, Bulk, BulkError};
-pub use door::{Door, Gate, NotChanged, Settings};
+pub use door::{Door, Gate, NotChanged, NotUnsealed, Settings, UnsealKey, Unsealing};
 pub use request::{Caller, Method, Request, token_of};
 pub use scope::{BadKeyScope, KeyScopes, Verb};

@@ -1,15 +1,20 @@
 //! What clients ask of the server itself, and of their own token.
 
-use vault::Keys;
+use vault::{KEY_BYTES, Keys, SecretKey};
+use zeroize::Zeroizing;
 
 use crate::answer::{Halt, Pen, Refusal, uuid};
 use crate::body::Member;
-use crate::door::{Call, Gate, Room, Settings, unsupported_path};
+use crate::door::{
+    Call, Gate, NotUnsealed, Room, Settings, UnsealKey, Unsealing, unsupported_path,
+};
 use crate::request::{Method, query_value};
 use crate::scope::{KeyScopes, Verb};
 
 /// The one mount, without its slash.
 const MOUNT: &str = "transit";
+/// Digits of a key that unseals.
+const KEY_DIGITS: usize = 2 * KEY_BYTES;
 
 impl Room {
     /// Answers what everybody may ask, sealed or not; `None` if the path is another one.
@@ -46,16 +51,7 @@ impl Room {
                 )
             }
             ("sys/seal-status", Method::Get) => {
-                pen.raw("{\"type\":\"shamir\",\"initialized\":true");
-                pen.flag("sealed", sealed);
-                pen.raw(",\"t\":1,\"n\":1,\"progress\":0,\"nonce\":\"\"");
-                pen.text("version", &settings.version);
-                pen.raw(",\"build_date\":\"\",\"migration\":false");
-                pen.text("cluster_name", "weir");
-                pen.text("cluster_id", &settings.cluster_id);
-                pen.raw(",\"recovery_seal\":false");
-                pen.text("storage_type", "weir");
-                pen.raw("}\n");
+                seal_status(&mut pen, settings, sealed);
                 Some(200)
             }
             ("sys/init", Method::Get) => {
@@ -70,6 +66,19 @@ impl Room {
             _ => None,
         }
     }
+}
+
+fn seal_status(pen: &mut Pen<'_>, settings: &Settings, sealed: bool) {
+    pen.raw("{\"type\":\"shamir\",\"initialized\":true");
+    pen.flag("sealed", sealed);
+    pen.raw(",\"t\":1,\"n\":1,\"progress\":0,\"nonce\":\"\"");
+    pen.text("version", &settings.version);
+    pen.raw(",\"build_date\":\"\",\"migration\":false");
+    pen.text("cluster_name", "weir");
+    pen.text("cluster_id", &settings.cluster_id);
+    pen.raw(",\"recovery_seal\":false");
+    pen.text("storage_type", "weir");
+    pen.raw("}\n");
 }
 
 impl<G: Gate> Call<'_, G> {
@@ -93,10 +102,11 @@ impl<G: Gate> Call<'_, G> {
                 Err(Refusal::bad("there is one mount, transit/, and it stays").into())
             }
             (["capabilities-self"], Method::Post) => self.capabilities(),
+            (["unseal"], Method::Post) => self.unseal(),
             (
                 ["mounts"]
                 | ["mounts", MOUNT]
-                | ["health" | "seal-status" | "init" | "leader" | "capabilities-self"],
+                | ["health" | "seal-status" | "init" | "leader" | "capabilities-self" | "unseal"],
                 _,
             ) => Err(Refusal::framed(405, "unsupported operation").into()),
             (["mounts", name] | ["internal", "ui", "mounts", name], Method::Get) => {
@@ -142,6 +152,40 @@ impl<G: Gate> Call<'_, G> {
             pen.texts("policies", policy.split(','));
             pen.raw(",\"renewable\":false,\"ttl\":0,\"type\":\"service\"");
         })
+    }
+
+    /// Unseals with a key, as others do with a share of one, or with a passphrase. What is unsealed stays so.
+    fn unseal(&mut self) -> Result<u16, Halt> {
+        self.enter_all(Verb::Admin, "")?;
+        let fields = self.fields(None)?;
+        let text = |member| {
+            let text = fields.text(member)?.filter(|text| !text.is_empty());
+            Ok::<_, Halt>(text.map(Zeroizing::new))
+        };
+        let key = match (text(Member::Key)?, text(Member::Passphrase)?) {
+            (Some(key), None) => {
+                let secret = (key.len() == KEY_DIGITS).then(|| SecretKey::parse(key.as_bytes()));
+                let text = "'key': expected 64 hexadecimal digits";
+                UnsealKey::Secret(secret.flatten().ok_or_else(|| Refusal::bad(text))?)
+            }
+            (None, Some(passphrase)) => UnsealKey::Passphrase(passphrase),
+            _ => return Err(Refusal::bad("expected one of 'key' and 'passphrase'").into()),
+        };
+        let first = fields.flag(Member::First)?.unwrap_or(false);
+        if self.gate.keys().is_sealed() {
+            self.gate.unseal(Unsealing { key, first }).map_err(|why| match why {
+                NotUnsealed::Refused(why) => Refusal::bad(why).into(),
+                NotUnsealed::Elsewhere => Halt::Elsewhere,
+                NotUnsealed::Unavailable => Refusal::new(
+                    503,
+                    "the keys cannot be read or written: the node's log says why; ask again",
+                )
+                .into(),
+            })?;
+        }
+        let sealed = self.gate.keys().is_sealed();
+        seal_status(&mut Pen { out: &mut self.room.out }, self.settings, sealed);
+        Ok(200)
     }
 
     fn capabilities(&mut self) -> Result<u16, Halt> {

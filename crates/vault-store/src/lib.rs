@@ -1,4 +1,5 @@
-//! Where the vault's named keys are durable: their records in one file.
+//! Where the vault's named keys are durable: their records in one file. And where the key comes from that wraps them all (the KEK): a
+//! [`KekSource`], or a passphrase ([`kek_of_passphrase`]).
 //!
 //! ```text
 //!   KeyStore::change ── Keys::decide ──▶ record ──▶ KeyFile::append: written and synced, or cut off again
@@ -11,6 +12,7 @@
 //! ```text
 //!   lock      held by the process that writes
 //!   keys      the records, the newest last
+//!   passphrase  how a passphrase becomes the KEK: parameters and salt, no secret; only where there is one
 //!   keys.new  the next `keys` while it is written; removed when the folder is opened
 //! ```
 //! All integers are little-endian.
@@ -31,11 +33,17 @@
 
 mod disk;
 mod error;
+mod kek;
 mod key_file;
 mod layout;
+mod passphrase;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::OpenError;
+pub use kek::{KekError, KekSource, check_owner_only};
 pub use key_file::{KeyFile, Options};
+pub use passphrase::{
+    PASSPHRASE_BYTES_MAX, PASSPHRASE_BYTES_MIN, PassphraseError, kek_of_passphrase,
+};

@@ -23,6 +23,27 @@ impl SecretKey {
         key
     }
 
+    /// Reads a key as people and files have it: 64 hexadecimal digits, with the end of a line or without, or exactly 32 bytes. `None`: it is
+    /// neither.
+    pub fn parse(bytes: &[u8]) -> Option<SecretKey> {
+        if let Ok(bytes) = bytes.try_into() {
+            return Some(SecretKey::from_bytes(bytes));
+        }
+        let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let digits = line.strip_suffix(b"\r").unwrap_or(line);
+        if digits.len() != 2 * KEY_BYTES {
+            return None;
+        }
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+            *byte = pair.iter().try_fold(0, |byte, digit| {
+                let value = char::from(*digit).to_digit(16)?;
+                u8::try_from(value).ok().map(|value| byte << 4 | value)
+            })?;
+        }
+        Some(SecretKey::from_bytes(&key))
+    }
+
     /// Returns a new random key: straight from the operating system, mixed with the generator's bits.
     ///
     /// # Errors
@@ -103,6 +124,19 @@ mod tests {
             count += 1;
         }
         assert!(count > 15, "{count} tests ran");
+    }
+
+    #[test]
+    fn a_key_is_read_as_digits_or_as_bytes() {
+        let digits = "5a".repeat(32);
+        for text in [&digits, &digits.to_uppercase(), &format!("{digits}\n"), &"Z".repeat(32)] {
+            assert_eq!(SecretKey::parse(text.as_bytes()).unwrap().expose(), &[0x5a; 32], "{text}");
+        }
+        for text in
+            ["", &digits[1..], &format!("{digits}0"), &format!(" {digits}"), &"g".repeat(64)]
+        {
+            assert!(SecretKey::parse(text.as_bytes()).is_none(), "{text}");
+        }
     }
 
     #[test]

@@ -255,7 +255,9 @@ config! {
         audit_bytes_max: u64 = 10_737_418_240, [1 << 21..=1 << 44], " Files of the audit together have at most this many bytes; then the oldest is removed.";
     }
     vault ("What unseals the keys of the keys door.") {
-        key_file: String = String::new(), " File with the key that all keys are wrapped under: 64 hexadecimal digits or 32 bytes, readable by its owner alone. Empty, or while there is no such file: the keys stay sealed, and the keys door says so.";
+        key_file: String = String::new(), " File with the key that all keys are wrapped under: 64 hexadecimal digits or 32 bytes, readable by its owner alone. Empty, or while there is no such file: the keys stay sealed, and the keys door says so. One of `key_file`, `key_env` and `key_program` at most.";
+        key_env: String = String::new(), " Name of the environment variable that has this key, 64 hexadecimal digits. The system shows it in `/proc/PID/environ` as long as the node runs.";
+        key_program: String = String::new(), " Path of a program that prints this key and ends within 30 s; it has no arguments and no input. While it fails the keys stay sealed.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
@@ -661,6 +663,15 @@ impl Config {
             let hosts = crate::doors::check_hosts(hosts);
             must(hosts.is_ok(), format!("{door}.{}", hosts.err().unwrap_or_default()));
         }
+        let vault = &self.vault;
+        let sources = [&vault.key_file, &vault.key_env, &vault.key_program];
+        let set = sources.iter().filter(|source| !source.is_empty()).count();
+        must(
+            set <= 1,
+            format!(
+                "vault.key_file, vault.key_env and vault.key_program: {set} of them are set, expected one at most"
+            ),
+        );
         must(
             ["on", "off"].contains(&self.keys.audit.as_str()),
             format!("keys.audit: found \"{}\", expected \"on\" or \"off\"", self.keys.audit),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use door_keys::{Caller, Door, Gate, NotChanged, Request, Settings, Verb};
+use door_keys::{Caller, Door, Gate, NotChanged, NotUnsealed, Request, Settings, Unsealing, Verb};
 use vault::{Change, Keys};
 
 use crate::support::{Node, TOKEN, b64};
@@ -194,6 +194,64 @@ impl Gate for Stuck<'_> {
     fn change(&mut self, _: Change, _: u64) -> Result<bool, NotChanged> {
         Err(self.1.clone())
     }
+
+    fn unseal(&mut self, _: Unsealing) -> Result<(), NotUnsealed> {
+        Err(match self.1 {
+            NotChanged::Elsewhere => NotUnsealed::Elsewhere,
+            _ => NotUnsealed::Unavailable,
+        })
+    }
+}
+
+/// Only who may administer all keys, with the right key, and the first one only where that is said.
+#[test]
+fn keys_are_unsealed_by_who_may_and_with_their_own_key() {
+    let key = "07".repeat(32);
+    let with =
+        |key: &str, more: &str| format!(r#"{{"key":"{key}","reset":false,"migrate":false{more}}}"#);
+    let mut node = Node::sealed();
+    let path = "/v1/sys/unseal";
+    let body = with(&key, r#","first":true"#);
+    let request = node.request("PUT", path, body.as_bytes());
+    assert_eq!(node.send(&request, false).error(), (403, "permission denied".into()));
+    node = node.limited("transit/admin/a,transit/encrypt/*");
+    assert_eq!(node.post("sys/unseal", &body).error(), (403, "permission denied".into()));
+    node = node.limited("transit/admin/*");
+    for (body, text) in [
+        ("{}", "expected one of 'key' and 'passphrase'"),
+        (r#"{"key":"07","passphrase":"x"}"#, "expected one of"),
+        (r#"{"key":"07"}"#, "'key': expected 64 hexadecimal digits"),
+        (r#"{"passphrase":"some words"}"#, "these keys have no passphrase"),
+        (&with(&key, ""), "no key that wraps them yet"),
+    ] {
+        let (status, error) = node.post("sys/unseal", body).error();
+        assert!(status == 400 && error.contains(text), "{body}: {status} {error}");
+        assert_eq!(node.get("sys/seal-status").json()["sealed"], json!(true));
+    }
+    assert_eq!(node.post("sys/unseal", &body).json()["sealed"], json!(false));
+    assert_eq!(node.post("transit/keys/a", "").status, 200);
+    node.store.seal();
+    let (status, error) =
+        node.post("sys/unseal", with(&"08".repeat(32), r#","first":true"#)).error();
+    assert!(status == 400 && error.contains("not the key encryption key"), "{status} {error}");
+    assert_eq!(node.post("sys/unseal", with(&key, "")).json()["sealed"], json!(false));
+    let again = node.post("sys/unseal", with(&"08".repeat(32), ""));
+    assert_eq!(again.json()["sealed"], json!(false), "what is unsealed stays so");
+    assert_eq!(node.get("sys/unseal").error().0, 405);
+}
+
+#[test]
+fn unsealing_is_handed_on_where_it_would_wait() {
+    let node = Node::sealed();
+    let mut door = Door::new(Settings::default()).unwrap();
+    let caller = Caller { name: "tester", scopes: &node.scopes };
+    let body = format!(r#"{{"key":"{}"}}"#, "07".repeat(32));
+    let request = node.request("PUT", "/v1/sys/unseal", body.as_bytes());
+    let mut gate = Stuck(node.store.keys(), NotChanged::Elsewhere);
+    assert!(door.answer(&request, Some(&caller), &mut gate).is_none());
+    let mut gate = Stuck(node.store.keys(), NotChanged::Unavailable);
+    let answer = door.answer(&request, Some(&caller), &mut gate).unwrap();
+    assert_eq!((answer.status, answer.audit.verb), (503, Some(Verb::Admin)));
 }
 
 #[test]

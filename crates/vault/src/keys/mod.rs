@@ -130,6 +130,11 @@ impl Keys {
         self.kek.is_none()
     }
 
+    /// Tells whether there is a key encryption key that wraps these keys, here or not.
+    pub fn is_begun(&self) -> bool {
+        self.fingerprint.is_some()
+    }
+
     /// Tells whether sealing with a name that is not there makes the key.
     pub fn is_upsert_allowed(&self) -> bool {
         self.upsert

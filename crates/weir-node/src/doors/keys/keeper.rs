@@ -8,14 +8,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use access::Principal;
-use door_keys::{Caller, Gate, KeyScopes, Method, NotChanged, Request, Verb};
-use vault::{Change, KeyName, KeyStore, KeyStoreError, Keys};
+use door_keys::{
+    Caller, Gate, KeyScopes, Method, NotChanged, NotUnsealed, Request, Unsealing, Verb,
+};
+use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed};
 use vault_store::KeyFile;
 use zeroize::Zeroizing;
 
 use super::audit::{AuditDesk, Told};
 use super::late::{LateAnswer, Owed};
 use super::live::LiveKeys;
+use super::open::Place;
 
 /// Calls that may wait for the keeper.
 const JOBS_MAX: usize = 1_024;
@@ -113,7 +116,11 @@ impl KeeperDesk {
 
 /// The keeper, before its thread runs.
 pub(super) struct Keeper {
-    pub(super) store: KeyStore<KeyFile>,
+    /// `None`: sealed, until somebody brings the key.
+    pub(super) store: Option<KeyStore<KeyFile>>,
+    /// No keys at all, as long as there is no store.
+    pub(super) sealed: Keys,
+    pub(super) place: Place,
     pub(super) live: LiveKeys,
     pub(super) door: door_keys::Door,
     pub(super) audit: Option<AuditDesk>,
@@ -150,8 +157,8 @@ impl Keeper {
     }
 
     fn answer(&mut self, job: Job) {
-        let Keeper { store, live, door, audit, failed } = self;
-        let mut gate = KeepGate { store, live, failed };
+        let Keeper { store, sealed, place, live, door, audit, failed } = self;
+        let mut gate = KeepGate { store, sealed, place, live, failed };
         let caller = job.asker.as_ref().map(Asker::caller);
         let answer = door.answer(&job.request.request(), caller.as_ref(), &mut gate);
         // This thread may wait, so that there always is one.
@@ -172,11 +179,13 @@ impl Keeper {
     /// Rotates keys whose period has ended.
     fn rotate_due(&mut self) {
         let now_s = now_s();
-        let due: Vec<KeyName> = self.store.keys().due(now_s).cloned().collect();
+        let Some(store) = &self.store else { return };
+        let due: Vec<KeyName> = store.keys().due(now_s).cloned().collect();
         for name in due {
             let text = name.as_str().to_owned();
-            let Keeper { store, live, failed, .. } = self;
-            let rotated = KeepGate { store, live, failed }.change(Change::Rotate(name), now_s);
+            let Keeper { store, sealed, place, live, failed, .. } = self;
+            let mut gate = KeepGate { store, sealed, place, live, failed };
+            let rotated = gate.change(Change::Rotate(name), now_s);
             let failed = u64::from(rotated.is_err());
             if let Some(audit) = &self.audit {
                 let audit_of = door_keys::Audit {
@@ -200,20 +209,32 @@ fn now_s() -> u64 {
 
 /// The keys where they may be changed.
 struct KeepGate<'a> {
-    store: &'a mut KeyStore<KeyFile>,
+    store: &'a mut Option<KeyStore<KeyFile>>,
+    sealed: &'a Keys,
+    place: &'a Place,
     live: &'a LiveKeys,
     failed: &'a AtomicU64,
 }
 
 impl Gate for KeepGate<'_> {
     fn keys(&self) -> &Keys {
-        self.store.keys()
+        self.store.as_ref().map_or(self.sealed, KeyStore::keys)
+    }
+
+    fn unseal(&mut self, with: Unsealing) -> Result<(), NotUnsealed> {
+        let store = self.store.insert(self.place.unseal(with)?);
+        self.live.replace(store.keys().clone());
+        tracing::info!(keys = store.keys().len(), "the keys were unsealed");
+        Ok(())
     }
 
     fn change(&mut self, change: Change, now_s: u64) -> Result<bool, NotChanged> {
         // A snapshot shares the counts of messages with the store.
         let is_seen = matches!(change, Change::Reserve { .. });
-        let changed = self.store.change(&change, now_s).map_err(|why| match why {
+        let Some(store) = &mut *self.store else {
+            return Err(NotChanged::Impossible(ChangeError::Sealed(Sealed)));
+        };
+        let changed = store.change(&change, now_s).map_err(|why| match why {
             KeyStoreError::Change(why) => NotChanged::Impossible(why),
             other => {
                 self.failed.fetch_add(1, Relaxed);
@@ -222,7 +243,7 @@ impl Gate for KeepGate<'_> {
             }
         })?;
         if changed && !is_seen {
-            self.live.replace(self.store.keys().clone());
+            self.live.replace(store.keys().clone());
         }
         Ok(changed)
     }

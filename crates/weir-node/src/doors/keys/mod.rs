@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 use access::{HostGuard, LiveTokens, Role, TokenView};
 use door_http::{App, Limits, Method, Methods, Refusal, RefusedRequest, Reply as HttpReply};
 use door_http::{Request, Response, Session, Then};
-use door_keys::{Gate, KeyScopes, NotChanged, token_of};
+use door_keys::{Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
 use door_transport::cores::Placement;
 use door_transport::{ConnId, Out, Peer, Step, Waker};
 use vault::{Change, Keys};
@@ -36,6 +36,7 @@ use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::late::{Arrivals, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
+use self::open::Place;
 use self::rates::{Rates, Used};
 use super::{Door, DoorId, DoorOutbox, Reply};
 use crate::counters::WorkerCounters;
@@ -49,6 +50,7 @@ use crate::tokens::Tokens;
 const INLINE_BYTES_MAX: usize = 64 << 10;
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";
+const UNSEAL_PATH: &str = "/v1/sys/unseal";
 
 const JSON: &str = "application/json";
 const NO_STORE: &[u8] = b"Cache-Control: no-store\r\n";
@@ -75,8 +77,7 @@ pub(crate) struct KeysTerms {
     hosts: HostGuard,
     tokens: LiveTokens,
     live: LiveKeys,
-    /// `None`: the keys are sealed, and there is nothing to change.
-    keeper: Option<KeeperDesk>,
+    keeper: KeeperDesk,
     audit: Option<AuditDesk>,
     health: Arc<Health>,
     rates: Rates,
@@ -130,7 +131,8 @@ pub(crate) fn open(
     };
     let (rest, tokens) = (&cores.rest, tokens.of(KeysDoor::NAME));
     let (keys, data) = (&config.keys, &config.node.data_dir);
-    let store = open::store(config).map_err(StartError::Keys)?;
+    let place = Place::of(config);
+    let store = open::store(config, &place).map_err(StartError::Keys)?;
     let tokens = open::tokens(data, tokens).map_err(StartError::Keys)?;
     let cluster_id = open::cluster_id(data).map_err(StartError::Keys)?;
     let http = keys_limits(config);
@@ -152,17 +154,12 @@ pub(crate) fn open(
     };
     let live =
         LiveKeys::new(store.as_ref().map_or_else(|| Keys::new(0), |store| store.keys().clone()));
-    let keeper = match store {
-        None => None,
-        Some(store) => {
-            let failed = Arc::clone(&health.changes_failed);
-            let (live, audit, door) = (live.clone(), audit.clone(), door()?);
-            let keeper = Keeper { store, live, door, audit, failed };
-            let (desk, run) = keeper.ready(body_bytes_max);
-            threads.0.push(spawn("vault-keeper", off_workers(rest, run))?);
-            Some(desk)
-        }
-    };
+    let failed = Arc::clone(&health.changes_failed);
+    let (sealed, live_keys, audit_desk) = (Keys::new(0), live.clone(), audit.clone());
+    let keeper =
+        Keeper { store, sealed, place, live: live_keys, door: door()?, audit: audit_desk, failed };
+    let (keeper, run) = keeper.ready(body_bytes_max);
+    threads.0.push(spawn("vault-keeper", off_workers(rest, run))?);
     let terms = KeysTerms {
         http,
         hosts,
@@ -369,6 +366,10 @@ impl Gate for ReadGate<'_> {
     fn change(&mut self, _: Change, _: u64) -> Result<bool, NotChanged> {
         Err(NotChanged::Elsewhere)
     }
+
+    fn unseal(&mut self, _: Unsealing) -> Result<(), NotUnsealed> {
+        Err(NotUnsealed::Elsewhere)
+    }
 }
 
 /// A worker's side with a connection, as HTTP asks it.
@@ -431,7 +432,7 @@ impl Front<'_> {
         if self.side.stopping {
             return Some(response(503, RETRY, STOPPING));
         }
-        let is_audited = request.path.starts_with(TRANSIT_PATH);
+        let is_audited = request.path.starts_with(TRANSIT_PATH) || request.path == UNSEAL_PATH;
         if is_audited && self.side.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
             return Some(response(503, RETRY, NO_AUDIT));
         }
@@ -458,7 +459,7 @@ impl Front<'_> {
         }
         let asker = known.map(|known| &known.asker);
         let is_large = asked.body.len() > INLINE_BYTES_MAX && asker.is_some();
-        if is_large && side.terms.keeper.is_some() {
+        if is_large {
             return side.leave(conn, asked, asker, till, reply);
         }
         side.keys.refresh();
@@ -496,13 +497,10 @@ impl Side {
         reply: HttpReply<'_, '_>,
     ) -> Then {
         let counts = &till.counters.keys;
-        let Some(keeper) = &self.terms.keeper else {
-            return reply.send(&response(503, RETRY, NOT_DONE));
-        };
         let place = self.waiting.open(conn).expect("the guard found room");
         let owed = Owed::new(place, &self.arrivals);
         let request = OwnedRequest::of(asked);
-        match keeper.ask(Box::new(Job { request, asker: asker.cloned(), owed })) {
+        match self.terms.keeper.ask(Box::new(Job { request, asker: asker.cloned(), owed })) {
             Ok(()) => {
                 counts.by_keeper.add(1);
                 reply.later()

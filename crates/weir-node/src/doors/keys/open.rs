@@ -2,101 +2,108 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use access::{AccessToken, LiveTokens, TokenFile};
-use vault::{KeyEncryptionKey, KeyStore, SecretKey};
-use vault_store::{KeyFile, Options};
+use door_keys::{NotUnsealed, UnsealKey, Unsealing};
+use vault::{KeyEncryptionKey, KeyStore, KeyStoreError};
+use vault_store::{
+    KekSource, KeyFile, Options, PassphraseError, check_owner_only, kek_of_passphrase,
+};
 use weir_config::config::Config;
 use weir_config::private;
 use zeroize::Zeroizing;
 
-/// Bytes of the file of the KEK at most: 64 digits and the end of a line.
-const KEK_FILE_BYTES_MAX: usize = 66;
-const KEK_DIGITS: usize = 64;
+/// What is said where the first key has to be meant as such.
+const NONE_YET: &str = "this data folder has no key that wraps its keys yet: with first (weir vault unseal --first) this one becomes it, for good";
 const TOKEN_FILE: &str = "vault-token";
 /// What the token of the node's own making is called in the audit.
 const TOKEN_NAME: &str = "vault-token";
 const ID_FILE: &str = "vault/id";
 const OWN_FILE_BYTES_MAX: u64 = 1 << 10;
 
+/// Where the keys are: for the start, and for a key that comes later.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    folder: PathBuf,
+    options: Options,
+}
+
 /// Opens the keys and unseals them; `None` where no key that unseals is to be had: the door is sealed.
 ///
 /// # Errors
 /// What is wrong with which file, and what to do; nothing was written where it is the wrong key.
-pub(super) fn store(config: &Config) -> Result<Option<KeyStore<KeyFile>>, String> {
-    let path = &config.vault.key_file;
-    if path.is_empty() {
-        return Ok(None);
-    }
-    let told = |text: String| format!("vault.key_file {path}: {text}");
-    let Some(kek) = kek(Path::new(path)).map_err(told)? else {
+pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<KeyFile>>, String> {
+    let vault = &config.vault;
+    let source = KekSource::of_config(&vault.key_file, &vault.key_env, &vault.key_program);
+    let Some(source) = source.map_err(|error| error.to_string())? else { return Ok(None) };
+    let Some(kek) = source.read().map_err(|error| error.to_string())? else {
         tracing::warn!(
-            path,
-            "vault.key_file: there is no such file, so that the keys stay sealed; put it there and restart the node"
+            "{source}: there is no key now, so that the keys stay sealed; restart the node when it is there, or use weir vault unseal"
         );
         return Ok(None);
     };
     // From here on there are secrets in memory.
     vault::protect_process().map_err(|error| {
-        told(format!("the system does not keep the process's memory out of core dumps: {error}"))
+        format!(
+            "{source}: the system does not keep the process's memory out of core dumps: {error}"
+        )
     })?;
-    let folder = config.node.data_dir.join("vault");
-    let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
-    let (file, keys) = KeyFile::open(&folder, options).map_err(|error| error.to_string())?;
-    let mut store = KeyStore::new(keys, file).map_err(|error| error.to_string())?;
-    store.unseal(kek).map_err(|error| told(format!("{error} ({})", folder.display())))?;
+    let mut store = place.open()?;
+    let told = |error| format!("{source}: {error} ({})", place.folder.display());
+    store.unseal(kek).map_err(told)?;
     Ok(Some(store))
 }
 
-/// Reads the KEK; `None`: there is no such file.
-fn kek(path: &Path) -> Result<Option<KeyEncryptionKey>, String> {
-    let mut file = match access::file::open_regular(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|error| error.to_string())?,
-    };
-    check_mode(&file)?;
-    let mut bytes = Zeroizing::new([0; KEK_FILE_BYTES_MAX + 1]);
-    let mut count = 0;
-    while let Some(room) = bytes.get_mut(count..).filter(|room| !room.is_empty()) {
-        match file.read(room).map_err(|error| error.to_string())? {
-            0 => break,
-            more => count += more,
+impl Place {
+    pub(super) fn of(config: &Config) -> Place {
+        let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
+        Place { folder: config.node.data_dir.join("vault"), options }
+    }
+
+    /// Opens the keys, sealed.
+    fn open(&self) -> Result<KeyStore<KeyFile>, String> {
+        let (file, keys) =
+            KeyFile::open(&self.folder, self.options).map_err(|error| error.to_string())?;
+        KeyStore::new(keys, file).map_err(|error| error.to_string())
+    }
+
+    /// Opens the keys and unseals them with what a caller sent.
+    ///
+    /// # Errors
+    /// [`NotUnsealed`]: nothing was written where it is the wrong key.
+    pub(super) fn unseal(&self, with: Unsealing) -> Result<KeyStore<KeyFile>, NotUnsealed> {
+        if !with.first && !self.folder.join("keys").exists() {
+            return Err(NotUnsealed::Refused(NONE_YET.into()));
         }
-    }
-    let expected =
-        || "expected 64 hexadecimal digits, or exactly 32 bytes, and nothing else".to_owned();
-    let secret = secret(bytes.get(..count).unwrap_or_default()).ok_or_else(expected)?;
-    Ok(Some(KeyEncryptionKey::new(&secret)))
-}
-
-fn secret(bytes: &[u8]) -> Option<SecretKey> {
-    if let Ok(bytes) = bytes.try_into() {
-        return Some(SecretKey::from_bytes(bytes));
-    }
-    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let digits = line.strip_suffix(b"\r").unwrap_or(line);
-    if digits.len() != KEK_DIGITS {
-        return None;
-    }
-    let mut key = Zeroizing::new([0; vault::KEY_BYTES]);
-    for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
-        *byte = pair.iter().try_fold(0, |byte, digit| {
-            let value = char::from(*digit).to_digit(16)?;
-            u8::try_from(value).ok().map(|value| byte << 4 | value)
+        vault::protect_process().map_err(unavailable)?;
+        let mut store = self.open().map_err(unavailable)?;
+        let is_first = !store.keys().is_begun();
+        if is_first && !with.first {
+            return Err(NotUnsealed::Refused(NONE_YET.into()));
+        }
+        let kek = match &with.key {
+            UnsealKey::Secret(secret) => KeyEncryptionKey::new(secret),
+            UnsealKey::Passphrase(words) => {
+                let made = kek_of_passphrase(&self.folder, words.as_bytes(), is_first);
+                made.map_err(|why| match why {
+                    PassphraseError::Disk(why) => unavailable(why),
+                    why => NotUnsealed::Refused(why.to_string()),
+                })?
+            }
+        };
+        store.unseal(kek).map_err(|why| match why {
+            KeyStoreError::Unseal(why) => NotUnsealed::Refused(why.to_string()),
+            why => unavailable(why),
         })?;
+        Ok(store)
     }
-    Some(SecretKey::from_bytes(&key))
 }
 
-/// A secret is its owner's alone.
-fn check_mode(file: &File) -> Result<(), String> {
-    let mode = file.metadata().map_err(|error| error.to_string())?.mode() & 0o7777;
-    if matches!(mode, 0o400 | 0o600) {
-        return Ok(());
-    }
-    Err(format!("its mode is {mode:o}, expected 600 or 400: others must not read it; chmod 600"))
+fn unavailable(why: impl std::fmt::Display) -> NotUnsealed {
+    tracing::error!("the keys were not unsealed: {why}");
+    NotUnsealed::Unavailable
 }
 
 /// Who may enter: those of the tokens file, or who has the token of the node's own making.
@@ -161,7 +168,12 @@ fn own_file(
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     match access::file::open_regular(path) {
         Ok(file) => {
-            check_mode(&file).map_err(|error| told(&error))?;
+            check_owner_only(&file).map_err(|wrong| match wrong {
+                Ok(mode) => told(&format_args!(
+                    "its mode is {mode:o}, expected 600 or 400: others must not read it; chmod 600"
+                )),
+                Err(error) => told(&error),
+            })?;
             let mut text = Zeroizing::new(String::new());
             let read = file.take(OWN_FILE_BYTES_MAX).read_to_string(&mut text);
             read.map_err(|error| told(&error))?;
@@ -189,7 +201,7 @@ fn write_whole(path: &Path, line: &str) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -201,10 +213,14 @@ mod tests {
         path
     }
 
+    fn kek(path: PathBuf) -> Result<Option<KeyEncryptionKey>, String> {
+        KekSource::File(path).read().map_err(|error| error.to_string())
+    }
+
     #[test]
     fn a_key_file_has_digits_or_bytes_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let read = |bytes: &[u8], mode| kek(&file(folder.path(), bytes, mode));
+        let read = |bytes: &[u8], mode| kek(file(folder.path(), bytes, mode));
         let digits = "5a".repeat(32);
         let prints: Vec<_> = [
             digits.clone(),
@@ -233,8 +249,8 @@ mod tests {
             let error = read(digits.as_bytes(), mode).unwrap_err();
             assert!(error.contains("chmod 600"), "{error}");
         }
-        assert!(kek(&folder.path().join("none")).unwrap().is_none());
-        assert!(kek(folder.path()).unwrap_err().contains("expected a regular file"));
+        assert!(kek(folder.path().join("none")).unwrap().is_none());
+        assert!(kek(folder.path().into()).unwrap_err().contains("expected a regular file"));
     }
 
     #[test]
@@ -245,6 +261,7 @@ mod tests {
         config.vault.key_file =
             file(folder.path(), "5a".repeat(32).as_bytes(), 0o600).display().to_string();
         private::make_folder(&config.node.data_dir).unwrap();
+        let store = |config: &Config| super::store(config, &Place::of(config));
         assert!(!store(&config).unwrap().unwrap().keys().is_sealed());
         let keys = config.node.data_dir.join("vault/keys");
         let before = std::fs::read(&keys).unwrap();
@@ -257,6 +274,46 @@ mod tests {
         assert_eq!(std::fs::read(&keys).unwrap(), before);
         std::fs::remove_file(&config.vault.key_file).unwrap();
         assert!(store(&config).unwrap().is_none(), "without the file the keys stay sealed");
+        config.vault.key_env = "KEK".into();
+        let error = store(&config).map(|_| ()).unwrap_err();
+        assert!(error.contains("2 of them are set, expected one at most"), "{error}");
+    }
+
+    /// A key that comes later: the first one has to be meant as such, another one changes nothing, and a passphrase has its own salt.
+    #[test]
+    fn keys_are_unsealed_later_with_their_own_key_only() {
+        let secret = |byte| UnsealKey::Secret(vault::SecretKey::from_bytes(&[byte; 32]));
+        let words = || UnsealKey::Passphrase(Zeroizing::new("correct horse battery".into()));
+        let folder = tempfile::tempdir().unwrap();
+        let place =
+            |name: &str| Place { folder: folder.path().join(name), options: Options::default() };
+        let unseal = |name: &str, key, first| place(name).unseal(Unsealing { key, first });
+        let refused = |name: &str, key, first| match unseal(name, key, first).map(|_| ()) {
+            Err(NotUnsealed::Refused(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        let names = |name: &str| {
+            let found = std::fs::read_dir(folder.path().join(name)).into_iter().flatten();
+            let mut names: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert!(refused("key", secret(1), false).contains("--first"));
+        assert!(names("key").is_empty(), "nothing was written");
+        assert!(!unseal("key", secret(1), true).unwrap().keys().is_sealed());
+        let before = std::fs::read(place("key").folder.join("keys")).unwrap();
+        for first in [false, true] {
+            assert!(refused("key", secret(2), first).contains("nothing was written"));
+            assert!(refused("key", words(), first).contains("were not begun with a passphrase"));
+        }
+        assert_eq!(std::fs::read(place("key").folder.join("keys")).unwrap(), before);
+        assert_eq!(names("key"), ["keys", "lock"]);
+        unseal("key", secret(1), false).unwrap();
+        assert!(refused("words", words(), false).contains("--first"));
+        unseal("words", words(), true).unwrap();
+        unseal("words", words(), false).unwrap();
+        let other = UnsealKey::Passphrase(Zeroizing::new("correct horse batterie".into()));
+        assert!(refused("words", other, true).contains("nothing was written"));
     }
 
     #[test]
