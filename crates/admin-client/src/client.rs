@@ -46,12 +46,13 @@ pub struct Client {
     agent: Agent,
 }
 
-/// A problem as of RFC 9457.
+/// A problem as of RFC 9457, or the errors of the keys door.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Problem {
     title: Option<String>,
     detail: Option<String>,
+    errors: Vec<String>,
 }
 
 impl Client {
@@ -214,7 +215,7 @@ impl Client {
         let body = answer.body_mut().with_config().limit(PROBLEM_BYTES_MAX).read_to_vec();
         let problem: Problem =
             serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
-        let text = problem.detail.or(problem.title);
+        let text = problem.detail.or(problem.title).or(problem.errors.into_iter().next());
         if status == StatusCode::NOT_FOUND && text.is_none() {
             return FetchError::NotAdmin { address, path };
         }

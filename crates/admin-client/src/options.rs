@@ -13,7 +13,7 @@ use crate::{Client, OpenError, Target, TargetError, Token, Trust};
 /// Where a node is, who asks, and whom to trust. A token comes from `--token-file` or from the variable `WEIR_TOKEN`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Access {
-    /// The node's admin door as http://HOST:PORT, https://HOST:PORT or HOST:PORT; by default the address in the data folder
+    /// The node's admin door (of weir vault: its keys door) as http://HOST:PORT, https://HOST:PORT or HOST:PORT; by default the address in the data folder
     #[arg(long, value_name = "URL", value_parser = TargetParser)]
     pub target: Option<Target>,
     /// A file that holds the bearer token and nothing else; without it the environment variable WEIR_TOKEN is used
@@ -74,11 +74,25 @@ impl Access {
     /// # Errors
     /// [`OpenError`].
     pub fn open(&self, data: &Path) -> Result<Client, OpenError> {
-        let (client, warnings) = self.client(data, std::env::var_os(VARIABLE).as_deref())?;
-        for warning in warnings {
-            let _ = writeln!(io::stderr(), "weir: warning: {warning}");
-        }
-        Ok(client)
+        Ok(told(self.client(data, std::env::var_os(VARIABLE).as_deref())?))
+    }
+
+    /// The same of another door, by its name. Who gives no token shows the one in `own_token`, if there is that file. Nothing in an answer
+    /// of such a door says which node it is.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_door(
+        &self,
+        data: &Path,
+        door: &str,
+        own_token: &Path,
+    ) -> Result<Client, OpenError> {
+        let target = self.target.clone().map_or_else(|| Target::of_door(data, door), Ok)?;
+        let variable = std::env::var_os(VARIABLE);
+        let is_own = self.token_file.is_none() && variable.is_none() && own_token.exists();
+        let file = if is_own { Some(own_token) } else { self.token_file.as_deref() };
+        Ok(told(self.client_of(target, file, variable.as_deref())?))
     }
 
     fn client(
@@ -87,7 +101,17 @@ impl Access {
         variable: Option<&OsStr>,
     ) -> Result<(Client, Vec<String>), OpenError> {
         let target = self.target.clone().map_or_else(|| Target::of_data(data), Ok)?;
-        let (token, mut warnings) = match &self.token_file {
+        let (client, warnings) = self.client_of(target, self.token_file.as_deref(), variable)?;
+        Ok((if self.target.is_some() { client } else { client.of_data(data) }, warnings))
+    }
+
+    fn client_of(
+        &self,
+        target: Target,
+        token_file: Option<&Path>,
+        variable: Option<&OsStr>,
+    ) -> Result<(Client, Vec<String>), OpenError> {
+        let (token, mut warnings) = match token_file {
             Some(file) => {
                 let (token, warning) = Token::of_file(file)?;
                 (Some(token), warning.into_iter().collect())
@@ -106,9 +130,15 @@ impl Access {
             (None, true) => Some(Trust::system()),
             (None, false) => None,
         };
-        let client = Client::new(target, token, trust);
-        Ok((if self.target.is_some() { client } else { client.of_data(data) }, warnings))
+        Ok((Client::new(target, token, trust), warnings))
     }
+}
+
+fn told((client, warnings): (Client, Vec<String>)) -> Client {
+    for warning in warnings {
+        let _ = writeln!(io::stderr(), "weir: warning: {warning}");
+    }
+    client
 }
 
 #[cfg(test)]

@@ -49,6 +49,9 @@ struct Addresses {
     /// Nodes of earlier releases do not write it; their answers are believed.
     #[serde(default)]
     run_id: Option<String>,
+    /// The other doors that are open, by their names.
+    #[serde(flatten)]
+    doors: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Addresses {
@@ -130,15 +133,32 @@ impl Target {
     /// [`OpenError::NoAddress`]: no node has written that file, or it cannot be read.
     pub fn of_data(data: &Path) -> Result<Target, OpenError> {
         let addresses = Addresses::read(data)?;
-        let mut admin = addresses.admin;
+        Ok(Target { tls: addresses.admin_tls, ..Target::reachable(addresses.admin) })
+    }
+
+    /// Another door of the same node, by its name, over plain HTTP.
+    ///
+    /// # Errors
+    /// [`OpenError::NoAddress`]; the node may have this door off.
+    pub fn of_door(data: &Path, door: &str) -> Result<Target, OpenError> {
+        let addresses = Addresses::read(data)?;
+        let address = addresses.doors.get(door).and_then(|address| address.as_str()?.parse().ok());
+        let text = || format!("no address of a {door} door in it: the node has it off");
+        let path = || data.join(ADDRESSES);
+        address
+            .map(Target::reachable)
+            .ok_or_else(|| OpenError::NoAddress { path: path(), text: text() })
+    }
+
+    fn reachable(mut address: SocketAddr) -> Target {
         // A door that listens on all addresses is reached on the loopback; a request needs one that is an address.
-        if admin.ip().is_unspecified() {
-            admin.set_ip(match admin {
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
                 SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
                 SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
             });
         }
-        Ok(Target { tls: addresses.admin_tls, ..Target::from(admin) })
+        Target::from(address)
     }
 
     /// `HOST:PORT`.

@@ -14,6 +14,7 @@
 //! | [`signals`] | what stops and reloads a process |
 //! | [`stat`] | `weir stat`: the live counters of a running node |
 //! | [`token`] | `weir token`: make access tokens |
+//! | [`vault`] | `weir vault`: the keys of a running node, and those of a stopped one or of a copy |
 //! | [`why`] | `weir why`: why a campaign does not bid |
 //!
 //! A tool writes to what it is given and returns its errors as values; the crate `weir` has the command line, standard output and
@@ -34,6 +35,7 @@ pub mod sample_campaigns;
 pub mod signals;
 pub mod stat;
 pub mod token;
+pub mod vault;
 mod which;
 pub mod why;
 pub mod words;

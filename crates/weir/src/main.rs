@@ -21,7 +21,8 @@ use weir_tools::dev::{Dev, DevArgs};
 use weir_tools::door_addresses::DoorAddresses;
 use weir_tools::signals::Signals;
 use weir_tools::{
-    WhichBudget, costs, fix, journal, profiles, reload, sample, sample_campaigns, stat, token, why,
+    WhichBudget, costs, fix, journal, profiles, reload, sample, sample_campaigns, stat, token,
+    vault, why,
 };
 
 /// Of the binary, and of the dashboard in it.
@@ -95,6 +96,8 @@ enum Command {
     Journal(journal::JournalArgs),
     /// Look at FIX sessions and their messages, reset them, log them out, ask for messages again.
     Fix(fix::FixArgs),
+    /// Unseal the keys of a node, look at them, rotate one, wrap them anew, prove that a copy of them opens.
+    Vault(vault::VaultArgs),
     /// Make access tokens for the doors of a node.
     Token(token::TokenArgs),
     /// Print generated budgets for trying out a node.
@@ -307,6 +310,7 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
             let done = fix::main(&args, out, &mut io::stderr()).map(|()| ExitCode::SUCCESS);
             done.map_err(|error| error.to_string())
         }
+        Command::Vault(args) => keep_keys(&args, out),
         Command::Token(args) => {
             token::main(&args, &mut io::stdin(), out, &mut io::stderr()).map(|()| ExitCode::SUCCESS)
         }
@@ -314,6 +318,16 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
         Command::SampleCampaigns(args) => {
             unless_gone(sample_campaigns::write(args.count, args.seed, out))
         }
+    }
+}
+
+/// Sealed keys have an exit code of their own, as with others' tools.
+fn keep_keys(args: &vault::VaultArgs, out: &mut Out) -> Result<ExitCode, String> {
+    let is_terminal = io::stdin().is_terminal();
+    match vault::main(args, (&mut io::stdin(), is_terminal), out) {
+        Ok(vault::Found::Well) => Ok(ExitCode::SUCCESS),
+        Ok(vault::Found::Sealed) => Ok(ExitCode::from(2)),
+        Err(error) => Err(error.to_string()),
     }
 }
 

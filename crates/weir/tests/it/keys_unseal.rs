@@ -1,0 +1,254 @@
+//! Keys that are unsealed later, from other places than a file, or wrapped under another key: `weir vault` and nodes.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::keys::{Client, HELLO, KEK, audit, kek_file, own_token, sealed, unsealed, write_secret};
+use crate::support::{Setup, output, stderr, stdout, text, weir};
+
+const OTHER_KEK: &str = "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b";
+const WORDS: &str = "correct horse battery staple";
+
+/// `weir vault` with these words on the folder of a setup, and what stands on its standard input.
+fn vault(setup: &Setup, words: &str, input: &str) -> Output {
+    let file = setup.folder().join("input");
+    std::fs::write(&file, input).unwrap();
+    let mut command = weir();
+    command.arg("vault").args(words.split(' ')).arg("--data").arg(setup.data());
+    command.env_remove("WEIR_TOKEN").stdin(File::open(file).unwrap());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap()
+}
+
+/// What a command prints that does what it is asked for.
+fn done(setup: &Setup, words: &str, input: &str) -> String {
+    let output = vault(setup, words, input);
+    assert!(output.status.success(), "{words}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// What one says that does not; the secret on its standard input is never among it.
+fn refused(setup: &Setup, words: &str, input: &str) -> String {
+    let output = vault(setup, words, input);
+    assert_eq!(output.status.code(), Some(1), "{words}: {}", stdout(&output));
+    let error = stderr(&output);
+    assert!(input.is_empty() || !error.contains(input), "{error}");
+    assert!(stdout(&output).is_empty(), "{}", stdout(&output));
+    error
+}
+
+fn keys_of(data: &Path) -> Option<Vec<u8>> {
+    std::fs::read(data.join("vault/keys")).ok()
+}
+
+#[test]
+fn a_sealed_node_is_unsealed_with_its_own_key_and_no_other() {
+    let setup = sealed();
+    let node = setup.clone().start();
+    let status = vault(&setup, "status", "");
+    assert_eq!(status.status.code(), Some(2), "{}", stderr(&status));
+    assert!(stdout(&status).contains(": sealed"), "{}", stdout(&status));
+    assert!(refused(&setup, "unseal", KEK).contains("--first"));
+    assert!(refused(&setup, "unseal --first", "5a").contains("expected 64 hexadecimal digits"));
+    assert!(refused(&setup, "unseal --first", "").contains("it is empty"));
+    assert_eq!(keys_of(&setup.data()), None, "nothing was written");
+    assert!(done(&setup, "unseal --first", &format!("{KEK}\n")).contains(": unsealed"));
+    let message = Client::to(&node).encrypt("a", HELLO);
+    assert!(done(&setup, "unseal", OTHER_KEK).contains("unsealed already"), "it changes nothing");
+    let line = audit(&setup.data()).into_iter().rfind(|line| line["verb"] == "admin").unwrap();
+    assert_eq!(
+        [&line["who"], &line["key"], &line["status"]],
+        [&json!("vault-token"), &json!(""), &json!(200)]
+    );
+    // After a kill the node is sealed again.
+    let node = node.restart();
+    let before = keys_of(&setup.data());
+    for words in ["unseal", "unseal --first"] {
+        assert!(refused(&setup, words, OTHER_KEK).contains("nothing was written"));
+        assert!(
+            refused(&setup, &format!("{words} --passphrase"), WORDS)
+                .contains("not begun with a passphrase")
+        );
+    }
+    assert_eq!(keys_of(&setup.data()), before);
+    done(&setup, "unseal", KEK);
+    assert_eq!(Client::to(&node).decrypt("a", &message), HELLO);
+    let log = node.log();
+    assert!(log.contains("the keys were unsealed") && !log.contains(KEK), "{log}");
+}
+
+#[test]
+fn a_passphrase_unseals_with_the_salt_of_its_folder() {
+    let setup = sealed();
+    let node = setup.clone().start();
+    assert!(
+        refused(&setup, "unseal --passphrase --first", "short").contains("expected 12 to 1024")
+    );
+    done(&setup, "unseal --passphrase --first", &format!("{WORDS}\n"));
+    let message = Client::to(&node).encrypt("a", HELLO);
+    let node = node.restart();
+    assert!(
+        refused(&setup, "unseal --passphrase", "correct horse batteries")
+            .contains("nothing was written")
+    );
+    done(&setup, "unseal --passphrase", WORDS);
+    assert_eq!(Client::to(&node).decrypt("a", &message), HELLO);
+    assert!(
+        done(&setup, "export-check --passphrase", WORDS)
+            .contains("1 keys with 1 versions: all open")
+    );
+    drop(node);
+    let file = setup.folder().join("kek");
+    write_secret(&file, KEK);
+    done(&setup, &format!("rewrap --passphrase --new-key-file {}", file.display()), WORDS);
+    let node = setup.with("vault.key_file", text(&file)).start();
+    assert_eq!(Client::to(&node).decrypt("a", &message), HELLO);
+}
+
+/// Only who may administer all keys; the first key is not for whoever comes first.
+#[test]
+fn unsealing_wants_a_token_that_may_administer_all_keys() {
+    let setup = sealed();
+    let tokens = setup.folder().join("tokens");
+    write_secret(
+        &tokens,
+        "one keys aaaaaaaaaaaaaaaa transit/admin/a*,transit/encrypt/*\nall keys bbbbbbbbbbbbbbbb transit/admin/*\n",
+    );
+    let setup = setup.with("keys.tokens_file", text(&tokens));
+    let _node = setup.clone().start();
+    let token = |text: &str| {
+        let file = setup.folder().join("token");
+        write_secret(&file, text);
+        format!("unseal --first --token-file {}", file.display())
+    };
+    assert!(refused(&setup, "unseal --first", KEK).contains("transit/admin/*"));
+    for wrong in ["aaaaaaaaaaaaaaaa", "cccccccccccccccc"] {
+        let error = refused(&setup, &token(wrong), KEK);
+        assert!(
+            error.contains("permission denied") && error.contains("transit/admin/*"),
+            "{error}"
+        );
+        assert!(!error.contains(wrong), "{error}");
+    }
+    assert_eq!(keys_of(&setup.data()), None);
+    done(&setup, &token("bbbbbbbbbbbbbbbb"), KEK);
+}
+
+#[test]
+fn a_variable_and_a_program_unseal_and_without_them_the_node_starts_sealed() {
+    let setup = unsealed();
+    let node = setup.clone().start();
+    let message = Client::to(&node).encrypt("a", HELLO);
+    let token = own_token(&node.data());
+    drop(node);
+    let setup = setup.with("vault.key_file", "");
+    let by_variable = setup.clone().with("vault.key_env", "TEST_KEK");
+    assert_eq!(
+        Client::to(&by_variable.clone().after(&format!("export TEST_KEK={KEK}")).start())
+            .decrypt("a", &message),
+        HELLO
+    );
+    let node = by_variable.start();
+    assert!(node.log().contains("vault.key_env TEST_KEK: there is no key now"), "{}", node.log());
+    assert_eq!(Client::to(&node).ask("GET", "sys/health", "").status, 503);
+    drop(node);
+    let program = setup.folder().join("program");
+    write_secret(
+        &program,
+        &format!("#!/bin/sh\ncat {} || exit 7\n", setup.folder().join("printed").display()),
+    );
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .unwrap();
+    let by_program = setup.clone().with("vault.key_program", text(&program));
+    let node = by_program.clone().start();
+    assert!(node.log().contains("it failed (exit status: 7)"), "{}", node.log());
+    drop(node);
+    write_secret(&setup.folder().join("printed"), KEK);
+    let node = by_program.start();
+    assert_eq!(Client::to(&node).decrypt("a", &message), HELLO);
+    assert_eq!(own_token(&node.data()), token);
+    drop(node);
+    let both = setup.with("vault.key_env", "A").with("vault.key_program", "/b");
+    let refused = both.try_start().map(|_| ()).unwrap_err();
+    assert!(refused.contains("2 of them are set, expected one at most"), "{refused}");
+}
+
+#[test]
+fn a_key_is_shown_and_rotated_from_the_command_line() {
+    let setup = unsealed();
+    let node = setup.clone().start();
+    let mut client = Client::to(&node);
+    let old = client.encrypt("orders", HELLO);
+    assert!(done(&setup, "rotate orders", "").contains("orders: version 2 seals from now on"));
+    assert!(client.encrypt("orders", HELLO).starts_with("vault:v2:"));
+    assert_eq!(client.decrypt("orders", &old), HELLO);
+    let shown = done(&setup, "status --key orders", "");
+    assert!(shown.contains("orders: aes256-gcm96, latest version 2, opens from version 1 on, seals from version 2 on"), "{shown}");
+    let shown: Value =
+        serde_json::from_str(&done(&setup, "status --json --key orders", "")).unwrap();
+    assert_eq!((&shown["sealed"], &shown["key"]["latest_version"]), (&json!(false), &json!(2)));
+    for words in ["rotate none", "status --key none"] {
+        assert!(refused(&setup, words, "").contains("there is no key \"none\""), "{words}");
+    }
+}
+
+/// The keys under another key: the values that were encrypted stay, and the old key opens no more.
+#[test]
+fn all_keys_are_wrapped_under_a_new_key_while_the_node_is_stopped() {
+    let setup = unsealed();
+    let (old_file, new_file) = (kek_file(&setup), setup.folder().join("kek-2"));
+    write_secret(&new_file, OTHER_KEK);
+    let node = setup.clone().start();
+    let messages: Vec<String> = ["a", "b"].map(|key| Client::to(&node).encrypt(key, HELLO)).into();
+    let rewrap =
+        format!("rewrap --key-file {} --new-key-file {}", old_file.display(), new_file.display());
+    assert!(refused(&setup, &rewrap, "").contains("held by another process"), "the node runs");
+    let check = |file: &Path| format!("export-check --key-file {}", file.display());
+    let before = keys_of(&setup.data());
+    let shown = done(&setup, &check(&old_file), "");
+    assert!(
+        shown.contains("2 keys with 2 versions: all open with this key; 0 may be exported"),
+        "{shown}"
+    );
+    assert!(refused(&setup, &check(&new_file), "").contains("not the key encryption key"));
+    assert_eq!(keys_of(&setup.data()), before, "a check changes nothing");
+    drop(node);
+    let swapped =
+        format!("rewrap --key-file {} --new-key-file {}", new_file.display(), old_file.display());
+    assert!(refused(&setup, &swapped, "").contains("not the key encryption key"));
+    let same = format!("rewrap --key-file {0} --new-key-file {0}", old_file.display());
+    assert!(refused(&setup, &same, "").contains("nothing was written"));
+    assert_eq!(keys_of(&setup.data()), before);
+    assert!(done(&setup, &rewrap, "").contains("2 keys are wrapped under the key in"));
+    done(&setup, &check(&new_file), "");
+    assert!(
+        setup.clone().try_start().map(|_| ()).unwrap_err().contains("not the key encryption key")
+    );
+    let node = setup.with("vault.key_file", text(&new_file)).start();
+    for (key, message) in ["a", "b"].iter().zip(&messages) {
+        assert_eq!(Client::to(&node).decrypt(key, message), HELLO);
+    }
+}
+
+#[test]
+fn what_a_command_misses_it_says_before_it_does_anything() {
+    let setup = sealed();
+    let missing = refused(&setup, "export-check --key-file none", "");
+    assert!(missing.contains("there are no keys"), "{missing}");
+    assert!(refused(&setup, "unseal", KEK).contains("is a node running on this data folder?"));
+    // Two sources, and none.
+    for words in ["export-check", "export-check --key-env A --key-file b"] {
+        assert_eq!(vault(&setup, words, "").status.code(), Some(2), "{words}");
+    }
+    let node = setup.clone().start();
+    // Another node at the address that the folder's had: it gets no key.
+    std::fs::write(setup.data().join("vault/id"), "00000000-0000-4000-8000-000000000000\n")
+        .unwrap();
+    let error = refused(&setup, "unseal --first", KEK);
+    assert!(error.contains("does not run on") && error.contains("nothing was sent"), "{error}");
+    drop(node);
+    let help = stdout(&output(weir().args(["vault", "unseal", "--help"])));
+    assert!(help.contains("read -rs P"), "{help}");
+}
