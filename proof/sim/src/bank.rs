@@ -5,6 +5,7 @@ use ledger::{Claimed, KeyBytes, Keyed, Out, ToBank, ToWorker, Verdict};
 
 use crate::Bug;
 use crate::journal::Held;
+use crate::orders::ORDERS;
 use crate::world::{Down, Up, World, request_index};
 
 impl World {
@@ -17,7 +18,7 @@ impl World {
                 let Some(message) = self.workers[index].to_bank.pop_front() else { break };
                 match message {
                     Up::Ledger(ToBank::Resolve { reply, .. })
-                    | Up::Keyed(Keyed::Resolve { reply, .. })
+                    | Up::Keyed(Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. })
                         if refuse =>
                     {
                         self.refuse(index, reply);
@@ -44,8 +45,11 @@ impl World {
             Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. } | Keyed::Claim { reply, .. },
         ) = message
         {
-            let request = &mut self.requests[request_index(reply)];
-            request.at_ms = self.workers[index].judged(request.at_ms);
+            let stamp = match reply >= ORDERS {
+                true => self.orders.stamp(reply),
+                false => &mut self.requests[request_index(reply)].at_ms,
+            };
+            *stamp = self.workers[index].judged(*stamp);
         }
         let first = out.messages.len();
         match message {

@@ -234,6 +234,7 @@ impl World {
                     | Bug::ForgetMarks
                     | Bug::FreeExpired
                     | Bug::ForgetAnswers
+                    | Bug::ForgetOrders
                     | Bug::CountReturnsAnew
                     | Bug::RollEarly
                     | Bug::ForgetHandles

@@ -82,7 +82,7 @@ impl World {
         self.say(worker, message);
     }
 
-    fn say(&mut self, worker: usize, message: Keyed) {
+    pub(crate) fn say(&mut self, worker: usize, message: Keyed) {
         self.flush(worker);
         self.workers[worker].to_bank.push_back(Up::Keyed(message));
     }

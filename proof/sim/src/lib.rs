@@ -27,6 +27,7 @@ mod keyed;
 mod made;
 mod memos;
 mod oracle;
+mod orders;
 mod owner;
 mod planted;
 mod reconcile;
@@ -100,11 +101,15 @@ pub enum Bug {
     MemoWithoutMoney,
     /// Every memo is new to the door's judge.
     MemoTwice,
+    /// A recovered bank does not know the holds that were reserved under keys.
+    ForgetOrders,
+    /// The digest of a request with a key leaves its amount out.
+    DigestOfKey,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 24] = [
+    pub const ALL: [(Bug, u64); 26] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -129,6 +134,8 @@ impl Bug {
         (Bug::MemoBeforeSeal, 50),
         (Bug::MemoWithoutMoney, 50),
         (Bug::MemoTwice, 50),
+        (Bug::ForgetOrders, 50),
+        (Bug::DigestOfKey, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -168,6 +175,8 @@ impl Bug {
             Bug::MemoBeforeSeal => "memo-before-seal",
             Bug::MemoWithoutMoney => "memo-without-money",
             Bug::MemoTwice => "memo-twice",
+            Bug::ForgetOrders => "forget-orders",
+            Bug::DigestOfKey => "digest-of-key",
         }
     }
 }

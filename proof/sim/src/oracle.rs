@@ -323,7 +323,10 @@ impl Oracle {
     pub(crate) fn expired(&self, journal: &[Record]) -> BTreeMap<u64, (i128, i128)> {
         let mut confirmed: BTreeMap<(u64, u32), bool> = BTreeMap::new();
         for record in journal {
-            if let Record::Resolved { hold, verdict, .. } = record {
+            // That a hold was reserved under a key is no word about it.
+            if let Record::Resolved { hold, verdict, .. } = record
+                && *verdict != Verdict::Granted
+            {
                 confirmed.insert((hold.grant, hold.seq), *verdict == Verdict::Confirmed);
             }
         }

@@ -64,7 +64,8 @@ impl World {
             let Some(slot) = self.bank.slot(spec.id) else { continue };
             let expired = i128::from(self.bank.books(slot).line(Line::Expired).get());
             let (least, most) = sums.get(&spec.id).copied().unwrap_or_default();
-            let most = if self.bank.run() == 1 { most } else { i128::MAX };
+            let left = self.left_of_orders(spec.id);
+            let most = if self.bank.run() == 1 { most + left } else { i128::MAX };
             if !(least..=most).contains(&expired) {
                 let id = spec.id;
                 return Err(format!("budget {id}: {expired} expired, expected {least} to {most}"));

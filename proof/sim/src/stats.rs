@@ -7,12 +7,17 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 119] = [
+pub const EVENTS: [&str; 124] = [
     "memo recorded",
     "memo known",
     "memo recorded with its money",
     "memo known with its money",
     "memo refused: journal",
+    "order: granted",
+    "order: first answer again",
+    "order: key reused",
+    "order: refused",
+    "order: not kept, given back",
     "claim given up",
     "first answer again",
     "made: a budget",

@@ -20,6 +20,7 @@ use crate::keyed::FirstAnswers;
 use crate::made::{Made, template_of};
 use crate::memos::{self, Memos};
 use crate::oracle::Oracle;
+use crate::orders::{ORDERS, Orders};
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
 use crate::{Bug, Stats, draw};
@@ -110,6 +111,7 @@ pub struct World {
     pub(crate) requests: Vec<Request>,
     pub(crate) first_answers: FirstAnswers,
     pub(crate) memos: Memos,
+    pub(crate) orders: Orders,
     /// The bank said that nothing is left, and it was not so.
     pub(crate) false_no: Option<String>,
     pub(crate) stats: Stats,
@@ -156,6 +158,7 @@ impl World {
             requests: Vec::new(),
             first_answers: FirstAnswers::default(),
             memos: Memos::new(seed),
+            orders: Orders::new(seed),
             false_no: None,
             stats: Stats::default(),
         };
@@ -233,6 +236,7 @@ impl World {
         }
         self.step_made()?;
         self.send_number();
+        self.send_orders();
         self.end_full_disk();
         self.deliver();
         self.check()
@@ -315,8 +319,14 @@ impl World {
 
     fn take(&mut self, index: usize, message: Down, now_ms: u64) -> Result<(), String> {
         match message {
+            Down::Ledger(ToWorker::Resolved { reply, verdict, .. }) if reply >= ORDERS => {
+                return self.order_kept(index, reply, verdict, now_ms);
+            }
             Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
                 return self.resolved(index, reply, verdict, repeat);
+            }
+            Down::Claimed(reply, claimed) if reply >= ORDERS => {
+                return self.order_claimed(index, reply, claimed, now_ms);
             }
             Down::Claimed(reply, claimed) => {
                 return self.claimed(index, reply, claimed, now_ms);
