@@ -50,6 +50,8 @@ pub(crate) struct Till {
     /// For the bank, about requests with keys and of memos, each with the number of the purses' messages that go before it: stamps must rise.
     /// Bounded by what doors let wait.
     pub(crate) keyed: VecDeque<(usize, Keyed)>,
+    /// Echoes that doors asked for in this wake-up, at most one each.
+    echoes: Vec<Reply>,
 }
 
 impl Till {
@@ -84,6 +86,7 @@ impl Till {
             opened: Opened::default(),
             made,
             keyed: VecDeque::new(),
+            echoes: Vec::new(),
         }
     }
 
@@ -268,9 +271,18 @@ impl Till {
         self.urgent = true;
     }
 
-    /// Asks the bank for a sign behind everything that was said to it so far: [`crate::doors::Heard::Echo`].
+    /// Asks the bank for a sign behind everything that is said to it in this wake-up, what purses want included:
+    /// [`crate::doors::Heard::Echo`].
     pub(crate) fn echo(&mut self, reply: Reply) {
-        self.purses.send(ToBank::Echo { reply: reply.to_bits() });
+        self.echoes.push(reply);
+    }
+
+    /// Says the echoes that were asked for, behind the wants.
+    #[inline]
+    pub(crate) fn send_echoes(&mut self) {
+        for reply in self.echoes.drain(..) {
+            self.purses.send(ToBank::Echo { reply: reply.to_bits() });
+        }
     }
 
     /// Takes a question of a client about books or counters; its answer comes to the connection.

@@ -305,8 +305,7 @@ impl<D: DoorSet> Worker<D> {
         till.purses.turn(now_ms);
         till.made.turn(now_ms);
         till.collect_made();
-        // Behind the wants.
-        self.doors.ask_bank(till);
+        till.send_echoes();
         if steady_ms >= self.next_tick_ms {
             till.purses.tick(now_ms);
             self.next_tick_ms = steady_ms + TICK_MS;

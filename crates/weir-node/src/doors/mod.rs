@@ -208,9 +208,6 @@ pub(crate) trait Door {
     /// Once per wake-up, when what the bank said has been taken.
     fn turn<S>(&mut self, _till: &mut Till, _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>) {}
 
-    /// Once per wake-up, after purses said what they want and before that goes to the bank.
-    fn ask_bank(&mut self, _till: &mut Till) {}
-
     /// Once per wake-up, at its end.
     fn write<S>(&mut self, _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>) {}
 
@@ -389,8 +386,6 @@ pub(crate) trait DoorSet {
     );
     /// See [`Door::turn`].
     fn turn(&mut self, till: &mut Till, outbox: &mut Outbox<'_, Self::Session>);
-    /// See [`Door::ask_bank`].
-    fn ask_bank(&mut self, till: &mut Till);
     /// See [`Door::write`].
     fn write(&mut self, outbox: &mut Outbox<'_, Self::Session>);
     /// The shortest [`Door::wait_ms`].
@@ -621,11 +616,6 @@ macro_rules! doors {
                         $crate::doors::Door::turn(&mut self.$field, till, &mut own);
                     }
                 )+
-            }
-
-            #[inline]
-            fn ask_bank(&mut self, till: &mut $crate::till::Till) {
-                $(if self.on.has($id::$name as usize) { $crate::doors::Door::ask_bank(&mut self.$field, till); })+
             }
 
             #[inline]

@@ -121,6 +121,14 @@ impl BatchDoor {
             verdicts: [0; 256],
         }
     }
+
+    /// Frames that came in this wake-up wait for the bank's word on what was wanted for them.
+    #[inline]
+    fn ask_echo(&mut self, till: &mut Till) {
+        if let Some(number) = self.parking.frames.next_echo() {
+            till.echo(Reply::numbered(self.number, number));
+        }
+    }
 }
 
 fn sum(counts: &[AtomicU64]) -> u64 {
@@ -234,12 +242,7 @@ impl Door for BatchDoor {
             });
             self.parking.recycle(parked);
         }
-    }
-
-    fn ask_bank(&mut self, till: &mut Till) {
-        if let Some(number) = self.parking.frames.next_echo() {
-            till.echo(Reply::numbered(self.number, number));
-        }
+        self.ask_echo(till);
     }
 
     fn write<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, Session>) {

@@ -34,8 +34,9 @@ impl Bench {
     /// What the worker does when a wake-up has nothing more to read.
     fn run_timers(&mut self) {
         let now_ms = self.till.at.now_ms;
+        self.door.ask_echo(&mut self.till);
         self.till.purses.turn(now_ms);
-        self.door.ask_bank(&mut self.till);
+        self.till.send_echoes();
         self.till.purses.tick(now_ms);
     }
 }

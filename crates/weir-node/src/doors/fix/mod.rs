@@ -202,7 +202,7 @@ impl FixDoor {
     /// Reads on where a password was checked.
     fn judged<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         let Some(sessions) = &mut self.sessions else { return };
-        while let Some((line, admitted)) = sessions.guard().judged() {
+        for (line, admitted) in sessions.guard().judged() {
             let id = ConnId::from_bits(line);
             let told = outbox.with(id, |conn, _| {
                 if let Some(line) = &mut conn.line {

@@ -1,12 +1,14 @@
 //! Checks passwords of Logons on a thread of their own: a check takes tens of milliseconds by design.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use door_fix::{Admission, Guard, PasswordFile, PasswordHash};
 use door_transport::Waker;
 use fix::Message;
 
 use crate::error::StartError;
+use crate::pending::{Arrivals, Owed, Pending};
 use crate::thread::spawn;
 
 /// Checks that may wait; a Logon beyond is refused, and its client tries again.
@@ -15,32 +17,34 @@ const CHECKS_MAX: usize = 64;
 const PASSWORD_BYTES_MAX: usize = 1_024;
 
 /// Admits Logons by Username (553) and Password (554), for sessions that have a file.
-#[derive(Debug)]
 pub(super) struct Passwords {
     /// By session.
     files: Vec<Option<PasswordFile>>,
     checks: Option<SyncSender<Check>>,
-    answers: Receiver<(u64, bool)>,
-    answered: Sender<(u64, bool)>,
-    /// Of the worker that has the door.
-    waker: Option<Waker>,
+    /// Connections whose Logon is being checked.
+    waiting: Pending<u64>,
+    /// Of the worker that has the door, once that is known.
+    answers: Option<Arc<Arrivals<bool>>>,
 }
 
 /// One password to be checked.
 struct Check {
-    line: u64,
     hash: PasswordHash,
     /// Without such a user it is checked all the same, so that nobody learns from the time who is one.
     is_user: bool,
     password: zeroize::Zeroizing<Vec<u8>>,
-    answer: Sender<(u64, bool)>,
-    waker: Option<Waker>,
+    answer: Owed<bool>,
+}
+
+impl std::fmt::Debug for Passwords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Passwords")
+    }
 }
 
 impl Passwords {
     /// Starts the thread if any session has a file.
     pub(super) fn new(files: Vec<Option<PasswordFile>>) -> Result<Passwords, StartError> {
-        let (answered, answers) = channel();
         let checks = if files.iter().any(Option::is_some) {
             let (checks, taken) = sync_channel::<Check>(CHECKS_MAX);
             spawn("fix-passwords", move || taken.into_iter().for_each(Check::carry_out))?;
@@ -48,28 +52,54 @@ impl Passwords {
         } else {
             None
         };
-        Ok(Passwords { files, checks, answers, answered, waker: None })
+        Ok(Passwords { files, checks, waiting: Pending::new(CHECKS_MAX), answers: None })
     }
 
     /// Says whom answers wake.
     pub(super) fn wake(&mut self, waker: Waker) {
-        self.waker = Some(waker);
+        self.answers = Some(Arrivals::new(waker));
     }
 
-    /// The next connection whose Logon was judged.
-    pub(super) fn judged(&self) -> Option<(u64, bool)> {
-        self.answers.try_recv().ok()
+    /// The connections whose Logon was judged. One that was never checked, because the thread is gone, is refused.
+    pub(super) fn judged(&mut self) -> Vec<(u64, bool)> {
+        let Some(answers) = self.answers.as_ref().filter(|_| !self.waiting.is_empty()) else {
+            return Vec::new();
+        };
+        let answers = answers.take().into_iter();
+        let of_line = |(place, is_right): (u32, Option<bool>)| {
+            Some((self.waiting.close(place)?, is_right.unwrap_or(false)))
+        };
+        answers.filter_map(of_line).collect()
+    }
+
+    /// Has a password checked.
+    fn check(
+        &mut self,
+        line: u64,
+        (hash, is_user): (PasswordHash, bool),
+        password: &[u8],
+    ) -> Admission {
+        let (Some(checks), Some(answers)) = (&self.checks, &self.answers) else {
+            return Admission::No;
+        };
+        let Some(place) = self.waiting.open(line) else { return Admission::No };
+        let password = zeroize::Zeroizing::new(password.to_vec());
+        let answer = Owed::new(place, answers);
+        match checks.try_send(Check { hash, is_user, password, answer }) {
+            Ok(()) => Admission::Later,
+            Err(TrySendError::Full(check) | TrySendError::Disconnected(check)) => {
+                check.answer.forget();
+                self.waiting.close(place);
+                Admission::No
+            }
+        }
     }
 }
 
 impl Check {
     fn carry_out(self) {
         let is_right = self.hash.is_of(&self.password);
-        // The door may be gone.
-        let _ = self.answer.send((self.line, is_right && self.is_user));
-        if let Some(waker) = &self.waker {
-            waker.wake();
-        }
+        self.answer.give(is_right && self.is_user);
     }
 }
 
@@ -84,11 +114,41 @@ impl Guard for Passwords {
         if password.len() > PASSWORD_BYTES_MAX {
             return Admission::No;
         }
-        let (hash, is_user) = file.hash_of(user);
-        let password = zeroize::Zeroizing::new(password.to_vec());
-        let (answer, waker) = (self.answered.clone(), self.waker.clone());
-        let check = Check { line, hash, is_user, password, answer, waker };
-        let sent = self.checks.as_ref().is_some_and(|checks| checks.try_send(check).is_ok());
-        if sent { Admission::Later } else { Admission::No }
+        let hash = file.hash_of(user);
+        self.check(line, hash, password)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use door_transport::Handle;
+
+    use super::*;
+
+    /// Of `secret`, by the reference's tool.
+    const FILE: &str =
+        "ann $argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ$4mqQiyq0VpIzuZmp+8eSF3YJ7Av58TkEJ4LIdOVsAc4";
+
+    #[test]
+    fn who_waits_for_a_thread_that_is_gone_is_refused_and_so_is_who_comes_then() {
+        let file = PasswordFile::parse(FILE).unwrap();
+        let (checks, taken) = sync_channel(1);
+        let waiting = Pending::new(CHECKS_MAX);
+        let mut passwords =
+            Passwords { files: vec![], checks: Some(checks), waiting, answers: None };
+        let ann = || file.hash_of(b"ann");
+        assert!(matches!(passwords.check(1, ann(), b"secret"), Admission::No), "nobody to wake");
+        passwords.wake(Handle::new().unwrap().waker());
+        assert!(matches!(passwords.check(1, ann(), b"secret"), Admission::Later));
+        assert!(matches!(passwords.check(2, ann(), b"secret"), Admission::No), "one too many");
+        taken.recv().unwrap().carry_out();
+        assert!(matches!(passwords.check(3, ann(), b"wrong"), Admission::Later));
+        taken.recv().unwrap().carry_out();
+        assert_eq!(passwords.judged(), [(1, true), (3, false)]);
+        assert!(matches!(passwords.check(4, ann(), b"secret"), Admission::Later));
+        drop(taken);
+        assert_eq!(passwords.judged(), [(4, false)]);
+        assert!(matches!(passwords.check(5, ann(), b"secret"), Admission::No));
+        assert_eq!((passwords.judged(), passwords.waiting.len()), (vec![], 0));
     }
 }

@@ -364,10 +364,6 @@ impl Door for SpendDoor {
             });
         }
         self.desk.due = due;
-    }
-
-    #[inline]
-    fn ask_bank(&mut self, till: &mut Till) {
         if let Some(number) = self.desk.fills.next_echo() {
             till.echo(Reply::numbered(self.desk.number, number));
         }
