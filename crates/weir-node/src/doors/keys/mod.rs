@@ -30,7 +30,6 @@ use door_transport::{ConnId, Out, Peer, Step, Waker};
 use vault::{Change, Keys};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
-use wire::Verdict;
 
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
@@ -38,7 +37,7 @@ use self::late::{Arrivals, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
 use self::open::Place;
 use self::rates::{Rates, Used};
-use super::{Door, DoorId, DoorOutbox, Reply};
+use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
 use crate::pending::Pending;
@@ -292,20 +291,20 @@ impl Door for KeysDoor {
         conn.http.owes()
     }
 
-    fn resolved<S>(
+    fn heard<S>(
         &mut self,
         _: &mut Till,
-        _: Reply,
-        _: Verdict,
-        _: bool,
+        heard: Heard<'_>,
         _: &mut DoorOutbox<'_, '_, S, KeysConn>,
     ) {
+        if let (Heard::Stopping, Some(side)) = (heard, &mut self.0) {
+            side.stopping = true;
+        }
     }
 
     /// Writes the answers that have arrived.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
         let Some(side) = &mut self.0 else { return };
-        side.stopping = outbox.all().stopping();
         if side.waiting.is_empty() {
             return;
         }
