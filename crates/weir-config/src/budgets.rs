@@ -950,9 +950,9 @@ mod tests {
         let errors = read_text("jsonl", &text).unwrap_err();
         let expected = [
             "2: budget 2: handle \"a\" is that of budget 1; a handle names one live budget; the other one stands on line 1",
-            "3: handle: a handle of 10240 bytes, expected 1 to 128",
-            "4: handle: handle \"1001\" has digits only, which is an id",
-            "5: handle: handle: found '\u{430}' at character 3, expected one of",
+            "3: handle: found 10240 bytes, a handle has 1 to 128",
+            "4: handle: found \"1001\", which has digits only and is an id",
+            "5: handle: found '\u{430}' at character 3, expected one of",
             "6: handle: found 7, expected text such as",
             "7: parent: found \"nobody\", expected the id or the handle of a budget of this file",
             "8: budget 8: more than 4 levels of parents, or a circle",

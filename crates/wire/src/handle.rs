@@ -22,14 +22,14 @@ pub enum BudgetName<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandleError {
     /// Nothing, or more than [`HANDLE_BYTES_MAX`].
-    #[error("a handle of {found} bytes, expected 1 to {HANDLE_BYTES_MAX}")]
+    #[error("found {found} bytes, a handle has 1 to {HANDLE_BYTES_MAX}")]
     Length {
         /// Its bytes.
         found: usize,
     },
     /// Another character.
     #[error(
-        "handle: found {found:?} at character {position}, expected one of A-Z a-z 0-9 . _ / : @ -"
+        "found {found:?} at character {position}, expected one of A-Z a-z 0-9 . _ / : @ - in a handle"
     )]
     Character {
         /// The first that is wrong.
@@ -38,19 +38,23 @@ pub enum HandleError {
         position: usize,
     },
     /// Digits alone are an id.
-    #[error("handle {found:?} has digits only, which is an id; expected at least one letter")]
+    #[error(
+        "found {found:?}, which has digits only and is an id; a handle has at least one letter"
+    )]
     Digits {
         /// The text.
         found: String,
     },
     /// No letter, as in an amount.
-    #[error("handle {found:?} has no letter, expected at least one of A-Z a-z")]
+    #[error("found {found:?}, which has no letter; a handle has at least one of A-Z a-z")]
     NoLetter {
         /// The text.
         found: String,
     },
     /// A piece between slashes that means something else in paths.
-    #[error("handle: found {found:?} between slashes, expected neither an empty text nor . nor ..")]
+    #[error(
+        "found {found:?} between slashes of a handle, expected neither an empty text nor . nor .."
+    )]
     Segment {
         /// It: empty, `.` or `..`.
         found: &'static str,
@@ -134,7 +138,7 @@ mod tests {
         }
         let error = |text: &str| Handle::parse(text).unwrap_err().to_string();
         assert!(error("").contains("0 bytes"));
-        assert!(error(&"h".repeat(HANDLE_BYTES_MAX + 1)).contains("129 bytes, expected 1 to 128"));
+        assert!(error(&"h".repeat(HANDLE_BYTES_MAX + 1)).contains("129 bytes, a handle has 1 to 128"));
         assert!(error("team 42").contains("found ' ' at character 5"));
         assert!(error("t\u{e9}am").contains("at character 2"));
         assert!(error("1001").contains("digits only"));

@@ -75,7 +75,7 @@ fn budgets_are_ids_or_handles() {
         ("\"4_2\"", "letter"),
         ("\"a//b\"", "empty"),
         ("\"a/../b\"", "\"..\""),
-        (&format!("\"{}\"", "h".repeat(10_240)), "10240 bytes, expected 1 to 128"),
+        (&format!("\"{}\"", "h".repeat(10_240)), "10240 bytes, a handle has 1 to 128"),
     ] {
         let why = budget(body).unwrap_err();
         assert!(
