@@ -275,6 +275,19 @@ mod tests {
     }
 
     #[test]
+    fn another_door_of_the_folders_node_is_found_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"admin":"127.0.0.1:1","keys":"0.0.0.0:7703","admin_tls":true,"run_id":"1"}"#;
+        std::fs::write(folder.path().join(ADDRESSES), text).unwrap();
+        let keys = Target::of_door(folder.path(), "keys").unwrap();
+        assert_eq!((keys.address(), keys.is_tls()), ("127.0.0.1:7703", false));
+        for door in ["spend", "admin_tls", "run_id"] {
+            let error = Target::of_door(folder.path(), door).unwrap_err().to_string();
+            assert!(error.contains(&format!("no address of a {door} door in it")), "{error}");
+        }
+    }
+
+    #[test]
     fn loopback_is_known() {
         for (text, expected) in
             [("127.9.9.9:1", true), ("[::1]:1", true), ("LOCALHOST:1", true), ("10.0.0.1:1", false)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use admin_client::{Access, Client, FetchError, OpenError, encode, harmless};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use vault::{ChangeError, KeyEncryptionKey, KeyStore, KeyStoreError};
+use vault::{ChangeError, KeyEncryptionKey, KeyStore, KeyStoreError, SecretKey};
 use vault_store::{KekError, KekSource, KeyFile, PASSPHRASE_BYTES_MAX, PassphraseError};
 use zeroize::Zeroizing;
 
@@ -331,7 +331,7 @@ fn key_line(key: &Value) -> Result<String, VaultError> {
     ))
 }
 
-/// A secret on standard input, without the end of its line.
+/// What stands on standard input, whole.
 fn secret((input, is_terminal): (&mut dyn Read, bool)) -> Result<Zeroizing<Vec<u8>>, VaultError> {
     let wrong = |text: &str| VaultError::Input(text.to_owned());
     if is_terminal {
@@ -343,15 +343,36 @@ fn secret((input, is_terminal): (&mut dyn Read, bool)) -> Result<Zeroizing<Vec<u
     let mut bytes = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 4));
     let read = input.take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
     read.map_err(|error| wrong(&error.to_string()))?;
+    if bytes.is_empty() {
+        return Err(wrong("it is empty, expected a key or, with --passphrase, a passphrase"));
+    }
+    Ok(bytes)
+}
+
+/// A passphrase on standard input, without the end of its line.
+fn passphrase(input: (&mut dyn Read, bool)) -> Result<Zeroizing<Vec<u8>>, VaultError> {
+    let mut bytes = secret(input)?;
     for end in [b'\n', b'\r'] {
         if bytes.last() == Some(&end) {
             bytes.pop();
         }
     }
-    if bytes.is_empty() {
-        return Err(wrong("it is empty, expected a key or, with --passphrase, a passphrase"));
+    match std::str::from_utf8(&bytes) {
+        Ok(_) => Ok(bytes),
+        Err(_) => Err(VaultError::Input("the passphrase is not UTF-8".into())),
     }
-    Ok(bytes)
+}
+
+/// A key on standard input, as digits.
+fn key_digits(input: (&mut dyn Read, bool)) -> Result<Zeroizing<Vec<u8>>, VaultError> {
+    let expected = "expected 64 hexadecimal digits, or exactly 32 bytes, and nothing else";
+    let key = SecretKey::parse(&secret(input)?);
+    let key = key.ok_or_else(|| VaultError::Input(expected.into()))?;
+    let mut digits = Zeroizing::new(Vec::with_capacity(2 * key.expose().len()));
+    for byte in key.expose() {
+        digits.extend([byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+    }
+    Ok(digits)
 }
 
 fn unseal(args: &UnsealArgs, input: (&mut dyn Read, bool)) -> Result<String, VaultError> {
@@ -361,11 +382,11 @@ fn unseal(args: &UnsealArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
     if !is_sealed(&args.door.seal_status(&client)?)? {
         return Ok(format!("keys door at {address}: it is unsealed already"));
     }
-    let secret = secret(input)?;
-    let not_text = |_| VaultError::Input("it is not UTF-8".into());
-    let text = std::str::from_utf8(&secret).map_err(not_text)?;
-    let name = if args.passphrase { "passphrase" } else { "key" };
-    let body = json!({name: text, "first": args.first});
+    let (name, secret) = match args.passphrase {
+        true => ("passphrase", passphrase(input)?),
+        false => ("key", key_digits(input)?),
+    };
+    let body = json!({name: String::from_utf8_lossy(&secret), "first": args.first});
     let answer =
         client.post_json("/v1/sys/unseal", &body).map_err(denied(&client, "admin", "*"))?;
     match is_sealed(&answer)? {
@@ -397,7 +418,7 @@ impl Source {
         input: (&mut dyn Read, bool),
     ) -> Result<KeyEncryptionKey, VaultError> {
         if self.passphrase {
-            return Ok(vault_store::kek_of_passphrase(folder, &secret(input)?, false)?);
+            return Ok(vault_store::kek_of_passphrase(folder, &passphrase(input)?, false)?);
         }
         let text = |path: &Option<PathBuf>| {
             path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
@@ -482,4 +503,44 @@ fn export_check(
         "{keys} keys with {versions} versions: all open with this key; {leaving} may be exported, of the others the only copies are those of the data folder"
     ));
     Ok(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passphrase_ends_with_its_line_and_a_terminal_is_not_read() {
+        let of = |mut bytes: &[u8]| passphrase((&mut bytes, false)).map(|bytes| bytes.to_vec());
+        for (input, found) in
+            [("some words", "some words"), ("a \n", "a "), ("a\r\n", "a"), ("a\n\n", "a\n")]
+        {
+            assert_eq!(of(input.as_bytes()).unwrap(), found.as_bytes(), "{input:?}");
+        }
+        assert!(
+            of(&[b'x'; 9_000]).unwrap().len() > PASSPHRASE_BYTES_MAX,
+            "too long stays too long"
+        );
+        assert!(of(b"\xff").unwrap_err().to_string().contains("not UTF-8"));
+        let mut secret_text = &b"some words"[..];
+        let error = passphrase((&mut secret_text, true)).unwrap_err().to_string();
+        assert!(error.contains("it is a terminal") && error.contains("pipe it"), "{error}");
+        assert_eq!(secret_text.len(), 10, "nothing was read");
+    }
+
+    #[test]
+    fn a_key_is_sent_as_digits_however_it_is_kept() {
+        let of = |mut bytes: &[u8]| key_digits((&mut bytes, false)).map(|bytes| bytes.to_vec());
+        let mut raw = [0x5a; 32];
+        // The last byte is one of the key, and no end of a line.
+        raw[31] = b'\n';
+        let digits = format!("{}0a", "5a".repeat(31));
+        for kept in [&raw[..], digits.as_bytes(), format!("{digits}\n").as_bytes()] {
+            assert_eq!(of(kept).unwrap(), digits.as_bytes());
+        }
+        for wrong in [&raw[1..], &digits.as_bytes()[2..], b"", &[b'5'; 9_000]] {
+            let error = of(wrong).unwrap_err().to_string();
+            assert!(error.starts_with("standard input: "), "{error}");
+        }
+    }
 }

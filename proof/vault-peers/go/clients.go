@@ -28,6 +28,8 @@ type client struct {
 	logical func(verb, path string, body values) (answer, error)
 	// system asks what tools ask at their start.
 	system func() (system, error)
+	// unseal gives a key, and tells whether the server is sealed then.
+	unseal func(key string) (bool, error)
 }
 
 // system is what a client reads of a server before it does anything.
@@ -88,6 +90,9 @@ func (at place) openBao() (client, error) {
 			mount = found.Type
 		}
 		return system{initialized, health.Sealed, status.Sealed, leader.HAEnabled, health.Version, mount, id, able}, err
+	}, func(key string) (bool, error) {
+		status, err := api.Sys().Unseal(key)
+		return err != nil || status.Sealed, err
 	}}, nil
 }
 
@@ -133,6 +138,9 @@ func (at place) vault() (client, error) {
 			mount = found.Type
 		}
 		return system{initialized, health.Sealed, status.Sealed, leader.HAEnabled, health.Version, mount, id, able}, err
+	}, func(key string) (bool, error) {
+		status, err := api.Sys().Unseal(key)
+		return err != nil || status.Sealed, err
 	}}, nil
 }
 

@@ -52,6 +52,7 @@ func main() {
 		play(made(name, node("OPEN")), run+"-"+name, true, tell)
 		checkSystem(made(name, node("OPEN")), node("OPEN").token)
 		checkSealed(made(name, node("SEALED")))
+		checkUnsealed(made(name, node("LATER")))
 		checkDenied(name)
 		checkRetries(name)
 		checkLimited(name)
@@ -76,6 +77,15 @@ func checkSealed(c client) {
 	got, err := c.logical("write", "transit/encrypt/a", values{"plaintext": hello})
 	if err != nil || got.status != 503 || !reflect.DeepEqual(got.errors, []string{"Vault is sealed"}) {
 		tell("%s: expected 503 Vault is sealed, got %+v, %v", c.name, got, err)
+	}
+	if sealed, err := c.unseal(strings.Repeat("a", 64)); !sealed || err == nil || !strings.Contains(err.Error(), "no key that wraps its keys yet") {
+		tell("%s: expected that the first key has to be meant as such, got sealed: %v, %v", c.name, sealed, err)
+	}
+}
+
+func checkUnsealed(c client) {
+	if sealed, err := c.unseal(os.Getenv("LATER_KEY")); sealed || err != nil {
+		tell("%s: expected that the node's own key unseals, got %v", c.name, err)
 	}
 }
 

@@ -279,6 +279,20 @@ class System(Case):
         self.assertEqual(client.sys.read_health_status(method="HEAD").status_code, 503)
         self.refused(exceptions.VaultDown, "Vault is sealed", client.secrets.transit.encrypt_data, name="a", plaintext=HELLO)
 
+    def test_unsealing(self):
+        never = self.closed(client_of("SEALED"))
+        self.refused(exceptions.InvalidRequest, "no key that wraps its keys yet", never.sys.submit_unseal_key, key=os.environ["LATER_KEY"])
+        stranger = self.closed(client_of("LATER", token="wrong"))
+        self.refused(exceptions.Forbidden, "permission denied", stranger.sys.submit_unseal_key, key=os.environ["LATER_KEY"])
+        client = self.closed(client_of("LATER"))
+        self.assertTrue(client.sys.is_sealed())
+        self.refused(exceptions.InvalidRequest, "expected 64 hexadecimal digits", client.sys.submit_unseal_key, key="abcd")
+        self.refused(exceptions.InvalidRequest, "nothing was written", client.sys.submit_unseal_key, key="a" * 64)
+        self.assertFalse(client.sys.submit_unseal_key(key=os.environ["LATER_KEY"])["sealed"])
+        self.assertFalse(client.sys.is_sealed())
+        sealed = client.secrets.transit.encrypt_data(name="late", plaintext=HELLO)["data"]["ciphertext"]
+        self.assertEqual(client.secrets.transit.decrypt_data(name="late", ciphertext=sealed)["data"]["plaintext"], HELLO)
+
     def test_a_limited_token_is_told(self):
         client = self.closed(client_of("LIMITED"))
         with self.assertRaises(exceptions.RateLimitExceeded) as caught:
