@@ -1,8 +1,11 @@
 //! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
 
+mod kills;
 mod operating;
 mod passwords;
+mod secured;
 mod tool;
+mod venues;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,9 +26,16 @@ fn door(node: &Node) -> SocketAddr {
     line.unwrap_or_else(|| panic!("no FIX door: {:?}", node.said)).parse().unwrap()
 }
 
+/// A connection, with TLS or without.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
 /// The other side of a session: a client's, or a venue's.
 struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
+    /// Its own end.
+    address: SocketAddr,
     input: Vec<u8>,
     next_out: u64,
     /// What its messages say of sender and target.
@@ -39,7 +49,8 @@ impl Client {
 
     fn over(stream: TcpStream, ids: (&'static str, &'static str)) -> Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, input: Vec::new(), next_out: 1, ids }
+        let address = stream.local_addr().unwrap();
+        Client { stream: Box::new(stream), address, input: Vec::new(), next_out: 1, ids }
     }
 
     /// A venue to which the node has just connected and said its Logon, which is answered.
@@ -65,6 +76,12 @@ impl Client {
     }
 
     fn send_bytes(&mut self, kind: &str, body: &[u8]) {
+        let bytes = self.message(kind, body);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// The bytes of its next message.
+    fn message(&mut self, kind: &str, body: &[u8]) -> Vec<u8> {
         let seq = self.next_out;
         self.next_out += 1;
         let (sender, target) = self.ids;
@@ -74,7 +91,7 @@ impl Client {
         bytes.extend_from_slice(body);
         let sum: u32 = bytes.iter().copied().map(u32::from).sum();
         bytes.extend_from_slice(format!("10={:03}\x01", sum % 256).as_bytes());
-        self.stream.write_all(&bytes).unwrap();
+        bytes
     }
 
     fn order(&mut self, id: &str) {

@@ -1,0 +1,297 @@
+//! A node that is killed at every point of what passes through it; both sides keep their own books, and go on where they were.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::venues::with_venue;
+use super::{Client, door, field};
+use crate::support::{Node, PATIENCE};
+
+/// What is left to its time: nothing is read for so long.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// One side of a session, with what a careful engine keeps: everything sent, what is expected next, and everything taken.
+struct Side {
+    ids: (&'static str, &'static str),
+    /// What was sent: type and body, by number.
+    sent: Vec<(&'static str, String)>,
+    next_in: u64,
+    /// Bodies of what was taken, with whether it may have come before (43=Y).
+    taken: Vec<String>,
+    line: Option<Client>,
+    socket: Option<TcpStream>,
+    is_logged_on: bool,
+}
+
+impl Side {
+    fn new(ids: (&'static str, &'static str)) -> Side {
+        Side {
+            ids,
+            sent: Vec::new(),
+            next_in: 1,
+            taken: Vec::new(),
+            line: None,
+            socket: None,
+            is_logged_on: false,
+        }
+    }
+
+    fn take_line(&mut self, stream: TcpStream) {
+        self.socket = Some(stream.try_clone().unwrap());
+        let line = Client::over(stream, self.ids);
+        self.socket.as_ref().unwrap().set_read_timeout(Some(LOOK)).unwrap();
+        (self.line, self.is_logged_on) = (Some(line), false);
+    }
+
+    fn lose_line(&mut self) {
+        (self.line, self.socket, self.is_logged_on) = (None, None, false);
+    }
+
+    /// Numbers and keeps a message, and sends so much of it.
+    fn send(&mut self, kind: &'static str, body: &str, percent: usize) {
+        self.sent.push((kind, body.to_owned()));
+        self.write(u64::try_from(self.sent.len()).unwrap(), kind, body, percent);
+    }
+
+    fn write(&mut self, seq: u64, kind: &str, body: &str, percent: usize) {
+        let Some(line) = &mut self.line else { return };
+        line.next_out = seq;
+        let bytes = line.message(kind, body.replace('|', "\x01").as_bytes());
+        let part = percent * bytes.len() / 100;
+        // A node that is gone gets it later.
+        if line.stream.write_all(&bytes[..part]).is_err() {
+            self.lose_line();
+        }
+    }
+
+    /// The next message, if there is one.
+    fn look(&mut self) -> Option<String> {
+        let line = self.line.as_mut()?;
+        loop {
+            let sum = line.input.windows(4).position(|part| part == b"\x0110=");
+            if let Some(at) = sum.filter(|at| line.input.len() >= at + 8) {
+                let message: Vec<u8> = line.input.drain(..at + 8).collect();
+                return Some(String::from_utf8_lossy(&message).replace('\x01', "|"));
+            }
+            let mut piece = [0; 4_096];
+            match line.stream.read(&mut piece) {
+                Ok(count) if count > 0 => line.input.extend_from_slice(&piece[..count]),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    return None;
+                }
+                Ok(_) | Err(_) => {
+                    self.lose_line();
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Does what the session wants with a message; its body if it is one of the application, and new.
+    fn hear(&mut self, message: &str) -> Option<String> {
+        let seq: u64 = field(message, "34").parse().unwrap();
+        let kind = field(message, "35");
+        if kind == "2" {
+            self.send_again(field(message, "7").parse().unwrap());
+        }
+        if kind == "A" {
+            self.is_logged_on = true;
+        }
+        if seq > self.next_in {
+            let from = self.next_in;
+            self.send("2", &format!("7={from}|16=0|"), 100);
+            return None;
+        }
+        if seq < self.next_in {
+            assert!(message.contains("|43=Y|"), "{seq} again without a word: {message}");
+            return None;
+        }
+        self.next_in += 1;
+        if kind == "4" {
+            self.next_in = field(message, "36").parse().unwrap();
+        }
+        let is_for_us = !"012345A".contains(&kind);
+        is_for_us.then(|| {
+            let start = message.find("|11=").or_else(|| message.find("|45=")).unwrap() + 1;
+            let body = message[start..message.rfind("10=").unwrap()].to_owned();
+            self.taken.push(body.clone());
+            body
+        })
+    }
+
+    /// Sends everything from a number on once more; what is the session's own is filled.
+    fn send_again(&mut self, from: u64) {
+        let from = usize::try_from(from).unwrap() - 1;
+        let count = self.sent.len();
+        let mut at = from;
+        while at < count {
+            let (kind, body) = self.sent[at].clone();
+            let seq = u64::try_from(at + 1).unwrap();
+            at += 1;
+            if matches!(kind, "D" | "8") {
+                self.write(seq, kind, &format!("43=Y|122={}|{body}", super::now()), 100);
+            } else {
+                while at < count && !matches!(self.sent[at].0, "D" | "8") {
+                    at += 1;
+                }
+                self.write(
+                    seq,
+                    "4",
+                    &format!("43=Y|122={}|123=Y|36={}|", super::now(), at + 1),
+                    100,
+                );
+            }
+        }
+    }
+}
+
+/// A node between a client and a venue.
+struct World {
+    node: Option<Node>,
+    client: Side,
+    venue: Side,
+    listener: TcpListener,
+    reports: u32,
+}
+
+impl World {
+    /// One look at each side: connections, Logons, messages; the venue answers each order with a report.
+    fn turn(&mut self) {
+        // Most orders are to pass, so the client comes once the venue is there.
+        if self.client.line.is_none()
+            && self.venue.is_logged_on
+            && let Some(stream) =
+                self.node.as_ref().and_then(|node| TcpStream::connect(door(node)).ok())
+        {
+            self.client.take_line(stream);
+            self.client.send("A", "98=0|108=30|", 100);
+        }
+        if let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(false).unwrap();
+            self.venue.take_line(stream);
+        }
+        if let Some(message) = self.venue.look() {
+            if field(&message, "35") == "A" {
+                self.venue.send("A", "98=0|108=30|", 100);
+            }
+            if let Some(body) = self.venue.hear(&message) {
+                self.reports += 1;
+                let id = body.split('|').next().unwrap().to_owned();
+                let report = format!("{id}|37=V|17=E{}|150=0|39=0|9999=ours|", self.reports);
+                self.venue.send("8", &report, 100);
+            }
+        }
+        if let Some(message) = self.client.look() {
+            self.client.hear(&message);
+        }
+    }
+
+    fn turn_until(&mut self, what: &str, holds: impl Fn(&World) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !holds(self) {
+            assert!(
+                Instant::now() < end,
+                "still waiting for {what}: {:?} {:?}",
+                self.client.taken,
+                self.venue.taken
+            );
+            self.turn();
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        self.client.is_logged_on && self.venue.is_logged_on
+    }
+
+    /// Every order has its report or its refusal.
+    fn is_settled(&self) -> bool {
+        let orders = self.client.sent.iter().filter(|one| one.0 == "D").count();
+        self.client.taken.len() >= orders
+    }
+
+    fn restart(&mut self) {
+        let node = self.node.take().unwrap();
+        self.node = Some(node.restart());
+        self.client.lose_line();
+        self.venue.lose_line();
+    }
+}
+
+/// Where the node is killed.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    /// Half of an order was written to it.
+    HalfAnOrder,
+    /// A whole order was, and so long ago, microseconds.
+    AnOrder(u64),
+    /// The venue has the order, and its report is on its way, for so long.
+    AReport(u64),
+    /// The client has the report.
+    Done,
+    /// The client has just connected, and said its Logon, so long ago.
+    ALogon(u64),
+}
+
+fn kill_at(world: &mut World, point: Point, round: usize) {
+    let body = format!("11=order-{round}|21=1|55=ACME|54=1|60={}|38=100|40=2|44=10|", super::now());
+    let wait = |us| std::thread::sleep(Duration::from_micros(us));
+    match point {
+        Point::HalfAnOrder => world.client.send("D", &body, 50),
+        Point::AnOrder(us) => {
+            world.client.send("D", &body, 100);
+            wait(us);
+        }
+        Point::AReport(us) => {
+            world.client.send("D", &body, 100);
+            let before = world.reports;
+            world.turn_until("the venue to answer", |world| world.reports > before);
+            wait(us);
+        }
+        Point::Done => {
+            world.client.send("D", &body, 100);
+            world.turn_until("the report", World::is_settled);
+        }
+        Point::ALogon(us) => {
+            world.client.lose_line();
+            world.client.send("D", &body, 100);
+            world.turn();
+            wait(us);
+        }
+    }
+    world.restart();
+}
+
+#[test]
+fn a_node_killed_at_every_point_loses_and_doubles_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let node = Some(with_venue(&[address], "").start());
+    let (client, venue) = (Side::new(("CLIENT1", "GATE")), Side::new(("VENUE", "GATE")));
+    let mut world = World { node, client, venue, listener, reports: 0 };
+    let mut points = vec![Point::HalfAnOrder, Point::Done];
+    for us in [0, 200, 600, 2_000] {
+        points.extend([Point::AnOrder(us), Point::AReport(us), Point::ALogon(us)]);
+    }
+    for (round, point) in points.into_iter().enumerate() {
+        world.turn_until("both sides to be logged on", World::is_up);
+        kill_at(&mut world, point, round);
+        world.turn_until("everything to arrive", |world| world.is_up() && world.is_settled());
+    }
+    let orders: Vec<&String> =
+        world.client.sent.iter().filter(|one| one.0 == "D").map(|one| &one.1).collect();
+    let refused: Vec<&String> =
+        world.client.taken.iter().filter(|body| body.starts_with("45=")).collect();
+    assert_eq!(world.venue.taken.len() + refused.len(), orders.len(), "{refused:?}");
+    let arrived = orders.iter().filter(|body| world.venue.taken.contains(body)).count();
+    assert_eq!(arrived, world.venue.taken.len(), "each byte as it was, each once");
+    let reports: Vec<&String> =
+        world.venue.sent.iter().filter(|one| one.0 == "8").map(|one| &one.1).collect();
+    let heard: Vec<&String> =
+        world.client.taken.iter().filter(|body| body.starts_with("11=")).collect();
+    assert_eq!(heard, reports);
+    assert!(arrived > 10, "most were passed on: {arrived}, {refused:?}");
+}

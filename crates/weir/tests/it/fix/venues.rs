@@ -1,0 +1,99 @@
+//! Venues that do not let the node in, and what it sends them in which order.
+
+use std::net::{SocketAddr, TcpListener};
+
+use super::{Client, SESSION, field, setup};
+use crate::support::{Node, Setup};
+
+/// A client of a venue, which is at the first of these addresses that lets the node in.
+pub(super) fn with_venue(addresses: &[SocketAddr], more: &str) -> Setup {
+    let addresses: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+    let venue = format!(
+        "[[fix.venue]]\nname = \"venue1\"\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"VENUE\"\nconnect = [{}]\n{more}",
+        addresses.join(", ")
+    );
+    setup(&format!("{}{venue}", SESSION.replace("echo", "venue1")))
+}
+
+fn listeners<const COUNT: usize>() -> ([TcpListener; COUNT], Vec<SocketAddr>) {
+    let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    (listeners, addresses)
+}
+
+/// The connection of the node, and its Logon.
+fn accept(listener: &TcpListener, next_out: u64) -> Client {
+    let stream = listener.accept().unwrap().0;
+    let mut venue = Client { next_out, ..Client::over(stream, ("VENUE", "GATE")) };
+    let logon = venue.receive().expect("a Logon");
+    assert_eq!(field(&logon, "35"), "A", "{logon}");
+    venue
+}
+
+#[test]
+fn after_a_failed_logon_the_next_address_is_tried() {
+    let ([closes, refuses, lies, lets_in], addresses) = listeners();
+    let node = with_venue(&addresses, "").start();
+    drop(accept(&closes, 1));
+    let mut venue = accept(&refuses, 1);
+    venue.send("5", "58=not here|");
+    while venue.receive().is_some() {}
+    let mut venue = accept(&lies, 2);
+    venue.ids = ("ANOTHER", "GATE");
+    venue.send("A", "98=0|108=30|");
+    while venue.receive().is_some() {}
+    let mut client = Client::log_on(&node, 1);
+    client.order("early");
+    let told = client.receive_message();
+    assert_eq!(["35", "380"].map(|tag| field(&told, tag)), ["j", "4"], "{told}");
+    let mut venue = accept(&lets_in, 2);
+    venue.send("A", "98=0|108=30|");
+    node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
+    client.order("first");
+    assert_eq!(field(&venue.receive_message(), "11"), "first");
+}
+
+/// Has the node find in one wake-up what is written while it does not run.
+fn at_once(node: &Node, write: impl FnOnce()) {
+    node.signal("STOP");
+    write();
+    node.signal("CONT");
+}
+
+#[test]
+fn orders_that_pass_while_the_venue_speaks_leave_in_the_order_of_their_numbers() {
+    let ([listener], addresses) = listeners();
+    let node = with_venue(&addresses, "").start();
+    let mut venue = accept(&listener, 1);
+    venue.send("A", "98=0|108=30|");
+    let mut client = Client::log_on(&node, 1);
+    node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
+    let mut last = 1;
+    for round in 0..20 {
+        let id = format!("order-{round}");
+        at_once(&node, || {
+            // Who speaks first is met first.
+            if round % 2 == 0 {
+                client.order(&id);
+            }
+            venue.send("1", "112=are you there|");
+            venue.send("2", &format!("7={last}|16=0|"));
+            if round % 2 == 1 {
+                client.order(&id);
+            }
+        });
+        let (mut has_order, mut has_answer) = (false, false);
+        while !(has_order && has_answer) {
+            let message = venue.receive().expect("a message");
+            let seq: u64 = field(&message, "34").parse().unwrap();
+            if message.contains("|43=Y|") {
+                assert!(seq <= last, "{seq} again, and never before: {message}");
+                continue;
+            }
+            assert_eq!(seq, last + 1, "{message}");
+            last = seq;
+            has_order |= message.contains(&format!("|11={id}|"));
+            has_answer |= message.contains("|112=are you there|");
+        }
+    }
+}
