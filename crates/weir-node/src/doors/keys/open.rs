@@ -312,6 +312,14 @@ mod tests {
         assert!(refused("words", words(), false).contains("--first"));
         unseal("words", words(), true).unwrap();
         unseal("words", words(), false).unwrap();
+        // A kill after the salt was written, and before the first key was.
+        let torn = place("torn").folder;
+        kek_of_passphrase(&torn, b"correct horse battery", true).unwrap();
+        let salt = std::fs::read(torn.join("passphrase")).unwrap();
+        assert!(refused("torn", words(), false).contains("--first"));
+        unseal("torn", words(), true).unwrap();
+        unseal("torn", words(), false).unwrap();
+        assert_eq!(std::fs::read(torn.join("passphrase")).unwrap(), salt);
         let other = UnsealKey::Passphrase(Zeroizing::new("correct horse batterie".into()));
         assert!(refused("words", other, true).contains("nothing was written"));
     }
