@@ -6,7 +6,7 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo loop test test-peers test-prebid test-vault go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit sim crash interop docs \
+.PHONY: help run demo loop test test-peers test-prebid test-vault test-fix go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit sim crash interop docs \
   check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine clients-go clients-python
 
 help:
@@ -96,7 +96,7 @@ test:
 	@echo "== all tests of our own code passed"
 
 # Other people's programs beside the node, by name: each at most four minutes. SKIP="prebid" leaves some out on a laptop, none in CI.
-PEERS := prebid vault
+PEERS := prebid vault fix
 SKIP  ?=
 test-peers:
 	@test -z "$(SKIP)" || test "$(CI)" != true || { echo "make: CI skips no peer; SKIP is \"$(SKIP)\""; exit 2; }
@@ -149,6 +149,11 @@ test-prebid: dev-binaries
 test-vault: dev-binaries
 	@echo "== real clients of Transit: hvac, the Go modules of OpenBao and Vault, Spring Vault"
 	@WEIR=$(CURDIR)/target/debug/weir proof/vault-peers/run
+
+# The same: quickfixgo, QuickFIX/J and simplefix.
+test-fix: dev-binaries
+	@echo "== real FIX engines before and behind the node, in three versions of FIX"
+	@WEIR=$(CURDIR)/target/debug/weir proof/fix-peers/run
 
 web-unit: $(WEB)
 	@echo "== the dashboard's types and its parts without a browser"
