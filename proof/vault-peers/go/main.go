@@ -152,8 +152,11 @@ func checkLimited(name string) {
 	}
 }
 
-// besideOpenBao plays the table against a server of OpenBao too, compares, and moves keys both ways.
+// besideOpenBao plays the table against a server of OpenBao too, where one is named. Before, against another node of our own: there the
+// comparison must find nothing, and what is planted.
 func besideOpenBao(run string) {
+	here := made("openbao", node("OPEN"))
+	beside("another node", here, made("openbao", node("LATER")), run+"-own")
 	bao := place{url: os.Getenv("BAO_ADDR"), token: os.Getenv("BAO_TOKEN"), retries: 0, wait: time.Millisecond}
 	for _, name := range []string{"BAO_ADDR", "BAO_TOKEN"} {
 		if os.Getenv(name) == "" {
@@ -161,16 +164,29 @@ func besideOpenBao(run string) {
 			return
 		}
 	}
-	here, there := made("openbao", node("OPEN")), made("openbao", bao)
+	there := made("openbao", bao)
 	if _, err := there.logical("write", "sys/mounts/transit", values{"type": "transit"}); err != nil {
 		tell("OpenBao at %s: %v", bao.url, err)
 		return
 	}
-	ours, theirs := play(here, run+"-beside", true, tell), play(there, run+"-beside", false, tell)
+	beside("OpenBao", here, there, run+"-bao")
+}
+
+func beside(name string, here, there client, run string) {
+	ours, theirs := play(here, run, true, tell), play(there, run, false, tell)
 	compared := compare(ours, theirs, tell)
 	move(here, there, run+"-out")
 	move(there, here, run+"-in")
-	fmt.Printf("beside OpenBao: %d answers compared member by member, keys moved both ways\n", compared)
+	// The comparison itself: another status, another member, a member that is not there.
+	found := 0
+	other := append([]answer{}, theirs...)
+	other[0].status++
+	other[1].data = values{"latest_version": 2.0}
+	compare(theirs, other, func(string, ...any) { found++ })
+	if found < 3 {
+		tell("the comparison found %d of the differences that were planted", found)
+	}
+	fmt.Printf("beside %s: %d answers compared member by member, keys moved both ways\n", name, compared)
 }
 
 // move makes keys at one server, seals with them, brings them to the other one, and opens there.

@@ -147,6 +147,10 @@ func compare(ours, theirs []answer, tell func(string, ...any)) int {
 		a, _ := comparable(one.data, "", step.path).(values)
 		b, _ := comparable(other.data, "", step.path).(values)
 		for member := range b {
+			if text, ok := step.want[member].(string); ok && strings.Contains(text, "{") {
+				// What an earlier step kept, and was judged by: each server has its own.
+				continue
+			}
 			if !reflect.DeepEqual(a[member], b[member]) {
 				tell("%s %s: %s is %v here, and %v there", step.verb, step.path, member, a[member], b[member])
 			}
