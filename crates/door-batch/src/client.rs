@@ -28,18 +28,6 @@ impl Client {
     pub fn limited(&self) -> Option<Arc<Principal>> {
         self.principal.as_ref().filter(|principal| principal.scopes().is_limited()).cloned()
     }
-
-    /// May it name the budget with this id and this handle?
-    #[must_use]
-    pub fn allows(&self, id: u64, handle: Option<&str>) -> bool {
-        self.principal.as_ref().is_none_or(|principal| principal.scopes().allows(id, handle))
-    }
-
-    /// May it name every budget with this handle, also one that is yet to be made?
-    #[must_use]
-    pub fn allows_handle(&self, handle: &str) -> bool {
-        self.principal.as_ref().is_none_or(|principal| principal.scopes().allows_handle(handle))
-    }
 }
 
 /// Why nobody is let in.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use access::Scopes;
+use access::Principal;
 use door_transport::ConnId;
 use gate_pacing::Pace;
 use ledger::{
@@ -123,10 +123,14 @@ impl Till {
         }
     }
 
-    /// May a principal with these scopes name the budget with this id? Its handle is looked up only where they are about handles.
+    /// May this principal name the budget with this id? `None`: the door asks nobody who it is. The budget's handle is looked up only where
+    /// scopes are about handles.
     #[inline]
-    pub(crate) fn allows(&self, scopes: &Scopes, id: u64) -> bool {
-        scopes.allows_budget(id) || scopes.knows_handles() && scopes.allows(id, self.handle(id))
+    pub(crate) fn allows(&self, principal: Option<&Arc<Principal>>, id: u64) -> bool {
+        principal.is_none_or(|principal| {
+            let scopes = principal.scopes();
+            scopes.allows_budget(id) || scopes.knows_handles() && scopes.allows(id, self.handle(id))
+        })
     }
 
     /// Asks the bank for the budget with this handle, which is to be made from a template if there is none yet: where
@@ -134,8 +138,17 @@ impl Till {
     /// [`crate::doors::Heard::Budget`], once the budget is sealed.
     ///
     /// # Errors
-    /// At once: `UnknownBudget`, no template matches; `Busy`, too many wait.
-    pub(crate) fn open(&mut self, handle: &str, reply: Reply) -> Result<(), Verdict> {
+    /// At once: `UnknownBudget`, no template matches, or who asks may not name it; `Busy`, too many wait; `Journal`.
+    pub(crate) fn open(
+        &mut self,
+        principal: Option<&Arc<Principal>>,
+        handle: &str,
+        reply: Reply,
+    ) -> Result<(), Verdict> {
+        // A budget that is not made yet has no id that a scope could name.
+        if principal.is_some_and(|principal| !principal.scopes().allows_handle(handle)) {
+            return Err(Verdict::UnknownBudget);
+        }
         if self.journal_fails {
             return Err(Verdict::Journal);
         }

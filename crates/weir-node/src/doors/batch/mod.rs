@@ -283,7 +283,7 @@ impl BatchGate<'_> {
         let mut hidden = 0;
         let Frame { ids, slots, .. } = &mut self.door.frame;
         for (id, slot) in ids.iter().zip(slots) {
-            if !may_name(self.till, client, *id) {
+            if !self.till.allows(client.principal.as_ref(), *id) {
                 (*slot, hidden) = (None, hidden + 1);
             }
         }
@@ -302,8 +302,7 @@ impl BatchGate<'_> {
     /// The slot of a budget that no configuration names: it may have been made on its first ask.
     #[cold]
     fn made_slot(&self, id: u64) -> Result<u32, Verdict> {
-        let is_hidden = |limited: &Arc<Principal>| !self.till.allows(limited.scopes(), id);
-        if self.door.frame.limited.as_ref().is_some_and(is_hidden) {
+        if !self.till.allows(self.door.frame.limited.as_ref(), id) {
             return Err(Verdict::UnknownBudget);
         }
         self.till.opened.by_id(id).map(|made| made.slot).ok_or(Verdict::UnknownBudget)
@@ -433,7 +432,7 @@ impl BatchGate<'_> {
         let now_ms = self.till.at.now_ms;
         for (i, ask) in batch.asks().iter().enumerate() {
             // Before the table, which may have the answer to somebody else.
-            if !may_name(self.till, client, ask.budget_id()) {
+            if !self.till.allows(client.principal.as_ref(), ask.budget_id()) {
                 self.answer(i, Err(Verdict::UnknownBudget), answers);
                 continue;
             }
@@ -472,7 +471,7 @@ impl BatchGate<'_> {
         let mut asked = std::mem::take(&mut self.door.parking.asked);
         asked.clear();
         for ask in batch.asks().iter() {
-            if !may_name(self.till, client, ask.budget_id()) {
+            if !self.till.allows(client.principal.as_ref(), ask.budget_id()) {
                 continue;
             }
             let Some(found) = self.till.find(BudgetName::Id(ask.budget_id())) else { continue };
@@ -506,12 +505,6 @@ impl BatchGate<'_> {
         };
         self.door.resolving.answer(place, refused, false);
     }
-}
-
-/// May the client name this budget? Handles are looked up for a token whose ids do not say so and whose scopes name handles.
-#[inline]
-fn may_name(till: &Till, client: &Client, id: u64) -> bool {
-    client.principal.as_ref().is_none_or(|principal| till.allows(principal.scopes(), id))
 }
 
 fn budget_of(made: Made) -> Budget {
@@ -644,17 +637,14 @@ impl Gate for BatchGate<'_> {
     fn find(&mut self, conn: ConnId, client: &Client, frame: u64, handle: &str) -> Option<Found> {
         // Who may not name a budget does not learn whether it is there, and has none made.
         if let Some(found) = self.till.find(BudgetName::Handle(handle)) {
-            let allowed = client.allows(found.id, Some(handle));
+            let allowed = self.till.allows(client.principal.as_ref(), found.id);
             return Some(if allowed { Ok(budget_of(found)) } else { Err(Verdict::UnknownBudget) });
-        }
-        if !client.allows_handle(handle) {
-            return Some(Err(Verdict::UnknownBudget));
         }
         let Some(index) = self.door.finding.open((conn.to_bits(), frame)) else {
             return Some(Err(Verdict::Busy));
         };
         let reply = Reply { door: self.door.number, index, entry: 0 };
-        let refused = self.till.open(handle, reply).err()?;
+        let refused = self.till.open(client.principal.as_ref(), handle, reply).err()?;
         self.door.finding.close(index);
         Some(Err(refused))
     }

@@ -69,11 +69,6 @@ fn owner(id: u64, slot: u32, unit: [u8; 4]) -> Option<Owner> {
     Some(Owner { slot, id, unit })
 }
 
-/// May who asks name the budget with this id?
-pub(crate) fn allows(till: &Till, principal: Option<&Arc<Principal>>, id: u64) -> bool {
-    principal.is_none_or(|principal| till.allows(principal.scopes(), id))
-}
-
 /// What a call's amount comes to in the budget's unit; a settle without one is about the whole hold.
 fn amount_of(call: &Call, unit: Unit, hold: Option<&Hold>) -> OrOutcome<Amount> {
     if let Some(named) = call.unit.filter(|code| *code != unit.to_code()) {
@@ -184,7 +179,7 @@ impl Desk {
         call: &Call,
         (owner, hold): (Owner, Option<&Hold>),
     ) -> OrOutcome<Amount> {
-        if !allows(till, principal, owner.id) {
+        if !till.allows(principal, owner.id) {
             self.counts.add(Happening::OutOfScope);
             return refused(Verdict::UnknownBudget);
         }
@@ -374,11 +369,7 @@ impl Desk {
                 let BudgetName::Handle(handle) = budget.name() else {
                     return refused(Verdict::UnknownBudget);
                 };
-                // A budget that is not made yet has no id that a scope could name.
-                if principal.is_some_and(|principal| !principal.scopes().allows_handle(handle)) {
-                    return refused(Verdict::UnknownBudget);
-                }
-                till.open(handle, reply).map_err(|verdict| match verdict {
+                till.open(principal, handle, reply).map_err(|verdict| match verdict {
                     Verdict::Busy => full(&self.terms.full.openings),
                     verdict => Outcome::refused(verdict),
                 })?;
