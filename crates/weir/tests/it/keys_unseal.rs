@@ -189,6 +189,24 @@ fn a_key_is_shown_and_rotated_from_the_command_line() {
     let shown: Value =
         serde_json::from_str(&done(&setup, "status --json --key orders", "")).unwrap();
     assert_eq!((&shown["sealed"], &shown["key"]["latest_version"]), (&json!(false), &json!(2)));
+    // A token that may rotate, and not look.
+    let tokens = setup.folder().join("tokens");
+    write_secret(&tokens, "op keys aaaaaaaaaaaaaaaa transit/admin/orders\n");
+    let file = setup.folder().join("token");
+    write_secret(&file, "aaaaaaaaaaaaaaaa");
+    drop(node);
+    let limited = setup.clone().with("keys.tokens_file", text(&tokens));
+    let node = limited.clone().start();
+    let with = |words: &str| format!("{words} --token-file {}", file.display());
+    assert!(done(&limited, &with("rotate orders"), "").contains("version 3"));
+    for (words, scope) in
+        [("rotate other", "transit/admin/other"), ("status --key orders", "transit/read/orders")]
+    {
+        let error = refused(&limited, &with(words), "");
+        assert!(error.contains("permission denied") && error.contains(scope), "{error}");
+    }
+    drop(node);
+    let _node = setup.clone().start();
     for words in ["rotate none", "status --key none"] {
         assert!(refused(&setup, words, "").contains("there is no key \"none\""), "{words}");
     }
