@@ -12,6 +12,7 @@
 //! - `worker` is one worker, behind all doors; `doors::openrtb` is what it does between a bid request and its bids.
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
 //! - `messages` pass between workers and bank; [`counters`] are written by one thread and read by others.
+//! - `pending` is the waiting room of all doors, `money` and `till` are how they ask for money and for everything of the bank.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`reconcile_file`] reads the lines of what an exchange says of bids.
 //!

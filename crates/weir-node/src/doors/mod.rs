@@ -15,6 +15,7 @@ pub mod spend;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use door_http::After;
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, DialId, Handle, Out, Outbox, Peer, Step, Then, Waker};
 use gate_auction::Fates;
@@ -301,6 +302,19 @@ impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
     ) -> Option<R> {
         let own = self.own;
         self.all.with(id, |session, out| own(session).map(|conn| write(conn, out))).flatten()
+    }
+
+    /// Has a connection of HTTP write the answer that it owes, and go on: it read nothing meanwhile. False: its client is gone.
+    pub(crate) fn answer(
+        &mut self,
+        id: ConnId,
+        write: impl FnOnce(&mut C, &mut Out<'_>) -> Option<After>,
+    ) -> bool {
+        let after = self.with(id, write).flatten();
+        if let Some(after) = after {
+            after.settle(self.all, id);
+        }
+        after.is_some()
     }
 
     /// The transport's outbox: to dial, to offer bytes to a connection, to resume or close one.

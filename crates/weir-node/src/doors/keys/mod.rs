@@ -313,10 +313,8 @@ impl Door for KeysDoor {
             let answer = answer.unwrap_or_else(|| LateAnswer::unavailable(NOT_DONE));
             till.counters.keys.tell(answer.status, answer.items);
             let response = response(answer.status, answer.headers, &answer.body);
-            let after = outbox.with(id, |conn, out| conn.http.answer(out, &response)).flatten();
-            match after {
-                Some(after) => _ = after.settle(outbox.all(), id),
-                None => till.counters.keys.clients_gone.add(1),
+            if !outbox.answer(id, |conn, out| conn.http.answer(out, &response)) {
+                till.counters.keys.clients_gone.add(1);
             }
         }
     }

@@ -252,10 +252,7 @@ impl Door for OpenRtbDoor {
         let waiting = waited.expect("answered once, while it waits");
         let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, verdict, repeat);
         let answer = door_openrtb::noticed(status);
-        let after = outbox.with(waiting.conn, |session, out| session.answer(out, &answer));
-        if let Some(after) = after.flatten() {
-            after.settle(outbox.all(), waiting.conn);
-        }
+        outbox.answer(waiting.conn, |session, out| session.answer(out, &answer));
     }
 
     fn heard<S>(

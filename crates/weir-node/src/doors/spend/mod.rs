@@ -225,11 +225,7 @@ impl SpendDoor {
             (Form::One, [outcome]) => self.door.room().one(outcome),
             _ => self.door.room().batch(outcomes),
         };
-        let after = outbox.with(conn, |conn, out| conn.http.answer(out, &response)).flatten();
-        if let Some(after) = after {
-            after.settle(outbox.all(), conn);
-        }
-        after.is_some()
+        outbox.answer(conn, |conn, out| conn.http.answer(out, &response))
     }
 
     /// Takes a call on that the bank has answered.
@@ -404,13 +400,10 @@ impl Door for SpendDoor {
 
 /// Answers where a budget stands.
 fn stand<S>(id: ConnId, found: Option<&Standing>, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
-    let after = outbox.with(id, |conn, out| {
+    outbox.answer(id, |conn, out| {
         let found = found.filter(|one| conn.may_see(one.id, one.handle.as_deref()));
         conn.http.answer(out, &AnswerRoom::default().standing(found))
     });
-    if let Some(after) = after.flatten() {
-        after.settle(outbox.all(), id);
-    }
 }
 
 /// Compared whole, however much of them is alike.
