@@ -219,7 +219,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         (0..self.seats.len()).filter(|at| self.seats[*at].is_venue())
     }
 
-    /// Returns what the steps since the last call have for other connections than their own, in order.
+    /// Returns what the steps since the last call have for other connections than their own, in order. It is to be sent before the bytes of
+    /// a later step of that connection, whose numbers are higher.
     pub fn take_ready(&mut self) -> Vec<Ready> {
         std::mem::take(&mut self.ready)
     }
