@@ -23,7 +23,7 @@ use crate::sys;
 use crate::timers::{Timer, Timers};
 use crate::tls::ServerTls;
 use crate::tls_session::{Event, Session, is_client_hello};
-use crate::totals::{GIVE_BACK_BYTES, Totals};
+use crate::totals::{self, GIVE_BACK_BYTES, Holder, Totals};
 use crate::wake::Waker;
 
 /// A whole scan of all connections for time-outs takes so long, in this many parts.
@@ -399,20 +399,24 @@ impl<'o, C> Engine<'o, C> {
             .ok()
     }
 
-    /// Gives the handshake in `slot` one of the places, once. Another one may have to go for it.
+    /// Gives the handshake in `slot` one of the places, once. Another one may have to go for it when all that came is looked at.
     fn take_place(&mut self, slot: u32) {
         let Some(tls) = self.conns.at(slot).and_then(|conn| conn.tls.as_mut()) else { return };
         if std::mem::replace(&mut tls.placed, true) {
             return;
         }
-        let place = Place::new(slot, tls.door, tls.peer);
+        self.handshakes.take(Place::new(slot, tls.door, tls.peer));
+    }
+
+    /// Ends handshakes for which there is no place.
+    fn end_handshakes(&mut self) {
         let conns = &self.conns;
         let awaits = |slot| match conns.peek(slot) {
             Some(conn) if conn.ended => Awaits::Nobody,
             Some(conn) if conn.tls.as_ref().is_some_and(|tls| tls.queued) => Awaits::Us,
             _ => Awaits::Peer,
         };
-        for gone in self.handshakes.take(place, awaits) {
+        for gone in self.handshakes.end(awaits) {
             if let Some(conn) = self.conns.at(gone) {
                 conn.phase = Phase::Dead(CloseReason::Overload);
                 if let Some(tls) = &mut conn.tls {
@@ -610,17 +614,13 @@ impl<'o, C> Engine<'o, C> {
             return;
         }
         let share = max / self.conns.len().max(1);
-        let mut holders: Vec<(usize, u32)> = (0..self.conns.slots())
-            .filter_map(|slot| Some((self.conns.at(slot)?.output_memory_counted, slot)))
-            .filter(|(memory, _)| *memory > share)
-            .collect();
-        holders.sort_unstable_by(|a, b| b.cmp(a));
-        let mut left = self.totals.output_memory;
-        for (memory, slot) in holders {
-            if left <= max {
-                return;
-            }
-            left -= memory;
+        let holder = |slot| {
+            let conn = self.conns.peek(slot)?;
+            let (unsent, memory) = (conn.output_counted, conn.output_memory_counted);
+            Some(Holder { unsent, memory, slot })
+        };
+        let holders = (0..self.conns.slots()).filter_map(holder).collect();
+        for slot in totals::who_goes(holders, share, self.totals.output_memory - max) {
             if let Some(conn) = self.conns.at(slot) {
                 conn.phase = Phase::Dead(CloseReason::Overload);
             }
@@ -791,6 +791,7 @@ impl<'o, C> Engine<'o, C> {
     pub(crate) fn resume<S: Service<Conn = C>>(&mut self, service: &mut S) {
         self.bound_output();
         self.relieve();
+        self.end_handshakes();
         if self.resumable.is_empty() {
             return;
         }

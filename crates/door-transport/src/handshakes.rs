@@ -2,11 +2,12 @@
 //!
 //! A good handshake waits milliseconds for its peer, one that somebody begins and leaves waits for good. So a new one comes in, and the
 //! one goes that has waited longest: at the door that has the most places, and there of the peer that has the most, if that is clearly
-//! more than its fair share, and else of all peers of that door. The addresses of one network of IPv6 (/64) are one peer, since one
-//! host can have them all. Where all of those wait for us, as the processor is what is short, the newest of them
-//! goes: the others come to their turn.
+//! more than its fair share, and else of all peers that have at least as many as the average: whoever has fewer loses none to a flood,
+//! from however many addresses it comes. The addresses of one network of IPv6 (/64) are one peer, since one host can have them all. Where
+//! all of those wait for us, as the processor is what is short, the newest of them goes: the others come to their turn. Who goes is
+//! judged once per wake-up, when everything that came is looked at: an answer that is there keeps its place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use crate::service::Peer;
@@ -48,14 +49,6 @@ impl Group {
 }
 
 impl Place {
-    fn crowd(&self) -> Crowd {
-        (self.door, Some(self.group))
-    }
-
-    fn is_of(&self, (door, group): Crowd) -> bool {
-        self.door == door && group.is_none_or(|group| self.group == group)
-    }
-
     pub(crate) fn new(slot: u32, door: usize, peer: Peer) -> Place {
         Place { slot, door, group: Group::of(peer) }
     }
@@ -72,8 +65,18 @@ pub(crate) enum Awaits {
     Us,
 }
 
-/// Those of one peer at one door, or all at the door.
-type Crowd = (usize, Option<Group>);
+/// Those of some peers at one door.
+#[derive(Clone, Debug, Default)]
+struct Crowd {
+    door: usize,
+    groups: HashSet<Group>,
+}
+
+impl Crowd {
+    fn has(&self, place: &Place) -> bool {
+        self.door == place.door && self.groups.contains(&place.group)
+    }
+}
 
 /// Every handshake that is not over, the oldest first.
 #[derive(Debug)]
@@ -93,34 +96,43 @@ impl Handshakes {
 
     /// A handshake was worked on: it waits for its peer now, or is over.
     pub(crate) fn worked(&mut self) {
-        self.awaits_us =
-            self.awaits_us.and_then(|(crowd, left)| Some((crowd, left.checked_sub(1)?)));
+        let of = self.awaits_us.take();
+        self.awaits_us = of.and_then(|(crowd, left)| Some((crowd, left.checked_sub(1)?)));
     }
 
     /// Whether a newcomer is of a crowd that keeps us too busy: it would be sent away once it had said its first message.
     pub(crate) fn is_crowded(&self, door: usize, peer: Peer) -> bool {
-        let crowd = Place::new(0, door, peer).crowd();
-        self.places.len() >= self.max && self.awaits_us.is_some_and(|(of, _)| of == crowd)
+        let newcomer = Place::new(0, door, peer);
+        let is_of = |(of, _): &(Crowd, usize)| of.has(&newcomer);
+        self.places.len() >= self.max && self.awaits_us.as_ref().is_some_and(is_of)
     }
 
-    /// Gives a place to a handshake that has none. Returns the connections that go for it, where all were taken: some at once, so that
-    /// a flood costs a look for many newcomers. The new one may be among them.
-    pub(crate) fn take(&mut self, place: Place, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
+    /// Gives a place to a handshake that has none, until [`end`](Self::end) judges who stays.
+    pub(crate) fn take(&mut self, place: Place) {
         self.places.push(place);
-        if self.places.len() <= self.max {
-            return Vec::new();
+    }
+
+    /// Returns the connections that go, where there are more handshakes than places: some at once, so that a flood costs a look for many
+    /// newcomers. They may be among these.
+    pub(crate) fn end(&mut self, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
+        let mut gone = Vec::new();
+        while self.places.len() > self.max {
+            gone.append(&mut self.end_part(&awaits));
         }
-        let known = self.awaits_us.map(|(crowd, _)| crowd);
-        let crowd = known.unwrap_or_else(|| self.largest_crowd());
-        if known.is_none() {
-            let gone = self.end_some(crowd, awaits);
+        gone
+    }
+
+    fn end_part(&mut self, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
+        if self.awaits_us.is_none() {
+            let crowd = self.largest_crowd();
+            let gone = self.end_some(&crowd, awaits);
             if !gone.is_empty() {
                 return gone;
             }
             self.awaits_us = Some((crowd, self.max / AT_ONCE));
         }
-        let newest = self.places.iter().rposition(|place| place.is_of(crowd));
-        let newest = newest.unwrap_or(self.places.len() - 1);
+        let is_of = |place: &Place| self.awaits_us.as_ref().is_some_and(|(of, _)| of.has(place));
+        let newest = self.places.iter().rposition(is_of).unwrap_or(self.places.len() - 1);
         vec![self.places.remove(newest).slot]
     }
 
@@ -132,7 +144,7 @@ impl Handshakes {
     }
 
     /// Ends those whose peer is gone, and else the oldest of a crowd that wait for their peer.
-    fn end_some(&mut self, crowd: Crowd, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
+    fn end_some(&mut self, crowd: &Crowd, awaits: impl Fn(u32) -> Awaits) -> Vec<u32> {
         let most = self.max / AT_ONCE + 1;
         let mut gone = Vec::new();
         self.places.retain(|place| {
@@ -144,28 +156,37 @@ impl Handshakes {
             return gone;
         }
         self.places.retain(|place| {
-            let goes =
-                gone.len() < most && place.is_of(crowd) && awaits(place.slot) == Awaits::Peer;
+            let goes = gone.len() < most && crowd.has(place) && awaits(place.slot) == Awaits::Peer;
             gone.extend(goes.then_some(place.slot));
             !goes
         });
         gone
     }
 
-    /// Finds the peer with the most places at the door with the most; all at that door where no peer has clearly more than its share.
+    /// Finds the peer with the most places at the door with the most; where none has clearly more than its share, all at that door that
+    /// have at least as many as the average.
     fn largest_crowd(&self) -> Crowd {
-        let (door, count, _) = most(self.places.iter().map(|place| place.door)).unwrap_or_default();
-        let of_door = self.places.iter().filter(|place| place.door == door);
-        let Some((group, has, groups)) = most(of_door.map(|place| place.group)) else {
-            return (door, None);
+        let (doors, order) = count(self.places.iter().map(|place| place.door));
+        let Some(door) = order.into_iter().rev().max_by_key(|door| doors[door]) else {
+            return Crowd::default();
         };
-        let share = count / groups + self.max / GRACE;
-        (door, (has > share || groups == 1).then_some(group))
+        let of_door = self.places.iter().filter(|place| place.door == door);
+        let (has, order) = count(of_door.map(|place| place.group));
+        let average = doors[&door] / has.len();
+        let largest = order.iter().rev().max_by_key(|group| has[group]);
+        let above = |group: &&Group| has[group] > average + self.max / GRACE;
+        let groups = match largest.filter(above) {
+            Some(group) => HashSet::from([*group]),
+            None => order.iter().filter(|group| has[group] >= average).copied().collect(),
+        };
+        Crowd { door, groups }
     }
 }
 
-/// Returns what occurs most often (of several the first), how often, and how many different ones there are.
-fn most<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Option<(T, usize, usize)> {
+/// Returns how often each occurs, and each once in the order of their first.
+fn count<T: Copy + Eq + std::hash::Hash>(
+    all: impl Iterator<Item = T>,
+) -> (HashMap<T, usize>, Vec<T>) {
     let (mut counts, mut order) = (HashMap::<T, usize>::new(), Vec::new());
     for one in all {
         let count = counts.entry(one).or_default();
@@ -174,8 +195,7 @@ fn most<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Option<
             order.push(one);
         }
     }
-    let first = order.into_iter().rev().max_by_key(|one| counts[one])?;
-    Some((first, counts[&first], counts.len()))
+    (counts, order)
 }
 
 #[cfg(test)]
@@ -190,8 +210,17 @@ mod tests {
         handshakes.places.iter().map(|place| place.slot).collect()
     }
 
+    fn take_in(
+        handshakes: &mut Handshakes,
+        place: Place,
+        awaits: impl Fn(u32) -> Awaits,
+    ) -> Vec<u32> {
+        handshakes.take(place);
+        handshakes.end(awaits)
+    }
+
     fn take(handshakes: &mut Handshakes, place: Place) -> Option<u32> {
-        let gone = handshakes.take(place, |_| Awaits::Peer);
+        let gone = take_in(handshakes, place, |_| Awaits::Peer);
         assert!(gone.len() <= 1);
         gone.first().copied()
     }
@@ -219,18 +248,18 @@ mod tests {
             _ => Awaits::Us,
         };
         for slot in 0..3 {
-            assert!(handshakes.take(place(slot, 0, 1), awaits).is_empty());
+            assert!(take_in(&mut handshakes, place(slot, 0, 1), awaits).is_empty());
         }
-        assert_eq!(handshakes.take(place(3, 0, 1), awaits), [2]);
-        assert_eq!(handshakes.take(place(4, 0, 1), awaits), [4], "all wait for us");
-        assert_eq!(handshakes.take(place(5, 0, 2), awaits), [3], "another peer comes in");
+        assert_eq!(take_in(&mut handshakes, place(3, 0, 1), awaits), [2]);
+        assert_eq!(take_in(&mut handshakes, place(4, 0, 1), awaits), [4], "all wait for us");
+        assert_eq!(take_in(&mut handshakes, place(5, 0, 2), awaits), [3], "another peer comes in");
         let peer = |host| Peer::Tcp(([10, 0, 0, host], 4000).into());
         assert!(handshakes.is_crowded(0, peer(1)) && !handshakes.is_crowded(0, peer(2)));
-        let stale = handshakes.take(place(6, 0, 1), |_| Awaits::Peer);
+        let stale = take_in(&mut handshakes, place(6, 0, 1), |_| Awaits::Peer);
         assert_eq!(stale, [6], "nothing was worked on since");
         handshakes.worked();
         assert!(!handshakes.is_crowded(0, peer(1)));
-        assert_eq!(handshakes.take(place(9, 0, 2), awaits), [9]);
+        assert_eq!(take_in(&mut handshakes, place(9, 0, 2), awaits), [9]);
         assert_eq!(slots(&handshakes), [0, 1, 5]);
     }
 
@@ -238,7 +267,7 @@ mod tests {
     fn a_crowd_goes_in_parts() {
         let mut handshakes = Handshakes::new(64);
         (0..64).for_each(|slot| assert_eq!(take(&mut handshakes, place(slot, 0, 1)), None));
-        let gone = handshakes.take(place(64, 0, 1), |_| Awaits::Peer);
+        let gone = take_in(&mut handshakes, place(64, 0, 1), |_| Awaits::Peer);
         assert_eq!(gone, [0, 1, 2, 3, 4]);
         (65..69).for_each(|slot| assert_eq!(take(&mut handshakes, place(slot, 0, 1)), None));
     }
@@ -281,8 +310,24 @@ mod tests {
         for slot in good {
             assert_eq!(take(&mut handshakes, place(slot, 0, 200)), None);
         }
-        let gone = handshakes.take(place(64, 0, 64), |_| Awaits::Peer);
+        let gone = take_in(&mut handshakes, place(64, 0, 64), |_| Awaits::Peer);
         assert_eq!(gone, [0, 1, 2, 3, 4], "the oldest of all, not those of the crowd of two");
+    }
+
+    /// Twenty hosts, each with its share: who has fewer loses no place to them, nor is it sent away.
+    #[test]
+    fn a_flood_from_many_addresses_takes_no_place_from_who_has_few() {
+        let mut handshakes = Handshakes::new(64);
+        let good = place(1_000, 0, 200);
+        handshakes.take(good);
+        (0..64u8).for_each(|n| handshakes.take(place(n.into(), 0, n % 20)));
+        let gone = handshakes.end(|_| Awaits::Peer);
+        assert_eq!((gone.len(), gone.contains(&good.slot)), (5, false));
+        (64..128u8).for_each(|n| handshakes.take(place(n.into(), 0, n % 20)));
+        let gone = handshakes.end(|_| Awaits::Us);
+        assert!(handshakes.places.len() == 64 && !gone.contains(&good.slot), "{gone:?}");
+        let peer = |host| Peer::Tcp(([10, 0, 0, host], 4000).into());
+        assert!(handshakes.is_crowded(0, peer(1)) && !handshakes.is_crowded(0, peer(200)));
     }
 
     #[test]
@@ -297,8 +342,8 @@ mod tests {
         assert_eq!(take(&mut handshakes, at(3, "2001:db8:0:2::2")), None);
         assert_eq!(take(&mut handshakes, at(4, "2001:db8:0:2:ffff::3")), Some(2));
         assert_eq!(take(&mut handshakes, at(5, "2001:db8:0:2:ffff::4")), Some(3));
-        let other = at(6, "::ffff:10.0.0.2").crowd();
-        assert_ne!(at(1, "::ffff:10.0.0.1").crowd(), other, "IPv4 in IPv6 is no network");
+        let other = at(6, "::ffff:10.0.0.2").group;
+        assert_ne!(at(1, "::ffff:10.0.0.1").group, other, "IPv4 in IPv6 is no network");
     }
 
     #[test]

@@ -65,9 +65,49 @@ impl Totals {
     }
 }
 
+/// A connection with unsent answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holder {
+    /// Bytes of answers.
+    pub(crate) unsent: usize,
+    /// Bytes of the buffers they are in.
+    pub(crate) memory: usize,
+    pub(crate) slot: u32,
+}
+
+/// Which connections go, so that at least `over` bytes of memory come free: those that have the most, and nobody within the share of
+/// one. A buffer may be larger than what is in it, as one that another connection grew: whose answers are more than the share go before
+/// those whose buffers are.
+pub(crate) fn who_goes(mut holders: Vec<Holder>, share: usize, over: usize) -> Vec<u32> {
+    holders.retain(|holder| holder.memory > share);
+    holders.sort_unstable_by_key(|holder| {
+        std::cmp::Reverse((holder.unsent > share, holder.memory, holder.slot))
+    });
+    let mut freed = 0;
+    let going = holders.iter().take_while(|holder| {
+        let goes = freed < over;
+        freed += holder.memory;
+        goes
+    });
+    going.map(|holder| holder.slot).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whose_answers_are_many_goes_before_whose_buffer_is_large() {
+        let holder = |slot, unsent, memory| Holder { unsent, memory, slot };
+        // A ping in a buffer that somebody else grew, two who never read, and one within the share.
+        let all =
+            vec![holder(0, 40, 900), holder(1, 300, 400), holder(2, 310, 320), holder(3, 90, 100)];
+        let goes = |over| who_goes(all.clone(), 100, over);
+        assert_eq!(goes(1), [1]);
+        assert_eq!(goes(401), [1, 2]);
+        assert_eq!(goes(721), [1, 2, 0], "memory is bounded all the same");
+        assert_eq!(goes(10_000), [1, 2, 0]);
+    }
 
     #[test]
     fn memory_goes_back_once_most_of_much_is_free() {

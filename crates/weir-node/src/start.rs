@@ -219,8 +219,7 @@ impl Engine {
         let bank = spawn("bank", move || {
             confine(&rest);
             let probes = BankProbes { bank: laps, writer };
-            let made = BankThread::new(start, links, inbox, secret, tick_ms, probes);
-            run_bank(made.map(|bank| bank.knowing(callers)))
+            run_bank(BankThread::new(start, links, inbox, secret, tick_ms, probes), callers)
         })?;
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
         let fix = terms.fix_desk(listeners.iter().map(|(on, _)| *on).zip(&handles));
@@ -501,9 +500,9 @@ fn place(config: &Config) -> Result<door_transport::cores::Placement, StartError
 }
 
 /// Runs the bank until the node ends; false if its threads did not start.
-fn run_bank(made: std::io::Result<BankThread>) -> bool {
+fn run_bank(made: std::io::Result<BankThread>, callers: Callers) -> bool {
     match made {
-        Ok(thread) => thread.run(),
+        Ok(thread) => thread.knowing(callers).run(),
         Err(error) => {
             tracing::error!(%error, "the journal's threads did not start");
             false
