@@ -152,6 +152,9 @@ impl std::fmt::Display for BadLine {
             BadLine::NoSegments => "no segment after the user",
             BadLine::EmptySegment => "a segment without a name",
             BadLine::TooManySegments => "more than 255 segments for the user",
+            BadLine::NoEnd => {
+                "no line feed at the end of the file: end the line with one, or is the file cut?"
+            }
         })
     }
 }

@@ -44,6 +44,8 @@ pub enum BadLine {
     EmptySegment,
     /// More than 255, in the line or together with what the user has.
     TooManySegments,
+    /// The file ends within it: no line feed follows, so it may be cut.
+    NoEnd,
 }
 
 /// How far a load is.
@@ -102,10 +104,13 @@ pub fn load_segments(
     let mut lines = Lines { reader: BufReader::with_capacity(1 << 18, file), line: Vec::new() };
     let mut load = Load { mode, chunk: BTreeMap::new(), summary: Summary::default() };
     let mut at = Progress { bytes_total, ..Progress::default() };
-    while let Some((line, bytes)) = lines.next().map_err(file_error)? {
+    while let Some(ReadLine { text, bytes, ends }) = lines.next().map_err(file_error)? {
         at.lines += 1;
         at.bytes += bytes;
-        load.line(at.lines, line);
+        match ends {
+            true => load.line(at.lines, text),
+            false => load.summary.reject(BadLine::NoEnd, at.lines),
+        }
         if at.lines.is_multiple_of(CHUNK_LINES) {
             load.store(profiles)?;
             progress(at);
@@ -117,21 +122,34 @@ pub fn load_segments(
     Ok(load.summary)
 }
 
-/// The lines of a file, each with the bytes that it took; one that is too long is cut.
+/// One that is too long is cut.
+struct ReadLine<'l> {
+    text: &'l [u8],
+    /// That it took in the file.
+    bytes: u64,
+    /// A line feed stands behind it.
+    ends: bool,
+}
+
+/// The lines of a file.
 struct Lines<R> {
     reader: R,
     line: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
-    fn next(&mut self) -> io::Result<Option<(&[u8], u64)>> {
+    fn next(&mut self) -> io::Result<Option<ReadLine<'_>>> {
         self.line.clear();
         let wanted = LINE_BYTES_MAX as u64 + 2;
         let mut bytes = self.reader.by_ref().take(wanted).read_until(b'\n', &mut self.line)? as u64;
-        if bytes == wanted && !self.line.ends_with(b"\n") {
+        let mut ends = self.line.ends_with(b"\n");
+        if bytes == wanted && !ends {
             bytes += self.reader.skip_until(b'\n')? as u64;
+            // It is refused for its length.
+            ends = true;
         }
-        Ok((bytes > 0).then_some((self.line.strip_suffix(b"\n").unwrap_or(&self.line), bytes)))
+        let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        Ok((bytes > 0).then_some(ReadLine { text, bytes, ends }))
     }
 }
 
@@ -270,7 +288,7 @@ mod tests {
         let mut lines = Lines { reader: text.as_bytes(), line: Vec::new() };
         let mut seen = Vec::new();
         let mut total = 0;
-        while let Some((line, bytes)) = lines.next().unwrap() {
+        while let Some(ReadLine { text: line, bytes, .. }) = lines.next().unwrap() {
             seen.push(line.len());
             total += bytes;
         }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use door_transport::cores::CoreList;
@@ -417,28 +418,52 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     text.parse().map_err(|_| format!("expected {}", <Listen as Value>::EXPECTED))
 }
 
-/// Finds out whether the configuration's file can be read without waiting for anybody.
-///
-/// # Errors
-/// It is a pipe or a device, or cannot be opened.
-pub fn expect_regular(file: Option<&Path>) -> Result<(), Vec<ConfigError>> {
-    let Some(path) = file else { return Ok(()) };
-    let told = |error| ConfigError {
-        place: path.display().to_string(),
-        text: format!("cannot be read: {error}"),
+/// What a configuration's file may have.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads the file of a configuration, which is a regular one, or of a start perhaps a pipe: then it waits for who writes to it.
+fn file_text(path: &Path, may_wait: bool) -> std::io::Result<String> {
+    let is_pipe = || std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+    let bytes = match may_wait && is_pipe() {
+        true => {
+            let mut bytes = Vec::new();
+            let file = std::fs::File::open(path)?;
+            file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+            bytes
+        }
+        false => access::file::read_regular(path, FILE_BYTES_MAX)?,
     };
-    access::file::open_regular(path).map(drop).map_err(|error| vec![told(error)])
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
 }
 
-/// Reads the configuration: defaults, then the file, then the environment. Returns every error at once.
+/// Reads the configuration: defaults, then the file, then the environment. Returns every error at once. The file may be a pipe.
 pub fn load(
     file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Config, Vec<ConfigError>> {
+    load_from(file, true, environment)
+}
+
+/// The same for a node that runs: the file is a regular one, and nothing waits for anybody.
+pub fn load_again(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Config, Vec<ConfigError>> {
+    load_from(file, false, environment)
+}
+
+fn load_from(
+    file: Option<&Path>,
+    may_wait: bool,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Config, Vec<ConfigError>> {
     let mut config = Config::default();
     let mut errors = Vec::new();
     if let Some(path) = file {
-        match std::fs::read_to_string(path) {
+        match file_text(path, may_wait) {
             Ok(text) => read_file(&mut config, &path.display().to_string(), &text, &mut errors),
             Err(error) => errors.push(ConfigError {
                 place: path.display().to_string(),

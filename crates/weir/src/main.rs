@@ -352,16 +352,29 @@ fn load(files: &Files) -> Result<Config, String> {
 }
 
 fn read_config(files: &Files) -> Result<Config, Vec<ConfigError>> {
-    let mut config = config::load(files.config.as_deref(), config::environment())?;
+    config::load(files.config.as_deref(), config::environment())
+        .map(|config| with_files(files, config))
+}
+
+fn with_files(files: &Files, mut config: Config) -> Config {
     if let Some(file) = &files.budgets {
         config.budgets.file.clone_from(file);
     }
-    Ok(config)
+    config
 }
 
 /// The configuration of a node: with what the command line says.
 fn configured(args: &RunArgs) -> Result<Config, Vec<ConfigError>> {
-    let mut config = read_config(&args.files)?;
+    with_flags(args, read_config(&args.files)?)
+}
+
+/// The same again, while it runs: a file that is none any more is refused.
+fn configured_again(args: &RunArgs) -> Result<Config, Vec<ConfigError>> {
+    let config = config::load_again(args.files.config.as_deref(), config::environment())?;
+    with_flags(args, with_files(&args.files, config))
+}
+
+fn with_flags(args: &RunArgs, mut config: Config) -> Result<Config, Vec<ConfigError>> {
     if let Some(data) = &args.data {
         config.node.data_dir.clone_from(data);
     }
@@ -390,11 +403,7 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     }
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let texts = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect();
-    let source = Box::new(move || {
-        // A start may wait for a pipe. A node that runs does not.
-        let regular = config::expect_regular(args.files.config.as_deref());
-        regular.and_then(|()| configured(&args)).map_err(texts)
-    });
+    let source = Box::new(move || configured_again(&args).map_err(texts));
     let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
     let node = node.map_err(|error| error.to_string())?;
     let unused = |name: &str| {

@@ -17,18 +17,19 @@ fn good_lines_are_loaded_and_bad_ones_told_by_reason_and_number() {
         text += &format!("#xyz{number},sport\n");
     }
     let many: Vec<String> = (0..256).map(|segment| format!("s{segment}")).collect();
-    text += &format!("carol,{}\ncarol,sport", many.join(","));
+    text += &format!("carol,{}\ncarol,sport\ndave,spo", many.join(","));
     fs::write(&file, text).unwrap();
     let mut reports = Vec::new();
     let summary = load_segments(&file, &profiles, Mode::Add, |at| reports.push(at)).unwrap();
-    assert_eq!((summary.lines, summary.blank, summary.accepted, summary.users), (39, 1, 5, 4));
+    assert_eq!((summary.lines, summary.blank, summary.accepted, summary.users), (40, 1, 5, 4));
     assert_eq!(summary.rejected[&BadLine::NoUser], Rejected { lines: 1, first: vec![6] });
     assert_eq!(summary.rejected[&BadLine::NoSegments], Rejected { lines: 1, first: vec![7] });
     assert_eq!(summary.rejected[&BadLine::TooManySegments].first, [38]);
+    assert_eq!(summary.rejected[&BadLine::NoEnd].first, [40], "the file is cut");
     let bad = &summary.rejected[&BadLine::BadKey];
     assert_eq!((bad.lines, &bad.first[..]), (30, &(8..28).collect::<Vec<u64>>()[..]));
     let last = reports.last().unwrap();
-    assert_eq!((last.bytes, last.lines), (last.bytes_total, 39));
+    assert_eq!((last.bytes, last.lines), (last.bytes_total, 40));
 
     let keys = |names: &[&str]| {
         let mut keys: Vec<u32> = names.iter().map(|name| segment_key(name)).collect();

@@ -253,6 +253,20 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_stops_nothing() {
         wait_for("the log", || node.log().matches("nothing was changed").count() > before);
         std::fs::rename(&aside, &path).unwrap();
     }
+    // One without an end, and one that never answers, where whoever is not root may not even open it.
+    let (path, aside) = (files.path("weir.toml"), files.path("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    for (target, told) in
+        [("/dev/zero", "expected a regular file"), ("/proc/kmsg", "cannot be read")]
+    {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        files.refused(&["weir.toml", told]);
+        std::fs::remove_file(&path).unwrap();
+    }
+    let large = std::fs::File::create(&path).unwrap();
+    large.set_len(3 << 30).unwrap();
+    files.refused(&["weir.toml", "longer than 1048576 bytes"]);
+    std::fs::rename(&aside, &path).unwrap();
     files.reloads();
     node.signal("HUP");
     node.terminate();
