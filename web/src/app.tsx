@@ -4,6 +4,7 @@ import { useLoaded } from "./api/use";
 import { CampaignsPage } from "./campaigns/CampaignsPage";
 import { Neighbours } from "./campaigns/Neighbours";
 import type { Feed } from "./live/feed";
+import { FileBar } from "./ui/FileBar";
 import { SignIn } from "./ui/SignIn";
 import { FreshnessBadge } from "./ui/FreshnessBadge";
 import { Boundary } from "./ui/Boundary";
@@ -116,6 +117,7 @@ export function App({ feed }: { feed: Feed }) {
   return (
     <>
       <Header page={place.page} feed={feed} />
+      <FileBar />
       <div className="hidden-text" role="status">
         {spoken}
       </div>

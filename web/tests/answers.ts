@@ -166,6 +166,7 @@ export const node: Node = {
     unsealed_bytes: 0,
     bytes: 9_812,
   },
+  budgets_file: { in_force: true, refused_ms: null, errors: [], more_errors: 0 },
   grants: { open: 812, max: 4_000_000 },
   proof: { checked_ms: NOW_MS - 800, budgets: 300, violations: 0, held_and_spent_ok: true, debts: 2 },
   errors: [{ code: "too_old", count: 3, doc: "/docs/watching.md" }],

@@ -5,7 +5,7 @@ import { act } from "react";
 import { type Root, createRoot } from "react-dom/client";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { api, setToken } from "../src/api/client";
-import type { Bulk } from "../src/api/types";
+import type { BudgetsFile, Bulk } from "../src/api/types";
 import { App } from "../src/app";
 import { Feed } from "../src/live/feed";
 import type { Table } from "../src/live/table";
@@ -146,9 +146,72 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.useRealTimers();
   sessionStorage.clear();
   act(() => root.unmount());
   vi.unstubAllGlobals();
+});
+
+const refusedFile = (change: Partial<BudgetsFile>) => ({
+  ...answers.node,
+  budgets_file: {
+    in_force: true,
+    refused_ms: answers.NOW_MS,
+    errors: ['budgets.jsonl:2: limit: found "much"', "budgets.jsonl:4: not JSON"],
+    more_errors: 7,
+    ...change,
+  },
+});
+const fileBar = () => document.querySelector(".file-bar")?.textContent ?? null;
+
+describe("a budgets file that is refused", () => {
+  it("is told on every page, with the first line of why and its time", async () => {
+    node["GET /node"] = () => refusedFile({});
+    for (const place of [
+      "/ui/",
+      "/ui/campaigns/117",
+      "/ui/engine",
+      "/ui/costs",
+      "/ui/audit",
+      "/ui/nowhere",
+    ]) {
+      await show(place);
+      expect(fileBar(), place).toContain("The budgets file was refused; the budgets before it stay.");
+      expect(fileBar(), place).toContain('budgets.jsonl:2: limit: found "much"and 8 more');
+      expect(fileBar(), place).toContain("21 Nov 15:00 UTC");
+    }
+  });
+
+  it("is told as what it is where no budget is in force, and is gone once it is mended", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true });
+    const poll = () => act(async () => void (await vi.advanceTimersByTimeAsync(6_000)));
+    node["GET /node"] = () => refusedFile({ in_force: false });
+    await show("/ui/");
+    expect(fileBar()).toContain("No budget is in force: the budgets file was refused.");
+    node["GET /node"] = () => refusedFile({ in_force: false, refused_ms: null, errors: [], more_errors: 0 });
+    await poll();
+    expect(fileBar()).toContain("No budget is in force: there is no budgets file.");
+    node["GET /node"] = () => answers.node;
+    await poll();
+    expect(fileBar()).toBeNull();
+  });
+
+  it("is looked for again when a hidden page is shown", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true });
+    const pass = (ms: number) => act(async () => void (await vi.advanceTimersByTimeAsync(ms)));
+    await show("/ui/");
+    const hidden = vi.spyOn(document, "hidden", "get").mockReturnValue(true);
+    await pass(20_000);
+    const asked = sent("GET", "/node").length;
+    await pass(20_000);
+    expect(sent("GET", "/node").length).toBe(asked);
+    node["GET /node"] = () => refusedFile({});
+    hidden.mockReturnValue(false);
+    document.dispatchEvent(new Event("visibilitychange"));
+    await pass(300);
+    expect(fileBar()).toContain("The budgets file was refused");
+    hidden.mockRestore();
+  });
 });
 
 describe("campaign", () => {

@@ -84,6 +84,7 @@ codes! {
         Journal = 19, "journal", "The journal cannot seal.";
         Busy = 20, "busy", "A bounded queue is full.";
         Lost = 21, "lost", "It bids all it may, and too few of its bids win.";
+        NotInForce = 22, "not_in_force", "No set of budgets is in force: the budgets file was refused, or is not there.";
     }
 }
 

@@ -80,6 +80,8 @@ struct BudgetsStatus {
     names: HashMap<u64, String>,
     counts: FileCounts,
     errors: Vec<String>,
+    /// When the errors were found, ms since 1970 UTC.
+    refused_ms: Option<u64>,
     /// Why no budget is in force: the file was refused at the start, and none was taken since.
     none_in_force: Option<String>,
 }
@@ -116,12 +118,14 @@ impl Status {
         budgets.names = names;
         budgets.counts.loads += 1;
         budgets.errors.clear();
+        budgets.refused_ms = None;
         budgets.none_in_force = None;
     }
 
     /// A set of budgets was refused.
-    pub(crate) fn refused(&self, errors: Vec<String>) {
+    pub(crate) fn refused(&self, errors: Vec<String>, at: money::Instant) {
         let mut budgets = self.budgets();
+        budgets.refused_ms = Some(at.ms());
         budgets.counts.refused += 1;
         budgets.errors = errors;
     }
@@ -137,6 +141,23 @@ impl Status {
     /// The file was refused at the start, and none was taken since; for people.
     pub(crate) fn check_budgets(&self) -> Result<(), String> {
         self.budgets().none_in_force.clone().map_or(Ok(()), Err)
+    }
+
+    /// Was a set of budgets taken in this run? Until then nothing may be spent.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.budgets().counts.loads > 0
+    }
+
+    /// How the budgets file stands, with at most so many errors.
+    pub(crate) fn budgets_file(&self, errors_max: usize) -> Value {
+        let budgets = self.budgets();
+        let errors: Vec<&String> = budgets.errors.iter().take(errors_max).collect();
+        json!({
+            "in_force": budgets.counts.loads > 0,
+            "refused_ms": budgets.refused_ms,
+            "more_errors": budgets.errors.len() - errors.len(),
+            "errors": errors,
+        })
     }
 
     pub(crate) fn counters(&self) -> &[Arc<WorkerCounters>] {
@@ -659,7 +680,7 @@ impl App {
             "clock": {
                 "ahead_ms": status.pulse().clock_ahead_ms(), "held_ms": status.pulse().clock_held_ms(),
             },
-            "budgets_file": { "errors": status.budgets().errors },
+            "budgets_file": status.budgets_file(usize::MAX),
         });
         let Value::Object(mut answer) = answer else { unreachable!("made as an object") };
         Registry::read(status, report).write_stat(&mut answer);

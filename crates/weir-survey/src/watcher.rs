@@ -350,7 +350,7 @@ impl Watch {
         if self.starting {
             self.status.refused_at_start(what);
         }
-        self.status.refused(errors);
+        self.status.refused(errors, self.clock.now());
     }
 
     /// Was a set of budgets taken in this run?

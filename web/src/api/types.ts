@@ -227,6 +227,17 @@ export interface Door {
   latency: Latency;
 }
 
+export interface BudgetsFile {
+  /** A set of budgets was taken in this run. */
+  in_force: boolean;
+  /** When the file was refused that nobody has mended since. */
+  refused_ms: number | null;
+  /** The first lines of why... */
+  errors: string[];
+  /** ...and how many more there are. */
+  more_errors: number;
+}
+
 export interface Node {
   as_of_ms: number;
   node: number;
@@ -245,6 +256,7 @@ export interface Node {
     unsealed_bytes: number;
     bytes: number;
   };
+  budgets_file: BudgetsFile;
   grants: { open: number; max: number };
   proof: {
     checked_ms: number;

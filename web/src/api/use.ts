@@ -26,7 +26,11 @@ export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise
         setState((old) => ({ key, value: old.key === key ? old.value : null, problem: problemOf(error) }));
       },
     );
-    const timer = everyMs === 0 ? 0 : window.setTimeout(() => document.hidden || again(), everyMs);
+    const next = () => {
+      if (!document.hidden) again();
+      else document.addEventListener("visibilitychange", again, { once: true, signal: abort.signal });
+    };
+    const timer = everyMs === 0 ? 0 : window.setTimeout(next, everyMs);
     return () => {
       abort.abort();
       window.clearTimeout(timer);

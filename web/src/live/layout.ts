@@ -84,7 +84,7 @@ export const ROWS_ENTRY = {
 export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "no_purse", "error", "waiting"] as const;
 
 /** Why a budget stands as it does; the index is the code. */
-export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "purse_denied", "journal", "busy", "lost"] as const;
+export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "purse_denied", "journal", "busy", "lost", "not_in_force"] as const;
 
 /** The verdicts of the batch protocol that refuse an ask, with the same numbers; the index is the code. */
 export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal", "", "window_exhausted"] as const;
@@ -125,6 +125,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   purse_denied: "funds remain, but this node's workers hold none",
   journal: "the journal cannot seal",
   busy: "a bounded queue is full",
+  not_in_force: "no set of budgets is in force: the file was refused, or is not there",
   bid: "it bids",
   targeting: "it does not want such a place, person, time or size",
   currency: "the exchange does not take its currency, or a floor is in one without a rate",

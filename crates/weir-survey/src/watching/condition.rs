@@ -22,8 +22,17 @@ pub(super) struct Facts<'a> {
     pub(super) top: Option<Top>,
     /// Why it is behind its plan, if it is.
     pub(super) under: Option<Under>,
+    /// What of the node itself is amiss.
+    pub(super) amiss: Amiss,
+}
+
+/// What of the node itself keeps its budgets from spending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amiss {
+    /// No set of budgets was taken in this run: every ask is answered with `unknown_budget`.
+    pub(super) none_in_force: bool,
     /// The journal cannot seal.
-    pub(super) journal_fails: bool,
+    pub(super) journal: bool,
 }
 
 /// How the budgets above one stand.
@@ -54,9 +63,10 @@ impl Above {
 
 type Rule = (fn(&Facts<'_>) -> bool, Status, Reason);
 
-/// From what ends a budget to what only slows it down. A node that cannot seal stands before what the plan says: its grants
+/// From what ends all budgets, and what ends one, to what only slows it down. A node that cannot seal stands before what the plan says: its grants
 /// stop, and every plan falls behind for that.
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
+    (|f| f.amiss.none_in_force, Status::Error, Reason::NotInForce),
     (|f| f.row.status == Configured::Paused, Status::Paused, Reason::Owner),
     (|f| f.row.status == Configured::Ended, Status::Ended, Reason::Removed),
     (|f| f.now >= f.row.flight.end, Status::Ended, Reason::FlightOver),
@@ -70,7 +80,7 @@ const RULES: [Rule; 23] = [
     (|f| f.met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
     (|f| f.row.is_drained(), Status::Limited, Reason::Held),
     (|f| f.is_shut_by_day_parts(), Status::Limited, Reason::DayParts),
-    (|f| f.journal_fails || f.met(Verdict::Journal), Status::Error, Reason::Journal),
+    (|f| f.amiss.journal || f.met(Verdict::Journal), Status::Error, Reason::Journal),
     (|f| f.met(Verdict::Busy), Status::Error, Reason::Busy),
     (|f| f.met(Verdict::PurseEmpty) && f.has_no_purse(), Status::NoPurse, Reason::PurseDenied),
     (|f| f.under == Some(Under::NoTraffic), Status::Limited, Reason::NoTraffic),
@@ -147,7 +157,7 @@ mod tests {
             recent: Counts::default(),
             top: None,
             under: None,
-            journal_fails: false,
+            amiss: Amiss::default(),
         }
     }
 
@@ -219,7 +229,13 @@ mod tests {
             (|_| {}, &met(Verdict::Exhausted), Status::Exhausted, Reason::Limit),
             (|_| {}, &met(Verdict::DayExhausted), Status::Limited, Reason::DayLimit),
             (|_| {}, &met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
-            (|_| {}, &|facts| facts.journal_fails = true, Status::Error, Reason::Journal),
+            (|_| {}, &|facts| facts.amiss.journal = true, Status::Error, Reason::Journal),
+            (
+                |_| {},
+                &|facts| facts.amiss.none_in_force = true,
+                Status::Error,
+                Reason::NotInForce,
+            ),
             (|_| {}, &met(Verdict::Journal), Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Busy), Status::Error, Reason::Busy),
             (|_| {}, &met(Verdict::PurseEmpty), Status::NoPurse, Reason::PurseDenied),
@@ -258,10 +274,13 @@ mod tests {
         (all.line.settled, all.line.free) = (amount(100), amount(0));
         (all.calendar_left, all.status) = (Some(amount(0)), Configured::Paused);
         let mut facts = healthy(&all);
-        (facts.journal_fails, facts.under) = (true, Some(Under::Floor));
+        (facts.amiss.journal, facts.under) = (true, Some(Under::Floor));
         assert_eq!(condition(&facts), (Status::Paused, Reason::Owner));
         let spent = SurveyRow { status: Configured::Active, ..all };
         assert_eq!(condition(&Facts { row: &spent, ..facts }), (Status::Exhausted, Reason::Limit));
+        facts.amiss.none_in_force = true;
+        assert_eq!(condition(&facts), (Status::Error, Reason::NotInForce), "of a former set");
+        facts.amiss.none_in_force = false;
         let sound = row(1, 100);
         let found = condition(&Facts { row: &sound, ..facts });
         assert_eq!(found, (Status::Error, Reason::Journal), "it is what the lag comes from");

@@ -13,7 +13,7 @@ use watch::{Budget, Flags, Reason, State, Status};
 use weir_node::bank::rows::{Scene, SurveyRow};
 use weir_node::bank::{Command, ask};
 
-use super::condition::{Above, Facts, condition};
+use super::condition::{Above, Amiss, Facts, condition};
 use super::sliding::Sliding;
 use super::survey::{self, MINUTE_MS, SLICE};
 use super::tallies::Counts;
@@ -171,7 +171,7 @@ impl Made {
     pub(super) fn states(
         &mut self,
         now: Instant,
-        journal_fails: bool,
+        amiss: Amiss,
         above: &dyn Fn(u32) -> Above,
     ) -> Vec<State> {
         let states = self.list.iter().map(|one| {
@@ -183,7 +183,7 @@ impl Made {
                 recent: Counts::default(),
                 top: None,
                 under: None,
-                journal_fails,
+                amiss,
             };
             let (status, reason) = condition(&facts);
             let before = &one.state;
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn statuses(made: &mut Made, now_ms: u64) -> Vec<Status> {
-        let states = made.states(Instant::from_ms(now_ms), false, &|_| Above::default());
+        let states = made.states(Instant::from_ms(now_ms), Amiss::default(), &|_| Above::default());
         states.iter().map(|state| state.status).collect()
     }
 
@@ -294,7 +294,7 @@ mod tests {
         made.rows.insert(0, spent);
         made.rows
             .insert(1, SurveyRow { slot: MADE_SLOT + 1, parent: Some(MADE_SLOT), ..row(9, 100) });
-        let states = made.states(Instant::from_ms(1), false, &|_| Above::default());
+        let states = made.states(Instant::from_ms(1), Amiss::default(), &|_| Above::default());
         assert_eq!(states[1].reason, Reason::Parent);
     }
 

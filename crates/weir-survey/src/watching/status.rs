@@ -15,6 +15,9 @@ use crate::counted::Registry;
 pub(super) const LATENCY_LE_US: [u64; 15] =
     [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
 
+/// Errors of the budgets file in one answer.
+const ERRORS_MAX: usize = 20;
+
 /// The limits of queues, from the configuration; of all workers together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -65,6 +68,7 @@ pub(super) fn status(
         "doors": doors.collect::<Vec<_>>(),
         "queues": queues.iter().map(queue).collect::<Vec<_>>(),
         "journal": journal(figures),
+        "budgets_file": status.budgets_file(ERRORS_MAX),
         "bank": { "turn_age_ms": status.pulse().age_ms() },
         "clock": {
             "ahead_ms": status.pulse().clock_ahead_ms(), "held_ms": status.pulse().clock_held_ms(),

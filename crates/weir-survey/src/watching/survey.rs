@@ -16,7 +16,7 @@ use weir_edits::Statics;
 use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
 use weir_node::bank::{Command, ask};
 
-use super::condition::{Above, Facts, condition, under};
+use super::condition::{Above, Amiss, Facts, condition, under};
 use super::load::{self, Figures, Load};
 use super::made::Made;
 use super::minutes::{MinuteRow, Minutes};
@@ -159,7 +159,11 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         self.follow_spend(now_ms);
         let behind = self.behind(&scene.campaign_index);
         self.ask_fates(&behind);
-        let states = self.states(now_ms, scene.report.journal.failure.is_some());
+        let amiss = Amiss {
+            none_in_force: !self.status.is_in_force(),
+            journal: scene.report.journal.failure.is_some(),
+        };
+        let states = self.states(now_ms, amiss);
         self.outlet.publish(View {
             as_of_ms: now_ms,
             run: scene.run,
@@ -333,7 +337,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     }
 
     /// The states of all budgets, in the order of the roll.
-    fn states(&mut self, now_ms: u64, journal_fails: bool) -> Arc<[State]> {
+    fn states(&mut self, now_ms: u64, amiss: Amiss) -> Arc<[State]> {
         let now = Instant::from_ms(now_ms);
         let above = above(&self.rows, now);
         self.conditions.resize(self.rows.len(), (Status::Active, Reason::None, 0));
@@ -354,7 +358,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
                 recent,
                 top,
                 under: under(row, fates),
-                journal_fails,
+                amiss,
             };
             let (status, reason) = condition(&facts);
             let (was, why, since_ms) = &mut self.conditions[at];
@@ -375,7 +379,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
                 .zip(self.rows.get(at))
                 .map_or(Above::default(), |(above, row)| above.and(row, now))
         };
-        states.extend(self.made.states(now, journal_fails, &above));
+        states.extend(self.made.states(now, amiss, &above));
         self.roll = roll;
         states.into()
     }

@@ -73,6 +73,49 @@ fn every_budget_says_how_it_stands_and_why() {
     wait_standing(&node, 1, "ended", "removed");
 }
 
+/// The dashboard's red bar, and the status behind it: while the file is refused, and while nothing is in force.
+#[test]
+fn a_refused_file_is_told_to_all_pages_and_budgets_without_a_set_in_force_say_so() {
+    let budgets = line(1, "5", "") + &line(2, "5", r#","status":"paused""#);
+    let node = setup(&budgets).start();
+    let file = |node: &Node| json(node, "/v1/node")["budgets_file"].clone();
+    let well = json!({ "in_force": true, "refused_ms": null, "errors": [], "more_errors": 0 });
+    let amounts = |file: &Value| {
+        (file["errors"].as_array().unwrap().len(), file["more_errors"].as_u64().unwrap())
+    };
+    let is_like_well = |file: &Value| {
+        ["in_force", "refused_ms", "errors", "more_errors"]
+            .iter()
+            .all(|key| file[*key] == well[*key])
+    };
+    assert!(is_like_well(&file(&node)), "{}", file(&node));
+
+    node.replace_budgets(&"nonsense\n".repeat(23));
+    wait_for("the refusal", || !is_like_well(&file(&node)));
+    let refused = file(&node);
+    let now_ms = json(&node, "/v1/node")["as_of_ms"].as_u64().unwrap();
+    assert!(refused["refused_ms"].as_u64().unwrap().abs_diff(now_ms) < 60_000, "{refused}");
+    assert!(refused["errors"][0].as_str().unwrap().contains(":1: not JSON"), "{refused}");
+    assert_eq!((amounts(&refused), &refused["in_force"]), ((20, 3), &true.into()));
+    assert_eq!(budget(&node, 1)["status"], "active", "the running ones stay");
+
+    // Refused at the start as a whole, because it ends too much: nothing is in force.
+    node.reload(&(budgets.clone() + &line(3, "5", "") + &line(4, "5", "") + &line(5, "5", "")));
+    node.replace_budgets(&budgets);
+    wait_for("the refusal", || !is_like_well(&file(&node)));
+    let node = node.restart();
+    for id in [1, 2, 5] {
+        wait_standing(&node, id, "error", "not_in_force");
+    }
+    let refused = file(&node);
+    assert!(refused["errors"][0].as_str().unwrap().contains("--data"), "{refused}");
+    assert_eq!(refused["in_force"], false);
+    node.reload(&(budgets + &line(3, "5", "") + &line(4, "5", "") + &line(5, "5", "")));
+    wait_standing(&node, 1, "active", "none");
+    wait_standing(&node, 2, "paused", "owner");
+    assert!(is_like_well(&file(&node)), "{}", file(&node));
+}
+
 #[test]
 fn what_was_asked_is_what_is_counted() {
     let node = setup(&(line(1, "1", "") + &line(2, "1", r#","unit":"EUR""#))).start();
