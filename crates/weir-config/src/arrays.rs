@@ -238,14 +238,21 @@ fn printed<E: Entry>(entries: &[E]) -> String {
     entries.iter().map(|entry| entry.print() + "\n").collect()
 }
 
-/// What of an array changed: how many entries there were and are.
+/// What of an array changed: how many entries there were and are, or the first key that an entry has otherwise, with its entry's number.
 fn changed<E: Entry>(from: &[E], to: &[E]) -> Option<KeyChange> {
-    let count = |entries: &[E]| format!("{} entries", entries.len());
-    (printed(from) != printed(to)).then(|| KeyChange {
-        key: format!("{}.{}", E::SECTION, E::ARRAY),
-        is_live: false,
-        from: count(from),
-        to: count(to),
+    let array = format!("{}.{}", E::SECTION, E::ARRAY);
+    if from.len() != to.len() {
+        let [from, to] = [from, to].map(|entries| format!("{} entries", entries.len()));
+        return Some(KeyChange { key: array, is_live: false, from, to });
+    }
+    let entries = (1..).zip(from.iter().zip(to));
+    entries.into_iter().find_map(|(number, (from, to))| {
+        let (from, to) = (from.print(), to.print());
+        let (from, to) = from.lines().zip(to.lines()).find(|(from, to)| from != to)?;
+        let (key, from) = from.split_once(" = ")?;
+        let (_, to) = to.split_once(" = ")?;
+        let key = format!("{array}.{key} of entry {number}");
+        Some(KeyChange { key, is_live: false, from: from.into(), to: to.into() })
     })
 }
 

@@ -714,6 +714,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrays::FixSession;
 
     fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Vec<ConfigError>> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -805,6 +806,22 @@ mod tests {
         other.batch.auth_token = "open".into();
         let hidden = change("batch.auth_token", false, "\"set, hidden\"", "\"set, hidden\"");
         assert_eq!(after.changes(&other), [hidden]);
+        let session = |name: &str, heart_bt_int_s| FixSession {
+            place: "weir.toml:7".into(),
+            target_comp_id: name.into(),
+            heart_bt_int_s,
+            ..FixSession::default()
+        };
+        let mut before = Config::default();
+        before.arrays.fix_session = vec![session("A", 30), session("B", 30)];
+        let mut after = before.clone();
+        after.arrays.fix_session[1] =
+            FixSession { place: "weir.toml:9".into(), ..session("B", 60) };
+        let changed = change("fix.session.heart_bt_int_s of entry 2", false, "30", "60");
+        assert_eq!(before.changes(&after), [changed], "where it stands is no change");
+        after.arrays.fix_session.pop();
+        let changed = change("fix.session", false, "2 entries", "1 entries");
+        assert_eq!(before.changes(&after), [changed]);
     }
 
     #[test]
