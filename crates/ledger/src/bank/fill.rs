@@ -276,8 +276,11 @@ impl Bank {
         }
         let (budget, at_ms) = (self.budget(slot).spec.id, self.now_ms);
         self.book(Record::Granted { grant, budget, worker, amount, at_ms }, out);
+        let filled_ms = self.steady_ms();
+        let note = self.purse_note_mut(slot, worker);
+        note.filled_ms = filled_ms;
         if need.called > Amount::ZERO {
-            self.purse_note_mut(slot, worker).fed_ms = self.steady_ms();
+            note.fed_ms = filled_ms;
         }
         if !usable {
             self.purse_note_mut(slot, worker).grant = grant;
@@ -470,7 +473,7 @@ impl Bank {
     }
 
     fn recall_slot(&mut self, slot: u32, except: (u16, u32), urgent: bool, out: &mut Out) {
-        let now_ms = self.steady_ms();
+        let (now_ms, arrives_ms) = (self.steady_ms(), 2 * self.sealing_ms);
         for worker in 0..self.options.workers {
             if (worker, slot) == except {
                 continue;
@@ -481,6 +484,7 @@ impl Bank {
                 true => now_ms >= note.fed_ms + FED_PAUSE_MS,
                 false => now_ms >= note.recalled_ms + RECALL_PAUSE_MS,
             };
+            let rested = rested && now_ms >= note.filled_ms + arrives_ms;
             let grant = note.grant;
             let has_money = self.grants.get(grant).is_some_and(|grant| grant.out > Amount::ZERO);
             if rested && has_money {

@@ -240,6 +240,8 @@ struct PurseNote {
     recalling: u64,
     /// When it was last filled for asks that waited.
     fed_ms: u64,
+    /// When it was last filled.
+    filled_ms: u64,
 }
 
 /// The bank. See the crate's page for its part in the whole.
@@ -250,6 +252,8 @@ pub struct Bank {
     now_ms: u64,
     /// See [`Bank::steady`].
     steady_ms: Option<u64>,
+    /// See [`Bank::sealing_takes`].
+    sealing_ms: u64,
     /// Per worker: no later message of it carries an earlier stamp.
     safe_ms: Vec<u64>,
     budgets: Slots<Budget>,
@@ -279,6 +283,7 @@ impl Bank {
             run: Run::default(),
             now_ms: 0,
             steady_ms: None,
+            sealing_ms: 0,
             safe_ms: vec![0; usize::from(options.workers)],
             budgets: Slots::default(),
             slots: BTreeMap::new(),
@@ -428,6 +433,12 @@ impl Bank {
     /// measured by [`Bank::now_ms`].
     pub fn steady(&mut self, steady_ms: u64) {
         self.steady_ms = Some(steady_ms);
+    }
+
+    /// How long a record waits at present until it is sealed. A purse that was filled hears of it only then: until it has had the money
+    /// for as long, nobody else calls it back. On a slow disk two workers would take it from each other before either could use it.
+    pub fn sealing_takes(&mut self, sealing_ms: u64) {
+        self.sealing_ms = sealing_ms;
     }
 
     fn steady_ms(&self) -> u64 {

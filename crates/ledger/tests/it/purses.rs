@@ -62,6 +62,20 @@ fn an_idle_purse_is_recalled_for_another_worker() {
     bench.check();
 }
 
+/// A purse hears of its filling once that is sealed. On a slow disk another worker that asks meanwhile does not get the money first.
+#[test]
+fn a_purse_has_its_money_for_as_long_as_sealing_takes() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    bench.bank.sealing_takes(5_000);
+    let _ = bench.insist(0, 1, 950).unwrap();
+    bench.advance(1_000);
+    assert_eq!(bench.insist(1, 1, 900), Err(Verdict::PurseEmpty));
+    assert_eq!(bench.bank.counts().recalls, 0);
+    bench.advance(9_000);
+    assert!(bench.insist(1, 1, 900).is_ok());
+    bench.check();
+}
+
 #[test]
 fn fillings_follow_demand_and_shrink_near_the_end() {
     let mut bench = Bench::new(1, &[spec(1, 10_000_000)]);

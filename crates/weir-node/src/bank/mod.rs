@@ -58,6 +58,8 @@ use rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
 const UP_MAX: usize = 4096;
 /// How long the thread sleeps when there is nothing to do; urgent messages wake it.
 const SLEEP: Duration = Duration::from_millis(1);
+/// Seals that take longer count as so long for who may call money back: a disk that failed for minutes is none of minutes.
+const SEALING_MS_MAX: u64 = 2_000;
 
 /// Commands and clients' questions that a turn takes at most. Whoever asks waits for others who ask; settlements and fillings
 /// wait for one turn.
@@ -107,6 +109,8 @@ pub(crate) struct BankThread {
     generation: u64,
     /// A sequence that is not sealed yet, and since when it is awaited.
     awaited: Option<(u64, u64)>,
+    /// How long seals take at present.
+    sealing_ms: u64,
     campaign_index: Arc<CampaignIndex>,
     snapshot: u32,
     out: Out,
@@ -238,6 +242,7 @@ impl BankThread {
             resolved: Vec::new(),
             generation: 0,
             awaited: None,
+            sealing_ms: 0,
             campaign_index: CampaignIndex::empty(),
             snapshot: 0,
             out,
@@ -466,6 +471,13 @@ impl BankThread {
     /// Notes how long something waits for the disk: one sequence after the other is awaited.
     fn await_seal(&mut self, sealed: u64, steady_ms: u64) {
         let next = self.journal.next_sequence();
+        if let Some((awaited, since_ms)) = self.awaited {
+            let waited_ms = steady_ms.saturating_sub(since_ms);
+            // What it takes falls by parts, so that one quick seal among slow ones does not count alone.
+            let kept_ms = if awaited > sealed { self.sealing_ms } else { self.sealing_ms / 8 * 7 };
+            self.sealing_ms = kept_ms.max(waited_ms).min(SEALING_MS_MAX);
+            self.bank.sealing_takes(self.sealing_ms);
+        }
         self.awaited = self.awaited.filter(|(awaited, _)| *awaited > sealed);
         if self.awaited.is_none() && next > sealed {
             self.awaited = Some((next, steady_ms));

@@ -133,7 +133,7 @@ fn a_handle_is_one_live_budgets() {
         ("77", "digits only"),
         ("a b", "found ' ' at character 2, expected one of"),
         ("a//b", "between slashes"),
-        (&*"h".repeat(129), "129 bytes, expected 1 to 128"),
+        (&*"h".repeat(129), "129 bytes, a handle has 1 to 128"),
     ] {
         for answer in
             [create(&node, &new("7", wrong)), patch(&node, "2", &json!({"handle": wrong}))]

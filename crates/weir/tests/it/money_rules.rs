@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wire::{Action, DecideFlags, Verdict};
 
-use crate::client::{ask, fresh_id, pod_ask};
+use crate::client::{Client, ask, fresh_id, pod_ask};
 use crate::support::{Node, Setup, cores, line, over_transports, wait_for};
 
 /// Asks until the budget has nothing more to give; returns what was granted.
@@ -267,5 +267,24 @@ fn several_clients_never_get_more_than_there_is() {
             assert_ne!(client.verdict(1, 1), Verdict::Granted);
         }
         node.wait_budget(1, "all of it out", |books| books.held + books.purses == 10_000);
+    });
+}
+
+/// Where a seal takes long, two workers that both want a small budget do not take it from each other before either can use it.
+#[test]
+fn a_small_budget_is_spent_by_two_workers_on_a_slow_disk() {
+    let node = Setup::new(&line(1, "10", ""))
+        .with("ledger.hold_ms", "600000")
+        .with("workers.cores", &cores(2))
+        .with("journal.gather_us", "1000000")
+        .with("journal.gather_idle_us", "1000000")
+        .start();
+    let mut clients: Vec<Client> = (0..8).map(|_| node.client()).collect();
+    let mut granted = 0;
+    wait_for("all of the budget", || {
+        for client in &mut clients {
+            granted += u32::from(client.verdict(1, 1_000_000) == Verdict::Granted);
+        }
+        granted == 10
     });
 }
