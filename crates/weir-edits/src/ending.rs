@@ -1,6 +1,7 @@
 //! The number of budgets a file may end at once, just by not naming them: a file that is cut or empty for a moment ends none.
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::path::Path;
 use std::{fmt, io};
 
@@ -49,8 +50,14 @@ impl Lately {
         let line = |step: &Step| serde_json::to_string(step).expect("numbers") + "\n";
         let (path, next) = (folder.join(FILE), folder.join("ended-lately.next"));
         let text: String = self.0.iter().map(line).collect();
-        let written = std::fs::write(&next, text).and_then(|()| std::fs::rename(&next, &path));
-        if let Err(error) = written {
+        let write = || {
+            let mut file = std::fs::File::create(&next)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&next, &path)?;
+            std::fs::File::open(folder)?.sync_all()
+        };
+        if let Err(error) = write() {
             tracing::warn!(%error, "what budgets files ended lately is not kept: a restart begins the count anew");
         }
     }

@@ -207,6 +207,35 @@ fn what_weir_dev_prints_works_as_pasted() {
     assert_eq!(stdout(&pasted), r#"{"verdict":"settled","amount":"0.18","repeat":false}"#);
 }
 
+/// Another program has the usual port: the node says where it is instead. Its folder goes with it.
+#[test]
+fn weir_dev_finds_another_port_and_leaves_nothing_behind() {
+    // Taken by this test, or by another node beside it.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:7704");
+    let folder = tempfile::tempdir().unwrap();
+    let script = "export TMPDIR=$PWD\nunset WEIR_SPEND__LISTEN\nweir dev --budget llm=10.00";
+    let (mut running, _, said) = start(folder.path(), script);
+    let moved = "The address 127.0.0.1:7704 is taken; the spend door is at 127.0.0.1:";
+    assert!(said.iter().any(|line| line.starts_with(moved)), "{said:?}");
+    let here = || std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(here(), 1, "its data");
+    let stop = format!("kill -TERM {}", running.0.id());
+    assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+    assert!(running.0.wait().unwrap().success());
+    assert_eq!(here(), 0, "its data go when it ends");
+}
+
+/// An address that somebody wrote is not another one.
+#[test]
+fn weir_dev_takes_no_other_address_than_it_is_given() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("weir dev --budget llm=10.00 --spend {address}");
+    let ended = output(&mut shell(folder.path(), &script));
+    assert!(!ended.status.success() && stderr(&ended).contains(&address), "{}", stderr(&ended));
+}
+
 /// The lines of README that a newcomer pastes first, on the sample budgets of `make run`.
 #[test]
 fn the_first_lines_of_the_readme_reserve_and_settle() {
