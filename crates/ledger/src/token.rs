@@ -35,6 +35,8 @@ pub const SEQ_MAX: u32 = (1 << 24) - 1;
 pub(crate) const CONTENT_LEN: usize = 24;
 const DEADLINE_UNITS_MAX: u64 = (1 << 40) - 1;
 const DOMAIN: [u8; 8] = *b"weirhold";
+/// Enciphered, it is the key for notes. No message under a MAC begins with it.
+const NOTE_KEY: [u8; 16] = [0xfd; 16];
 
 pub(crate) type Block = Array<u8, U16>;
 
@@ -80,6 +82,8 @@ pub struct KeyRing {
     node: u16,
     current: u8,
     keys: Vec<Option<Aes128Enc>>,
+    /// What enciphers notes, of the keys with the same ids.
+    note_keys: Vec<Option<Aes128Enc>>,
 }
 
 impl std::fmt::Debug for KeyRing {
@@ -91,7 +95,8 @@ impl std::fmt::Debug for KeyRing {
 impl KeyRing {
     /// A ring with one key. `key` must come from the operating system's randomness.
     pub fn new(node: u16, key_id: u8, key: [u8; 16]) -> KeyRing {
-        let mut ring = KeyRing { node, current: key_id, keys: vec![None; 256] };
+        let mut ring =
+            KeyRing { node, current: key_id, keys: vec![None; 256], note_keys: vec![None; 256] };
         ring.rotate(key_id, key);
         ring
     }
@@ -99,7 +104,11 @@ impl KeyRing {
     /// Adds a key and mints with it from now on. Key ids go round after 256 rotations, so a key must be
     /// retired before its id comes again; a key under the same id is replaced.
     pub fn rotate(&mut self, key_id: u8, key: [u8; 16]) {
-        self.keys[usize::from(key_id)] = Some(Aes128Enc::new(&key.into()));
+        let cipher = Aes128Enc::new(&key.into());
+        let mut note_key = Block::from(NOTE_KEY);
+        cipher.encrypt_block(&mut note_key);
+        self.note_keys[usize::from(key_id)] = Some(Aes128Enc::new(&note_key));
+        self.keys[usize::from(key_id)] = Some(cipher);
         self.current = key_id;
     }
 
@@ -107,6 +116,7 @@ impl KeyRing {
     pub fn retire(&mut self, key_id: u8) {
         if key_id != self.current {
             self.keys[usize::from(key_id)] = None;
+            self.note_keys[usize::from(key_id)] = None;
         }
     }
 
@@ -190,6 +200,11 @@ impl KeyRing {
 
     pub(crate) fn cipher(&self, key_id: u8) -> Option<&Aes128Enc> {
         self.keys[usize::from(key_id)].as_ref()
+    }
+
+    /// What enciphers notes.
+    pub(crate) fn note_cipher(&self, key_id: u8) -> Option<&Aes128Enc> {
+        self.note_keys[usize::from(key_id)].as_ref()
     }
 
     pub(crate) fn unknown_key(&self, node: u16, key_id: u8) -> TokenError {

@@ -7,7 +7,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use door_openrtb::{Ad, AdSpec, Mtype, NativeSet, StreamSpec, domains_above};
+use door_openrtb::{
+    Ad, AdSpec, MACRO_BILL, MACRO_WIN, Mtype, NativeSet, StreamSpec, domains_above,
+};
 use gate_auction as auction;
 use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
@@ -38,18 +40,31 @@ pub struct CampaignIndexError {
     pub text: String,
 }
 
-/// The currency of all bids of a node, and what others are worth in it.
+/// What all bids of a node have in common: their currency, what others are worth in it, and how notices come.
 #[derive(Clone, Debug)]
-pub struct Currencies {
+pub struct ExchangeTerms {
     own: CurrencyCode,
     rates: Rates,
+    /// Over HTTPS.
+    notices_secure: bool,
 }
 
-impl Currencies {
+impl ExchangeTerms {
     /// As configured.
     #[must_use]
-    pub fn of(config: &Config) -> Currencies {
-        Currencies { own: config.openrtb.currency, rates: config.openrtb.rates.clone() }
+    pub fn of(config: &Config) -> ExchangeTerms {
+        let o = &config.openrtb;
+        let notices_secure = match o.public_url.as_str() {
+            "" => !o.tls_cert.is_empty(),
+            url => url.starts_with("https://"),
+        };
+        ExchangeTerms { own: o.currency, rates: o.rates.clone(), notices_secure }
+    }
+
+    /// Does everything of a creative come over HTTPS, notices that its markup tells included?
+    fn is_secure(&self, creative: &campaigns::Creative) -> bool {
+        let tells = [MACRO_WIN, MACRO_BILL].iter().any(|one| creative.markup.contains(one));
+        creative.secure && (self.notices_secure || !tells)
     }
 
     /// What one unit of a currency is worth; `None` where nobody said.
@@ -168,8 +183,8 @@ impl CampaignIndex {
     #[must_use]
     pub fn empty() -> Arc<CampaignIndex> {
         let usd = CurrencyCode::new("USD").expect("a currency");
-        let currencies = Currencies { own: usd, rates: Rates::default() };
-        let campaign_index = CampaignIndex::build(&currencies, &[], Instant::from_ms(0));
+        let terms = ExchangeTerms { own: usd, rates: Rates::default(), notices_secure: false };
+        let campaign_index = CampaignIndex::build(&terms, &[], Instant::from_ms(0));
         Arc::new(campaign_index.expect("no campaigns, no errors"))
     }
 
@@ -178,15 +193,15 @@ impl CampaignIndex {
     /// # Errors
     /// Everything that is wrong, campaign by campaign.
     pub fn build(
-        currencies: &Currencies,
+        terms: &ExchangeTerms,
         budgets: &[Budget],
         now: Instant,
     ) -> Result<CampaignIndex, Vec<CampaignIndexError>> {
-        CampaignIndex::build_of(currencies, &budgets.iter().collect::<Vec<_>>(), now)
+        CampaignIndex::build_of(terms, &budgets.iter().collect::<Vec<_>>(), now)
     }
 
     fn build_of(
-        currencies: &Currencies,
+        terms: &ExchangeTerms,
         budgets: &[&Budget],
         now: Instant,
     ) -> Result<CampaignIndex, Vec<CampaignIndexError>> {
@@ -195,11 +210,11 @@ impl CampaignIndex {
         let mut compiled = Vec::new();
         for budget in budgets {
             let Some(campaign) = &budget.campaign else { continue };
-            let Some(rate) = currencies.rate(campaign.currency) else {
-                errors.push(no_rate(campaign, currencies.own));
+            let Some(rate) = terms.rate(campaign.currency) else {
+                errors.push(no_rate(campaign, terms.own));
                 continue;
             };
-            match builder.campaign(campaign, rate, &budget.spec.zone) {
+            match builder.campaign(campaign, terms, rate, &budget.spec.zone) {
                 Ok(one) => compiled.push(one),
                 Err(full) => {
                     errors
@@ -210,7 +225,7 @@ impl CampaignIndex {
         let Builder { dictionary, advertisers, categories, until, .. } = builder;
         let categories = categories.into_iter().collect();
         // Nobody sends keys of placements to collide: the secret may be known.
-        let index = Index::build(currencies.own, &compiled, 0);
+        let index = Index::build(terms.own, &compiled, 0);
         let index = match index {
             Ok(index) if errors.is_empty() => index,
             Ok(_) => return Err(errors),
@@ -221,7 +236,7 @@ impl CampaignIndex {
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
         let (ads, holds) = ads(&slots, budgets, now);
-        let rates = rates(&slots, budgets, currencies);
+        let rates = rates(&slots, budgets, terms);
         let asks = |ad: &CampaignAd| {
             let of = |shown: &ServedCreative| {
                 shown.caps.len() > ad.caps.len() || shown.ad.mtype() != Mtype::Banner
@@ -355,22 +370,22 @@ impl CampaignIndex {
 /// Everything that is wrong, with the line that it stands on.
 pub fn read(
     path: &Path,
-    currencies: &Currencies,
+    terms: &ExchangeTerms,
     now: Instant,
 ) -> Result<(Vec<Budget>, CampaignIndex), Vec<LineError>> {
     let budgets = budgets::read(path)?;
-    let campaign_index = of_file(path, currencies, &budgets.iter().collect::<Vec<_>>(), now)?;
+    let campaign_index = of_file(path, terms, &budgets.iter().collect::<Vec<_>>(), now)?;
     Ok((budgets, campaign_index))
 }
 
 /// The index of a file's campaigns.
 pub fn of_file(
     path: &Path,
-    currencies: &Currencies,
+    terms: &ExchangeTerms,
     budgets: &[&Budget],
     now: Instant,
 ) -> Result<CampaignIndex, Vec<LineError>> {
-    CampaignIndex::build_of(currencies, budgets, now).map_err(|errors| {
+    CampaignIndex::build_of(terms, budgets, now).map_err(|errors| {
         let lines: HashMap<u64, usize> =
             budgets.iter().map(|budget| (budget.spec.id, budget.line)).collect();
         let place = |error: CampaignIndexError| LineError {
@@ -426,6 +441,7 @@ impl Builder {
     fn campaign(
         &mut self,
         campaign: &campaigns::Campaign,
+        terms: &ExchangeTerms,
         rate: PinnedRate,
         zone: &Zone,
     ) -> Result<auction::Campaign, DictionaryFull> {
@@ -452,7 +468,7 @@ impl Builder {
             targeting: self.targeting(&campaign.targeting, zone)?,
             creatives: (0..)
                 .zip(&campaign.creatives)
-                .map(|(id, creative)| self.creative(id, creative))
+                .map(|(id, creative)| self.creative(id, creative, terms.is_secure(creative)))
                 .collect::<Result<_, _>>()?,
         })
     }
@@ -502,6 +518,7 @@ impl Builder {
         &mut self,
         id: u64,
         creative: &campaigns::Creative,
+        secure: bool,
     ) -> Result<auction::Creative, DictionaryFull> {
         let optional = |builder: &mut Builder, space, text: &Option<String>| {
             text.as_ref().map(|text| builder.key(space, text)).transpose()
@@ -519,7 +536,7 @@ impl Builder {
             domains,
             categories,
             attributes: creative.attr.clone(),
-            secure: creative.secure,
+            secure,
             duration_s: creative.duration_s.unwrap_or(0),
             bundle: optional(self, Space::Bundle, &creative.bundle)?,
             language: optional(self, Space::Language, &creative.language)?,
@@ -587,11 +604,10 @@ fn banner_sizes(budgets: &[&Budget]) -> Box<[(u16, u16)]> {
     sizes.into()
 }
 
-fn rates(slots: &Keys<u64>, budgets: &[&Budget], currencies: &Currencies) -> Box<[PinnedRate]> {
+fn rates(slots: &Keys<u64>, budgets: &[&Budget], terms: &ExchangeTerms) -> Box<[PinnedRate]> {
     let mut rates = vec![PinnedRate::ONE; slots.len()];
     for campaign in budgets.iter().filter_map(|budget| budget.campaign.as_ref()) {
-        if let Some((slot, rate)) = slots.get(&campaign.id).zip(currencies.rate(campaign.currency))
-        {
+        if let Some((slot, rate)) = slots.get(&campaign.id).zip(terms.rate(campaign.currency)) {
             rates[*slot as usize] = rate;
         }
     }

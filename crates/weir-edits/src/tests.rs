@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use watch::node::{RowChange, RowResult};
 use weir_config::budgets;
-use weir_config::campaign_index::Currencies;
+use weir_config::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
 
 use super::*;
@@ -123,8 +123,8 @@ impl Bench {
         let path = self.folder.path().join("budgets.jsonl");
         std::fs::write(&path, lines).unwrap();
         let lines = budgets::read_lines(&path).unwrap();
-        let currencies = Currencies::of(&Config::default());
-        let campaign_index = CampaignIndex::build(&currencies, &[], Instant::from_ms(0)).unwrap();
+        let terms = ExchangeTerms::of(&Config::default());
+        let campaign_index = CampaignIndex::build(&terms, &[], Instant::from_ms(0)).unwrap();
         self.edits.load(lines, campaign_index, "a test")
     }
 

@@ -15,7 +15,7 @@ use table::{Map, Secret};
 use wire::Verdict;
 
 use weir_config::budgets::Budget;
-use weir_config::campaign_index::{CampaignIndex, Currencies};
+use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
 
@@ -184,7 +184,7 @@ fn purses(count: usize) -> Purses {
 
 fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     let now = Instant::from_ms(START_MS);
-    let campaign_index = CampaignIndex::build(&Currencies::of(config), budgets, now);
+    let campaign_index = CampaignIndex::build(&ExchangeTerms::of(config), budgets, now);
     let campaign_index = campaign_index
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())?;
     let ids: Vec<(u64, u32)> = budgets.iter().map(|budget| budget.spec.id).zip(0..).collect();

@@ -16,7 +16,7 @@ use ledger::{BudgetSpec, EditReason, SpecError};
 use money::Instant;
 use probe::NodeClock;
 use weir_config::budgets::{self, Budget, BudgetsFile, LineError};
-use weir_config::campaign_index::{CampaignIndex, Currencies, of_file};
+use weir_config::campaign_index::{CampaignIndex, ExchangeTerms, of_file};
 use weir_config::config::Config;
 use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
@@ -135,7 +135,7 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
         }
         let mut looks = Looks::default();
         looks.judged(before);
-        let read = read(path, &bytes, &Currencies::of(config))?;
+        let read = read(path, &bytes, &ExchangeTerms::of(config))?;
         return Ok(FirstRead { read: Some(read), looks, proof: Some(FileCheck::of(&bytes)) });
     }
     tracing::warn!(file = %path.display(), "the budgets file keeps changing: every ask is refused until the file stands still");
@@ -145,11 +145,11 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
 fn read(
     path: &Path,
     bytes: &[u8],
-    currencies: &Currencies,
+    terms: &ExchangeTerms,
 ) -> Result<(BudgetsFile, CampaignIndex), Vec<LineError>> {
     let file = budgets::file_of(path, bytes)?;
     let budgets: Vec<&Budget> = file.lines.iter().map(|line| &line.budget).collect();
-    let campaign_index = of_file(path, currencies, &budgets, now())?;
+    let campaign_index = of_file(path, terms, &budgets, now())?;
     Ok((file, campaign_index))
 }
 
@@ -178,7 +178,7 @@ impl Watcher {
             path: config.budgets.file.clone(),
             looks: first.looks,
             proof: first.proof,
-            currencies: Currencies::of(config),
+            terms: ExchangeTerms::of(config),
             indexes,
             edits: edits.clone(),
             commands: to_bank,
@@ -220,7 +220,7 @@ struct Watch {
     looks: Looks,
     /// Of what was read last, until it is compared once more.
     proof: Option<FileCheck>,
-    currencies: Currencies,
+    terms: ExchangeTerms,
     indexes: Arc<Mutex<Indexes>>,
     edits: Edits,
     commands: Commands<Command>,
@@ -276,7 +276,7 @@ impl Watch {
         }
         self.looks.judged(before);
         self.proof = bytes.as_deref().ok().map(FileCheck::of);
-        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.currencies)) {
+        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.terms)) {
             Ok((file, campaign_index)) => self.hand_over(file, campaign_index),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }

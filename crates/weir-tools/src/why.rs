@@ -11,7 +11,7 @@ use gate_profile::Profile;
 use money::Instant;
 use serde_json::Value;
 use weir_config::budgets::{Budget, LineError};
-use weir_config::campaign_index::{self, CampaignIndex, Currencies};
+use weir_config::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_node::doors::openrtb::translate::{Lists, Terms, User};
 use weir_survey::SAMPLE_MIN;
@@ -119,7 +119,7 @@ pub fn explain(
     now: Instant,
     out: &mut dyn Write,
 ) -> Result<(), WhyError> {
-    let read = campaign_index::read(question.campaigns, &Currencies::of(config), now);
+    let read = campaign_index::read(question.campaigns, &ExchangeTerms::of(config), now);
     let (budgets, campaign_index) = read.map_err(|errors| lines(&errors))?;
     let path = question.request.display().to_string();
     let mut body = std::fs::read(question.request)

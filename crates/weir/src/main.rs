@@ -503,7 +503,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     // The default file may be missing; one that was named may not.
     let is_there = file.exists() || args.files.budgets.is_some();
     let read = match is_there {
-        true => campaign_index::read(file, &campaign_index::Currencies::of(&config), now())
+        true => campaign_index::read(file, &campaign_index::ExchangeTerms::of(&config), now())
             .map(|(budgets, campaign_index)| (budgets.len(), campaign_index.len())),
         false => Ok((0, 0)),
     };

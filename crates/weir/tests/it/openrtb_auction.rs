@@ -595,3 +595,42 @@ fn a_native_ad_is_made_of_what_is_asked_for() {
     }
     check_no_violation(&node);
 }
+
+/// The addresses of notices are HTTP by default. A video that has one in its markup is not bid where HTTPS is asked for, and
+/// takes no money and no other bid with it.
+#[test]
+fn a_creative_that_is_not_secure_stops_no_other() {
+    let film = |id: &str, markup: &str| {
+        creative(id, json!({"format": "video", "sizes": "any", "duration_s": 15, "markup": markup}))
+    };
+    let telling = film("t", "<VAST version=\"4.0\"><Impression>${WEIR_BURL}</Impression></VAST>");
+    let node = patient(&[
+        campaign(1, json!({"bid": "5.00", "seat": "s1", "creatives": [telling]})),
+        campaign(2, json!({"bid": "2.00", "seat": "s2", "creatives": [film("f", "<VAST version=\"4.0\"/>")]})),
+        campaign(3, json!({"bid": "1.00", "seat": "s3"})),
+    ])
+    .start();
+    let mut http = Http::to(&node);
+    let two = |secure: u8, seats: Value| {
+        let video = json!({"banner": null, "secure": secure, "video": {}});
+        let banner = imp("2", json!({"secure": secure}));
+        request("s", json!({"imp": [imp("1", video), banner], "wseat": seats}))
+    };
+    for seat in ["s1", "s2", "s3"] {
+        let bid = http.bid_soon(&two(0, json!([seat])));
+        assert_eq!(http.lose(&bid), 204);
+    }
+    for (secure, seats, expected) in [
+        (1, json!(["s1", "s2", "s3"]), vec![2, 3]),
+        (0, json!(["s1", "s2", "s3"]), vec![1, 3]),
+        (1, json!(["s1", "s3"]), vec![3]),
+    ] {
+        let bids = http.bids(&two(secure, seats.clone()));
+        let mut found = campaigns_of(&bids);
+        found.sort_unstable();
+        assert_eq!(found, expected, "secure {secure} among {seats}");
+        bids.iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
+    }
+    check_nothing_held(&node, 1);
+    check_no_violation(&node);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::openrtb::{
-    Bid, Http, campaign, cost, counts, creative, get, imp, patient, request, setup, wait_count,
+    Bid, Http, campaign, cost, counts, get, imp, patient, request, setup, wait_count,
 };
 use crate::support::{Node, over_transports, wait_for};
 
@@ -50,24 +50,26 @@ fn a_billed_impression_books_its_price_rounded_up_and_once() {
     });
 }
 
-/// A video whose markup calls us by plain HTTP may not stand on a secure page: the check finds that when the bid is written.
+/// More bids than an answer may have, which only the check before sending finds: the rest leaves, and holds its money alone.
 #[test]
 fn a_bid_that_breaks_a_rule_takes_neither_its_neighbours_nor_money_along() {
-    let video = json!({"format": "video", "sizes": "any", "duration_s": 15, "markup": "<VAST>${WEIR_BURL}</VAST>"});
-    let video = campaign(2, json!({"creatives": [creative("v", video)]}));
-    let node = patient(&[campaign(1, json!({})), video]).start();
+    let campaigns: Vec<Value> = (1..=5).map(|id| campaign(id, json!({}))).collect();
+    let node = patient(&campaigns).with("openrtb.bids_per_impression_max", "5").start();
     let mut http = Http::to(&node);
-    let secure =
-        json!({"id": "2", "secure": 1, "video": {"mimes": ["video/mp4"], "w": 640, "h": 360}});
-    let both = request("both", json!({"imp": [imp("1", json!({})), secure]}));
-    wait_for("money for both", || {
-        http.bids(&both).iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
-        counts(&node)["violations"]["secure"].as_u64() > Some(0)
+    let imps: Vec<Value> = (0..64).map(|n| imp(&n.to_string(), json!({}))).collect();
+    let many = request("many", json!({"imp": imps}));
+    let mut left = Vec::new();
+    wait_for("money for more than fits", || {
+        left.iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
+        left = http.bids(&many);
+        counts(&node)["violations"]["too_many_bids"].as_u64() > Some(0)
     });
-    let bids = http.bids(&both);
-    assert_eq!(bids.iter().map(|bid| bid.text("impid")).collect::<Vec<_>>(), ["1"]);
-    node.wait_budget(1, "one hold", |books| books.held == 2_000);
-    node.wait_budget(2, "none", |books| books.held == 0);
+    assert_eq!(left.len(), 256);
+    for id in 1..=5 {
+        let bids = left.iter().filter(|bid| bid.campaign == id).count();
+        let held = 2_000 * i64::try_from(bids).unwrap();
+        node.wait_budget(id, "what left is held", |books| books.held == held);
+    }
 }
 
 #[test]

@@ -149,15 +149,19 @@ fn keys(setup: &Setup) -> KeyRing {
     KeyRing::new(1, key.id, key.key.0)
 }
 
-/// The id of a bid as earlier versions made it: one for all kinds.
+/// What a bid's address of billing notices has as its id.
+fn id_of(bid: &Bid) -> Vec<u8> {
+    URL_SAFE_NO_PAD.decode(bid.bill_path().split('/').nth(3).unwrap()).unwrap()
+}
+
+/// The id of a bid as earlier versions made it: one for all kinds, and nothing enciphered.
 fn of_earlier_version(keys: &KeyRing, bid: &Bid) -> String {
-    let path = bid.bill_path();
-    let id = URL_SAFE_NO_PAD.decode(path.split('/').nth(3).unwrap()).unwrap();
+    let id = id_of(bid);
     let (hold, mut note) = keys.open_note(&id).unwrap();
     assert_eq!(note[31] & 0b1100, 0b1000, "an id of a billing notice");
     assert_eq!(note[31] & 0b111_0000, 0b100_0000, "a first-price auction, no markup");
     note[31] &= !0b111_1100;
-    URL_SAFE_NO_PAD.encode(keys.seal_note(&hold, &note))
+    URL_SAFE_NO_PAD.encode(keys.seal_note_openly(&hold, &note))
 }
 
 /// Bids that are out while a node is replaced by its next version.
@@ -168,6 +172,7 @@ fn an_id_of_an_earlier_version_confirms_and_settles_and_takes_nothing_back() {
     let mut http = Http::to(&node);
     let bids: Vec<Bid> = (0..2).map(|n| http.bid_soon(&request(n, json!({})))).collect();
     node.wait_budget(1, "the holds", |books| books.held == 4_000);
+    assert_ne!(id_of(&bids[0])[16..48], id_of(&bids[1])[16..48], "they are enciphered");
     drop((http, node));
     let ring = keys(&setup);
     let old: Vec<String> = bids.iter().map(|bid| of_earlier_version(&ring, bid)).collect();
@@ -186,6 +191,42 @@ fn an_id_of_an_earlier_version_confirms_and_settles_and_takes_nothing_back() {
     assert_eq!((books.settled, books.over_settled, books.late), (2_001, 0, 0), "{books:?}");
     wait_count(&node, "repeated_notices", 2);
     wait_count(&node, "wrong_kind_notices", 0);
+}
+
+/// An id travels through browsers and logs. Of the bid it shows no price and no user, nor whether two are of one user.
+#[test]
+fn an_id_shows_neither_price_nor_user() {
+    let setup = patient(&[campaign(0x1a2b_3c4d_5e6f_7a8b, json!({}))]);
+    let node = setup.clone().start();
+    let mut http = Http::to(&node);
+    let user = json!({"user": {"id": "u"}});
+    let tested = json!({"user": {"id": "u"}, "test": 1});
+    let mut bids: Vec<Bid> = (0..6).map(|n| http.bid_soon(&request(n, user.clone()))).collect();
+    bids.extend((6..12).map(|n| http.bid_soon(&request(n, tested.clone()))));
+    drop((http, node));
+    let ring = keys(&setup);
+    let ids: Vec<Vec<u8>> = bids.iter().map(id_of).collect();
+    let openly: Vec<Vec<u8>> = ids
+        .iter()
+        .map(|id| {
+            let (hold, note) = ring.open_note(id).unwrap();
+            assert_ne!(note[8..16], [0; 8], "a user");
+            assert_eq!(note[16..24], 2_000_000_i64.to_le_bytes());
+            ring.seal_note_openly(&hold, &note).to_vec()
+        })
+        .collect();
+    // Amount, campaign, user and price, wherever in the id; and no two ids are alike in these.
+    for open in &openly {
+        for id in &ids {
+            for secret in open[16..48].chunks(8) {
+                assert!(id.windows(8).all(|bytes| bytes != secret), "{secret:?} in {id:?}");
+            }
+        }
+    }
+    let mut parts: Vec<&[u8]> = ids.iter().flat_map(|id| id[16..48].chunks(8)).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    assert_eq!(parts.len(), ids.len() * 4);
 }
 
 /// The billing notice's address as it stands in markup, with a price.

@@ -16,7 +16,7 @@ use ledger::{Amount, KeyRing, PurseOptions, Purses, ToWorker};
 use money::Instant;
 use probe::NodeClock;
 use weir_config::budgets::Budget;
-use weir_config::campaign_index::{CampaignIndex, Currencies};
+use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 
 use self::desk::{BidDesk, Held, Viewer, hold_id};
@@ -113,9 +113,9 @@ struct Room {
 
 /// The market of a file's campaigns.
 pub(super) fn market(budgets: &[Budget]) -> Result<CampaignIndex, String> {
-    let currencies = Currencies::of(&Config::default());
+    let terms = ExchangeTerms::of(&Config::default());
     let now = Instant::from_ms(NodeClock::new().now_ms());
-    CampaignIndex::build(&currencies, budgets, now)
+    CampaignIndex::build(&terms, budgets, now)
         .map_err(|errors| format!("{:?}", errors.first()))
 }
 

@@ -35,6 +35,7 @@ use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
 use ledger::note::NOTE_LEN;
+use ledger::token::SEQ_MAX;
 use ledger::{Action, Amount, Door as Origins, Hold, Origin};
 use money::{CurrencyCode, Instant};
 use weir_config::campaign_index::CampaignIndex;
@@ -585,7 +586,7 @@ impl BidGate<'_> {
         held: &Held,
         answer: &mut Answer<'_>,
     ) -> Result<(), Violation> {
-        let hold = held.hold.unwrap_or(self.no_hold());
+        let hold = held.hold.unwrap_or_else(|| self.no_hold(request, position));
         let BidGate { openrtb, till } = self;
         let Till { keys, snapshot, probes, .. } = &mut **till;
         let NodeBidder { facts, room, .. } = &**openrtb;
@@ -645,10 +646,13 @@ impl BidGate<'_> {
         pushed
     }
 
-    /// What the notices of a test bid name: nothing.
-    fn no_hold(&self) -> Hold {
+    /// What the notices of a test bid name: nothing. No grant is 0; the number only tells notes apart, which are enciphered by
+    /// it.
+    fn no_hold(&self, request: &BidRequest<'_>, position: usize) -> Hold {
         let (node, deadline_ms) = (self.till.facts.node, self.till.at.deadline_ms);
-        Hold { grant: 0, seq: 0, node, deadline_ms, amount: Amount::ZERO }
+        let number = id_hash(request.id).wrapping_add(position as u64);
+        let seq = u32::try_from(number & u64::from(SEQ_MAX)).unwrap_or(SEQ_MAX);
+        Hold { grant: 0, seq, node, deadline_ms, amount: Amount::ZERO }
     }
 
     /// What a billing notice books: the price that it names, or where that cannot be meant the one that was sent.

@@ -4,7 +4,7 @@ use door_openrtb::{ReadLimits, Reader};
 use gate_auction::{Choice, Scratch};
 use gate_profile::Profile;
 use money::Instant;
-use weir_config::campaign_index::{self, CampaignIndex, Currencies};
+use weir_config::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 
 use super::translate::{Lists, Terms, User};
@@ -27,7 +27,7 @@ impl Shop {
         };
         std::fs::write(&path, (1..).zip(campaigns).map(line).collect::<String>()).unwrap();
         let (_, campaigns) =
-            campaign_index::read(&path, &Currencies::of(&config), Instant::from_ms(0)).unwrap();
+            campaign_index::read(&path, &ExchangeTerms::of(&config), Instant::from_ms(0)).unwrap();
         Shop { config, campaigns }
     }
 
@@ -246,4 +246,28 @@ fn floors_and_attributes_are_those_of_their_format() {
     assert_eq!(bidders(r#","battr":[3]"#, "", ""), (true, true));
     assert_eq!(bidders("", r#","battr":[3]"#, ""), (true, false));
     assert_eq!(bidders(r#","battr":[3]"#, r#","battr":[3]"#, ""), (false, false));
+}
+
+/// A notice in markup comes over the door's own address: what asks for HTTPS takes it only where that is HTTPS. It is known
+/// before the auction, so that the next one bids in its place.
+#[test]
+fn markup_that_tells_a_notice_is_as_secure_as_the_address_of_notices() {
+    let telling = |markup: &str| BANNER.replace("<b>", markup);
+    let imp = |secure: u8| format!(r#""imp":[{{"id":"1","secure":{secure},"banner":{{}}}}]"#);
+    for (public_url, tls_cert, https) in [
+        ("", "", false),
+        ("", "cert.pem", true),
+        ("http://win.example", "cert.pem", false),
+        ("https://win.example", "", true),
+    ] {
+        let mut config = Config::default();
+        config.openrtb.public_url = public_url.to_string();
+        config.openrtb.tls_cert = tls_cert.to_string();
+        for (markup, tells) in [("<b>", false), ("${WEIR_BURL}", true), ("a${WEIR_NURL}", true)] {
+            let shop = Shop::new(config.clone(), &[telling(markup)]);
+            let bids = |secure| shop.choices(&imp(secure)).len();
+            assert_eq!(bids(0), 1, "{public_url} {markup}");
+            assert_eq!(bids(1), usize::from(https || !tells), "{public_url} {tls_cert} {markup}");
+        }
+    }
 }
