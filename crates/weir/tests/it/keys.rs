@@ -216,30 +216,118 @@ fn keys_and_versions_outlive_kill_9_under_rotation() {
     assert_eq!((of("encrypt"), of("decrypt")), (10, 30));
 }
 
-/// Bodies above 64 KiB are the keeper's: a worker serves others meanwhile, and the results come in order.
+/// A batch to encrypt, and its plaintexts.
+fn batch(items: usize) -> (String, Vec<String>) {
+    let texts: Vec<String> =
+        (0..items).map(|number| base64(format!("serial {number:08}").as_bytes())).collect();
+    let items: Vec<Value> = texts.iter().map(|text| json!({"plaintext": text})).collect();
+    (json!({"batch_input": items}).to_string(), texts)
+}
+
+fn by_pool(node: &Node) -> u64 {
+    node.stat()["doors"]["keys"]["by_pool"].as_u64().unwrap()
+}
+
+/// Large bodies are the pool's: a worker serves others meanwhile, small ones of every size have a way beside them, changes of keys too, and
+/// the results come in order.
 #[test]
 fn a_large_batch_is_answered_in_order_beside_small_calls() {
     let node = unsealed().start();
     let mut small = Client::to(&node);
     let message = small.encrypt("a", HELLO);
     let mut large = Client::to(&node);
-    let texts: Vec<String> =
-        (0..5_000).map(|number| base64(format!("serial {number:08}").as_bytes())).collect();
-    let items: Vec<Value> = texts.iter().map(|text| json!({"plaintext": text})).collect();
-    let body = json!({"batch_input": items}).to_string();
+    let (body, texts) = batch(100_000);
     large.send("POST", "transit/encrypt/a", &body);
+    wait_for("the large batch", || by_pool(&node) == 1);
     for _ in 0..20 {
         assert_eq!(small.decrypt("a", &message), HELLO);
     }
+    // More than a worker does by itself, and less than a large one.
+    let (middle, _) = batch(5_000);
+    let done = small.ask("POST", "transit/encrypt/a", &middle).json();
+    assert_eq!(done["data"]["batch_results"].as_array().unwrap().len(), 5_000);
+    small.data("POST", "transit/keys/a/rotate", &json!({}));
     let sealed = large.http.receive().json()["data"]["batch_results"].clone();
     let opened = large.data("POST", "transit/decrypt/a", &json!({"batch_input": sealed}));
     let results = opened["batch_results"].as_array().unwrap().iter();
     let back: Vec<&str> = results.map(|item| item["plaintext"].as_str().unwrap()).collect();
     assert_eq!(back, texts);
-    node.wait_stat("the keeper's calls", |stat| {
-        // The key, and two batches.
-        stat["doors"]["keys"]["by_keeper"].as_u64() == Some(3)
+    assert_eq!(by_pool(&node), 3);
+    // The line of a call is written before its answer leaves: the large one began first and was answered last.
+    let lines = audit(&node.data());
+    let at = |is: &dyn Fn(&Value) -> bool| lines.iter().position(is).unwrap();
+    let of = |verb: &str, items: u64| at(&|line| line["verb"] == verb && line["items"] == items);
+    let rotated = lines.iter().rposition(|line| line["verb"] == "admin").unwrap();
+    assert!(of("encrypt", 5_000) < of("encrypt", 100_000), "{lines:?}");
+    assert!(rotated < of("encrypt", 100_000), "{lines:?}");
+}
+
+/// Calls of one connection are answered in the order in which they came, whoever does them.
+#[test]
+fn answers_on_one_connection_keep_their_order() {
+    over_transports(unsealed, |node| {
+        let mut client = Client::to(node);
+        client.encrypt("a", HELLO);
+        let counts = [2_000, 1, 3, 5_000, 1, 0, 2, 3_000];
+        for items in counts {
+            match items {
+                0 => client.send("POST", "transit/keys/a/rotate", ""),
+                items => client.send("POST", "transit/encrypt/a", &batch(items).0),
+            }
+        }
+        for items in counts {
+            let answer = client.http.receive();
+            assert_eq!(answer.status, 200);
+            let results = answer.json()["data"]["batch_results"].as_array().map_or(0, Vec::len);
+            assert_eq!(results, items);
+        }
     });
+}
+
+/// As many bytes wait as may: what is too much is refused at once, to be asked again, and the others are done.
+#[test]
+fn a_full_pool_refuses_and_says_when_to_come_again() {
+    let node = unsealed().with("keys.body_bytes_max", "1048576").start();
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::to(&node)).collect();
+    clients[0].encrypt("a", HELLO);
+    let body = batch(20_000).0;
+    let mut refused = 0;
+    for _ in 0..20 {
+        clients.iter_mut().for_each(|client| client.send("POST", "transit/encrypt/a", &body));
+        for client in &mut clients {
+            let answer = client.http.receive();
+            match answer.status {
+                200 => assert_eq!(
+                    answer.json()["data"]["batch_results"].as_array().unwrap().len(),
+                    20_000
+                ),
+                503 => {
+                    assert!(answer.header("retry-after") == Some("1"), "{}", answer.head);
+                    refused += 1;
+                }
+                other => panic!("{other}"),
+            }
+        }
+        if refused > 0 {
+            break;
+        }
+    }
+    assert!(refused > 0);
+    clients[0].encrypt("a", HELLO);
+}
+
+/// A kill while the pool works: no message was sealed that is not counted, and what was answered opens.
+#[test]
+fn a_kill_while_the_pool_works_loses_nothing_that_was_answered() {
+    let node = unsealed().start();
+    let mut client = Client::to(&node);
+    let body = batch(20_000).0;
+    let first = client.ask("POST", "transit/encrypt/a", &body).json();
+    client.send("POST", "transit/encrypt/a", &body);
+    wait_for("the second call", || by_pool(&node) == 2);
+    let node = node.restart();
+    let sealed = first["data"]["batch_results"][19_999]["ciphertext"].as_str().unwrap();
+    assert_eq!(Client::to(&node).decrypt("a", sealed), base64(b"serial 00019999"));
 }
 
 /// A stop answers what is under way, and the next run finds it.
@@ -251,7 +339,7 @@ fn a_stop_answers_what_is_under_way() {
     client.encrypt("a", HELLO);
     let items: Vec<Value> = (0..4_000).map(|_| json!({"plaintext": HELLO})).collect();
     client.send("POST", "transit/encrypt/a", &json!({"batch_input": items}).to_string());
-    wait_for("the call", || node.stat()["doors"]["keys"]["by_keeper"].as_u64() == Some(2));
+    wait_for("the call", || by_pool(&node) == 1);
     node.interrupt();
     let answer = client.http.receive();
     assert_eq!(answer.status, 200);

@@ -12,7 +12,8 @@ counters! {
         denied: "Requests answered 403: no token, one that nobody has, or one whose role or scopes do not allow it.";
         limited: "Requests answered 429: the token had made its calls of this second (`keys.rate_per_s`).";
         busy: "Requests answered 503 because too many waited (`keys.calls_waiting_max`).";
-        by_keeper: "Calls that the keeper did: changes of keys, and bodies of more than 64 KiB.";
+        by_keeper: "Calls that the keeper did: changes of keys, and calls that began a block of messages.";
+        by_pool: "Calls that were too large for a worker to do by itself: the pool's.";
         clients_gone: "Calls whose client was gone when the answer was there.";
         of_pages: "Requests of pages in browsers, and under names that the door does not have; refused.";
         refused_http: "Requests that are no sound HTTP.";

@@ -1,6 +1,7 @@
-//! The thread that changes keys, which takes a write to the disk, and that does the calls which would hold a worker up.
+//! The thread that changes keys, which takes a write to the disk.
 //!
-//! It is the only writer of the keys. A call is answered once its change is durable and workers have it.
+//! It is the only writer of the keys. A call that changes them is done here as a whole; what a large call in the pool has to have changed comes
+//! as a change alone. Either is answered once the change is durable and workers have it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,7 +17,7 @@ use vault_store::KeyFile;
 use zeroize::Zeroizing;
 
 use super::audit::{AuditDesk, Told};
-use super::late::{LateAnswer, Owed};
+use super::late::{self, Owed};
 use super::live::LiveKeys;
 use super::open::Place;
 
@@ -67,7 +68,12 @@ impl OwnedRequest {
         }
     }
 
-    fn request(&self) -> Request<'_> {
+    /// Bytes of its body.
+    pub(super) fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
+    pub(super) fn request(&self) -> Request<'_> {
         Request {
             method: self.method,
             path: &self.path,
@@ -81,17 +87,28 @@ impl OwnedRequest {
     }
 }
 
-/// A call for the keeper.
+/// A call for another thread.
 pub(super) struct Job {
     pub(super) request: OwnedRequest,
     pub(super) asker: Option<Asker>,
     pub(super) owed: Owed,
 }
 
-/// Where workers leave calls for the keeper.
+/// What the keeper is asked.
+enum Task {
+    Call(Box<Job>),
+    /// A change for a thread that waits for it.
+    Change {
+        change: Change,
+        now_s: u64,
+        reply: SyncSender<Result<bool, NotChanged>>,
+    },
+}
+
+/// Where calls and changes are left for the keeper.
 #[derive(Clone)]
 pub(super) struct KeeperDesk {
-    jobs: SyncSender<Box<Job>>,
+    tasks: SyncSender<Task>,
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
 }
@@ -105,12 +122,22 @@ impl KeeperDesk {
         }
         // Several workers may pass the check at once: then it is a body of each too much.
         self.bytes.fetch_add(bytes, Relaxed);
-        self.jobs.try_send(job).map_err(|full| {
-            self.bytes.fetch_sub(bytes, Relaxed);
-            match full {
-                TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
+        let left = self.tasks.try_send(Task::Call(job));
+        left.or_else(|full| match full {
+            TrySendError::Full(Task::Call(job)) | TrySendError::Disconnected(Task::Call(job)) => {
+                self.bytes.fetch_sub(bytes, Relaxed);
+                Err(job)
             }
+            TrySendError::Full(_) | TrySendError::Disconnected(_) => Ok(()),
         })
+    }
+
+    /// Asks for a change, and waits until it is durable and readers have it.
+    pub(super) fn change(&self, change: Change, now_s: u64) -> Result<bool, NotChanged> {
+        let (reply, changed) = sync_channel(1);
+        let asked = self.tasks.send(Task::Change { change, now_s, reply });
+        asked.map_err(|_| NotChanged::Unavailable)?;
+        changed.recv().map_err(|_| NotChanged::Unavailable)?
     }
 }
 
@@ -131,13 +158,13 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Returns the desk of this keeper, and what its thread runs: until every desk is gone.
     pub(super) fn ready(self, body_bytes_max: usize) -> (KeeperDesk, impl FnOnce() + Send) {
-        let (jobs, queue) = sync_channel(JOBS_MAX);
+        let (tasks, queue) = sync_channel(JOBS_MAX);
         let bytes = Arc::new(AtomicUsize::new(0));
-        let desk = KeeperDesk { jobs, bytes: Arc::clone(&bytes), bytes_max: body_bytes_max * 2 };
+        let desk = KeeperDesk { tasks, bytes: Arc::clone(&bytes), bytes_max: body_bytes_max * 2 };
         (desk, move || self.run(&queue, &bytes))
     }
 
-    fn run(mut self, queue: &Receiver<Box<Job>>, bytes: &AtomicUsize) {
+    fn run(mut self, queue: &Receiver<Task>, bytes: &AtomicUsize) {
         let mut rotate_at = Instant::now();
         loop {
             if Instant::now() >= rotate_at {
@@ -145,10 +172,15 @@ impl Keeper {
                 rotate_at = Instant::now() + ROTATE_LOOK;
             }
             match queue.recv_timeout(rotate_at.saturating_duration_since(Instant::now())) {
-                Ok(job) => {
-                    let count = job.request.body.len();
+                Ok(Task::Call(job)) => {
+                    let count = job.request.body_len();
                     self.answer(*job);
                     bytes.fetch_sub(count, Relaxed);
+                }
+                Ok(Task::Change { change, now_s, reply }) => {
+                    let changed = self.gate().change(change, now_s);
+                    // Whoever asked waits, or is gone.
+                    let _ = reply.send(changed);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -163,17 +195,13 @@ impl Keeper {
         let answer = door.answer(&job.request.request(), caller.as_ref(), &mut gate);
         // This thread may wait, so that there always is one.
         let Some(answer) = answer else { return };
-        let late = LateAnswer::of(&answer);
-        let Job { asker, owed, .. } = job;
-        let told = asker.as_ref().zip(audit.as_ref()).and_then(|(asker, audit)| {
-            let line = super::audit::line(asker.principal.name(), answer.status, &answer.audit);
-            line.map(|line| (audit, line))
-        });
-        match told {
-            Some((audit, line)) => audit.wait(Told { line, answer: Some((owed, late)) }),
-            None => owed.give(late),
-        }
+        late::give(&answer, job.asker.as_ref(), audit.as_ref(), job.owed);
         self.door.wipe();
+    }
+
+    fn gate(&mut self) -> KeepGate<'_> {
+        let Keeper { store, sealed, place, live, failed, .. } = self;
+        KeepGate { store, sealed, place, live, failed }
     }
 
     /// Rotates keys whose period has ended.
@@ -183,9 +211,7 @@ impl Keeper {
         let due: Vec<KeyName> = store.keys().due(now_s).cloned().collect();
         for name in due {
             let text = name.as_str().to_owned();
-            let Keeper { store, sealed, place, live, failed, .. } = self;
-            let mut gate = KeepGate { store, sealed, place, live, failed };
-            let rotated = gate.change(Change::Rotate(name), now_s);
+            let rotated = self.gate().change(Change::Rotate(name), now_s);
             let failed = u64::from(rotated.is_err());
             if let Some(audit) = &self.audit {
                 let audit_of = door_keys::Audit {

@@ -3,6 +3,9 @@
 use door_keys::Answer;
 use zeroize::Zeroizing;
 
+use super::audit::{self, AuditDesk, Told};
+use super::keeper::Asker;
+
 /// The answer to a call, owed to the worker that has its connection.
 pub(super) type Owed = crate::pending::Owed<LateAnswer>;
 /// Where they arrive.
@@ -29,6 +32,24 @@ impl LateAnswer {
     pub(super) fn unavailable(body: &'static [u8]) -> LateAnswer {
         let body = Zeroizing::new(body.to_vec());
         LateAnswer { status: 503, headers: super::RETRY, body, items: None }
+    }
+}
+
+/// Gives an answer that a thread made which may wait: once its line is written, where it has one.
+pub(super) fn give(
+    answer: &Answer<'_>,
+    asker: Option<&Asker>,
+    audit: Option<&AuditDesk>,
+    owed: Owed,
+) {
+    let late = LateAnswer::of(answer);
+    let told = asker.zip(audit).and_then(|(asker, audit)| {
+        let line = audit::line(asker.principal.name(), answer.status, &answer.audit);
+        line.map(|line| (audit, line))
+    });
+    match told {
+        Some((audit, line)) => audit.wait(Told { line, answer: Some((owed, late)) }),
+        None => owed.give(late),
     }
 }
 

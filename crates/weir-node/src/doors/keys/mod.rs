@@ -2,18 +2,22 @@
 //!
 //! ```text
 //!  worker: token, rate ──▶ door_keys over a snapshot of the keys ──▶ audit thread: the line ──▶ late answer ──▶ worker
-//!                            │ a change of keys, a large body                ▲
+//!                            │ a large body                                  ▲
+//!                            ├──▶ pool: the same, and it may wait ───────────┤
+//!                            │ a change of keys          ▼                   │
 //!                            └──▶ keeper thread: the change, durable ────────┘
 //! ```
-//! A worker reads a snapshot and never waits: what changes keys, and what would hold it up, the keeper does. The snapshot shares the counts of
-//! messages with the keeper's keys, and a block of messages is durable before any of them is sealed.
+//! A worker reads a snapshot and never waits: what changes keys the keeper does, and what would hold the worker up the pool ([`inline`] says what
+//! that is). The snapshot shares the counts of messages with the keeper's keys, and a block of messages is durable before any of them is sealed.
 
 mod audit;
 pub mod counts;
+mod inline;
 mod keeper;
 mod late;
 mod live;
 mod open;
+mod pool;
 mod rates;
 
 use std::net::SocketAddr;
@@ -36,6 +40,7 @@ use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::late::{Arrivals, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
 use self::open::Place;
+use self::pool::{PoolDesk, Tools};
 use self::rates::{Rates, Used};
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
@@ -45,8 +50,6 @@ use crate::thread::spawn;
 use crate::till::Till;
 use crate::tokens::Tokens;
 
-/// Bodies of more bytes the keeper takes: up to here a call holds its worker up for half a millisecond at most.
-const INLINE_BYTES_MAX: usize = 64 << 10;
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";
 const UNSEAL_PATH: &str = "/v1/sys/unseal";
@@ -77,6 +80,7 @@ pub(crate) struct KeysTerms {
     tokens: LiveTokens,
     live: LiveKeys,
     keeper: KeeperDesk,
+    pool: PoolDesk,
     audit: Option<AuditDesk>,
     health: Arc<Health>,
     rates: Rates,
@@ -159,12 +163,19 @@ pub(crate) fn open(
         Keeper { store, sealed, place, live: live_keys, door: door()?, audit: audit_desk, failed };
     let (keeper, run) = keeper.ready(body_bytes_max);
     threads.0.push(spawn("vault-keeper", off_workers(rest, run))?);
+    let pool = PoolDesk::new(body_bytes_max);
+    for number in 0..pool::threads(rest.len()) {
+        let (keys, audit, keeper) = (live.view(), audit.clone(), keeper.clone());
+        let hand = pool.hand(number, Tools { door: door()?, keys, keeper, audit });
+        threads.0.push(spawn(&format!("vault-pool-{number}"), off_workers(rest, || hand.run()))?);
+    }
     let terms = KeysTerms {
         http,
         hosts,
         tokens,
         live,
         keeper,
+        pool,
         audit,
         health,
         rates: Rates::new(keys.rate_per_s),
@@ -455,14 +466,17 @@ impl Front<'_> {
             return reply.send(&response(429, RETRY, LIMITED));
         }
         let asker = known.map(|known| &known.asker);
-        let is_large = asked.body.len() > INLINE_BYTES_MAX && asker.is_some();
-        if is_large {
-            return side.leave(conn, asked, asker, till, reply);
-        }
         side.keys.refresh();
+        let path = asked.path.strip_prefix(TRANSIT_PATH).unwrap_or_default();
+        let is_large = !inline::is_small(path, asked.body.len(), side.keys.keys());
+        if is_large && asker.is_some() {
+            return side.leave(To::Pool, conn, asked, asker, till, reply);
+        }
         let caller = asker.map(Asker::caller);
         let answer = side.door.answer(asked, caller.as_ref(), &mut ReadGate(side.keys.keys()));
-        let Some(answer) = answer else { return side.leave(conn, asked, asker, till, reply) };
+        let Some(answer) = answer else {
+            return side.leave(To::Keeper, conn, asked, asker, till, reply);
+        };
         let line = asker
             .filter(|_| side.terms.audit.is_some())
             .and_then(|asker| audit::line(asker.principal.name(), answer.status, &answer.audit));
@@ -483,10 +497,18 @@ impl Front<'_> {
     }
 }
 
+/// Who does a call that is none of a worker's.
+#[derive(Clone, Copy)]
+enum To {
+    Keeper,
+    Pool,
+}
+
 impl Side {
-    /// Leaves a call to the keeper.
+    /// Leaves a call to another thread.
     fn leave(
         &mut self,
+        to: To,
         conn: ConnId,
         asked: &door_keys::Request<'_>,
         asker: Option<&Asker>,
@@ -497,9 +519,14 @@ impl Side {
         let place = self.waiting.open(conn).expect("the guard found room");
         let owed = Owed::new(place, &self.arrivals);
         let request = OwnedRequest::of(asked);
-        match self.terms.keeper.ask(Box::new(Job { request, asker: asker.cloned(), owed })) {
+        let job = Box::new(Job { request, asker: asker.cloned(), owed });
+        let (left, count) = match to {
+            To::Keeper => (self.terms.keeper.ask(job), &counts.by_keeper),
+            To::Pool => (self.terms.pool.ask(job), &counts.by_pool),
+        };
+        match left {
             Ok(()) => {
-                counts.by_keeper.add(1);
+                count.add(1);
                 reply.later()
             }
             Err(job) => {

@@ -1,0 +1,258 @@
+//! The threads that do large calls, so that no worker is held up by them, nor the keeper, nor a smaller call by a larger one.
+//!
+//! ```text
+//!  worker ──▶ middle lane: up to a MiB ──▶ any thread, before the other lane
+//!         ──▶ large lane:  all others  ──▶ the threads but the first
+//!  a change of keys on the way ──▶ keeper ──▶ back: these threads may wait
+//! ```
+//! Both lanes are bounded, together in bytes. What ends the node ends the lanes: the threads do what was left there, and end.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use door_keys::{Gate, NotChanged, NotUnsealed, Unsealing};
+use vault::{Change, Keys};
+
+use super::audit::AuditDesk;
+use super::keeper::{Asker, Job, KeeperDesk};
+use super::late::{self, LateAnswer};
+use super::live::KeysView;
+
+/// Calls that may wait in both lanes.
+const JOBS_MAX: usize = 1_024;
+/// A call with more bytes is a large one. Such a call takes a thread for some milliseconds.
+pub(super) const MIDDLE_BYTES_MAX: usize = 1 << 20;
+/// Threads, whatever the machine: one keeps a way open beside a large call.
+const THREADS_MIN: usize = 2;
+const THREADS_MAX: usize = 8;
+
+/// How many threads a machine has that leaves so many cores.
+pub(super) fn threads(cores: usize) -> usize {
+    cores.clamp(THREADS_MIN, THREADS_MAX)
+}
+
+/// What waits, and where.
+struct Lanes {
+    state: Mutex<State>,
+    /// Something came, or nobody leaves anything any more.
+    news: Condvar,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    middle: VecDeque<Box<Job>>,
+    large: VecDeque<Box<Job>>,
+    /// Of bodies that wait or are being worked on.
+    bytes: usize,
+    closed: bool,
+}
+
+impl Lanes {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next call; `None`: there will be none. The first thread takes no large ones.
+    fn next(&self, takes_large: bool) -> Option<Box<Job>> {
+        let mut state = self.state();
+        loop {
+            let found = state.middle.pop_front();
+            let found = found.or_else(|| takes_large.then(|| state.large.pop_front()).flatten());
+            if found.is_some() {
+                return found;
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Where workers leave large calls.
+pub(super) struct PoolDesk(Arc<Lanes>);
+
+impl PoolDesk {
+    pub(super) fn new(body_bytes_max: usize) -> PoolDesk {
+        let (state, news) = (Mutex::default(), Condvar::new());
+        PoolDesk(Arc::new(Lanes { state, news, bytes_max: body_bytes_max * 2 }))
+    }
+
+    /// Leaves a call, or gives it back: as many wait as may, or as many bytes.
+    pub(super) fn ask(&self, job: Box<Job>) -> Result<(), Box<Job>> {
+        let bytes = job.request.body_len();
+        let mut state = self.0.state();
+        let waiting = state.middle.len() + state.large.len();
+        if waiting >= JOBS_MAX || state.bytes.saturating_add(bytes) > self.0.bytes_max {
+            return Err(job);
+        }
+        state.bytes += bytes;
+        let is_middle = bytes <= MIDDLE_BYTES_MAX;
+        let lane = if is_middle { &mut state.middle } else { &mut state.large };
+        lane.push_back(job);
+        drop(state);
+        // A large call wakes all: the first thread would not take it.
+        if is_middle {
+            self.0.news.notify_one()
+        } else {
+            self.0.news.notify_all()
+        }
+        Ok(())
+    }
+
+    /// A thread's side; `number` from 0.
+    pub(super) fn hand(&self, number: usize, tools: Tools) -> PoolHand {
+        PoolHand { lanes: Arc::clone(&self.0), takes_large: number > 0, tools }
+    }
+}
+
+impl Drop for PoolDesk {
+    fn drop(&mut self) {
+        self.0.state().closed = true;
+        self.0.news.notify_all();
+    }
+}
+
+/// What a thread of the pool works with.
+pub(super) struct Tools {
+    pub(super) door: door_keys::Door,
+    pub(super) keys: KeysView,
+    pub(super) keeper: KeeperDesk,
+    pub(super) audit: Option<AuditDesk>,
+}
+
+/// One thread of the pool, before it runs.
+pub(super) struct PoolHand {
+    lanes: Arc<Lanes>,
+    takes_large: bool,
+    tools: Tools,
+}
+
+impl PoolHand {
+    /// Does calls until there will be none.
+    pub(super) fn run(mut self) {
+        while let Some(job) = self.lanes.next(self.takes_large) {
+            let bytes = job.request.body_len();
+            self.tools.answer(job);
+            self.lanes.state().bytes -= bytes;
+        }
+    }
+}
+
+impl Tools {
+    fn answer(&mut self, job: Box<Job>) {
+        let Tools { door, keys, keeper, audit } = self;
+        keys.refresh();
+        let caller = job.asker.as_ref().map(Asker::caller);
+        let mut gate = WaitGate { keys, keeper };
+        let Some(answer) = door.answer(&job.request.request(), caller.as_ref(), &mut gate) else {
+            // Only the keeper can do it.
+            if let Err(job) = keeper.ask(job) {
+                job.owed.give(LateAnswer::unavailable(super::BUSY));
+            }
+            return;
+        };
+        late::give(&answer, job.asker.as_ref(), audit.as_ref(), job.owed);
+        door.wipe();
+    }
+}
+
+/// The keys where one may wait for the keeper.
+struct WaitGate<'a> {
+    keys: &'a mut KeysView,
+    keeper: &'a KeeperDesk,
+}
+
+impl Gate for WaitGate<'_> {
+    fn keys(&self) -> &Keys {
+        self.keys.keys()
+    }
+
+    fn change(&mut self, change: Change, now_s: u64) -> Result<bool, NotChanged> {
+        let changed = self.keeper.change(change, now_s);
+        self.keys.refresh();
+        changed
+    }
+
+    fn unseal(&mut self, _: Unsealing) -> Result<(), NotUnsealed> {
+        Err(NotUnsealed::Elsewhere)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use door_keys::Method;
+    use door_transport::Handle;
+
+    use super::super::keeper::OwnedRequest;
+    use super::super::late::{Arrivals, Owed};
+    use super::*;
+
+    const BODY_BYTES_MAX: usize = 2 * MIDDLE_BYTES_MAX;
+
+    fn job(arrivals: &Arc<Arrivals>, place: u32, bytes: usize) -> Box<Job> {
+        let body = vec![b' '; bytes];
+        let request = door_keys::Request {
+            method: Method::Post,
+            path: "/v1/transit/encrypt/a",
+            query: "",
+            namespace: None,
+            wrap_ttl: None,
+            token: None,
+            body: &body,
+            now_s: 1,
+        };
+        let request = OwnedRequest::of(&request);
+        Box::new(Job { request, asker: None, owed: Owed::new(place, arrivals) })
+    }
+
+    /// Returns the length of the next call's body.
+    fn next(desk: &PoolDesk, takes_large: bool) -> Option<usize> {
+        let job = desk.0.next(takes_large)?;
+        let bytes = job.request.body_len();
+        job.owed.forget();
+        desk.0.state().bytes -= bytes;
+        Some(bytes)
+    }
+
+    #[test]
+    fn a_smaller_call_passes_larger_ones_and_has_a_thread_that_takes_none_of_them() {
+        let arrivals = Arrivals::new(Handle::new().unwrap().waker());
+        let desk = PoolDesk::new(BODY_BYTES_MAX);
+        let (middle, large) = (MIDDLE_BYTES_MAX, MIDDLE_BYTES_MAX + 1);
+        let sizes = [large, middle, large, middle - 2];
+        for (place, bytes) in (0..).zip(sizes) {
+            assert!(desk.ask(job(&arrivals, place, bytes)).is_ok());
+        }
+        assert_eq!((next(&desk, true), next(&desk, false)), (Some(middle), Some(middle - 2)));
+        desk.0.state().closed = true;
+        assert_eq!(next(&desk, false), None, "large ones are not its own");
+        assert_eq!((next(&desk, true), next(&desk, true)), (Some(large), Some(large)), "in order");
+        assert_eq!(next(&desk, true), None, "what was left is done before a thread ends");
+    }
+
+    #[test]
+    fn calls_and_bytes_that_wait_are_bounded_and_what_is_too_much_comes_back() {
+        let arrivals = Arrivals::new(Handle::new().unwrap().waker());
+        let desk = PoolDesk::new(BODY_BYTES_MAX);
+        for place in 0..2 {
+            assert!(desk.ask(job(&arrivals, place, BODY_BYTES_MAX)).is_ok());
+        }
+        let too_much = desk.ask(job(&arrivals, 2, 1)).err().unwrap();
+        too_much.owed.forget();
+        // A call counts until it is answered, not until a thread has it.
+        let working = desk.0.next(true).unwrap();
+        assert!(desk.ask(job(&arrivals, 3, 1)).is_err());
+        desk.0.state().bytes -= working.request.body_len();
+        assert!(
+            (4..4 + JOBS_MAX).filter(|_| desk.ask(job(&arrivals, 4, 1)).is_ok()).count() < JOBS_MAX
+        );
+        assert!(desk.ask(job(&arrivals, 5, 1)).is_err(), "as many as may");
+    }
+
+    #[test]
+    fn a_machine_has_two_threads_at_least_and_eight_at_most() {
+        assert_eq!([0, 1, 2, 5, 64].map(threads), [2, 2, 2, 5, 8]);
+    }
+}
