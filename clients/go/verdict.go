@@ -18,15 +18,15 @@ const (
 	Ended           Verdict = 5  // the budget's flight is over
 	Paused          Verdict = 6  // the owner paused the budget
 	Paced           Verdict = 7  // the plan says not now
-	Exhausted       Verdict = 8  // nothing is left of the limit
-	DayExhausted    Verdict = 9  // nothing is left of the day's limit
+	Exhausted       Verdict = 8  // less is left of the limit than was asked
+	DayExhausted    Verdict = 9  // less is left of the day's limit than was asked
 	PurseEmpty      Verdict = 10 // nothing is at hand for the moment
 	PodRefused      Verdict = 11 // another member of the pod was refused
 	IDReused        Verdict = 12 // the request id was used before with other content
 	Busy            Verdict = 13 // a bounded queue or table is full
 	Journal         Verdict = 14 // the node cannot seal records at the moment
 	CutOff          Verdict = 15 // the node is cut off from the others
-	WindowExhausted Verdict = 16 // nothing is left of a window's limit
+	WindowExhausted Verdict = 16 // less is left of a window's limit than was asked
 )
 
 // Answers to a confirm, a settle or a release. From [Expired] on nothing was booked.

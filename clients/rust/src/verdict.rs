@@ -33,9 +33,9 @@ verdicts! {
     PAUSED = Paused;
     /// The plan says not now.
     PACED = Paced;
-    /// Nothing is left of the limit of the budget or of a parent.
+    /// Less is left of the limit of the budget or of a parent than was asked.
     EXHAUSTED = Exhausted;
-    /// Nothing is left of the daily limit of the budget or of a parent.
+    /// Less is left of the daily limit of the budget or of a parent than was asked.
     DAY_EXHAUSTED = DayExhausted;
     /// The worker's share is used up for the moment.
     PURSE_EMPTY = PurseEmpty;

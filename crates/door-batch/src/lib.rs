@@ -187,7 +187,9 @@ impl Session {
             Message::Decide(batch) if self.greeted => {
                 check_batch(batch.asks().len(), limits)?;
                 gate.passed(Passed::Decoded);
-                if batch.flags().await_fill() && gate.postpone(id, &self.client, &batch, frame) {
+                // Whoever asks one thing at a time delays nobody by waiting, and would only ask again.
+                let may_wait = batch.flags().await_fill() || batch.asks().len() == 1;
+                if may_wait && gate.postpone(id, &self.client, &batch, frame) {
                     return Ok(());
                 }
                 decide(&self.client, &batch, out, gate);

@@ -185,7 +185,7 @@ config! {
         batch_max: u16 = 1024, [1..=1024], " Maximum entries per frame.";
         frame_bytes_max: u32 = 65_536, [4_096..=1_048_576], " Maximum bytes per frame.";
         resolves_waiting_max: usize = 4_096, " Maximum frames of resolves per worker that wait for the bank.";
-        wait_ms: u64 = 10, [0..=10_000], " A frame with the flag `awaitFill` waits at most this long for the bank, milliseconds; 0 disables waiting.";
+        wait_ms: u64 = 10, [0..=10_000], " A frame with a single ask, or with the flag `awaitFill`, waits at most this long for the bank, milliseconds; 0 disables waiting.";
     }
     openrtb ("The OpenRTB door: bid requests and notices over HTTP.") {
         listen: Listen = Listen::by_default(7701), " Address of the OpenRTB door, or `\"\"`: the door is off. Beyond loopback `path_token` or `tls_clients` is required.";

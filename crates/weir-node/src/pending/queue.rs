@@ -69,6 +69,12 @@ impl<T> DueQueue<T> {
         Some(first.what)
     }
 
+    /// Takes the first that is due, wherever it stands.
+    pub(crate) fn take_first_due(&mut self, steady_ms: u64) -> Option<T> {
+        let at = self.queue.iter().position(|one| one.is_due(self.reached, steady_ms))?;
+        self.queue.remove(at).map(|one| one.what)
+    }
+
     /// Takes all that are due, wherever they stand, in order. `is_there` may let one go before its turn.
     pub(crate) fn take_due(
         &mut self,

@@ -1,4 +1,4 @@
-//! The flag `awaitFill`: the first ask of a budget gets what the budget has, not what the worker's purse happened to have.
+//! Frames that wait for the bank, with the flag `awaitFill` or because they have a single ask: the first ask of a budget gets what the budget has, not what the worker's purse happened to have.
 
 use wire::{Action, DecideFlags, Verdict, resolve};
 
@@ -29,9 +29,53 @@ fn the_first_ask_of_a_fresh_budget_is_granted_where_the_money_is_there() {
         assert_eq!(first(&mut client, 1, 250_000), Verdict::Granted, "0.25 of 10");
         assert_eq!(first(&mut client, 2, 20_000_000), Verdict::Granted, "20 of 100");
         assert_eq!(first(&mut client, 3, 90_000_000), Verdict::Granted, "90 of 100");
-        // Without the flag the purse of the start is all there is.
-        assert_eq!(client.verdict(4, 90_000_000), Verdict::PurseEmpty);
+        // Without the flag the purse of the start is all there is for several asks.
+        let two = [ask(fresh_id(), 4, 40_000_000), ask(fresh_id(), 4, 40_000_000)];
+        let answers = client.decide(&two);
+        assert!(answers.iter().all(|(verdict, _)| *verdict == Verdict::PurseEmpty), "{answers:?}");
         node.wait_budget(3, "held", |books| books.held == 90_000_000);
+    });
+}
+
+/// A shop's budget, and a client that sets no flag: what the limit covers is granted, and the next one is told that it is not.
+#[test]
+fn a_single_ask_waits_without_the_flag() {
+    over_transports(
+        || patient(&(line(1, "50.00", "") + &line(2, "50.00", r#","daily":"10.00""#))),
+        |node| {
+            let mut client = node.client();
+            let verdicts = |client: &mut Client, id, times: usize| -> Vec<Verdict> {
+                (0..times).map(|_| client.verdict(id, 3_000_000)).collect()
+            };
+            assert_eq!(verdicts(&mut client, 1, 16), [Verdict::Granted; 16], "48.00 of 50.00");
+            client.wait_verdict(1, 3_000_000, Verdict::Exhausted);
+            assert_eq!(verdicts(&mut client, 2, 3), [Verdict::Granted; 3], "9.00 of 10.00");
+            client.wait_verdict(2, 3_000_000, Verdict::DayExhausted);
+            client.wait_verdict(2, 1_000_000, Verdict::Granted);
+        },
+    );
+}
+
+/// It waits alone: frames behind it on the same connection are answered first, and each answer names its frame.
+#[test]
+fn a_single_ask_that_waits_holds_up_no_frame_behind_it() {
+    let budgets =
+        || patient(&(line(1, "100", "") + &line(2, "100", ""))).with("journal.gather_us", "200000");
+    over_transports(budgets, |node| {
+        let mut client = node.client();
+        let small = [ask(fresh_id(), 2, 1), ask(fresh_id(), 2, 1)];
+        let flags = DecideFlags::default();
+        let frames = [
+            decide_frame(1, flags, &[ask(fresh_id(), 1, 90_000_000)]),
+            decide_frame(2, flags, &small),
+        ];
+        client.send(&frames.concat());
+        let mut answered = || match client.receive() {
+            Reply::Decided { frame, answers } => (frame, answers[0].0),
+            other => panic!("{other:?}"),
+        };
+        let (first, second) = (answered(), answered());
+        assert_eq!((first.0, second), (2, (1, Verdict::Granted)), "{first:?}");
     });
 }
 

@@ -17,10 +17,12 @@ use ledger::{
     Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
 };
 use weir_config::config::Config;
-use wire::{BudgetName, Decide, Reason, Resolve, Verdict, decide, decided, resolve, welcome};
+use wire::{
+    BudgetName, Decide, Message, Reason, Resolve, Verdict, decide, decided, resolve, welcome,
+};
 
 use self::answers::write_answer;
-use self::parking::Parking;
+use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
 use super::entrance::Entrance;
 use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
@@ -44,7 +46,7 @@ pub(crate) struct BatchTerms {
     pub(crate) frame_bytes_max: u32,
     /// Frames of resolves that may wait on one worker.
     pub(crate) waiting_max: usize,
-    /// How long a frame with the flag `awaitFill` waits for the bank.
+    /// How long a frame with a single ask, or with the flag `awaitFill`, waits for the bank.
     pub(crate) wait_ms: u64,
     /// Answers remembered.
     pub(crate) remember_max: usize,
@@ -237,6 +239,10 @@ impl Door for BatchDoor {
         let steady_ms = till.clock.steady_ms();
         while let Some(parked) = self.parking.next_due(steady_ms) {
             let mut gate = BatchGate { door: self, till };
+            if gate.asks_again(&parked) {
+                gate.door.parking.park_again(parked);
+                continue;
+            }
             outbox.with(ConnId::from_bits(parked.conn), |_, out| {
                 door_batch::decide_frame(&parked.client, &parked.frame, out, &mut gate);
             });
@@ -487,6 +493,19 @@ impl BatchGate<'_> {
         }
         self.door.parking.asked = asked;
         called
+    }
+
+    /// Asks the bank again for a frame that waited, where the purses are still short and the bank may still have money.
+    fn asks_again(&mut self, parked: &Parked) -> bool {
+        if self.till.journal_fails || !parked.may_ask_again(self.till.clock.steady_ms()) {
+            return false;
+        }
+        let Ok(Message::Decide(batch)) = Message::decode(&parked.frame) else {
+            unreachable!("only frames that were read are kept")
+        };
+        let asks = self.call_for(&parked.client, &batch);
+        self.till.urgent |= asks;
+        asks
     }
 
     fn resolve_one(&mut self, place: Reply, request: resolve::ItemView<'_>) {

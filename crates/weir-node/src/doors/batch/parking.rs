@@ -1,4 +1,4 @@
-//! Frames with the flag `awaitFill` that wait for the bank before they are judged: a purse is short of their asks.
+//! Frames with a single ask, or with the flag `awaitFill`, that wait for the bank before they are judged: a purse is short of their asks.
 
 use door_batch::Client;
 
@@ -8,6 +8,9 @@ use crate::pending::DueQueue;
 const FRAMES_MAX: usize = 256;
 /// Bytes of all of them.
 const BYTES_MAX: usize = 4 << 20;
+/// How often the bank is asked for one frame. What it says may have crossed an earlier filling, of which it did not know that it
+/// had not come yet.
+const WANTS_A_FRAME_MAX: u8 = 4;
 
 /// A frame that waits.
 #[derive(Debug, Default)]
@@ -16,10 +19,21 @@ pub(crate) struct Parked {
     pub(crate) conn: u64,
     pub(crate) client: Client,
     pub(crate) frame: Vec<u8>,
+    /// By the steady clock: then it is judged in any case.
+    until_ms: u64,
+    /// How often the bank was asked for it.
+    wants: u8,
 }
 
-/// The frames of a worker that wait: for an echo behind the wants that went to the bank for them, or until their time is up. All wait for the
-/// same time, so they leave in order.
+impl Parked {
+    /// May the bank be asked once more, at this instant of the steady clock?
+    pub(crate) fn may_ask_again(&self, steady_ms: u64) -> bool {
+        self.wants < WANTS_A_FRAME_MAX && steady_ms < self.until_ms
+    }
+}
+
+/// The frames of a worker that wait: for an echo behind the wants that went to the bank for them, or until their time is up. They leave
+/// in order, but for those for which the bank is asked again.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
     pub(crate) frames: DueQueue<Parked>,
@@ -40,7 +54,7 @@ impl Parking {
     pub(crate) fn park(&mut self, conn: u64, client: Client, frame: &[u8], until_ms: u64) {
         assert!(self.has_room(frame.len()), "asked before");
         let mut parked = self.spare.pop().unwrap_or_default();
-        (parked.conn, parked.client) = (conn, client);
+        (parked.conn, parked.client, parked.until_ms, parked.wants) = (conn, client, until_ms, 1);
         parked.frame.clear();
         parked.frame.extend_from_slice(frame);
         self.bytes += frame.len();
@@ -49,9 +63,17 @@ impl Parking {
 
     /// The next frame that the bank has answered, or whose time is up.
     pub(crate) fn next_due(&mut self, steady_ms: u64) -> Option<Parked> {
-        let parked = self.frames.next_due(steady_ms)?;
+        let parked = self.frames.take_first_due(steady_ms)?;
         self.bytes -= parked.frame.len();
         Some(parked)
+    }
+
+    /// Keeps one that was due, because the bank is asked again.
+    pub(crate) fn park_again(&mut self, mut parked: Parked) {
+        parked.wants += 1;
+        self.bytes += parked.frame.len();
+        let until_ms = parked.until_ms;
+        self.frames.push(parked, until_ms);
     }
 
     /// A frame that was judged; its memory is used again.

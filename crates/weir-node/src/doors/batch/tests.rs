@@ -8,7 +8,7 @@ use probe::{Laps, NodeClock};
 use proptest::prelude::*;
 use table::{Map, Secret};
 use weir_config::campaign_index::CampaignIndex;
-use wire::{DecideFlags, Message, decide};
+use wire::{DecideFlags, decide};
 
 use super::*;
 use crate::counters::SlotCells;
@@ -321,6 +321,48 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
     hand.pass(1);
     worker.till.wake();
     assert!(due(&mut worker) && worker.door.parking.frames.is_empty());
+}
+
+/// A filling was on its way when the bank said that it has no more: the frame is not judged by half of its money.
+#[test]
+fn the_bank_is_asked_again_for_a_frame_at_most_four_times_and_no_longer_than_it_may_wait() {
+    let mut worker = worker(probes(0, 0));
+    let hand = probe::HandClock::new(NOW_MS);
+    worker.till.clock = NodeClock::by_hand(Arc::clone(&hand));
+    worker.till.wake();
+    let due = |worker: &mut Bench, number: u64| {
+        worker.door.parking.frames.reached(number);
+        worker.door.parking.next_due(worker.till.clock.steady_ms()).expect("it is due")
+    };
+    let wants = |worker: &mut Bench| {
+        said(worker).iter().filter(|of| matches!(of, ToBank::Want { slot: 1, .. })).count()
+    };
+    assert!(postpone(&mut worker, 5 * FILLED));
+    assert_eq!(wants(&mut worker), 1);
+    for number in 1..=3 {
+        let parked = due(&mut worker, number);
+        assert!(worker.gate().asks_again(&parked), "{number}");
+        worker.door.parking.park_again(parked);
+        worker.till.purses.take(ToWorker::Deny { slot: 1, no: No::LATER }, NOW_MS);
+        assert_eq!(wants(&mut worker), 1, "{number}");
+    }
+    let parked = due(&mut worker, 4);
+    assert!(!worker.gate().asks_again(&parked), "four times");
+    // Its time is up before that.
+    assert!(postpone(&mut worker, 5 * FILLED));
+    hand.pass(worker.door.terms.wait_ms);
+    worker.till.wake();
+    let parked = due(&mut worker, 0);
+    assert!(!worker.gate().asks_again(&parked));
+    worker.door.parking.recycle(parked);
+    // Nothing is short any more.
+    assert!(postpone(&mut worker, 5 * FILLED));
+    let amount = Amount::new(9 * FILLED);
+    let fill =
+        ToWorker::Fill { slot: 1, grant: 3, amount, valid_from_ms: 0, valid_until_ms: u64::MAX };
+    worker.till.purses.take(fill, NOW_MS);
+    let parked = due(&mut worker, u64::MAX);
+    assert!(!worker.gate().asks_again(&parked));
 }
 
 #[test]
