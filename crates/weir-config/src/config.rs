@@ -195,8 +195,8 @@ config! {
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show, those who send notices too.";
         public_url: String = String::new(), " Beginning of notice addresses, such as `https://win.example`; empty: the door's scheme and address.";
         hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas, beside the names of this machine and of `public_url`. If this is empty, a door on loopback accepts only those names, and any other door accepts all.";
-        currency: CurrencyCode = usd(), " Currency of all bids.";
-        rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors and for campaigns whose budgets are in another: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
+        currency: CurrencyCode = usd(), " Currency of bids, wherever `cur` of the request takes it.";
+        rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors, for campaigns whose budgets are in another, and for bids where `cur` does not take ours: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
         fee_bp: u16 = 0, [0..=9_000], " The exchange's fee in basis points of the bid; floors are net of it. With 0, floors are gross.";
         tcf_vendor: u16 = 0, " Our number in the Global Vendor List of the TCF. 0: we are not on it, and where the GDPR applies no ids, segments or profiles are used.";
         margin_ms: u64 = 20, [0..=60_000], " Part of tmax that is left for the network, milliseconds: answers leave this long before tmax has passed.";

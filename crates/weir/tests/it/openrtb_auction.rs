@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::openrtb::{
-    BID_PATH, Bid, Http, campaign, check_no_violation, creative, imp, patient, request, with,
+    BID_PATH, Bid, Http, campaign, check_no_violation, creative, imp, patient, request, wait_count,
+    with,
 };
 use crate::support::{Node, wait_for};
 
@@ -127,7 +128,8 @@ fn floors_count_with_fees_and_rates() {
         (json!(["USD"]), true),
         (json!(["EUR", "USD"]), true),
         (json!(["usd"]), true),
-        (json!(["EUR"]), false),
+        (json!(["EUR"]), true),
+        (json!(["JPY"]), false),
         (json!(["???"]), false),
         (json!([]), true),
     ] {
@@ -151,7 +153,7 @@ fn a_node_of_another_currency_bids_in_it() {
         let answer = http.post(BID_PATH, request.to_string().as_bytes());
         assert_eq!(answer.json()["cur"], "EUR");
     }
-    assert!(http.bid(&request("e", json!({"cur": ["USD"]}))).is_none());
+    assert!(http.bid(&request("e", json!({"cur": ["JPY"]}))).is_none());
     let bid = http.bid(&priced(json!({"bidfloor": 1.0}), json!({}))).unwrap();
     assert_eq!(bid.price_micros, 900_000, "a floor without a currency is in USD");
     check_no_violation(&node);
@@ -632,5 +634,74 @@ fn a_creative_that_is_not_secure_stops_no_other() {
         bids.iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
     }
     check_nothing_held(&node, 1);
+    check_no_violation(&node);
+}
+
+/// An exchange that does not take our currency gets bids in one that it takes, at the operator's rate. What is held, noted
+/// and booked is the same money.
+#[test]
+fn bids_are_in_a_currency_that_the_exchange_takes() {
+    let campaigns = [
+        campaign(1, json!({"seat": "s1"})),
+        campaign(2, json!({"seat": "s2", "unit": "EUR"})),
+        // A yen is so little in pounds that its rate would be too coarse.
+        campaign(3, json!({"seat": "s3", "unit": "VND", "bid": "90000.00"})),
+    ];
+    let node = patient(&campaigns).with("openrtb.rates", "EUR=1.10,GBP=2.00,VND=0.00004").start();
+    let mut http = Http::to(&node);
+    wait_money(&mut http, &["s1", "s2", "s3"]);
+    let mut settled = [0, 0];
+    for (seat, cur, currency, price_micros, cost) in [
+        (1, json!(["EUR"]), "EUR", 1_818_181, 2_001),
+        (1, json!(["JPY", "eur", "GBP"]), "EUR", 1_818_181, 2_001),
+        (1, json!(["EUR", "USD"]), "USD", 2_000_000, 2_000),
+        (1, json!(["GBP"]), "GBP", 1_000_000, 2_000),
+        (2, json!(["USD"]), "USD", 2_200_000, 2_000),
+        (2, json!(["EUR"]), "EUR", 2_000_000, 2_000),
+        (2, json!(["GBP"]), "GBP", 1_100_000, 2_000),
+    ] {
+        let request = request("c", json!({"wseat": [format!("s{seat}")], "cur": cur}));
+        let answer = http.post(BID_PATH, request.to_string().as_bytes());
+        let bid = answer.bids().remove(0);
+        let found = (answer.json()["cur"].clone(), bid.price_micros);
+        assert_eq!(found, (json!(currency), price_micros), "{seat} in {cur}");
+        node.wait_budget(seat, "the hold", |books| books.held == cost);
+        // Its own price in its own currency; then a repeat.
+        let price = format!("{}.{:06}", price_micros / 1_000_000, price_micros % 1_000_000);
+        for _ in 0..2 {
+            assert_eq!(http.notice(&bid.path("burl", Some(&price), Some(currency))), 204);
+        }
+        let of = usize::try_from(seat - 1).unwrap();
+        settled[of] += cost;
+        let books = node.wait_budget(seat, "no hold", |books| books.held == 0);
+        assert_eq!((books.settled, books.over_settled), (settled[of], 0), "{seat} in {cur}");
+    }
+    // A price in ours is not that of a bid in euros: what was sent is booked.
+    let euros =
+        |fields: Value| with(request("e", json!({"wseat": ["s1"], "cur": ["EUR"]})), fields);
+    let bid = http.bid(&euros(json!({}))).unwrap();
+    assert_eq!(http.notice(&bid.path("burl", Some("1.82"), Some("USD"))), 204);
+    wait_count(&node, "price_other_currency", 1);
+    assert_eq!(node.budget(1).settled, settled[0] + 2_001);
+    // Floors in any currency are met by what is sent, to the last micro.
+    for (floor, currency, price) in [
+        ("1.818180", "EUR", Some(1_818_181)),
+        // The auction is in ours, so the floor was rounded up there and back.
+        ("1.818181", "EUR", Some(1_818_182)),
+        ("1.818182", "EUR", None),
+        ("2", "USD", Some(1_818_182)),
+        ("2.000001", "USD", None),
+        ("1", "GBP", Some(1_818_182)),
+    ] {
+        let floor: Value = serde_json::from_str(floor).unwrap();
+        let fields = json!({"bidfloor": floor, "bidfloorcur": currency});
+        let found = http.bid(&euros(json!({"imp": [imp("1", fields)]})));
+        assert_eq!(found.map(|bid| bid.price_micros), price, "{floor} {currency}");
+    }
+    for (seat, cur) in [("s1", json!(["JPY"])), ("s3", json!(["GBP"])), ("s1", json!(["???"]))] {
+        let request = request("n", json!({"wseat": [seat], "cur": cur}));
+        assert!(http.bid(&request).is_none(), "{seat} in {cur}");
+    }
+    wait_count(&node, "no_bids/currency", 3);
     check_no_violation(&node);
 }

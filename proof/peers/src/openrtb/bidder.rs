@@ -19,6 +19,7 @@ use weir_config::budgets::Budget;
 use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 
+use self::currency::BidCurrency;
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
@@ -26,6 +27,9 @@ use crate::money::Money;
 
 #[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
 mod cost;
+#[allow(dead_code, reason = "all bids are in one currency")]
+#[path = "../../../../crates/weir-node/src/doors/openrtb/currency.rs"]
+mod currency;
 #[allow(dead_code, reason = "the node undoes holds, a benchmark lets them lapse")]
 #[path = "../../../../crates/weir-node/src/doors/openrtb/desk.rs"]
 mod desk;
@@ -115,8 +119,7 @@ struct Room {
 pub(super) fn market(budgets: &[Budget]) -> Result<CampaignIndex, String> {
     let terms = ExchangeTerms::of(&Config::default());
     let now = Instant::from_ms(NodeClock::new().now_ms());
-    CampaignIndex::build(&terms, budgets, now)
-        .map_err(|errors| format!("{:?}", errors.first()))
+    CampaignIndex::build(&terms, budgets, now).map_err(|errors| format!("{:?}", errors.first()))
 }
 
 impl<'a> Bidder<'a> {
@@ -211,6 +214,7 @@ impl<'a> Bidder<'a> {
             id_hash,
             multiplier_max: multipliers.iter().copied().max().unwrap_or(0),
             multipliers,
+            currency: BidCurrency::own(self.settings.default_currency),
             test: request.top.test,
             held,
             imps: request.imps,
@@ -243,6 +247,7 @@ impl<'a> Bidder<'a> {
                 campaign: choice.campaign,
                 user: viewer.key(),
                 price_micros: choice.price.micros(),
+                currency: None,
                 multiplier_micros: imp.multiplier_micros,
                 rate: self.market.rate(choice.slot),
                 capped: !shown.caps.is_empty(),

@@ -4,10 +4,11 @@ use door_openrtb::{Imp, Mtype, Stream};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, Hold};
-use weir_config::campaign_index::{CampaignAd, CampaignIndex, ServedCreative};
+use weir_config::campaign_index::{CampaignAd, CampaignIndex, PinnedRate, ServedCreative};
 use wire::Verdict;
 
 use super::cost::cost;
+use super::currency::BidCurrency;
 use super::native::NativeRoom;
 use crate::money::Money;
 
@@ -55,6 +56,8 @@ pub(super) struct BidDesk<'a> {
     pub(super) multipliers: &'a [i64],
     /// The largest of them: before an impression is known, a bid costs at most this.
     pub(super) multiplier_max: i64,
+    /// What the bids are in.
+    pub(super) currency: BidCurrency,
     /// No money moves.
     pub(super) test: bool,
     /// What is set aside so far.
@@ -84,8 +87,20 @@ impl BidDesk<'_> {
     /// What is set aside for a bid at most.
     #[inline]
     fn amount(&self, slot: u32, price: Price, multiplier_micros: i64) -> Option<Amount> {
-        let cost = cost(price.micros(), multiplier_micros)?;
-        let cost = self.campaign_index.rate(slot).to_budget(cost)?;
+        let rate = self.campaign_index.rate(slot);
+        self.amount_at(slot, price.micros(), rate, multiplier_micros)
+    }
+
+    /// The same of a price as it is sent, and of what the budget's currency is worth in its.
+    #[inline]
+    fn amount_at(
+        &self,
+        slot: u32,
+        price_micros: i64,
+        rate: PinnedRate,
+        multiplier_micros: i64,
+    ) -> Option<Amount> {
+        let cost = rate.to_budget(cost(price_micros, multiplier_micros)?)?;
         Some(Amount::new(self.campaign_index.reserve_rule(slot).amount(cost.get())))
             .filter(|amount| amount.is_ask())
     }
@@ -144,6 +159,8 @@ fn suits(imp: &Imp<'_>, shown: &ServedCreative, room: &NativeRoom) -> bool {
 impl BidContext for BidDesk<'_> {
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        // What is worth too little in the other currency is not bid there.
+        self.currency.rate(self.campaign_index.rate(bidder.slot)).ok_or(Reason::Currency)?;
         let slot = self.ledger_slot(bidder.slot);
         let paced = self.money.bid(slot, self.id_hash, bid.micros());
         let (price, amount) = self.paced(bidder.slot, paced)?;
@@ -187,7 +204,11 @@ impl BidContext for BidDesk<'_> {
             return Ok(());
         }
         let multiplier = self.multipliers[choice.impression];
-        let amount = self.amount(choice.slot, choice.price, multiplier).ok_or(Reason::Budget)?;
+        let rate = self.currency.rate(self.campaign_index.rate(choice.slot));
+        let price_micros = self.currency.price_micros(choice.price, choice.floor);
+        let amount = self
+            .amount_at(choice.slot, price_micros, rate.ok_or(Reason::Currency)?, multiplier)
+            .ok_or(Reason::Budget)?;
         let slot = self.ledger_slot(choice.slot);
         let caps = &self.campaign_index.ad(choice.slot).creatives[choice.creative].caps;
         let (viewer, profiles, now_ms) = (self.viewer, self.profiles, self.money.at.now_ms);
@@ -210,6 +231,8 @@ impl BidContext for BidDesk<'_> {
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
+        // What is worth too little in the other currency is not bid there.
+        self.currency.rate(self.campaign_index.rate(bidder.slot)).ok_or(Reason::Currency)?;
         let slot = self.ledger_slot(bidder.slot);
         let paced = self.money.peek_bid(slot, self.id_hash, bid.micros());
         let (price, amount) = self.paced(bidder.slot, paced)?;

@@ -13,6 +13,7 @@
 
 mod cost;
 pub mod counts;
+mod currency;
 mod desk;
 mod named;
 mod native;
@@ -44,6 +45,7 @@ use weir_config::doors::{hosts, http_limits};
 use wire::Verdict;
 
 use self::counts::{Counts, Happening};
+use self::currency::BidCurrency;
 pub(crate) use self::desk::hold_id;
 use self::desk::{BidDesk, Held, Viewer, give_back};
 use self::named::NamedPrices;
@@ -153,6 +155,7 @@ struct BidRoom {
     scratch: Scratch,
     profile: Profile,
     viewer: Viewer,
+    currency: Option<BidCurrency>,
     multipliers: Vec<i64>,
     native: NativeRoom,
     held: Vec<Held>,
@@ -481,7 +484,19 @@ impl BidGate<'_> {
         let BidGate { openrtb, till } = self;
         let (snapshot, money, probes) = till.parts();
         let NodeBidder { facts, profiles, room, why, counts, .. } = openrtb;
-        let BidRoom { lists, scratch, profile, viewer, multipliers, native, held, choices } = room;
+        let BidRoom {
+            lists,
+            scratch,
+            profile,
+            viewer,
+            currency,
+            multipliers,
+            native,
+            held,
+            choices,
+        } = room;
+        // Without one in common the auction finds that no campaign may bid.
+        *currency = facts.terms.bid_currency(&request.top);
         held.clear();
         let (campaign_index, now_ms) = (&*snapshot.campaign_index, money.at.now_ms);
         let privacy = facts.terms.privacy(&request.top);
@@ -502,6 +517,7 @@ impl BidGate<'_> {
             id_hash,
             multiplier_max: multipliers.iter().copied().max().unwrap_or(0),
             multipliers,
+            currency: currency.unwrap_or(BidCurrency::own(facts.currency)),
             test,
             held,
             imps: request.imps,
@@ -594,12 +610,16 @@ impl BidGate<'_> {
         let imp = &request.imps[choice.impression];
         let ad = snapshot.campaign_index.ad(choice.slot);
         let shown = &ad.creatives[choice.creative];
+        let currency = room.currency.unwrap_or(BidCurrency::own(facts.currency));
+        let price_micros = currency.price_micros(choice.price, choice.floor);
+        let rate = currency.rate(snapshot.campaign_index.rate(choice.slot));
         let note = Note {
             campaign: choice.campaign,
             user: room.viewer.key(),
-            price_micros: choice.price.micros(),
+            price_micros,
+            currency: Some(currency.code()).filter(|code| *code != facts.currency),
             multiplier_micros: imp.multiplier_micros,
-            rate: snapshot.campaign_index.rate(choice.slot),
+            rate: rate.expect("who cannot bid in the currency does not"),
             capped: !shown.caps.is_empty(),
             test: held.hold.is_none(),
             creative: creative_number(shown.item),
@@ -618,9 +638,9 @@ impl BidGate<'_> {
                 imp: choice.impression,
                 deal: choice.deal,
                 ad: &shown.ad,
-                price_micros: choice.price.micros(),
-                currency: facts.currency,
-                floor_micros: Some(choice.floor.micros()),
+                price_micros,
+                currency: currency.code(),
+                floor_micros: Some(currency.floor_micros(choice.floor)),
                 seat: &ad.seat,
                 group: room.lists.group(choice.impression),
                 cid: &ad.cid,
@@ -659,7 +679,8 @@ impl BidGate<'_> {
     fn billed(&mut self, notice: &Notice<'_>, note: &Note, hold: &Hold) -> Amount {
         let NodeBidder { facts, counts, .. } = &mut *self.openrtb;
         let sent = note.price_micros;
-        let own_currency = notice.currency.is_none_or(|found| found == facts.currency);
+        let currency = note.currency.unwrap_or(facts.currency);
+        let own_currency = notice.currency.is_none_or(|found| found == currency);
         let price = match notice.price {
             PriceText::Micros(_) if !own_currency => {
                 counts.add(Happening::OtherCurrency, 1);

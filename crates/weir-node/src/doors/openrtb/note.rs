@@ -8,6 +8,8 @@
 //!                                                 | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price
 //! ```
 //!
+//! The price takes five bytes. The letters of its currency are behind it, zeros where that is the node's own.
+//!
 //! A bid has a note, and so an id, for each kind of notice (1 win, 2 billing, 3 loss). Earlier versions had one for all of
 //! them (0): such an id still confirms and settles, as long as its hold is judged at all, but takes nothing back.
 //!
@@ -17,6 +19,7 @@
 use door_openrtb::NoticeKind;
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold};
+use money::CurrencyCode;
 use weir_config::campaign_index::PinnedRate;
 
 use super::cost::cost;
@@ -29,6 +32,8 @@ const IN_MARKUP: u8 = 16;
 const SECOND_PRICE: u8 = 32;
 const SAYS_PRICES: u8 = 64;
 const FLAGS: usize = 31;
+/// Five bytes: more than a price may be.
+const PRICE_MASK: u64 = (1 << 40) - 1;
 /// Seven bytes: more people than there are.
 const MULTIPLIER_MASK: u64 = (1 << 56) - 1;
 
@@ -54,9 +59,11 @@ pub(crate) struct Note {
     pub(crate) user: u64,
     /// What was sent, micros for a thousand impressions.
     pub(crate) price_micros: i64,
+    /// The price's currency; `None` for the node's own.
+    pub(crate) currency: Option<CurrencyCode>,
     /// People who see it, in millionths; 0 to 2^55.
     pub(crate) multiplier_micros: i64,
-    /// What the budget's currency was worth when its money was set aside.
+    /// What the budget's currency was worth in the price's when its money was set aside.
     pub(crate) rate: PinnedRate,
     /// Somebody counts how often the user sees this.
     pub(crate) capped: bool,
@@ -84,6 +91,9 @@ impl Note {
         bytes[0..8].copy_from_slice(&self.campaign.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.user.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.price_micros.to_le_bytes());
+        if let Some(currency) = self.currency {
+            bytes[21..24].copy_from_slice(currency.as_str().as_bytes());
+        }
         bytes[24..32].copy_from_slice(&self.multiplier_micros.to_le_bytes());
         bytes[FLAGS] = flags;
         bytes[32..36].copy_from_slice(&self.rate.micros().to_le_bytes());
@@ -106,7 +116,8 @@ impl Note {
         Note {
             campaign: u64::from_le_bytes(word(0)),
             user: u64::from_le_bytes(word(8)),
-            price_micros: i64::from_le_bytes(word(16)),
+            price_micros: (u64::from_le_bytes(word(16)) & PRICE_MASK).cast_signed(),
+            currency: std::str::from_utf8(&bytes[21..24]).ok().and_then(CurrencyCode::new),
             multiplier_micros: multiplier.cast_signed(),
             rate: PinnedRate::from_micros(half(32)).unwrap_or(PinnedRate::ONE),
             capped: bytes[FLAGS] & CAPPED != 0,
@@ -166,16 +177,18 @@ mod tests {
     proptest! {
         #[test]
         fn comes_back_as_it_went(
-            campaign: u64, user: u64, price_micros: i64, multiplier_micros in 0_i64..1 << 55,
+            campaign: u64, user: u64, price_micros in 0_i64..1 << 40, multiplier_micros in 0_i64..1 << 55,
             rate in 1_u32.., capped: bool, test: bool, creative: u32, kind in 0_usize..4,
+            currency in prop::option::of(prop::sample::select(vec!["EUR", "USD", "JPY"])),
             naming in prop::sample::select(vec![
                 Naming::Earlier, Naming::Markup, Naming::FirstPrice, Naming::SecondPrice,
             ]),
         ) {
             let kind = NoticeKind::ALL.get(kind).copied();
+            let currency = currency.map(|letters| CurrencyCode::new(letters).unwrap());
             let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
-                campaign, user, price_micros, multiplier_micros, rate, capped, test, creative, kind, naming,
+                campaign, user, price_micros, currency, multiplier_micros, rate, capped, test, creative, kind, naming,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
             let (start, ends) = note.for_each_kind();

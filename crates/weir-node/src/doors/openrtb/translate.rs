@@ -17,11 +17,12 @@ use gate_auction::{
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
-use weir_config::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex};
+use weir_config::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex, PinnedRate};
 use weir_config::campaigns::normal;
 use weir_config::config::{Config, Pods};
 
 use self::imps::{DealLists, ImpLists, TimingLists};
+use super::currency::BidCurrency;
 
 /// Stands for what is no currency: the code for tests, in which nobody bids. A list of nothing else must not become an
 /// empty one, which takes every currency.
@@ -72,6 +73,22 @@ impl Terms {
     #[must_use]
     pub fn privacy(&self, top: &Top<'_>) -> Privacy {
         Privacy::of(top, &self.privacy)
+    }
+
+    /// What the bids of a request are in: our currency where `cur` takes it, else the first of `cur` that has a rate. `None`
+    /// where there is none.
+    #[inline]
+    pub(crate) fn bid_currency(&self, top: &Top<'_>) -> Option<BidCurrency> {
+        let mut accepted = top.currencies.iter().filter_map(currency_of);
+        if top.currencies.is_empty() || accepted.any(|one| one == self.currency) {
+            return Some(BidCurrency::own(self.currency));
+        }
+        top.currencies.iter().filter_map(currency_of).find_map(|code| {
+            let rate = self.rates.iter().find(|rate| rate.from == code)?;
+            let rate =
+                u32::try_from(rate.micros_per_unit).ok().and_then(PinnedRate::from_micros)?;
+            Some(BidCurrency::other(code, rate))
+        })
     }
 
     /// A floor that our price meets after the exchange took its fee. Where nothing is asked for, `by_second` neither, no
@@ -156,6 +173,11 @@ impl Lists {
     ) -> R {
         self.clear();
         let top = self.read_top(request, campaign_index, user);
+        // Where bids can be in one of them, the auction is in ours.
+        if terms.bid_currency(&request.top).is_none() {
+            let currency = |text| currency_of(text).or_else(|| currency_of(NO_CURRENCY));
+            self.currencies.extend(request.top.currencies.iter().filter_map(currency));
+        }
         for imp in request.imps {
             self.read_imp(request, imp, campaign_index, terms);
         }
@@ -225,8 +247,6 @@ impl Lists {
     ) -> TopLists {
         let (top, words) = (&request.top, campaign_index.dictionary());
         let (place, device) = (&top.place, &top.device);
-        let currency = |text| currency_of(text).or_else(|| currency_of(NO_CURRENCY));
-        self.currencies.extend(top.currencies.iter().filter_map(currency));
         let language = device.language.or(place.content_language);
         let device_type = device.device_type;
         TopLists {
