@@ -16,6 +16,15 @@ const PAGES = [
   ],
   ["engine", "/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
   ["costs", "/ui/costs", (page) => page.getByRole("rowheader").first().waitFor()],
+  [
+    "vault",
+    "/ui/vault",
+    (page) =>
+      page
+        .getByText(/sealed/)
+        .first()
+        .waitFor(),
+  ],
   ["audit", "/ui/audit", (page) => page.getByRole("heading", { name: "Audit log" }).waitFor()],
 ];
 

@@ -16,12 +16,14 @@ import { type Page, addressOf, follow, usePlace } from "./url/router";
 const CampaignPage = lazy(() => import("./campaign/CampaignPage"));
 const EnginePage = lazy(() => import("./engine/EnginePage"));
 const CostsPage = lazy(() => import("./costs/CostsPage"));
+const VaultPage = lazy(() => import("./vault/VaultPage"));
 const AuditPage = lazy(() => import("./audit/AuditPage"));
 
 const LINKS: readonly [Page, string][] = [
   ["campaigns", "Campaigns"],
   ["engine", "Engine room"],
   ["costs", "Costs"],
+  ["vault", "Vault"],
   ["audit", "Audit log"],
 ];
 
@@ -99,6 +101,7 @@ export function App({ feed }: { feed: Feed }) {
     ),
     engine: () => <EnginePage />,
     costs: () => <CostsPage />,
+    vault: () => <VaultPage />,
     audit: () => <AuditPage me={me.value} />,
     unknown: () => (
       <main className="page">

@@ -8,6 +8,7 @@ import type {
   History,
   Node,
   Refusals,
+  Vault,
 } from "../src/api/types";
 
 export const NOW_MS = Date.UTC(2026, 10, 21, 15);
@@ -228,4 +229,43 @@ export const costs: Costs = {
       ],
     },
   ],
+};
+
+export const vault: Vault = {
+  listen: "127.0.0.1:7703",
+  sealed: false,
+  count: 103,
+  calls: 1_000,
+  items: 50_000,
+  items_failed: 3,
+  denied: 2,
+  keys: [
+    {
+      name: "orders",
+      type: "aes256-gcm96",
+      latest_version: 3,
+      versions: 3,
+      min_decryption_version: 2,
+      rotated_ms: NOW_MS,
+      rotates_every_s: 30 * 86_400,
+      messages: 4_000_000_000,
+      messages_max: 4_294_967_296,
+      exportable: true,
+      deletion_allowed: false,
+    },
+    {
+      name: "tags",
+      type: "hmac",
+      latest_version: 1,
+      versions: 1,
+      min_decryption_version: 1,
+      rotated_ms: NOW_MS,
+      rotates_every_s: null,
+      messages: null,
+      messages_max: null,
+      exportable: false,
+      deletion_allowed: true,
+    },
+  ],
+  next: "tags",
 };

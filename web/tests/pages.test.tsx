@@ -46,6 +46,7 @@ const rows = Array.from({ length: 300 }, (_, i) => ({
 
 interface Call {
   method: string;
+  address: string;
   path: string;
   body: unknown;
   headers: Record<string, string>;
@@ -65,6 +66,7 @@ const plainNode = (): typeof node => ({
   "GET /budgets/117/refusals": () => answers.refusals,
   "GET /audit": () => ({ records: [answers.record], next: null }),
   "GET /node": () => answers.node,
+  "GET /vault": () => answers.vault,
   "GET /costs": () => answers.costs,
   "GET /costs/history": () => answers.costHistory,
   "POST /bulk": ({ body }) => answers.bulk((body as Bulk).expected, (body as Bulk).dry_run),
@@ -81,7 +83,7 @@ async function fetchFrom(
   }: { method?: string; body?: string; headers?: Record<string, string> },
 ): Promise<Response> {
   const path = new URL(address, "http://127.0.0.1").pathname.replace("/v1", "");
-  const call = { method, path, body: body === undefined ? null : JSON.parse(body), headers };
+  const call = { method, address, path, body: body === undefined ? null : JSON.parse(body), headers };
   calls.push(call);
   const found = node[`${method} ${path}`];
   if (found === undefined)
@@ -132,6 +134,7 @@ beforeAll(async () => {
     import("../src/campaign/CampaignPage"),
     import("../src/engine/EnginePage"),
     import("../src/costs/CostsPage"),
+    import("../src/vault/VaultPage"),
     import("../src/audit/AuditPage"),
   ]);
 }, 60_000);
@@ -417,6 +420,35 @@ describe("other pages", () => {
     node["GET /node"] = () => ({ ...answers.node, proof: { ...answers.node.proof, violations: 1 } });
     await show("/ui/engine");
     expectWords("1 violation");
+  });
+
+  it("vault: sealed or not, keys with versions and messages, more of them", async () => {
+    await show("/ui/vault");
+    expectWords("✓ unsealed", "Calls per second", "orders", "aes256-gcm96", "3 of 3 kept", "every 30 d");
+    expectWords("exportable", "may be deleted", "never");
+    expect(document.title).toBe("Vault · Weir");
+    expect(document.querySelector('[data-tone="bad"]')).not.toBeNull();
+    await click(button("More keys"));
+    expect(calls.some((call) => call.address.endsWith("/vault?after=tags"))).toBe(true);
+    await click(button("First keys"));
+    expect(button("First keys")).toBeUndefined();
+  });
+
+  it("vault: sealed, without keys, and off", async () => {
+    const none = { ...answers.vault, count: 0, keys: [], next: null };
+    const shows = async (vault: object) => {
+      act(() => root.unmount());
+      root = createRoot(document.getElementById("root")!);
+      node["GET /vault"] = () => vault;
+      await show("/ui/vault");
+    };
+    await shows({ ...none, sealed: true });
+    expectWords("▲ sealed", "The keys are sealed", "weir vault unseal");
+    await shows(none);
+    expectWords("There are no keys yet");
+    await shows({ ...none, listen: null });
+    expectWords("The keys door is off");
+    expect(text()).not.toContain("unsealed");
   });
 
   it("costs", async () => {

@@ -111,6 +111,7 @@ describe("addresses", () => {
     ["/ui", "campaigns", ""],
     ["/ui/campaign/17", "campaign", "17"],
     ["/ui/engine", "engine", ""],
+    ["/ui/vault", "vault", ""],
     ["/ui/engine/1", "unknown", ""],
     ["/ui/audit/", "audit", ""],
   ])("%s", (path, page, id) => {

@@ -24,6 +24,7 @@ mod problem;
 mod query;
 mod server;
 mod tls;
+pub mod vault;
 
 pub use assets::{Asset, ui_version};
 pub use auth::{AdminRole, Who};

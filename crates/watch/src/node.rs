@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
+use crate::vault::{Vault, VaultPage};
 
 /// Fields of a budget by name, as in the budgets file: amounts as decimal text (`"12.50"`), instants as text.
 pub type Fields = Map<String, Value>;
@@ -89,6 +90,11 @@ pub trait Node: Send + Sync + 'static {
     /// [`FixError`]: it was not done, but for one that the worker may still do where it does not answer.
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
         Err(FixError::Unknown(format!("there is no FIX session {:?}", change.session)))
+    }
+
+    /// How the vault stands, with a page of its keys. No secret is in it.
+    fn vault(&self, _page: &VaultPage) -> Vault {
+        Vault::default()
     }
 
     /// How the node stands, as JSON: `GET /v1/node`.

@@ -25,7 +25,9 @@ use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
+use crate::doors::Desks;
 use crate::doors::fix::desk::FixDesk;
+use crate::doors::keys::desk::KeysDesk;
 use crate::doors::keys::{self as keys_door, KeysThreads};
 use crate::doors::{self, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
@@ -142,7 +144,7 @@ pub struct Engine {
     commands: Commands<Command>,
     bank: JoinHandle<bool>,
     profiles: Profiles,
-    fix: Option<FixDesk>,
+    desks: Desks,
     keys_threads: KeysThreads,
     run: u32,
     run_id: String,
@@ -222,7 +224,7 @@ impl Engine {
             run_bank(BankThread::new(start, links, inbox, secret, tick_ms, probes), callers)
         })?;
         let (thread, profiled) = (bank.thread().clone(), profiles.clone());
-        let fix = terms.fix_desk(listeners.iter().map(|(on, _)| *on).zip(&handles));
+        let desks = terms.desks(listeners.iter().map(|(on, _)| *on).zip(&handles));
         let common = Common {
             facts,
             parts: Parts { terms, profiles: profiled },
@@ -248,7 +250,7 @@ impl Engine {
             commands,
             bank,
             profiles,
-            fix,
+            desks,
             keys_threads,
             run,
             run_id,
@@ -324,7 +326,13 @@ impl Engine {
     /// Where FIX sessions are asked about and acted upon; `None` where that door is off.
     #[must_use]
     pub fn fix(&self) -> Option<&FixDesk> {
-        self.fix.as_ref()
+        self.desks.fix.as_ref()
+    }
+
+    /// Where the keys of the vault are looked at; `None` where their door is off.
+    #[must_use]
+    pub fn vault(&self) -> Option<&KeysDesk> {
+        self.desks.vault.as_ref()
     }
 
     /// Number of this run of the node, from 1.

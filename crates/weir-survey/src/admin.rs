@@ -28,6 +28,7 @@ use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
 use weir_node::doors::fix::desk::FixDesk;
+use weir_node::doors::keys::desk::KeysDesk;
 use weir_node::measured::Sources;
 use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
@@ -65,6 +66,7 @@ struct Shared {
     pulse: Arc<Pulse>,
     profiles: Profiles,
     fix: Option<FixDesk>,
+    vault: Option<KeysDesk>,
     survey_every: u64,
     sources: Arc<Sources>,
     metrics: Metrics,
@@ -98,6 +100,7 @@ impl Status {
             pulse: Arc::clone(engine.pulse()),
             profiles: engine.profiles().clone(),
             fix: engine.fix().cloned(),
+            vault: engine.vault().cloned(),
             survey_every: config.openrtb.survey_every,
             metrics: Metrics::new(Arc::clone(engine.sources())),
             sources: Arc::clone(engine.sources()),
@@ -180,6 +183,11 @@ impl Status {
     /// Where FIX sessions are reached; `None` where that door is off.
     pub(crate) fn fix(&self) -> Option<&FixDesk> {
         self.0.fix.as_ref()
+    }
+
+    /// Where the keys of the vault are looked at; `None` where their door is off.
+    pub(crate) fn vault(&self) -> Option<&KeysDesk> {
+        self.0.vault.as_ref()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

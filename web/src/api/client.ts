@@ -13,6 +13,7 @@ import type {
   Node,
   Problem,
   Refusals,
+  Vault,
 } from "./types";
 
 const TOKEN = "weir.token";
@@ -93,6 +94,8 @@ export const api = {
   node: (signal?: AbortSignal) => read<Node>("/node", signal),
   costs: (signal?: AbortSignal) => read<Costs>("/costs", signal),
   costHistory: (signal?: AbortSignal) => read<CostHistory>("/costs/history", signal),
+  vault: (after: string, signal?: AbortSignal) =>
+    read<Vault>(after === "" ? "/vault" : `/vault?after=${encodeURIComponent(after)}`, signal),
   history: (id: string, fromMs: number, toMs: number, signal?: AbortSignal) =>
     read<History>(`/budgets/${id}/history?from_ms=${Math.round(fromMs)}&to_ms=${Math.round(toMs)}`, signal),
   refusals: (id: string, signal?: AbortSignal) => read<Refusals>(`/budgets/${id}/refusals`, signal),

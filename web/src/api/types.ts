@@ -319,6 +319,38 @@ export interface CostHistory {
   workloads: { workload: string; points: CostPoint[] }[];
 }
 
+/** A key of the vault. */
+export interface VaultKey {
+  name: string;
+  type: string;
+  latest_version: number;
+  /** How many are kept. */
+  versions: number;
+  min_decryption_version: number;
+  /** When the latest version was made. */
+  rotated_ms: number;
+  rotates_every_s: number | null;
+  /** That the latest version sealed; null of a key that seals none. */
+  messages: number | null;
+  messages_max: number | null;
+  exportable: boolean;
+  deletion_allowed: boolean;
+}
+
+/** The vault, with a page of its keys. */
+export interface Vault {
+  /** Where the keys door listens; null where it is off. */
+  listen: string | null;
+  sealed: boolean;
+  count: number;
+  calls: number;
+  items: number;
+  items_failed: number;
+  denied: number;
+  keys: VaultKey[];
+  next: string | null;
+}
+
 /** The cost sheet, as `weir costs --json` prints it. */
 export interface Costs {
   title: string;

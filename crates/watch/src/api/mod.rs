@@ -17,6 +17,7 @@ mod params;
 mod series;
 mod table;
 mod types;
+mod vault;
 
 use std::sync::Arc;
 
@@ -106,6 +107,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(fix::reset))
         .routes(routes!(fix::log_out))
         .routes(routes!(fix::resend))
+        .routes(routes!(vault::vault))
         .routes(routes!(node::status))
         .routes(routes!(node::costs))
         .routes(routes!(costs::history))

@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 25] = [
+const CALLS: [(&str, &str); 26] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -29,6 +29,7 @@ const CALLS: [(&str, &str); 25] = [
     ("post", "/v1/fix/sessions/{name}/reset"),
     ("post", "/v1/fix/sessions/{name}/logout"),
     ("post", "/v1/fix/sessions/{name}/resend"),
+    ("get", "/v1/vault"),
     ("get", "/v1/node"),
     ("get", "/v1/costs"),
     ("get", "/v1/costs/history"),

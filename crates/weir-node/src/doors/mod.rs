@@ -33,6 +33,7 @@ use batch::{BatchDoor, BatchTerms};
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
 pub(crate) use heard::{FailedDial, Heard};
+use keys::desk::KeysDesk;
 use keys::{KeysDoor, KeysTerms};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
@@ -751,14 +752,24 @@ impl DoorTerms {
 }
 
 impl DoorTerms {
-    /// Where operators reach the FIX sessions, if one of these workers has that door: each with the doors that it has.
-    pub(crate) fn fix_desk<'w>(
+    /// Where the doors are reached from outside, by these workers, each with the doors that it has.
+    pub(crate) fn desks<'w>(
         &self,
         mut workers: impl Iterator<Item = (OnDoors, &'w Handle)>,
-    ) -> Option<FixDesk> {
+    ) -> Desks {
         let home = workers.find(|(on, _)| on.has(DoorId::Fix as usize));
-        home.and_then(|(_, handle)| self.fix.desk(handle.waker()))
+        let fix = home.and_then(|(_, handle)| self.fix.desk(handle.waker()));
+        Desks { fix, vault: self.keys.as_deref().map(KeysTerms::desk) }
     }
+}
+
+/// Where people reach what stands behind doors; `None` where the door is off.
+#[derive(Debug)]
+pub(crate) struct Desks {
+    /// FIX sessions.
+    pub(crate) fix: Option<FixDesk>,
+    /// The keys of the vault.
+    pub(crate) vault: Option<KeysDesk>,
 }
 
 /// Which doors of a set are on, a bit each by place: one that is off costs a wake-up nothing but the look at its bit.

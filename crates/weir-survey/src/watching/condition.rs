@@ -230,12 +230,7 @@ mod tests {
             (|_| {}, &met(Verdict::DayExhausted), Status::Limited, Reason::DayLimit),
             (|_| {}, &met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
             (|_| {}, &|facts| facts.amiss.journal = true, Status::Error, Reason::Journal),
-            (
-                |_| {},
-                &|facts| facts.amiss.none_in_force = true,
-                Status::Error,
-                Reason::NotInForce,
-            ),
+            (|_| {}, &|facts| facts.amiss.none_in_force = true, Status::Error, Reason::NotInForce),
             (|_| {}, &met(Verdict::Journal), Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Busy), Status::Error, Reason::Busy),
             (|_| {}, &met(Verdict::PurseEmpty), Status::NoPurse, Reason::PurseDenied),

@@ -19,6 +19,7 @@ mod sliding;
 mod status;
 mod survey;
 mod tallies;
+mod vault;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender as Commands;

@@ -16,6 +16,7 @@ use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
     Source, TokenReach, WindowState,
 };
+use watch::vault::{Vault, VaultPage};
 use weir_config::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
 use weir_edits::Edits;
@@ -133,6 +134,10 @@ impl watch::Node for Watched {
 
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
         super::fix::act(self.status.fix(), &self.edits, change)
+    }
+
+    fn vault(&self, page: &VaultPage) -> Vault {
+        super::vault::vault(&self.status, page)
     }
 
     fn status(&self) -> Value {

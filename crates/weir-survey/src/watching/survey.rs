@@ -351,15 +351,8 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let recent = tallies.recent(at);
             // Most budgets are not refused anything: looking for what they met most would be half of a survey's work.
             let top = (recent.refusals > 0).then(|| tallies.top(at)).flatten();
-            let facts = Facts {
-                now,
-                row,
-                above: above[at],
-                recent,
-                top,
-                under: under(row, fates),
-                amiss,
-            };
+            let facts =
+                Facts { now, row, above: above[at], recent, top, under: under(row, fates), amiss };
             let (status, reason) = condition(&facts);
             let (was, why, since_ms) = &mut self.conditions[at];
             if (*was, *why) != (status, reason) || *since_ms == 0 {

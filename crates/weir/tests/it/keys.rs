@@ -352,6 +352,43 @@ fn a_stop_answers_what_is_under_way() {
     assert_eq!(lines[1]["items"], 4_000, "{lines:?}");
 }
 
+/// What the admin API shows of the vault: nothing while it is sealed or off, then keys in pages, with versions and use.
+#[test]
+fn the_admin_api_shows_the_keys_and_their_use() {
+    let vault = |node: &Node, query: &str| -> Value {
+        let (status, body) = node.get(&format!("/v1/vault{query}"));
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let off = sealed().with_door("keys", "").start();
+    assert_eq!(vault(&off, "")["listen"], Value::Null);
+    drop(off);
+    let closed = sealed().start();
+    let found = vault(&closed, "");
+    assert_eq!((&found["sealed"], &found["count"]), (&json!(true), &json!(0)));
+    assert_eq!(found["listen"], door(&closed).to_string());
+    drop(closed);
+    let node = unsealed().start();
+    let mut client = Client::to(&node);
+    client.data("POST", "transit/keys/tags", &json!({"type": "hmac", "key_size": 32}));
+    client.data("POST", "transit/keys/orders", &json!({"auto_rotate_period": "1h"}));
+    client.data("POST", "transit/keys/orders/rotate", &json!({}));
+    client.data("POST", "transit/encrypt/orders", &serde_json::from_str(&batch(7).0).unwrap());
+    node.wait_stat("the calls", |stat| stat["doors"]["keys"]["calls"].as_u64() == Some(4));
+    let first = vault(&node, "?max=1");
+    assert_eq!(
+        (&first["count"], &first["next"], &first["sealed"]),
+        (&json!(2), &json!("orders"), &json!(false))
+    );
+    let orders = &first["keys"][0];
+    assert_eq!((&orders["latest_version"], &orders["versions"]), (&json!(2), &json!(2)));
+    assert_eq!((&orders["messages"], &orders["rotates_every_s"]), (&json!(7), &json!(3_600)));
+    assert_eq!((&first["calls"], &first["items"]), (&json!(4), &json!(10)));
+    let second = vault(&node, "?max=1&after=orders");
+    assert_eq!((&second["keys"][0]["name"], &second["next"]), (&json!("tags"), &Value::Null));
+    assert_eq!(second["keys"][0]["messages"], Value::Null);
+}
+
 pub(crate) fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)

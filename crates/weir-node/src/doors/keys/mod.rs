@@ -12,6 +12,7 @@
 
 mod audit;
 pub mod counts;
+pub mod desk;
 mod inline;
 mod keeper;
 mod late;
@@ -36,6 +37,7 @@ use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
+use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::late::{Arrivals, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
@@ -75,6 +77,7 @@ const ONCE: [&str; 4] = ["x-vault-token", "authorization", "x-vault-namespace", 
 
 /// What the doors of all workers share.
 pub(crate) struct KeysTerms {
+    listen: SocketAddr,
     http: Limits,
     hosts: HostGuard,
     tokens: LiveTokens,
@@ -99,6 +102,13 @@ struct Health {
 impl std::fmt::Debug for KeysTerms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeysTerms")
+    }
+}
+
+impl KeysTerms {
+    /// Where others than callers look at the keys.
+    pub(crate) fn desk(&self) -> KeysDesk {
+        KeysDesk::new(self.live.clone(), self.listen)
     }
 }
 
@@ -170,6 +180,7 @@ pub(crate) fn open(
         threads.0.push(spawn(&format!("vault-pool-{number}"), off_workers(rest, || hand.run()))?);
     }
     let terms = KeysTerms {
+        listen: address,
         http,
         hosts,
         tokens,
