@@ -7,10 +7,11 @@ DEMO  := target/demo
 CARGO_FLAGS := --locked
 
 .PHONY: help run demo loop test test-peers test-prebid test-vault test-fix go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit sim crash interop docs \
-  check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine clients-go clients-python
+  install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys api-contract promtool machine clients-go clients-python
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
+	@echo "make install  builds weir and puts it into PREFIX/bin, /usr/local by default; DESTDIR for packages"
 	@echo "make demo   the same with live auctions: the hammer plays an exchange, DURATION=60s"
 	@echo "make test   every test of our own code: formatting, lints, unit, property, integration, simulator, interop, docs"
 	@echo "make loop CRATE=ledger  while editing: the crate's tests, its users' library tests, the rules, 100 seeds"
@@ -70,6 +71,11 @@ $(WEIR): $(WEB) FORCE
 	@echo "== building the release binary"
 	@$(CARGO) build $(CARGO_FLAGS) --release -p weir
 FORCE:
+
+PREFIX ?= /usr/local
+install: $(WEIR)
+	@install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
+	@echo "== $(DESTDIR)$(PREFIX)/bin/weir"
 
 $(DEMO)/campaigns.jsonl: $(WEIR)
 	@mkdir -p $(DEMO)

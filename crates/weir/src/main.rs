@@ -106,6 +106,11 @@ enum Command {
     /// Print generated campaigns for trying out a node.
     #[command(after_help = "Example: weir sample-campaigns --count 50000 --seed 1 > budgets.jsonl")]
     SampleCampaigns(SampleArgs),
+    /// Print a generated bid request that fits the sample campaigns.
+    #[command(
+        after_help = "Example: weir sample-request > request.json\n\nREADME.md has the curl that sends it. Who would bid on it: weir why --request request.json --budgets campaigns.jsonl.\nMany requests, one on each line: --count 100"
+    )]
+    SampleRequest(SampleRequestArgs),
 }
 
 #[derive(Args)]
@@ -233,6 +238,16 @@ struct SampleArgs {
     seed: u64,
 }
 
+#[derive(Args)]
+struct SampleRequestArgs {
+    /// Number of requests, one on each line.
+    #[arg(long, default_value_t = 1)]
+    count: u64,
+    /// The same seed gives the same requests.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 /// Standard output, which remembers what went wrong with it: what was cut must not look whole.
 struct Out {
     failed: Option<io::Error>,
@@ -317,6 +332,9 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
         Command::SampleBudgets(args) => unless_gone(sample::write(args.count, args.seed, out)),
         Command::SampleCampaigns(args) => {
             unless_gone(sample_campaigns::write(args.count, args.seed, out))
+        }
+        Command::SampleRequest(args) => {
+            unless_gone(hammer::sample_requests(args.count, args.seed, out))
         }
     }
 }

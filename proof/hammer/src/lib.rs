@@ -56,9 +56,7 @@ pub use run::run;
 /// `out` cannot be written.
 pub fn main(args: &Args, stop: &AtomicBool, out: &mut dyn Write) -> io::Result<u8> {
     if let Some(count) = args.generate_openrtb {
-        let written =
-            openrtb::generate(args.seed, count).try_for_each(|line| writeln!(out, "{line}"));
-        return unless_gone(written).map(|()| 0);
+        return unless_gone(sample_requests(count, args.seed, out)).map(|()| 0);
     }
     if args.openrtb {
         return match run_exchange(args, stop) {
@@ -74,6 +72,14 @@ pub fn main(args: &Args, stop: &AtomicBool, out: &mut dyn Write) -> io::Result<u
         Ok(report) => unless_gone(report.print_table(out)).map(|()| report.exit_code()),
         Err(e) => complain(&e),
     }
+}
+
+/// Writes so many made-up bid requests, one per line, of those that this tool sends. The same seed gives the same requests.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn sample_requests(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
+    openrtb::generate(seed, count).try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// A reader that went away (`| head`) is no failure, and the exit code still tells what the audit found.

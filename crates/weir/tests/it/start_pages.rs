@@ -272,7 +272,8 @@ fn the_two_nodes_of_the_readme_do_not_meet() {
         let at = lines.iter().position(|line| line.starts_with("weir run")).unwrap();
         let (_running, addresses, _) = start(folder.path(), &lines[..=at].join("\n"));
         let is_tried = |line: &&String| {
-            ["weir hammer", "weir stat", "weir why"].iter().any(|name| line.starts_with(name))
+            let tried = ["weir hammer", "weir stat", "weir why", "weir sample-request"];
+            tried.iter().any(|name| line.starts_with(name))
         };
         let tried: Vec<&str> = lines[at..].iter().filter(is_tried).map(String::as_str).collect();
         assert!(tried.len() >= 2, "{tried:?}");
@@ -287,6 +288,86 @@ fn the_two_nodes_of_the_readme_do_not_meet() {
         let ran = output(&mut shell(folder.path(), &script));
         assert!(ran.status.success(), "{script}\n{}{}", stdout(&ran), stderr(&ran));
     }
+}
+
+/// A block of README as it stands, but for fewer and shorter things, and addresses that the node chose: `sleep` becomes a wait for it.
+fn as_it_runs(block: &str) -> String {
+    let mut script = String::from("set -m\ntrap 'kill -9 %1 2> /dev/null || true' EXIT\n");
+    for line in block.lines() {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        let line = line.replace("50000", "500").replace("60s", "500ms").replace("10s", "500ms");
+        let line = match line.strip_suffix(" &") {
+            Some(run) if run.starts_with("weir run ") => format!("{run} > said 2> log &"),
+            _ if line.starts_with("sleep ") => AWAIT_READY.to_owned(),
+            _ => line,
+        };
+        let doors = [("127.0.0.1:7700", "$batch"), ("127.0.0.1:7701", "$openrtb")];
+        let line = doors.iter().fold(line, |line, (usual, name)| line.replace(usual, name));
+        let _ = writeln!(script, "{line}");
+    }
+    script
+}
+
+/// A node that ends before it is ready ends the wait.
+const AWAIT_READY: &str = "until grep -qx ready said; do kill -0 %1; sleep 0.1; done
+address() { sed -n \"s/^$1 //p\" said; }; batch=$(address batch); openrtb=$(address openrtb)";
+
+#[test]
+fn every_command_of_the_readme_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let found = blocks(&readme);
+    let found: Vec<&Block> =
+        found.iter().filter(|block| block.commands.contains("\nweir run ")).collect();
+    assert_eq!(found.len(), 2, "budgets, and campaigns");
+    let folder = tempfile::tempdir().unwrap();
+    for block in found {
+        let script = as_it_runs(&block.commands);
+        let ran = output(&mut shell(folder.path(), &script));
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+        assert!(ran.status.success(), "{script}\n{}{}{log}", stdout(&ran), stderr(&ran));
+    }
+    for (made, holds) in
+        [("hammer.txt", "audit"), ("request.json", "\"imp\""), ("settlements.csv", ",")]
+    {
+        let made = std::fs::read_to_string(folder.path().join(made)).unwrap();
+        assert!(made.contains(holds), "{holds} not in {made}");
+    }
+}
+
+/// The unit of systemd on the page about deployment: both of its commands, in folders of the test.
+#[test]
+fn the_commands_of_the_unit_run_as_the_page_has_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/deploy.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let here = text(folder.path());
+    std::fs::write(folder.path().join("budgets.jsonl"), crate::support::line(1, "5", "")).unwrap();
+    let command = |key: &str| {
+        let line = page.lines().find_map(|line| line.strip_prefix(key)).expect(key);
+        assert!(line.starts_with("/usr/local/bin/weir "), "{line}");
+        line.replace("/usr/local/bin/", "")
+            .replace("/etc/weir", here)
+            .replace("/var/lib/weir", &format!("{here}/data"))
+    };
+    let checked = output(&mut shell(folder.path(), &command("ExecStartPre=")));
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    let (_running, _, said) = start(folder.path(), &command("ExecStart="));
+    assert!(said.iter().any(|line| line == "ready"), "{said:?}");
+}
+
+/// `make install` with a program that is built already.
+#[test]
+fn make_install_puts_the_program_where_it_is_told() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (folder, program) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_weir"));
+    let mut make = Command::new("make");
+    make.arg("-C").arg(root).args(["-o", program, "install", "PREFIX=/usr"]);
+    make.arg(format!("WEIR={program}")).arg(format!("DESTDIR={}", text(folder.path())));
+    let made = output(&mut make);
+    assert!(made.status.success(), "{}{}", stdout(&made), stderr(&made));
+    let installed = output(Command::new(folder.path().join("usr/bin/weir")).arg("--version"));
+    assert!(stdout(&installed).starts_with("weir "), "{}", stderr(&installed));
 }
 
 #[test]
