@@ -116,7 +116,7 @@ function Keys({
   const { next } = vault;
   return (
     <Card title="Keys" note="by name; messages are the latest version's" wide>
-      <div className="table-scroll">
+      <div className="scroll-wide" tabIndex={0} role="region" aria-label="Keys, as a table">
         <table className="table">
           <thead>
             <tr>

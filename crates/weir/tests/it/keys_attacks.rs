@@ -203,6 +203,22 @@ fn another_key_stops_the_start_before_anything_is_written() {
     assert_eq!(Client::to(&setup.start()).decrypt("a", &kept), HELLO);
 }
 
+/// An empty folder in the place of the keys would get others of the same names.
+#[test]
+fn keys_that_vanished_stop_the_start() {
+    let setup = unsealed();
+    let node = setup.clone().start();
+    let kept = Client::to(&node).encrypt("a", HELLO);
+    drop(node);
+    let (vault, aside) = (setup.data().join("vault"), setup.folder().join("aside"));
+    std::fs::rename(&vault, &aside).unwrap();
+    let log = setup.clone().try_start().map(|_| ()).unwrap_err();
+    assert!(log.contains("are gone") && log.contains("vault-begun"), "{log}");
+    let _ = std::fs::remove_dir_all(&vault);
+    std::fs::rename(&aside, &vault).unwrap();
+    assert_eq!(Client::to(&setup.start()).decrypt("a", &kept), HELLO);
+}
+
 /// Everything below a folder whose bytes hold one of these.
 fn holding(folder: &Path, secrets: &[&[u8]], found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {

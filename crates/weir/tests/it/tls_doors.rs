@@ -115,6 +115,11 @@ fn bid(stream: &mut Stream) -> io::Result<String> {
         stream,
         "POST /openrtb2/bid HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n{body}"
     )?;
+    status(stream)
+}
+
+/// Takes the head of an answer; returns its status.
+fn status(stream: &mut Stream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -157,6 +162,45 @@ fn clients_of_both_doors_speak_tls() {
     let mut plain = TcpStream::connect(node.batch).unwrap();
     plain.set_read_timeout(Some(PATIENCE)).unwrap();
     plain.write_all(&hello_frame((1, 1), 7, b"")).unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(answer.len() < 16, "an alert at most: {answer:?}");
+}
+
+/// The keys door with a certificate, which asks for those of clients: calls of every way to be answered, and nobody else.
+#[test]
+fn the_keys_door_speaks_tls() {
+    let authority = Authority::new();
+    let setup = ["tls_cert", "tls_key", "tls_clients"]
+        .iter()
+        .zip(["cert", "key", "ca"])
+        .fold(crate::keys::unsealed(), |setup, (key, file)| {
+            setup.with(&format!("keys.{key}"), text(&authority.path(file)))
+        });
+    let node = setup.start();
+    let said = node.said.iter().find_map(|line| line.strip_prefix("keys ")).unwrap();
+    let (address, token) = (said.parse().unwrap(), crate::keys::own_token(&node.data()));
+    let post = |stream: &mut Stream, path: &str, body: &str| {
+        let size = body.len();
+        write!(
+            stream,
+            "POST /v1/transit/{path} HTTP/1.1\r\nHost: localhost\r\nX-Vault-Token: {token}\r\nContent-Length: {size}\r\n\r\n{body}"
+        )?;
+        status(stream)
+    };
+    let mut client = authority.connect(address, true);
+    assert_eq!(post(&mut client, "keys/a", "{}").unwrap(), "HTTP/1.1 200");
+    // Of the worker, and of the pool.
+    for items in [1, 10_000] {
+        let item = format!("{{\"plaintext\":\"{}\"}}", crate::keys::HELLO);
+        let body = format!("{{\"batch_input\":[{}]}}", vec![item; items].join(","));
+        let mut client = authority.connect(address, true);
+        assert_eq!(post(&mut client, "encrypt/a", &body).unwrap(), "HTTP/1.1 200", "{items}");
+    }
+    assert!(post(&mut authority.connect(address, false), "keys/b", "{}").is_err());
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    plain.write_all(b"GET /v1/sys/health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(answer.len() < 16, "an alert at most: {answer:?}");

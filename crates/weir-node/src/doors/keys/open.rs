@@ -21,6 +21,8 @@ const TOKEN_FILE: &str = "vault-token";
 /// What the token of the node's own making is called in the audit.
 const TOKEN_NAME: &str = "vault-token";
 const ID_FILE: &str = "vault/id";
+/// Stands behind the folder's name in the name of the file that says that it has had keys.
+const BEGUN: &str = "-begun";
 const OWN_FILE_BYTES_MAX: u64 = 1 << 10;
 
 /// Where the keys are: for the start, and for a key that comes later.
@@ -35,6 +37,7 @@ pub(super) struct Place {
 /// # Errors
 /// What is wrong with which file, and what to do; nothing was written where it is the wrong key.
 pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<KeyFile>>, String> {
+    place.check_kept(true)?;
     let vault = &config.vault;
     let source = KekSource::of_config(&vault.key_file, &vault.key_env, &vault.key_program);
     let Some(source) = source.map_err(|error| error.to_string())? else { return Ok(None) };
@@ -53,6 +56,7 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<Ke
     let mut store = place.open()?;
     let told = |error| format!("{source}: {error} ({})", place.folder.display());
     store.unseal(kek).map_err(told)?;
+    place.note_begun()?;
     Ok(Some(store))
 }
 
@@ -62,11 +66,44 @@ impl Place {
         Place { folder: config.node.data_dir.join("vault"), options }
     }
 
-    /// Opens the keys, sealed.
+    /// Opens the keys, sealed. Keys that were there before have to be there.
     fn open(&self) -> Result<KeyStore<KeyFile>, String> {
         let (file, keys) =
             KeyFile::open(&self.folder, self.options).map_err(|error| error.to_string())?;
+        self.check_kept(keys.is_begun())?;
         KeyStore::new(keys, file).map_err(|error| error.to_string())
+    }
+
+    /// The file beside the folder that says that there are keys in it.
+    fn begun(&self) -> PathBuf {
+        let mut name = self.folder.file_name().unwrap_or_default().to_owned();
+        name.push(BEGUN);
+        self.folder.with_file_name(name)
+    }
+
+    /// Refuses a folder whose keys are gone: an empty one in its place would get other keys of the same names, and what the old ones sealed
+    /// would be lost without a word. `is_begun`: as far as the file of keys says.
+    fn check_kept(&self, is_begun: bool) -> Result<(), String> {
+        let (keys, begun) = (self.folder.join("keys"), self.begun());
+        // What cannot be looked at may be there.
+        if (is_begun && keys.exists()) || !begun.try_exists().unwrap_or(true) {
+            return Ok(());
+        }
+        let (folder, begun) = (self.folder.display(), begun.display());
+        Err(format!(
+            "{}: the keys of this data folder are gone, and {begun} says that there were some: restore {folder} from a copy; or, to begin anew and never open what these keys sealed, remove {begun}",
+            keys.display()
+        ))
+    }
+
+    /// Notes, beside the folder, that there are keys in it.
+    fn note_begun(&self) -> Result<(), String> {
+        let path = self.begun();
+        if path.exists() {
+            return Ok(());
+        }
+        let line = format!("{} has keys: see docs/vault.md", self.folder.join("keys").display());
+        write_whole(&path, &line).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Opens the keys and unseals them with what a caller sent.
@@ -74,6 +111,7 @@ impl Place {
     /// # Errors
     /// [`NotUnsealed`]: nothing was written where it is the wrong key.
     pub(super) fn unseal(&self, with: Unsealing) -> Result<KeyStore<KeyFile>, NotUnsealed> {
+        self.check_kept(true).map_err(NotUnsealed::Refused)?;
         if !with.first && !self.folder.join("keys").exists() {
             return Err(NotUnsealed::Refused(NONE_YET.into()));
         }
@@ -97,6 +135,7 @@ impl Place {
             KeyStoreError::Unseal(why) => NotUnsealed::Refused(why.to_string()),
             why => unavailable(why),
         })?;
+        self.note_begun().map_err(unavailable)?;
         Ok(store)
     }
 }
@@ -277,6 +316,50 @@ mod tests {
         config.vault.key_env = "KEK".into();
         let error = store(&config).map(|_| ()).unwrap_err();
         assert!(error.contains("2 of them are set, expected one at most"), "{error}");
+    }
+
+    /// Keys that are gone are not begun anew by themselves, whoever brings which key; what says so can be removed.
+    #[test]
+    fn keys_that_vanished_or_were_emptied_are_not_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { folder: folder.path().join("vault"), options: Options::default() };
+        let unseal = || {
+            let key = UnsealKey::Secret(vault::SecretKey::from_bytes(&[1; 32]));
+            place.unseal(Unsealing { key, first: true })
+        };
+        let (keys, begun) = (place.folder.join("keys"), folder.path().join("vault-begun"));
+        let empty = {
+            drop(place.open().unwrap());
+            std::fs::read(&keys).unwrap()
+        };
+        assert!(!begun.exists(), "nothing wraps keys yet");
+        drop(unseal().unwrap());
+        assert!(begun.exists());
+        let refused = || match unseal().map(|_| ()) {
+            Err(NotUnsealed::Refused(why)) => assert!(why.contains("are gone"), "{why}"),
+            Err(NotUnsealed::Unavailable) => {}
+            other => panic!("{other:?}"),
+        };
+        let whole = std::fs::read(&keys).unwrap();
+        std::fs::remove_file(&keys).unwrap();
+        refused();
+        assert!(!keys.exists(), "nothing was made in their place");
+        std::fs::write(&keys, &empty).unwrap();
+        refused();
+        std::fs::remove_dir_all(&place.folder).unwrap();
+        refused();
+        let config = Config::default();
+        assert!(super::store(&config, &place).map(|_| ()).unwrap_err().contains("are gone"));
+        private::make_folder(&place.folder).unwrap();
+        std::fs::write(&keys, &whole).unwrap();
+        drop(unseal().unwrap());
+        // A folder of before that has keys gets its file; without it, one may begin anew.
+        std::fs::remove_file(&begun).unwrap();
+        drop(unseal().unwrap());
+        assert!(begun.exists());
+        std::fs::remove_file(&begun).unwrap();
+        std::fs::remove_file(&keys).unwrap();
+        assert!(!unseal().unwrap().keys().is_sealed());
     }
 
     /// A key that comes later: the first one has to be meant as such, another one changes nothing, and a passphrase has its own salt.
