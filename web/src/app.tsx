@@ -16,6 +16,7 @@ import { type Page, addressOf, follow, usePlace } from "./url/router";
 const CampaignPage = lazy(() => import("./campaign/CampaignPage"));
 const EnginePage = lazy(() => import("./engine/EnginePage"));
 const CostsPage = lazy(() => import("./costs/CostsPage"));
+const FixPage = lazy(() => import("./fix/FixPage"));
 const VaultPage = lazy(() => import("./vault/VaultPage"));
 const AuditPage = lazy(() => import("./audit/AuditPage"));
 
@@ -24,6 +25,7 @@ const LINKS: readonly [Page, string][] = [
   ["engine", "Engine room"],
   ["costs", "Costs"],
   ["vault", "Vault"],
+  ["fix", "FIX sessions"],
   ["audit", "Audit log"],
 ];
 
@@ -102,6 +104,7 @@ export function App({ feed }: { feed: Feed }) {
     engine: () => <EnginePage />,
     costs: () => <CostsPage />,
     vault: () => <VaultPage />,
+    fix: () => <FixPage me={me.value} />,
     audit: () => <AuditPage me={me.value} />,
     unknown: () => (
       <main className="page">

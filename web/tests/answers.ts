@@ -5,6 +5,8 @@ import type {
   BulkAnswer,
   CostHistory,
   Costs,
+  FixMessage,
+  FixSession,
   History,
   Node,
   Refusals,
@@ -230,6 +232,48 @@ export const costs: Costs = {
     },
   ],
 };
+
+const fixSession: FixSession = {
+  name: "CLIENT1",
+  kind: "client",
+  begin_string: "FIX.4.4",
+  sender_comp_id: "GATE",
+  target_comp_id: "CLIENT1",
+  state: "logged_on",
+  next_out: 1_042,
+  next_in: 977,
+  address: "203.0.113.7:41234",
+  last_in_ms: NOW_MS - 2_000,
+  last_out_ms: NOW_MS - 1_000,
+  route: "VENUE",
+  durability: "sealed",
+  gaps: 1,
+  messages_in: 976,
+  messages_out: 1_041,
+};
+
+export const fixSessions: FixSession[] = [
+  fixSession,
+  {
+    ...fixSession,
+    name: "VENUE",
+    kind: "venue",
+    target_comp_id: "VENUE",
+    state: "waiting",
+    address: null,
+    route: null,
+    next_out: 12,
+    next_in: 15,
+    last_in_ms: null,
+    last_out_ms: null,
+    gaps: 0,
+  },
+];
+
+export const fixMessages: FixMessage[] = [
+  { at_us: NOW_MS * 1_000, direction: "in", message: "8=FIX.4.4\u000135=A\u0001554=***\u0001", hex: null },
+  { at_us: NOW_MS * 1_000 + 5, direction: "out", message: null, hex: "ff00" },
+];
 
 export const vault: Vault = {
   listen: "127.0.0.1:7703",

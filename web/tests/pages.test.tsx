@@ -66,6 +66,10 @@ const plainNode = (): typeof node => ({
   "GET /budgets/117/refusals": () => answers.refusals,
   "GET /audit": () => ({ records: [answers.record], next: null }),
   "GET /node": () => answers.node,
+  "GET /fix/sessions": () => ({ sessions: answers.fixSessions }),
+  "GET /fix/sessions/CLIENT1/messages": () => ({ messages: answers.fixMessages, next: null }),
+  "POST /fix/sessions/CLIENT1/resend": () => answers.fixSessions[0],
+  "PUT /fix/sessions/VENUE/sequence": () => answers.fixSessions[1],
   "GET /vault": () => answers.vault,
   "GET /costs": () => answers.costs,
   "GET /costs/history": () => answers.costHistory,
@@ -136,6 +140,7 @@ beforeAll(async () => {
     import("../src/costs/CostsPage"),
     import("../src/vault/VaultPage"),
     import("../src/audit/AuditPage"),
+    import("../src/fix/FixPage"),
   ]);
 }, 60_000);
 
@@ -420,6 +425,60 @@ describe("other pages", () => {
     node["GET /node"] = () => ({ ...answers.node, proof: { ...answers.node.proof, violations: 1 } });
     await show("/ui/engine");
     expectWords("1 violation");
+  });
+
+  it("FIX sessions: state, numbers, gaps, last messages, and what came and went", async () => {
+    await show("/ui/fix");
+    expectWords(
+      "1 of 2",
+      "CLIENT1",
+      "GATE → CLIENT1",
+      "logged on",
+      "1\u202f042",
+      "977",
+      "→ VENUE",
+      "waiting",
+    );
+    const rows = [...document.querySelectorAll('[aria-label^="Sessions"] tbody tr')].map(
+      (row) => row.textContent,
+    );
+    expect(rows[0]).toContain("Resend…");
+    expect(rows[0]).not.toContain("Reset…");
+    expect(rows[1]).toContain("Set numbers…");
+    expect(rows[1]).not.toContain("Log out…");
+    await click(button("Messages"));
+    expectWords("8=FIX.4.4 | 35=A | 554=***", "damaged: ff00", "← in", "→ out");
+  });
+
+  it("FIX sessions: what an operator does has its numbers and its reason", async () => {
+    await show("/ui/fix");
+    await click(button("Resend"));
+    expect(submit().disabled).toBe(true);
+    await type("From number", "970");
+    await type("Reason", "a venue asks");
+    await click(submit());
+    const resent = { from: 970, to: 0, reason: "a venue asks" };
+    expect(sent("POST", "/fix/sessions/CLIENT1/resend").map(({ body }) => body)).toEqual([resent]);
+    await click(button("Set numbers"));
+    await type("Next in", "0");
+    await type("Reason", "as the venue says");
+    expect(submit().disabled).toBe(true);
+    await type("Next in", "20");
+    await click(submit());
+    const set = { next_out: 12, next_in: 20, reason: "as the venue says" };
+    expect(sent("PUT", "/fix/sessions/VENUE/sequence").map(({ body }) => body)).toEqual([set]);
+  });
+
+  it("FIX sessions: none configured, and somebody who may only look", async () => {
+    node["GET /fix/sessions"] = () => ({ sessions: [] });
+    await show("/ui/fix");
+    expectWords("No FIX session is configured");
+    act(() => root.unmount());
+    root = createRoot(document.getElementById("root")!);
+    node = { ...plainNode(), "GET /me": () => ({ name: "ann", role: "read" }) };
+    await show("/ui/fix");
+    expectWords("CLIENT1");
+    expect(button("Resend")).toBeUndefined();
   });
 
   it("vault: sealed or not, keys with versions and messages, more of them", async () => {

@@ -113,6 +113,7 @@ describe("addresses", () => {
     ["/ui/engine", "engine", ""],
     ["/ui/vault", "vault", ""],
     ["/ui/engine/1", "unknown", ""],
+    ["/ui/fix", "fix", ""],
     ["/ui/audit/", "audit", ""],
   ])("%s", (path, page, id) => {
     expect(placeOf(path, "")).toEqual({ page, id, search: "" });

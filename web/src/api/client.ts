@@ -7,6 +7,8 @@ import type {
   Changes,
   CostHistory,
   Costs,
+  FixMessage,
+  FixSession,
   History,
   Me,
   NewBudget,
@@ -32,7 +34,7 @@ export class ApiError extends Error {
 }
 
 interface Call {
-  method?: "GET" | "POST" | "PATCH";
+  method?: "GET" | "PATCH" | "POST" | "PUT";
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
@@ -126,6 +128,16 @@ export const api = {
   },
   bulk: (bulk: Bulk, key: string) =>
     send<BulkAnswer>("/bulk", bulk, bulk.dry_run ? {} : { "Idempotency-Key": key }),
+  fixSessions: (signal?: AbortSignal) => read<{ sessions: FixSession[] }>("/fix/sessions", signal),
+  fixMessages: (name: string, query: string, signal?: AbortSignal) =>
+    read<{ messages: FixMessage[]; next: string | null }>(
+      `/fix/sessions/${encodeURIComponent(name)}/messages?${query}`,
+      signal,
+    ),
+  fixSequence: (name: string, body: { next_out: number; next_in: number; reason: string }) =>
+    call(`/fix/sessions/${encodeURIComponent(name)}/sequence`, { method: "PUT", body }),
+  fixAct: (name: string, act: string, body: { reason: string; from?: number; to?: number }) =>
+    call(`/fix/sessions/${encodeURIComponent(name)}/${act}`, { method: "POST", body }),
   dryUndo: (record: string) => send<BulkAnswer>(`/audit/${record}/undo`, { why: "dry run", dry_run: true }),
   undo: (record: string, why: string, key: string) =>
     send<BulkAnswer>(`/audit/${record}/undo`, { why }, { "Idempotency-Key": key }),

@@ -362,3 +362,38 @@ export interface Costs {
   totals: CostTotals;
   notes: string[];
 }
+
+export type FixState =
+  "waiting" | "logging_on" | "logged_on" | "resending" | "logging_out" | "out_of_schedule";
+
+/** A FIX session; counts and times are of this run of the node. */
+export interface FixSession {
+  name: string;
+  /** Who opens the connection: a client does, to a venue the node does. */
+  kind: "client" | "venue";
+  begin_string: string;
+  sender_comp_id: string;
+  target_comp_id: string;
+  state: FixState;
+  next_out: number;
+  next_in: number;
+  address: string | null;
+  last_in_ms: number | null;
+  last_out_ms: number | null;
+  /** Of a client: `echo`, or the name of its venue. */
+  route: string | null;
+  durability: "written" | "sealed";
+  gaps: number;
+  messages_in: number;
+  messages_out: number;
+}
+
+/** A message as it is kept: with `***` in place of passwords. */
+export interface FixMessage {
+  /** Microseconds since 1970 UTC. */
+  at_us: number;
+  direction: "in" | "out";
+  /** Null where what is kept is damaged, or is no UTF-8. */
+  message: string | null;
+  hex: string | null;
+}

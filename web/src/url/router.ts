@@ -6,7 +6,7 @@ const BASE = "/ui/";
 const MOVED = "weir:moved";
 const LEAVING = "weir:leaving";
 
-export type Page = "campaigns" | "campaign" | "engine" | "costs" | "vault" | "audit" | "unknown";
+export type Page = "campaigns" | "campaign" | "engine" | "costs" | "vault" | "fix" | "audit" | "unknown";
 
 export interface Address {
   page: Page;
@@ -37,7 +37,10 @@ export function placeOf(path: string, search: string): Address {
   }
   if (more.length > 0) return { page: "unknown", id: "", search };
   if (page === "") return { page: "campaigns", id: "", search };
-  if ((page === "engine" || page === "costs" || page === "vault" || page === "audit") && id === "")
+  if (
+    (page === "engine" || page === "costs" || page === "vault" || page === "fix" || page === "audit") &&
+    id === ""
+  )
     return { page, id: "", search };
   return { page: "unknown", id: "", search };
 }

@@ -1,0 +1,191 @@
+// FIX sessions as they stand, what came and went, and what an operator does to them.
+import { useState } from "react";
+import { api } from "../api/client";
+import type { FixSession, Me } from "../api/types";
+import { useLoaded } from "../api/use";
+import { Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
+import { count, micros } from "../ui/numbers";
+import { age } from "../ui/time";
+import { ActDialog } from "./ActDialog";
+import { Messages } from "./Messages";
+import { ACTS, type Act, STATE_SHAPE, STATE_TONE, isUp, mayAct, routeWords, stateWords } from "./sessions";
+import "./fix.css";
+
+const POLL_MS = 1_000;
+
+export default function FixPage({ me }: { me: Me | null }) {
+  const { value, problem, again } = useLoaded("fix", api.fixSessions, POLL_MS);
+  const node = useLoaded("node of fix", api.node, POLL_MS).value;
+  const [asked, setAsked] = useState<{ act: Act; session: FixSession } | null>(null);
+  const [shown, setShown] = useState<string | null>(null);
+  if (value === null)
+    return (
+      <main className="page">
+        {problem === null ? <Loading what="FIX sessions" /> : <ProblemNote problem={problem} again={again} />}
+      </main>
+    );
+  const { sessions } = value;
+  const open = sessions.find((session) => session.name === shown);
+  return (
+    <main className="page">
+      <h1>FIX sessions</h1>
+      {problem !== null && <ProblemNote problem={problem} again={again} />}
+      {sessions.length === 0 ? (
+        <Empty title="No FIX session is configured">
+          <p>
+            Each client is an entry <code>[[fix.session]]</code> of the configuration, each venue an entry{" "}
+            <code>[[fix.venue]]</code>.
+          </p>
+          <a className="button" href="/docs/fix.md">
+            The FIX door
+          </a>
+        </Empty>
+      ) : (
+        <>
+          <Tiles
+            sessions={sessions}
+            latency={node?.doors.find(({ door }) => door === "fix")?.latency ?? null}
+          />
+          <Card title="Sessions" note="counts and times are of this run of the node" wide>
+            <Sessions
+              sessions={sessions}
+              nowMs={node?.as_of_ms ?? Date.now()}
+              may={me?.role === "operate"}
+              act={(act, session) => setAsked({ act, session })}
+              show={setShown}
+            />
+          </Card>
+        </>
+      )}
+      {open !== undefined && <Messages key={open.name} session={open} close={() => setShown(null)} />}
+      {asked !== null && (
+        <ActDialog
+          {...asked}
+          close={() => setAsked(null)}
+          done={() => {
+            setAsked(null);
+            again();
+          }}
+        />
+      )}
+    </main>
+  );
+}
+
+interface DoorLatency {
+  p50_us: number;
+  p99_us: number;
+}
+
+function Tiles({ sessions, latency }: { sessions: readonly FixSession[]; latency: DoorLatency | null }) {
+  const up = sessions.filter(isUp).length;
+  const resending = sessions.filter(({ state }) => state === "resending").length;
+  const gaps = sessions.reduce((sum, session) => sum + session.gaps, 0);
+  const messages = sessions.reduce((sum, session) => sum + session.messages_in, 0);
+  const left = sessions.reduce((sum, session) => sum + session.messages_out, 0);
+  return (
+    <dl className="figures-row">
+      <Figure
+        name="Logged on"
+        value={`${count(up)} of ${count(sessions.length)}`}
+        tone={up === sessions.length ? "good" : "warn"}
+        note={resending === 0 ? "none resends" : `${count(resending)} resend`}
+      />
+      <Figure
+        name="Gaps"
+        value={count(gaps)}
+        tone={gaps === 0 ? "plain" : "warn"}
+        note="in what came; what was missing is asked for again"
+      />
+      <Figure name="Messages" value={count(messages)} note={`came; ${count(left)} left, also again`} />
+      <Figure
+        name="Latency"
+        value={latency === null || latency.p99_us === 0 ? "–" : micros(latency.p50_us)}
+        note={
+          latency === null || latency.p99_us === 0
+            ? "nothing was measured in the last ten seconds"
+            : `p99 ${micros(latency.p99_us)}: from a wake-up to all that it sends`
+        }
+      />
+    </dl>
+  );
+}
+
+interface SessionsProps {
+  sessions: readonly FixSession[];
+  nowMs: number;
+  may: boolean;
+  act: (act: Act, session: FixSession) => void;
+  show: (name: string) => void;
+}
+
+function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label="Sessions, as a table">
+      <table className="table">
+        <thead>
+          <tr>
+            <th>Session</th>
+            <th>State</th>
+            <th className="end">Next out</th>
+            <th className="end">Next in</th>
+            <th className="end">Gaps</th>
+            <th className="end">Came</th>
+            <th className="end">Left</th>
+            <th>Last in</th>
+            <th>Last out</th>
+            <th>Peer</th>
+            <th>Route</th>
+            <th>
+              <span className="hidden-text">What to do</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {sessions.map((session) => (
+            <tr key={session.name}>
+              <th scope="row">
+                {session.name}
+                <span className="quiet fix-ids">
+                  {session.begin_string} · {session.sender_comp_id} → {session.target_comp_id}
+                </span>
+              </th>
+              <td>
+                <span className="fix-state" data-tone={STATE_TONE[session.state]}>
+                  <span aria-hidden="true">{STATE_SHAPE[session.state]}</span> {stateWords(session.state)}
+                </span>
+              </td>
+              <td className="end figures">{count(session.next_out)}</td>
+              <td className="end figures">{count(session.next_in)}</td>
+              <td className="end figures">{count(session.gaps)}</td>
+              <td className="end figures">{count(session.messages_in)}</td>
+              <td className="end figures">{count(session.messages_out)}</td>
+              <td className="figures">{ago(session.last_in_ms, nowMs)}</td>
+              <td className="figures">{ago(session.last_out_ms, nowMs)}</td>
+              <td className="figures">{session.address ?? "–"}</td>
+              <td>{routeWords(session)}</td>
+              <td className="fix-acts">
+                <button type="button" className="button button-quiet" onClick={() => show(session.name)}>
+                  Messages
+                </button>
+                {may &&
+                  ACTS.filter(({ act: one }) => mayAct(one, session.state)).map(({ act: one, title }) => (
+                    <button
+                      key={one}
+                      type="button"
+                      className="button button-quiet"
+                      onClick={() => act(one, session)}
+                    >
+                      {title}…
+                    </button>
+                  ))}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const ago = (ms: number | null, nowMs: number): string => (ms === null ? "–" : age(Math.max(0, nowMs - ms)));
