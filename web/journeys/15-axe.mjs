@@ -36,6 +36,7 @@ const PAGES = [
   ["/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
   ["/ui/costs", heading("Costs")],
   ["/ui/vault", heading("Vault")],
+  ["/ui/fix", heading("FIX sessions")],
   ["/ui/audit", heading("Audit log")],
   ["/ui/nowhere", heading("There is no such page")],
 ];

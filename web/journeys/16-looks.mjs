@@ -25,6 +25,7 @@ const PAGES = [
         .first()
         .waitFor(),
   ],
+  ["fix", "/ui/fix", (page) => page.getByText("GATE → CLIENT1").waitFor()],
   ["audit", "/ui/audit", (page) => page.getByRole("heading", { name: "Audit log" }).waitFor()],
 ];
 

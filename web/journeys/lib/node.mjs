@@ -43,6 +43,17 @@ export function print(weir, args) {
   return stdout;
 }
 
+/** A client that never connects, for the page of FIX sessions. */
+const FIX = `
+[fix]
+listen = "127.0.0.1:0"
+[[fix.session]]
+sender_comp_id = "GATE"
+target_comp_id = "CLIENT1"
+limits = "none"
+route = "echo"
+`;
+
 /** A node on ports of its own. It can be killed and started again at the same addresses. */
 export class Node {
   folder = mkdtempSync(join(tmpdir(), "weir-node-"));
@@ -57,7 +68,7 @@ export class Node {
     this.budgets = join(this.folder, "budgets.jsonl");
     this.config = join(this.folder, "weir.toml");
     writeFileSync(this.budgets, lines.join("\n") + "\n");
-    writeFileSync(this.config, config(this.folder));
+    writeFileSync(this.config, config(this.folder) + FIX);
   }
 
   /** Where the dashboard is, without a slash at the end. */
