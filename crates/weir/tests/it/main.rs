@@ -29,6 +29,7 @@ mod keys_unseal;
 mod metrics;
 mod money_rules;
 mod openrtb;
+mod openrtb_answers;
 mod openrtb_auction;
 mod openrtb_caps;
 mod openrtb_disk;

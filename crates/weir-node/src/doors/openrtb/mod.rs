@@ -29,8 +29,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, NoBidForm, NoBidReason, Notice,
-    NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+    Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, Mtype, NoBidForm, NoBidReason,
+    Notice, NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Scratch};
@@ -648,7 +648,7 @@ impl BidGate<'_> {
                 height: choice.placement.height.into(),
                 notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
                 expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
-                slot_in_pod: slot_in_pod(imp),
+                slot_in_pod: slot_in_pod(imp, shown.ad.mtype()),
             };
             match made {
                 None => answer.push(&bid),
@@ -748,7 +748,12 @@ fn bid_id(hold: &Hold, position: usize) -> u128 {
     u128::from(hold_id(hold)) << 16 | (position as u128 & 0xffff)
 }
 
-fn slot_in_pod(imp: &door_openrtb::Imp<'_>) -> Option<i8> {
-    let stream = imp.video.or(imp.audio)?;
+/// Where in its pod a bid may run: a banner of the same impression is in none.
+fn slot_in_pod(imp: &door_openrtb::Imp<'_>, mtype: Mtype) -> Option<i8> {
+    let stream = match mtype {
+        Mtype::Video => imp.video?,
+        Mtype::Audio => imp.audio?,
+        Mtype::Banner | Mtype::Native => return None,
+    };
     stream.slot_in_pod.and_then(|slot| i8::try_from(slot).ok())
 }

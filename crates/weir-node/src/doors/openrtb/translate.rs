@@ -406,11 +406,20 @@ impl Lists {
         from..self.keys.len()
     }
 
+    /// Languages that both lists allow, where there are both.
     fn allowed_languages(&mut self, words: &Dictionary, request: &BidRequest<'_>) -> Part {
-        let both = [request.top.languages_allowed, request.top.languages_allowed_bcp47];
-        let texts = both.into_iter().flat_map(Texts::iter);
+        let Top { languages_allowed: plain, languages_allowed_bcp47: tags, .. } = &request.top;
+        let key = |text: &str| words.key(Space::Language, &normal::language(text));
+        if plain.is_empty() || tags.is_empty() {
+            return self.part(plain.iter().chain(tags.iter()).map(key));
+        }
         let from = self.keys.len();
-        self.keys.extend(texts.map(|text| words.key(Space::Language, &normal::language(text))));
+        self.keys
+            .extend(tags.iter().map(key).filter(|tag| plain.iter().any(|one| key(one) == *tag)));
+        if self.keys.len() == from {
+            // Not an empty list, which allows all.
+            self.keys.push(UNKNOWN);
+        }
         from..self.keys.len()
     }
 }
