@@ -7,6 +7,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vite
 import { api, setToken } from "../src/api/client";
 import type { BudgetsFile, Bulk } from "../src/api/types";
 import { App } from "../src/app";
+import { sentence } from "../src/live/codes";
 import { Feed } from "../src/live/feed";
 import type { Table } from "../src/live/table";
 import * as answers from "./answers";
@@ -215,7 +216,7 @@ describe("a budgets file that is refused", () => {
     expect(sent("GET", "/node").length).toBe(asked);
     node["GET /node"] = () => refusedFile({});
     hidden.mockReturnValue(false);
-    document.dispatchEvent(new Event("visibilitychange"));
+    act(() => void document.dispatchEvent(new Event("visibilitychange")));
     await pass(300);
     expect(fileBar()).toContain("The budgets file was refused");
     hidden.mockRestore();
@@ -267,16 +268,29 @@ describe("campaign", () => {
     expect(text()).not.toContain("60 of 340");
   });
 
-  it("says nothing of shares of 23 impressions, and why", async () => {
+  it("shows what 23 impressions met as counts, says no share of them, and how to get more", async () => {
     const why = [
       { reason: "targeting", count: 377, estimate: 386_048 },
       { reason: "currency", count: 5, estimate: 5_120 },
     ];
     node["GET /budgets/117/refusals"] = () => ({ ...answers.refusals, why });
     await show("/ui/campaign/117");
-    expectWords("Only 23 of the sampled impressions are such as it wants", "From 30 on");
+    expectWords("Only 23 of the sampled impressions are such as it wants", "from 30 on", "SURVEY_EVERY=1");
     expect(text()).not.toContain("5\u202f120");
-    expect(text()).not.toContain("5 of 23");
+    expectWords("5 of 23 sampled");
+    expect(text()).not.toContain("Most:");
+  });
+
+  it("names the two largest reasons with their shares", async () => {
+    const why = [
+      { reason: "targeting", count: 300, estimate: 307_200 },
+      { reason: "cap", count: 10, estimate: 10_240 },
+      { reason: "floor", count: 31, estimate: 31_744 },
+      { reason: "currency", count: 5, estimate: 5_120 },
+    ];
+    node["GET /budgets/117/refusals"] = () => ({ ...answers.refusals, why });
+    await show("/ui/campaign/117");
+    expectWords(`Most: ${sentence("floor")} (31 %); ${sentence("cap")} (10 %).`);
   });
 
   it("a reason and a row of the same code say the same", async () => {

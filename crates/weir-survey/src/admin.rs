@@ -435,6 +435,7 @@ async fn why(State(app): State<App>, Query(query): Query<WhyQuery>) -> Response 
     answer["campaign"] = id.into();
     answer["name"] = json!(app.status.budgets().names.get(&id));
     answer["survey_every"] = app.status.0.survey_every.into();
+    answer["pace"] = app.pace(id).await;
     Json(answer).into_response()
 }
 
@@ -659,6 +660,17 @@ impl App {
         });
         let fates = asked.await.ok().flatten()?;
         Some(fates.into_iter().flatten().collect())
+    }
+
+    /// How a budget stands against its plan; null where the bank does not answer, or knows no plan.
+    async fn pace(&self, id: u64) -> Value {
+        let books = move |commands: &Commands<Command>| {
+            ask(commands, |reply| Command::Books { from: id, max: 1, reply })
+        };
+        let page = self.ask_bank(books).await.ok();
+        let line = page.and_then(|page| page.lines.into_iter().find(|(line, _)| line.id == id));
+        let standing = line.and_then(|(_, standing)| standing);
+        standing.map_or(Value::Null, |standing| pace_text::to_json(&standing, None))
     }
 
     /// The bank answers on a thread of its own; waiting for it must not stop this one. A bank that is stuck is not waited for.

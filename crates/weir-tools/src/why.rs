@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use admin_client::harmless;
+use admin_client::{Client, FetchError, harmless};
 use door_openrtb::{BadRequest, BidRequest, ReadLimits, Reader};
 use gate_auction::{Explanation, Outcome, Reason, Request, Scratch, Step};
 use gate_profile::Profile;
@@ -46,6 +46,67 @@ pub enum WhyError {
     Write(#[from] io::Error),
 }
 
+/// Asks a node why a campaign does not bid, and how it stands. What of the second is not known is `null`.
+///
+/// # Errors
+/// [`FetchError`].
+pub fn fetch(client: &Client, campaign: &WhichBudget) -> Result<Value, FetchError> {
+    let mut answer: Value = client.get(&format!("/why?campaign={campaign}"))?;
+    let Some(id) = answer.get("campaign").and_then(Value::as_u64) else { return Ok(answer) };
+    let budget: Value = client.get(&format!("/v1/budgets/{id}")).unwrap_or_default();
+    for field in ["status", "reason", "since_ms"] {
+        answer[field] = budget.get(field).cloned().unwrap_or_default();
+    }
+    Ok(answer)
+}
+
+/// How a campaign stands: its status since when, the reason, and what part of its price it bids at present.
+fn print_standing(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let text = |of: &Value| harmless(of.as_str().unwrap_or(""));
+    let (status, reason) = (text(&answer["status"]), text(&answer["reason"]));
+    if !status.is_empty() {
+        let since = answer["since_ms"]
+            .as_u64()
+            .map_or_else(String::new, |since_ms| format!(" since {}", Instant::from_ms(since_ms)));
+        let why = match &*reason {
+            "" => String::new(),
+            reason => format!(": {}", harmless(sentence(reason))),
+        };
+        writeln!(out, "{}{since}{why}", status.replace('_', " "))?;
+    }
+    let pace = &answer["pace"];
+    let (pacing, part) = (text(&pace["pacing"]), pace["multiplier_ppm"].as_u64());
+    match part.filter(|part| *part < FULL_PPM && matches!(&*pacing, "curve" | "steer")) {
+        Some(part) => writeln!(
+            out,
+            "it bids {}.{} % of its price at present: {pacing} goes lower while its money would be spent too fast, and begins low",
+            part / 10_000,
+            part / 1_000 % 10
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The whole price, in millionths.
+const FULL_PPM: u64 = 1_000_000;
+/// Reasons that are told first.
+const FIRST_REASONS: usize = 2;
+
+/// The largest reasons with their shares, where the sample is large enough.
+fn print_first(rows: &[(&str, u64)], wanted: u64, out: &mut dyn Write) -> io::Result<()> {
+    let is_reason = |(name, _): &&(&str, u64)| ![Reason::Targeting.name(), "bid"].contains(name);
+    let first = rows.iter().filter(is_reason).take(FIRST_REASONS);
+    let first: Vec<String> = first
+        .map(|(name, count)| {
+            format!("{} {} %", harmless(sentence(name)), count * 100 / wanted.max(1))
+        })
+        .collect();
+    match first.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "what keeps it most from those that it wants: {}", first.join("; ")),
+    }
+}
+
 /// The counters of a campaign for people. `answer` is what the node's admin door said.
 ///
 /// # Errors
@@ -55,6 +116,7 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     let number = |key: &str| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
     let (campaign, surveyed) = (number("campaign"), number("surveyed"));
     writeln!(out, "campaign {campaign} {}", text("name"))?;
+    print_standing(answer, out)?;
     writeln!(
         out,
         "{surveyed} impressions surveyed, one auction in {}; shares are of these",
@@ -72,8 +134,11 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     if wanted < SAMPLE_MIN {
         writeln!(
             out,
-            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} wanted impressions on"
+            "it wants {wanted} of them; shares are shown from {SAMPLE_MIN} wanted impressions on. For more of them wait, or start the node with \
+             WEIR_OPENRTB__SURVEY_EVERY=1 while there is little traffic"
         )?;
+    } else {
+        print_first(&rows, wanted, out)?;
     }
     for (name, count) in rows {
         let share = if wanted < SAMPLE_MIN { "-".into() } else { share(count, surveyed) };
@@ -280,4 +345,59 @@ fn outcome(outcome: Outcome) -> String {
 
 fn cpm(micros: i64) -> String {
     format!("{}.{:06} CPM", micros / 1_000_000, micros % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn printed(answer: &Value) -> String {
+        let mut out = Vec::new();
+        print_counts(answer, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn it_begins_with_status_reason_present_bid_and_the_two_largest_reasons() {
+        let told = printed(&json!({
+            "campaign": 1, "name": "Shoes", "surveyed": 500, "survey_every": 1024,
+            "status": "limited", "reason": "outbid", "since_ms": 1_795_564_800_000_u64,
+            "pace": {"pacing": "curve", "multiplier_ppm": 423_000},
+            "counts": {"targeting": 400, "bid": 1, "outbid": 61, "floor": 33, "cap": 5},
+        }));
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(
+            lines[1],
+            "limited since 2026-11-25T00:00:00Z: another campaign of this node goes before it"
+        );
+        assert!(lines[2].starts_with("it bids 42.3 % of its price at present: curve"), "{told}");
+        assert_eq!(
+            lines[4],
+            format!(
+                "what keeps it most from those that it wants: {} 61 %; {} 33 %",
+                sentence("outbid"),
+                sentence("floor")
+            )
+        );
+    }
+
+    #[test]
+    fn few_are_shown_as_counts_with_how_to_get_more_and_nothing_is_made_up() {
+        let told = printed(&json!({
+            "campaign": 1, "name": "Shoes", "surveyed": 12, "survey_every": 1024, "pace": null,
+            "status": null, "counts": {"outbid": 12},
+        }));
+        assert!(told.contains("it wants 12 of them") && told.contains("SURVEY_EVERY=1"), "{told}");
+        assert!(told.contains("outbid               12          -"), "{told}");
+        assert!(!told.contains("since") && !told.contains("it bids"), "{told}");
+        // A whole price, and a strategy that does not follow it, need no word.
+        for pace in [
+            json!({"pacing": "curve", "multiplier_ppm": 1_000_000}),
+            json!({"pacing": "coin", "multiplier_ppm": 5}),
+        ] {
+            assert!(!printed(&json!({"campaign": 1, "pace": pace})).contains("it bids"));
+        }
+    }
 }

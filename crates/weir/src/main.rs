@@ -10,7 +10,6 @@ use std::time::Duration;
 use admin_client::Options;
 use clap::{Args, Parser, Subcommand};
 use door_transport::Transport;
-use serde_json::Value;
 use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::{ADMIN, DOORS};
@@ -653,9 +652,8 @@ fn why(args: &WhyArgs, out: &mut Out) -> Result<ExitCode, String> {
         };
     }
     let client = args.node.open().map_err(|error| error.to_string())?;
-    let campaign = args.campaign.as_ref().map_or_else(String::new, WhichBudget::to_string);
-    let path = format!("/why?campaign={campaign}");
-    let answer: Value = client.get(&path).map_err(|error| error.to_string())?;
+    let campaign = args.campaign.as_ref().expect("asked for where there is no request");
+    let answer = why::fetch(&client, campaign).map_err(|error| error.to_string())?;
     // `Out` knows of it.
     let _ = match args.json {
         true => writeln!(out, "{answer}"),

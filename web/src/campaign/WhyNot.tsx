@@ -9,7 +9,7 @@ import { count } from "../ui/numbers";
 import { statusOf } from "../ui/status";
 import { exactTime, isoTime } from "../ui/time";
 import { addressOf, follow } from "../url/router";
-import { SAMPLE_MIN, byVerdict, noneOf, sampleOf, whyFast } from "./refusals";
+import { SAMPLE_MIN, byVerdict, largest, noneOf, sampleOf, whyFast } from "./refusals";
 
 const REFRESH_MS = 10_000;
 
@@ -78,29 +78,30 @@ function Sampled({ refusals }: { refusals: Refusals }) {
   const { wanted, unwanted, rows } = sampleOf(refusals);
   return (
     <>
-      {wanted < SAMPLE_MIN ? (
+      {wanted < SAMPLE_MIN && (
         <p className="quiet">
-          Only {count(wanted)} of the sampled impressions are such as it wants. From {SAMPLE_MIN} on it is
-          said what kept it from bidding: fewer say nothing of the others.
+          Only {count(wanted)} of the sampled impressions are such as it wants: what they met is below, and
+          from {SAMPLE_MIN} on it says something of the others. For more of them wait, or start the node with{" "}
+          <code>WEIR_OPENRTB__SURVEY_EVERY=1</code> while there is little traffic.
         </p>
-      ) : (
-        rows.length > 0 && (
-          <Bars
-            title="What kept it from bidding"
-            note="of those it wants"
-            whole={wanted}
-            rows={rows.map(({ reason, count: seen }) => ({
-              name: sentence(reason),
-              size: seen,
-              text: `${count(seen)} of ${count(wanted)} sampled`,
-            }))}
-          />
-        )
+      )}
+      {wanted >= SAMPLE_MIN && rows.length > 0 && <p>Most: {largest(rows, wanted)}.</p>}
+      {rows.length > 0 && (
+        <Bars
+          title="What kept it from bidding"
+          note="of those it wants"
+          whole={wanted}
+          rows={rows.map(({ reason, count: seen }) => ({
+            name: sentence(reason),
+            size: seen,
+            text: `${count(seen)} of ${count(wanted)} sampled`,
+          }))}
+        />
       )}
       <p className="quiet">
         The sample: {count(refusals.surveyed)} impressions, those of one request in{" "}
-        {count(refusals.survey_every)}, since the campaigns last changed; the reason above is found in the
-        same. {count(unwanted)} of them it does not want: place, person, time or size.
+        {count(refusals.survey_every)}, since the campaigns last changed. {count(unwanted)} of them it does
+        not want: place, person, time or size.
       </p>
     </>
   );

@@ -1,5 +1,6 @@
 // The refused asks of a budget and the sample of its impressions, as people read them.
 import type { Budget, RecentRefusal, Refusals } from "../api/types";
+import { sentence } from "../live/codes";
 import { count } from "../ui/numbers";
 import { OVER } from "../ui/status";
 
@@ -24,6 +25,16 @@ export function sampleOf({ why, surveyed }: Refusals): Sample {
     rows: why.filter((row) => row.reason !== UNWANTED),
   };
 }
+
+const FIRST_REASONS = 2;
+
+/** The largest reasons with their shares. One alone may be another in a minute. */
+export const largest = (rows: Sample["rows"], wanted: number): string =>
+  [...rows]
+    .sort((a, b) => b.count - a.count)
+    .slice(0, FIRST_REASONS)
+    .map(({ reason, count: seen }) => `${sentence(reason)} (${Math.round((seen / wanted) * 100)} %)`)
+    .join("; ");
 
 /** How often each verdict is among them, most first. */
 export function byVerdict(recent: readonly RecentRefusal[]): { verdict: string; count: number }[] {

@@ -175,6 +175,12 @@ fn the_counters_of_why_add_up_to_what_was_surveyed() {
     check_code(&told, 0);
     let told = stdout(&told);
     assert!(told.contains("75 impressions surveyed") && told.contains("below the floor"), "{told}");
+    let second = told.lines().nth(1).unwrap();
+    assert!(
+        second.starts_with("active since 2") || second.starts_with("limited since 2"),
+        "{told}"
+    );
+    assert!(told.contains("what keeps it most from those that it wants: "), "{told}");
     for unknown in ["6", "99"] {
         let told = run(&["why", unknown, "--target", &target]);
         check_code(&told, 1);
