@@ -12,8 +12,10 @@ use crate::scope::Verb;
 pub struct Answer<'a> {
     /// The status: 200, 204, 400, 403, 404, 405, 413, 415, 429, 500, 501, 503, or what a caller asked for, 100 to 599.
     pub status: u16,
-    /// Header lines, each with its CRLF; `Content-Type: application/json` comes beside them where there is a body.
+    /// Header lines, each with its CRLF; `Content-Type` comes beside them where there is a body.
     pub headers: &'static [u8],
+    /// What the body is.
+    pub content_type: &'static str,
     /// The body; empty with 204.
     pub body: &'a [u8],
     /// What was done, for the audit.
@@ -34,6 +36,9 @@ pub struct Audit<'a> {
     /// Those that failed.
     pub failed: u64,
 }
+
+/// Of every answer but whole bulk streams.
+pub(crate) const JSON: &str = "application/json";
 
 /// The answer must not be stored by anything on its way.
 pub(crate) const HEADERS: &[u8] = b"Cache-Control: no-store\r\n";

@@ -24,6 +24,8 @@ use crate::work::PART;
 
 /// Begins the paths of bulk streams; `encrypt/NAME` or `decrypt/NAME` follows.
 pub const BULK_PATH: &str = "/v1/transit/bulk/";
+/// What a bulk stream is, either way.
+pub(crate) const BULK_TYPE: &str = "application/octet-stream";
 /// Stands for the length of an item that failed.
 const FAILED: u32 = u32::MAX;
 const LENGTH: usize = 4;
@@ -40,6 +42,8 @@ pub struct Bulk {
     pending: Zeroizing<Vec<u8>>,
     items: u64,
     failed: u64,
+    /// What sealed; 0: several.
+    version: Option<u32>,
 }
 
 /// Why a stream ends early. No trailer is written: end the connection, so that the client sees that it was cut.
@@ -105,7 +109,25 @@ impl<G: Gate> Call<'_, G> {
             pending: Zeroizing::default(),
             items: 0,
             failed: 0,
+            version: None,
         })
+    }
+
+    /// Answers a stream whose whole request is the body. Nothing of one that ends early is answered.
+    pub(crate) fn bulk_body(&mut self, verb: &str, name: &str) -> Result<u16, Halt> {
+        let mut bulk = self.bulk(&format!("{verb}/{name}"))?;
+        let (body, now_s) = (self.request.body, self.request.now_s);
+        let out = &mut self.room.out;
+        self.room.note.is_secret = !bulk.seals;
+        let done = bulk.push(body, self.gate, now_s, out).and_then(|()| bulk.finish(out));
+        let (items, failed) = done.map_err(|why| match why {
+            BulkError::Unavailable => Refusal::new(503, format!("{why}: ask again")),
+            why => Refusal::bad(why.to_string()),
+        })?;
+        let note = &mut self.room.note;
+        (note.items, note.failed, note.is_bulk) = (items, failed, true);
+        note.version = bulk.version.unwrap_or(0);
+        Ok(200)
     }
 }
 
@@ -187,6 +209,10 @@ impl Bulk {
         let before = self.failed;
         if self.seals {
             let version = self.reserve_messages(part.len(), gate, now_s)?;
+            self.version = match self.version {
+                Some(other) if other != version => Some(0),
+                _ => Some(version),
+            };
             let key = gate.keys().get(self.name.as_str());
             self.seal(key, version, &inputs, &rows, out);
         } else {

@@ -6,10 +6,10 @@ use vault::{
 };
 use zeroize::Zeroizing;
 
-use crate::answer::{Answer, Audit, HEADERS, Halt, Pen, RETRY_HEADERS, Refusal};
+use crate::answer::{Answer, Audit, HEADERS, Halt, JSON, Pen, RETRY_HEADERS, Refusal};
 use crate::base64::Base64;
 use crate::body::{Batch, Fields, ItemText};
-use crate::bulk::{BULK_PATH, Bulk};
+use crate::bulk::{BULK_PATH, BULK_TYPE, Bulk};
 use crate::crypt::Crypt;
 use crate::request::{Caller, Method, Request, query_value};
 use crate::scope::Verb;
@@ -152,6 +152,8 @@ pub(crate) struct Note {
     pub(crate) failed: u64,
     /// The answer holds plaintexts or keys.
     pub(crate) is_secret: bool,
+    /// The answer is a bulk stream.
+    pub(crate) is_bulk: bool,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -201,12 +203,13 @@ impl Door {
 
     /// Returns what was written, with what is told of it.
     fn told(&self, status: u16) -> Answer<'_> {
-        let Note { verb, key, version, items, failed, .. } = &self.room.note;
+        let Note { verb, key, version, items, failed, is_bulk, .. } = &self.room.note;
         let (items, failed) =
             if status < 400 { (*items, *failed) } else { (*items, (*failed).max(1)) };
         let audit = Audit { verb: *verb, key, version: *version, items: items.max(1), failed };
         let headers = if matches!(status, 429 | 503) { RETRY_HEADERS } else { HEADERS };
-        Answer { status, headers, body: &self.room.out, audit }
+        let content_type = if *is_bulk && status == 200 { BULK_TYPE } else { JSON };
+        Answer { status, headers, content_type, body: &self.room.out, audit }
     }
 
     /// Overwrites what the last request left of secrets. The next request does so too.
@@ -368,6 +371,7 @@ impl<'c, G: Gate> Call<'c, G> {
             (["encrypt", name], Post) => self.crypt(Crypt::Encrypt, name),
             (["decrypt", name], Post) => self.crypt(Crypt::Decrypt, name),
             (["rewrap", name], Post) => self.crypt(Crypt::Rewrap, name),
+            (["bulk", verb @ ("encrypt" | "decrypt"), name], Post) => self.bulk_body(verb, name),
             (["datakey", form @ ("plaintext" | "wrapped"), name], Post) => {
                 self.data_key(*form == "plaintext", name)
             }
@@ -391,6 +395,7 @@ impl<'c, G: Gate> Call<'c, G> {
             | (["restore" | "random" | "hash" | "cache-config"], _)
             | (["restore" | "encrypt" | "decrypt" | "rewrap" | "random" | "hash", _], _)
             | (["hmac" | "verify", _] | ["hmac" | "verify", _, _], _)
+            | (["bulk", "encrypt" | "decrypt", _], _)
             | (["datakey", "plaintext" | "wrapped", _] | ["config", "keys"], _) => {
                 Err(Refusal::framed(405, "unsupported operation").into())
             }

@@ -161,3 +161,51 @@ fn a_stream_has_to_be_allowed() {
         (503, "Vault is sealed".into())
     );
 }
+
+/// Without pieces: the whole stream is the body of one request.
+#[test]
+fn a_whole_stream_is_the_body_of_a_request() {
+    let mut node = Node::with_key("{}");
+    let scopes = node.scopes.clone();
+    let mut post = |path: &str, body: &[u8]| {
+        let path = format!("{BULK_PATH}{path}");
+        let request = node.request("POST", &path, body);
+        let caller = Caller { name: "tester", scopes: &scopes };
+        let answer = node.door.answer(&request, Some(&caller), &mut node.store).unwrap();
+        let audit = (answer.audit.version, answer.audit.items, answer.audit.failed);
+        (answer.status, answer.content_type, answer.body.to_vec(), audit)
+    };
+    let body = frames(&[&b"hello"[..], b"", b"world"]);
+    let (status, kind, sealed, audit) = post("encrypt/a?aad=row", &body);
+    assert_eq!((status, kind, audit), (200, "application/octet-stream", (1, 3, 1)));
+    // What failed stands there as a length of its own, and the trailer is no item.
+    let (trailer, mut sealed) =
+        (sealed[sealed.len() - 20..].to_vec(), sealed[..sealed.len() - 20].to_vec());
+    assert_eq!(trailer, [&[0; 4][..], &3_u64.to_le_bytes(), &1_u64.to_le_bytes()].concat());
+    let at = sealed.windows(4).position(|bytes| bytes == [0xff; 4]).unwrap();
+    sealed[at..at + 4].fill(0);
+    let (status, _, opened, audit) = post("decrypt/a?aad=row", &sealed);
+    assert_eq!((status, audit), (200, (0, 3, 1)));
+    assert_eq!(opened[..22], [&frames(&[b"hello"])[..], &[0xff; 4], &frames(&[b"world"])].concat());
+    // Cut, or with a length that is a lie: refused as a whole, and nothing of it is answered.
+    let lie = [&body[..], &u32::MAX.to_le_bytes(), b"x"].concat();
+    for (wrong, text) in
+        [(&body[..body.len() - 1], "ends within item 2"), (&lie, "item 3 has 4294967295 bytes")]
+    {
+        let (status, kind, told, audit) = post("encrypt/a", wrong);
+        let told = String::from_utf8(told).unwrap();
+        assert_eq!((status, kind), (400, "application/json"), "{told}");
+        assert!(told.contains(text) && told.starts_with("{\"errors\":["), "{told}");
+        assert_eq!(audit.2, 1);
+    }
+    let (status, _, told, _) = post("decrypt/a?aad=row", &sealed[..sealed.len() - 1]);
+    assert_eq!(status, 400);
+    assert!(!told.windows(5).any(|bytes| bytes == b"hello"), "a plaintext of a refused stream");
+    assert_eq!(post("encrypt/a", b"").2, [0; 20]);
+    assert_eq!(post("rewrap/a", b"").0, 404);
+    let node = &mut node;
+    assert_eq!(node.call("GET", "transit/bulk/encrypt/a", "").status, 405);
+    assert_eq!(Node::sealed().call("POST", "transit/bulk/encrypt/a", "").status, 503);
+    let mut limited = Node::with_key("{}").limited("transit/decrypt/a");
+    assert_eq!(limited.call("POST", "transit/bulk/encrypt/a", "").status, 403);
+}

@@ -352,6 +352,52 @@ fn a_stop_answers_what_is_under_way() {
     assert_eq!(lines[1]["items"], 4_000, "{lines:?}");
 }
 
+/// A bulk stream: without JSON, both ways; in the audit with its items; refused as a whole where its lengths are not true.
+#[test]
+fn a_bulk_stream_needs_no_json_and_no_base64() {
+    let node = unsealed().start();
+    let mut client = Client::to(&node);
+    client.data("POST", "transit/keys/a", &json!({"type": "aes256-cbc-cmac"}));
+    let mut post = |verb: &str, body: &[u8]| {
+        let head = format!(
+            "POST /v1/transit/bulk/{verb}/a?aad=row HTTP/1.1\r\nHost: localhost\r\n{}Content-Length: {}\r\n\r\n",
+            client.headers,
+            body.len()
+        );
+        client.http.send(&[head.as_bytes(), body].concat());
+        client.http.receive()
+    };
+    let item = |number: u32| {
+        let text = format!("serial {number:025}");
+        [&u32::try_from(text.len()).unwrap().to_le_bytes(), text.as_bytes()].concat()
+    };
+    let plain: Vec<u8> = (0..20_000).flat_map(item).collect();
+    let trailer =
+        |failed: u64| [&[0; 4][..], &20_000_u64.to_le_bytes(), &failed.to_le_bytes()].concat();
+    let sealed = post("encrypt", &plain);
+    assert_eq!(
+        (sealed.status, sealed.header("content-type")),
+        (200, Some("application/octet-stream"))
+    );
+    let mut sealed = sealed.body.strip_suffix(&trailer(0)[..]).unwrap().to_vec();
+    let opened = post("decrypt", &sealed);
+    assert!(opened.body == [&plain[..], &trailer(0)].concat());
+    // One bit of the last item: it fails alone.
+    *sealed.last_mut().unwrap() ^= 1;
+    let opened = post("decrypt", &sealed).body;
+    assert!(opened.ends_with(&[&[0xff; 4][..], &trailer(1)].concat()));
+    // Cut within it: all is refused.
+    let cut = post("decrypt", &sealed[..sealed.len() - 1]);
+    assert_eq!((cut.status, cut.header("content-type")), (400, Some("application/json")));
+    assert!(cut.json()["errors"][0].as_str().unwrap().contains("ends within item 19999"));
+    let lines = audit(&node.data());
+    let told: Vec<(u64, u64, u64)> = lines[1..]
+        .iter()
+        .map(|line| ["items", "failed", "status"].map(|name| line[name].as_u64().unwrap()).into())
+        .collect();
+    assert_eq!(told, [(20_000, 0, 200), (20_000, 0, 200), (20_000, 1, 200), (1, 1, 400)]);
+}
+
 /// What the admin API shows of the vault: nothing while it is sealed or off, then keys in pages, with versions and use.
 #[test]
 fn the_admin_api_shows_the_keys_and_their_use() {

@@ -350,7 +350,10 @@ mod tests {
     fn told(arrivals: &Arc<Arrivals>, text: &str) -> Told {
         let body = Zeroizing::new(b"{}".to_vec());
         let owed = Owed::new(1, arrivals);
-        let answer = Some((owed, LateAnswer { status: 200, headers: b"", body, items: None }));
+        let answer = Some((
+            owed,
+            LateAnswer { status: 200, headers: b"", content_type: "", body, items: None },
+        ));
         Told { line: format!("{text}\n"), answer }
     }
 

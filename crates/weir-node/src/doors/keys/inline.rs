@@ -11,10 +11,14 @@ const WORK_NS_MAX: usize = 100_000;
 /// Of what has no row of its own: tags, hashes, keys that are not there yet.
 const OTHER: usize = 104;
 
-/// Tells whether a call is small, by its path behind `/v1/transit/` and the length of its body.
+/// Tells whether a call is small, by its path behind `/v1/transit/` and the length of its body. A bulk stream never is: it needs a thread that
+/// may wait.
 pub(super) fn is_small(path: &str, body_len: usize, keys: &Keys) -> bool {
     let mut segments = path.split('/');
     let (verb, name) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    if verb == "bulk" {
+        return false;
+    }
     let kind = keys.get(name).and_then(|key| key.policy().kind.sealing());
     body_len.saturating_mul(tenths_ns_per_byte(verb, kind)) / 10 <= WORK_NS_MAX
 }
@@ -60,5 +64,6 @@ mod tests {
         assert!(sizes.is_sorted_by(|more, less| more > less), "{sizes:?}");
         assert_eq!(largest("encrypt/none"), largest("encrypt/siv"), "it may become any key");
         assert!(!is_small("decrypt/bulk", usize::MAX, store.keys()));
+        assert!(!is_small("bulk/decrypt/bulk", 0, store.keys()));
     }
 }

@@ -16,6 +16,7 @@ pub(super) type Arrivals = crate::pending::Arrivals<LateAnswer>;
 pub(super) struct LateAnswer {
     pub(super) status: u16,
     pub(super) headers: &'static [u8],
+    pub(super) content_type: &'static str,
     pub(super) body: Zeroizing<Vec<u8>>,
     /// Items of a call about keys, and those that failed.
     pub(super) items: Option<(u64, u64)>,
@@ -24,14 +25,15 @@ pub(super) struct LateAnswer {
 impl LateAnswer {
     pub(super) fn of(answer: &Answer<'_>) -> LateAnswer {
         let body = Zeroizing::new(answer.body.to_vec());
-        let items = items(answer);
-        LateAnswer { status: answer.status, headers: answer.headers, body, items }
+        let Answer { status, headers, content_type, .. } = *answer;
+        LateAnswer { status, headers, content_type, body, items: items(answer) }
     }
 
     /// An answer in the place of one that cannot be given.
     pub(super) fn unavailable(body: &'static [u8]) -> LateAnswer {
         let body = Zeroizing::new(body.to_vec());
-        LateAnswer { status: 503, headers: super::RETRY, body, items: None }
+        let (headers, content_type) = (super::RETRY, super::JSON);
+        LateAnswer { status: 503, headers, content_type, body, items: None }
     }
 }
 

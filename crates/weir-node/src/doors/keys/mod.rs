@@ -334,7 +334,10 @@ impl Door for KeysDoor {
             let Some(id) = side.waiting.close(place) else { continue };
             let answer = answer.unwrap_or_else(|| LateAnswer::unavailable(NOT_DONE));
             till.counters.keys.tell(answer.status, answer.items);
-            let response = response(answer.status, answer.headers, &answer.body);
+            let response = Response {
+                content_type: (!answer.body.is_empty()).then_some(answer.content_type),
+                ..response(answer.status, answer.headers, &answer.body)
+            };
             if !outbox.answer(id, |conn, out| conn.http.answer(out, &response)) {
                 till.counters.keys.clients_gone.add(1);
             }
