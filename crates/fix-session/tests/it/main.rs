@@ -3,6 +3,7 @@
 
 mod attacks;
 mod conformance;
+mod corpus;
 mod desk;
 mod header;
 mod heartbeats;

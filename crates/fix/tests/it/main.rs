@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attacks;
+mod corpus;
 mod dictionaries;
 mod fields;
 mod framing;
