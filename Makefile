@@ -329,6 +329,12 @@ bench:
 	@target/release/peers
 	@echo "== every abstraction beside its alternatives (target/pairs.md)"
 	@target/release/costs pairs --json proof/costs/alternatives.json --markdown target/pairs.md
+	@echo "== the vault: over HTTP, a message alone, a million serials in Go and Node.js, Welch's test over what does not open"
+	@proof/vault-costs/run
+	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p vault --example bench
+	@if command -v go >/dev/null; then cd proof/vault-costs/serials && CGO_ENABLED=0 go run .; else echo "go: NOT MEASURED"; fi
+	@if command -v node >/dev/null; then node proof/vault-costs/serials/serials.mjs; else echo "node: NOT MEASURED"; fi
+	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p vault --example timing
 
 costs-docs: $(WEIR)
 	@echo "== the cost sheet of a node under load (docs/costs.md)"

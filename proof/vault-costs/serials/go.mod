@@ -1,0 +1,3 @@
+module weir/serials
+
+go 1.24
