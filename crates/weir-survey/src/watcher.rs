@@ -178,7 +178,7 @@ impl Watcher {
             path: config.budgets.file.clone(),
             looks: first.looks,
             proof: first.proof,
-            terms: ExchangeTerms::of(config),
+            exchange: ExchangeTerms::of(config),
             indexes,
             edits: edits.clone(),
             commands: to_bank,
@@ -220,7 +220,7 @@ struct Watch {
     looks: Looks,
     /// Of what was read last, until it is compared once more.
     proof: Option<FileCheck>,
-    terms: ExchangeTerms,
+    exchange: ExchangeTerms,
     indexes: Arc<Mutex<Indexes>>,
     edits: Edits,
     commands: Commands<Command>,
@@ -276,7 +276,7 @@ impl Watch {
         }
         self.looks.judged(before);
         self.proof = bytes.as_deref().ok().map(FileCheck::of);
-        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.terms)) {
+        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.exchange)) {
             Ok((file, campaign_index)) => self.hand_over(file, campaign_index),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }

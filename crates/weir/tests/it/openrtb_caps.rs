@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::openrtb::{
-    Bid, Http, campaign, check_no_violation, creative, patient, post, request, setup, wait_count,
-    wait_warm, with,
+    Bid, Http, campaign, check_no_violation, counts_at_rest, creative, patient, post, request,
+    setup, wait_count, wait_warm, with,
 };
 use crate::support::{Node, wait_for};
 
@@ -214,4 +214,50 @@ fn segments_that_are_told_count_from_the_next_request_on() {
         bid.price_micros != 2_000_000
     });
     assert_eq!((bid.campaign, bid.price_micros), (3, 3_000_000));
+}
+
+/// Where the law keeps the user from us, who needs to know them does not bid, the next one does, and why is counted.
+#[test]
+fn what_is_withheld_is_counted_by_its_cause() {
+    let campaigns = [capped(json!({"bid": "5.00"})), campaign(2, json!({}))];
+    let node = patient(&campaigns).with("openrtb.tcf_vendor", "25").start();
+    let mut http = Http::to(&node);
+    wait_money(&node, &mut http);
+    http.bid_when("the better one", &of_user("k", "known"), |bid| bid.campaign == 1);
+    // Consent to vendor 25, with all purposes and with the first three.
+    let all = "CAAAAAAAAAAAAABABAENABEoAP___wAAAAYYAMgAAAIAAAAA";
+    let three = "CAAAAAAAAAAAAABABAENABEgAOAAAAAAAAYYAMgAAAIAAAAA";
+    let consent =
+        |text: &str| json!({"regs": {"gdpr": 1}, "user": {"id": "known", "consent": text}});
+    let regs = |fields: Value| json!({"regs": fields});
+    let cases = [
+        (json!({}), vec![]),
+        (consent(all), vec![]),
+        (regs(json!({"coppa": 1})), vec!["coppa"]),
+        (regs(json!({"gdpr": 1})), vec!["consent_absent"]),
+        (consent("x"), vec!["consent_unreadable"]),
+        (consent("CPXxRfAPXxRfAAfKABENB-CgAAAAAAAAAAYgAAAAAAAA"), vec!["consent_vendor"]),
+        // Nor has it the special feature of the precise place.
+        (consent(three), vec!["consent_ids", "consent_segments", "consent_place"]),
+        (regs(json!({"us_privacy": "1YYN"})), vec!["us_privacy"]),
+        (regs(json!({"gpp": "DBABLA~BVQaAAAAAgA.QA", "gpp_sid": [7]})), vec!["gpp_opt_out"]),
+        (regs(json!({"gpp": "DBABLA~BVQqAAAAQgA.QA"})), vec!["gpp_child"]),
+        (regs(json!({"gpp": "none"})), vec!["gpp_unreadable"]),
+        (regs(json!({"gpc": 1})), vec!["gpc"]),
+        (json!({"device": {"lmt": 1, "dnt": 1}}), vec!["lmt", "dnt"]),
+    ];
+    for (fields, causes) in cases {
+        let bid = http.bid(&with(of_user("w", "known"), fields.clone())).unwrap();
+        assert_eq!(bid.campaign, if causes.is_empty() { 1 } else { 2 }, "{fields}");
+        assert_eq!(http.lose(&bid), 204);
+        for cause in causes {
+            wait_count(&node, &format!("withheld/{cause}"), 1);
+        }
+    }
+    // Each cause once, and no other.
+    let withheld = counts_at_rest(&node)["withheld"].clone();
+    let counts: Vec<i64> =
+        withheld.as_object().unwrap().values().filter_map(Value::as_i64).collect();
+    assert_eq!((counts.iter().max(), counts.iter().sum()), (Some(&1), 14), "{withheld}");
+    check_no_violation(&node);
 }
