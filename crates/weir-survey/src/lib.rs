@@ -22,6 +22,7 @@
 mod admin;
 pub mod costs;
 mod counted;
+mod file_changes;
 mod pace_text;
 mod reload;
 mod start;

@@ -24,6 +24,7 @@ use weir_node::thread::spawn;
 
 use crate::StartError;
 use crate::admin::Status;
+use crate::file_changes::FileTerms;
 
 /// How long the bank's answer is waited for. It comes within milliseconds; a disk may need longer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -186,6 +187,7 @@ impl Watcher {
             clock,
             starting: true,
             gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
+            said: None,
         };
         if let Some((file, campaign_index)) = first.read {
             watch.hand_over(file, campaign_index);
@@ -230,6 +232,8 @@ struct Watch {
     starting: bool,
     /// Looks since the file is gone.
     gone: u32,
+    /// What the file in force says, if one is.
+    said: Option<FileTerms>,
 }
 
 impl Watch {
@@ -303,6 +307,7 @@ impl Watch {
         let count = lines.len();
         let places: HashMap<u64, usize> =
             lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
+        let said = FileTerms::of(&lines);
         let why = format!("{} has {count} budgets", self.path.display());
         let loaded = self.edits.load(lines, campaign_index, &why);
         if matches!(loaded, Ok(()) | Err(BankError::Silent)) {
@@ -310,7 +315,13 @@ impl Watch {
             let _ = self.commands.send(Command::Templates { templates: Arc::new(templates) });
         }
         match loaded {
-            Ok(()) => self.status.configured(self.names()),
+            Ok(()) => {
+                self.status.configured(self.names());
+                if let Some(before) = &self.said {
+                    tracing::info!("{} is in force: {}", self.path.display(), said.since(before));
+                }
+                self.said = Some(said);
+            }
             Err(BankError::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
                 self.looks.forget();

@@ -33,6 +33,9 @@ fn changes_take_effect_without_a_restart() {
         assert_eq!(client.settle(removed, 100), (Verdict::Settled, false), "promised is promised");
         assert_eq!(node.budget(3).settled, 100);
 
+        let told = "1 added, 2 changed, 1 left out: budget 1: limit 0.0001 -> 0.0003; budget 2: status active -> paused; budget 3: left out";
+        wait_for("the log", || node.log().contains(told));
+
         // Resumed, lowered below what is out, back again.
         let changed = line(1, "0.0001", "") + &line(2, "1", "") + &line(3, "1", "");
         node.reload(&(changed + &line(4, "1", "")));
