@@ -149,7 +149,27 @@ pub fn append(path: &Path, principal: &Principal) -> Result<(), FileError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(MODE);
     let mut file = lock(path, || options.open(path))?;
-    let mut lines = text(&mut file, path)?;
+    let lines = with_line(text(&mut file, path)?, path, principal)?;
+    // A link stays a link: what it leads to is replaced.
+    let path = std::fs::canonicalize(path).map_err(system)?;
+    replace(&path, &lines, &file.metadata().map_err(system)?).map_err(system)
+}
+
+/// Tells whether [`append`] would take the line of a principal, as the file is now: before anybody is shown a token that nobody knows.
+///
+/// # Errors
+/// As of [`append`].
+pub fn check_append(path: &Path, principal: &Principal) -> Result<(), FileError> {
+    let lines = match File::open(path) {
+        Ok(mut file) => text(&mut file, path)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(source) => return Err(FileError::System { path: path.to_owned(), source }),
+    };
+    with_line(lines, path, principal).map(drop)
+}
+
+/// The text of a file with one more line.
+fn with_line(mut lines: String, path: &Path, principal: &Principal) -> Result<String, FileError> {
     let there = match TokenFile::parse(&lines) {
         Ok(there) => there,
         Err(errors) if errors.iter().all(|error| error.fault == LineFault::Nobody) => {
@@ -169,9 +189,7 @@ pub fn append(path: &Path, principal: &Principal) -> Result<(), FileError> {
     if lines.len() as u64 > BYTES_MAX {
         return Err(FileError::NoText { path: path.to_owned() });
     }
-    // A link stays a link: what it leads to is replaced.
-    let path = std::fs::canonicalize(path).map_err(system)?;
-    replace(&path, &lines, &file.metadata().map_err(system)?).map_err(system)
+    Ok(lines)
 }
 
 /// Opens a file and locks it. Whoever had the lock may have replaced the file: then the new one is opened.

@@ -2,9 +2,9 @@
 //! environment variables and the printed template all come from that one definition.
 
 use std::fmt;
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use door_transport::cores::CoreList;

@@ -135,7 +135,12 @@ impl Dev {
             let _ = writeln!(text, "Budget {} has {} {}.", budget.name, budget.limit, budget.unit);
         }
         let scheme = self.config.admin_scheme();
-        let _ = writeln!(text, "\nThe dashboard: {scheme}://{}/ui/", place(address(ADMIN.name)));
+        let admin = place(address(ADMIN.name));
+        let _ = writeln!(text, "\nThe dashboard: {scheme}://{admin}/ui/");
+        let _ = writeln!(
+            text,
+            "Tools: weir top --target {scheme}://{admin} (weir stat, why, costs alike)"
+        );
         let paste = "Paste this to reserve, and then to settle what it did cost:";
         let _ = match address("spend") {
             Some(spend) => writeln!(text, "\n{paste}\n\n{}\n", self.curl(spend)),

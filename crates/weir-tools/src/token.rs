@@ -69,6 +69,7 @@ pub fn main(
     match &new.append {
         // The token first: a line whose token nobody has seen would be a lock without a key.
         Some(path) => {
+            file::check_append(path, &principal).map_err(|error| error.to_string())?;
             if !new.hash {
                 writeln!(out, "{text}").and_then(|()| out.flush()).map_err(failed)?;
             }
@@ -143,8 +144,13 @@ mod tests {
         let found = file::read(&path).unwrap();
         assert_eq!(found.file.find(token.trim().as_bytes()).unwrap().role(), Role::Operate);
         let before = std::fs::read(&path).unwrap();
-        assert!(run(&words, "").unwrap_err().contains("a second ann; nothing was written"));
+        let args =
+            TokenArgs::try_parse_from(["token"].into_iter().chain(words.split(' '))).unwrap();
+        let (mut out, mut aside) = (Vec::new(), Vec::new());
+        let told = main(&args, &mut &b""[..], &mut out, &mut aside).unwrap_err();
+        assert!(told.contains("a second ann; nothing was written"), "{told}");
         assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert!(out.is_empty() && aside.is_empty(), "no token is shown that lets nobody in");
     }
 
     #[test]

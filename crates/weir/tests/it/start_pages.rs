@@ -84,6 +84,8 @@ fn shell(folder: &Path, script: &str) -> Command {
     let cores = crate::support::cores(1);
     shell.env("WEIR_WORKERS__CORES", cores).env("WEIR_WORKERS__PIN", "false");
     shell.env("WEIR_JOURNAL__SEGMENT_BYTES", "4194304");
+    // A full machine seals the first filling later than a person would wait.
+    shell.env("WEIR_SPEND__WAIT_MS", "1000").env("WEIR_BATCH__WAIT_MS", "1000");
     shell
 }
 
