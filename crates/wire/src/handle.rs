@@ -138,7 +138,9 @@ mod tests {
         }
         let error = |text: &str| Handle::parse(text).unwrap_err().to_string();
         assert!(error("").contains("0 bytes"));
-        assert!(error(&"h".repeat(HANDLE_BYTES_MAX + 1)).contains("129 bytes, a handle has 1 to 128"));
+        assert!(
+            error(&"h".repeat(HANDLE_BYTES_MAX + 1)).contains("129 bytes, a handle has 1 to 128")
+        );
         assert!(error("team 42").contains("found ' ' at character 5"));
         assert!(error("t\u{e9}am").contains("at character 2"));
         assert!(error("1001").contains("digits only"));
