@@ -11,7 +11,7 @@ use crate::problem::BadCall;
 /// Longest key, in characters.
 pub(crate) const KEY_LEN_MAX: usize = 255;
 
-const SHAPE: &str = "expected 1 to 255 printable ASCII characters, as they are or in quotes";
+const SHAPE: &str = "1 to 255 printable ASCII characters, as they are or in quotes";
 
 /// Reads the header's value.
 pub(crate) fn parse(value: &[u8]) -> Result<&[u8], BadCall> {

@@ -95,7 +95,7 @@ pub enum BadCall {
         max: usize,
     },
     /// The header `Idempotency-Key` cannot be used.
-    #[error("header Idempotency-Key: {0}")]
+    #[error("header Idempotency-Key: expected {0}")]
     Key(&'static str),
 }
 
@@ -153,7 +153,9 @@ impl BadCall {
                 let expected = format!("at most {max}, which is ledger.hold_ms");
                 Field::new("hold_ms", Some(&found.to_string()), &expected)
             }
-            BadCall::Handle(error) => Field::new("budget", None, &error.to_string()),
+            BadCall::Handle(error) => {
+                Field::new("budget", Some(&error.found()), HandleError::EXPECTED)
+            }
             BadCall::Key(expected) => Field::new("Idempotency-Key", None, expected),
         })
     }

@@ -88,7 +88,7 @@ impl Reader {
         self.begin();
         if from.key.is_some() {
             return Err(BadCall::Key(
-                "expected none with a batch, whose entries are calls of their own: give them a member \"key\"",
+                "none with a batch, whose entries are calls of their own: give them a member \"key\"",
             ));
         }
         let read = text(body).and_then(|text| self.entries(text, from, limits));

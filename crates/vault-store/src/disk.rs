@@ -99,13 +99,24 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// Takes the lock of a folder; it ends with the file handle, however the process ends.
-pub(crate) fn lock(path: &Path) -> Result<File> {
+/// The lock of a folder; it ends with the process, however that ends.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    /// A program that another thread begins just now has the handle, too, until it is begun: the lock does not wait for that.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes the lock of a folder.
+pub(crate) fn lock(path: &Path) -> Result<Lock> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(FILE_MODE);
     let file = options.open(path).map_err(|error| OpenError::io(path, "open", error))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(fs::TryLockError::WouldBlock) => Err(OpenError::Locked { path: path.to_owned() }),
         Err(fs::TryLockError::Error(error)) => Err(OpenError::io(path, "lock", error)),
     }

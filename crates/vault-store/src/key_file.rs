@@ -1,6 +1,5 @@
 //! The file of records.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use vault::{AppendError, KeyRecords, Keys};
@@ -39,7 +38,7 @@ pub struct KeyFile {
     cut_bytes: u64,
     /// The next record with what stands before it.
     record: Vec<u8>,
-    _lock: File,
+    _lock: disk::Lock,
 }
 
 impl KeyFile {

@@ -51,7 +51,7 @@ pub(crate) fn routes(docs: &'static [Asset]) -> Router {
             }),
         )
         .route(
-            "/docs/{name}",
+            "/docs/{*name}",
             get(move |Path(name): Path<String>, headers: HeaderMap| async move {
                 doc(docs, &name, &headers)
             }),

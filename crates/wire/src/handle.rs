@@ -61,6 +61,25 @@ pub enum HandleError {
     },
 }
 
+impl HandleError {
+    /// What a handle is.
+    pub const EXPECTED: &str = "1 to 128 of A-Z a-z 0-9 . _ / : @ -, at least one letter, and between slashes neither nothing nor . nor ..";
+
+    /// What was found where a handle was expected.
+    #[must_use]
+    pub fn found(&self) -> String {
+        match self {
+            HandleError::Length { found } => format!("{found} bytes"),
+            HandleError::Character { found, position } => {
+                format!("{found:?} at character {position}")
+            }
+            HandleError::Digits { found } => format!("{found:?}, which is an id"),
+            HandleError::NoLetter { found } => format!("{found:?}, which has no letter"),
+            HandleError::Segment { found } => format!("{found:?} between slashes"),
+        }
+    }
+}
+
 impl Handle {
     /// A handle from its text.
     ///

@@ -343,7 +343,7 @@ fn a_batch_answers_each_call_with_its_own_status() {
 
 #[test]
 fn a_batch_has_ten_thousand_calls_and_no_more() {
-    let node = one().start();
+    let node = patient(&(line(1, "10", "") + &line(2, "10", ""))).start();
     let mut caller = Caller::to(&node);
     let batch = |count: usize| {
         let entry = r#"{"call":"reserve","budget":1,"amount":"0.000001"}"#;
@@ -359,6 +359,12 @@ fn a_batch_has_ten_thousand_calls_and_no_more() {
         all.iter().find(|one| one["status"] != 200)
     );
     node.wait_budget(1, "the holds", |books| books.held == 10_000);
+    // More than the first purse of a fresh budget has: each entry waits for it, as the call alone would.
+    let entry = r#"{"call":"reserve","budget":2,"amount":"0.001"}"#;
+    let answer = caller.post("/v1/batch", &format!("[{}]", vec![entry; 9_000].join(",")));
+    let refused =
+        answer.json().as_array().unwrap().iter().filter(|one| one["status"] != 200).count();
+    assert_eq!(refused, 0);
     let answer = caller.post("/v1/batch", &batch(10_001));
     assert_eq!((answer.status, answer.json()["verdict"].clone()), (413, json!("malformed")));
     node.wait_budget(1, "no more holds", |books| books.held == 10_000);

@@ -10,8 +10,8 @@ use ledger::{Amount, Hold, Owner};
 use crate::doors::Reply;
 use crate::pending::Pending;
 
-/// Calls of a worker that may wait for money at once.
-pub(crate) const FILLS_MAX: usize = 1_024;
+/// Calls of a worker that may wait for money at once: a whole batch, and others beside it.
+pub(crate) const FILLS_MAX: usize = 16_384;
 
 /// What a call does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
