@@ -3,7 +3,7 @@ import { same, until } from "./lib/wait.mjs";
 
 export const title = "a budget by its handle: searched, opened, renamed";
 
-const ID = "900002";
+const ID = "900042";
 const NAME = "Rowan, made in a journey";
 const HANDLE = "rowan-42/gpt-5";
 const RENAMED = "rowan-42/gpt-6";
