@@ -15,11 +15,11 @@
 //! The cipher is AES-128 in counter mode, with a key made from the token key. Its blocks are numbered by the content's
 //! first 16 bytes, which no two holds have in common, with the number of the block in place of the key's id.
 //!
-//! The MAC is AES-128 in CBC-MAC mode over five blocks, the first of them [`ENCIPHERED`], cut to 64 bits. No token's content
+//! The MAC is AES-128 in CBC-MAC mode over five blocks, the first of them `ENCIPHERED`, cut to 64 bits. No token's content
 //! begins with that block, so no message of one kind is the beginning of one of the other: CBC-MAC is a pseudo-random
 //! function for such a prefix-free set of messages (Petrank, Rackoff, "CBC MAC for real-time data sources", 2000).
 //!
-//! Earlier versions enciphered nothing and began with [`OPEN`]. What they sealed is still read: bids outlive an update of
+//! Earlier versions enciphered nothing and began with `OPEN`. What they sealed is still read: bids outlive an update of
 //! the node.
 //!
 //! One hold can be sealed with several notes that differ in their last ten bytes, each good for something else

@@ -7,7 +7,7 @@
 //!                            │ a change of keys          ▼                   │
 //!                            └──▶ keeper thread: the change, durable ────────┘
 //! ```
-//! A worker reads a snapshot and never waits: what changes keys the keeper does, and what would hold the worker up the pool ([`inline`] says what
+//! A worker reads a snapshot and never waits: what changes keys the keeper does, and what would hold the worker up the pool (`inline` says what
 //! that is). The snapshot shares the counts of messages with the keeper's keys, and a block of messages is durable before any of them is sealed.
 
 mod audit;
