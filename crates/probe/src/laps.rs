@@ -37,6 +37,29 @@ pub trait Stage: Copy + 'static {
     fn name(self) -> &'static str;
 }
 
+/// Makes the stages of one kind of thread: `stages! { /// About. Name { Variant = "word", "Meaning."; } }`.
+#[macro_export]
+macro_rules! stages {
+    ($(#[$about:meta])* $kind:ident { $($name:ident = $word:literal, $doc:literal;)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind { $(#[doc = $doc] $name,)* }
+
+        impl $crate::Stage for $kind {
+            const ALL: &'static [$kind] = &[$($kind::$name),*];
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn name(self) -> &'static str {
+                match self { $($kind::$name => $word,)* }
+            }
+        }
+    };
+}
+
 /// Boundaries that are kept before they are recorded.
 const KEPT_MAX: usize = 64;
 

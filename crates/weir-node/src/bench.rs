@@ -12,6 +12,7 @@ use money::Instant;
 use probe::{HandClock, Laps, NodeClock};
 use table::ring::{self, Receiver, Sender};
 use table::{Map, Secret};
+use weir_till::{Facts, LastRefusals, Snapshot, Till, cells::SlotCells, stages::WorkerProbes};
 use wire::Verdict;
 
 use weir_config::budgets::Budget;
@@ -19,12 +20,10 @@ use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
 
-use crate::counters::{SlotCells, WorkerCounters};
+use crate::counters::WorkerCounters;
 use crate::doors::{DoorId, DoorTerms, Doors, OnDoors, Parts, Session};
 use crate::error::StartError;
-use crate::messages::{Down, Facts, Snapshot, Up};
-use crate::stages::WorkerProbes;
-use crate::till::Till;
+use crate::messages::{Down, Up};
 use crate::tokens::Tokens;
 use crate::worker::{Lines, Worker};
 
@@ -64,13 +63,14 @@ impl Bench {
         until_warm(&profiles)?;
         let handle = Handle::new().map_err(|error| error.to_string())?;
         let parts = Parts { terms, profiles };
-        let mut doors = Doors::new(&parts, OnDoors::ALL, 0, handle.waker());
+        let counters = Arc::new(WorkerCounters::default());
+        let mut doors = Doors::new(&parts, OnDoors::ALL, 0, handle.waker(), &counters);
         let hand = HandClock::new(START_MS);
-        let till = till(config, budgets, &hand)?;
+        let till = till(config, budgets, &hand, Arc::clone(&counters.refusals))?;
         doors.openrtb.configured(&till);
         let (up, from_worker) = ring::channel(QUEUE);
         let (to_worker, down) = ring::channel(QUEUE);
-        let lines = Lines { up, down, bank: std::thread::current() };
+        let lines = Lines { up, down, bank: std::thread::current(), counters };
         let mut worker = Worker::new(till, doors, lines);
         let id = ConnId::from_bits(1);
         let [batch, openrtb, spend] = [DoorId::Batch, DoorId::OpenRtb, DoorId::Spend]
@@ -142,12 +142,16 @@ fn until_warm(profiles: &Profiles) -> Result<(), String> {
 }
 
 /// A till at the beginning: every plan is open, every purse is full.
-fn till(config: &Config, budgets: &[Budget], hand: &Arc<HandClock>) -> Result<Till, String> {
+fn till(
+    config: &Config,
+    budgets: &[Budget],
+    hand: &Arc<HandClock>,
+    refusals: Arc<LastRefusals>,
+) -> Result<Till, String> {
     let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
     let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
-    let counters = Arc::new(WorkerCounters::default());
     let purses = purses(budgets.len());
-    let mut till = Till::new(0, Arc::new(facts(config)), counters, purses, keys, probes);
+    let mut till = Till::new(0, Arc::new(facts(config)), refusals, purses, keys, probes);
     till.clock = NodeClock::by_hand(Arc::clone(hand));
     till.paces = vec![Pace::OPEN; budgets.len()].into();
     till.snapshot = Arc::new(snapshot(config, budgets)?);
@@ -194,7 +198,7 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     Ok(Snapshot {
         number: 1,
         slots,
-        names: Arc::new(crate::messages::Names::none()),
+        names: Arc::new(weir_till::Names::none()),
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
         campaign_index: Arc::new(campaign_index),
         purses,

@@ -1,47 +1,19 @@
 //! What one thread of a node counts and others read: figures of purses, verdicts by budget, signs of life. Each has one writer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use ::counters::{Counter, counters};
-use ledger::Amount;
 use probe::ClockState;
+use weir_till::LastRefusals;
 use wire::{Reason, Verdict};
 
 use crate::doors::fix::counts::FixCounts;
 use crate::doors::keys::counts::KeysCounts;
 use crate::doors::openrtb::counts::SeenCounts;
 use crate::doors::spend;
-use crate::refusals::LastRefusals;
 use crate::thread::ThreadMeter;
-
-/// What one worker says of one purse. Written by the worker only, now and then; read by the bank.
-#[derive(Debug, Default)]
-pub struct SlotGauge {
-    held: AtomicI64,
-    free: AtomicI64,
-    made: AtomicU64,
-}
-
-impl SlotGauge {
-    /// For the worker whose purse it is: what is in holds, what is free, and how many holds it made in the run.
-    pub fn set(&self, held: Amount, free: Amount, made: u64) {
-        self.held.store(held.get(), Relaxed);
-        self.free.store(free.get(), Relaxed);
-        self.made.store(made, Relaxed);
-    }
-
-    /// Holds made in the run, without those that were undone.
-    pub fn made(&self) -> u64 {
-        self.made.load(Relaxed)
-    }
-
-    /// In holds whose deadline was not reported yet.
-    pub(crate) fn held(&self) -> Amount {
-        Amount::new(self.held.load(Relaxed))
-    }
-}
 
 /// Signs of life of the bank's thread. Written by it alone, read by anybody.
 #[derive(Debug)]
@@ -154,93 +126,6 @@ impl Pulse {
     }
 }
 
-/// Verdicts that refuse an ask have codes below this: none is lost, or the crate does not compile.
-pub const REFUSALS_END: usize = TALLIES + 1;
-
-/// Counters of a slot, which fill a cache line. `Granted` is not counted there: the highest code of a refusal has its place.
-const TALLIES: usize = 16;
-
-const _: () = assert!(
-    are_asks_below(&verdict_codes(), REFUSALS_END),
-    "a verdict on an ask has no place in the tallies and in the last refusals: give these more room"
-);
-
-/// Have all verdicts on asks codes below this? Those on resolves begin at `Confirmed`.
-pub(crate) const fn are_asks_below(codes: &[u8], end: usize) -> bool {
-    let mut i = 0;
-    while i < codes.len() {
-        if codes[i] as usize >= end && codes[i] < Verdict::Confirmed.as_raw() {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-/// The codes of all verdicts of the schema.
-pub(crate) const fn verdict_codes() -> [u8; Verdict::ALL.len()] {
-    let mut codes = [0; Verdict::ALL.len()];
-    let mut i = 0;
-    while i < codes.len() {
-        codes[i] = Verdict::ALL[i].as_raw();
-        i += 1;
-    }
-    codes
-}
-
-/// How often one worker refused asks of one budget, by verdict. A cache line, written by the worker alone, at each refused ask;
-/// grants cost nothing here, for the purse numbers its holds ([`SlotGauge::made`]). Counts wrap: readers take differences.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub struct SlotTally([AtomicU32; TALLIES]);
-
-const _: () = assert!(size_of::<SlotTally>() == 64);
-
-impl SlotTally {
-    /// There is one writer: no locked instruction is needed.
-    #[inline(always)]
-    pub fn refused(&self, verdict: Verdict) {
-        let count = &self.0[usize::from(verdict.as_raw()) % TALLIES];
-        count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
-    }
-
-    /// How often, by the code of a verdict that refuses an ask; 0 for others.
-    pub fn count(&self, verdict: usize) -> u32 {
-        match verdict {
-            1..REFUSALS_END => self.0[verdict % TALLIES].load(Relaxed),
-            _ => 0,
-        }
-    }
-}
-
-/// What one worker says of all slots.
-#[derive(Clone, Debug)]
-pub struct SlotCells {
-    /// What its purses hold, by slot.
-    pub gauges: Arc<[SlotGauge]>,
-    /// What it answered, by slot.
-    pub tallies: Arc<[SlotTally]>,
-}
-
-impl SlotCells {
-    /// For so many slots, all 0.
-    #[must_use]
-    pub fn new(slots: usize) -> SlotCells {
-        SlotCells {
-            gauges: (0..slots).map(|_| SlotGauge::default()).collect(),
-            tallies: (0..slots).map(|_| SlotTally::default()).collect(),
-        }
-    }
-}
-
-/// What all workers last said that they hold for a slot.
-pub(crate) fn reported_held(workers: &[SlotCells], slot: u32) -> Amount {
-    let gauges = workers.iter().filter_map(|cells| cells.gauges.get(slot as usize));
-    let held = gauges.map(SlotGauge::held);
-    // A measurement, no balance: at the end of the range it stays there.
-    held.fold(Amount::ZERO, |sum, held| Amount::new(sum.get().saturating_add(held.get())))
-}
-
 counters! {
     /// Counters of one worker. Written by it alone, read by anybody.
     #[derive(Debug)]
@@ -257,7 +142,7 @@ counters! {
         /// Frames refused by reason.
         pub(crate) refused: Vec<AtomicU64>,
         /// The last refused asks.
-        pub refusals: LastRefusals,
+        pub refusals: Arc<LastRefusals>,
         /// The OpenRTB door's.
         pub openrtb: SeenCounts,
         /// The spend door's.
@@ -278,7 +163,7 @@ impl Default for WorkerCounters {
             verdicts: row(),
             resolved: row(),
             refused: row(),
-            refusals: LastRefusals::default(),
+            refusals: Arc::default(),
             remembered: Counter::default(),
             out_of_scope: Counter::default(),
             waiting: Counter::default(),
@@ -310,34 +195,5 @@ impl WorkerCounters {
     /// CPU time of the worker's thread, ns; 0 where the kernel does not tell.
     pub(crate) fn cpu_ns(&self) -> u64 {
         self.thread.cpu_ns()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verdict_on_an_ask_that_would_not_be_counted_is_found() {
-        let mut codes = verdict_codes().to_vec();
-        assert!(are_asks_below(&codes, REFUSALS_END));
-        for code in 17..Verdict::Confirmed.as_raw() {
-            codes.push(code);
-            assert!(!are_asks_below(&codes, REFUSALS_END), "{code}");
-            codes.pop();
-        }
-        codes.push(15);
-        assert!(are_asks_below(&codes, REFUSALS_END));
-    }
-
-    /// Every one of them, with the code that the schema gives it.
-    #[test]
-    fn every_refused_ask_is_counted() {
-        let tally = SlotTally::default();
-        let refusals = Verdict::ALL.iter().filter(|v| (1..32).contains(&v.as_raw()));
-        for (number, verdict) in (1..).zip(refusals) {
-            (0..number).for_each(|_| tally.refused(*verdict));
-            assert_eq!(tally.count(verdict.as_raw().into()), number, "{verdict:?}");
-        }
     }
 }

@@ -30,16 +30,10 @@ mod error;
 pub mod known;
 pub mod measured;
 mod messages;
-mod money;
-mod opened;
-mod pending;
-mod questions;
 pub mod reconcile_file;
-pub mod refusals;
 pub mod stages;
 pub mod start;
 pub mod thread;
-mod till;
 pub mod tokens;
 mod worker;
 

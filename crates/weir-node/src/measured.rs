@@ -7,10 +7,11 @@ use ledger_journal::WriterStage;
 use probe::{
     Cycles, Histogram, Laps, LapsFigures, LapsReader, Reader, Stage, StageFigures, TimerCost,
 };
+use weir_till::stages::WorkerProbes;
 
 use crate::counters::WorkerCounters;
 use crate::doors::DOORS;
-use crate::stages::{BankStage, JudgePart, Sampling, WorkerProbes, WorkerStage};
+use crate::stages::{BankStage, JudgePart, Sampling, WorkerStage};
 use crate::thread::{ThreadMeter, Usage};
 
 /// Between two moments of a running node.

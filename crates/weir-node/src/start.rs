@@ -18,6 +18,7 @@ use table::ring;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec, transport_options};
 use weir_config::private;
+use weir_till::{Facts, Till, stages::WorkerProbes};
 
 use crate::bank::Callers;
 use crate::bank::keys;
@@ -33,10 +34,8 @@ use crate::doors::{self, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
-use crate::messages::{Down, Facts, Up};
-use crate::stages::WorkerProbes;
+use crate::messages::{Down, Up};
 use crate::thread::spawn;
-use crate::till::Till;
 use crate::tokens::Tokens;
 use crate::worker::{Lines, Worker};
 
@@ -391,19 +390,21 @@ impl Common {
         let End { up, down, counters, handle } = end;
         let number = u16::try_from(number).expect("workers are counted in 16 bits");
         let (facts, transport) = (Arc::clone(&self.facts), self.transport.clone());
-        let (lines, keys) = (Lines { up, down, bank: self.bank.clone() }, Arc::clone(&self.keys));
+        let keys = Arc::clone(&self.keys);
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
         self.parts.profiles.on_written(Box::new(move || waker.wake()));
-        let doors = Doors::new(&self.parts, on, number, handle.waker());
+        let doors = Doors::new(&self.parts, on, number, handle.waker(), &counters);
+        let lines = Lines { up, down, bank: self.bank.clone(), counters };
         spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)
             {
                 tracing::warn!(%error, "worker runs unpinned");
             }
-            counters.thread.sign();
-            let till = Till::new(number, facts, counters, purses, keys, probes);
+            lines.counters.thread.sign();
+            let refusals = Arc::clone(&lines.counters.refusals);
+            let till = Till::new(number, facts, refusals, purses, keys, probes);
             door_transport::run(listeners, &transport, Worker::new(till, doors, lines), &handle)
         })
     }

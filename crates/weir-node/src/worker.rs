@@ -2,6 +2,7 @@
 //!
 //! No lock, no allocation, no system call, no clock on the way of a request: the time is read once per wake-up.
 
+use crate::counters::WorkerCounters;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::Thread;
@@ -14,11 +15,11 @@ use door_transport::{
 use gate_pacing::Pace;
 use ledger::{ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
+use weir_till::{Reply, Snapshot, Till};
 
-use crate::doors::{DoorSet, FailedDial, Heard, Reply};
-use crate::messages::{Down, Old, Snapshot, Up};
+use crate::doors::{DoorSet, FailedDial, Heard};
+use crate::messages::{Down, Old, Up};
 use crate::stages::WorkerStage;
-use crate::till::Till;
 
 /// The bank hears at least this often how far a worker's clock is.
 const TICK_MS: u64 = 10;
@@ -36,6 +37,7 @@ pub(crate) struct Worker<D> {
     up: Sender<Up>,
     down: Receiver<Down>,
     bank: Thread,
+    counters: Arc<WorkerCounters>,
     next_tick_ms: u64,
     next_gauge: usize,
     gauged_ms: u64,
@@ -84,11 +86,12 @@ pub(crate) struct Lines {
     pub(crate) up: Sender<Up>,
     pub(crate) down: Receiver<Down>,
     pub(crate) bank: Thread,
+    pub(crate) counters: Arc<WorkerCounters>,
 }
 
 impl<D: DoorSet> Worker<D> {
     pub(crate) fn new(till: Till, doors: D, lines: Lines) -> Worker<D> {
-        let Lines { up, down, bank } = lines;
+        let Lines { up, down, bank, counters } = lines;
         let ticks = DoorTicks::new(&doors);
         Worker {
             till,
@@ -96,6 +99,7 @@ impl<D: DoorSet> Worker<D> {
             up,
             down,
             bank,
+            counters,
             next_tick_ms: 0,
             next_gauge: 0,
             gauged_ms: 0,
@@ -238,7 +242,7 @@ impl<D: DoorSet> Worker<D> {
     fn push_openings(&mut self) -> usize {
         let mut sent = 0;
         let opened = &mut self.till.opened;
-        while let Some(handle) = opened.next() {
+        while let Some(handle) = opened.next_unsent() {
             if let Err(refused) = self.up.try_send(Up::Open(handle)) {
                 if let SendError::Full(Up::Open(handle)) = refused {
                     opened.unsend(handle);
@@ -254,7 +258,7 @@ impl<D: DoorSet> Worker<D> {
     fn push_questions(&mut self) -> usize {
         let mut sent = 0;
         let questions = &mut self.till.questions;
-        while let Some((conn, question)) = questions.next() {
+        while let Some((conn, question)) = questions.next_unsent() {
             if let Err(refused) = self.up.try_send(Up::Question { conn, question }) {
                 if let SendError::Full(Up::Question { conn, question }) = refused {
                     questions.unsend(conn, question);
@@ -320,9 +324,9 @@ impl<D: DoorSet> Worker<D> {
             return;
         }
         self.gauged_ms = steady_ms;
-        self.doors.publish(&till.counters);
-        till.counters.waiting.set(self.doors.waiting() as u64);
-        till.counters.clock_back.set(till.clock.state().stepped_back);
+        self.doors.publish(&self.counters);
+        self.counters.waiting.set(self.doors.waiting() as u64);
+        self.counters.clock_back.set(till.clock.state().stepped_back);
         let gauges = &till.snapshot.cells.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
             let slot = self.next_gauge % gauges.len();

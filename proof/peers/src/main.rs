@@ -20,9 +20,6 @@ mod figures;
 mod floor;
 mod journal;
 mod made;
-#[path = "../../../crates/weir-node/src/money/configured.rs"]
-#[allow(dead_code, reason = "asks of fixed amounts have benchmarks of their own")]
-mod money;
 mod node;
 mod openrtb;
 mod pacing;

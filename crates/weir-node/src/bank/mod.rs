@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Commands, Sender as Reply, TryRecvError};
 use std::time::Duration;
 
-use door_batch::Question as OfBatch;
 use door_transport::Waker;
 use gate_pacing::{Before, Pace};
 use ledger::{
@@ -37,13 +36,13 @@ use table::{Map, Secret};
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
+use weir_till::{Names, Question, Snapshot, cells::SlotCells, cells::reported_held, stages::count};
 use wire::{BudgetName, Handle, Verdict};
 
-use crate::counters::{Pulse, SlotCells, WorkerCounters, reported_held};
+use crate::counters::{Pulse, WorkerCounters};
 use crate::measured::Probes;
-use crate::messages::{Answer, Down, Names, Old, Snapshot, Up};
-use crate::questions::Question;
-use crate::stages::{BankStage, count};
+use crate::messages::{Answer, Down, Old, Up};
+use crate::stages::BankStage;
 use books::{BookLine, Totals};
 pub(crate) use callers::Callers;
 pub use command::{AboutBudget, Applied, BooksPage, Command, Judged, Refusal, Report, ask};
@@ -820,16 +819,17 @@ impl BankThread {
 
     fn answer(&self, question: Question, now_ms: u64) -> Answer {
         match question {
-            Question::Batch(OfBatch::Books { frame, from, max }) => {
+            Question::Books { frame, from, max } => {
                 let mut slots = self.bank.slots_from(from);
                 let page = slots.by_ref().take(usize::from(max));
                 let lines = page.map(|(_, slot)| self.book_line(slot)).collect();
                 Answer::Books { frame, now_ms, more: slots.next().is_some(), lines }
             }
-            Question::Batch(OfBatch::Totals { frame }) => {
-                Answer::Totals { frame, now_ms, totals: self.totals() }
+            Question::Totals { frame } => Answer::Totals { frame, now_ms, totals: self.totals() },
+            Question::Budget(id) => Answer::Budget(self.look(BudgetName::Id(id)).map(Box::new)),
+            Question::Handle(handle) => {
+                Answer::Budget(self.look(BudgetName::Handle(&handle)).map(Box::new))
             }
-            Question::Budget(budget) => Answer::Budget(self.look(budget.name()).map(Box::new)),
         }
     }
 

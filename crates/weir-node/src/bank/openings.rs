@@ -6,11 +6,11 @@ use std::sync::Arc;
 use ledger::spec::LEVELS_MAX;
 use ledger::{Bank, BudgetSpec, MADE_SLOT, OpenError, Owner, SpecError, ToWorker};
 use weir_config::templates::{Parent, Templates};
+use weir_till::Made;
 use wire::{Handle, Verdict};
 
 use super::{AwaitingSeal, BankThread};
 use crate::messages::Down;
-use crate::opened::Made;
 
 /// Budgets that a turn makes at most: well below a millisecond. Others wait for the next turn.
 const OPENS_MAX: usize = 64;

@@ -9,13 +9,13 @@ use probe::HandClock;
 use table::ring;
 use weir_config::config::Config;
 use weir_config::templates::Templates;
+use weir_till::Made;
 use wire::Action;
 
 use super::*;
 use crate::doors::DoorFacts;
 use crate::known::Permits;
 use crate::measured::Sources;
-use crate::opened::Made;
 
 const BUDGETS: u64 = 5_000;
 /// A bound where something of the system is waited for.
@@ -289,7 +289,7 @@ fn a_settlement_waits_for_no_more_than_one_turn_of_those_who_read_books() {
     for _ in 0..500 {
         let (from, max) = (1, 1_000);
         bench.commands.send(Command::Books { from, max, reply: reply.clone() }).unwrap();
-        let question = Question::Batch(door_batch::Question::Books { frame: 1, from, max: 1_000 });
+        let question = Question::Books { frame: 1, from, max: 1_000 };
         bench.up.try_send(Up::Question { conn: 1, question }).unwrap();
     }
     bench.up.try_send(settle(hold, bench.thread.bank.now_ms())).unwrap();

@@ -4,27 +4,27 @@ use std::net::SocketAddr;
 
 use door_transport::{ConnId, DialFailure, DialId};
 use ledger::{Claimed, MemoAnswer, Owner};
+use weir_till::Reply;
 use wire::Verdict;
 
-use super::Reply;
 use crate::messages::Answer;
 
 /// One thing that a door hears, between two batches of bytes; it may write to any of its connections then, and resume one that waits for
 /// an answer. A door matches what it asked for.
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
-    /// The budget that was asked for with [`crate::till::Till::open`] is sealed: its slot, or why there is none.
+    /// The budget that was asked for with [`weir_till::Till::open`] is sealed: its slot, or why there is none.
     Budget(Reply, Result<u32, Verdict>),
-    /// What became of a claim: [`crate::till::Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
+    /// What became of a claim: [`weir_till::Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
     Claimed(Reply, Claimed),
-    /// What became of a memo: [`crate::till::Till::memo`]. It is sealed, with its money, or nothing of it is there.
+    /// What became of a memo: [`weir_till::Till::memo`]. It is sealed, with its money, or nothing of it is there.
     #[cfg_attr(not(test), expect(dead_code, reason = "no door keeps memos yet"))]
     Recorded(Reply, MemoAnswer),
-    /// The budget of the grant that the bank was asked about with [`crate::till::Till::owner`]; `None`: nothing is known of the grant.
+    /// The budget of the grant that the bank was asked about with [`weir_till::Till::owner`]; `None`: nothing is known of the grant.
     Owner(Reply, Option<Owner>),
-    /// The bank has taken everything that was said before [`crate::till::Till::echo`].
+    /// The bank has taken everything that was said before [`weir_till::Till::echo`].
     Echo(Reply),
-    /// The answer to a question of this connection, which is still open: [`crate::till::Till::question`].
+    /// The answer to a question of this connection, which is still open: [`weir_till::Till::question`].
     Answer(ConnId, &'a Answer),
     /// An attempt of a dial failed, which may be another door's.
     DialFailed(DialId, FailedDial),

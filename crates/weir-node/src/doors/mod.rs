@@ -22,12 +22,12 @@ use gate_auction::Fates;
 use gate_profile::Profiles;
 use ledger::MemoJudge;
 use weir_config::config::Config;
+use weir_till::{Reply, Till};
 use wire::Verdict;
 
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
 use crate::stages::WorkerStage;
-use crate::till::Till;
 use crate::tokens::Tokens;
 use batch::{BatchDoor, BatchTerms};
 use fix::desk::FixDesk;
@@ -237,50 +237,6 @@ pub(crate) trait Door {
     }
 }
 
-/// Who hears an answer of the bank: a door, and a place that means something to it. Travels as one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
-    /// The door, by its place in the set.
-    pub(crate) door: u8,
-    /// A place among what the door has waiting, below 2^28.
-    pub(crate) index: u32,
-    /// An entry of it.
-    pub(crate) entry: u32,
-}
-
-impl Reply {
-    const DOOR_BITS: u32 = 4;
-    const INDEX_BITS: u32 = 64 - Reply::DOOR_BITS - u32::BITS;
-
-    /// The reply as a number.
-    #[inline(always)]
-    pub(crate) fn to_bits(self) -> u64 {
-        debug_assert!(self.door >> Reply::DOOR_BITS == 0 && self.index >> Reply::INDEX_BITS == 0);
-        u64::from(self.door) << (64 - Reply::DOOR_BITS)
-            | u64::from(self.index) << u32::BITS
-            | u64::from(self.entry)
-    }
-
-    /// The reply that [`Reply::to_bits`] gave.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the parts of the number")]
-    pub(crate) fn from_bits(bits: u64) -> Reply {
-        let index = (bits >> u32::BITS) as u32 & ((1 << Reply::INDEX_BITS) - 1);
-        Reply { door: (bits >> (64 - Reply::DOOR_BITS)) as u8, index, entry: bits as u32 }
-    }
-
-    /// A reply to a door that counts instead of keeping places; numbers are below 2^60.
-    pub(crate) fn numbered(door: u8, number: u64) -> Reply {
-        let of_door = u64::from(door) << (64 - Reply::DOOR_BITS);
-        Reply::from_bits(of_door | number & (u64::MAX >> Reply::DOOR_BITS))
-    }
-
-    /// The number that [`Reply::numbered`] was given.
-    pub(crate) fn number(self) -> u64 {
-        self.to_bits() & (u64::MAX >> Reply::DOOR_BITS)
-    }
-}
-
 /// One door's view of all connections of its worker: it reaches its own.
 pub(crate) struct DoorOutbox<'a, 'b, S, C> {
     all: &'a mut Outbox<'b, S>,
@@ -452,7 +408,7 @@ macro_rules! doors {
 
             fn opened(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 id: door_transport::ConnId,
                 peer: door_transport::Peer,
                 listener: usize,
@@ -480,7 +436,7 @@ macro_rules! doors {
 
             fn dialled(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 id: door_transport::ConnId,
                 dial: door_transport::DialId,
                 peer: door_transport::Peer,
@@ -502,7 +458,7 @@ macro_rules! doors {
 
             fn tick(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 id: door_transport::ConnId,
                 session: &mut $session,
                 now_ms: u64,
@@ -524,7 +480,7 @@ macro_rules! doors {
 
             fn drained(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 id: door_transport::ConnId,
                 session: &mut $session,
                 out: &mut door_transport::Out<'_>,
@@ -539,7 +495,7 @@ macro_rules! doors {
             #[inline(always)]
             fn received(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 id: door_transport::ConnId,
                 session: &mut $session,
                 input: &[u8],
@@ -554,7 +510,7 @@ macro_rules! doors {
 
             fn owes(
                 &self,
-                till: &$crate::till::Till,
+                till: &weir_till::Till,
                 id: door_transport::ConnId,
                 session: &$session,
             ) -> bool {
@@ -567,7 +523,7 @@ macro_rules! doors {
 
             fn closed(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 id: door_transport::ConnId,
                 session: $session,
                 why: door_transport::CloseReason,
@@ -582,8 +538,8 @@ macro_rules! doors {
             #[inline]
             fn resolved(
                 &mut self,
-                till: &mut $crate::till::Till,
-                reply: $crate::doors::Reply,
+                till: &mut weir_till::Till,
+                reply: weir_till::Reply,
                 verdict: wire::Verdict,
                 repeat: bool,
                 outbox: &mut door_transport::Outbox<'_, $session>,
@@ -607,7 +563,7 @@ macro_rules! doors {
             fn heard(
                 &mut self,
                 door: usize,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 heard: $crate::doors::Heard<'_>,
                 outbox: &mut door_transport::Outbox<'_, $session>,
             ) {
@@ -622,7 +578,7 @@ macro_rules! doors {
             #[inline]
             fn turn(
                 &mut self,
-                till: &mut $crate::till::Till,
+                till: &mut weir_till::Till,
                 outbox: &mut door_transport::Outbox<'_, $session>,
             ) {
                 $(
@@ -643,7 +599,7 @@ macro_rules! doors {
                 )+
             }
 
-            fn wait_ms(&self, till: &mut $crate::till::Till) -> Option<u64> {
+            fn wait_ms(&self, till: &mut weir_till::Till) -> Option<u64> {
                 let on = self.on;
                 [$(on.has($id::$name as usize).then(|| $crate::doors::Door::wait_ms(&self.$field, till)).flatten()),+]
                     .into_iter().flatten().min()
@@ -661,7 +617,7 @@ macro_rules! doors {
                 $(if self.on.has($id::$name as usize) { $crate::doors::Door::publish(&mut self.$field, counters); })+
             }
 
-            fn fates(&self, till: &$crate::till::Till, campaign: u64) -> Option<gate_auction::Fates> {
+            fn fates(&self, till: &weir_till::Till, campaign: u64) -> Option<gate_auction::Fates> {
                 None$(.or_else(|| $crate::doors::Door::fates(&self.$field, till, campaign)))+
             }
         }
@@ -690,17 +646,24 @@ doors! {
 }
 
 impl Doors {
-    /// Makes the doors of the worker with this number; who has answers for it wakes it.
-    pub(crate) fn new(parts: &Parts, on: OnDoors, worker: u16, waker: Waker) -> Doors {
+    /// Makes the doors of the worker with this number, which count in `counters`; who has answers for it wakes it.
+    pub(crate) fn new(
+        parts: &Parts,
+        on: OnDoors,
+        worker: u16,
+        waker: Waker,
+        counters: &Arc<WorkerCounters>,
+    ) -> Doors {
         let Parts { terms: DoorTerms { batch, openrtb, spend, fix, keys }, profiles } = parts;
         let (bids, calls) = (Arc::clone(openrtb), Arc::clone(spend));
+        let counters = || Arc::clone(counters);
         Doors {
             on,
-            batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch)),
+            batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch), counters()),
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
             spend: SpendDoor::new(DoorId::Spend as u8, calls),
-            fix: FixDoor::new(on.has(DoorId::Fix as usize), fix),
-            keys: KeysDoor::new(keys.as_ref(), worker, waker),
+            fix: FixDoor::new(on.has(DoorId::Fix as usize), fix, counters()),
+            keys: KeysDoor::new(keys.as_ref(), worker, waker, counters()),
         }
     }
 }
@@ -802,8 +765,6 @@ const _: () = assert!(
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -812,15 +773,5 @@ mod tests {
         assert_eq!(DOORS.iter().map(|door| door.name).collect::<Vec<_>>(), configured);
         assert_eq!((DoorId::Batch as u8, DoorId::OpenRtb as u8, DoorId::Spend as u8), (0, 1, 2));
         assert_eq!((DoorId::Fix as u8, DoorId::Keys as u8), (3, 4));
-    }
-
-    proptest! {
-        #[test]
-        fn a_reply_survives_its_trip(door in 0..16_u8, index in 0..1_u32 << 28, entry: u32, number in 0..1_u64 << 60) {
-            let reply = Reply { door, index, entry };
-            prop_assert_eq!(Reply::from_bits(reply.to_bits()), reply);
-            let counted = Reply::numbered(door, number);
-            prop_assert_eq!((counted.door, Reply::from_bits(counted.to_bits()).number()), (door, number));
-        }
     }
 }

@@ -22,8 +22,8 @@ use weir_config::config::Config;
 use weir_edits::Edits;
 use weir_node::bank::rows::{SurveyPart, SurveyRow};
 use weir_node::bank::{Command, ask};
-use weir_node::refusals::LastRefusal;
 use weir_node::tokens::Tokens;
+use weir_till::LastRefusal;
 
 use super::metrics;
 use super::status::{self, Bounds, Identity};

@@ -1,7 +1,7 @@
 //! What became of asks, by budget: read from what workers count anyway.
 
 use weir_node::bank::rows::SurveyRow;
-use weir_node::counters::{REFUSALS_END, SlotCells, SlotTally};
+use weir_till::cells::{REFUSALS_END, SlotCells, SlotTally};
 use wire::Verdict;
 
 use super::sliding::Sliding;

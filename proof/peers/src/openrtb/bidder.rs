@@ -18,12 +18,12 @@ use probe::NodeClock;
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
+use weir_till::Money;
 
 use self::currency::BidCurrency;
 use self::desk::{BidDesk, Held, Viewer, hold_id};
 use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
-use crate::money::Money;
 
 #[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
 mod cost;

@@ -17,6 +17,7 @@ use ledger::{
     Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
 };
 use weir_config::config::Config;
+use weir_till::{Ask, Made, OPENINGS_MAX, Pending, Reply, Till};
 use wire::{
     BudgetName, Decide, Message, Reason, Resolve, Verdict, decide, decided, resolve, welcome,
 };
@@ -25,13 +26,9 @@ use self::answers::write_answer;
 use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
 use super::entrance::Entrance;
-use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
+use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
 use crate::counters::WorkerCounters;
-use crate::money::Ask;
-use crate::opened::{Made, OPENINGS_MAX};
-use crate::pending::Pending;
 use crate::stages::{JudgePart, WorkerStage};
-use crate::till::{Till, add_one};
 
 /// What the door is set to; the same for all workers.
 #[derive(Clone, Debug)]
@@ -72,6 +69,7 @@ impl BatchTerms {
 pub(crate) struct BatchDoor {
     /// Its place among the worker's doors.
     number: u8,
+    counters: Arc<WorkerCounters>,
     terms: Arc<BatchTerms>,
     entrance: Entrance,
     remembered: Option<Remembered>,
@@ -109,9 +107,14 @@ struct BatchGate<'a> {
 
 impl BatchDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(number: u8, terms: Arc<BatchTerms>) -> BatchDoor {
+    pub(crate) fn new(
+        number: u8,
+        terms: Arc<BatchTerms>,
+        counters: Arc<WorkerCounters>,
+    ) -> BatchDoor {
         BatchDoor {
             number,
+            counters,
             entrance: Entrance::new(&terms.auth_token, terms.tokens.as_ref()),
             remembered: None,
             resolving: Resolving::new(terms.waiting_max),
@@ -293,7 +296,7 @@ impl BatchGate<'_> {
                 (*slot, hidden) = (None, hidden + 1);
             }
         }
-        self.till.counters.out_of_scope.add(hidden);
+        self.door.counters.out_of_scope.add(hidden);
     }
 
     /// What an ask comes to: its budget's slot, which a configuration names or a template made, and an amount in that budget's unit.
@@ -445,7 +448,7 @@ impl BatchGate<'_> {
             let request = request_of(client.id, ask);
             let judged = match table.recall(&request, now_ms) {
                 Recall::Answered(first) => {
-                    self.till.counters.remembered.add(1);
+                    self.door.counters.remembered.add(1);
                     first.hold.ok_or(first.verdict)
                 }
                 Recall::Different => Err(Verdict::IdReused),
@@ -650,7 +653,15 @@ impl Gate for BatchGate<'_> {
     }
 
     fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
-        self.till.question(conn, crate::questions::Question::Batch(question))
+        self.till.question(
+            conn,
+            match question {
+                Question::Books { frame, from, max } => {
+                    weir_till::Question::Books { frame, from, max }
+                }
+                Question::Totals { frame } => weir_till::Question::Totals { frame },
+            },
+        )
     }
 
     fn find(&mut self, conn: ConnId, client: &Client, frame: u64, handle: &str) -> Option<Found> {
@@ -669,7 +680,9 @@ impl Gate for BatchGate<'_> {
     }
 
     fn refused(&mut self, reason: Reason) {
-        add_one(&self.till.counters.refused[usize::from(reason.as_raw())]);
+        // This thread alone writes it.
+        let count = &self.door.counters.refused[usize::from(reason.as_raw())];
+        count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use door_batch::Client;
 
-use crate::pending::DueQueue;
+use weir_till::DueQueue;
 
 /// Frames that may wait on one worker.
 const FRAMES_MAX: usize = 256;

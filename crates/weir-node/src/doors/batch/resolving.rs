@@ -1,10 +1,8 @@
 //! Frames of resolves that wait for the bank's answers.
 
 use door_transport::Out;
+use weir_till::{Pending, Reply};
 use wire::{ResolvedFlags, Verdict, resolved};
-
-use crate::doors::Reply;
-use crate::pending::Pending;
 
 /// A frame of resolves and the answers to it so far.
 #[derive(Debug, Default)]

@@ -8,12 +8,10 @@ use probe::{Laps, NodeClock};
 use proptest::prelude::*;
 use table::{Map, Secret};
 use weir_config::campaign_index::CampaignIndex;
+use weir_till::{Facts, Snapshot, cells::SlotCells, stages::WorkerProbes};
 use wire::{DecideFlags, decide};
 
 use super::*;
-use crate::counters::SlotCells;
-use crate::messages::{Facts, Snapshot};
-use crate::stages::WorkerProbes;
 
 const NOW_MS: u64 = 1_000_000;
 const BUDGETS: u32 = 8;
@@ -53,7 +51,8 @@ fn worker(probes: WorkerProbes) -> Bench {
         purses.take(fill, NOW_MS);
     }
     let counters = Arc::new(WorkerCounters::default());
-    let mut till = Till::new(0, Arc::new(facts()), counters, purses, keys, probes);
+    let refusals = Arc::clone(&counters.refusals);
+    let mut till = Till::new(0, Arc::new(facts()), refusals, purses, keys, probes);
     till.at = till.purses.at(NOW_MS);
     let pace = |slot: u32| if slot.is_multiple_of(3) { Pace::CLOSED } else { Pace::OPEN };
     till.paces = (0..BUDGETS).map(pace).collect();
@@ -62,12 +61,12 @@ fn worker(probes: WorkerProbes) -> Bench {
         number: 1,
         slots: Map::build(Secret::new(5), ids).unwrap(),
         units: vec![*b"USD\0"; BUDGETS as usize],
-        names: Arc::new(crate::messages::Names::none()),
+        names: Arc::new(weir_till::Names::none()),
         campaign_index: CampaignIndex::empty(),
         purses: Arc::new([]),
         cells: SlotCells::new(BUDGETS as usize),
     });
-    Bench { door: BatchDoor::new(0, terms()), till }
+    Bench { door: BatchDoor::new(0, terms(), counters), till }
 }
 
 fn facts() -> Facts {
@@ -149,7 +148,7 @@ fn a_refusal_is_remembered_with_the_budget_that_was_named() {
     answers(&mut worker, &[frame(vec![ask(2, 10), ask(3, 0), ask(99, 10), ask(1, 10)])]);
     worker.till.journal_fails = true;
     answers(&mut worker, &[frame(vec![ask(6, 10)])]);
-    let last = worker.till.counters.refusals.read(NOW_MS + 5);
+    let last = worker.till.refusals.read(NOW_MS + 5);
     let last: Vec<_> = last.map(|one| (one.at_ms, one.slot, one.verdict)).collect();
     let refused = |slot, verdict| (NOW_MS, slot, verdict);
     let expected =
@@ -180,10 +179,11 @@ fn a_worker_goes_on_while_its_clock_stands() {
         let ask = decide::Ask::new(round, 2, FILLED + 1, 7, [0; 4], 0, 0);
         answers(&mut worker, &[(DecideFlags::default(), vec![ask])]);
         worker.run_timers();
-        worker.door.publish(&worker.till.counters);
+        let counters = Arc::clone(&worker.door.counters);
+        worker.door.publish(&counters);
         let said: Vec<ToBank> = std::iter::from_fn(|| worker.till.purses.next_message()).collect();
         assert!(said.iter().any(|message| matches!(message, ToBank::Want { .. })), "{said:?}");
-        assert_eq!(worker.till.counters.verdict(Verdict::PurseEmpty), round, "published");
+        assert_eq!(worker.door.counters.verdict(Verdict::PurseEmpty), round, "published");
     }
 }
 
@@ -255,7 +255,7 @@ fn a_budget_out_of_scope_is_unknown_however_it_is_asked_for() {
     assert_eq!(worker.till.purses.held(2), held, "nothing of it was taken");
     let tally = &worker.till.snapshot.cells.tallies[2];
     assert_eq!(tally.count(Verdict::UnknownBudget.as_raw().into()), 0, "or counted for it");
-    assert_eq!(worker.till.counters.out_of_scope.get(), 5);
+    assert_eq!(worker.door.counters.out_of_scope.get(), 5);
     let all = [2, 3, 5, 8];
     assert_eq!(verdicts(&mut worker, &limited(""), (plain, 0), &all), [granted; 4]);
     assert_eq!(verdicts(&mut worker, &limited("budget:*"), (plain, 0), &all), [granted; 4]);

@@ -17,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use table::ring;
 use weir_config::config::Config;
+use weir_till::stages::WorkerProbes;
 use wire::{Message, hello};
 
 use super::*;
@@ -28,7 +29,6 @@ use crate::doors::batch::{BatchDoor, BatchTerms};
 use crate::doors::{DoorSet, OnDoors};
 use crate::known::Permits;
 use crate::measured::Sources;
-use crate::stages::WorkerProbes;
 use crate::worker::{Lines, Worker};
 
 doors! {
@@ -143,8 +143,8 @@ impl EchoNode {
         let threads = vec![
             thread::spawn(move || answer_in_pairs(&asked)),
             thread::spawn(move || {
-                let lines = Lines { up, down, bank: bank_thread };
-                run(vec![batch, echo], door, counters, lines, &control);
+                let lines = Lines { up, down, bank: bank_thread, counters };
+                run(vec![batch, echo], door, lines, &control);
             }),
         ];
         EchoNode { listeners, handle, threads, bank, commands, _data: None, seen, authority, tls }
@@ -200,20 +200,15 @@ fn start_bank(data: &Path, link: Link) -> (JoinHandle<()>, mpsc::Sender<Command>
 }
 
 /// Runs the worker until it is stopped.
-fn run(
-    listeners: Vec<Listener>,
-    echo: EchoDoor,
-    counters: Arc<WorkerCounters>,
-    lines: Lines,
-    handle: &Handle,
-) {
+fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) {
     let facts = Arc::new(facts(&Config::default()));
     let purses = Purses::new(PurseOptions { node: 1, hold_ms: 2_000 }, 0);
     let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
     let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
     let terms = Arc::new(BatchTerms::new(&Config::default(), None));
-    let batch = BatchDoor::new(EchoDoorId::Batch as u8, terms);
-    let till = Till::new(0, facts, counters, purses, keys, probes);
+    let batch = BatchDoor::new(EchoDoorId::Batch as u8, terms, Arc::clone(&lines.counters));
+    let refusals = Arc::clone(&lines.counters.refusals);
+    let till = Till::new(0, facts, refusals, purses, keys, probes);
     let options = Options { output_bytes_max: OUTPUT_BYTES_MAX, ..Options::default() };
     let worker = Worker::new(till, EchoDoors { on: OnDoors::ALL, batch, echo }, lines);
     door_transport::run(listeners, &options, worker, handle).unwrap();

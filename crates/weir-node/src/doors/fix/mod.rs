@@ -2,13 +2,14 @@
 //!
 //! A step of a session is flushed before its bytes leave, on this thread: what other doors of the worker have to do waits for it.
 
+pub mod adopting;
 pub mod counts;
 pub mod desk;
 mod passwords;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
@@ -16,9 +17,10 @@ use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, W
 use fix_session::MessageStores;
 use fix_store::{FileStores, NumbersFile, Options};
 use weir_config::config::{Config, ConfigError};
+use weir_till::Till;
 
 use super::{Door, DoorOutbox, FailedDial, Heard};
-use crate::till::Till;
+use crate::counters::WorkerCounters;
 use desk::{Ask, Asks, FixDesk};
 use passwords::Passwords;
 
@@ -104,10 +106,13 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
 
 /// The door of one worker; empty on those that do not have it.
 pub(crate) struct FixDoor {
+    counters: Arc<WorkerCounters>,
     sessions: Option<Sessions>,
     /// What operators want.
     asks: Option<Asks>,
     venues: Vec<Venue>,
+    /// Some venue is to be hung up or dialled otherwise.
+    are_venues_changing: bool,
     /// Open connections, and where their other ends are.
     open: Vec<(ConnId, Option<SocketAddr>)>,
     /// Bytes for connections other than those that a step was about.
@@ -123,6 +128,21 @@ struct Venue {
     dial: Dial,
     /// Once it is dialled; the transport then opens it again whenever it ends.
     id: Option<DialId>,
+    /// How it is reached from its next connection on, if otherwise.
+    next: Option<Dial>,
+    /// It is not configured any more.
+    is_over: bool,
+}
+
+impl Venue {
+    fn new(session: usize, dial: Dial) -> Venue {
+        Venue { session, dial, id: None, next: None, is_over: false }
+    }
+
+    /// Reports whether there is something to be done once it has no connection.
+    fn is_changing(&self) -> bool {
+        self.next.is_some() || self.is_over == self.id.is_some()
+    }
 }
 
 /// What is kept per connection.
@@ -139,16 +159,18 @@ fn clock(till: &Till) -> Clock {
 
 impl FixDoor {
     /// Makes the door of a worker: the sessions are there for the one that has it.
-    pub(crate) fn new(is_on: bool, terms: &FixTerms) -> FixDoor {
+    pub(crate) fn new(is_on: bool, terms: &FixTerms, counters: Arc<WorkerCounters>) -> FixDoor {
         let taken = || terms.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut sessions, mut asks, mut venues) = (None, None, Vec::new());
         if let Some(taken) = is_on.then(taken).flatten() {
             let numbered = taken.sessions.venues().zip(taken.dials);
-            venues.extend(numbered.map(|(session, dial)| Venue { session, dial, id: None }));
+            venues.extend(numbered.map(|(session, dial)| Venue::new(session, dial)));
             (sessions, asks) = (Some(taken.sessions), Some(taken.asks));
         }
         FixDoor {
+            counters,
             venues,
+            are_venues_changing: false,
             sessions,
             asks,
             open: Vec::new(),
@@ -185,17 +207,17 @@ impl FixDoor {
             done.close |= is_over || (unsent_max > 0 && out.len() > unsent_max);
             done
         });
-        self.take_rest(till);
+        self.take_rest();
         done
     }
 
     /// Takes what a step left for other connections, and tells what happened.
-    fn take_rest(&mut self, till: &Till) {
+    fn take_rest(&mut self) {
         let Some(sessions) = &mut self.sessions else { return };
         self.ready.append(&mut sessions.take_ready());
         for happening in sessions.take_happenings() {
             let session = of(&happening).and_then(|session| sessions.name(session));
-            till.counters.fix.tell(session.unwrap_or(""), &happening);
+            self.counters.fix.tell(session.unwrap_or(""), &happening);
         }
     }
 
@@ -220,6 +242,14 @@ impl FixDoor {
         let clock = clock(till);
         for _ in 0..ASKS_MAX {
             let Some(ask) = self.asks.as_ref().and_then(Asks::next) else { return };
+            let ask = match ask {
+                Ask::Adopt(settings, reply) => {
+                    drop(reply.send(self.adopt(*settings, clock)));
+                    self.take_rest();
+                    continue;
+                }
+                ask => ask,
+            };
             let Some(sessions) = &mut self.sessions else { return };
             sessions.stores().set_time(clock.unix_us);
             match ask {
@@ -228,14 +258,15 @@ impl FixDoor {
                 Ask::Act(name, act, reply) => {
                     drop(reply.send(desk::act(sessions, &name, &act, clock)));
                 }
+                Ask::Adopt(..) => {}
             }
-            self.take_rest(till);
+            self.take_rest();
         }
     }
 
     /// Venues are dialled, and old messages go.
     fn dial<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
-        for venue in self.venues.iter_mut().filter(|venue| venue.id.is_none()) {
+        for venue in self.venues.iter_mut().filter(|venue| venue.id.is_none() && !venue.is_over) {
             venue.id = outbox.all().dial(venue.dial.clone());
         }
         self.ticks += 1;

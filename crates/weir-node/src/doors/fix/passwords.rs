@@ -6,9 +6,9 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use door_fix::{Admission, Guard, PasswordFile, PasswordHash};
 use door_transport::Waker;
 use fix::Message;
+use weir_till::{Arrivals, Owed, Pending};
 
 use crate::error::StartError;
-use crate::pending::{Arrivals, Owed, Pending};
 use crate::thread::spawn;
 
 /// Checks that may wait; a Logon beyond is refused, and its client tries again.

@@ -7,9 +7,9 @@ use super::audit::{self, AuditDesk, Told};
 use super::keeper::Asker;
 
 /// The answer to a call, owed to the worker that has its connection.
-pub(super) type Owed = crate::pending::Owed<LateAnswer>;
+pub(super) type Owed = weir_till::Owed<LateAnswer>;
 /// Where they arrive.
-pub(super) type Arrivals = crate::pending::Arrivals<LateAnswer>;
+pub(super) type Arrivals = weir_till::Arrivals<LateAnswer>;
 
 /// An answer that owns its bytes, and wipes them.
 #[derive(Debug)]

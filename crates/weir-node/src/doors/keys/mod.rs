@@ -35,6 +35,7 @@ use door_transport::{ConnId, Out, Peer, Step, Waker};
 use vault::{Change, Keys};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
+use weir_till::{Pending, Till};
 
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::desk::KeysDesk;
@@ -47,9 +48,7 @@ use self::rates::{Rates, Used};
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
-use crate::pending::Pending;
 use crate::thread::spawn;
-use crate::till::Till;
 use crate::tokens::Tokens;
 
 /// What begins the paths of calls about keys.
@@ -230,6 +229,7 @@ pub(crate) struct KeysDoor(Option<Side>);
 struct Side {
     /// Which worker it is: the first tells what the threads behind the door count.
     worker: u16,
+    counters: Arc<WorkerCounters>,
     terms: Arc<KeysTerms>,
     door: door_keys::Door,
     /// What HTTP works in.
@@ -262,11 +262,17 @@ struct Entered {
 }
 
 impl KeysDoor {
-    pub(crate) fn new(terms: Option<&Arc<KeysTerms>>, worker: u16, waker: Waker) -> KeysDoor {
+    pub(crate) fn new(
+        terms: Option<&Arc<KeysTerms>>,
+        worker: u16,
+        waker: Waker,
+        counters: Arc<WorkerCounters>,
+    ) -> KeysDoor {
         let side = terms.and_then(|terms| {
             let door = terms.doors.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
             Some(Side {
                 worker,
+                counters,
                 door,
                 room: door_http::Room::default(),
                 tokens: terms.tokens.view(),
@@ -325,7 +331,7 @@ impl Door for KeysDoor {
     }
 
     /// Writes the answers that have arrived.
-    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
+    fn turn<S>(&mut self, _: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
         let Some(side) = &mut self.0 else { return };
         if side.waiting.is_empty() {
             return;
@@ -333,13 +339,13 @@ impl Door for KeysDoor {
         for (place, answer) in side.arrivals.take() {
             let Some(id) = side.waiting.close(place) else { continue };
             let answer = answer.unwrap_or_else(|| LateAnswer::unavailable(NOT_DONE));
-            till.counters.keys.tell(answer.status, answer.items);
+            side.counters.keys.tell(answer.status, answer.items);
             let response = Response {
                 content_type: (!answer.body.is_empty()).then_some(answer.content_type),
                 ..response(answer.status, answer.headers, &answer.body)
             };
             if !outbox.answer(id, |conn, out| conn.http.answer(out, &response)) {
-                till.counters.keys.clients_gone.add(1);
+                side.counters.keys.clients_gone.add(1);
             }
         }
     }
@@ -439,7 +445,7 @@ fn are_same(one: &[u8], other: &[u8]) -> bool {
 impl Front<'_> {
     /// Why a request is refused before anybody looks at what it asks.
     fn guard(&self, request: &Request<'_>) -> Option<Response<'static>> {
-        let counts = &self.till.counters.keys;
+        let counts = &self.side.counters.keys;
         if request.from_page {
             counts.of_pages.add(1);
             return Some(response(403, NO_STORE, OF_PAGE));
@@ -472,11 +478,10 @@ impl Front<'_> {
         asked: &door_keys::Request<'_>,
         reply: HttpReply<'_, '_>,
     ) -> Then {
-        let (side, entered, till) = (&mut *self.side, &mut *self.entered, &*self.till);
-        let counts = &till.counters.keys;
+        let (side, entered) = (&mut *self.side, &mut *self.entered);
         let known = asked.token.and_then(|token| side.enter(entered, token));
         if known.is_some_and(|known| !side.terms.rates.allows(&known.used)) {
-            counts.limited.add(1);
+            side.counters.keys.limited.add(1);
             return reply.send(&response(429, RETRY, LIMITED));
         }
         let asker = known.map(|known| &known.asker);
@@ -484,19 +489,19 @@ impl Front<'_> {
         let path = asked.path.strip_prefix(TRANSIT_PATH).unwrap_or_default();
         let is_large = !inline::is_small(path, asked.body.len(), side.keys.keys());
         if is_large && asker.is_some() {
-            return side.leave(To::Pool, conn, asked, asker, till, reply);
+            return side.leave(To::Pool, conn, asked, asker, reply);
         }
         let caller = asker.map(Asker::caller);
         let answer = side.door.answer(asked, caller.as_ref(), &mut ReadGate(side.keys.keys()));
         let Some(answer) = answer else {
-            return side.leave(To::Keeper, conn, asked, asker, till, reply);
+            return side.leave(To::Keeper, conn, asked, asker, reply);
         };
         let line = asker
             .filter(|_| side.terms.audit.is_some())
             .and_then(|asker| audit::line(asker.principal.name(), answer.status, &answer.audit));
         let then = match line {
             None => {
-                counts.tell(answer.status, late::items(&answer));
+                side.counters.keys.tell(answer.status, late::items(&answer));
                 reply.send(&response(answer.status, answer.headers, answer.body))
             }
             Some(line) => {
@@ -526,10 +531,9 @@ impl Side {
         conn: ConnId,
         asked: &door_keys::Request<'_>,
         asker: Option<&Asker>,
-        till: &Till,
         reply: HttpReply<'_, '_>,
     ) -> Then {
-        let counts = &till.counters.keys;
+        let counts = &self.counters.keys;
         let place = self.waiting.open(conn).expect("the guard found room");
         let owed = Owed::new(place, &self.arrivals);
         let request = OwnedRequest::of(asked);
@@ -585,7 +589,7 @@ impl App for Front<'_> {
     }
 
     fn refused(&mut self, _: Refusal) {
-        self.till.counters.keys.refused_http.add(1);
+        self.side.counters.keys.refused_http.add(1);
     }
 
     fn refusal(&self, why: Refusal, _: &RefusedRequest<'_>) -> Response<'static> {

@@ -5,12 +5,12 @@ use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, Hold};
 use weir_config::campaign_index::{CampaignAd, CampaignIndex, PinnedRate, ServedCreative};
+use weir_till::Money;
 use wire::Verdict;
 
 use super::cost::cost;
 use super::currency::BidCurrency;
 use super::native::NativeRoom;
-use crate::money::Money;
 
 /// Who looks at the impressions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -42,6 +42,7 @@ use money::{CurrencyCode, Instant};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
+use weir_till::{DueQueue, Pending, Reply, Till};
 use wire::Verdict;
 
 use self::counts::{Counts, Happening};
@@ -54,9 +55,8 @@ use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::WaitingNotice;
-use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
+use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
 use crate::counters::WorkerCounters;
-use crate::pending::{DueQueue, Pending};
 use crate::stages::WorkerStage;
 use crate::till::Till;
 

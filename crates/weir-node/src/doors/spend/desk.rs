@@ -14,16 +14,13 @@ use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
 use ledger::keyed::ANSWER_BYTES_MAX;
 use ledger::{Action, Amount, Claimed, Door as Origins, Hold, Origin, Owner};
 use money::{ASK_MAX, ParseAmountError, Unit};
+use weir_till::{Ask, DueQueue, Reply, Till};
 use wire::{BudgetName, Verdict};
 
 use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
 use super::waiting::{FILLS_MAX, Fill, Job, Next, WaitingCalls};
-use crate::doors::Reply;
-use crate::money::Ask;
-use crate::pending::DueQueue;
-use crate::till::Till;
 
 /// How often a call waits for money.
 const FILLS_A_CALL_MAX: u8 = 4;

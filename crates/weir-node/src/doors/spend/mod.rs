@@ -11,13 +11,13 @@ use std::sync::Arc;
 use access::{KeySecret, LiveTokens, Principal, Role};
 use door_http::Session;
 use door_spend::{
-    AnswerRoom, Budget, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing,
-    Taken,
+    AnswerRoom, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing, Taken,
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, spend_limits};
+use weir_till::{DueQueue, OPENINGS_MAX, Question, Reply, Till};
 use wire::{BudgetName, Verdict};
 
 use self::counts::{CallCounts, Happening};
@@ -25,14 +25,10 @@ use self::desk::Desk;
 use self::grants::Grants;
 use self::waiting::{Entry, Fill, Job, WaitingCalls};
 use super::entrance::Entrance;
-use super::{Door, DoorOutbox, Heard, Outcomes, Reply, RequestKind};
+use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::Answer;
-use crate::opened::OPENINGS_MAX;
-use crate::pending::DueQueue;
-use crate::questions::Question;
 use crate::stages::WorkerStage;
-use crate::till::Till;
 
 /// How long calls that are under way wait for their seal once the journal is known to fail, ms.
 const SEAL_WAIT_MS: u64 = 2_000;
@@ -555,12 +551,13 @@ impl Gate for SpendGate<'_> {
 
     fn standing(&mut self, conn: ConnId, name: BudgetName<'_>) -> Option<Outcome> {
         self.desk.counts.add(Happening::Looks);
-        let Some(budget) = Budget::of(name) else {
-            return Some(Outcome::refused(Verdict::UnknownBudget));
+        let question = match name {
+            BudgetName::Id(id) => Question::Budget(id),
+            BudgetName::Handle(handle) => Question::Handle(handle.into()),
         };
         // Whether the caller may see it is judged when the bank has said what its id and its handle are: this worker may not have
         // met the budget.
-        let asked = self.till.question(conn, Question::Budget(Box::new(budget)));
+        let asked = self.till.question(conn, question);
         asked
             .err()
             .map(|_| desk::full("too many looks of this worker wait for the bank; ask again"))

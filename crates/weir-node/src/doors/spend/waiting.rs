@@ -6,9 +6,7 @@ use access::Principal;
 use door_spend::{Call, Form, Outcome};
 use door_transport::ConnId;
 use ledger::{Amount, Hold, Owner};
-
-use crate::doors::Reply;
-use crate::pending::Pending;
+use weir_till::{Pending, Reply};
 
 /// Calls of a worker that may wait for money at once: a whole batch, and others beside it.
 pub(crate) const FILLS_MAX: usize = 16_384;

@@ -8,17 +8,19 @@ use ledger::{Amount, At, Hold, Purses};
 use wire::Verdict;
 
 /// A worker's plans and purses, by slot.
-pub(crate) struct Money<'a> {
-    pub(crate) paces: &'a mut [Pace],
-    pub(crate) purses: &'a mut Purses,
+pub struct Money<'a> {
+    /// Plans.
+    pub paces: &'a mut [Pace],
+    /// Purses.
+    pub purses: &'a mut Purses,
     /// The instant of this wake-up, and the deadline of its holds.
-    pub(crate) at: At,
+    pub at: At,
 }
 
 impl Money<'_> {
     /// Has both of a slot on their way to the cache.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, slot: u32) {
+    pub fn prefetch(&self, slot: u32) {
         table::prefetch(&self.paces[slot as usize]);
         self.purses.prefetch(slot);
     }
@@ -29,7 +31,7 @@ impl Money<'_> {
     /// # Errors
     /// `Paced`.
     #[inline(always)]
-    pub(crate) fn plan(&mut self, slot: u32, coin: u64, amount: Amount) -> Result<(), Verdict> {
+    pub fn plan(&mut self, slot: u32, coin: u64, amount: Amount) -> Result<(), Verdict> {
         match self.paces[slot as usize].decide(coin, amount) {
             Decision::Pass => Ok(()),
             Decision::Paced => Err(Verdict::Paced),
@@ -41,20 +43,20 @@ impl Money<'_> {
     /// # Errors
     /// Why the purse has it not.
     #[inline(always)]
-    pub(crate) fn reserve_planned(&mut self, slot: u32, amount: Amount) -> Result<Hold, Verdict> {
+    pub fn reserve_planned(&mut self, slot: u32, amount: Amount) -> Result<Hold, Verdict> {
         let reserved = self.purses.reserve(slot, amount, self.at);
         reserved.inspect_err(|_| self.paces[slot as usize].give_back(amount))
     }
 
     /// The bid that a plan leaves of one, in the same measure; `None`: not now. Counts the request.
     #[inline]
-    pub(crate) fn bid(&mut self, slot: u32, coin: u64, bid: i64) -> Option<i64> {
+    pub fn bid(&mut self, slot: u32, coin: u64, bid: i64) -> Option<i64> {
         self.paces[slot as usize].bid(coin, bid)
     }
 
     /// Does the plan let so much be reserved for a bid? Notes that it was asked for.
     #[inline]
-    pub(crate) fn may_bid(&mut self, slot: u32, amount: Amount) -> bool {
+    pub fn may_bid(&mut self, slot: u32, amount: Amount) -> bool {
         let pace = &mut self.paces[slot as usize];
         pace.note_ask(amount);
         pace.allows(amount)
@@ -62,13 +64,13 @@ impl Money<'_> {
 
     /// What [`Money::bid`] would say, leaving no trace.
     #[inline]
-    pub(crate) fn peek_bid(&self, slot: u32, coin: u64, bid: i64) -> Option<i64> {
+    pub fn peek_bid(&self, slot: u32, coin: u64, bid: i64) -> Option<i64> {
         self.paces[slot as usize].peek_bid(coin, bid)
     }
 
     /// What [`Money::may_bid`] would say, leaving no trace.
     #[inline]
-    pub(crate) fn peek_may_bid(&self, slot: u32, amount: Amount) -> bool {
+    pub fn peek_may_bid(&self, slot: u32, amount: Amount) -> bool {
         self.paces[slot as usize].allows(amount)
     }
 
@@ -77,7 +79,7 @@ impl Money<'_> {
     /// # Errors
     /// Why not.
     #[inline]
-    pub(crate) fn able(&mut self, slot: u32, amount: Amount) -> Result<(), Verdict> {
+    pub fn able(&mut self, slot: u32, amount: Amount) -> Result<(), Verdict> {
         self.purses.able(slot, amount, self.at)
     }
 
@@ -86,7 +88,7 @@ impl Money<'_> {
     /// # Errors
     /// Why not.
     #[inline]
-    pub(crate) fn peek_able(&self, slot: u32, amount: Amount) -> Result<(), Verdict> {
+    pub fn peek_able(&self, slot: u32, amount: Amount) -> Result<(), Verdict> {
         self.purses.peek(slot, amount, self.at)
     }
 
@@ -96,7 +98,7 @@ impl Money<'_> {
     /// # Errors
     /// Why the purse has it not; `None` where `also` refuses.
     #[inline]
-    pub(crate) fn reserve_bid(
+    pub fn reserve_bid(
         &mut self,
         slot: u32,
         amount: Amount,
@@ -113,7 +115,7 @@ impl Money<'_> {
 
     /// Takes back what was set aside a moment ago and never left this worker, as if nobody had asked.
     #[inline]
-    pub(crate) fn undo(&mut self, slot: u32, hold: &Hold) {
+    pub fn undo(&mut self, slot: u32, hold: &Hold) {
         self.purses.undo(slot, hold);
         self.paces[slot as usize].give_back(hold.amount);
     }

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use door_transport::Waker;
 
 /// Where one worker's answers of other threads arrive, each with the place of [`super::Pending`] that waits for it.
-pub(crate) struct Arrivals<A> {
+pub struct Arrivals<A> {
     answers: Mutex<Vec<(u32, Option<A>)>>,
     waker: Waker,
 }
 
 impl<A> Arrivals<A> {
     /// None so far. Each wakes the worker.
-    pub(crate) fn new(waker: Waker) -> Arc<Arrivals<A>> {
+    pub fn new(waker: Waker) -> Arc<Arrivals<A>> {
         Arc::new(Arrivals { answers: Mutex::default(), waker })
     }
 
     /// Takes what has arrived: `None` in the place of an answer that nobody makes any more.
-    pub(crate) fn take(&self) -> Vec<(u32, Option<A>)> {
+    pub fn take(&self) -> Vec<(u32, Option<A>)> {
         std::mem::take(&mut self.answers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -29,7 +29,7 @@ impl<A> Arrivals<A> {
 
 /// An answer that a worker waits for at a place. Dropped without one the worker hears so: whatever becomes of the thread that has it, nobody
 /// waits for ever.
-pub(crate) struct Owed<A> {
+pub struct Owed<A> {
     place: u32,
     /// `None` once it is given.
     to: Option<Arc<Arrivals<A>>>,
@@ -37,19 +37,19 @@ pub(crate) struct Owed<A> {
 
 impl<A> Owed<A> {
     /// The answer for this place.
-    pub(crate) fn new(place: u32, to: &Arc<Arrivals<A>>) -> Owed<A> {
+    pub fn new(place: u32, to: &Arc<Arrivals<A>>) -> Owed<A> {
         Owed { place, to: Some(Arc::clone(to)) }
     }
 
     /// Gives the answer.
-    pub(crate) fn give(mut self, answer: A) {
+    pub fn give(mut self, answer: A) {
         if let Some(to) = self.to.take() {
             to.push(self.place, Some(answer));
         }
     }
 
     /// Nobody waits at the place any more.
-    pub(crate) fn forget(mut self) {
+    pub fn forget(mut self) {
         self.to = None;
     }
 }

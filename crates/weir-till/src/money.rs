@@ -13,20 +13,21 @@ use ledger::note::NOTE_LEN;
 use ledger::{Amount, At, Hold, MADE_SLOT, TokenError};
 use wire::Verdict;
 
-pub(crate) use configured::Money;
+pub use configured::Money;
 
-use crate::messages::Snapshot;
+use crate::Till;
+use crate::snapshot::Snapshot;
 use crate::stages::{JudgePart, WorkerProbes};
-use crate::till::Till;
 
 /// An ask that a door understood: an amount of the budget in a slot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub struct Ask {
     /// The budget, of any kind of slot.
-    pub(crate) slot: u32,
-    pub(crate) amount: Amount,
+    pub slot: u32,
+    /// More than nothing, in base units of its unit.
+    pub amount: Amount,
     /// What a plan that throws a coin throws it with: the same for the same request.
-    pub(crate) coin: u64,
+    pub coin: u64,
 }
 
 /// The code of a unit that a client leaves out: whatever the budget counts in.
@@ -38,7 +39,7 @@ impl Till {
     /// # Errors
     /// `BadAmount`, `UnitMismatch`, or `UnknownBudget` for a made budget that ended.
     #[inline(always)]
-    pub(crate) fn check(&self, slot: u32, unit: [u8; 4], amount: Amount) -> Result<(), Verdict> {
+    pub fn check(&self, slot: u32, unit: [u8; 4], amount: Amount) -> Result<(), Verdict> {
         if !amount.is_ask() {
             return Err(Verdict::BadAmount);
         }
@@ -60,7 +61,7 @@ impl Till {
     /// # Errors
     /// Why not.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
+    pub fn reserve(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
         self.reserve_at::<false>(ask, self.at)
     }
 
@@ -68,7 +69,7 @@ impl Till {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn reserve_for(&mut self, ask: &Ask, hold_ms: u32) -> Result<Hold, Verdict> {
+    pub fn reserve_for(&mut self, ask: &Ask, hold_ms: u32) -> Result<Hold, Verdict> {
         self.reserve_at::<false>(ask, self.purses.at_for(self.at.now_ms, hold_ms.into()))
     }
 
@@ -76,7 +77,7 @@ impl Till {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn reserve_in_parts(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
+    pub fn reserve_in_parts(&mut self, ask: &Ask) -> Result<Hold, Verdict> {
         self.reserve_at::<true>(ask, self.at)
     }
 
@@ -110,7 +111,7 @@ impl Till {
     ///
     /// # Errors
     /// The place of the first ask that is refused, and why.
-    pub(crate) fn reserve_all(
+    pub fn reserve_all(
         &mut self,
         asks: impl Iterator<Item = Result<Ask, Verdict>>,
         holds: &mut Vec<(u32, Hold)>,
@@ -132,7 +133,7 @@ impl Till {
     }
 
     /// Takes back what was set aside a moment ago and never left this worker, as if nobody had asked.
-    pub(crate) fn undo(&mut self, slot: u32, hold: &Hold) {
+    pub fn undo(&mut self, slot: u32, hold: &Hold) {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.undo(made, hold),
             None => self.parts().1.undo(slot, hold),
@@ -141,13 +142,13 @@ impl Till {
 
     /// The configuration in force, the money of its budgets, and what measures this turn: all that an auction needs of the till.
     #[inline(always)]
-    pub(crate) fn parts(&mut self) -> (&Snapshot, Money<'_>, &mut WorkerProbes) {
+    pub fn parts(&mut self) -> (&Snapshot, Money<'_>, &mut WorkerProbes) {
         let Till { snapshot, paces, purses, at, probes, .. } = self;
         (snapshot, Money { paces, purses, at: *at }, probes)
     }
 
     /// Tells whether the money is there as far as this worker knows. Nothing changes.
-    pub(crate) fn is_at_hand(&self, slot: u32, amount: Amount) -> bool {
+    pub fn is_at_hand(&self, slot: u32, amount: Amount) -> bool {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.peek(made, amount, self.at).is_ok(),
             None => self.purses.peek(slot, amount, self.at).is_ok(),
@@ -156,7 +157,7 @@ impl Till {
 
     /// Asks the bank for the money of these asks where the purse has too little: [`ledger::Purses::call`]. Whoever waits for it says so with
     /// [`Till::echo`] or looks again. False: waiting would change nothing.
-    pub(crate) fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
+    pub fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.call(made, asks, self.at),
             None => self.purses.call(slot, asks, self.at),
@@ -164,7 +165,7 @@ impl Till {
     }
 
     /// When a window of the budget that is used up begins anew, ms since 1970.
-    pub(crate) fn retry_at_ms(&self, slot: u32) -> Option<u64> {
+    pub fn retry_at_ms(&self, slot: u32) -> Option<u64> {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.retry_at_ms(made),
             None => self.purses.retry_at_ms(slot),
@@ -175,7 +176,7 @@ impl Till {
     ///
     /// # Errors
     /// `Foreign`, `TooOld` or `Forged`.
-    pub(crate) fn open_token(&self, token: &[u8; 32]) -> Result<Hold, Verdict> {
+    pub fn open_token(&self, token: &[u8; 32]) -> Result<Hold, Verdict> {
         self.keys.open(token).map_err(not_ours)
     }
 
@@ -184,7 +185,7 @@ impl Till {
     /// # Errors
     /// As [`Till::open_token`].
     #[inline]
-    pub(crate) fn open_note(&self, sealed: &[u8]) -> Result<(Hold, [u8; NOTE_LEN]), Verdict> {
+    pub fn open_note(&self, sealed: &[u8]) -> Result<(Hold, [u8; NOTE_LEN]), Verdict> {
         self.keys.open_note(sealed).map_err(not_ours)
     }
 }

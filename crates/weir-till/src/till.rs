@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use access::Principal;
 use door_transport::ConnId;
@@ -14,51 +13,62 @@ use ledger::{
 use probe::NodeClock;
 use wire::{BudgetName, Handle, Reason, Verdict};
 
-use crate::counters::WorkerCounters;
-use crate::doors::Reply;
-use crate::messages::{Facts, Snapshot};
 use crate::opened::{Made, Opened};
 use crate::questions::{Question, Questions};
+use crate::refusals::LastRefusals;
+use crate::reply::Reply;
+use crate::snapshot::{Facts, Snapshot};
 use crate::stages::{WorkerProbes, WorkerStage};
 
 /// Purses of made budgets that are added at once.
 const PURSES_A_STEP: usize = 256;
 
 /// One worker's part that all of its doors share. A door gets it with each call and keeps nothing of it.
-pub(crate) struct Till {
+pub struct Till {
     /// Number of the worker.
-    pub(crate) number: u16,
-    pub(crate) facts: Arc<Facts>,
-    pub(crate) keys: Arc<KeyRing>,
-    pub(crate) counters: Arc<WorkerCounters>,
-    pub(crate) clock: NodeClock,
+    pub number: u16,
+    /// What does not change in a run.
+    pub facts: Arc<Facts>,
+    /// Keys that tokens are sealed under.
+    pub keys: Arc<KeyRing>,
+    /// The last refused asks, for other threads to read.
+    pub refusals: Arc<LastRefusals>,
+    /// The clock that all of them go by.
+    pub clock: NodeClock,
     /// The instant of this wake-up, and the deadline of the holds made in it.
-    pub(crate) at: At,
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) paces: Box<[Pace]>,
-    pub(crate) purses: Purses,
+    pub at: At,
+    /// The configuration in force...
+    pub snapshot: Arc<Snapshot>,
+    /// ...the plans of its budgets, by slot...
+    pub paces: Box<[Pace]>,
+    /// ...and their purses, with what is to be said to the bank.
+    pub purses: Purses,
     /// A message went to the bank that it should not sleep over.
-    pub(crate) urgent: bool,
+    pub urgent: bool,
     /// The journal cannot seal: nothing is granted.
-    pub(crate) journal_fails: bool,
-    pub(crate) probes: WorkerProbes,
-    pub(crate) questions: Questions,
+    pub journal_fails: bool,
+    /// Where its time goes.
+    pub probes: WorkerProbes,
+    /// Questions of clients that wait for the bank.
+    pub questions: Questions,
     /// Budgets that were made on their first ask...
-    pub(crate) opened: Opened,
+    pub opened: Opened,
     /// ...and their purses: slots from [`MADE_SLOT`] on, counted from 0 here.
-    pub(crate) made: Purses,
+    pub made: Purses,
     /// For the bank, about requests with keys and of memos, each with the number of the purses' messages that go before it: stamps must rise.
     /// Bounded by what doors let wait.
-    pub(crate) keyed: VecDeque<(usize, Keyed)>,
+    pub keyed: VecDeque<(usize, Keyed)>,
     /// Echoes that doors asked for in this wake-up, at most one each.
     echoes: Vec<Reply>,
 }
 
 impl Till {
-    pub(crate) fn new(
+    /// The till of the worker with this number. Nothing is in force yet.
+    #[must_use]
+    pub fn new(
         number: u16,
         facts: Arc<Facts>,
-        counters: Arc<WorkerCounters>,
+        refusals: Arc<LastRefusals>,
         mut purses: Purses,
         keys: Arc<KeyRing>,
         probes: WorkerProbes,
@@ -73,7 +83,7 @@ impl Till {
             number,
             facts,
             keys,
-            counters,
+            refusals,
             clock,
             at,
             snapshot,
@@ -91,7 +101,7 @@ impl Till {
     }
 
     /// The loop came back from the kernel: the clock is read.
-    pub(crate) fn wake(&mut self) {
+    pub fn wake(&mut self) {
         self.probes.begin();
         self.at = self.purses.at(self.clock.now_ms());
         let steady_ms = self.clock.steady_ms();
@@ -101,7 +111,7 @@ impl Till {
 
     /// The budget of this name, as far as this worker knows: one of the configuration in force, or one that was made on its first
     /// ask and that this worker met. [`Till::open`] asks the bank for the rest.
-    pub(crate) fn find(&self, name: BudgetName<'_>) -> Option<Made> {
+    pub fn find(&self, name: BudgetName<'_>) -> Option<Made> {
         let configured = match name {
             BudgetName::Id(id) => self.snapshot.slots.get(id).map(|slot| (slot, id)),
             BudgetName::Handle(handle) => self.snapshot.names.find(handle),
@@ -126,7 +136,7 @@ impl Till {
     /// May this principal name the budget with this id? `None`: the door asks nobody who it is. The budget's handle is looked up only where
     /// scopes are about handles.
     #[inline]
-    pub(crate) fn allows(&self, principal: Option<&Arc<Principal>>, id: u64) -> bool {
+    pub fn allows(&self, principal: Option<&Arc<Principal>>, id: u64) -> bool {
         principal.is_none_or(|principal| {
             let scopes = principal.scopes();
             scopes.allows_budget(id) || scopes.knows_handles() && scopes.allows(id, self.handle(id))
@@ -135,11 +145,11 @@ impl Till {
 
     /// Asks the bank for the budget with this handle, which is to be made from a template if there is none yet: where
     /// neither the snapshot nor [`Till::opened`] knows it. The door that `reply` names hears of it with
-    /// [`crate::doors::Heard::Budget`], once the budget is sealed.
+    /// `Heard::Budget`, once the budget is sealed.
     ///
     /// # Errors
     /// At once: `UnknownBudget`, no template matches, or who asks may not name it; `Busy`, too many wait; `Journal`.
-    pub(crate) fn open(
+    pub fn open(
         &mut self,
         principal: Option<&Arc<Principal>>,
         handle: &str,
@@ -158,7 +168,7 @@ impl Till {
     }
 
     /// Takes a message of the bank to a purse of any kind.
-    pub(crate) fn take(&mut self, message: ToWorker) {
+    pub fn take(&mut self, message: ToWorker) {
         let now_ms = self.at.now_ms;
         match message.made() {
             None => self.purses.take(message, now_ms),
@@ -170,7 +180,7 @@ impl Till {
 
     /// A purse for a budget that was made on its first ask: empty, whoever had the slot before. One that this worker met already keeps
     /// its purse, which may have money: the bank tells of a budget when somebody asks for it, and again with the owner of a grant.
-    pub(crate) fn meet(&mut self, budget: Made) {
+    pub fn meet(&mut self, budget: Made) {
         let Some(made) = budget.slot.checked_sub(MADE_SLOT) else { return };
         if self.opened.by_id(budget.id) == Some(budget) {
             return;
@@ -183,7 +193,7 @@ impl Till {
     }
 
     /// Moves what made budgets' purses have to say to the other messages: behind their turn, before whatever must come after it.
-    pub(crate) fn collect_made(&mut self) {
+    pub fn collect_made(&mut self) {
         while let Some(message) = self.made.next_message() {
             self.purses.send(message.of_made());
         }
@@ -191,13 +201,13 @@ impl Till {
 
     /// A stage of the worker's turn ends.
     #[inline(always)]
-    pub(crate) fn lap(&mut self, stage: WorkerStage, items: usize) {
+    pub fn lap(&mut self, stage: WorkerStage, items: usize) {
         self.probes.lap(stage, items);
     }
 
     /// Asks the bank to confirm, settle or release a hold. The door that `reply` names hears what became of it once that is sealed.
     #[inline]
-    pub(crate) fn resolve(
+    pub fn resolve(
         &mut self,
         reply: Reply,
         action: Action,
@@ -209,38 +219,31 @@ impl Till {
         self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
     }
 
-    /// Asks the bank whose budget a grant was made from: [`crate::doors::Heard::Owner`].
-    pub(crate) fn owner(&mut self, grant: u64, reply: Reply) {
+    /// Asks the bank whose budget a grant was made from: `Heard::Owner`.
+    pub fn owner(&mut self, grant: u64, reply: Reply) {
         self.purses.send(ToBank::Owner { grant, reply: reply.to_bits() });
         self.urgent = true;
     }
 
-    /// Asks the bank whether a request with a key may be done, or was done before: [`crate::doors::Heard::Claimed`]. Both hashes are
+    /// Asks the bank whether a request with a key may be done, or was done before: `Heard::Claimed`. Both hashes are
     /// made with [`Facts::answer_secret`]. Whoever hears [`ledger::Claimed::New`] ends the claim: with [`Till::resolve_keyed`]
     /// or [`Till::answered`]. No door gives one up: a call is done although its client is gone.
     /// `has_token`: the call names one, so it is safe to repeat without a key, too.
-    pub(crate) fn claim(&mut self, reply: Reply, key: u128, digest: u128, has_token: bool) {
+    pub fn claim(&mut self, reply: Reply, key: u128, digest: u128, has_token: bool) {
         let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
         self.say_keyed(Keyed::Claim { reply, key, digest, at_ms, has_token });
     }
 
-    /// Has the answer of a claim kept that made a hold, and does nothing else with it: [`crate::doors::Door::resolved`] with `Granted`,
+    /// Has the answer of a claim kept that made a hold, and does nothing else with it: `Door::resolved` with `Granted`,
     /// once that is sealed.
-    pub(crate) fn keep(
-        &mut self,
-        reply: Reply,
-        hold: Hold,
-        origin: Origin,
-        key: u128,
-        answer: &[u8],
-    ) {
+    pub fn keep(&mut self, reply: Reply, hold: Hold, origin: Origin, key: u128, answer: &[u8]) {
         let (at_ms, reply, answer) = (self.at.now_ms, reply.to_bits(), answer.into());
         self.say_keyed(Keyed::Keep { hold, at_ms, origin, reply, key, answer });
     }
 
     /// As [`Till::resolve`], for the request of a claim; `answer`, at most [`ledger::keyed::ANSWER_BYTES_MAX`] bytes, is what repeats
     /// get beside the verdict. Where something is booked the claim is over; else the door still ends it.
-    pub(crate) fn resolve_keyed(
+    pub fn resolve_keyed(
         &mut self,
         reply: Reply,
         (action, hold, amount): (Action, Hold, Amount),
@@ -254,22 +257,16 @@ impl Till {
     }
 
     /// The request of a claim came to an answer that booked nothing: who waits for it gets the same, and nothing is kept.
-    pub(crate) fn answered(&mut self, key: u128, verdict: Verdict, answer: &[u8]) {
+    pub fn answered(&mut self, key: u128, verdict: Verdict, answer: &[u8]) {
         self.say_keyed(Keyed::Answered { key, verdict, answer: answer.into() });
     }
 
-    /// Has a memo of the door recorded, alone or with its money: [`crate::doors::Heard::Recorded`], once that is sealed. A hold that was
+    /// Has a memo of the door recorded, alone or with its money: `Heard::Recorded`, once that is sealed. A hold that was
     /// made for it is the bank's from here on.
     ///
     /// # Errors
     /// At once, and nothing is said to the bank: it is too long, or the journal cannot seal.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no door keeps memos yet"))]
-    pub(crate) fn memo(
-        &mut self,
-        reply: Reply,
-        memo: Memo,
-        money: MemoMoney,
-    ) -> Result<(), MemoRefusal> {
+    pub fn memo(&mut self, reply: Reply, memo: Memo, money: MemoMoney) -> Result<(), MemoRefusal> {
         MemoRefusal::check_len(memo.bytes.len())?;
         if self.journal_fails {
             return Err(MemoRefusal::Journal);
@@ -285,14 +282,14 @@ impl Till {
     }
 
     /// Asks the bank for a sign behind everything that is said to it in this wake-up, what purses want included:
-    /// [`crate::doors::Heard::Echo`].
-    pub(crate) fn echo(&mut self, reply: Reply) {
+    /// `Heard::Echo`.
+    pub fn echo(&mut self, reply: Reply) {
         self.echoes.push(reply);
     }
 
     /// Says the echoes that were asked for, behind the wants.
     #[inline]
-    pub(crate) fn send_echoes(&mut self) {
+    pub fn send_echoes(&mut self) {
         for reply in self.echoes.drain(..) {
             self.purses.send(ToBank::Echo { reply: reply.to_bits() });
         }
@@ -302,7 +299,7 @@ impl Till {
     ///
     /// # Errors
     /// `Busy`: too many wait.
-    pub(crate) fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
+    pub fn question(&mut self, conn: ConnId, question: Question) -> Result<(), Reason> {
         self.questions.take(conn.to_bits(), question)?;
         self.urgent = true;
         Ok(())
@@ -310,15 +307,10 @@ impl Till {
 
     /// Counts a refused ask of a budget, and remembers it for a while.
     #[inline(always)]
-    pub(crate) fn refused(&self, slot: u32, why: Verdict) {
+    pub fn refused(&self, slot: u32, why: Verdict) {
         if let Some(tally) = self.snapshot.cells.tallies.get(slot as usize) {
             tally.refused(why);
-            self.counters.refusals.note(slot, why, self.at.now_ms);
+            self.refusals.note(slot, why, self.at.now_ms);
         }
     }
-}
-
-/// Adds one to a counter that this thread alone writes.
-pub(crate) fn add_one(counter: &std::sync::atomic::AtomicU64) {
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
 }

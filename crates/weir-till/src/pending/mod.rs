@@ -11,12 +11,12 @@ mod queue;
 
 use std::collections::VecDeque;
 
-pub(crate) use arrivals::{Arrivals, Owed};
-pub(crate) use queue::DueQueue;
+pub use arrivals::{Arrivals, Owed};
+pub use queue::DueQueue;
 
 /// Things that wait, each at a place of its own. Their number is bounded.
 #[derive(Debug)]
-pub(crate) struct Pending<T> {
+pub struct Pending<T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
     places_max: usize,
@@ -26,26 +26,30 @@ pub(crate) struct Pending<T> {
 
 impl<T> Pending<T> {
     /// No more than so many wait at once.
-    pub(crate) fn new(places_max: usize) -> Pending<T> {
+    pub fn new(places_max: usize) -> Pending<T> {
         let (places, free, done) = (Vec::new(), Vec::new(), VecDeque::new());
         Pending { places, free, places_max, done }
     }
 
     /// How many places are taken.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// None is taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// All are taken.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
         self.len() >= self.places_max
     }
 
     /// Takes a place for what waits, and returns it; `None`: as many wait as may.
-    pub(crate) fn open(&mut self, waits: T) -> Option<u32> {
+    pub fn open(&mut self, waits: T) -> Option<u32> {
         if self.is_full() {
             return None;
         }
@@ -60,42 +64,42 @@ impl<T> Pending<T> {
 
     /// What waits at a place.
     #[inline]
-    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         self.places.get_mut(place as usize)?.as_mut()
     }
 
     /// Takes what waits at a place, which is free from then on. Whoever comes with a second answer finds nothing, unless the place is
     /// taken again: what answers may do so once.
-    pub(crate) fn close(&mut self, place: u32) -> Option<T> {
+    pub fn close(&mut self, place: u32) -> Option<T> {
         let waited = self.places.get_mut(place as usize)?.take()?;
         self.free.push(place);
         Some(waited)
     }
 
     /// Says that nothing at a place waits any more: it is the next of [`Pending::next_done`]. To be said once.
-    pub(crate) fn done(&mut self, place: u32) {
+    pub fn done(&mut self, place: u32) {
         self.done.push_back(place);
     }
 
     /// Takes what waits no longer, one after the other.
-    pub(crate) fn next_done(&mut self) -> Option<T> {
+    pub fn next_done(&mut self) -> Option<T> {
         let place = self.done.pop_front()?;
         self.close(place)
     }
 
     /// Takes what was at this place, if it is the last of which [`Pending::done`] was said.
-    pub(crate) fn take_if_done(&mut self, place: u32) -> Option<T> {
+    pub fn take_if_done(&mut self, place: u32) -> Option<T> {
         let place = self.done.pop_back_if(|last| *last == place)?;
         self.close(place)
     }
 
     /// All that wait.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten()
     }
 
     /// All that wait.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().flatten()
     }
 }

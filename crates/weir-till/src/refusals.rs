@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use wire::Verdict;
 
-use crate::counters::{are_asks_below, verdict_codes};
+use crate::cells::{are_asks_below, verdict_codes};
 
 /// Refusals that a worker remembers, of all budgets together. A power of two.
-pub(crate) const LAST_MAX: usize = 1 << 14;
+pub const LAST_MAX: usize = 1 << 14;
 
 // A refusal is one word: when (the low bits of ms since 1970), the slot of the budget, the verdict.
 const VERDICT_BITS: u32 = 5;
@@ -49,7 +49,7 @@ impl Default for LastRefusals {
 impl LastRefusals {
     /// Notes that an ask for the budget in `slot` was refused. There is one writer.
     #[inline(always)]
-    pub(crate) fn note(&self, slot: u32, verdict: Verdict, now_ms: u64) {
+    pub fn note(&self, slot: u32, verdict: Verdict, now_ms: u64) {
         let noted = self.noted.load(Relaxed);
         let word =
             now_ms << MS_SHIFT | u64::from(slot) << VERDICT_BITS | u64::from(verdict.as_raw());

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 /// Things that wait until a number has come so far, in the order in which they came. The number rises: it is how far a log is written, or
-/// the number of the last echo that came back from the bank, which takes what a worker says in order: [`crate::till::Till::echo`].
+/// the number of the last echo that came back from the bank, which takes what a worker says in order: [`crate::Till::echo`].
 #[derive(Debug)]
-pub(crate) struct DueQueue<T> {
+pub struct DueQueue<T> {
     queue: VecDeque<Waiting<T>>,
     /// Of the last that came.
     number: u64,
@@ -31,52 +31,56 @@ impl<T> Default for DueQueue<T> {
 }
 
 impl<T> DueQueue<T> {
-    pub(crate) fn len(&self) -> usize {
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Puts one behind the others, with the next number, up to an instant of the steady clock.
-    pub(crate) fn push(&mut self, what: T, until_ms: u64) {
+    pub fn push(&mut self, what: T, until_ms: u64) {
         self.number += 1;
         self.queue.push_back(Waiting { number: self.number, until_ms, what });
     }
 
     /// Puts one behind the others that waits for this number, for as long as it takes. Numbers of a queue may not fall.
-    pub(crate) fn push_numbered(&mut self, what: T, number: u64) {
+    pub fn push_numbered(&mut self, what: T, number: u64) {
         self.queue.push_back(Waiting { number, until_ms: u64::MAX, what });
     }
 
     /// The number to ask an echo for, behind what was said for those that came since the last one.
-    pub(crate) fn next_echo(&mut self) -> Option<u64> {
+    pub fn next_echo(&mut self) -> Option<u64> {
         let number = (self.number > self.asked).then_some(self.number);
         self.asked = self.number;
         number
     }
 
     /// The number has come so far. One that comes late changes nothing.
-    pub(crate) fn reached(&mut self, number: u64) {
+    pub fn reached(&mut self, number: u64) {
         self.reached = self.reached.max(number);
     }
 
     /// Takes the first one, if it is due.
-    pub(crate) fn next_due(&mut self, steady_ms: u64) -> Option<T> {
+    pub fn next_due(&mut self, steady_ms: u64) -> Option<T> {
         let reached = self.reached;
         let first = self.queue.pop_front_if(|one| one.is_due(reached, steady_ms))?;
         Some(first.what)
     }
 
     /// Takes the first that is due, wherever it stands.
-    pub(crate) fn take_first_due(&mut self, steady_ms: u64) -> Option<T> {
+    pub fn take_first_due(&mut self, steady_ms: u64) -> Option<T> {
         let at = self.queue.iter().position(|one| one.is_due(self.reached, steady_ms))?;
         self.queue.remove(at).map(|one| one.what)
     }
 
     /// Takes all that are due, wherever they stand, in order. `is_there` may let one go before its turn.
-    pub(crate) fn take_due(
+    pub fn take_due(
         &mut self,
         steady_ms: u64,
         is_there: impl Fn(&T) -> bool,
@@ -93,12 +97,12 @@ impl<T> DueQueue<T> {
     }
 
     /// How long until the time of one is up, ms; `None` if there is none.
-    pub(crate) fn wait_ms(&self, steady_ms: u64) -> Option<u64> {
+    pub fn wait_ms(&self, steady_ms: u64) -> Option<u64> {
         self.queue.iter().map(|one| one.until_ms.saturating_sub(steady_ms)).min()
     }
 
     /// All that wait.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.queue.iter().map(|one| &one.what)
     }
 }

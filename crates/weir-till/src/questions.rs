@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use door_spend::Budget;
 use wire::Reason;
 
 /// Questions that may wait for the bank beyond the first of each connection, of all connections of a worker.
@@ -11,16 +10,30 @@ const SHARED_MAX: usize = 64;
 
 /// What a client wants to know from the bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    /// Of the batch protocol.
-    Batch(door_batch::Question),
-    /// Where one budget stands, whichever workers have met it. None is made for it.
-    Budget(Box<Budget>),
+pub enum Question {
+    /// The books of budgets.
+    Books {
+        /// Number of the frame to answer to.
+        frame: u64,
+        /// The least id wanted.
+        from: u64,
+        /// Budgets wanted.
+        max: u16,
+    },
+    /// The counters.
+    Totals {
+        /// Number of the frame to answer to.
+        frame: u64,
+    },
+    /// Where the budget with this id stands, whichever workers have met it.
+    Budget(u64),
+    /// Where the budget with this handle stands. None is made for it.
+    Handle(Box<str>),
 }
 
 /// The questions of a worker's clients.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub struct Questions {
     /// How many wait, by connection; none of them 0.
     waiting: HashMap<u64, usize>,
     /// Of these, beyond the first of their connection.
@@ -34,7 +47,7 @@ impl Questions {
     ///
     /// # Errors
     /// `Busy`: the connection has one that waits already, and the places for more are taken.
-    pub(crate) fn take(&mut self, conn: u64, question: Question) -> Result<(), Reason> {
+    pub fn take(&mut self, conn: u64, question: Question) -> Result<(), Reason> {
         let of_conn = self.waiting.get(&conn).copied().unwrap_or(0);
         if of_conn > 0 {
             if self.shared >= SHARED_MAX {
@@ -48,22 +61,22 @@ impl Questions {
     }
 
     /// The next one to send.
-    pub(crate) fn next(&mut self) -> Option<(u64, Question)> {
+    pub fn next_unsent(&mut self) -> Option<(u64, Question)> {
         self.unsent.pop_front()
     }
 
     /// Puts back one that could not be sent.
-    pub(crate) fn unsend(&mut self, conn: u64, question: Question) {
+    pub fn unsend(&mut self, conn: u64, question: Question) {
         self.unsent.push_front((conn, question));
     }
 
     /// Waits a question of this connection?
-    pub(crate) fn has(&self, conn: u64) -> bool {
+    pub fn has(&self, conn: u64) -> bool {
         self.waiting.contains_key(&conn)
     }
 
     /// The bank answered a question of this connection.
-    pub(crate) fn answered(&mut self, conn: u64) {
+    pub fn answered(&mut self, conn: u64) {
         match self.waiting.remove(&conn) {
             Some(of_conn) if of_conn > 1 => {
                 self.shared -= 1;
@@ -78,7 +91,7 @@ impl Questions {
 mod tests {
     use super::*;
 
-    const QUESTION: Question = Question::Batch(door_batch::Question::Totals { frame: 1 });
+    const QUESTION: Question = Question::Totals { frame: 1 };
 
     #[test]
     fn a_connection_that_asks_one_thing_at_a_time_is_never_refused() {
@@ -115,11 +128,11 @@ mod tests {
     #[test]
     fn what_could_not_be_sent_stays_first() {
         let mut questions = Questions::default();
-        let totals = |frame| Question::Batch(door_batch::Question::Totals { frame });
+        let totals = |frame| Question::Totals { frame };
         (1..4).for_each(|conn| questions.take(conn, totals(conn)).unwrap());
-        let (conn, question) = questions.next().unwrap();
+        let (conn, question) = questions.next_unsent().unwrap();
         questions.unsend(conn, question);
-        let all: Vec<_> = std::iter::from_fn(|| questions.next()).collect();
+        let all: Vec<_> = std::iter::from_fn(|| questions.next_unsent()).collect();
         assert_eq!(all, [(1, totals(1)), (2, totals(2)), (3, totals(3))]);
     }
 }

@@ -1,6 +1,6 @@
 //! Budgets that are made on their first ask, as one worker knows them.
 //!
-//! They are no part of the [`crate::messages::Snapshot`], which is built anew for each configuration: a worker asks the bank for a
+//! They are no part of the [`crate::Snapshot`], which is built anew for each configuration: a worker asks the bank for a
 //! budget by its handle when it meets the handle first, and keeps what it hears until the bank says that the budget ended. Doors
 //! look here only where the snapshot knows nothing, so configured budgets pay nothing for it.
 
@@ -13,24 +13,25 @@ use std::sync::Arc;
 use weir_config::templates::Templates;
 use wire::Verdict;
 
-use crate::doors::Reply;
+use crate::reply::Reply;
 
 /// Replies of a worker that wait for budgets to be made. Beyond them the verdict is `busy`.
-pub(crate) const OPENINGS_MAX: usize = 1_024;
+pub const OPENINGS_MAX: usize = 1_024;
 
-/// A budget that was made on its first ask; also what [`crate::till::Till::find`] tells of any budget.
+/// A budget that was made on its first ask; also what [`crate::Till::find`] tells of any budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub struct Made {
     /// From [`ledger::MADE_SLOT`] on where it was made, below where it is configured.
-    pub(crate) slot: u32,
-    pub(crate) id: u64,
+    pub slot: u32,
+    /// Its id.
+    pub id: u64,
     /// Unit code, as on the wire.
-    pub(crate) unit: [u8; 4],
+    pub unit: [u8; 4],
 }
 
 /// The budgets of templates that a worker met, and those that it waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Opened {
+pub struct Opened {
     templates: Arc<Templates>,
     by_handle: Shards<Arc<str>, Made>,
     by_id: Shards<u64, (Made, Arc<str>)>,
@@ -46,12 +47,12 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// The budget with this handle, if this worker met it.
-    pub(crate) fn by_handle(&self, handle: &str) -> Option<Made> {
+    pub fn by_handle(&self, handle: &str) -> Option<Made> {
         self.by_handle.get(handle).copied()
     }
 
     /// The budget with this id, if this worker met it.
-    pub(crate) fn by_id(&self, id: u64) -> Option<Made> {
+    pub fn by_id(&self, id: u64) -> Option<Made> {
         if id < ledger::spec::MADE_ID_MIN {
             return None;
         }
@@ -59,12 +60,12 @@ impl Opened {
     }
 
     /// The handle of the budget with this id, if this worker met it.
-    pub(crate) fn handle(&self, id: u64) -> Option<&str> {
+    pub fn handle(&self, id: u64) -> Option<&str> {
         self.by_id.get(&id).map(|(_, handle)| &**handle)
     }
 
     /// The budget in this slot, if this worker met it.
-    pub(crate) fn by_slot(&self, slot: u32) -> Option<Made> {
+    pub fn by_slot(&self, slot: u32) -> Option<Made> {
         let place = usize::try_from(slot.checked_sub(ledger::MADE_SLOT)?).ok()?;
         self.by_id.get(self.ids.get(place)?).map(|(made, _)| *made)
     }
@@ -73,7 +74,7 @@ impl Opened {
     ///
     /// # Errors
     /// `UnknownBudget`: no template matches. `Busy`: too many wait.
-    pub(crate) fn ask(&mut self, handle: &str, reply: Reply) -> Result<(), Verdict> {
+    pub fn ask(&mut self, handle: &str, reply: Reply) -> Result<(), Verdict> {
         if handle.len() > wire::HANDLE_BYTES_MAX || self.templates.of(handle).is_none() {
             return Err(Verdict::UnknownBudget);
         }
@@ -92,17 +93,17 @@ impl Opened {
     }
 
     /// The next handle to ask the bank for.
-    pub(crate) fn next(&mut self) -> Option<Box<str>> {
+    pub fn next_unsent(&mut self) -> Option<Box<str>> {
         self.unsent.pop_front()
     }
 
     /// Puts back one that could not be sent.
-    pub(crate) fn unsend(&mut self, handle: Box<str>) {
+    pub fn unsend(&mut self, handle: Box<str>) {
         self.unsent.push_front(handle);
     }
 
     /// The bank answered: who waits for this handle, in the order in which they asked.
-    pub(crate) fn answered(&mut self, handle: &Arc<str>, made: Option<Made>) -> Vec<Reply> {
+    pub fn answered(&mut self, handle: &Arc<str>, made: Option<Made>) -> Vec<Reply> {
         if let Some(made) = made {
             self.by_handle.insert(Arc::clone(handle), made);
             self.by_id.insert(made.id, (made, Arc::clone(handle)));
@@ -118,14 +119,14 @@ impl Opened {
     }
 
     /// A budget ended.
-    pub(crate) fn ended(&mut self, handle: &str) {
+    pub fn ended(&mut self, handle: &str) {
         if let Some(made) = self.by_handle.remove(handle) {
             self.by_id.remove(&made.id);
         }
     }
 
     /// Other templates are in force.
-    pub(crate) fn configure(&mut self, templates: Arc<Templates>) {
+    pub fn configure(&mut self, templates: Arc<Templates>) {
         self.templates = templates;
     }
 }
@@ -203,8 +204,8 @@ mod tests {
         for index in 1..=3 {
             assert_eq!(opened.ask("llm/a", reply(index)), Ok(()));
         }
-        assert_eq!(opened.next().as_deref(), Some("llm/a"));
-        assert_eq!(opened.next(), None, "the bank is asked once");
+        assert_eq!(opened.next_unsent().as_deref(), Some("llm/a"));
+        assert_eq!(opened.next_unsent(), None, "the bank is asked once");
         let made = Made { slot: ledger::MADE_SLOT, id: ledger::spec::MADE_ID_MIN, unit: *b"USD\0" };
         let told = opened.answered(&"llm/a".into(), Some(made));
         assert_eq!(told, [1, 2, 3].map(reply));
@@ -223,9 +224,13 @@ mod tests {
         }
         assert_eq!(opened.ask("llm/more", reply(0)), Err(Verdict::Busy));
         assert_eq!(opened.ask("llm/1", reply(0)), Err(Verdict::Busy), "also for one on its way");
-        let handle = opened.next().unwrap();
+        let handle = opened.next_unsent().unwrap();
         opened.unsend(handle.clone());
-        assert_eq!(opened.next(), Some(handle.clone()), "what could not be sent stays first");
+        assert_eq!(
+            opened.next_unsent(),
+            Some(handle.clone()),
+            "what could not be sent stays first"
+        );
         assert_eq!(opened.answered(&Arc::from(handle), None), [reply(0)]);
         assert_eq!(opened.ask("llm/more", reply(0)), Ok(()), "a place came back");
     }

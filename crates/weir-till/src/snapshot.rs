@@ -1,0 +1,110 @@
+//! What all doors of a worker read and none of them changes: the configuration in force, and the facts of the run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ledger::Bank;
+use table::{Map, Secret, TextMap};
+use weir_config::campaign_index::CampaignIndex;
+use wire::Handle;
+
+use crate::cells::SlotCells;
+
+/// One configuration, immutable: which budgets there are and where their purses stand.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Rises by one with each configuration.
+    pub number: u32,
+    /// Budget id to slot.
+    pub slots: Map<u32>,
+    /// Unit code by slot, as on the wire.
+    pub units: Vec<[u8; 4]>,
+    /// The handles of its budgets; the same for all workers.
+    pub names: Arc<Names>,
+    /// The campaigns that bid...
+    pub campaign_index: Arc<CampaignIndex>,
+    /// ...and the slots of their budgets, by the campaign's slot in the campaign index.
+    pub purses: Arc<[u32]>,
+    /// What the worker says of each slot, for the bank and for statements.
+    pub cells: SlotCells,
+}
+
+impl Snapshot {
+    /// Before the first configuration.
+    pub fn empty(secret: Secret) -> Arc<Snapshot> {
+        let slots = Map::with_capacity(secret, 0);
+        let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
+        let (cells, names) = (SlotCells::new(0), Arc::new(Names::none()));
+        let units = Vec::new();
+        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, cells })
+    }
+}
+
+/// Handles of live budgets of one configuration, both ways.
+#[derive(Debug)]
+pub struct Names {
+    /// The slot and the id by the whole text, behind a hash with a key that is drawn at the start: strangers cannot choose handles that
+    /// collide.
+    budgets: TextMap<12>,
+    /// By slot.
+    handles: HashMap<u32, Handle>,
+}
+
+impl Names {
+    /// Of the budgets of a configuration.
+    pub fn new(secret: Secret, bank: &Bank) -> Names {
+        let named = |(name, slot): (&Handle, u32)| (name.clone(), slot, bank.spec(slot).id);
+        Names::build(secret, bank.handles().map(named).collect())
+    }
+
+    /// Of no budget.
+    pub fn none() -> Names {
+        Names::build(Secret::new(0), Vec::new())
+    }
+
+    /// Of handles, each with the slot and the id of its budget.
+    fn build(secret: Secret, named: Vec<(Handle, u32, u64)>) -> Names {
+        let value = |slot: u32, id: u64| {
+            let mut value = [0; 12];
+            value[..4].copy_from_slice(&slot.to_le_bytes());
+            value[4..].copy_from_slice(&id.to_le_bytes());
+            value
+        };
+        let texts = named.iter().map(|(name, slot, id)| (name.as_str(), value(*slot, *id)));
+        let budgets = TextMap::build(secret, texts)
+            .expect("the bank has each handle once, and none of more than 128 bytes");
+        let handles = named.into_iter().map(|(name, slot, _)| (slot, name)).collect();
+        Names { budgets, handles }
+    }
+
+    /// The slot and the id of the budget with this handle.
+    pub fn find(&self, handle: &str) -> Option<(u32, u64)> {
+        let value = self.budgets.get(handle)?;
+        let (slot, id) = value.split_first_chunk::<4>()?;
+        Some((u32::from_le_bytes(*slot), u64::from_le_bytes(id.try_into().ok()?)))
+    }
+
+    /// The handle of the budget in this slot.
+    pub fn handle(&self, slot: u32) -> Option<&Handle> {
+        self.handles.get(&slot)
+    }
+}
+
+/// What does not change in a run.
+#[derive(Debug)]
+pub struct Facts {
+    /// Number of the node.
+    pub node: u16,
+    /// Number of the run.
+    pub run: u32,
+    /// Least life of an unconfirmed hold.
+    pub hold_ms: u32,
+    /// Billing window.
+    pub billing_ms: u32,
+    /// No clock of this run shows an earlier instant: an earlier run has acted on it.
+    pub earliest_ms: u64,
+    /// Keeps strangers from choosing ids that collide in our tables.
+    pub secret: u128,
+    /// What keys of idempotency are hashed under.
+    pub answer_secret: access::KeySecret,
+}
