@@ -58,7 +58,6 @@ use self::waiting::WaitingNotice;
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::stages::WorkerStage;
-use crate::till::Till;
 
 /// The door's settings, the same for all workers.
 #[derive(Debug)]
