@@ -184,9 +184,13 @@ pub struct Arrays {
 impl Arrays {
     /// Tells whether a section has an array of this name.
     pub(crate) fn has(section: &str, array: &str) -> bool {
-        let known =
-            [(FixSession::SECTION, FixSession::ARRAY), (FixVenue::SECTION, FixVenue::ARRAY)];
-        known.contains(&(section, array))
+        Arrays::ALL.contains(&(section, array))
+    }
+
+    /// The arrays of a section, as they are written.
+    pub(crate) fn of_section(section: &str) -> impl Iterator<Item = String> {
+        let of_it = Arrays::ALL.into_iter().filter(move |(of, _)| *of == section);
+        of_it.map(|(section, array)| format!("[[{section}.{array}]]"))
     }
 
     /// Adds an entry of an array that there [is](Arrays::has), with its keys, each with where it stands; every error of it goes to `push`.

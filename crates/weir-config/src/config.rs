@@ -399,7 +399,8 @@ pub(crate) fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
 
 fn unknown(section: &str, key: &str) -> String {
     let known = |(s, k): &&(&str, &str)| s == &section || k == &key;
-    let near: Vec<String> = KEYS.iter().filter(known).map(|(s, k)| format!("{s}.{k}")).collect();
+    let near = KEYS.iter().filter(known).map(|(s, k)| format!("{s}.{k}"));
+    let near: Vec<String> = near.chain(Arrays::of_section(section)).collect();
     let hint = if near.is_empty() { sections() } else { near.join(", ") };
     format!("there is no key {section}.{key}; known here: {hint}")
 }
@@ -731,7 +732,7 @@ mod tests {
 
     #[test]
     fn every_error_is_told_with_its_line() {
-        let text = "[node]\nid = 70000\nname = 1\n[batch]\nlisten = \"nowhere\"\n[nothing]\nx = 1\n[pacing]\ntick_ms = 1\n";
+        let text = "[node]\nid = 70000\nname = 1\n[batch]\nlisten = \"nowhere\"\n[nothing]\nx = 1\n[pacing]\ntick_ms = 1\n[[fix.sesion]]\nname = \"A\"\n";
         let errors = read(text, &[("WEIR_LEDGER__HOLD_MS", "soon")]).unwrap_err();
         let errors: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
         for expected in [
@@ -746,6 +747,8 @@ mod tests {
         }
     }
 
+            "fix.sesion: there is no key fix.sesion; known here: fix.listen",
+            "[[fix.session]], [[fix.venue]]",
     #[test]
     fn the_environment_overrides_the_file() {
         let config = read(

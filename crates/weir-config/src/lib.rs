@@ -29,4 +29,5 @@ pub mod listen;
 pub mod private;
 pub mod templates;
 pub(crate) mod values;
+pub mod warnings;
 pub mod windows;

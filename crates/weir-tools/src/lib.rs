@@ -35,6 +35,7 @@ pub mod sample_campaigns;
 pub mod signals;
 pub mod stat;
 pub mod token;
+pub mod usage;
 pub mod vault;
 mod which;
 pub mod why;

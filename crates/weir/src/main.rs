@@ -289,7 +289,8 @@ impl Write for Out {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let cli = Cli::try_parse().unwrap_or_else(|error| weir_tools::usage::explained(error).exit());
+    let command = cli.command;
     let mut out = Out { failed: None };
     // It draws by itself, and a terminal that is gone is no failure: what is left for it may stay unwritten.
     let draws = matches!(command, Command::Top(_));
@@ -415,7 +416,9 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
         return Err(format!("the budgets file {} does not exist", file.display()));
     }
     log_to_stderr(&config.log.level);
-    for warning in weir_config::environment::warnings(config::environment()) {
+    let names = weir_config::environment::warnings(config::environment());
+    let keys = weir_config::warnings::warnings(&config);
+    for warning in names.iter().map(ToString::to_string).chain(keys) {
         tracing::warn!("{warning}");
     }
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
@@ -525,7 +528,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
-    tell_warnings(file, is_there && read.is_ok());
+    tell_warnings(&config, file, is_there && read.is_ok());
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
@@ -558,10 +561,11 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
 }
 
 /// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.
-fn tell_warnings(file: &Path, is_sound: bool) {
+fn tell_warnings(config: &Config, file: &Path, is_sound: bool) {
     let names = weir_config::environment::warnings(config::environment());
     let lines = if is_sound { weir_tools::check::warnings(file, now()) } else { Vec::new() };
-    for warning in names.iter().map(ToString::to_string).chain(lines) {
+    let keys = weir_config::warnings::warnings(config);
+    for warning in names.iter().map(ToString::to_string).chain(keys).chain(lines) {
         eprintln!("warning: {warning}");
     }
 }

@@ -1,0 +1,67 @@
+//! What a configuration may say and hardly means.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+
+/// Warnings about a sound configuration, by the files that are there now.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    key_beside_its_keys(config).into_iter().collect()
+}
+
+/// Whoever copies the data folder, for a backup say, copies the key that opens what is in it.
+fn key_beside_its_keys(config: &Config) -> Option<String> {
+    let key_file = &config.vault.key_file;
+    if key_file.is_empty() {
+        return None;
+    }
+    let data = &config.node.data_dir;
+    whole(Path::new(key_file)).starts_with(whole(data)).then(|| {
+        format!(
+            "vault.key_file: {key_file} lies in the data folder {}: whoever has a copy of the folder can unseal it; keep the key elsewhere",
+            data.display()
+        )
+    })
+}
+
+/// The path without links, as far as there is something.
+fn whole(path: &Path) -> PathBuf {
+    if let Ok(whole) = path.canonicalize() {
+        return whole;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => whole(parent).join(name),
+        (_, Some(name)) => whole(Path::new(".")).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_in_the_data_folder_is_told_however_its_path_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        let told = |data: &Path, key_file: PathBuf| {
+            let mut config = Config::default();
+            config.node.data_dir = data.to_owned();
+            config.vault.key_file = key_file.to_str().unwrap().to_owned();
+            warnings(&config)
+        };
+        for inside in ["kek", "vault/kek", "../data/kek"] {
+            assert_eq!(told(&data, data.join(inside)).len(), 1, "{inside}");
+        }
+        assert_eq!(told(&data, link.join("kek")).len(), 1);
+        assert_eq!(told(&link, data.join("kek")).len(), 1);
+        for outside in ["kek", "data-2/kek"] {
+            assert!(told(&data, folder.path().join(outside)).is_empty(), "{outside}");
+        }
+        assert!(told(&data, PathBuf::new()).is_empty(), "none is configured");
+    }
+}
