@@ -47,12 +47,13 @@ impl Judge<'_> {
             false => taken.iter().any(|one| text(one).eq_ignore_ascii_case(currency)),
         };
         fault(is_taken, "cur");
-        let (mut ids, mut imps) = (Vec::new(), Vec::new());
+        let (mut ids, mut imps): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for seat in list(&answer["seatbid"]) {
             fault(!list(&seat["bid"]).is_empty(), "an empty seat");
             for bid in list(&seat["bid"]) {
                 fault(!ids.contains(&text(&bid["id"])), "two bids of one id");
-                fault(!imps.contains(&text(&bid["impid"])), "two bids for one impression");
+                let is_again = imps.contains(&text(&bid["impid"]));
+                fault(!is_again || is_pod(request, bid), "two bids for one impression");
                 ids.push(text(&bid["id"]));
                 imps.push(text(&bid["impid"]));
                 let seat = seat["seat"].as_str().unwrap_or("");
@@ -65,6 +66,11 @@ impl Judge<'_> {
             }
         }
         fault(!ids.is_empty(), "no bid in an answer of 200");
+        imps.sort_unstable();
+        imps.dedup();
+        for id in &imps {
+            self.pod(request, answer, id).into_iter().for_each(|(holds, what)| fault(holds, what));
+        }
         faults
     }
 
@@ -95,6 +101,36 @@ impl Judge<'_> {
             }
         };
         Ok(Case { request, imp, bid, seat, currency, campaign, creative, deal })
+    }
+
+    /// Several ads of one dynamic pod (OpenRTB 2.6, 7.6): in its time, in its number, of different buyers.
+    fn pod(&self, request: &Value, answer: &Value, id: &str) -> Vec<(bool, &'static str)> {
+        let seats = list(&answer["seatbid"]).into_iter();
+        let bids = seats.flat_map(|seat| list(&seat["bid"]));
+        let bids: Vec<&Value> = bids.filter(|bid| text(&bid["impid"]) == id).collect();
+        let first = bids.first().filter(|bid| is_pod(request, bid));
+        let Some(medium) = first.and_then(|bid| medium_of(request, bid)) else { return Vec::new() };
+        let seconds: f64 = bids.iter().filter_map(|bid| number(&bid["dur"])).sum();
+        let most = number(&medium["maxseq"]).filter(|most| *most > 0.0).unwrap_or(f64::MAX);
+        let ads = bids.iter().fold(0.0, |ads, _| ads + 1.0);
+        let brand = |bid: &Value| {
+            let of = self.campaigns.iter().find(|one| text(&one["id"]) == text(&bid["cid"]));
+            let first =
+                || text(&list(&bid["adomain"]).first().copied().cloned().unwrap_or_default());
+            of.and_then(|of| of["advertiser"].as_str().map(str::to_string)).unwrap_or_else(first)
+        };
+        let is_alone = |one: &&&Value| {
+            let same = |other: &&&Value| {
+                text(&one["cid"]) == text(&other["cid"]) || brand(one) == brand(other)
+            };
+            bids.iter().filter(same).count() == 1
+        };
+        vec![
+            (bids.iter().all(|bid| bid["mtype"] == bids[0]["mtype"]), "two formats in a pod"),
+            (seconds <= number(&medium["poddur"]).unwrap_or(0.0), "poddur"),
+            (ads <= most, "maxseq"),
+            (bids.iter().filter(is_alone).count() == bids.len(), "one buyer twice in a pod"),
+        ]
     }
 
     /// What one unit of a currency is worth.
@@ -194,6 +230,16 @@ impl Case<'_> {
         list(&self.creative["adomain"]).into_iter().map(text).collect()
     }
 
+    /// Its owner's, and "skippable" where its VAST says so (OpenRTB 2.6, 3.2.7, `skip`).
+    fn attributes(&self) -> Vec<f64> {
+        let mut all: Vec<f64> =
+            list(&self.creative["attr"]).into_iter().filter_map(number).collect();
+        if self.creative["markup"].as_str().is_some_and(|markup| markup.contains("skipoffset=")) {
+            all.push(16.0);
+        }
+        all
+    }
+
     /// What the publisher rules out.
     fn blocks(&self) -> Vec<(bool, &'static str)> {
         let top = self.request;
@@ -218,10 +264,7 @@ impl Case<'_> {
             || (!categories.is_empty() && categories.iter().all(|one| in_list(one, &only)));
         let attributes =
             list(&self.medium()["battr"]).into_iter().filter_map(number).collect::<Vec<_>>();
-        let no_attribute = list(&self.creative["attr"])
-            .into_iter()
-            .filter_map(number)
-            .all(|one| !attributes.contains(&one));
+        let no_attribute = self.attributes().iter().all(|one| !attributes.contains(one));
         let apps = list(&top["bapp"]);
         let language = text(&self.creative["language"]);
         let speaks = |list_of: &Value| {
@@ -304,6 +347,8 @@ impl Case<'_> {
             Some(seconds) => only.contains(&seconds),
             None => only.is_empty(),
         };
+        // One ad of a dynamic pod is not longer than the pod.
+        let whole = number(&stream["poddur"]).filter(|whole| *whole > 0.0).unwrap_or(f64::MAX);
         let numbers =
             |value: &Value| list(value).into_iter().filter_map(number).collect::<Vec<_>>();
         let mut protocols = numbers(&stream["protocols"]);
@@ -324,11 +369,36 @@ impl Case<'_> {
         let linear = markup.contains("<Linear") && number(&stream["linearity"]) == Some(2.0);
         vec![
             (fits, "duration"),
+            (seconds.is_none_or(|seconds| seconds <= whole), "poddur"),
             (number(&self.bid["dur"]) == seconds, "dur is not the creative's"),
             (plays, "protocol"),
             (has_file, "mimes"),
             (!linear, "linearity"),
+            (self.said_attributes() == self.attributes(), "attr is not the creative's"),
+            (self.wants_player(stream), "a player that the campaign does not want"),
         ]
+    }
+
+    fn said_attributes(&self) -> Vec<f64> {
+        list(&self.bid["attr"]).into_iter().filter_map(number).collect()
+    }
+
+    /// What the campaign's file says of players, which are asked of for videos only.
+    fn wants_player(&self, player: &Value) -> bool {
+        let wanted = &self.campaign["targeting"]["video"];
+        if self.creative["format"] != "video" {
+            return true;
+        }
+        let agrees = |field: &str| {
+            let said: Vec<String> =
+                list(&player[field]).into_iter().map(|one| property(field, one)).collect();
+            let has = |of: &Value| list(of).iter().any(|one| said.contains(&property(field, one)));
+            let (any, none) = (&wanted[field]["any"], &wanted[field]["none"]);
+            (list(any).is_empty() || has(any)) && !has(none)
+        };
+        let skip = wanted["skip"].as_bool().map(|skip| f64::from(u8::from(skip)));
+        ["plcmt", "placement", "startdelay", "playbackmethod"].into_iter().all(agrees)
+            && (skip.is_none() || skip == number(&player["skip"]))
     }
 
     /// Each required asset is there, with its id and of its kind, and none that was not asked for.
@@ -373,6 +443,41 @@ impl Case<'_> {
             (once("burl", "/n/bill/") && once("nurl", "/n/win/"), "a notice twice or never"),
             (self.bid["slotinpod"].is_null() || slot(&self.bid["slotinpod"]) == asked, "slotinpod"),
         ]
+    }
+}
+
+/// What an impression says of the format of a bid.
+fn medium_of<'a>(request: &'a Value, bid: &Value) -> Option<&'a Value> {
+    let name = match bid["mtype"].as_u64()? {
+        2 => "video",
+        3 => "audio",
+        _ => return None,
+    };
+    let mut imps = list(&request["imp"]).into_iter();
+    imps.find(|imp| text(&imp["id"]) == text(&bid["impid"])).map(|imp| &imp[name])
+}
+
+/// Is a bid for a dynamic pod, which several ads fill?
+fn is_pod(request: &Value, bid: &Value) -> bool {
+    medium_of(request, bid).is_some_and(|medium| number(&medium["poddur"]) > Some(0.0))
+}
+
+/// A property of a player, by AdCOM's number or by the word of a campaign, in one form.
+fn property(field: &str, value: &Value) -> String {
+    let words: &[&str] = match field {
+        "plcmt" => &["instream", "accompanying", "interstitial", "standalone"],
+        "placement" => &["instream", "inbanner", "inarticle", "infeed", "floating"],
+        _ => &[],
+    };
+    match number(value) {
+        Some(0.0) if field == "startdelay" => "pre-roll".into(),
+        Some(-2.0) if field == "startdelay" => "post-roll".into(),
+        Some(delay) if field == "startdelay" && (delay > 0.0 || delay == -1.0) => "mid-roll".into(),
+        Some(number) => number.to_string(),
+        None => match words.iter().position(|word| value == word) {
+            Some(at) => (at + 1).to_string(),
+            None => text(value),
+        },
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use money::CurrencyCode;
 
 use crate::ad::{Ad, MACRO_BILL, MACRO_WIN, Piece, cut};
-use crate::check::{Rules, Violation, check};
+use crate::check::{Rules, Violation, check, pod};
 use crate::no_bid::NoBidReason;
 use crate::notice::{Addresses, IdRoom, NoticeIds, NoticeKind};
 use crate::price::{write_int, write_micros};
@@ -78,6 +78,8 @@ struct Pushed {
     seat: Range<usize>,
     id: Range<usize>,
     group: Option<u16>,
+    imp: usize,
+    duration_s: u32,
     is_written: bool,
 }
 
@@ -181,6 +183,7 @@ impl<'a> Answer<'a> {
             browser_notices: markup.tells(&Piece::Win) || markup.tells(&Piece::Bill),
         };
         let (imp, deal) = check(self.request, bid, &rules)?;
+        pod(imp, bid.ad, self.room.shown_in(bid.imp))?;
         self.room.push_names(bid)?;
         let from = self.room.bids.len();
         self.write_bid(bid, markup, imp, deal);
@@ -395,8 +398,25 @@ impl AnswerRoom {
             return Err(Violation::BidId);
         }
         let (seat, group) = (from..middle, bid.group);
-        self.pushed.push(Pushed { object: 0..0, seat, id, group, is_written: false });
+        let (imp, duration_s) = (bid.imp, bid.ad.duration_s.unwrap_or(0));
+        self.pushed.push(Pushed {
+            object: 0..0,
+            seat,
+            id,
+            group,
+            imp,
+            duration_s,
+            is_written: false,
+        });
         Ok(())
+    }
+
+    /// How many ads the answer has for an impression, and how many seconds they play.
+    fn shown_in(&self, imp: usize) -> (u32, u32) {
+        let ads = self.pushed.iter().filter(|other| other.imp == imp);
+        ads.fold((0, 0), |(ads, seconds): (u32, u32), ad| {
+            (ads.saturating_add(1), seconds.saturating_add(ad.duration_s))
+        })
     }
 }
 

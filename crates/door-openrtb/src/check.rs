@@ -74,11 +74,13 @@ pub enum Violation {
     Api,
     /// The creative is linear and must not be, or the other way round.
     Linearity,
+    /// A dynamic pod has no room for another ad, or none for one so long.
+    Pod,
 }
 
 impl Violation {
     /// Every violation, in the order of their numbers.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Imp,
         Self::ImpAmbiguous,
         Self::Price,
@@ -110,6 +112,7 @@ impl Violation {
         Self::Mime,
         Self::Api,
         Self::Linearity,
+        Self::Pod,
     ];
 
     /// The violation's name in metrics and logs.
@@ -147,6 +150,7 @@ impl Violation {
             Self::Mime => "mime",
             Self::Api => "api",
             Self::Linearity => "linearity",
+            Self::Pod => "pod",
         }
     }
 }
@@ -193,6 +197,23 @@ pub(crate) fn check<'t>(
     let is_secure = bid.ad.secure && (rules.notices_secure || !rules.browser_notices);
     ensure(is_secure || !imp.secure, Violation::Secure)?;
     Ok((imp, deal))
+}
+
+/// Has the dynamic pod that an impression may be room for an ad behind those of the answer, which are `ads` and play
+/// `seconds`? Of an ad that does not say how long it plays nobody knows.
+pub(crate) fn pod(imp: &Imp<'_>, ad: &Ad, (ads, seconds): (u32, u32)) -> Checked {
+    let stream = match ad.mtype {
+        Mtype::Video => imp.video,
+        Mtype::Audio => imp.audio,
+        Mtype::Banner | Mtype::Native => None,
+    };
+    let Some((stream, most)) = stream.and_then(|stream| Some((stream, stream.pod_duration_s?)))
+    else {
+        return Ok(());
+    };
+    let all = ad.duration_s.map(|own| seconds.saturating_add(own));
+    let is_free = stream.pod_ads_max.is_none_or(|most| ads < most);
+    ensure(is_free && all.is_some_and(|all| all <= most), Violation::Pod)
 }
 
 fn price(

@@ -53,8 +53,8 @@ pub use request::{
     Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
     Stream, Top, User,
 };
-pub use settings::{NoBidForm, Settings, SettingsError};
-pub use vast::StreamSpec;
+pub use settings::{BIDS_MAX, NoBidForm, Settings, SettingsError};
+pub use vast::{ATTRIBUTE_SKIPPABLE, StreamSpec};
 
 use door_transport::ConnId;
 

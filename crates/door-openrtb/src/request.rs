@@ -341,9 +341,9 @@ pub struct Stream<'t> {
     pub pod_sequence: Option<i64>,
     /// `slotinpod`: the place in the pod: 1 first, -1 last, 2 first or last, 0 any.
     pub slot_in_pod: Option<i64>,
-    /// `poddur`: seconds of a dynamic pod.
+    /// `poddur`: seconds that all ads of a dynamic pod may play together; never 0. It makes the impression one.
     pub pod_duration_s: Option<u32>,
-    /// `maxseq`: most ads in a dynamic pod.
+    /// `maxseq`: most ads in a dynamic pod; never 0.
     pub pod_ads_max: Option<u32>,
     /// All of it, for what few ask.
     pub(crate) whole: Json<'t>,

@@ -6,6 +6,9 @@ use thiserror::Error;
 
 use crate::read::{ReadLimits, currency_of};
 
+/// Bids of one answer, at most, where nothing else is said.
+pub const BIDS_MAX: usize = 256;
+
 /// What an operator decides about the door.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -28,7 +31,7 @@ pub struct Settings {
     pub no_bid: NoBidForm,
     /// The currency that a request without `cur` accepts. Default: USD.
     pub default_currency: CurrencyCode,
-    /// Bids of one answer, at most. Default: 256.
+    /// Bids of one answer, at most. Default: [`BIDS_MAX`].
     pub bids_max: usize,
     /// Bids carry a loss notice (`lurl`). Default: true.
     pub loss_notices: bool,
@@ -55,7 +58,7 @@ impl Default for Settings {
             tmax_default_ms: 150,
             no_bid: NoBidForm::Empty,
             default_currency: currency_of("USD").expect("an active currency"),
-            bids_max: 256,
+            bids_max: BIDS_MAX,
             loss_notices: true,
         }
     }

@@ -36,7 +36,12 @@ pub struct StreamSpec<'a> {
     pub linearity: Option<u32>,
     /// How long it plays, in seconds, begun ones counted.
     pub duration_s: Option<u32>,
+    /// People can skip it; its bids then need the attribute [`ATTRIBUTE_SKIPPABLE`].
+    pub skippable: bool,
 }
+
+/// In AdCOM's list of attributes: a video that people can skip.
+pub const ATTRIBUTE_SKIPPABLE: u16 = 16;
 
 impl<'a> StreamSpec<'a> {
     /// Reads what VAST (or DAAST) says of itself. What it does not say is not known.
@@ -50,7 +55,10 @@ impl<'a> StreamSpec<'a> {
                 "VAST" => version = tag.attribute("version"),
                 "DAAST" => is_daast = true,
                 "Wrapper" => is_wrapper = true,
-                "Linear" => linear = true,
+                "Linear" => {
+                    linear = true;
+                    spec.skippable |= tag.attribute("skipoffset").is_some();
+                }
                 "NonLinear" => non_linear = true,
                 "Duration" => spec.duration_s = spec.duration_s.max(seconds(tag.text)),
                 "MediaFile" => {
@@ -250,6 +258,7 @@ mod tests {
             apis: Vec::new(),
             linearity: Some(1),
             duration_s: Some(76),
+            skippable: false,
         };
         assert_eq!(StreamSpec::of_vast(inline), expected);
         let vpaid = r#"<VAST version="3.0"><MediaFile apiFramework="vpaid" type="application/javascript"/></VAST>"#;
@@ -260,6 +269,7 @@ mod tests {
         assert_eq!(StreamSpec::of_vast("<DAAST version=\"1.0\"/>").protocol, Some(9));
         assert_eq!(StreamSpec::of_vast("<VAST version=\"9.9\">").protocol, None);
         assert_eq!(StreamSpec::of_vast("no markup"), StreamSpec::default());
+        assert!(StreamSpec::of_vast("<Linear skipoffset=\"00:00:05\">").skippable);
         assert_eq!(StreamSpec::of_vast("<NonLinear/>").linearity, Some(2));
         assert_eq!(StreamSpec::of_vast("<Linear/><NonLinear/>").linearity, None);
     }

@@ -5,7 +5,7 @@ use crate::index::{Asked, Index};
 use crate::price::{Price, PriceRule, price_to_send};
 use crate::rank::{Class, Offer};
 use crate::reason::Reason;
-use crate::request::{Impression, Placement, Request};
+use crate::request::{Format, Impression, Placement, Request};
 use crate::scratch::{DEALING, Scratch, Taken};
 
 /// Once the floor is above all that are left, so many of them are looked at to learn whether that was the reason.
@@ -26,8 +26,8 @@ pub struct Bidder {
 /// What asks without meaning it, [`Index::survey`] and [`Index::explain`], borrows the context immutably and calls the
 /// `peek` methods: they should answer as their twins would and leave no trace.
 pub trait BidContext {
-    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once per impression, and only until
-    /// the impression is decided: first of those that may use a guaranteed deal, then of those that may use another deal,
+    /// What this candidate bids now, at most `bid`: the place of pacing. Asked at most once per impression, or ad of a dynamic pod, and
+    /// only until the impression is decided: first of those that may use a guaranteed deal, then of those that may use another deal,
     /// then of the rest; of each kind in falling order of what they can bid at most.
     ///
     /// # Errors
@@ -38,12 +38,12 @@ pub trait BidContext {
         Ok(bid)
     }
 
-    /// May this creative of its campaign be shown in this impression: is no cap of its own reached, and can it be
-    /// played? Asked of a creative that may be shown otherwise; if not, another one of the campaign may be.
+    /// May this creative of its campaign be shown in this impression: is no cap of its own reached, does the campaign want
+    /// its player, and can it be played? Asked of a creative that may be shown otherwise; if not, another one of the campaign may be.
     /// `impression` is its position in the request, `creative` its position in [`Index::creatives`].
     ///
     /// # Errors
-    /// [`Reason::Cap`]; anything else counts as [`Reason::Blocked`].
+    /// [`Reason::Cap`], [`Reason::Targeting`]; anything else counts as [`Reason::Blocked`].
     #[inline]
     fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
         let _ = (bidder, impression, creative);
@@ -149,6 +149,14 @@ pub struct Choice {
     pub price: Price,
 }
 
+/// What is left of a dynamic pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PodLeft {
+    pub(crate) format: Format,
+    pub(crate) seconds: u32,
+    ads: u32,
+}
+
 /// The auction of one request. Impressions are auctioned one after the other: either all by [`Auction::fill`], or by
 /// hand: [`Auction::impression`], then any number of [`Auction::refuse`], then [`Auction::accept`], and the last two
 /// again after each [`Auction::another`].
@@ -163,6 +171,8 @@ pub struct Auction<'a> {
     runner_up: Option<Offer>,
     /// Bids that were accepted for the impression.
     accepted: usize,
+    /// What is left of the dynamic pod that the impression is, once it has an ad.
+    pub(crate) pod: Option<PodLeft>,
     looked_at: usize,
     refusal: Option<Reason>,
 }
@@ -186,6 +196,7 @@ impl Index {
             chosen: None,
             runner_up: None,
             accepted: 0,
+            pod: None,
             looked_at: 0,
             refusal: None,
         }
@@ -210,6 +221,7 @@ impl Auction<'_> {
     pub fn accept(&mut self) {
         let Some(choice) = self.chosen.take() else { return };
         self.accepted += 1;
+        self.pod = self.pod_after(&choice);
         self.scratch.taken.push(Taken {
             impression: choice.impression,
             slot: choice.slot,
@@ -218,13 +230,40 @@ impl Auction<'_> {
         });
     }
 
-    /// After [`Auction::accept`]: a further bid for the same impression, priced as if those before it were not there.
-    /// `None` also when there are as many as the rules allow.
+    /// After [`Auction::accept`]: a further bid for the same impression, priced as if those before it were not there; of a
+    /// dynamic pod, its next ad. `None` also when there are as many as the rules allow, or the pod.
     pub fn another(&mut self, context: &mut impl BidContext) -> Option<Choice> {
+        if let Some(pod) = self.pod {
+            return self.next_of_pod(pod, context);
+        }
         let most = self.request.rules.bids_per_impression_max;
         if self.chosen.is_some() || self.accepted == 0 || self.accepted >= most {
             return None;
         }
+        self.choose(context)
+    }
+
+    /// What is left of a pod after an ad; `None` where the impression is none for this format.
+    fn pod_after(&self, choice: &Choice) -> Option<PodLeft> {
+        let format = choice.placement.format;
+        let timings = self.request.impressions.get(choice.impression)?.timings;
+        let left = self.pod.or_else(|| {
+            let timing = timings.iter().find(|timing| timing.format == format)?;
+            timing.pod.map(|pod| PodLeft { format, seconds: pod.duration_s, ads: pod.ads_max })
+        })?;
+        let creative = self.index.creatives(choice.slot).get(choice.creative)?;
+        let seconds = left.seconds.saturating_sub(creative.duration_s);
+        Some(PodLeft { format, seconds, ads: left.ads.saturating_sub(1) })
+    }
+
+    /// Chooses among those for which time is left: others may have a creative that fits it than before.
+    fn next_of_pod(&mut self, pod: PodLeft, context: &mut impl BidContext) -> Option<Choice> {
+        if self.chosen.is_some() || pod.ads == 0 || pod.seconds == 0 {
+            return None;
+        }
+        let accepted = self.accepted;
+        self.enter(self.at)?;
+        (self.pod, self.accepted) = (Some(pod), accepted);
         self.choose(context)
     }
 
@@ -268,9 +307,15 @@ impl Auction<'_> {
                 continue;
             }
             let before = out.len();
+            if before >= self.request.rules.bids_max {
+                break;
+            }
             let mut next = self.impression(at, context);
             while let Some(choice) = self.hold(next, context) {
                 out.push(choice);
+                if out.len() >= self.request.rules.bids_max {
+                    break;
+                }
                 next = self.another(context);
             }
             if group != 0 && out.len() == before {
@@ -332,6 +377,7 @@ impl Auction<'_> {
     /// Forgets the impression before.
     pub(crate) fn begin(&mut self, at: usize) -> Option<()> {
         (self.at, self.chosen, self.runner_up, self.accepted) = (at, None, None, 0);
+        self.pod = None;
         self.scratch.offers.clear();
         self.scratch.scan.stop();
         let impression = self.request.impressions.get(at)?;

@@ -2,7 +2,7 @@
 
 use table::spread;
 
-use crate::auction::{Auction, BidContext};
+use crate::auction::{Auction, BidContext, PodLeft};
 use crate::index::Asked;
 use crate::key::UNKNOWN;
 use crate::price::{Floor, Price, PriceRule};
@@ -65,12 +65,22 @@ impl Auction<'_> {
     /// Does another impression of the request exclude it?
     #[inline]
     fn is_excluded(&self, asked: &Asked<'_>) -> bool {
+        if self.pod.is_some() && self.is_in_pod(asked) {
+            return true;
+        }
         let mut others = self.scratch.taken.iter().filter(|taken| taken.impression != self.at);
         match self.request.rules.exclusive {
             Exclusive::No => false,
             Exclusive::Campaign => others.any(|taken| taken.slot == asked.slot),
             Exclusive::Advertiser => others.any(|taken| taken.advertiser == asked.entry.advertiser),
         }
+    }
+
+    /// Has its campaign or advertiser an ad in the dynamic pod already?
+    #[cold]
+    fn is_in_pod(&self, asked: &Asked<'_>) -> bool {
+        let mut ads = self.scratch.taken.iter().filter(|taken| taken.impression == self.at);
+        ads.any(|ad| ad.slot == asked.slot || ad.advertiser == asked.entry.advertiser)
     }
 
     #[inline]
@@ -212,6 +222,11 @@ impl Auction<'_> {
         if outline.format().plays() && !lasts(impression, deal, outline) {
             return Err(Refused::DoesNotFit);
         }
+        let is_left =
+            |pod: PodLeft| pod.format == outline.format() && pod.seconds >= outline.duration_s();
+        if self.pod.is_some_and(|pod| !is_left(pod)) {
+            return Err(Refused::DoesNotFit);
+        }
         if self.is_blocked(impression, outline, deal) {
             return Err(Refused::Blocked);
         }
@@ -325,7 +340,11 @@ enum Refused {
 
 impl Refused {
     fn of_context(reason: Reason) -> Refused {
-        if reason == Reason::Cap { Refused::Capped } else { Refused::Unsuited }
+        match reason {
+            Reason::Cap => Refused::Capped,
+            Reason::Targeting => Refused::DoesNotFit,
+            _ => Refused::Unsuited,
+        }
     }
 
     fn reason(self) -> Reason {

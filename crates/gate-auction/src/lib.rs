@@ -28,6 +28,8 @@
 //!   has a creative, else bids without one where it may.
 //! - [`Rules::bids_per_impression_max`] bids are made for an impression, each priced as if those before it were not
 //!   there.
+//! - A dynamic pod ([`Pod`]) is auctioned ad by ad among those for which time is left, each of another campaign and
+//!   advertiser.
 //! - No bid satisfies a floor in a currency without a rate.
 //! - The text of a list that no campaign knows is [`UNKNOWN`]: a whitelist of strangers excludes all of ours. A blocked
 //!   category blocks its children: [`Dictionary::family`].
@@ -94,6 +96,6 @@ pub use price::{
 pub use reason::{Counters, Fates, Reason, Tally};
 pub use request::{
     BlockedAttribute, Deal, Dimension, DurationFloor, Exclusive, Format, Impression, Placement,
-    Request, Rules, Timing,
+    Pod, Request, Rules, Timing,
 };
 pub use scratch::Scratch;

@@ -93,6 +93,16 @@ pub(crate) fn timed_floor(
     by_second.max(floors.iter().filter(fits).map(|floor| floor.micros).max())
 }
 
+/// A dynamic pod: an impression that several ads fill one after the other, each of another campaign and advertiser. The
+/// best is chosen first, then the best of those for which time is left. A survey looks at its first ad only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Seconds that all of them may play together, OpenRTB's `poddur`.
+    pub duration_s: u32,
+    /// How many there may be, OpenRTB's `maxseq`.
+    pub ads_max: u32,
+}
+
 /// What an impression says about how long a format may play.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing<'a> {
@@ -104,6 +114,8 @@ pub struct Timing<'a> {
     pub max_s: u32,
     /// Exactly one of these, OpenRTB's `rqddurs`; empty: no matter.
     pub exact_s: &'a [u32],
+    /// It is a dynamic pod: what is said here holds for each of its ads.
+    pub pod: Option<Pod>,
     /// For each second, in micros of the impression's floor's currency: replaces the impression's floor for bids without
     /// a deal. OpenRTB's `mincpmpersec`.
     pub floor_per_second_micros: Option<i64>,
@@ -117,6 +129,10 @@ impl Timing<'_> {
     #[must_use]
     pub fn admits(&self, duration_s: u32) -> bool {
         let free = self.min_s == 0 && self.max_s == u32::MAX && self.exact_s.is_empty();
+        let is_in = |pod: Pod| pod.ads_max > 0 && (1..=pod.duration_s).contains(&duration_s);
+        if self.pod.is_some_and(|pod| !is_in(pod)) {
+            return false;
+        }
         if duration_s == 0 {
             return free && self.floor_per_second_micros.is_none();
         }
@@ -182,6 +198,8 @@ pub struct Rules {
     /// The number of bids that are sent for one impression, each of another campaign. Exchanges that run deals beside an open
     /// auction want several.
     pub bids_per_impression_max: usize,
+    /// The number of bids that are sent for a request.
+    pub bids_max: usize,
 }
 
 impl Default for Rules {
@@ -192,6 +210,7 @@ impl Default for Rules {
             exclusive: Exclusive::No,
             deals_first: true,
             bids_per_impression_max: 1,
+            bids_max: usize::MAX,
         }
     }
 }

@@ -20,6 +20,7 @@ use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 
 use crate::budgets::{self, Budget, LineError};
 use crate::campaigns::native::native_set;
+use crate::campaigns::video::VideoTargeting;
 use crate::campaigns::{self, CapOf, ReserveRule};
 use crate::config::{Config, Rates};
 
@@ -161,6 +162,8 @@ pub struct CampaignAd {
     pub caps: Box<[Cap]>,
     /// By the position of the creative.
     pub creatives: Box<[ServedCreative]>,
+    /// What it wants of players of its videos; `None` where it takes all.
+    pub video: Option<Box<VideoTargeting>>,
 }
 
 /// A creative as it is sent.
@@ -653,6 +656,9 @@ fn ad(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
         cid: campaign.id.to_string().into(),
         caps: caps(CapOf::Campaign, campaign.id).collect(),
         creatives: campaign.creatives.iter().map(shown).collect(),
+        video: Some(&campaign.targeting.video)
+            .filter(|wanted| **wanted != VideoTargeting::default())
+            .map(|wanted| Box::new(wanted.clone())),
     }
 }
 

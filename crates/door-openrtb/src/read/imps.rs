@@ -133,8 +133,8 @@ impl<'t> Walk<'_, 't> {
                 "podid" => stream.pod_id = self.text(value)?,
                 "podseq" => stream.pod_sequence = value.int(),
                 "slotinpod" => stream.slot_in_pod = value.int(),
-                "poddur" => stream.pod_duration_s = value.count(),
-                "maxseq" => stream.pod_ads_max = value.count(),
+                "poddur" => stream.pod_duration_s = value.count().filter(|s| *s > 0),
+                "maxseq" => stream.pod_ads_max = value.count().filter(|ads| *ads > 0),
                 _ => timed_floor(&mut stream.timed_floors, key, value),
             }
         }

@@ -1,6 +1,6 @@
 //! Each rule of the check: what breaks it, and what just does not.
 
-use door_openrtb::{Ad, AdSpec, Bid, Mtype, NoticeIds, Outcome, StreamSpec, Violation};
+use door_openrtb::{Ad, AdSpec, Bid, BidId, Mtype, NoticeIds, Outcome, StreamSpec, Violation};
 use money::CurrencyCode;
 
 use crate::answers::ask;
@@ -198,6 +198,7 @@ fn players_can_play_it() {
         apis: vec![2],
         linearity: Some(1),
         duration_s: None,
+        ..StreamSpec::default()
     };
     let of = |fields: &str, spec: &StreamSpec<'_>| {
         let request = format!(r#"{{"id":"r","imp":[{{"id":"1","video":{{{fields}}}}}]}}"#);
@@ -228,6 +229,43 @@ fn players_can_play_it() {
         (Ok(()), Ok(()))
     );
     assert_eq!(of(r#""protocols":[2]"#, &unknown), Err(Violation::Protocol));
+}
+
+/// How many bids of a video of 15 seconds an answer takes for one impression.
+fn taken(video: &str, most: usize) -> (usize, Option<Violation>) {
+    let request = format!(r#"{{"id":"r","imp":[{{"id":"1","video":{{{video}}}}}]}}"#);
+    let ad = Ad::new(&AdSpec { duration_s: Some(15), ..VIDEO });
+    let mut taken = (0, None);
+    ask(&mut door(), &request, |_, answer| {
+        for number in 0..most {
+            let id = BidId::Number(number as u128);
+            match answer.push(&Bid { id, ..bid(&ad) }) {
+                Ok(()) => taken.0 += 1,
+                Err(why) => taken.1 = Some(why),
+            }
+        }
+        Outcome::Bids
+    });
+    taken
+}
+
+#[test]
+fn a_dynamic_pod_is_not_filled_beyond_its_time_and_its_ads() {
+    for (video, expected) in [
+        ("", (9, None)),
+        (r#""maxseq":2"#, (9, None)),
+        (r#""poddur":0,"maxseq":0"#, (9, None)),
+        (r#""poddur":45"#, (3, Some(Violation::Pod))),
+        (r#""poddur":44"#, (2, Some(Violation::Pod))),
+        (r#""poddur":14"#, (0, Some(Violation::Pod))),
+        (r#""poddur":90,"maxseq":2"#, (2, Some(Violation::Pod))),
+        (r#""poddur":900,"maxseq":9"#, (9, None)),
+    ] {
+        assert_eq!(taken(video, 9), expected, "{video}");
+    }
+    let unknown = AdSpec { duration_s: None, ..VIDEO };
+    let of = |video: &str| checked("", &format!(r#""video":{{{video}}},"#), &unknown, plain);
+    assert_eq!((of(r#""poddur":90"#), of("")), (Err(Violation::Pod), Ok(())));
 }
 
 #[test]

@@ -423,7 +423,7 @@ impl Limits {
     fn lend(&self) -> Timing<'_> {
         let Limits { format, min_s, max_s, floor_per_second_micros, .. } = *self;
         let (exact_s, floors) = (&self.exact_s, &self.floors);
-        Timing { format, min_s, max_s, exact_s, floor_per_second_micros, floors }
+        Timing { format, min_s, max_s, exact_s, pod: None, floor_per_second_micros, floors }
     }
 }
 

@@ -7,6 +7,7 @@ mod differential;
 mod explain;
 mod generator;
 mod laws;
+mod pods;
 mod reference;
 mod refusals;
 mod rules;

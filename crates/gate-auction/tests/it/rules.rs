@@ -196,6 +196,7 @@ fn timing(exact_s: &[u32]) -> Timing<'_> {
         min_s: 0,
         max_s: u32::MAX,
         exact_s,
+        pod: None,
         floor_per_second_micros: None,
         floors: &[],
     }

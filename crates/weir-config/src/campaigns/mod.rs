@@ -5,7 +5,7 @@
 //! into the same form, are compared byte by byte. What an auction needs of them is built elsewhere.
 //!
 //! Where to look: this file is the model, `read` turns a line into it, `json` and `fields` tell every error with its path,
-//! [`normal`] has the forms of texts, [`hours`] the hours of the week.
+//! [`normal`] has the forms of texts, [`hours`] the hours of the week, [`video`] what is wanted of players.
 
 mod countries;
 pub mod fields;
@@ -18,12 +18,14 @@ pub mod normal;
 mod read;
 #[cfg(test)]
 mod schema;
+pub mod video;
 
 use gate_profile::Window;
 use money::CurrencyCode;
 
 use hours::Hours;
 pub(crate) use read::{CAMPAIGN_FIELDS, campaign};
+use video::VideoTargeting;
 
 /// The highest bid and the highest price: a million of the currency for a thousand impressions, in micros.
 pub const BID_MICROS_MAX: i64 = 1_000_000_000_000;
@@ -208,6 +210,8 @@ pub struct Targeting {
     pub deals: Vec<String>,
     /// Never without one of the deals, which are then there.
     pub deals_only: bool,
+    /// Players of its videos.
+    pub video: VideoTargeting,
 }
 
 /// Something to show.

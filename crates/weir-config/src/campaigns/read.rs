@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+use door_openrtb::{ATTRIBUTE_SKIPPABLE, StreamSpec};
 use gate_profile::Window;
 use money::{Scale, Unit};
 use serde_json::Value;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use super::fields::{Object, amount, boolean, shown, text, whole_number_in, word};
 use super::hours::{self, Hours};
 use super::native::native_set;
+use super::video::{VIDEO_FIELDS, video};
 use super::{
     BID_MICROS_MAX, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, Campaign, Cap, CapOf,
     Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, LIST_MAX, Lists, MARKUP_BYTES_MAX,
@@ -23,7 +25,7 @@ pub(super) const MODIFIER_FIELDS: [&str; 2] = ["segment", "factor"];
 pub(super) const HOLD_FIELDS: [&str; 1] = ["expected"];
 pub(super) const EXPECTED_FIELDS: [&str; 2] = ["win_rate", "safety"];
 pub(super) const CAP_FIELDS: [&str; 3] = ["per", "max", "of"];
-pub(super) const TARGETING_FIELDS: [&str; 12] = [
+pub(super) const TARGETING_FIELDS: [&str; 13] = [
     "segments",
     "geo",
     "devices",
@@ -36,6 +38,7 @@ pub(super) const TARGETING_FIELDS: [&str; 12] = [
     "hours",
     "deals",
     "deals_only",
+    "video",
 ];
 pub(super) const SEGMENTS_FIELDS: [&str; 3] = ["any", "all", "none"];
 pub(super) const LISTS_FIELDS: [&str; 2] = ["any", "none"];
@@ -192,6 +195,7 @@ fn targeting(object: &mut Object<'_, '_>) -> Targeting {
         hours: week_hours(object),
         deals: set(object, "deals", &one(id_text)),
         deals_only: object.optional("deals_only", boolean).unwrap_or(false),
+        video: object.object("video", &VIDEO_FIELDS, video).unwrap_or_default(),
     };
     if targeting.deals_only && object.value("deals").is_none_or(is_empty_list) {
         object.fault("deals_only", "is true, but there are no deals; name its deals");
@@ -211,7 +215,7 @@ fn segments(object: &mut Object<'_, '_>) -> (Lists<String>, Vec<String>) {
     (lists, all)
 }
 
-fn lists<T: Ord, E: IntoIterator<Item = T>>(
+pub(super) fn lists<T: Ord, E: IntoIterator<Item = T>>(
     object: &mut Object<'_, '_>,
     name: &str,
     read: impl Fn(&Value) -> Result<E, String>,
@@ -298,11 +302,16 @@ fn creative(object: &mut Object<'_, '_>) -> Option<Creative> {
     object.demand("adomain");
     let adomain = object.list("adomain", 1..=CREATIVE_LIST_MAX, domain);
     let cat = object.list("cat", 0..=CREATIVE_LIST_MAX, form(normal::category));
-    let attr = object.list("attr", 0..=CREATIVE_LIST_MAX, |value| number(value, 1..=u16::MAX));
+    let mut attr = object.list("attr", 0..=CREATIVE_LIST_MAX, |value| number(value, 1..=u16::MAX));
     let markup = object.required("markup", markup);
     let native = markup.as_deref().filter(|_| format == Some(Format::Native));
     if let Some(Err(why)) = native.map(native_set) {
         object.fault("markup", why);
+    }
+    let video = markup.as_deref().filter(|_| format == Some(Format::Video));
+    let skippable = video.is_some_and(|markup| StreamSpec::of_vast(markup).skippable);
+    if skippable && !attr.contains(&ATTRIBUTE_SKIPPABLE) {
+        attr.push(ATTRIBUTE_SKIPPABLE);
     }
     let secure = object.optional("secure", boolean).unwrap_or(true);
     let duration_s = duration_s(object, format);
@@ -438,7 +447,7 @@ fn devices(value: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
-fn number<T: TryFrom<u64>>(value: &Value, range: RangeInclusive<T>) -> Result<T, String>
+pub(super) fn number<T: TryFrom<u64>>(value: &Value, range: RangeInclusive<T>) -> Result<T, String>
 where
     u64: From<T>,
 {
@@ -481,7 +490,9 @@ fn decimal_text(number: u32) -> String {
 }
 
 /// A reader of one value as a reader of a list of one.
-fn one<T>(read: impl Fn(&Value) -> Result<T, String>) -> impl Fn(&Value) -> Result<[T; 1], String> {
+pub(super) fn one<T>(
+    read: impl Fn(&Value) -> Result<T, String>,
+) -> impl Fn(&Value) -> Result<[T; 1], String> {
     move |value| read(value).map(|value| [value])
 }
 
@@ -528,6 +539,21 @@ mod tests {
             ((0, 0), Some(15))
         );
         assert_eq!(campaign.advertiser, "other.example");
+    }
+
+    #[test]
+    fn a_video_that_people_can_skip_says_so() {
+        let attr = |markup: &str, attr: Value| {
+            let video = json!({"id": "v", "format": "video", "duration_s": 15, "adomain": ["b.example"], "markup": markup,
+                "attr": attr});
+            read(&json!({"creatives": [video]})).unwrap().creatives[0].attr.clone()
+        };
+        let skippable = "<VAST><Linear skipoffset=\"00:00:05\"></Linear></VAST>";
+        assert_eq!(attr(skippable, json!([3])), [3, 16]);
+        assert_eq!(attr(skippable, json!([16])), [16]);
+        assert_eq!(attr("<VAST><Linear></Linear></VAST>", json!([3])), [3]);
+        let many: Vec<u16> = (100..100 + u16::try_from(CREATIVE_LIST_MAX).unwrap()).collect();
+        assert_eq!(attr(skippable, json!(many)).last(), Some(&16), "it is never left out");
     }
 
     #[test]

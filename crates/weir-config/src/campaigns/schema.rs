@@ -7,6 +7,7 @@ use super::read::{
     CAP_FIELDS, CREATIVE_FIELDS, DEVICES, EXPECTED_FIELDS, HOLD_FIELDS, LISTS_FIELDS,
     MODIFIER_FIELDS, SEGMENTS_FIELDS, TARGETING_FIELDS,
 };
+use super::video::{PLACEMENTS, PLCMTS, STARTS, VIDEO_FIELDS};
 use super::{
     CAMPAIGN_FIELDS, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, CapOf,
     DURATION_S_MAX, Format, LIST_MAX, MARKUP_BYTES_MAX, MODIFIERS_MAX, TEXT_BYTES_MAX,
@@ -44,10 +45,20 @@ fn objects() -> Vec<(&'static str, Vec<&'static str>)> {
         ("/$defs/cap", CAP_FIELDS.to_vec()),
         ("/$defs/targeting", TARGETING_FIELDS.to_vec()),
         ("/$defs/segments", SEGMENTS_FIELDS.to_vec()),
+        ("/$defs/video", VIDEO_FIELDS.to_vec()),
         ("/$defs/creative", CREATIVE_FIELDS.to_vec()),
     ];
-    let lists =
-        ["/$defs/texts", "/$defs/domains", "/$defs/places", "/$defs/languages", "/$defs/devices"];
+    let lists = [
+        "/$defs/texts",
+        "/$defs/domains",
+        "/$defs/places",
+        "/$defs/languages",
+        "/$defs/devices",
+        "/$defs/plcmts",
+        "/$defs/placements",
+        "/$defs/starts",
+        "/$defs/playback_methods",
+    ];
     objects.extend(lists.map(|pointer| (pointer, LISTS_FIELDS.to_vec())));
     objects
 }
@@ -82,6 +93,9 @@ fn schema_and_reader_know_the_same_words_and_limits() {
     let creative = "/$defs/creative/properties";
     assert_eq!(at(&format!("{creative}/format/enum")), words(&Format::ALL.map(|word| word.0)));
     assert_eq!(at("/$defs/device/anyOf/0/enum"), words(&DEVICES.map(|word| word.0)));
+    assert_eq!(at("/$defs/plcmt/anyOf/0/enum"), words(&PLCMTS.map(|word| word.0)));
+    assert_eq!(at("/$defs/placement/anyOf/0/enum"), words(&PLACEMENTS.map(|word| word.0)));
+    assert_eq!(at("/$defs/start/enum"), words(&STARTS.map(|word| word.0)));
     for (pointer, limit) in [
         ("/properties/modifiers/maxItems", MODIFIERS_MAX),
         ("/properties/caps/maxItems", CAPS_MAX),
@@ -129,6 +143,12 @@ fn schema_and_reader_refuse_the_same() {
         ("/targeting/hours/0", json!(168)),
         ("/targeting/deals/0", json!("d".repeat(257))),
         ("/targeting/deals_only", json!("yes")),
+        ("/targeting/video/plcmt/any/0", json!("outstream")),
+        ("/targeting/video/plcmt/any/0", json!(5)),
+        ("/targeting/video/placement", json!([1])),
+        ("/targeting/video/startdelay/none/0", json!(0)),
+        ("/targeting/video/playbackmethod/any", json!([8])),
+        ("/targeting/video/skip", json!(1)),
         ("/creatives", json!([])),
         ("/creatives", json!(null)),
         ("/creatives/0/format", json!("popup")),

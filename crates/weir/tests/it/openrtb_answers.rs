@@ -47,7 +47,12 @@ fn campaigns() -> Vec<Value> {
         campaign(2, "8.00", json!([shown("s", "banner", sizes)]), json!({"unit": "EUR"})),
         campaign(3, "7.00", json!([shown("a", "banner", app)]), json!({})),
         campaign(4, "9.00", json!([shown("f", "video", film("4.0", "video/mp4", 15))]), json!({})),
-        campaign(5, "8.00", json!([shown("w", "video", film("2.0", "video/webm", 30))]), json!({})),
+        campaign(
+            5,
+            "8.00",
+            json!([shown("w", "video", film("2.0", "video/webm", 30))]),
+            json!({"advertiser": "web.example"}),
+        ),
         campaign(6, "9.00", json!([shown("r", "audio", json!({"duration_s": 30}))]), json!({})),
         campaign(7, "9.00", json!([shown("n", "native", json!({"markup": NATIVE}))]), json!({})),
         campaign(
@@ -62,7 +67,23 @@ fn campaigns() -> Vec<Value> {
             json!([shown("x", "banner", json!({}))]),
             json!({"targeting": {"domains": {"none": ["site.example", "bad.example"]}}}),
         ),
+        campaign(
+            10,
+            "9.50",
+            json!([shown(
+                "k",
+                "video",
+                with(film("4.0", "video/mp4", 15), json!({"markup": skippable()}))
+            )]),
+            json!({"targeting": {"video": {"plcmt": {"any": ["instream"]}, "placement": {"none": [5]},
+                "startdelay": {"none": ["post-roll"]}, "playbackmethod": {"none": [1]}, "skip": true}}}),
+        ),
     ]
+}
+
+/// VAST of a film that people can skip.
+fn skippable() -> String {
+    vast("4.0", "video/mp4").replace("<Linear>", "<Linear skipoffset=\"00:00:05\">")
 }
 
 /// A change that a request of an exchange could have: a place and what stands there.
@@ -103,10 +124,16 @@ fn changes() -> Vec<(&'static [&'static str], Value)> {
             json!({"mimes": ["video/mp4"], "maxduration": 20, "protocols": [7, 8]}), json!({"mimes": ["video/webm"]}),
             json!({"mimes": ["video/mp4", "VIDEO/WEBM"], "minduration": 16, "maxduration": 0, "protocols": [2]}),
             json!({"mimes": ["video/mp4"], "rqddurs": [15, 60], "slotinpod": 1}), json!({"linearity": 2}),
+            json!({"mimes": ["video/mp4", "video/webm"], "poddur": 60, "maxseq": 4, "podid": "p"}),
+            json!({"poddur": 45}), json!({"poddur": 44, "slotinpod": 1}), json!({"poddur": 90, "maxseq": 1}), json!({"poddur": 14}),
+            json!({"poddur": 90, "maxseq": 9, "mincpmpersec": 0.29}), json!({"poddur": 0, "maxseq": 0}),
+            json!({"plcmt": 1, "skip": 1}), json!({"plcmt": 1, "skip": true, "battr": [16]}), json!({"plcmt": 2, "skip": 1}),
+            json!({"plcmt": "1", "skip": 1, "startdelay": -2}), json!({"plcmt": 1, "skip": 1, "placement": 5, "startdelay": 7}),
+            json!({"plcmt": 1, "skip": 1, "playbackmethod": [6, 1]}), json!({"plcmt": 1, "skip": 0}),
             json!({"mincpmpersec": 0.5}), json!({"mincpmpersec": 0.7, "battr": [3]}),
             json!({"durfloors": [{"mindur": 1, "maxdur": 20, "bidfloor": 8.5}, {"mindur": 21, "bidfloor": 50}]}),
         ]),
-        top(&["imp", "audio"], &[json!({"mimes": ["audio/mp4"], "maxduration": 30}), json!({"maxduration": 29})]),
+        top(&["imp", "audio"], &[json!({"mimes": ["audio/mp4"], "maxduration": 30}), json!({"maxduration": 29}), json!({"poddur": 30}), json!({"poddur": 90})]),
         top(&["imp", "native"], &[
             json!({"request": r#"{"assets":[{"id":3,"required":1,"title":{"len":90}}]}"#}),
             json!({"request": r#"{"native":{"assets":[{"id":4,"required":1,"img":{"type":3,"wmin":300,"hmin":200}},{"id":5,"data":{"type":2}}]}}"#}),
@@ -281,6 +308,24 @@ fn wrong_for_a_video(video: &Value) -> Vec<(Value, &'static str)> {
     ]
 }
 
+/// The same of a video that people can skip, of a campaign that wants some players only.
+fn wrong_for_a_wanted_player(video: &Value) -> Vec<(Value, &'static str)> {
+    let player = |fields: Value| {
+        let own = json!({"mimes": ["video/mp4"], "plcmt": 1, "skip": 1});
+        in_imp(video, json!({"video": with(own, fields)}))
+    };
+    let unwanted = "a player that the campaign does not want";
+    vec![
+        (player(json!({"plcmt": 2})), unwanted),
+        (player(json!({"plcmt": null})), unwanted),
+        (player(json!({"placement": 5})), unwanted),
+        (player(json!({"startdelay": -2})), unwanted),
+        (player(json!({"playbackmethod": [2, 1]})), unwanted),
+        (player(json!({"skip": 0})), unwanted),
+        (player(json!({"battr": [16]})), "battr"),
+    ]
+}
+
 /// An answer with a bid of a campaign, once it has one.
 fn answer_of(http: &mut Http, campaign: u64, request: &Value) -> Value {
     let mut found = json!(null);
@@ -304,6 +349,8 @@ fn the_judge_finds_what_is_wrong() {
     let mut http = Http::to(&node);
     let banner = medium(json!({"exp": 50}));
     let video = medium(json!({"banner": null, "video": {"mimes": ["video/mp4"]}}));
+    let instream =
+        medium(json!({"banner": null, "video": {"mimes": ["video/mp4"], "plcmt": 1, "skip": 1}}));
     let asks = |assets: &str| json!({"banner": null, "native": {"request": format!("{{\"assets\":[{assets}]}}")}});
     let title = medium(asks(r#"{"id":3,"required":1,"title":{"len":90}}"#));
     let image = medium(asks(r#"{"id":4,"required":1,"img":{}}"#));
@@ -311,6 +358,7 @@ fn the_judge_finds_what_is_wrong() {
     let cases = [
         (&of_banner, &banner, wrong_for_a_banner(&banner, &of_banner["seatbid"][0]["seat"])),
         (&answer_of(&mut http, 4, &video), &video, wrong_for_a_video(&video)),
+        (&answer_of(&mut http, 10, &instream), &instream, wrong_for_a_wanted_player(&instream)),
         (&answer_of(&mut http, 7, &title), &title, vec![(image, "native")]),
     ];
     for (answer, right, wrong) in cases {
@@ -325,4 +373,36 @@ fn the_judge_finds_what_is_wrong() {
     doubled["seatbid"][0]["bid"].as_array_mut().unwrap().push(bid);
     let faults = judge.faults(&banner, &doubled);
     assert_eq!(faults, ["two bids of one id", "two bids for one impression"]);
+}
+
+#[test]
+fn the_judge_knows_what_a_pod_takes() {
+    let campaigns = campaigns();
+    let judge = Judge { campaigns: &campaigns, currency: "USD", rates: RATES };
+    let node = start(&campaigns, "http://win.example");
+    let mut http = Http::to(&node);
+    let pod = |video: Value| medium(json!({"banner": null, "video": video}));
+    let whole = pod(json!({"poddur": 45, "maxseq": 2}));
+    let mut answer = json!(null);
+    wait_for("two ads", || {
+        answer = http.post(BID_PATH, whole.to_string().as_bytes()).json();
+        let seats = answer["seatbid"].as_array().unwrap();
+        seats.iter().flat_map(|seat| seat["bid"].as_array().unwrap()).count() == 2
+    });
+    assert_eq!(judge.faults(&whole, &answer), [""; 0]);
+    for (video, fault) in [
+        (json!({"poddur": 44}), "poddur"),
+        (json!({"poddur": 45, "maxseq": 1}), "maxseq"),
+        (json!({}), "two bids for one impression"),
+    ] {
+        let faults = judge.faults(&pod(video), &answer);
+        assert!(faults.iter().any(|found| found == fault), "{fault} in {faults:?}");
+    }
+    // Another bid of a campaign that is there.
+    let mut twice = answer.clone();
+    let mut bid = twice["seatbid"][0]["bid"][0].clone();
+    bid["id"] = json!("another");
+    twice["seatbid"][0]["bid"].as_array_mut().unwrap().push(bid);
+    let faults = judge.faults(&pod(json!({"poddur": 90})), &twice);
+    assert_eq!(faults, ["one buyer twice in a pod"]);
 }

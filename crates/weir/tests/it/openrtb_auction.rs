@@ -359,6 +359,49 @@ fn a_pod_is_filled_whole_or_not_at_all() {
 }
 
 #[test]
+fn videos_go_where_their_campaign_wants_them() {
+    let wants = |video: Value| json!({"bid": "5.00", "targeting": {"video": video}});
+    let film =
+        |fields: Value| with(json!({"format": "video", "sizes": "any", "duration_s": 15}), fields);
+    let skippable = "<VAST version=\"4.0\"><Linear skipoffset=\"00:00:05\"></Linear></VAST>";
+    let node = patient(&[
+        campaign(1, with(wants(json!({"plcmt": {"any": ["instream"]}, "startdelay": {"none": ["post-roll"]}, "skip": false})),
+            json!({"creatives": [creative("v", film(json!({}))), creative("b", json!({}))]}))),
+        campaign(2, json!({"bid": "2.00", "seat": "s2", "creatives": [creative("v", film(json!({"markup": skippable})))]})),
+    ])
+    .start();
+    let mut http = Http::to(&node);
+    let of = |fields: Value| {
+        request("v", json!({"imp": [imp("1", with(json!({"banner": null}), fields))]}))
+    };
+    let player = |video: Value| of(json!({"video": video}));
+    let instream = json!({"plcmt": 1, "skip": 0});
+    for open in [player(instream.clone()), with(player(json!({})), json!({"wseat": ["s2"]}))] {
+        let bid = http.bid_soon(&open);
+        assert_eq!(http.lose(&bid), 204);
+    }
+    for (asked, expected) in [
+        (player(instream.clone()), Some(1)),
+        (player(with(instream.clone(), json!({"startdelay": 30}))), Some(1)),
+        (player(with(instream.clone(), json!({"startdelay": -2}))), Some(2)),
+        (player(with(instream.clone(), json!({"plcmt": 4}))), Some(2)),
+        (player(json!({"skip": 0, "placement": 1})), Some(2)),
+        (player(json!({"plcmt": 1})), Some(2)),
+        (player(json!({"plcmt": 4, "battr": [16]})), None),
+        // What is wanted of players is not asked of banners.
+        (of(json!({"banner": {}, "video": {"plcmt": 4}})), Some(1)),
+    ] {
+        let bid = http.bid(&asked);
+        assert_eq!(bid.as_ref().map(|bid| bid.campaign), expected, "{asked}");
+        if let Some(bid) = bid {
+            assert_eq!(bid.json["attr"] == json!([16]), bid.campaign == 2, "{asked}");
+            assert_eq!(http.lose(&bid), 204);
+        }
+    }
+    check_no_violation(&node);
+}
+
+#[test]
 fn pods_apart_are_slots_like_others() {
     let node = patient(&[video_campaign(1, json!({}))]).start();
     let mut http = Http::to(&node);
@@ -368,6 +411,69 @@ fn pods_apart_are_slots_like_others() {
         bids.len() == 2
     });
     assert!(bids.iter().all(|bid| !bid.group));
+    check_no_violation(&node);
+}
+
+#[test]
+fn a_dynamic_pod_gets_as_many_ads_as_it_has_room_for() {
+    let film = |id: u64, bid: &str, advertiser: &str, seconds: u32| {
+        let own =
+            json!({"format": "video", "sizes": "any", "duration_s": seconds, "markup": "<VAST/>"});
+        let shown = creative("v", own);
+        campaign(
+            id,
+            json!({"bid": bid, "advertiser": advertiser, "creatives": [shown], "caps": [{"per": "day", "max": 1}]}),
+        )
+    };
+    let node = patient(&[
+        film(1, "9.00", "a.example", 30),
+        film(2, "8.00", "a.example", 15),
+        film(3, "7.00", "b.example", 30),
+        film(4, "6.00", "c.example", 15),
+    ])
+    .start();
+    let mut http = Http::to(&node);
+    let of = |id: &str, user: &str, video: Value| {
+        let video = with(json!({"podid": "p", "slotinpod": 1, "maxduration": 30}), video);
+        let fields = json!({"imp": [imp("1", json!({"banner": null, "video": video}))], "user": {"id": user}});
+        request(id, fields)
+    };
+    for (at, (video, expected)) in [
+        (json!({"poddur": 90, "maxseq": 5}), vec![1, 3, 4]),
+        (json!({"poddur": 74}), vec![1, 3]),
+        (json!({"poddur": 90, "maxseq": 2}), vec![1, 3]),
+        (json!({"poddur": 45, "maxseq": 5}), vec![1, 4]),
+        (json!({"poddur": 30, "maxseq": 5, "maxduration": 20}), vec![2, 4]),
+        (json!({"poddur": 29, "maxseq": 5}), vec![2]),
+        (json!({"poddur": 90, "maxseq": 5, "mincpmpersec": 0.27}), vec![1, 4]),
+        (json!({"poddur": 0, "maxseq": 5}), vec![1]),
+        (json!({"poddur": 10}), vec![]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let user = format!("u{at}");
+        let mut bids = Vec::new();
+        wait_for("all that fit", || {
+            bids.drain(..).for_each(|bid| assert_eq!(http.lose(&bid), 204));
+            bids = http.bids(&of("r", &user, video.clone()));
+            bids.len() == expected.len()
+        });
+        assert_eq!(campaigns_of(&bids), expected, "{video}");
+        let is_pod = video["poddur"] != 0;
+        assert!(bids.iter().all(|bid| bid.json.get("slotinpod").is_none() == is_pod), "{video}");
+        bids.iter().for_each(|bid| assert_eq!(http.lose(bid), 204));
+    }
+    // Each ad has a hold of its own: one is billed, one lost, and the third is left to its clock.
+    let bids = http.bids(&of("last", "one", json!({"poddur": 90, "maxseq": 5})));
+    assert_eq!(campaigns_of(&bids), [1, 3, 4]);
+    assert_eq!((http.bill(&bids[0]), http.lose(&bids[1])), (204, 204));
+    assert_eq!((node.budget(1).settled, node.budget(3).settled), (9_000, 0));
+    check_nothing_held(&node, 3);
+    node.wait_budget(4, "its hold", |books| (books.held, books.settled) == (6_000, 0));
+    // Who was billed is capped for this user, who was lost is not.
+    let again = http.bids(&of("again", "one", json!({"poddur": 60, "maxseq": 5})));
+    assert_eq!(campaigns_of(&again), [2, 3]);
     check_no_violation(&node);
 }
 

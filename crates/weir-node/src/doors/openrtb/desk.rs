@@ -139,6 +139,12 @@ pub(super) fn reason(verdict: Verdict) -> Reason {
     }
 }
 
+/// Does the campaign want the player of its video?
+fn wants_player(ad: &CampaignAd, imp: &Imp<'_>, shown: &ServedCreative) -> bool {
+    let Some(wanted) = ad.video.as_ref() else { return true };
+    shown.ad.mtype() != Mtype::Video || imp.video.is_none_or(|player| wanted.admits(&player))
+}
+
 /// Can the impression's player show it, or does it have all that a native ad needs here? Formats and durations are looked
 /// at before.
 fn suits(imp: &Imp<'_>, shown: &ServedCreative, room: &NativeRoom) -> bool {
@@ -182,8 +188,12 @@ impl BidContext for BidDesk<'_> {
             // The campaign's own caps are looked at in `able`.
             return Ok(());
         }
-        let shown = &self.campaign_index.ad(bidder.slot).creatives[creative];
-        if !suits(&self.imps[impression], shown, self.native) {
+        let ad = self.campaign_index.ad(bidder.slot);
+        let (imp, shown) = (&self.imps[impression], &ad.creatives[creative]);
+        if !wants_player(ad, imp, shown) {
+            return Err(Reason::Targeting);
+        }
+        if !suits(imp, shown, self.native) {
             return Err(Reason::Blocked);
         }
         let capped = match self.viewer {

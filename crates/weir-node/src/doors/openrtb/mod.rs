@@ -754,5 +754,7 @@ fn slot_in_pod(imp: &door_openrtb::Imp<'_>, mtype: Mtype) -> Option<i8> {
         Mtype::Audio => imp.audio?,
         Mtype::Banner | Mtype::Native => return None,
     };
-    stream.slot_in_pod.and_then(|slot| i8::try_from(slot).ok())
+    // An ad of a dynamic pod may run anywhere in it.
+    let slot = stream.slot_in_pod.filter(|_| stream.pod_duration_s.is_none());
+    slot.and_then(|slot| i8::try_from(slot).ok())
 }

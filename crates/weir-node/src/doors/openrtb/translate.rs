@@ -9,7 +9,7 @@ mod imps;
 use std::ops::Range;
 
 use door_openrtb::{
-    BidRequest, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts, Top, domains_above,
+    BIDS_MAX, BidRequest, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts, Top, domains_above,
 };
 use gate_auction::{
     BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Impression, Placement,
@@ -61,6 +61,7 @@ impl Terms {
             exclusive: o.exclusive,
             deals_first: o.deals_first,
             bids_per_impression_max: usize::from(o.bids_per_impression_max),
+            bids_max: BIDS_MAX,
             ..Rules::default()
         };
         let rates = o.rates.conversions().to_vec();

@@ -1,9 +1,9 @@
 //! The impressions of a request: what they take, what they block, what they cost.
 
-use door_openrtb::{Banner, BidRequest, Imp, TimedFloors};
+use door_openrtb::{Banner, BidRequest, Imp, Stream, TimedFloors};
 use gate_auction::{
-    BlockedAttribute, Deal, DurationFloor, Floor, Format, Impression, Placement, PriceRule, Space,
-    Timing,
+    BlockedAttribute, Deal, DurationFloor, Floor, Format, Impression, Placement, Pod, PriceRule,
+    Space, Timing,
 };
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Pods;
@@ -46,6 +46,7 @@ pub(super) struct TimingLists {
     min_s: u32,
     max_s: u32,
     exact_s: Part,
+    pod: Option<Pod>,
     floor_per_second_micros: Option<i64>,
     floors: Part,
 }
@@ -203,6 +204,7 @@ impl Lists {
                     min_s: stream.duration_min_s.unwrap_or(0),
                     max_s: stream.duration_max_s.unwrap_or(u32::MAX),
                     exact_s: self.part(exact.filter_map(|seconds| u32::try_from(seconds).ok())),
+                    pod: dynamic_pod(stream),
                     floor_per_second_micros: by_second,
                     floors: self.read_floors(floors, terms),
                 };
@@ -231,6 +233,7 @@ impl Lists {
             min_s: timing.min_s,
             max_s: timing.max_s,
             exact_s: &self.keys[timing.exact_s.clone()],
+            pod: timing.pod,
             floor_per_second_micros: timing.floor_per_second_micros,
             floors: &self.floors[timing.floors.clone()],
         }
@@ -283,6 +286,12 @@ fn least_of_ratio(format: &door_openrtb::Format) -> Option<(u16, u16)> {
 fn end_of(banner: &Banner<'_>) -> Option<(u16, u16)> {
     let end = |[min, max]: [Option<u32>; 2], exact: Option<u32>| small(max.or(exact).or(min)?);
     end(banner.width_range, banner.width).zip(end(banner.height_range, banner.height))
+}
+
+/// The dynamic pod that it is, if it is one: it says how long all ads of it may play.
+fn dynamic_pod(stream: &Stream<'_>) -> Option<Pod> {
+    let duration_s = stream.pod_duration_s?;
+    Some(Pod { duration_s, ads_max: stream.pod_ads_max.unwrap_or(u32::MAX) })
 }
 
 fn is_timed(floors: TimedFloors<'_>) -> bool {
