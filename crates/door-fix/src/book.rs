@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fix_session::{MessageStore, StoreError};
 
 /// How many ids of a venue are known. Each takes about 200 bytes of memory.
-pub(crate) const IDS_MAX: usize = 1 << 20;
+const IDS_MAX: usize = 1 << 20;
 /// How long an id is known after its order is closed, or after it was asked by.
 const KNOWN_MS: u64 = 24 * 3_600_000;
 /// Records that need not count before the oldest are written again.
@@ -21,6 +21,10 @@ const ID: u8 = b'I';
 const FORGET: u8 = b'F';
 const KEEP: u8 = b'K';
 const GIVEN: u8 = b'G';
+
+/// Stands for all orders from before the book: whose they are. It is there as long as no id was forgotten, because an id that the book does
+/// not know is from before as long as that is so.
+const BEFORE: &[u8] = b"";
 
 /// What is known of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +79,12 @@ pub(crate) struct Book {
     /// The alarm was given.
     is_filling: bool,
     scratch: Vec<u8>,
+}
+
+impl Default for Book {
+    fn default() -> Book {
+        Book::new(IDS_MAX)
+    }
 }
 
 impl Book {
@@ -161,6 +171,35 @@ impl Book {
         Some((&self.clients[entry.client], entry.state))
     }
 
+    /// Notes that all orders from before this book are a client's. To be called while the book has none.
+    pub(crate) fn begin_after(
+        &mut self,
+        client: &str,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        match self.ids.is_empty() {
+            true => self.note(BEFORE, client, State::Live, now_ms, store),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whose an order is that this book does not know; `None` if it may be anybody's.
+    pub(crate) fn owner_before(&self) -> Option<&str> {
+        self.owner(BEFORE).map(|owner| owner.0)
+    }
+
+    /// An id is forgotten: from now on nobody can say whose one is that is not known.
+    fn forget_before(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
+        match self.ids.contains_key(BEFORE) {
+            true => {
+                self.remove(BEFORE);
+                store.put(&[FORGET])
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Reports whether there is room for so many more ids.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.ids.len() + more <= self.max + self.spare.len()
@@ -214,12 +253,14 @@ impl Book {
     ) -> Result<(), StoreError> {
         self.remove(id);
         self.spare.retain(|one| *one.1 != *id);
+        self.forget_before(store)?;
         store.put(&[&[FORGET], id].concat())
     }
 
     fn forget_oldest(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
         let Some((_, id)) = self.spare.pop_front() else { return Ok(()) };
         self.remove(&id);
+        self.forget_before(store)?;
         store.put(&[&[FORGET][..], &id].concat())
     }
 

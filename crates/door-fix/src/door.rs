@@ -38,22 +38,25 @@ pub struct Line {
     id: u64,
     peer: Peer,
     place: Place,
-    /// What the guard says of its Logon; `None`: it was not asked.
-    admission: Option<Admission>,
+    /// What the guard says of its Logon, and of which configuration; `None`: it was not asked.
+    admission: Option<(u64, Admission)>,
 }
 
 impl Line {
     /// Takes the guard's answer that was to come later.
     pub fn judged(&mut self, admitted: bool) {
-        if self.is_judged_later() {
-            self.admission = Some(if admitted { Admission::Yes } else { Admission::No });
+        if let Some((_, admission)) = &mut self.admission
+            && *admission == Admission::Later
+        {
+            *admission = if admitted { Admission::Yes } else { Admission::No };
         }
     }
 
     /// Reports whether its Logon is being judged: until then nothing of it is read.
     #[must_use]
     pub fn is_judged_later(&self) -> bool {
-        self.admission == Some(Admission::Later) && matches!(self.place, Place::Half { .. })
+        matches!(self.admission, Some((_, Admission::Later)))
+            && matches!(self.place, Place::Half { .. })
     }
 }
 
@@ -149,6 +152,10 @@ pub struct Ready {
 #[derive(Debug)]
 pub struct Door<S, G> {
     pub(crate) seats: Vec<Seat>,
+    /// The numbers of the configured sessions, in the order of the configuration.
+    pub(crate) order: Vec<usize>,
+    /// Which configuration this is; another one is judged by its own passwords.
+    pub(crate) generation: u64,
     pub(crate) stores: S,
     guard: G,
     pub(crate) index: Index,
@@ -173,6 +180,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let half_logons = HalfLogons::default();
         let second_index = Some(Index::new(FIELDS_MAX));
         let mut door = Door {
+            order: (0..seats.len()).collect(),
+            generation: 0,
             seats,
             stores,
             guard,
@@ -183,7 +192,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             ready,
             refused_orders: 0,
         };
-        (0..door.seats.len()).for_each(|at| door.load_book(at));
+        (0..door.seats.len()).for_each(|at| door.open_book(at));
         Ok(door)
     }
 
@@ -216,7 +225,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Returns the numbers of the venues: sessions whose connections the gate opens.
     pub fn venues(&self) -> impl Iterator<Item = usize> {
-        (0..self.seats.len()).filter(|at| self.seats[*at].is_venue())
+        self.order.iter().copied().filter(|at| self.seats[*at].is_venue())
     }
 
     /// Returns what the steps since the last call have for other connections than their own, in order. It is to be sent before the bytes of
@@ -235,7 +244,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         out: &mut Vec<u8>,
     ) -> Option<Line> {
         let seat = self.seats.get(venue)?;
-        if !seat.is_venue() || seat.session.state() != SessionState::Disconnected {
+        let is_free = seat.session.state() == SessionState::Disconnected && !seat.is_removed;
+        if !seat.is_venue() || !is_free {
             return None;
         }
         let place = Place::Seated(venue);
@@ -280,9 +290,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             let next = &self.seats[next];
             next.is_open || !next.is_venue()
         });
-        let is_venue = self.seats[at].is_venue();
+        let (is_venue, is_removed) = (self.seats[at].is_venue(), self.seats[at].is_removed);
         if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
-            passing.is_available = is_available || is_venue;
+            passing.is_available = is_available && !is_removed || is_venue;
         }
         let consumed = self.step(at, clock, |seat, index, turn| seat.feed(input, index, turn));
         let close = self.finish(line, at, clock, out);
@@ -395,12 +405,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             return Err((None, Refused::NoLogon));
         }
         let (seats, guard, id) = (&self.seats, &mut self.guard, line.id);
-        let at = seats.iter().position(|seat| seat.session.is_named_by(&message));
+        let is_it = |seat: &Seat| !seat.is_removed && seat.session.is_named_by(&message);
+        let at = seats.iter().position(is_it);
         let at = at.ok_or((None, Refused::NoSession))?;
-        let known = line.admission;
+        let of_these = |(generation, _): &(u64, Admission)| *generation == self.generation;
+        let known = line.admission.filter(of_these).map(|one| one.1);
         let judge = |at| known.unwrap_or_else(|| guard.admits(at, id, &message));
         let admission = seats[at].admits(at, &line.peer, judge).map_err(|why| (Some(at), why))?;
-        line.admission = Some(admission);
+        line.admission = Some((self.generation, admission));
         Ok((admission == Admission::Yes).then_some(at))
     }
 
@@ -479,6 +491,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if let Some(line) = self.seats[at].line.filter(|_| close || !bytes.is_empty()) {
             self.ready.push(Ready { line, bytes, close });
         }
+    }
+
+    /// Has something for another connection than that of the step.
+    pub(crate) fn push_ready(&mut self, ready: Option<Ready>) {
+        self.ready.extend(ready);
     }
 
     /// Appends a session's bytes and tells what happened to it. Reports whether its connection is over.

@@ -20,6 +20,7 @@
 //! | the connection is gone | [`Door::closed`] | - |
 //! | a connection to a venue ([`Door::venues`]) was opened | [`Door::dialled`] | send the bytes |
 //! | an operator wants something of a session | [`Door::act`] | - |
+//! | the configuration is another one | [`Door::judge`], a store for each of [`Door::new_stores`], [`Door::adopt`] | hang up venues that are gone, dial new ones |
 //! | after each of these | [`Door::take_ready`] | send these bytes over the other connections that they are for, and close those it says |
 //!
 //! Bytes that are handed out were flushed to the store before. Nothing here reads a clock, does I/O or starts a thread.
@@ -40,8 +41,10 @@
 //! Whose an id is stands in a book beside the venue's messages ([`fix_session::MessageStores::book`]) and changes with them: kill -9 leaves
 //! both or neither. It has room for 1,048,576 ids of a venue. Those of open orders stay; those of closed ones and of requests are known for
 //! 24 h, or until there is no room. When 7/8 of the room is taken by open orders, [`Happening::IdsFill`] says so; when all is, a new order is
-//! refused and [`Happening::IdsFull`] says so. A venue with one client and no `max_order_age_ms` has no book: orders from before a second
-//! client was added name nobody, so `unaddressed` should then name the first one.
+//! refused and [`Happening::IdsFull`] says so. A venue that has always had one client and no `max_order_age_ms` has no book. Where its clients
+//! change while the door runs ([`Door::adopt`]), the book that then begins says first that all orders from before are that client's; as soon
+//! as an id was forgotten nobody can say so any more, and what is not known is kept. Where they change between two runs, orders from before
+//! name nobody, so `unaddressed` should then name the first one.
 //!
 //! # Nothing is learnt by probing
 //! A connection whose first message is anything but the Logon of a session that it may have is closed without a byte. So is a second
@@ -49,6 +52,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod book;
 mod config;
 mod door;
@@ -63,6 +67,7 @@ mod refusal;
 mod route_echo;
 mod seat;
 
+pub use adopt::{NotAdopted, OtherSession};
 pub use config::{
     Checks, ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed,
     VenueSpec,

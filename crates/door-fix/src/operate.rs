@@ -105,12 +105,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Returns the number of the session with a name.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.keys.name == name)
+        self.order.iter().copied().find(|at| self.seats[*at].keys.name == name)
     }
 
-    /// Returns how each session stands, in the order of their numbers.
+    /// Returns how each session stands, in the order of the configuration.
     pub fn views(&mut self, clock: Clock) -> Vec<SessionView> {
-        (0..self.seats.len()).map(|at| self.view(at, clock)).collect()
+        self.order.clone().into_iter().map(|at| self.view(at, clock)).collect()
     }
 
     fn view(&mut self, at: usize, clock: Clock) -> SessionView {
@@ -198,15 +198,26 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Keeps what a step sent, and lets it leave.
-    fn leave(&mut self, at: usize, clock: Clock) -> Result<(), NotDone> {
-        let before = self.happenings.len();
+    pub(crate) fn leave(&mut self, at: usize, clock: Clock) -> Result<(), NotDone> {
+        let before = self.happening();
         self.settle(&[at], clock);
-        let failed = self.happenings[before..].iter().find_map(|happening| match happening {
+        let settled = self.failed_since(before);
+        self.make_ready(at);
+        Ok(settled?)
+    }
+
+    /// The place of what happens next.
+    pub(crate) fn happening(&self) -> usize {
+        self.happenings.len()
+    }
+
+    /// Returns the first store that failed since.
+    pub(crate) fn failed_since(&self, happening: usize) -> Result<(), StoreError> {
+        let failed = self.happenings[happening..].iter().find_map(|happening| match happening {
             Happening::StoreFailed(_, error) => Some(error.clone()),
             _ => None,
         });
-        self.make_ready(at);
-        failed.map_or(Ok(()), |error| Err(NotDone::Store(error)))
+        failed.map_or(Ok(()), Err)
     }
 
     fn reset(&mut self, at: usize, clock: Clock) -> Result<(), NotDone> {

@@ -50,6 +50,20 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
+    /// Opens the book of a venue that needs one, or has one of before.
+    pub(crate) fn open_book(&mut self, at: usize) {
+        if self.seats[at].is_venue() && self.seats[at].book.is_none() && self.stores.has_book(at) {
+            self.seats[at].book = Some(Box::default());
+        }
+        self.load_book(at);
+    }
+
+    /// Notes that the orders of a venue that has had one client are all his, in the book that begins now.
+    pub(crate) fn begin_book_after(&mut self, at: usize, client: usize, clock: Clock) {
+        let name = self.seats[client].keys.name.clone();
+        self.with_book(at, |book, store| book.begin_after(&name, clock.ms, store));
+    }
+
     /// Reads the book of a venue that has one.
     pub(crate) fn load_book(&mut self, at: usize) {
         let lost = self.with_book(at, |book, store| Ok(book.load(store)));
@@ -230,21 +244,29 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     fn targets(&self, at: usize, message: &Message<'_>) -> Vec<usize> {
         let seat = &self.seats[at];
         let clients = seat.others();
-        let found = seat.book.as_ref().map_or(Named::Nobody, |book| named(message, book));
+        let is_news = matches!(message.msg_type(), b"B" | b"h");
+        let book = seat.book.as_ref();
+        let before = book.and_then(|book| book.owner_before()).filter(|_| !is_news);
+        let found = match book.map_or(Named::Nobody, |book| named(message, book)) {
+            Named::Nobody => before.map_or(Named::Nobody, Named::Client),
+            found => found,
+        };
         match found {
             // The client of an order may not be configured any more; it is nobody else's.
-            Named::Client(name) => {
-                let client = clients.iter().find(|one| self.seats[**one].keys.name == name);
-                client.or(seat.named.as_ref()).copied().into_iter().collect()
-            }
+            Named::Client(name) => self.client(name).or(seat.named).into_iter().collect(),
             Named::Several => seat.named.into_iter().collect(),
             Named::Nobody => match (seat.named, clients) {
                 (Some(named), _) => vec![named],
                 (None, [client]) => vec![*client],
-                (None, all) if matches!(message.msg_type(), b"B" | b"h") => all.to_vec(),
+                (None, all) if is_news => all.to_vec(),
                 (None, _) => Vec::new(),
             },
         }
+    }
+
+    /// The client of a name, also of one that was removed or has another venue by now: its orders are still its own.
+    fn client(&self, name: &str) -> Option<usize> {
+        self.seats.iter().position(|seat| !seat.is_venue() && seat.keys.name == name)
     }
 
     /// Notes what a report says of orders.
@@ -381,9 +403,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let id = key(11, "", message.value(11).unwrap_or_default());
         let seat = &self.seats[at];
         let owner = seat.book.as_ref().and_then(|book| book.owner(&id));
-        let client = owner.filter(|one| one.1 == State::Sent).and_then(|(name, _)| {
-            seat.others().iter().copied().find(|one| self.seats[*one].keys.name == name)
-        });
+        let client = owner.filter(|one| one.1 == State::Sent).and_then(|one| self.client(one.0));
         let Some(client) = client else {
             self.happenings.push(Happening::NotSentAgain(at));
             return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fix::{Dictionary, Index, ValueError};
 use fix_session::{Application, MemoryStore, MessageStore, Outbox, Session, SessionState, Turn};
 
-use crate::book::{Book, IDS_MAX};
+use crate::book::Book;
 use crate::config::{Checked, Kind, Route, SessionKeys, SessionSpec};
 use crate::door::Refused;
 use crate::passing::{Passed, Passing};
@@ -26,6 +26,8 @@ pub(crate) struct Seat {
     pub(crate) line: Option<u64>,
     /// The connection is logged on, and the gap that it began with is closed.
     pub(crate) is_open: bool,
+    /// It is not configured any more: nobody may log on, and what comes for it is numbered and kept.
+    pub(crate) is_removed: bool,
     /// Of a venue: the client who gets what is for nobody.
     pub(crate) named: Option<usize>,
     /// Of a venue: whose its orders are.
@@ -42,15 +44,20 @@ pub(crate) enum Behind {
     Sessions(Vec<usize>, Passing),
 }
 
-impl Seat {
-    pub(crate) fn new(checked: Checked) -> Result<Seat, ValueError> {
-        let Checked { keys, kind, config, dictionary } = checked;
-        let mut named = None;
-        let mut book = None;
+/// What a session's kind makes of it.
+struct Back {
+    spec: Option<Box<SessionSpec>>,
+    behind: Behind,
+    named: Option<usize>,
+    needs_book: bool,
+}
+
+impl Back {
+    fn new(kind: Kind, dictionary: Arc<Dictionary>) -> Back {
         let (spec, behind) = match kind {
-            Kind::Client(spec, None) => (Some(spec), echo(dictionary)),
+            Kind::Client(spec, None) => (spec, echo(dictionary)),
             Kind::Client(spec, Some(venue)) => {
-                (Some(spec), Behind::Sessions(vec![venue], Passing::default()))
+                (spec, Behind::Sessions(vec![venue], Passing::default()))
             }
             Kind::Venue(venue) => {
                 let max_order_age_ms = venue.max_order_age_ms;
@@ -58,11 +65,19 @@ impl Seat {
                 passing.max_order_age_ms = max_order_age_ms;
                 // With one client, everything is his.
                 let needs_book = venue.clients.len() != 1 || max_order_age_ms > 0;
-                book = needs_book.then(|| Box::new(Book::new(IDS_MAX)));
-                named = venue.unaddressed;
-                (None, Behind::Sessions(venue.clients, passing))
+                let behind = Behind::Sessions(venue.clients, passing);
+                return Back { spec: None, behind, named: venue.unaddressed, needs_book };
             }
         };
+        Back { spec: Some(spec), behind, named: None, needs_book: false }
+    }
+}
+
+impl Seat {
+    pub(crate) fn new(checked: Checked) -> Result<Seat, ValueError> {
+        let Checked { keys, kind, config, dictionary } = checked;
+        let Back { spec, behind, named, needs_book } = Back::new(kind, dictionary);
+        let book = needs_book.then(Box::default);
         Ok(Seat {
             keys,
             spec,
@@ -72,10 +87,40 @@ impl Seat {
             passed: Passed::default(),
             line: None,
             is_open: false,
+            is_removed: false,
             named,
             book,
             book_memory: MemoryStore::new(0),
         })
+    }
+
+    /// Takes another configuration of the same session, whose book has begun if it needs one. Reports whether its peer has to log on anew.
+    pub(crate) fn adopt(&mut self, checked: Checked) -> bool {
+        let Checked { keys, kind, config, dictionary } = checked;
+        let Back { spec, behind, named, .. } = Back::new(kind, dictionary);
+        let of_logon = |keys: &SessionKeys| {
+            (keys.schedule.clone(), keys.heart_bt_int_s, keys.default_appl_ver_id.clone())
+        };
+        let asks_anew = match (&self.spec, &spec) {
+            (Some(before), Some(spec)) => {
+                self.keys.schedule != keys.schedule
+                    || before.source_addresses != spec.source_addresses
+                    || before.certificate_name != spec.certificate_name
+            }
+            _ => of_logon(&self.keys) != of_logon(&keys),
+        };
+        // The echo knows which orders it has seen.
+        match (&mut self.behind, behind) {
+            (Behind::Echo(_), Behind::Echo(_)) => {}
+            (Behind::Sessions(others, passing), Behind::Sessions(new_others, new)) => {
+                *others = new_others;
+                passing.max_order_age_ms = new.max_order_age_ms;
+            }
+            (before, behind) => *before = behind,
+        }
+        self.session.set_config(config);
+        (self.keys, self.spec, self.named, self.is_removed) = (keys, spec, named, false);
+        asks_anew
     }
 
     pub(crate) fn is_venue(&self) -> bool {

@@ -174,6 +174,18 @@ impl Session {
         &self.config
     }
 
+    /// Takes another configuration, at any time. What it says of a Logon or of a period counts from the next connection on, everything else
+    /// at once. Side, BeginString and CompIDs stay: with others it would be another session.
+    pub fn set_config(&mut self, config: SessionConfig) {
+        let SessionConfig { role, begin_string, sender_comp_id, target_comp_id, signed, .. } =
+            self.config.clone();
+        if config.throttle_per_s != self.config.throttle_per_s {
+            self.throttle = Throttle::new(config.throttle_per_s);
+        }
+        self.config =
+            SessionConfig { role, begin_string, sender_comp_id, target_comp_id, signed, ..config };
+    }
+
     /// Reports whether new messages may be sent with meaning: both sides are logged on, and nothing is missing from before. Orders of
     /// the present wait for this, otherwise fills of the past arrive behind them.
     #[must_use]

@@ -123,6 +123,11 @@ pub trait MessageStores {
         Ok(None)
     }
 
+    /// Reports whether a session has a book of before.
+    fn has_book(&self, _session: usize) -> bool {
+        false
+    }
+
     /// Makes everything that changed in the stores and books of some sessions outlive the process: all of it or nothing. Bytes that a session
     /// wrote may leave once this has returned.
     ///

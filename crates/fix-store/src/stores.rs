@@ -106,6 +106,19 @@ impl<N: Numbers> FileStores<N> {
         Ok(self.stores.len() - 1)
     }
 
+    /// Forgets the sessions that were added last, so that `sessions` of them are left. What they have on the disk stays.
+    pub fn truncate(&mut self, sessions: usize) {
+        self.stores.truncate(sessions);
+        self.books.split_off(&sessions);
+    }
+
+    /// Says from now on when what a session sends may leave.
+    pub fn set_durability(&mut self, session: usize, durability: Durability) {
+        for store in both(&mut self.stores, &mut self.books, session) {
+            store.sealed = durability == Durability::Sealed;
+        }
+    }
+
     /// Sets both numbers of a session, as an operator does between two connections, and flushes. Messages that were sent under `next_out`
     /// or a greater number are never sent again; for numbers that were never used a peer gets gap fills.
     ///
@@ -134,7 +147,7 @@ impl<N: Numbers> FileStores<N> {
     /// Opens the book of a session: messages and numbers under a name that no session has.
     fn open_book(&self, session: usize) -> Result<FileStore, OpenError> {
         let of = &self.stores[session];
-        let name = format!("{}\x01book", of.name());
+        let name = book_name(of);
         let memo = self.numbers.newest(&name).unwrap_or(Memo::new(self.now_us / 1_000));
         let folder = segment::folder_name(of.name())?.replacen("s-", "b-", 1);
         let folder = self.root.join(folder);
@@ -191,6 +204,11 @@ impl<N: Numbers> MessageStores for FileStores<N> {
         Ok(book)
     }
 
+    fn has_book(&self, session: usize) -> bool {
+        let of = self.stores.get(session);
+        of.is_some_and(|of| self.numbers.newest(&book_name(of)).is_some())
+    }
+
     fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
         let written = self.write(sessions);
         for at in sessions {
@@ -204,6 +222,11 @@ impl<N: Numbers> MessageStores for FileStores<N> {
         }
         written.map_err(|error| StoreError { reason: error.to_string() })
     }
+}
+
+/// Under which name the numbers of a session's book are kept.
+fn book_name(of: &FileStore) -> String {
+    format!("{}\x01book", of.name())
 }
 
 /// The store of a session, and its book if it has one.

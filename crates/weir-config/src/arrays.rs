@@ -20,6 +20,8 @@ pub(crate) trait Entry: Default {
     fn set(&mut self, key: &str, written: &Written) -> Result<(), String>;
     /// Keeps where it stands, `file:line`.
     fn set_place(&mut self, place: String);
+    /// Returns the name by which it is known.
+    fn known_as(&self) -> &str;
     /// Returns it as it stands in a file.
     fn print(&self) -> String;
     /// Returns it as an object.
@@ -72,6 +74,10 @@ macro_rules! entry {
                 self.place = place;
             }
 
+            fn known_as(&self) -> &str {
+                if self.name.is_empty() { &self.target_comp_id } else { &self.name }
+            }
+
             fn print(&self) -> String {
                 let mut text = format!("[[{}.{}]]\n", Self::SECTION, Self::ARRAY);
                 $(text += &format!("{} = {}\n", stringify!($key), self.$key.print());)*
@@ -89,7 +95,7 @@ macro_rules! entry {
                 let array = concat!(stringify!($section), ".", stringify!($array));
                 $(
                     let meaning = ranged($doc, [$(RangeInclusive::<u64>::from($range))?]);
-                    text += &row(array, stringify!($key), &entry.$key, &meaning, "start");
+                    text += &row(array, stringify!($key), &entry.$key, &meaning, "live");
                 )*
                 text
             }
@@ -165,10 +171,29 @@ entry! {
     }
 }
 
+impl FixSession {
+    /// Returns the name by which tools name it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.known_as()
+    }
+}
+
 impl FixVenue {
-    /// Returns the name by which routes name it.
-    pub(crate) fn known_as(&self) -> &str {
-        if self.name.is_empty() { &self.target_comp_id } else { &self.name }
+    /// Returns the name by which routes and tools name it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.known_as()
+    }
+
+    /// Reports whether another entry says the same of how the venue is reached.
+    #[must_use]
+    pub fn is_reached_as(&self, other: &FixVenue) -> bool {
+        let reached = |one: &FixVenue| {
+            let files = [&one.tls_ca, &one.tls_name, &one.tls_cert, &one.tls_key].map(Clone::clone);
+            (one.connect.clone(), one.tls, files)
+        };
+        reached(self) == reached(other)
     }
 }
 
@@ -182,6 +207,10 @@ pub struct Arrays {
 }
 
 impl Arrays {
+    /// Every array, by its section and its name.
+    const ALL: [(&str, &str); 2] =
+        [(FixSession::SECTION, FixSession::ARRAY), (FixVenue::SECTION, FixVenue::ARRAY)];
+
     /// Tells whether a section has an array of this name.
     pub(crate) fn has(section: &str, array: &str) -> bool {
         Arrays::ALL.contains(&(section, array))
@@ -217,10 +246,12 @@ impl Arrays {
         FixSession::rows() + &FixVenue::rows()
     }
 
-    /// Returns the arrays that another configuration has otherwise.
-    pub(crate) fn changes(&self, other: &Arrays) -> impl Iterator<Item = KeyChange> {
-        let sessions = changed(&self.fix_session, &other.fix_session);
-        sessions.into_iter().chain(changed(&self.fix_venue, &other.fix_venue))
+    /// Returns what another configuration has otherwise: entries that are there in one of them only, and the keys of the others.
+    #[must_use]
+    pub fn changes(&self, other: &Arrays) -> Vec<KeyChange> {
+        let mut found = changed(&self.fix_session, &other.fix_session);
+        found.extend(changed(&self.fix_venue, &other.fix_venue));
+        found
     }
 
     /// Puts the entries into the configuration as JSON.
@@ -242,22 +273,35 @@ fn printed<E: Entry>(entries: &[E]) -> String {
     entries.iter().map(|entry| entry.print() + "\n").collect()
 }
 
-/// What of an array changed: how many entries there were and are, or the first key that an entry has otherwise, with its entry's number.
-fn changed<E: Entry>(from: &[E], to: &[E]) -> Option<KeyChange> {
+/// What of an array changed. Entries are the same as long as their names are, wherever they stand.
+fn changed<E: Entry>(from: &[E], to: &[E]) -> Vec<KeyChange> {
     let array = format!("{}.{}", E::SECTION, E::ARRAY);
-    if from.len() != to.len() {
-        let [from, to] = [from, to].map(|entries| format!("{} entries", entries.len()));
-        return Some(KeyChange { key: array, is_live: false, from, to });
+    let change = |key, from: &str, to: &str| KeyChange {
+        key,
+        is_live: true,
+        from: from.to_owned(),
+        to: to.to_owned(),
+    };
+    let find = |all: &'_ [E], name: &str| all.iter().position(|one| one.known_as() == name);
+    let mut found = Vec::new();
+    for entry in from {
+        let name = entry.known_as();
+        match find(to, name) {
+            None => found.push(change(format!("{array} {name}"), "there", "not there")),
+            Some(at) => {
+                let (before, after) = (entry.print(), to[at].print());
+                let keys = before.lines().zip(after.lines()).filter(|(from, to)| from != to);
+                found.extend(keys.filter_map(|(before, after)| {
+                    let (key, before) = before.split_once(" = ")?;
+                    let (_, after) = after.split_once(" = ")?;
+                    Some(change(format!("{array}.{key} of {name}"), before, after))
+                }));
+            }
+        }
     }
-    let entries = (1..).zip(from.iter().zip(to));
-    entries.into_iter().find_map(|(number, (from, to))| {
-        let (from, to) = (from.print(), to.print());
-        let (from, to) = from.lines().zip(to.lines()).find(|(from, to)| from != to)?;
-        let (key, from) = from.split_once(" = ")?;
-        let (_, to) = to.split_once(" = ")?;
-        let key = format!("{array}.{key} of entry {number}");
-        Some(KeyChange { key, is_live: false, from: from.into(), to: to.into() })
-    })
+    let new = to.iter().map(E::known_as).filter(|name| find(from, name).is_none());
+    found.extend(new.map(|name| change(format!("{array} {name}"), "not there", "there")));
+    found
 }
 
 fn read<'t, E: Entry>(

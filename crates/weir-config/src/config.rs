@@ -133,12 +133,19 @@ macro_rules! config {
             #[must_use]
             pub fn changes(&self, other: &Config) -> Vec<KeyChange> {
                 let mut found = Vec::new();
+                let mut found = self.key_changes(other);
+                found.extend(self.arrays.changes(&other.arrays));
+                found
+            }
+
+            /// The keys that another configuration sets otherwise, without those of arrays.
+            #[must_use]
+            pub fn key_changes(&self, other: &Config) -> Vec<KeyChange> {
                 $($(
                     let mark = stringify!($($mark)?);
                     let key = (stringify!($section), stringify!($key));
                     found.extend(changed(key, mark, &self.$section.$key, &other.$section.$key));
                 )*)*
-                found.extend(self.arrays.changes(&other.arrays));
                 found
             }
 
@@ -820,11 +827,18 @@ mod tests {
         let mut after = before.clone();
         after.arrays.fix_session[1] =
             FixSession { place: "weir.toml:9".into(), ..session("B", 60) };
-        let changed = change("fix.session.heart_bt_int_s of entry 2", false, "30", "60");
+        let changed = change("fix.session.heart_bt_int_s of B", true, "30", "60");
         assert_eq!(before.changes(&after), [changed], "where it stands is no change");
-        after.arrays.fix_session.pop();
-        let changed = change("fix.session", false, "2 entries", "1 entries");
-        assert_eq!(before.changes(&after), [changed]);
+        after.arrays.fix_session.swap(0, 1);
+        assert_eq!(before.changes(&after).len(), 1, "nor is the place among others");
+        after.arrays.fix_session[1].name = "C".into();
+        after.arrays.fix_session.remove(0);
+        let changed = [
+            change("fix.session A", true, "there", "not there"),
+            change("fix.session B", true, "there", "not there"),
+            change("fix.session C", true, "not there", "there"),
+        ];
+        assert_eq!(before.changes(&after), changed, "another name is another session");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The sessions of the FIX door, as the configuration has them.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use door_fix::{
@@ -79,6 +80,22 @@ pub fn dials(config: &Config) -> Result<Vec<Dial>, Vec<ConfigError>> {
     if errors.is_empty() { Ok(dials) } else { Err(errors) }
 }
 
+/// Returns the names of the sessions and venues that have to log on anew although nothing of their FIX session is another: who may log on
+/// is said by another file, or the venue is reached otherwise.
+#[must_use]
+pub fn to_log_on_anew(before: &Config, after: &Config) -> BTreeSet<String> {
+    let (before, after) = (&before.arrays, &after.arrays);
+    let sessions = after.fix_session.iter().filter(|one| {
+        let mut of_before = before.fix_session.iter().filter(|other| other.name() == one.name());
+        of_before.any(|other| other.password_file != one.password_file)
+    });
+    let venues = after.fix_venue.iter().filter(|one| {
+        let mut of_before = before.fix_venue.iter().filter(|other| other.name() == one.name());
+        of_before.any(|other| !other.is_reached_as(one))
+    });
+    sessions.map(FixSession::name).chain(venues.map(FixVenue::name)).map(str::to_owned).collect()
+}
+
 fn wrong(place: &str, array: &str, key: &str, text: impl Into<String>) -> ConfigError {
     ConfigError { place: place.to_owned(), text: format!("fix.{array}.{key}: {}", text.into()) }
 }
@@ -142,7 +159,7 @@ fn client(config: &Config, entry: &FixSession, errors: &mut Vec<ConfigError>) ->
         let text = "expected \"none\": the gate asks for no money yet, which has to be said";
         push("limits", format!("found {:?}, {text}", entry.limits));
     }
-    let venues: Vec<&str> = config.arrays.fix_venue.iter().map(FixVenue::known_as).collect();
+    let venues: Vec<&str> = config.arrays.fix_venue.iter().map(FixVenue::name).collect();
     let route = match entry.route.as_str() {
         "echo" => Route::Echo,
         route => Route::Venue(route.to_owned()),

@@ -51,13 +51,20 @@ impl Tokens {
         changed.map(|(one, [_, after])| (one.name().to_string(), after)).collect()
     }
 
-    /// Reads the files again and puts them in force: the next call, the next batch and the next look at a live stream are
-    /// judged by them. A token that is gone lets nobody in any more, also on a connection that it opened; a frame that waits for
-    /// the bank (`awaitFill`) is still judged as that of its sender.
+    /// Reads the files again and puts them in force.
     ///
     /// # Errors
     /// What is wrong with any of them, or what only a start can change; all doors then keep the files that they have.
     pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
+        self.replace(self.read_again(config)?);
+        Ok(())
+    }
+
+    /// Reads the files again, for [`replace`](Self::replace).
+    ///
+    /// # Errors
+    /// What is wrong with any of them, or what only a start can change.
+    pub fn read_again(&self, config: &Config) -> Result<TokensRead, Vec<String>> {
         let files = read_files(config)?;
         let changed = |(live, file): (&Option<LiveTokens>, &Option<TokenFile>)| {
             live.is_some() != file.is_some()
@@ -72,17 +79,24 @@ impl Tokens {
                 )
             })
             .collect();
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        for (live, file) in self.0.iter().zip(files) {
+        if errors.is_empty() { Ok(TokensRead(files)) } else { Err(errors) }
+    }
+
+    /// Puts other files in force: the next call, the next batch and the next look at a live stream are judged by them. A token that
+    /// is gone lets nobody in any more, also on a connection that it opened; a frame that waits for the bank (`awaitFill`) is still
+    /// judged as that of its sender.
+    pub fn replace(&self, files: TokensRead) {
+        for (live, file) in self.0.iter().zip(files.0) {
             if let (Some(live), Some(file)) = (live, file) {
                 live.replace(file);
             }
         }
-        Ok(())
     }
 }
+
+/// Files that were read again, one of each door.
+#[derive(Debug)]
+pub struct TokensRead(Vec<Option<TokenFile>>);
 
 /// Reads the files of all doors as they are now, in the order of [`all_doors`].
 fn read_files(config: &Config) -> Result<Vec<Option<TokenFile>>, Vec<String>> {

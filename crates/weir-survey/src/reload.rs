@@ -7,6 +7,7 @@ use std::sync::{Mutex, TryLockError};
 
 use weir_config::config::{Config, KeyChange};
 use weir_node::certificates::Certificates;
+use weir_node::doors::fix::desk::FixDesk;
 use weir_node::tokens::Tokens;
 
 use crate::admin::{Status, tls};
@@ -59,6 +60,8 @@ pub(crate) struct InForce {
     pub(crate) certificates: Certificates,
     /// Of the admin door; `None` if it speaks HTTP.
     pub(crate) admin_tls: Option<watch::Tls>,
+    /// The sessions of the FIX door; `None` if it is off.
+    pub(crate) fix: Option<FixDesk>,
 }
 
 impl std::fmt::Debug for Reloader {
@@ -99,8 +102,10 @@ impl Reloader {
             return Err(vec![text.to_string()].into());
         }
         let certificates = self.in_force.certificates.read_again(&config)?;
-        self.in_force.tokens.reload(&config)?;
+        let tokens = self.in_force.tokens.read_again(&config)?;
+        self.adopt_sessions(&config)?;
         // Nothing fails from here on.
+        self.in_force.tokens.replace(tokens);
         self.in_force.certificates.replace(&certificates);
         if let (Some(in_force), Some(read)) = (&self.in_force.admin_tls, &admin_tls) {
             in_force.replace(read);
@@ -108,6 +113,19 @@ impl Reloader {
         let applied = read_again(&self.status.config(), &config);
         self.status.set_config(config);
         Ok(applied)
+    }
+
+    /// Puts the sessions of the FIX door in force.
+    fn adopt_sessions(&self, config: &Config) -> Result<(), Vec<String>> {
+        match &self.in_force.fix {
+            Some(desk) => desk.adopt(desk.read_again(&self.status.config(), config)?),
+            None if config.arrays.fix_session.is_empty() && config.arrays.fix_venue.is_empty() => {
+                Ok(())
+            }
+            None => Err(vec![
+                "fix.session, fix.venue: the FIX door is off, and opens only at a start; restart the node".into(),
+            ]),
+        }
     }
 }
 
@@ -119,11 +137,13 @@ fn needs_restart(change: &KeyChange) -> String {
     }
 }
 
-/// The live keys that are set, each with its file, as all of them name one; and those that were set and are not any more.
+/// The live keys that are set, each with its file, as all of them name one; those that were set and are not any more; and what of the
+/// sessions of the FIX door is another.
 fn read_again(before: &Config, config: &Config) -> Vec<String> {
     let none = Config::default();
-    let live =
-        |from: &Config, to: &Config| from.changes(to).into_iter().filter(|change| change.is_live);
+    let live = |from: &Config, to: &Config| {
+        from.key_changes(to).into_iter().filter(|change| change.is_live)
+    };
     let set = live(&none, config)
         .map(|KeyChange { key, to, .. }| format!("{key}: {to} was read and is in force"));
     let emptied = live(before, config)
@@ -131,33 +151,49 @@ fn read_again(before: &Config, config: &Config) -> Vec<String> {
         .map(|KeyChange { key, from, .. }| {
             format!("{key}: {from} is in force no more; the key is empty")
         });
-    set.chain(emptied).collect()
+    let entries = before.arrays.changes(&config.arrays).into_iter();
+    let entries =
+        entries.map(|KeyChange { key, from, to, .. }| format!("{key}: was {from}, is {to}"));
+    set.chain(emptied).chain(entries).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_config::arrays::FixSession;
+
     use super::*;
 
     /// A live key that is not read again above would be said to be in force, and is not.
     #[test]
     fn live_keys_are_files_of_tokens_and_certificates() {
         let table = Config::table();
-        let live: Vec<&str> = table.lines().filter(|row| row.ends_with("| live |")).collect();
+        let of_entries = ["| `fix.session.", "| `fix.venue."];
+        let live = table.lines().filter(|row| row.ends_with("| live |"));
+        let live = live.filter(|row| !of_entries.iter().any(|of| row.starts_with(of)));
+        let live: Vec<&str> = live.collect();
         let kinds = ["tokens_file`", ".tls_cert`", ".tls_key`", ".tls_clients`"];
         let is_read = |row: &&str| kinds.iter().any(|kind| row.contains(kind));
         assert!(live.len() >= 10 && live.iter().all(is_read), "{live:#?}");
 
         let mut config = Config::default();
+        let session = FixSession { name: "A".into(), ..FixSession::default() };
+        config.arrays.fix_session.push(session);
         config.openrtb.tls_cert = "a.pem".into();
         config.pacing.tick_ms += 1;
         let before = Config::default();
         assert_eq!(
             read_again(&before, &config),
-            ["openrtb.tls_cert: \"a.pem\" was read and is in force"]
+            [
+                "openrtb.tls_cert: \"a.pem\" was read and is in force",
+                "fix.session A: was not there, is there",
+            ]
         );
         assert_eq!(
             read_again(&config, &before),
-            ["openrtb.tls_cert: \"a.pem\" is in force no more; the key is empty"]
+            [
+                "openrtb.tls_cert: \"a.pem\" is in force no more; the key is empty",
+                "fix.session A: was there, is not there",
+            ]
         );
     }
 }

@@ -100,8 +100,12 @@ impl Node {
         door_options.run_id = engine.run_id().to_string();
         door_options.docs = docs;
         let status = admin::Status::new(config, &engine);
-        let in_force =
-            InForce { tokens: tokens.clone(), certificates, admin_tls: door_options.tls.clone() };
+        let in_force = InForce {
+            tokens: tokens.clone(),
+            certificates,
+            admin_tls: door_options.tls.clone(),
+            fix: engine.fix().cloned(),
+        };
         let reloader = Arc::new(Reloader::new(source, status.clone(), in_force));
         let commands = engine.commands().clone();
         let watcher = watcher::Watcher::start(

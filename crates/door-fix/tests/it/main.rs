@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod acceptance;
+mod adopt;
 mod attacks;
 mod clients;
 mod config;

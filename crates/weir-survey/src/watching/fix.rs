@@ -137,6 +137,7 @@ fn told(error: desk::FixError) -> FixError {
         desk::FixError::Number { field, found, expected } => {
             FixError::Unfit(field, found, expected)
         }
+        desk::FixError::NotTaken => FixError::NotReady(text),
         desk::FixError::Store(_) => FixError::NotReady(format!("nothing was done: {text}")),
         desk::FixError::Silent => FixError::NotReady(format!(
             "{text}: what was asked for may still be done; GET /v1/fix/sessions shows it"

@@ -3,6 +3,7 @@
 mod kills;
 mod operating;
 mod passwords;
+mod reloads;
 mod secured;
 mod tool;
 mod venues;

@@ -1,18 +1,26 @@
 //! What operators ask of the FIX door: over a queue to the worker that has the sessions, which it answers between two steps.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 pub use door_fix::Standing;
 use door_fix::{Act as DoorAct, Clock, NotDone, Route, SessionView};
 use door_transport::{ConnId, Waker};
 use fix_session::Durability;
+use weir_config::config::Config;
 
 use super::Sessions;
+use super::adopting::FixSettings;
 
-/// How long an answer is waited for. The worker may be waiting for a disk.
-const WAIT: Duration = Duration::from_secs(10);
+/// How long the worker has to take what is asked; afterwards it is not done any more. Who acts has the audit to himself until then.
+const TAKE_WAIT: Duration = Duration::from_secs(2);
+/// How long the answer to what was taken is waited for. The worker may be waiting for a disk.
+const WAIT: Duration = Duration::from_secs(2);
+/// The same of another configuration: the stores of new sessions are opened.
+const ADOPT_WAIT: Duration = Duration::from_secs(30);
 /// The largest number that an operator may set: a peer that lacks messages asks for all of them, one by one.
 pub const SEQUENCE_MAX: u64 = 999_999_999;
 /// What a peer reads in the Logout of an operator; the reason stays in the audit.
@@ -108,6 +116,9 @@ pub enum FixError {
     /// The disk does not take it.
     #[error("{0}; is the disk full, read-only or failing?")]
     Store(String),
+    /// The worker has not taken it in time, and will not.
+    #[error("the worker of the FIX door is busy, or waits for the disk: nothing was done")]
+    NotTaken,
     /// The worker does not answer.
     #[error("the worker of the FIX door does not answer; it may be waiting for the disk")]
     Silent,
@@ -143,28 +154,52 @@ impl From<NotDone> for FixError {
 pub(super) enum Ask {
     Views(Sender<Vec<FixSession>>),
     Act(String, FixAct, Sender<Result<(), FixError>>),
+    Adopt(Box<FixSettings>, Sender<Result<(), Vec<String>>>),
+}
+
+/// Something on its way to the worker, which either takes it or who asked takes it back: whoever sets the mark first.
+#[derive(Debug)]
+struct Asked {
+    ask: Ask,
+    taken: Arc<AtomicBool>,
 }
 
 /// The worker's end.
 #[derive(Debug)]
-pub(super) struct Asks(Receiver<Ask>);
+pub(super) struct Asks {
+    asked: Receiver<Asked>,
+    /// Of the worker itself: not everything is answered in one turn.
+    waker: Option<Waker>,
+}
 
 impl Asks {
+    pub(super) fn of_worker(&mut self, waker: Waker) {
+        self.waker = Some(waker);
+    }
+
     pub(super) fn next(&self) -> Option<Ask> {
-        self.0.try_recv().ok()
+        let mut asked = self.asked.try_iter();
+        asked.find(|asked| !asked.taken.swap(true, Ordering::AcqRel)).map(|asked| asked.ask)
+    }
+
+    /// Lets the worker look again.
+    pub(super) fn wake(&self) {
+        self.waker.iter().for_each(Waker::wake);
     }
 }
 
 /// The end of those who ask. A cheap handle.
 #[derive(Clone, Debug)]
 pub struct FixDesk {
-    asks: Sender<Ask>,
+    asks: Sender<Asked>,
     waker: Option<Waker>,
+    /// What a connection has room for.
+    input_bytes_max: usize,
 }
 
-pub(super) fn open() -> (FixDesk, Asks) {
-    let (asks, taken) = channel();
-    (FixDesk { asks, waker: None }, Asks(taken))
+pub(super) fn open(input_bytes_max: usize) -> (FixDesk, Asks) {
+    let (asks, asked) = channel();
+    (FixDesk { asks, waker: None, input_bytes_max }, Asks { asked, waker: None })
 }
 
 impl FixDesk {
@@ -175,9 +210,9 @@ impl FixDesk {
     /// Asks how all sessions stand: clients first, then venues, as in the configuration.
     ///
     /// # Errors
-    /// [`FixError::Silent`].
+    /// [`FixError::NotTaken`], [`FixError::Silent`].
     pub fn sessions(&self) -> Result<Vec<FixSession>, FixError> {
-        self.ask(Ask::Views)
+        self.ask(WAIT, Ask::Views)
     }
 
     /// Does something to a session. Numbers that were changed are kept on disk once this has returned.
@@ -186,16 +221,47 @@ impl FixDesk {
     /// [`FixError`]; nothing was done then, but for [`FixError::Silent`].
     pub fn act(&self, session: &str, act: FixAct) -> Result<(), FixError> {
         check(act)?;
-        self.ask(|reply| Ask::Act(session.to_owned(), act, reply))?
+        self.ask(WAIT, |reply| Ask::Act(session.to_owned(), act, reply))?
     }
 
-    fn ask<T>(&self, ask: impl FnOnce(Sender<T>) -> Ask) -> Result<T, FixError> {
-        let (reply, answer) = channel();
-        self.asks.send(ask(reply)).map_err(|_| FixError::Silent)?;
+    /// Reads what another configuration says of the sessions, for [`adopt`](Self::adopt).
+    ///
+    /// # Errors
+    /// Everything that is wrong, or that only a start can change.
+    pub fn read_again(&self, before: &Config, after: &Config) -> Result<FixSettings, Vec<String>> {
+        FixSettings::read(before, after, self.input_bytes_max)
+    }
+
+    /// Puts another configuration of the sessions in force.
+    ///
+    /// # Errors
+    /// Why it is not; nothing has changed then, unless the worker did not answer.
+    pub fn adopt(&self, settings: FixSettings) -> Result<(), Vec<String>> {
+        let adopted = self.ask(ADOPT_WAIT, |reply| Ask::Adopt(Box::new(settings), reply));
+        adopted.map_err(|error| match error {
+            FixError::Silent => {
+                vec![format!("fix: {error}; its sessions may still change: reload again")]
+            }
+            error => vec![format!("fix: {error}")],
+        })?
+    }
+
+    fn ask<T>(&self, wait: Duration, ask: impl FnOnce(Sender<T>) -> Ask) -> Result<T, FixError> {
+        let ((reply, answer), taken) = (channel(), Arc::new(AtomicBool::new(false)));
+        let asked = Asked { ask: ask(reply), taken: Arc::clone(&taken) };
+        self.asks.send(asked).map_err(|_| FixError::NotTaken)?;
         if let Some(waker) = &self.waker {
             waker.wake();
         }
-        answer.recv_timeout(WAIT).map_err(|_| FixError::Silent)
+        match answer.recv_timeout(TAKE_WAIT) {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Disconnected) => return Err(FixError::Silent),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        match taken.swap(true, Ordering::AcqRel) {
+            false => Err(FixError::NotTaken),
+            true => answer.recv_timeout(wait).map_err(|_| FixError::Silent),
+        }
     }
 }
 
@@ -273,5 +339,40 @@ fn shown(address: Option<SocketAddr>, view: SessionView) -> FixSession {
         gaps: view.traffic.gaps,
         messages_in: view.traffic.messages_in,
         messages_out: view.traffic.messages_out,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_worker_takes_is_not_done_later() {
+        let (desk, asks) = open(0);
+        assert_eq!(desk.act("A", FixAct::Reset), Err(FixError::NotTaken));
+        assert!(asks.next().is_none(), "it was taken back");
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| desk.act("B", FixAct::LogOut));
+            let Ask::Act(name, FixAct::LogOut, reply) = await_ask(&asks) else {
+                panic!("another ask")
+            };
+            reply.send(Err(FixError::NotLoggedOn)).unwrap();
+            assert_eq!((name.as_str(), asking.join().unwrap()), ("B", Err(FixError::NotLoggedOn)));
+            // One that was taken, and whose worker ends.
+            let asking = scope.spawn(|| desk.sessions());
+            drop(await_ask(&asks));
+            assert_eq!(asking.join().unwrap(), Err(FixError::Silent));
+        });
+        drop(asks);
+        assert_eq!(desk.sessions(), Err(FixError::NotTaken));
+    }
+
+    fn await_ask(asks: &Asks) -> Ask {
+        loop {
+            match asks.next() {
+                Some(ask) => return ask,
+                None => std::thread::yield_now(),
+            }
+        }
     }
 }

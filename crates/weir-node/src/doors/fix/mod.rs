@@ -17,6 +17,7 @@ use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, W
 use fix_session::MessageStores;
 use fix_store::{FileStores, NumbersFile, Options};
 use weir_config::config::{Config, ConfigError};
+use weir_config::doors::fix_connections;
 use weir_till::Till;
 
 use super::{Door, DoorOutbox, FailedDial, Heard};
@@ -66,7 +67,7 @@ impl FixTerms {
         }
         let dials = weir_config::fix::dials(config).map_err(|errors| lines(&errors))?;
         let sessions = open(config, now_ms)?;
-        let (desk, asks) = desk::open();
+        let (desk, asks) = desk::open(fix_connections(config).input_bytes_max);
         let taken = Mutex::new(Some(Taken { sessions, dials, asks }));
         Ok(FixTerms { taken, desk: Some(desk) })
     }
@@ -75,6 +76,7 @@ impl FixTerms {
     pub(crate) fn desk(&self, waker: Waker) -> Option<FixDesk> {
         if let Some(taken) = &mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner) {
             taken.sessions.guard().wake(waker.clone());
+            taken.asks.of_worker(waker.clone());
         }
         self.desk.clone().map(|desk| desk.of_worker(waker))
     }
@@ -242,14 +244,6 @@ impl FixDoor {
         let clock = clock(till);
         for _ in 0..ASKS_MAX {
             let Some(ask) = self.asks.as_ref().and_then(Asks::next) else { return };
-            let ask = match ask {
-                Ask::Adopt(settings, reply) => {
-                    drop(reply.send(self.adopt(*settings, clock)));
-                    self.take_rest();
-                    continue;
-                }
-                ask => ask,
-            };
             let Some(sessions) = &mut self.sessions else { return };
             sessions.stores().set_time(clock.unix_us);
             match ask {
@@ -258,9 +252,12 @@ impl FixDoor {
                 Ask::Act(name, act, reply) => {
                     drop(reply.send(desk::act(sessions, &name, &act, clock)));
                 }
-                Ask::Adopt(..) => {}
+                Ask::Adopt(settings, reply) => drop(reply.send(self.adopt(*settings, clock))),
             }
             self.take_rest();
+        }
+        if let Some(asks) = &self.asks {
+            asks.wake();
         }
     }
 
@@ -454,6 +451,7 @@ impl Door for FixDoor {
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         self.judged(outbox);
         self.answer(till);
+        self.redial(outbox);
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);
             let unsent_max = self.sessions.as_ref();

@@ -45,14 +45,34 @@ impl std::fmt::Debug for Passwords {
 impl Passwords {
     /// Starts the thread if any session has a file.
     pub(super) fn new(files: Vec<Option<PasswordFile>>) -> Result<Passwords, StartError> {
-        let checks = if files.iter().any(Option::is_some) {
+        let needs_checks = files.iter().any(Option::is_some);
+        let waiting = Pending::new(CHECKS_MAX);
+        let mut passwords = Passwords { files, checks: None, waiting, answers: None };
+        if needs_checks {
+            passwords.begin()?;
+        }
+        Ok(passwords)
+    }
+
+    /// Starts the thread, if it does not run.
+    pub(super) fn begin(&mut self) -> Result<(), StartError> {
+        if self.checks.is_none() {
             let (checks, taken) = sync_channel::<Check>(CHECKS_MAX);
             spawn("fix-passwords", move || taken.into_iter().for_each(Check::carry_out))?;
-            Some(checks)
-        } else {
-            None
-        };
-        Ok(Passwords { files, checks, waiting: Pending::new(CHECKS_MAX), answers: None })
+            self.checks = Some(checks);
+        }
+        Ok(())
+    }
+
+    /// Takes others' files in the place of all, by the numbers of the sessions. A check that is under way is of no use to its Logon then.
+    pub(super) fn replace(&mut self, files: impl Iterator<Item = (usize, Option<PasswordFile>)>) {
+        self.files.clear();
+        for (session, file) in files {
+            if self.files.len() <= session {
+                self.files.resize_with(session + 1, || None);
+            }
+            self.files[session] = file;
+        }
     }
 
     /// Says whom answers wake.

@@ -9,7 +9,7 @@ use super::{Client, SESSION, field, setup};
 use crate::support::{Node, PATIENCE, wait_for};
 
 /// Calls the admin door; status and body.
-fn call(to: SocketAddr, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(super) fn call(to: SocketAddr, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -33,14 +33,14 @@ fn act(node: &Node, session: &str, act: &str, body: &Value) -> (u16, Value) {
 }
 
 /// The session of a name, as the list has it.
-fn session(node: &Node, name: &str) -> Value {
+pub(super) fn session(node: &Node, name: &str) -> Value {
     let (status, answer) = call(node.admin, "GET", "/v1/fix/sessions", &Value::Null);
     assert_eq!(status, 200, "{answer}");
     let sessions = answer["sessions"].as_array().unwrap();
     sessions.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{answer}")).clone()
 }
 
-fn wait_state(node: &Node, name: &str, state: &str) {
+pub(super) fn wait_state(node: &Node, name: &str, state: &str) {
     wait_for(&format!("{name} to be {state}"), || session(node, name)["state"] == state);
 }
 

@@ -15,14 +15,14 @@ pub(super) fn with_venue(addresses: &[SocketAddr], more: &str) -> Setup {
     setup(&format!("{}{venue}", SESSION.replace("echo", "venue1")))
 }
 
-fn listeners<const COUNT: usize>() -> ([TcpListener; COUNT], Vec<SocketAddr>) {
+pub(super) fn listeners<const COUNT: usize>() -> ([TcpListener; COUNT], Vec<SocketAddr>) {
     let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
     (listeners, addresses)
 }
 
 /// The connection of the node, and its Logon.
-fn accept(listener: &TcpListener, next_out: u64) -> Client {
+pub(super) fn accept(listener: &TcpListener, next_out: u64) -> Client {
     let stream = listener.accept().unwrap().0;
     let mut venue = Client { next_out, ..Client::over(stream, ("VENUE", "GATE")) };
     let logon = venue.receive().expect("a Logon");
