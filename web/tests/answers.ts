@@ -110,7 +110,10 @@ export const record: AuditRecord = {
   undone_by: null,
   undo_of: null,
   session: null,
-  changes: [{ id: "117", before: { limit: "9000.00" }, after: { limit: "10000.00" } }],
+  file: null,
+  changes: [
+    { id: "117", name: "Shoes", unit: "USD", before: { limit: "9000.00" }, after: { limit: "10000.00" } },
+  ],
 };
 
 export const bulk = (changed: number, dryRun: boolean): BulkAnswer => ({

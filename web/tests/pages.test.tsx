@@ -234,7 +234,7 @@ describe("campaign", () => {
       "settled above holds",
       "3 ×",
       "Configuration",
-      "limit 9000.00 → 10000.00",
+      "117 Shoes: limit 9\u202f000.00 USD → 10\u202f000.00 USD",
       "edited",
     );
     expect(document.title).toBe("Spring sale · Weir");
@@ -667,6 +667,38 @@ describe("what was done to a FIX session", () => {
     });
     await show("/ui/audit");
     expectWords("FIX CLIENT1", "fix_reset", "next_out 7 → 1, next_in 9 → 1", "FIX VENUE", "from 3, to 0");
+    expect(document.body.textContent).not.toContain("Undo…");
+  });
+
+  it("shows what the budgets file changed, with seconds, name, currency and groups of digits", async () => {
+    const [change] = answers.record.changes;
+    const file = { added: 1_200, changed: 1, ended: 0 };
+    node["GET /audit"] = () => ({
+      records: [
+        {
+          ...answers.record,
+          action: "file",
+          who: "budgets file",
+          rows: 1_201,
+          file,
+          changes: [
+            {
+              ...change,
+              before: { limit: "10100.00", daily: null },
+              after: { limit: "10100000000", daily: 5 },
+            },
+          ],
+        },
+      ],
+      next: null,
+    });
+    await show("/ui/audit");
+    expectWords(
+      "21 Nov 15:00:00 UTC",
+      "117 Shoes: limit 10\u202f100.00 USD → 10\u202f100\u202f000\u202f000 USD, daily none → 5 USD",
+      "1 changed, 1\u202f200 added",
+      "budgets file",
+    );
     expect(document.body.textContent).not.toContain("Undo…");
   });
 });

@@ -160,6 +160,8 @@ pub enum Action {
     FixResend,
     /// A FIX session is logged out.
     FixLogout,
+    /// The budgets file changed budgets.
+    File,
 }
 
 /// A change that somebody asks for.
@@ -455,6 +457,27 @@ pub struct AuditRecord {
     pub changes: Vec<AuditRow>,
     /// The FIX session that it is about, in place of budgets.
     pub session: Option<AuditSession>,
+    /// How many budgets the budgets file changed, where it is that which did.
+    pub file: Option<FileChange>,
+}
+
+/// How many budgets one load of the budgets file changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The file names them, and did not before.
+    pub added: usize,
+    /// A field that [`EDITABLE`] has is another.
+    pub changed: usize,
+    /// The file left them out.
+    pub ended: usize,
+}
+
+impl FileChange {
+    /// All of them.
+    #[must_use]
+    pub const fn total(self) -> usize {
+        self.added + self.changed + self.ended
+    }
 }
 
 /// What was done to a FIX session.

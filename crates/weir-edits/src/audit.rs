@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use watch::node::{AuditRecord, AuditRow, EditError, Edited, EditedRow};
+use watch::node::{AuditRecord, AuditRow, EditError, Edited, EditedRow, FileChange};
 
 use super::entry::{EditEntry, Entry, Key, Row};
 
@@ -44,14 +44,15 @@ impl Audit {
         }
         self.bytes += line.len();
         let changed = |row: &&Row| row.outcome.is_changed();
-        let rows = entry.rows.iter().filter(changed).count();
+        let kept = entry.rows.iter().filter(changed).count();
+        let rows = entry.file.map_or(kept, FileChange::total);
         if let Some(undone) = entry.undo_of.filter(|_| rows > 0)
             && let Some(kept) = self.find_mut(undone)
         {
             kept.record.undone_by = Some(entry.record);
         }
         let mut ids: Vec<u64> = Vec::new();
-        if rows > ROWS_SHOWN {
+        if kept > ROWS_SHOWN {
             ids.extend(entry.rows.iter().filter(changed).map(|row| row.id));
             ids.sort_unstable();
         }
@@ -186,6 +187,7 @@ fn record(entry: &EditEntry, max: usize) -> AuditRecord {
         rows: 0,
         changes: changes.take(max).map(shown).collect(),
         session: entry.session.clone(),
+        file: entry.file,
     }
 }
 
@@ -225,6 +227,7 @@ mod tests {
             undo_of: None,
             key,
             session: None,
+            file: None,
             rows: ids.iter().map(row).collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! What the log of edits holds: one entry per line.
 
 use serde::{Deserialize, Serialize};
-use watch::node::{Action, AuditSession, EditedRow, Fields, RowProblem, RowResult};
+use watch::node::{Action, AuditSession, EditedRow, Fields, FileChange, RowProblem, RowResult};
 
 use super::overlay::{Ended, Overlays};
 
@@ -59,6 +59,9 @@ pub(super) struct EditEntry {
     /// The FIX session that it is about; it has no rows then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<AuditSession>,
+    /// How many budgets the budgets file changed: the rows are the first of them, and nothing is on top of the file by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<FileChange>,
     /// All rows that were asked for, in their order.
     pub(super) rows: Vec<Row>,
 }

@@ -6,9 +6,10 @@
 //! edit that was answered is in force whatever happens, and one that was not is in force whole or not at all.
 //!
 //! Where to look: `overlay` has the rule by which file and edits go together, `judge` says what an edit may do, `entry` and
-//! `log` are what is on disk, `audit` is what can be asked for afterwards.
+//! `log` are what is on disk, `audit` is what can be asked for afterwards, `by_file` is what a file changed.
 
 mod audit;
+mod by_file;
 mod ending;
 mod entry;
 mod judge;
@@ -35,6 +36,7 @@ use weir_pacer::Pacing;
 use wire::Handle;
 
 use audit::Audit;
+use by_file::{FileSet, LastSet, NewSet};
 pub use ending::Ending;
 use ending::Lately;
 use entry::{EditEntry, Entry, Key, Row};
@@ -149,6 +151,8 @@ struct Seen {
     handles: HashMap<Handle, u64>,
     overlays: Overlays,
     audit: Audit,
+    /// Of earlier runs, until this one has a set in force.
+    last: Option<LastSet>,
     generation: u64,
     /// Of the newest change: the run, and a number within it.
     revision: u64,
@@ -173,6 +177,7 @@ pub struct Opened {
     log: Log,
     overlays: Overlays,
     audit: Audit,
+    last: Option<LastSet>,
     next_record: u64,
 }
 
@@ -189,8 +194,11 @@ impl Opened {
             _ => None,
         });
         let (overlays, audit) = (Overlays::new(), Audit::default());
-        let mut opened = Opened { log, overlays, audit, next_record: 1 };
+        let mut opened = Opened { log, overlays, audit, last: None, next_record: 1 };
         entries.into_iter().for_each(|(entry, line)| opened.replay(entry, line));
+        let is_recorded =
+            |record| opened.audit.record(record).is_some_and(|one| one.file.is_some());
+        opened.last = LastSet::read(folder, is_recorded);
         let kept = u64::try_from(opened.audit.bytes()).unwrap_or(u64::MAX);
         let superseded = opened.log.len() > REWRITE_BYTES_MIN.max(kept.saturating_mul(2));
         if is_new || old.is_some() || superseded {
@@ -220,6 +228,7 @@ impl Opened {
 fn replay(overlays: &mut Overlays, entry: &Entry) {
     match entry {
         Entry::Head { .. } => {}
+        Entry::Edit(edit) if edit.file.is_some() => {}
         Entry::Edit(edit) => {
             let changed = edit.rows.iter().filter(|row| row.outcome.is_changed());
             changed.for_each(|row| overlay::apply(overlays, row));
@@ -308,7 +317,7 @@ impl Edits {
         bank: Box<dyn BankPort>,
         clock: Box<dyn Fn() -> u64 + Send>,
     ) -> Edits {
-        let Opened { log, overlays, audit, next_record } = opened;
+        let Opened { log, overlays, audit, last, next_record } = opened;
         let lately = Lately::read(log.folder());
         let rewrite_at = GROW_BYTES_MAX.max(log.len().saturating_mul(2));
         let revision = u64::from(run) << 32;
@@ -324,7 +333,7 @@ impl Edits {
                 rewrite_at,
                 stopped: false,
             }),
-            seen: RwLock::new(Seen { overlays, audit, revision, ..Seen::default() }),
+            seen: RwLock::new(Seen { overlays, audit, last, revision, ..Seen::default() }),
             statics: Mutex::default(),
             unsure: AtomicBool::new(false),
         }))
@@ -371,8 +380,9 @@ impl Edits {
         let (record, at_ms) = (writer.next_record, (writer.clock)());
         let SessionDeed { who, why, action, session } = deed;
         let session = Some(session);
-        let (undo_of, key, rows) = (None, None, Vec::new());
-        let entry = EditEntry { record, at_ms, who, action, why, undo_of, key, session, rows };
+        let (undo_of, key, file, rows) = (None, None, None, Vec::new());
+        let entry =
+            EditEntry { record, at_ms, who, action, why, undo_of, key, session, file, rows };
         let (entry, line) = entry.written();
         let before = writer.append(&line).map_err(not_written)?;
         let done = act();
@@ -501,6 +511,7 @@ impl Edits {
         if writer.lately.note(now_ms, ending) {
             writer.lately.write(writer.log.folder());
         }
+        self.record_file(&mut writer, &merged, why, now_ms);
         let Merged { lines, overlays, ended, away, back } = merged;
         tell(&ended, &away, &back);
         // In this order: what is back may end in part.
@@ -515,6 +526,61 @@ impl Edits {
         }
         self.seen_mut().configured(lines, overlays);
         answer
+    }
+
+    /// Records what a file changed, before what became of edits with it: a start that finds the file anew finds the same of those
+    /// again. The set is kept under its name once the record is in the log, so that no crash tells a change twice, or never.
+    fn record_file(&self, writer: &mut Writer, merged: &Merged, why: &str, at_ms: u64) {
+        let set = NewSet::of(&merged.lines, &merged.overlays);
+        let (change, rows, is_kept) = {
+            let seen = self.seen();
+            let before = seen.file_set();
+            let (change, rows) =
+                before.as_ref().map_or_else(Default::default, |was| set.since(was));
+            (change, rows, before.is_some_and(|was| set.is_said_by(&was)))
+        };
+        if is_kept && change.total() == 0 {
+            return;
+        }
+        let record = writer.next_record;
+        let kept = set.write_new(writer.log.folder(), record);
+        let mut is_logged = true;
+        if change.total() > 0 {
+            let entry = EditEntry {
+                record,
+                at_ms,
+                who: "budgets file".into(),
+                action: Action::File,
+                why: why.into(),
+                undo_of: None,
+                key: None,
+                session: None,
+                file: Some(change),
+                rows,
+            };
+            let (entry, line) = entry.written();
+            is_logged = writer.note_line(line.clone());
+            writer.next_record = record.saturating_add(1);
+            self.seen_mut().audit.push(&entry, line.into());
+            if is_logged {
+                self.rewrite_if_long(writer);
+            }
+        }
+        if let Err(error) =
+            kept.and_then(|kept| if is_logged { kept.put_in_place() } else { Ok(()) })
+        {
+            tracing::warn!(%error, "the set of budgets in force was not kept beside the log of edits: the next start may record its changes again");
+        }
+    }
+
+    /// Names of the last set in force: of this run, or of an earlier one.
+    #[must_use]
+    pub fn names(&self) -> HashMap<u64, String> {
+        let seen = self.seen();
+        match &seen.last {
+            Some(last) => FileSet::with(last.lines(), &seen.overlays).names().collect(),
+            None => seen.known.iter().map(|(id, known)| (*id, known.name.to_string())).collect(),
+        }
     }
 
     /// Are the budgets to be handed over again, because the bank may have others? Whoever asks does it.
@@ -541,6 +607,11 @@ impl Edits {
                 if found.session.is_some() {
                     return Err(EditError::Refused(format!(
                         "record {record} is of a FIX session, and what was done to one is not taken back; set its numbers instead"
+                    )));
+                }
+                if found.file.is_some() {
+                    return Err(EditError::Refused(format!(
+                        "record {record} is a load of the budgets file, whose word would still be in force; change the file back instead"
                     )));
                 }
                 (judge::undo(&seen, &found), Some(*record))
@@ -573,9 +644,9 @@ impl Edits {
             rows.into_iter().map(|judged| (judged.row, judged.to)).unzip();
         let Edit { who, why, action, .. } = edit;
         let (who, why) = (who.into(), why.into());
-        let session = None;
+        let (session, file, at_ms) = (None, None, now_ms);
         let entry =
-            EditEntry { record, at_ms: now_ms, who, action, why, undo_of, key, session, rows };
+            EditEntry { record, at_ms, who, action, why, undo_of, key, session, file, rows };
         let (entry, line) = entry.written();
         let before = writer.append(&line).map_err(not_written)?;
         let done = match changed {
@@ -676,11 +747,17 @@ impl Writer {
     /// What became of edits with a new file. A start finds the same again, unless the file changes back before: so it is
     /// tried again.
     fn note_load(&mut self, entry: &Entry) {
-        let line = log::line(entry);
-        if let Err(error) = self.append(&line) {
+        self.note_line(log::line(entry));
+    }
+
+    /// Is it in the log now?
+    fn note_line(&mut self, line: String) -> bool {
+        let written = self.append(&line);
+        if let Err(error) = &written {
             tracing::error!(%error, "the results of edits are not in their log yet");
             self.unlogged.push(line);
         }
+        written.is_ok()
     }
 
     /// Asks the bank of a budget that is to be new.
@@ -757,11 +834,24 @@ fn not_written(error: NotWritten) -> EditError {
 }
 
 impl Seen {
+    /// The set in force, or the last one of an earlier run; `None` where nobody knows of any.
+    fn file_set(&self) -> Option<FileSet<'_>> {
+        match &self.last {
+            _ if self.configured => {
+                let said = self.known.iter().map(|(id, known)| (*id, &*known.said));
+                Some(FileSet::with(said, &self.overlays))
+            }
+            Some(last) => Some(FileSet::with(last.lines(), &self.overlays)),
+            None => None,
+        }
+    }
+
     /// A file's lines are in force.
     fn configured(&mut self, lines: Vec<Line>, overlays: Overlays) {
         self.revision += 1;
         self.generation += 1;
         self.configured = true;
+        self.last = None;
         let mut before = std::mem::take(&mut self.known);
         let edited = |overlays: &Overlays, id: u64| overlays.get(&id).cloned();
         for Line { budget, said, place } in lines {
@@ -912,8 +1002,9 @@ fn plain(budget: &Budget) -> Budget {
 fn reason(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> EditReason {
     let action = match entry.action {
         Action::Create => EditAction::Create,
-        // Of FIX sessions the bank does not hear.
+        // Of FIX sessions the bank does not hear, and what the file says comes with the file.
         Action::Set
+        | Action::File
         | Action::FixSequence
         | Action::FixReset
         | Action::FixResend

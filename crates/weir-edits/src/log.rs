@@ -2,8 +2,8 @@
 //!
 //! | entry | fields |
 //! | --- | --- |
-//! | `head` | `format` (3; a log of format 1 or 2 is read, and rewritten at the start), `next_record`; the first line |
-//! | `edit` | `record`, `at_ms`, `who`, `action` (`create`, `set`, `pause`, `resume`, `undo`; `fix_sequence`, `fix_reset`, `fix_resend`, `fix_logout`), `why`, `undo_of`?, `key`? (`key`, `digest`), `session`? (`name`, `before`, `after`: of a FIX session, without rows), `rows` |
+//! | `head` | `format` (4; an earlier log is read, and rewritten at the start), `next_record`; the first line |
+//! | `edit` | `record`, `at_ms`, `who`, `action` (`create`, `set`, `pause`, `resume`, `undo`; `fix_sequence`, `fix_reset`, `fix_resend`, `fix_logout`; `file`), `why`, `undo_of`?, `key`? (`key`, `digest`), `session`? (`name`, `before`, `after`: of a FIX session, without rows), `file`? (`added`, `changed`, `ended`: of a load of the budgets file, with the first 100 rows), `rows` |
 //! | `ended` | `at_ms`, `ended`: `[{"id","fields","why"}]`; no fields: everything known of the budget. The file said something newer |
 //! | `away` | `at_ms`, `ids`: budgets that the file, or their parents, no longer name; their edits wait for a day |
 //! | `back` | `ids`: the file names them again; what waited is in force |
@@ -29,7 +29,7 @@ use weir_config::private;
 use super::entry::Entry;
 
 /// Version of the format that is written; earlier ones are read.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 /// Digits of a checksum, and the space behind it.
 const SUM_LEN: usize = 9;
 
@@ -322,9 +322,9 @@ mod tests {
     fn another_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (mut log, _) = Log::open(folder.path()).unwrap();
-        log.append(&[&line(&Entry::Head { format: 4, next_record: 1 })]).unwrap();
+        log.append(&[&line(&Entry::Head { format: 5, next_record: 1 })]).unwrap();
         let error = Log::open(folder.path()).unwrap_err();
-        assert!(matches!(error, LogError::Format { found: 4, .. }), "{error}");
+        assert!(matches!(error, LogError::Format { found: 5, .. }), "{error}");
     }
 
     #[test]

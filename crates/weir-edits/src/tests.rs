@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use watch::node::{RowChange, RowResult};
+use watch::node::{FileChange, RowChange, RowResult};
 use weir_config::budgets;
 use weir_config::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
@@ -390,7 +390,7 @@ fn a_log_of_the_first_format_is_read_and_written_anew() {
     bench.restart(ONE);
     assert_eq!(bench.field(1, "limit"), "6");
     let log = std::fs::read_to_string(bench.log()).unwrap();
-    assert!(log.lines().next().unwrap().contains(r#""format":3"#), "{log}");
+    assert!(log.lines().next().unwrap().contains(r#""format":4"#), "{log}");
 }
 
 #[test]
@@ -1114,4 +1114,138 @@ fn what_cannot_be_recorded_is_not_done() {
     let act = || -> Result<(), ()> { panic!("it is not done") };
     let done = bench.edits.act_on_session(deed(Action::FixReset, "A"), act, |()| false);
     assert_eq!(done, Err(EditError::Stopping));
+}
+
+/// The rows of the newest record, which is one of the file.
+fn newest_file(bench: &Bench) -> (FileChange, Vec<(u64, Value, Value)>) {
+    let newest = bench.edits.audit(None, None, 1).remove(0);
+    assert_eq!(
+        (newest.action, &*newest.who, &*newest.why),
+        (Action::File, "budgets file", "a test")
+    );
+    let file = newest.file.unwrap();
+    assert_eq!(newest.rows, file.total());
+    let rows = bench.edits.audit_record(newest.record).unwrap().changes.into_iter();
+    (file, rows.map(|row| (row.id, row.before.into(), row.after.into())).collect())
+}
+
+fn records(bench: &Bench) -> usize {
+    bench.edits.audit(None, None, 1_000).len()
+}
+
+const THREE: &str = "{\"id\":1,\"limit\":\"10\"}\n{\"id\":2,\"limit\":\"10\",\"daily\":\"4\"}\n{\"id\":3,\"limit\":\"10\"}\n";
+/// Budget 2 has another limit, and no daily one; 3 is gone, 4 is new.
+const OTHER: &str =
+    "{\"id\":1,\"limit\":\"10.00\"}\n{\"id\":2,\"limit\":\"777\"}\n{\"id\":4,\"limit\":\"3\"}\n";
+
+fn other_rows() -> Vec<(u64, Value, Value)> {
+    vec![
+        (2, json!({"limit": "10", "daily": "4"}), json!({"limit": "777", "daily": null})),
+        (3, json!({"limit": "10", "name": "budget 3", "status": "active"}), json!({})),
+        (4, json!({}), json!({"limit": "3", "name": "budget 4", "status": "active"})),
+    ]
+}
+
+#[test]
+fn what_a_file_changes_is_a_record_and_what_it_does_not_is_none() {
+    let mut bench = Bench::new(THREE);
+    assert_eq!(records(&bench), 0, "of the first set nobody knows one before");
+    // Another order and another way to write a number.
+    bench.load(&THREE.replace("\"id\":3,\"limit\":\"10\"", "\"limit\":\"10.00\",\"id\":3"));
+    assert_eq!(records(&bench), 0);
+    bench.load(THREE);
+    bench.load(OTHER);
+    let told = (FileChange { added: 1, changed: 1, ended: 1 }, other_rows());
+    assert_eq!(newest_file(&bench), told);
+    bench.load(OTHER);
+    for restart in 0..3 {
+        assert_eq!((records(&bench), newest_file(&bench)), (1, told.clone()), "start {restart}");
+        bench.restart(OTHER);
+    }
+    let about = bench.edits.audit(Some(3), None, 9);
+    assert_eq!((about.len(), about[0].changes[0].id), (1, 3));
+    let undo = bench.act(Action::Undo, EditRows::Undo(about[0].record)).unwrap_err();
+    assert!(undo.to_string().contains("change the file back"), "{undo}");
+    // While no node runs.
+    bench.restart(THREE);
+    let (file, rows) = newest_file(&bench);
+    assert_eq!((file.added, file.changed, file.ended, rows.len()), (1, 1, 1, 3));
+    assert_eq!((records(&bench), rows[0].2.clone()), (2, json!({"limit": "10", "daily": "4"})));
+}
+
+#[test]
+fn an_edit_is_no_change_of_the_file_and_its_end_is_one() {
+    let mut bench = Bench::new(THREE);
+    bench.set(1, json!({"limit": "15"}));
+    bench.create(json!({"id": 9, "limit": "5"}));
+    bench.restart(THREE);
+    bench.set(9, json!({"limit": "6"}));
+    bench.restart(THREE);
+    assert_eq!(records(&bench), 3, "the edits alone");
+    bench.restart(&THREE.replace("\"id\":1,\"limit\":\"10\"", "\"id\":1,\"limit\":\"20\""));
+    let row = (1, json!({"limit": "15"}), json!({"limit": "20"}));
+    assert_eq!(newest_file(&bench), (FileChange { added: 0, changed: 1, ended: 0 }, vec![row]));
+    assert_eq!(bench.field(9, "limit"), "6");
+}
+
+/// Killed at any point of a load, the change is told once by the log of the next start.
+#[test]
+fn a_crash_tells_a_change_of_the_file_once() {
+    let folder = |bench: &Bench| bench.folder.path().join("edits");
+    let copy = |from: &Path, to: &Path| std::fs::copy(from, to).unwrap();
+    // The set is written, and its record is not.
+    let mut bench = Bench::new(THREE);
+    let (log, set) = (bench.log(), folder(&bench).join("set"));
+    let (old_log, old_set) = (log.with_extension("old"), set.with_extension("old"));
+    copy(&log, &old_log);
+    copy(&set, &old_set);
+    bench.load(OTHER);
+    let told = newest_file(&bench);
+    copy(&set, &set.with_extension("new"));
+    copy(&old_set, &set);
+    copy(&old_log, &log);
+    bench.restart(OTHER);
+    assert_eq!((records(&bench), newest_file(&bench)), (1, told.clone()));
+    // Both are, and the set has not its name.
+    copy(&set, &set.with_extension("new"));
+    copy(&old_set, &set);
+    bench.restart(OTHER);
+    assert_eq!((records(&bench), newest_file(&bench)), (1, told));
+    // A damaged set is none: nothing can be told, and the next change can.
+    std::fs::write(&set, "damage").unwrap();
+    bench.restart(THREE);
+    assert_eq!(records(&bench), 1);
+    bench.restart(OTHER);
+    assert_eq!(records(&bench), 2);
+}
+
+#[test]
+fn a_change_of_all_budgets_keeps_the_first_rows_and_counts_all() {
+    let lines = |limit: &str| -> String {
+        (1..=5_000).map(|id| format!("{{\"id\":{id},\"limit\":\"{limit}\"}}\n")).collect()
+    };
+    let bench = Bench::new(&lines("1"));
+    bench.load(&lines("2"));
+    let (file, rows) = newest_file(&bench);
+    assert_eq!((file.changed, rows.len(), rows[99].0), (5_000, by_file::ROWS_MAX, 100));
+    let listed = &bench.edits.audit(None, None, 1)[0];
+    assert_eq!((listed.rows, listed.changes.len()), (5_000, audit::ROWS_SHOWN));
+    assert_eq!(bench.edits.audit(Some(77), None, 9).len(), 1);
+}
+
+#[test]
+fn names_are_those_of_the_last_set_until_another_is_in_force() {
+    let named = |name: &str| format!("{{\"id\":1,\"limit\":\"10\",\"name\":\"{name}\"}}\n");
+    let mut bench = Bench::new(&named("shoes"));
+    bench.create(json!({"id": 9, "limit": "5", "name": "made"}));
+    let both = HashMap::from([(1, "shoes".to_string()), (9, "made".to_string())]);
+    bench.edits = open(&bench.folder, &bench.bank, &bench.now_ms, 2);
+    assert_eq!(bench.edits.names(), both);
+    bench.load(&named("books"));
+    assert_eq!(bench.edits.names()[&1], "books");
+    bench.edits = open(&bench.folder, &bench.bank, &bench.now_ms, 3);
+    std::fs::write(bench.folder.path().join("edits/set"), "").unwrap();
+    assert_eq!(bench.edits.names()[&1], "books", "read before");
+    bench.edits = open(&bench.folder, &bench.bank, &bench.now_ms, 4);
+    assert!(bench.edits.names().is_empty());
 }

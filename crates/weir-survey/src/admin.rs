@@ -125,6 +125,21 @@ impl Status {
         budgets.none_in_force = None;
     }
 
+    /// No set of budgets is in force yet; these are the names of the last one.
+    pub(crate) fn last_names(&self, names: HashMap<u64, String>) {
+        self.budgets().names = names;
+    }
+
+    /// Gives budgets that nobody configures the names that they had in the last set in force.
+    pub(crate) fn give_names(&self, unnamed: &mut [watch::Budget]) {
+        let budgets = self.budgets();
+        for budget in unnamed {
+            if let Some(name) = budgets.names.get(&budget.id) {
+                budget.name = name.as_str().into();
+            }
+        }
+    }
+
     /// A set of budgets was refused.
     pub(crate) fn refused(&self, errors: Vec<String>, at: money::Instant) {
         let mut budgets = self.budgets();

@@ -189,6 +189,7 @@ impl Watcher {
             gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
             said: None,
         };
+        watch.status.last_names(edits.names());
         if let Some((file, campaign_index)) = first.read {
             watch.hand_over(file, campaign_index);
         }
@@ -316,7 +317,7 @@ impl Watch {
         }
         match loaded {
             Ok(()) => {
-                self.status.configured(self.names());
+                self.status.configured(self.edits.names());
                 if let Some(before) = &self.said {
                     tracing::info!("{} is in force: {}", self.path.display(), said.since(before));
                 }
@@ -340,11 +341,6 @@ impl Watch {
                 "the bank does not answer: the budgets come into force when the journal takes them"
             ),
         }
-    }
-
-    fn names(&self) -> HashMap<u64, String> {
-        let statics = self.edits.statics();
-        statics.budgets.iter().map(|budget| (budget.id, budget.name.to_string())).collect()
     }
 
     /// The running budgets stay as they are, if there are any.

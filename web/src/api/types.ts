@@ -199,15 +199,28 @@ export interface AuditRecord {
     | "fix_sequence"
     | "fix_reset"
     | "fix_resend"
-    | "fix_logout";
+    | "fix_logout"
+    | "file";
   why: string;
   rows: number;
   undone_by: string | null;
   undo_of: string | null;
   /** In a list at most 20. */
-  changes: { id: string; before: Record<string, unknown>; after: Record<string, unknown> }[];
+  changes: AuditRow[];
   /** The FIX session that it is about, in place of budgets. */
   session: { name: string; before: Record<string, unknown>; after: Record<string, unknown> } | null;
+  /** How many budgets a load of the budgets file changed; it has the first 100 of them. */
+  file: { added: number; changed: number; ended: number } | null;
+}
+
+/** What became of one budget. */
+export interface AuditRow {
+  id: string;
+  /** Now; null: there is no such budget any more. */
+  name: string | null;
+  unit: string | null;
+  before: Record<string, unknown>;
+  after: Record<string, unknown>;
 }
 
 export interface Latency {

@@ -1,16 +1,16 @@
 // Who changed what, when and why; newest first; each can be undone as a change of its own.
 import { useState } from "react";
 import { api } from "../api/client";
-import type { AuditRecord, BulkAnswer } from "../api/types";
+import type { AuditRecord, AuditRow, BulkAnswer } from "../api/types";
 import { useLoaded } from "../api/use";
 import { announce } from "../ui/announce";
 import { Loading, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
-import { dayAndTime } from "../ui/time";
+import { dayAndSecond } from "../ui/time";
 import { addressOf, follow } from "../url/router";
 import { RecordDialog } from "./RecordDialog";
 import { UndoDialog, undoneWords } from "./UndoDialog";
-import { pair, sessionPair } from "./pair";
+import { filePair, pair, sessionPair } from "./pair";
 
 const REFRESH_MS = 10_000;
 
@@ -105,6 +105,8 @@ export function AuditTable({ query, may, done }: Props) {
   );
 }
 
+const nameOf = ({ id, name }: AuditRow): string => (name === null ? id : `${id} ${name}`);
+
 function Row({
   record,
   may,
@@ -119,7 +121,7 @@ function Row({
   const [first] = record.changes;
   return (
     <tr>
-      <td className="figures">{dayAndTime(record.at_ms, "UTC")}</td>
+      <td className="figures">{dayAndSecond(record.at_ms, "UTC")}</td>
       <td>{record.who}</td>
       <td>
         {record.action}
@@ -130,18 +132,20 @@ function Row({
           `FIX ${record.session.name}`
         ) : record.rows === 1 && first !== undefined ? (
           <a href={addressOf("campaign", first.id)} onClick={follow}>
-            {first.id}
+            {nameOf(first)}
           </a>
         ) : (
           count(record.rows)
         )}
       </td>
       <td className="wrap">
+        {record.rows > 1 && first !== undefined && <span className="quiet">{nameOf(first)}: </span>}
         {record.session !== null
           ? sessionPair(record.session)
           : first === undefined
             ? ""
-            : pair(first.before, first.after)}
+            : pair(first.before, first.after, first.unit)}
+        {record.file !== null && <span className="quiet"> ({filePair(record.file)})</span>}
         {record.rows > 1 && (
           <button type="button" className="button button-quiet" onClick={open}>
             and {count(record.rows - 1)} more
@@ -150,7 +154,7 @@ function Row({
       </td>
       <td>{record.why}</td>
       <td className="end">
-        {record.session !== null ? (
+        {record.session !== null || record.file !== null ? (
           ""
         ) : record.undone_by === null ? (
           <button type="button" className="button button-quiet" disabled={!may} onClick={undo}>

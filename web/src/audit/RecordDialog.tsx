@@ -24,6 +24,7 @@ export function RecordDialog({ record, close }: { record: AuditRecord; close: ()
             <thead>
               <tr>
                 <th className="end">Budget</th>
+                <th>Name</th>
                 <th>Before → after</th>
               </tr>
             </thead>
@@ -31,7 +32,8 @@ export function RecordDialog({ record, close }: { record: AuditRecord; close: ()
               {value.changes.slice(0, SHOWN).map((row) => (
                 <tr key={row.id}>
                   <td className="end">{row.id}</td>
-                  <td>{pair(row.before, row.after)}</td>
+                  <td>{row.name ?? ""}</td>
+                  <td>{pair(row.before, row.after, row.unit)}</td>
                 </tr>
               ))}
             </tbody>
@@ -40,6 +42,11 @@ export function RecordDialog({ record, close }: { record: AuditRecord; close: ()
         {value !== null && value.changes.length > SHOWN && (
           <p className="quiet">
             The first {SHOWN} of {count(value.changes.length)}.
+          </p>
+        )}
+        {value !== null && value.file !== null && value.rows > value.changes.length && (
+          <p className="quiet">
+            The first {count(value.changes.length)} of {count(value.rows)} that the file changed.
           </p>
         )}
       </div>

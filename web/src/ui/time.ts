@@ -30,7 +30,10 @@ const SECOND: Intl.DateTimeFormatOptions = {
   fractionalSecondDigits: 3,
   timeZoneName: "short",
 };
+const DAY_AND_SECOND: Intl.DateTimeFormatOptions = { ...MINUTE, second: "2-digit" };
 
+export const dayAndSecond = (ms: number, zone: string): string =>
+  format(zone, DAY_AND_SECOND, "day and second").format(ms).replace(",", "");
 export const dayAndTime = (ms: number, zone: string): string =>
   format(zone, MINUTE, "minute").format(ms).replace(",", "");
 export const exactTime = (ms: number, zone: string): string => format(zone, SECOND, "second").format(ms);

@@ -12,8 +12,8 @@ use super::types::Id;
 use crate::auth::AdminRole;
 use crate::model::Pacing;
 use crate::node::{
-    AuditRecord, AuditRow, AuditSession, Cap, Detail, FieldEdit, Fields, Holds, Lines, Source,
-    TokenReach, WindowState,
+    AuditRecord, AuditRow, AuditSession, Cap, Detail, FieldEdit, Fields, FileChange, Holds, Lines,
+    Source, TokenReach, WindowState,
 };
 use crate::problem::Problem;
 use crate::query::{Row, index_ppm, verdict_word};
@@ -508,6 +508,24 @@ pub(super) struct Record {
     /// The FIX session that it is about, in place of budgets.
     #[schema(required)]
     session: Option<RecordSession>,
+    /// How many budgets a load of the budgets file changed. Its record has the first 100 of them, those that changed before those that
+    /// ended and those that were added, and cannot be undone here: the file says it.
+    #[schema(required)]
+    file: Option<RecordFile>,
+}
+
+/// How many budgets a load of the budgets file changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RecordFile {
+    added: usize,
+    changed: usize,
+    ended: usize,
+}
+
+impl From<FileChange> for RecordFile {
+    fn from(FileChange { added, changed, ended }: FileChange) -> RecordFile {
+        RecordFile { added, changed, ended }
+    }
 }
 
 /// What was done to a FIX session.
@@ -542,6 +560,7 @@ pub(super) enum ActionWord {
     FixReset,
     FixResend,
     FixLogout,
+    File,
 }
 
 impl From<crate::node::Action> for ActionWord {
@@ -557,6 +576,7 @@ impl From<crate::node::Action> for ActionWord {
             Action::FixReset => ActionWord::FixReset,
             Action::FixResend => ActionWord::FixResend,
             Action::FixLogout => ActionWord::FixLogout,
+            Action::File => ActionWord::File,
         }
     }
 }
@@ -565,6 +585,12 @@ impl From<crate::node::Action> for ActionWord {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RecordRow {
     id: Id,
+    /// Its name now; null: there is no such budget any more.
+    #[schema(required, example = "Shoes, autumn")]
+    name: Option<String>,
+    /// The unit of its amounts: ISO 4217, with an `n` where it counts nanos, or `count`; null as above.
+    #[schema(required, pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
+    unit: Option<String>,
     /// The changed fields before, as in the budgets file...
     #[schema(value_type = Object, additional_properties = true)]
     before: Fields,
@@ -573,14 +599,20 @@ pub(super) struct RecordRow {
     after: Fields,
 }
 
-impl From<AuditRow> for RecordRow {
-    fn from(row: AuditRow) -> RecordRow {
-        RecordRow { id: Id(row.id), before: row.before, after: row.after }
+impl RecordRow {
+    fn of(row: AuditRow, known: &Known<'_>) -> RecordRow {
+        let (name, unit) = known(row.id).unzip();
+        RecordRow { id: Id(row.id), name, unit, before: row.before, after: row.after }
     }
 }
 
-impl From<AuditRecord> for Record {
-    fn from(record: AuditRecord) -> Record {
+/// Tells a budget's name and its unit.
+type Known<'a> = dyn Fn(u64) -> Option<(String, String)> + 'a;
+
+impl Record {
+    /// With the names and units that are known of its budgets.
+    pub(super) fn of(record: AuditRecord, known: &Known<'_>) -> Record {
+        let changes = record.changes.into_iter().map(|row| RecordRow::of(row, known));
         Record {
             record: Id(record.record),
             at_ms: record.at_ms,
@@ -590,8 +622,9 @@ impl From<AuditRecord> for Record {
             rows: record.rows,
             undone_by: record.undone_by.map(Id),
             undo_of: record.undo_of.map(Id),
-            changes: record.changes.into_iter().map(RecordRow::from).collect(),
+            changes: changes.collect(),
             session: record.session.map(RecordSession::from),
+            file: record.file.map(RecordFile::from),
         }
     }
 }

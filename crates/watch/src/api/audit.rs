@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::App;
 use super::answer::{BulkAnswer, Record, RecordPage};
 use super::budgets::json;
 use super::extract::{Asker, Body, Number, Params, required_key};
 use super::params::{KeyUnlessDry, RecordNumber};
 use super::types::{AuditParams, Id, Undo, page_max};
+use super::{App, Parts};
 use crate::node::{Action, Edit, EditRows};
 use crate::problem::{Kind, Problem};
 
@@ -32,7 +32,9 @@ pub(super) async fn list(
         let more = records.len() > max;
         records.truncate(max);
         let next = records.last().filter(|_| more).map(|last| Id(last.record));
-        Ok(json(&RecordPage { records: records.into_iter().map(Record::from).collect(), next }))
+        let known = |id| parts.name_and_unit(id);
+        let records = records.into_iter().map(|record| Record::of(record, &known)).collect();
+        Ok(json(&RecordPage { records, next }))
     })
     .await?
 }
@@ -45,10 +47,14 @@ pub(super) async fn one(
     State(app): State<App>,
     Number(number): Number,
 ) -> Result<Response, Problem> {
-    let found = app.wait(move |parts| parts.node.audit_record(number)).await?;
-    let record =
-        found.ok_or_else(|| Problem::new(Kind::Unknown, format!("there is no record {number}")))?;
-    Ok(json(&Record::from(record)))
+    let shown = move |parts: &Parts| {
+        let known = |id| parts.name_and_unit(id);
+        parts.node.audit_record(number).map(|record| Record::of(record, &known))
+    };
+    let record = app.wait(shown).await?;
+    let record = record
+        .ok_or_else(|| Problem::new(Kind::Unknown, format!("there is no record {number}")))?;
+    Ok(json(&record))
 }
 
 /// Takes a record back, where its budgets still are as it left them. That is a change of its own. Of a budget that the record made,

@@ -63,6 +63,14 @@ impl Parts {
         self.node.id_of(handle).or_else(ended).ok_or_else(unknown)
     }
 
+    /// A budget's name and its unit, also of one that ended, or that no survey has met yet.
+    pub(super) fn name_and_unit(&self, id: u64) -> Option<(String, String)> {
+        let of = |budget: &Budget| (budget.name.to_string(), budget.unit.to_string());
+        let view = self.board.view();
+        let known = view.row(id).map(|row| of(row.budget));
+        known.or_else(|| self.fresh(id).ok().map(|fresh| of(&fresh.budget)))
+    }
+
     /// All that is known of a budget.
     pub(super) fn whole<'a>(&self, fresh: &'a Fresh) -> BudgetWhole<'a> {
         let detail = self.node.detail(fresh.budget.id).unwrap_or_default();

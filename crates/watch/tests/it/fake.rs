@@ -207,6 +207,7 @@ impl Inner {
             rows: changed.len(),
             changes: changed,
             session: None,
+            file: None,
         });
         Some(record)
     }

@@ -267,6 +267,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let unknown = specs.iter().filter(|spec| !configured.contains(&spec.spec.id));
             removed.extend(unknown.map(|spec| budget(spec, campaign_index)));
         }
+        self.status.give_names(&mut removed);
         Some(removed)
     }
 

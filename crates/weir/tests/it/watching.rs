@@ -76,7 +76,8 @@ fn every_budget_says_how_it_stands_and_why() {
 /// The dashboard's red bar, and the status behind it: while the file is refused, and while nothing is in force.
 #[test]
 fn a_refused_file_is_told_to_all_pages_and_budgets_without_a_set_in_force_say_so() {
-    let budgets = line(1, "5", "") + &line(2, "5", r#","status":"paused""#);
+    let budgets =
+        line(1, "5", r#","name":"shoes""#) + &line(2, "5", r#","status":"paused","name":"books""#);
     let node = setup(&budgets).start();
     let file = |node: &Node| json(node, "/v1/node")["budgets_file"].clone();
     let well = json!({ "in_force": true, "refused_ms": null, "errors": [], "more_errors": 0 });
@@ -110,10 +111,41 @@ fn a_refused_file_is_told_to_all_pages_and_budgets_without_a_set_in_force_say_so
     let refused = file(&node);
     assert!(refused["errors"][0].as_str().unwrap().contains("--data"), "{refused}");
     assert_eq!(refused["in_force"], false);
+    // They have the names of the last good set.
+    let names = [1, 2, 5].map(|id| budget(&node, id)["name"].clone());
+    assert_eq!(names, ["shoes", "books", "budget 5"]);
+    assert_eq!(json(&node, "/stat?budget=2")["name"], "books");
     node.reload(&(budgets + &line(3, "5", "") + &line(4, "5", "") + &line(5, "5", "")));
     wait_standing(&node, 1, "active", "none");
     wait_standing(&node, 2, "paused", "owner");
     assert!(is_like_well(&file(&node)), "{}", file(&node));
+}
+
+/// The file's changes stand in the audit log beside those of people, those of a stop too; a file that says the same leaves no row.
+#[test]
+fn what_the_budgets_file_changes_is_in_the_audit_log() {
+    let before = line(1, "5", r#","name":"shoes""#) + &line(2, "5", "") + &line(3, "5", "");
+    let after = line(1, "777.00", r#","name":"shoes","daily":"9""#) + &line(2, "5", "");
+    let node = setup(&before).start();
+    let records = |node: &Node| json(node, "/v1/audit")["records"].as_array().unwrap().clone();
+    assert_eq!(records(&node), Vec::<Value>::new());
+    node.reload(&(after.clone() + &line(4, "1", "")));
+    let told = records(&node);
+    let [record] = &told[..] else { panic!("{told:#?}") };
+    assert_eq!((&record["action"], &record["who"]), (&"file".into(), &"budgets file".into()));
+    assert_eq!(record["file"], json!({ "added": 1, "changed": 1, "ended": 1 }));
+    let change = json!({ "id": "1", "name": "shoes", "unit": "USD", "before": { "limit": "5", "daily": null },
+        "after": { "limit": "777.00", "daily": "9" } });
+    assert_eq!((&record["rows"], &record["changes"][0]), (&3.into(), &change));
+    assert!(record["why"].as_str().unwrap().ends_with("budgets.jsonl has 3 budgets"), "{record}");
+    // Another order of the lines.
+    node.reload(&(line(4, "1", "") + &after));
+    let node = node.restart();
+    assert_eq!(records(&node), told);
+    assert_eq!(json(&node, "/v1/audit?budget=3")["records"].as_array().unwrap().len(), 1);
+    node.replace_budgets(&before);
+    wait_for("the record of the file", || records(&node).len() == 2);
+    assert_eq!(records(&node)[0]["changes"][0]["after"]["limit"], "5");
 }
 
 #[test]
