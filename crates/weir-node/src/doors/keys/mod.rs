@@ -223,8 +223,13 @@ fn off_workers(
     }
 }
 
-/// One worker's side of the door; empty where the door is off.
-pub(crate) struct KeysDoor(Option<Side>);
+/// One worker's part of the door.
+pub(crate) struct KeysDoor {
+    /// `None` where the door is off.
+    side: Option<Side>,
+    /// What HTTP works in, about 1 MiB; `None` where the door is off.
+    room: Option<door_http::Room>,
+}
 
 struct Side {
     /// Which worker it is: the first tells what the threads behind the door count.
@@ -232,8 +237,6 @@ struct Side {
     counters: Arc<WorkerCounters>,
     terms: Arc<KeysTerms>,
     door: door_keys::Door,
-    /// What HTTP works in.
-    room: door_http::Room,
     tokens: TokenView,
     keys: KeysView,
     arrivals: Arc<Arrivals>,
@@ -274,7 +277,6 @@ impl KeysDoor {
                 worker,
                 counters,
                 door,
-                room: door_http::Room::default(),
                 tokens: terms.tokens.view(),
                 keys: terms.live.view(),
                 arrivals: Arrivals::new(waker),
@@ -284,7 +286,8 @@ impl KeysDoor {
                 terms: Arc::clone(terms),
             })
         });
-        KeysDoor(side)
+        let room = side.is_some().then(door_http::Room::default);
+        KeysDoor { side, room }
     }
 }
 
@@ -305,14 +308,11 @@ impl Door for KeysDoor {
         out: &mut Out<'_>,
     ) -> Step {
         // A door without a side has no listener.
-        let Some(side) = &mut self.0 else {
+        let (Some(side), Some(room)) = (&mut self.side, &mut self.room) else {
             return Step::Close { consumed: input.len(), after_output: true };
         };
-        let mut room = std::mem::take(&mut side.room);
         let KeysConn { http, entered } = conn;
-        let step = http.received(id, input, out, &mut room, &mut Front { side, entered, till });
-        side.room = room;
-        step
+        http.received(id, input, out, room, &mut Front { side, entered, till })
     }
 
     fn owes(&self, _: &Till, _: ConnId, conn: &KeysConn) -> bool {
@@ -325,14 +325,14 @@ impl Door for KeysDoor {
         heard: Heard<'_>,
         _: &mut DoorOutbox<'_, '_, S, KeysConn>,
     ) {
-        if let (Heard::Stopping, Some(side)) = (heard, &mut self.0) {
+        if let (Heard::Stopping, Some(side)) = (heard, &mut self.side) {
             side.stopping = true;
         }
     }
 
     /// Writes the answers that have arrived.
     fn turn<S>(&mut self, _: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
-        let Some(side) = &mut self.0 else { return };
+        let Some(side) = &mut self.side else { return };
         if side.waiting.is_empty() {
             return;
         }
@@ -352,7 +352,7 @@ impl Door for KeysDoor {
 
     /// Hands the lines of this wake-up over, all at once.
     fn write<S>(&mut self, _: &mut DoorOutbox<'_, '_, S, KeysConn>) {
-        let Some(side) = &mut self.0 else { return };
+        let Some(side) = &mut self.side else { return };
         if side.told.is_empty() {
             return;
         }
@@ -366,11 +366,11 @@ impl Door for KeysDoor {
     }
 
     fn waiting(&self) -> usize {
-        self.0.as_ref().map_or(0, |side| side.waiting.len())
+        self.side.as_ref().map_or(0, |side| side.waiting.len())
     }
 
     fn publish(&mut self, counters: &WorkerCounters) {
-        let Some(side) = self.0.as_ref().filter(|side| side.worker == 0) else { return };
+        let Some(side) = self.side.as_ref().filter(|side| side.worker == 0) else { return };
         let Health { changes_failed, audit } = &*side.terms.health;
         counters.keys.changes_failed.set(changes_failed.load(Relaxed));
         counters.keys.audit_failures.set(audit.failures.load(Relaxed));
