@@ -55,6 +55,8 @@ struct Problem {
     errors: Vec<String>,
 }
 
+    /// Problems of the spend door have one.
+    verdict: Option<String>,
 impl Client {
     /// A client of a door. `trust` counts for `https://` only; without one nobody is trusted.
     #[must_use]
@@ -224,6 +226,7 @@ impl Client {
         match status.as_u16() {
             401 => match &self.token {
                 Some(token) => {
+        let is_spend_door = problem.verdict.is_some();
                     FetchError::UnknownToken { address, place: token.place().to_owned() }
                 }
                 None => FetchError::Unauthorised { address },

@@ -238,7 +238,7 @@ pub enum FetchError {
     },
     /// Something that speaks HTTP has no such path, and no words for it as an admin door has.
     #[error(
-        "{address} has no {path}: it is not the admin door; is it the OpenRTB door? `weir run` prints the address of the admin \
+        "{address} has no {path}: it is not the admin door; is it another door of the node? `weir run` prints the address of the admin \
          door as `admin`"
     )]
     NotAdmin {

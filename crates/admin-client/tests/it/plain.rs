@@ -76,11 +76,14 @@ fn a_plain_question_to_a_door_with_tls_is_recognised() {
 fn refusals_say_what_to_do() {
     let problem = b"HTTP/1.1 400 Bad Request\r\n\r\n{\"title\":\"malformed\",\"detail\":\"no \x1b[2Jcolumn x\"}";
     let missing = b"HTTP/1.1 404 Not Found\r\n\r\n{\"detail\":\"there is no budget 9\"}";
-    let table: [(&'static [u8], &str); 7] = [
+    let spend =
+        b"HTTP/1.1 404 Not Found\r\n\r\n{\"title\":\"no such path\",\"verdict\":\"malformed\"}";
+    let table: [(&'static [u8], &str); 8] = [
         (missing, "there is no budget 9 at 127.0.0.1:"),
         (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "does not know the token in the test"),
         (b"HTTP/1.1 403 Forbidden\r\n\r\n{}", "the role read or operate"),
         (b"HTTP/1.1 404 Not Found\r\n\r\nnot here", "has no /v1/node: it is not the admin door"),
+        (spend, "has no /v1/node: it is not the admin door"),
         (problem, "400: no reason given"),
         (b"HTTP/1.1 503 Busy\r\n\r\n{\"detail\":\"no \\u001b[2Jcolumn x\"}", "503: no [2Jcolumn x"),
         (b"HTTP/1.1 200 OK\r\n\r\n<html>", "another form"),
