@@ -75,7 +75,7 @@ async function endsWhatWasMade(page, api) {
     body: { why: "dry run", dry_run: true },
   });
   const [{ unit, limit_before, limit_after }] = told.effect;
-  same([unit, limit_before, limit_after], ["USD", "10000000", "0"], "the limit before and after");
+  same([unit, limit_before, limit_after], ["USD", "10.00", "0.00"], "the limit before and after");
   sure((await api.budget("900002")).status !== "ended", "it has not ended before somebody confirms");
   await undo(page, "Undo create of 1 campaign", "journey: not needed");
   await until("its end", async () => (await api.budget("900002")).status === "ended");

@@ -7,7 +7,6 @@ export const title =
 
 const ID = SINGLES.first + 5;
 /** Base units: micros of a dollar. */
-const MICROS = 1_000_000;
 
 async function openDialog(page) {
   await page.getByRole("button", { name: /^Change limits/ }).click();
@@ -38,27 +37,21 @@ export default async function journey(stage) {
   const first = await openDialog(page);
   await fill(first, "60000.50", "journey: more room");
   await first.waitFor({ state: "hidden" });
-  await until(
-    "the new limit in the API",
-    async () => (await api.budget(ID)).limit === String(60_000.5 * MICROS),
-  );
+  await until("the new limit in the API", async () => (await api.budget(ID)).limit === "60000.50");
   await limitShown(page, "60000.50");
 
   const second = await openDialog(page);
   await api.patch(ID, { limit: "70000.00" }, "journey: somebody else");
   await fill(second, "80000.00", "journey: too late");
   await second.getByRole("alert").waitFor();
-  same((await api.budget(ID)).limit, String(70_000 * MICROS), "the limit that the other one set");
+  same((await api.budget(ID)).limit, "70000.00", "the limit that the other one set");
   await second.getByRole("button", { name: "Cancel" }).click();
   await limitShown(page, "70000.00");
 
   const third = await openDialog(page);
   await fill(third, "80000.00", "journey: having seen it");
   await third.waitFor({ state: "hidden" });
-  await until(
-    "the last limit in the API",
-    async () => (await api.budget(ID)).limit === String(80_000 * MICROS),
-  );
+  await until("the last limit in the API", async () => (await api.budget(ID)).limit === "80000.00");
   const changes = page.getByRole("region", { name: "Changes", exact: true });
   await changes.getByRole("row").filter({ hasText: "journey: having seen it" }).waitFor();
   await changes.getByRole("row").filter({ hasText: "journey: somebody else" }).waitFor();

@@ -47,14 +47,10 @@ export default async function journey(stage) {
   );
   for (const [i, budget] of after.entries()) {
     const line = lines[i];
-    same(
-      [line.name, line.unit, line.limit_base_units],
-      [budget.name, budget.unit, budget.limit],
-      `budget ${budget.id}`,
-    );
-    const spent = BigInt(line.spent_base_units);
+    same([line.name, line.unit, line.limit], [budget.name, budget.unit, budget.limit], `budget ${budget.id}`);
+    const spent = Number(line.spent);
     sure(
-      spent >= BigInt(before.get(budget.id).spent) && spent <= BigInt(budget.spent),
+      spent >= Number(before.get(budget.id).spent) && spent <= Number(budget.spent),
       `budget ${budget.id} spent ${spent}, before ${before.get(budget.id).spent}, after ${budget.spent}`,
     );
   }

@@ -55,7 +55,7 @@ export default async function journey(stage) {
   const budget = await api.budget(ID);
   same(
     [budget.name, budget.unit, budget.limit, budget.parent],
-    [NAME, "USD", "1250000000", PARENT],
+    [NAME, "USD", "1250.00", PARENT],
     "the new budget in the API",
   );
   const [record] = await api.audit(`budget=${ID}&max=1`);

@@ -31,7 +31,7 @@ async function books(page, budget) {
         .last()
         .innerText(),
     );
-  await becomes(() => line("limit"), Number(budget.limit) / 1e6, "limit of the books");
+  await becomes(() => line("limit"), Number(budget.limit), "limit of the books");
   await until("lines that add up to the limit", async () => {
     const lines = await Promise.all(LINES.map(line));
     return Math.abs(lines.reduce((sum, value) => sum + value, 0) - (await line("limit"))) < 1e-6;

@@ -12,6 +12,31 @@ import type {
   Refusals,
   Vault,
 } from "../src/api/types";
+import { decimalText } from "../src/money/money";
+
+const AMOUNTS =
+  /^(limit|spent|planned|debt|held|available|used|left|daily|day_spent|spend_minute|window_(budget|planned|spent)|(limit|available)_(before|after))$/;
+
+/** As a node writes it: the amounts of these answers, which are in base units as the page has them, as decimal text. */
+export function asAnswered(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map(asAnswered);
+  if (answer === null || typeof answer !== "object") return answer;
+  const { unit } = answer as { unit?: unknown };
+  const decimal = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(decimal);
+    return typeof value === "string" ? decimalText(BigInt(value), unit as string) : value;
+  };
+  const inside = (value: object) =>
+    Object.fromEntries(Object.entries(value).map(([key, one]) => [key, decimalOr(key, one)]));
+  const decimalOr = (key: string, value: unknown): unknown => {
+    if (typeof unit !== "string") return asAnswered(value);
+    if (key === "lines")
+      return Object.fromEntries(Object.entries(value as object).map(([line, one]) => [line, decimal(one)]));
+    if (key === "windows") return (value as object[]).map(inside);
+    return AMOUNTS.test(key) ? decimal(value) : value;
+  };
+  return inside(answer);
+}
 
 export const NOW_MS = Date.UTC(2026, 10, 21, 15);
 
@@ -73,6 +98,7 @@ export const history: History = {
   step_ms: 60_000,
   from_ms: minutes[0]!,
   kept_from_ms: 0,
+  unit: "USD",
   t_ms: minutes,
   spent: ["199000000", null, "200000000"],
   planned: ["248000000", null, "250000000"],
@@ -253,6 +279,8 @@ const fixSession: FixSession = {
   gaps: 1,
   messages_in: 976,
   messages_out: 1_041,
+  latency_p50_us: 412,
+  latency_p99_us: 11_900,
 };
 
 export const fixSessions: FixSession[] = [

@@ -1,5 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { Sum, cellText, exactText, moneyText, parseAmount, plainAmount, shortText } from "../src/money/money";
+import {
+  Sum,
+  baseText,
+  cellText,
+  decimalText,
+  exactText,
+  moneyText,
+  parseAmount,
+  plainAmount,
+  shortText,
+} from "../src/money/money";
 import { numbers } from "./made";
 
 const thin = (text: string) => text.replaceAll("\u202f", " ");
@@ -32,6 +42,31 @@ describe("text of amounts", () => {
     expect(thin(cellText(1_234_567_890_000, "JPY"))).toBe("1 234 567");
     expect(thin(cellText(1_234_567, "count"))).toBe("1 234 567");
     expect(cellText(NaN, "USD")).toBe("–");
+  });
+  it("rounds up what is spent, so that it adds up with what remains", () => {
+    const limit = 10_000_000;
+    for (const spent of [23_500, 1, 9_999, 10_000, 9_999_999]) {
+      const [up, rest] = [cellText(spent, "USD", "up"), cellText(limit - spent, "USD")];
+      expect(Math.round(Number(up) * 100) + Math.round(Number(rest) * 100), `${spent}`).toBe(1_000);
+    }
+    expect(cellText(9_999_999, "USD", "up")).toBe("10.00");
+    expect(cellText(-1_999_999, "USD", "up")).toBe("−1.99");
+    expect(thin(cellText(1_234_567_890_001, "JPY", "up"))).toBe("1 234 568");
+    expect(cellText(7, "count", "up")).toBe("7");
+  });
+  it("is written and read as the node does", () => {
+    for (const [amount, unit, text] of [
+      [1_250_000n, "USD", "1.25"],
+      [-1n, "USD", "-0.000001"],
+      [5_000_000n, "JPY", "5.00"],
+      [51n, "USDn", "0.000000051"],
+      [12n, "count", "12"],
+      [0n, "EUR", "0.00"],
+    ] as const) {
+      expect(decimalText(amount, unit)).toBe(text);
+      expect(baseText(text, unit)).toBe(amount.toString());
+    }
+    expect(decimalText(NaN, "USD")).toBe("");
   });
   it("has every digit where it counts", () => {
     expect(thin(exactText(9_223_372_036_854_775_807n, "USD"))).toBe("9 223 372 036 854.775807 USD");

@@ -97,7 +97,9 @@ async function fetchFrom(
       { status: 404 },
     );
   const answer = found(call);
-  return answer instanceof Response ? answer : Response.json(answer, { headers: { etag: '"8"' } });
+  return answer instanceof Response
+    ? answer
+    : Response.json(answers.asAnswered(answer), { headers: { etag: '"8"' } });
 }
 
 async function settle(): Promise<void> {

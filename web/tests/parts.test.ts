@@ -1,3 +1,4 @@
+import { decimalText } from "../src/money/money";
 import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
 import { byVerdict, noneOf, sampleOf, whyFast } from "../src/campaign/refusals";
@@ -99,7 +100,7 @@ describe("csv", () => {
         table.ids[row]!,
         csvCell(table.names[row]!),
         table.zones[row]!,
-        String(table.spent[row]!),
+        decimalText(table.spent[row]!, table.units[row]!),
         planned > 0 ? (table.windowSpent[row]! / planned).toFixed(6) : "",
         Number.isNaN(end) ? "" : new Date(end).toISOString(),
         String(table.asks[row]! / 100),
@@ -109,17 +110,17 @@ describe("csv", () => {
         "",
       ].join(",");
     };
-    const head = "id,name,zone,spent_base_units,pace,end,asks,status,flags,unit,reason";
+    const head = "id,name,zone,spent,pace,end,asks,status,flags,unit,reason";
     expect(written(csvChunks(table, rows, keys))).toBe(
       [head, ...[...rows].map(line)].map((text) => `${text}\r\n`).join(""),
     );
   });
-  it("raw base units, ISO times, id and unit always", () => {
+  it("exact amounts in their unit, ISO times, id and unit always", () => {
     const table = tableOf([
       { name: 'a "quoted", name', spent: 12_500_001, planned: 100, windowSpent: 95, end: 1_780_272_000_000 },
     ]);
     expect(written(csvChunks(table, Uint32Array.of(0), ["name", "spent", "pace", "end", "status"]))).toBe(
-      'id,name,spent_base_units,pace,end,status,unit,reason\r\n100,"a ""quoted"", name",12500001,0.950000,2026-06-01T00:00:00.000Z,active,USD,\r\n',
+      'id,name,spent,pace,end,status,unit,reason\r\n100,"a ""quoted"", name",12.500001,0.950000,2026-06-01T00:00:00.000Z,active,USD,\r\n',
     );
   });
   it("no formulas from names, but negative numbers stay", () =>
@@ -529,8 +530,8 @@ describe("windows", () => {
       new TextDecoder().decode(chunk),
     ).join("");
     expect(text).toBe(
-      "id,name,handle,template,tightest,tightest_used_part,minute_used_base_units,minute_limit_base_units,minute_kind,unit\r\n" +
-        "100,a,t/a,,minute,0.820000,8200000,10000000,bucket,USD\r\n101,b,,{x},,,,,,USD\r\n",
+      "id,name,handle,template,tightest,tightest_used_part,minute_used,minute_limit,minute_kind,unit\r\n" +
+        "100,a,t/a,,minute,0.820000,8.20,10.00,bucket,USD\r\n101,b,,{x},,,,,,USD\r\n",
     );
   });
 });

@@ -348,8 +348,14 @@ impl Unit {
     /// ```
     #[must_use]
     pub fn format(self, amount: Amount) -> String {
-        let sign = if amount.get() < 0 { "-" } else { "" };
-        let magnitude = amount.get().unsigned_abs();
+        self.format_sum(amount.get().into())
+    }
+
+    /// Writes a sum of amounts, which may have more than 64 bits, in the same form.
+    #[must_use]
+    pub fn format_sum(self, base_units: i128) -> String {
+        let sign = if base_units < 0 { "-" } else { "" };
+        let magnitude = base_units.unsigned_abs();
         if self == Unit::Count {
             return format!("{sign}{magnitude}");
         }

@@ -6,6 +6,7 @@
 use money::{Amount, Unit};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// `GET /v1/node`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -132,7 +133,7 @@ pub struct Fault {
 
 /// `GET /v1/budgets`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, remote = "Self")]
 pub struct Page {
     pub as_of_ms: Option<u64>,
     pub matched: Option<u64>,
@@ -140,7 +141,7 @@ pub struct Page {
     pub budgets: Vec<Budget>,
 }
 
-/// One budget.
+/// One budget of a [`Page`] or a [`Detail`], which have put its amounts into base units.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Budget {
@@ -216,7 +217,7 @@ impl Budget {
 
 /// `GET /v1/budgets/{id}`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, remote = "Self")]
 pub struct Detail {
     #[serde(flatten)]
     pub budget: Budget,
@@ -349,11 +350,94 @@ pub struct Record {
 #[serde(default)]
 pub struct Change {
     #[serde(deserialize_with = "or_default")]
-    pub id: serde_json::Value,
+    pub id: Value,
     #[serde(deserialize_with = "or_default")]
-    pub before: serde_json::Map<String, serde_json::Value>,
+    pub before: serde_json::Map<String, Value>,
     #[serde(deserialize_with = "or_default")]
-    pub after: serde_json::Map<String, serde_json::Value>,
+    pub after: serde_json::Map<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for Page {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Page, D::Error> {
+        let mut answer = Value::deserialize(from)?;
+        in_base_units(&mut answer);
+        Page::deserialize(answer).map_err(Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Detail {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Detail, D::Error> {
+        let mut answer = Value::deserialize(from)?;
+        in_base_units(&mut answer);
+        Detail::deserialize(answer).map_err(Error::custom)
+    }
+}
+
+/// Members that are amounts, of a budget, its books and its windows.
+const AMOUNTS: [&str; 21] = [
+    "limit",
+    "spent",
+    "debt",
+    "held",
+    "available",
+    "window_budget",
+    "window_planned",
+    "window_spent",
+    "daily",
+    "day_spent",
+    "spend_minute",
+    "free",
+    "purses",
+    "suspended",
+    "expired",
+    "settled",
+    "over_settled",
+    "late",
+    "used",
+    "left",
+    "spark",
+];
+
+/// Budgets of an answer with their amounts in base units, which every unit has; those of a unit that this release does not know are
+/// left out.
+fn in_base_units(answer: &mut Value) {
+    if let Some(budgets) = answer.get_mut("budgets").and_then(Value::as_array_mut) {
+        budgets.iter_mut().for_each(in_base_units);
+    }
+    let unit = answer.get("unit").and_then(Value::as_str).map(Unit::parse);
+    if let Some(unit) = unit {
+        convert(answer, unit.ok());
+    }
+}
+
+fn convert(value: &mut Value, unit: Option<Unit>) {
+    let Value::Object(members) = value else { return };
+    for (name, member) in members {
+        match member {
+            Value::Object(_) if name != "config" && name != "holds" => convert(member, unit),
+            Value::Array(all) if name == "windows" => {
+                all.iter_mut().for_each(|window| convert(window, unit));
+            }
+            Value::Array(all) if name == "spark" => {
+                all.iter_mut().for_each(|amount| exact(amount, unit));
+            }
+            Value::String(_) if AMOUNTS.contains(&name.as_str()) => exact(member, unit),
+            _ => {}
+        }
+    }
+}
+
+/// What is no amount stays: it is an error where it is read.
+fn exact(amount: &mut Value, unit: Option<Unit>) {
+    match (amount.as_str(), unit) {
+        (Some(_), None) => *amount = Value::Null,
+        (Some(text), Some(unit)) => {
+            if let Ok(read) = unit.parse_amount(text) {
+                *amount = read.get().to_string().into();
+            }
+        }
+        (None, _) => {}
+    }
 }
 
 /// Null is nothing.
@@ -411,10 +495,17 @@ mod tests {
 
     #[test]
     fn a_detail_is_a_budget_with_more() {
-        let text = r#"{"id":"17","unit":"EUR","lines":{"free":"5"},"holds":{"open":null}}"#;
+        let text = r#"{"id":"17","unit":"EUR","limit":"-0.5","spark":["1.000001"],"lines":{"free":"5.00"},"windows":[{"period":"hour","left":"2"}],"holds":{"open":null}}"#;
         let detail: Detail = serde_json::from_str(text).unwrap();
         assert_eq!(detail.budget.id, "17");
-        assert_eq!(detail.lines.free, Some(Amount::new(5)));
+        assert_eq!(detail.lines.free, Some(Amount::new(5_000_000)));
+        assert_eq!(detail.budget.limit, Some(Amount::new(-500_000)));
+        assert_eq!(detail.budget.spark, [Some(Amount::new(1_000_001))]);
+        assert_eq!(detail.windows[0].left, Some(Amount::new(2_000_000)));
+        let read = |text: &str| serde_json::from_str::<Detail>(text);
+        assert!(read(r#"{"unit":"EUR","limit":"much"}"#).is_err(), "no amount");
+        let strange = read(r#"{"unit":"XYZ9","limit":"5.00"}"#).unwrap();
+        assert_eq!(strange.budget.limit, None, "of a unit that this release does not know");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 // Calls of docs/api.md, section 3. An answer that is no success is thrown as an ApiError with the node's own words.
+import { budgetInBase, bulkInBase, historyInBase } from "./amounts";
 import type {
   AuditRecord,
   Budget,
@@ -89,6 +90,9 @@ const read = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
 const send = async <T>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
   (await (await call(path, { method: "POST", body, headers })).json()) as T;
 
+const sendBulk = async (path: string, body: unknown, headers: Record<string, string> = {}) =>
+  bulkInBase(await send<BulkAnswer>(path, body, headers));
+
 export const newKey = (): string => crypto.randomUUID();
 
 export const api = {
@@ -98,8 +102,10 @@ export const api = {
   costHistory: (signal?: AbortSignal) => read<CostHistory>("/costs/history", signal),
   vault: (after: string, signal?: AbortSignal) =>
     read<Vault>(after === "" ? "/vault" : `/vault?after=${encodeURIComponent(after)}`, signal),
-  history: (id: string, fromMs: number, toMs: number, signal?: AbortSignal) =>
-    read<History>(`/budgets/${id}/history?from_ms=${Math.round(fromMs)}&to_ms=${Math.round(toMs)}`, signal),
+  async history(id: string, fromMs: number, toMs: number, signal?: AbortSignal): Promise<History> {
+    const path = `/budgets/${id}/history?from_ms=${Math.round(fromMs)}&to_ms=${Math.round(toMs)}`;
+    return historyInBase(await read<History>(path, signal));
+  },
   refusals: (id: string, signal?: AbortSignal) => read<Refusals>(`/budgets/${id}/refusals`, signal),
   audit: (query: string, signal?: AbortSignal) =>
     read<{ records: AuditRecord[]; next: string | null }>(`/audit${query}`, signal),
@@ -108,7 +114,10 @@ export const api = {
   async budget(name: string, signal?: AbortSignal): Promise<{ budget: Budget; etag: string }> {
     const path = `/budgets/${encodeURIComponent(name)}`;
     const response = await call(path, signal === undefined ? {} : { signal });
-    return { budget: (await response.json()) as Budget, etag: response.headers.get("etag") ?? "" };
+    return {
+      budget: budgetInBase((await response.json()) as Budget),
+      etag: response.headers.get("etag") ?? "",
+    };
   },
   async patch(id: string, etag: string, changes: Changes, why: string): Promise<Budget> {
     const response = await call(`/budgets/${id}`, {
@@ -116,7 +125,7 @@ export const api = {
       body: { changes, why },
       headers: { "If-Match": etag },
     });
-    return (await response.json()) as Budget;
+    return budgetInBase((await response.json()) as Budget);
   },
   async create(budget: NewBudget, why: string, key: string): Promise<{ budget: Budget; etag: string }> {
     const response = await call("/budgets", {
@@ -124,10 +133,12 @@ export const api = {
       body: { budget, why },
       headers: { "Idempotency-Key": key },
     });
-    return { budget: (await response.json()) as Budget, etag: response.headers.get("etag") ?? "" };
+    return {
+      budget: budgetInBase((await response.json()) as Budget),
+      etag: response.headers.get("etag") ?? "",
+    };
   },
-  bulk: (bulk: Bulk, key: string) =>
-    send<BulkAnswer>("/bulk", bulk, bulk.dry_run ? {} : { "Idempotency-Key": key }),
+  bulk: (bulk: Bulk, key: string) => sendBulk("/bulk", bulk, bulk.dry_run ? {} : { "Idempotency-Key": key }),
   fixSessions: (signal?: AbortSignal) => read<{ sessions: FixSession[] }>("/fix/sessions", signal),
   fixMessages: (name: string, query: string, signal?: AbortSignal) =>
     read<{ messages: FixMessage[]; next: string | null }>(
@@ -138,7 +149,7 @@ export const api = {
     call(`/fix/sessions/${encodeURIComponent(name)}/sequence`, { method: "PUT", body }),
   fixAct: (name: string, act: string, body: { reason: string; from?: number; to?: number }) =>
     call(`/fix/sessions/${encodeURIComponent(name)}/${act}`, { method: "POST", body }),
-  dryUndo: (record: string) => send<BulkAnswer>(`/audit/${record}/undo`, { why: "dry run", dry_run: true }),
+  dryUndo: (record: string) => sendBulk(`/audit/${record}/undo`, { why: "dry run", dry_run: true }),
   undo: (record: string, why: string, key: string) =>
-    send<BulkAnswer>(`/audit/${record}/undo`, { why }, { "Idempotency-Key": key }),
+    sendBulk(`/audit/${record}/undo`, { why }, { "Idempotency-Key": key }),
 };

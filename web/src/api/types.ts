@@ -1,4 +1,5 @@
-// Answers and requests of docs/api.md, section 3. Amounts and ids are text; amounts of answers are base units, those of changes decimal.
+// Answers and requests of docs/api.md, section 3. Amounts and ids are text; those of
+// answers are base units here, see amounts.ts, those of changes decimal.
 
 import type { PERIODS } from "../live/codes";
 
@@ -93,6 +94,7 @@ export interface History {
   step_ms: number;
   from_ms: number;
   kept_from_ms: number;
+  unit: string;
   t_ms: number[];
   spent: (string | null)[];
   planned: (string | null)[];
@@ -399,6 +401,9 @@ export interface FixSession {
   gaps: number;
   messages_in: number;
   messages_out: number;
+  /** How long what came lately stayed in the gate; null before anything came. */
+  latency_p50_us: number | null;
+  latency_p99_us: number | null;
 }
 
 /** A message as it is kept: with `***` in place of passwords. */

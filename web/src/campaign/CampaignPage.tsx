@@ -5,7 +5,7 @@ import { type Loaded, useLoaded } from "../api/use";
 import { AuditTable } from "../audit/AuditTable";
 import { sentence, words } from "../live/codes";
 import type { Feed } from "../live/feed";
-import { exactText, inUnits, moneyText } from "../money/money";
+import { type Rounding, exactText, inUnits, moneyText } from "../money/money";
 import { LineChart } from "../ui/LineChart";
 import { Bar, Card, Chip, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, perSecond } from "../ui/numbers";
@@ -255,14 +255,14 @@ function Figures({
   const pace = budget.index_ppm === null ? NaN : budget.index_ppm / 1e6;
   const band = bandOf(pace);
   const end = outlook(budget, above, history, nowMs);
-  const money = (text: string | null) => (
+  const money = (text: string | null, rounding?: Rounding) => (
     <span title={exactText(text === null ? null : BigInt(text), unit)}>
-      {moneyText(text === null ? null : BigInt(text), unit)}
+      {moneyText(text === null ? null : BigInt(text), unit, rounding)}
     </span>
   );
   return (
     <dl className="figures-row">
-      <Figure name="Spent" value={money(budget.spent)} note={<>of {money(budget.limit)}</>} />
+      <Figure name="Spent" value={money(budget.spent, "up")} note={<>of {money(budget.limit)}</>} />
       <Figure
         name="Remaining"
         value={money(budget.available)}
@@ -289,7 +289,7 @@ function Figures({
       />
       <Figure
         name="Today"
-        value={money(budget.day_spent)}
+        value={money(budget.day_spent, "up")}
         note={
           budget.daily === null ? (
             "no daily limit"

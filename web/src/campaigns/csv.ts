@@ -1,7 +1,8 @@
-// The view as CSV: raw base units and ISO times, in chunks so that the page stays alive.
+// The view as CSV: exact amounts in their unit and ISO times, in chunks so that the page stays alive.
 import { PACINGS, PERIODS, REASONS, STATUSES, VERDICTS } from "../live/codes";
 import { type Table, paceOf, tightestWindow, windowPart } from "../live/table";
 import { type Column, columnOf, periodOf } from "../grid/columns";
+import { decimalText } from "../money/money";
 import { isoTime } from "../ui/time";
 import { Bytes } from "./bytes";
 
@@ -79,9 +80,10 @@ const windowWrite = (table: Table, period: number): Write => {
   const columns = table.windows[period];
   return (out, row) => {
     if (columns == null || ((table.windowed[row]! >> period) & 1) === 0) return out.text(",,");
-    out.whole(columns.used[row]!);
+    const unit = table.units[row]!;
+    out.text(decimalText(columns.used[row]!, unit));
     out.character(COMMA);
-    out.whole(columns.limit[row]!);
+    out.text(decimalText(columns.limit[row]!, unit));
     out.text(((table.buckets[row]! >> period) & 1) === 1 ? ",bucket" : ",fixed");
   };
 };
@@ -98,14 +100,14 @@ function writeOf(column: Column, table: Table): Write {
   const doubles = column.kind === "amount" ? column.doubles?.(table) : undefined;
   return doubles === undefined
     ? (out, row) => out.text(String(column.value(table, row)))
-    : (out, row) => out.whole(doubles[row]!);
+    : (out, row) => out.text(decimalText(doubles[row]!, table.units[row]!));
 }
 
 function title(column: Column): string {
   const { key } = column;
-  if (periodOf(column) !== null) return `${key}_used_base_units,${key}_limit_base_units,${key}_kind`;
+  if (periodOf(column) !== null) return `${key}_used,${key}_limit,${key}_kind`;
   if (key === "tightest") return "tightest,tightest_used_part";
-  return column.kind === "amount" ? `${key}_base_units` : key;
+  return key;
 }
 
 /** Id and unit are always there: amounts mean nothing without them. A status comes with its reason. */

@@ -9,6 +9,7 @@ import { age } from "../ui/time";
 import { ActDialog } from "./ActDialog";
 import { Messages } from "./Messages";
 import { ACTS, type Act, STATE_SHAPE, STATE_TONE, isUp, mayAct, routeWords, stateWords } from "./sessions";
+import { latencyWords, tailWords } from "./sessions";
 import "./fix.css";
 
 const POLL_MS = 1_000;
@@ -132,6 +133,7 @@ function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
             <th className="end">Gaps</th>
             <th className="end">Came</th>
             <th className="end">Left</th>
+            <th className="end">Latency</th>
             <th>Last in</th>
             <th>Last out</th>
             <th>Peer</th>
@@ -160,6 +162,10 @@ function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
               <td className="end figures">{count(session.gaps)}</td>
               <td className="end figures">{count(session.messages_in)}</td>
               <td className="end figures">{count(session.messages_out)}</td>
+              <td className="end figures">
+                {latencyWords(session)}
+                <span className="quiet fix-ids">{tailWords(session)}</span>
+              </td>
               <td className="figures">{ago(session.last_in_ms, nowMs)}</td>
               <td className="figures">{ago(session.last_out_ms, nowMs)}</td>
               <td className="figures">{session.address ?? "–"}</td>

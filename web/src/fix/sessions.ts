@@ -1,5 +1,6 @@
 // Words and rules of FIX sessions, without a page.
 import type { FixSession, FixState } from "../api/types";
+import { micros } from "../ui/numbers";
 
 /** What an operator does to a session. */
 export type Act = "logout" | "resend" | "sequence" | "reset";
@@ -42,6 +43,14 @@ export const stateWords = (state: FixState): string => state.replaceAll("_", " "
 
 export const routeWords = ({ kind, route }: FixSession): string =>
   kind === "venue" ? "venue" : route === "echo" ? "echo" : `→ ${route ?? "–"}`;
+
+/** How long what came lately stayed in the gate: the median. */
+export const latencyWords = ({ latency_p50_us: p50 }: FixSession): string =>
+  p50 === null ? "–" : micros(p50);
+
+/** The same of the slowest in a hundred. */
+export const tailWords = ({ latency_p99_us: p99 }: FixSession): string =>
+  p99 === null ? "" : `p99 ${micros(p99)}`;
 
 /** A message as people read it: SOH as a bar. */
 export const readable = (message: string): string => message.replaceAll("\u0001", " | ").replace(/ \| $/, "");

@@ -126,12 +126,13 @@ function plain(element: HTMLElement, room: number, text: Text, about?: Text): Ce
 function money(element: HTMLElement, column: Column, { digits }: Room): Cell {
   const negative = new Mark(element, "data-negative");
   const shown = new Fitted(element, element, digits / BOLD);
+  const rounding = column.key === "spent" ? "up" : "cut";
   const isRounded = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
   return {
     paint(table, row) {
       const value = column.value(table, row);
       negative.set(value < 0 ? "yes" : "no");
-      shown.set((isRounded(value) ? "≈" : "") + cellText(value, table.units[row]!));
+      shown.set((isRounded(value) ? "≈" : "") + cellText(value, table.units[row]!, rounding));
     },
     about(table, row) {
       const value = column.value(table, row);
@@ -203,7 +204,7 @@ function day(element: HTMLElement, _: Column, room: Room): Cell {
     paint(table, row, around) {
       const daily = table.daily[row]!;
       const unit = table.units[row]!;
-      spent.set(cellText(table.daySpent[row]!, unit));
+      spent.set(cellText(table.daySpent[row]!, unit, "up"));
       const left = span(table.dayEnds[row]! - around.nowMs);
       rest.set(Number.isNaN(daily) ? "no daily limit" : `of ${shortText(daily, unit)}, ${left} left`);
     },

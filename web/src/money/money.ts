@@ -32,6 +32,18 @@ export function grouped(digits: string): string {
   return text;
 }
 
+/** So that what is spent and what remains add up in neighbouring columns, and neither is shown better than it is: what is spent is rounded
+ * up, everything else is cut. */
+export type Rounding = "up" | "cut";
+
+/** The next amount that needs no more decimals than are shown. */
+function roundedUp(digits: string, base: number, decimals: number): string {
+  const unseen = base - decimals;
+  if (!/[1-9]/.test(digits.slice(-unseen))) return digits;
+  const step = 10n ** BigInt(unseen);
+  return ((BigInt(digits) / step + 1n) * step).toString();
+}
+
 /** Digits of a whole number of base units, cut after `decimals`. Cut, not rounded: what is left is never shown as more than there is. */
 function cut(digits: string, base: number, decimals: number): string {
   const padded = digits.padStart(base + 1, "0");
@@ -39,16 +51,18 @@ function cut(digits: string, base: number, decimals: number): string {
   return decimals === 0 ? whole : `${whole}.${padded.slice(-base).slice(0, decimals)}`;
 }
 
-function shown(amount: bigint | number, unit: string, decimals: number): string {
+function shown(amount: bigint | number, unit: string, decimals: number, rounding: Rounding = "cut"): string {
   const negative = amount < 0;
-  const digits = (negative ? -amount : amount).toString();
+  const exact = (negative ? -amount : amount).toString();
+  const base = baseDecimals(unit);
+  const digits = rounding === "up" && !negative && base > decimals ? roundedUp(exact, base, decimals) : exact;
   const text = unit === "count" ? grouped(digits) : cut(digits, baseDecimals(unit), decimals);
   return negative ? `−${text}` : text;
 }
 
 /** For a cell: without its unit, NaN is none. Doubles of a column are whole numbers below 10^21, so toString gives plain digits. */
-export function cellText(amount: number, unit: string): string {
-  return Number.isNaN(amount) ? NONE : shown(amount, unit, shownDecimals(unit));
+export function cellText(amount: number, unit: string, rounding?: Rounding): string {
+  return Number.isNaN(amount) ? NONE : shown(amount, unit, shownDecimals(unit), rounding);
 }
 
 const SIZES: readonly [digits: number, name: string][] = [
@@ -76,8 +90,8 @@ export function exactText(amount: bigint | number | null, unit: string): string 
 }
 
 /** As in a cell, with its unit. */
-export function moneyText(amount: bigint | null, unit: string): string {
-  return amount === null ? NONE : `${shown(amount, unit, shownDecimals(unit))} ${unit}`;
+export function moneyText(amount: bigint | null, unit: string, rounding?: Rounding): string {
+  return amount === null ? NONE : `${shown(amount, unit, shownDecimals(unit), rounding)} ${unit}`;
 }
 
 /** What somebody typed, in units, as base units; null where it is not an amount of this unit. */
@@ -103,6 +117,20 @@ export function plainAmount(amount: bigint | number, unit: string): string {
   const decimals = digits.slice(-base).replace(/0+$/, "");
   return `${negative ? "-" : ""}${digits.slice(0, -base)}${decimals === "" ? "" : `.${decimals}`}`;
 }
+
+/** Exact decimal text with at least two decimals, as the node writes amounts; NaN is nothing. */
+export function decimalText(amount: bigint | number, unit: string): string {
+  if (typeof amount === "number" && Number.isNaN(amount)) return "";
+  if (unit === "count") return amount.toString();
+  const base = baseDecimals(unit);
+  const digits = (amount < 0 ? -amount : amount).toString().padStart(base + 1, "0");
+  let end = digits.length;
+  while (end > digits.length - base + 2 && digits[end - 1] === "0") end -= 1;
+  return `${amount < 0 ? "-" : ""}${digits.slice(0, -base)}.${digits.slice(-base, end)}`;
+}
+
+/** Decimal text of an answer as text of base units, in which this page counts. */
+export const baseText = (text: string, unit: string): string => parseAmount(text, unit)?.toString() ?? text;
 
 /** Base units as a double in units: for the axes of charts and for filters by range, never for a sum. */
 export const inUnits = (amount: number, unit: string): number => amount / 10 ** baseDecimals(unit);

@@ -49,6 +49,36 @@ struct Row {
     available: &'static str,
 }
 
+/// With its amounts as the node writes them: decimal text in the unit.
+fn in_units(mut budget: Value) -> Value {
+    let unit = money::Unit::parse(budget["unit"].as_str().unwrap()).unwrap();
+    let decimal = |amount: &mut Value| {
+        if let Some(text) = amount.as_str() {
+            *amount = unit.format(money::Amount::new(text.parse().unwrap())).into();
+        }
+    };
+    let fields = [
+        "limit",
+        "spent",
+        "debt",
+        "held",
+        "available",
+        "window_budget",
+        "window_planned",
+        "window_spent",
+        "day_spent",
+        "spend_minute",
+    ];
+    fields.iter().for_each(|field| decimal(&mut budget[*field]));
+    if let Some(lines) = budget["lines"].as_object_mut() {
+        lines.values_mut().for_each(decimal);
+    }
+    if let Some(spark) = budget["spark"].as_array_mut() {
+        spark.iter_mut().for_each(decimal);
+    }
+    budget
+}
+
 fn row(row: &Row) -> Value {
     json!({
         "id": row.id, "name": row.name, "unit": row.unit, "campaign": true, "status": row.status, "reason": row.reason,
@@ -136,11 +166,11 @@ const ROWS: [Row; 7] = [
 ];
 
 pub(crate) fn page() -> Value {
-    json!({"as_of_ms": NOW_MS, "matched": 50_000, "budgets": ROWS.iter().map(row).collect::<Vec<_>>(), "next": "abc"})
+    json!({"as_of_ms": NOW_MS, "matched": 50_000, "budgets": ROWS.iter().map(|one| in_units(row(one))).collect::<Vec<_>>(), "next": "abc"})
 }
 
 pub(crate) fn detail() -> Value {
-    let mut detail = page()["budgets"][0].clone();
+    let mut detail = row(&ROWS[0]);
     let more = json!({
         "lines": {"free": "8000000000", "purses": "400000000", "held": "99876544", "suspended": "0", "expired": "0",
                   "settled": "3500000000", "over_settled": "123456", "late": "0"},
@@ -150,7 +180,7 @@ pub(crate) fn detail() -> Value {
                   "15500000"]
     });
     detail.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    detail
+    in_units(detail)
 }
 
 pub(crate) fn refusals() -> Value {

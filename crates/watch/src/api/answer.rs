@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use money::Amount;
+use money::{Amount, Unit};
 use serde::{Serialize, Serializer};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -19,20 +19,30 @@ use crate::problem::Problem;
 use crate::query::{Row, index_ppm, verdict_word};
 use crate::{Flags, Reason, Status};
 
-/// An amount in base units: millionths of a currency, or items.
+/// An amount as decimal text in the budget's unit, exact, as changes and the budgets file have it.
 #[derive(Clone, Copy, Debug, ToSchema)]
-#[schema(value_type = String, pattern = "^-?[0-9]{1,20}$", example = "1250000")]
-pub(super) struct Base(pub(super) i128);
+#[schema(value_type = String, pattern = "^-?[0-9]{1,20}(\\.[0-9]{2,9})?$", example = "1.25")]
+pub(super) struct Decimal((i128, Unit));
 
-impl From<Amount> for Base {
-    fn from(amount: Amount) -> Base {
-        Base(amount.get().into())
+impl Decimal {
+    pub(super) fn of(amount: Amount, unit: Unit) -> Decimal {
+        Decimal::sum(amount.get().into(), unit)
+    }
+
+    /// Of base units, of which a sum has more than 64 bits.
+    pub(super) const fn sum(base_units: i128, unit: Unit) -> Decimal {
+        Decimal((base_units, unit))
+    }
+
+    pub(super) fn add(&mut self, amount: Amount) {
+        self.0.0 += i128::from(amount.get());
     }
 }
 
-impl Serialize for Base {
+impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&self.0)
+        let (base_units, unit) = self.0;
+        to.collect_str(&unit.format_sum(base_units))
     }
 }
 
@@ -80,35 +90,35 @@ pub(super) struct BudgetRow<'a> {
     /// How long status and reason are what they are.
     since_ms: u64,
     /// The amount that may be spent in its life.
-    limit: Base,
+    limit: Decimal,
     /// Settled, over-settled and late.
-    spent: Base,
+    spent: Decimal,
     /// Of these over-settled and late.
-    debt: Base,
+    debt: Decimal,
     /// In holds of any kind.
-    held: Base,
+    held: Decimal,
     /// Free and in purses: limit = spent + held + available. May be negative.
-    available: Base,
+    available: Decimal,
     /// The pacing window: a day of the zone, or the flight.
     window_start_ms: u64,
     window_end_ms: u64,
     /// What the plan spends in the window; null without a plan.
     #[schema(required)]
-    window_budget: Option<Base>,
+    window_budget: Option<Decimal>,
     /// Of this by now.
     #[schema(required)]
-    window_planned: Option<Base>,
+    window_planned: Option<Decimal>,
     /// Spent in the window, as the plan counts it.
     #[schema(required)]
-    window_spent: Option<Base>,
+    window_spent: Option<Decimal>,
     /// Spent of planned, in millionths, rounded down; null while nothing is planned.
     #[schema(required)]
     index_ppm: Option<i64>,
     /// The daily limit.
     #[schema(required)]
-    daily: Option<Base>,
+    daily: Option<Decimal>,
     /// Spent in the civil day of the zone.
-    day_spent: Base,
+    day_spent: Decimal,
     /// When the next day begins, where there is a daily limit.
     #[schema(required)]
     day_ends_ms: Option<u64>,
@@ -121,7 +131,7 @@ pub(super) struct BudgetRow<'a> {
     top_refusal: Option<&'static str>,
     top_refusals_per_s: f64,
     /// Spent in the last 60 s.
-    spend_minute: Base,
+    spend_minute: Decimal,
     /// IANA name of its time zone.
     #[schema(example = "Europe/Berlin")]
     tz: &'a str,
@@ -155,6 +165,7 @@ impl<'a> BudgetRow<'a> {
     pub(super) fn new(row: Row<'a>) -> BudgetRow<'a> {
         let (budget, state) = (row.budget, row.state);
         let per_s = |hundredths: u32| f64::from(hundredths) / 100.0;
+        let decimal = |amount| Decimal::of(amount, budget.unit);
         let flags =
             Flags::ALL.iter().filter(|(bit, _)| state.flags.has(*bit)).map(|(_, name)| *name);
         BudgetRow {
@@ -167,26 +178,26 @@ impl<'a> BudgetRow<'a> {
             status: state.status,
             reason: Some(state.reason).filter(|reason| *reason != Reason::None),
             since_ms: state.since_ms,
-            limit: state.limit.into(),
-            spent: state.spent.into(),
-            debt: state.debt.into(),
-            held: state.held.into(),
-            available: state.available.into(),
+            limit: decimal(state.limit),
+            spent: decimal(state.spent),
+            debt: decimal(state.debt),
+            held: decimal(state.held),
+            available: decimal(state.available),
             window_start_ms: state.window_start_ms,
             window_end_ms: state.window_end_ms,
-            window_budget: state.window_budget.map(Base::from),
-            window_planned: state.window_planned.map(Base::from),
-            window_spent: state.window_spent.map(Base::from),
+            window_budget: state.window_budget.map(decimal),
+            window_planned: state.window_planned.map(decimal),
+            window_spent: state.window_spent.map(decimal),
             index_ppm: index_ppm(row),
-            daily: state.daily.map(Base::from),
-            day_spent: state.day_spent.into(),
+            daily: state.daily.map(decimal),
+            day_spent: decimal(state.day_spent),
             day_ends_ms: state.day_ends_ms,
             asks_per_s: per_s(state.asks),
             grants_per_s: per_s(state.grants),
             refusals_per_s: per_s(state.refusals),
             top_refusal: verdict_word(state.top_refusal),
             top_refusals_per_s: per_s(state.top_refusals),
-            spend_minute: state.spend_minute.into(),
+            spend_minute: decimal(state.spend_minute),
             tz: &budget.zone,
             start_ms: budget.start_ms,
             end_ms: budget.end_ms,
@@ -223,7 +234,7 @@ pub(super) struct BudgetWhole<'a> {
     #[schema(required)]
     pub(super) file: Option<FileLine>,
     /// Spent in each 30 s, oldest first: the last ten minutes, or fewer after a start.
-    pub(super) spark: Vec<Base>,
+    pub(super) spark: Vec<Decimal>,
     pub(super) lines: BookLines,
     pub(super) holds: HoldCounts,
     pub(super) caps: Vec<FrequencyCap>,
@@ -293,27 +304,28 @@ impl From<Source> for FileLine {
 /// The lines of its books. They add up to the limit.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BookLines {
-    free: Base,
-    purses: Base,
-    held: Base,
-    suspended: Base,
-    expired: Base,
-    settled: Base,
-    over_settled: Base,
-    late: Base,
+    free: Decimal,
+    purses: Decimal,
+    held: Decimal,
+    suspended: Decimal,
+    expired: Decimal,
+    settled: Decimal,
+    over_settled: Decimal,
+    late: Decimal,
 }
 
-impl From<Lines> for BookLines {
-    fn from(lines: Lines) -> BookLines {
+impl BookLines {
+    fn of(lines: Lines, unit: Unit) -> BookLines {
+        let decimal = |amount| Decimal::of(amount, unit);
         BookLines {
-            free: lines.free.into(),
-            purses: lines.purses.into(),
-            held: lines.held.into(),
-            suspended: lines.suspended.into(),
-            expired: lines.expired.into(),
-            settled: lines.settled.into(),
-            over_settled: lines.over_settled.into(),
-            late: lines.late.into(),
+            free: decimal(lines.free),
+            purses: decimal(lines.purses),
+            held: decimal(lines.held),
+            suspended: decimal(lines.suspended),
+            expired: decimal(lines.expired),
+            settled: decimal(lines.settled),
+            over_settled: decimal(lines.over_settled),
+            late: decimal(lines.late),
         }
     }
 }
@@ -356,20 +368,21 @@ pub(super) struct BudgetWindow {
     period: &'static str,
     /// It refills all the time; else it is whole again at its end.
     bucket: bool,
-    limit: Base,
+    limit: Decimal,
     /// Handed out in it, and not come back.
-    used: Base,
+    used: Decimal,
     /// What is left of it; below zero after a limit was lowered, or after debts.
-    left: Base,
+    left: Decimal,
     /// First instant after it: in the past where nobody asked since. Of a bucket now.
     ends_ms: u64,
 }
 
-impl From<WindowState> for BudgetWindow {
-    fn from(of: WindowState) -> BudgetWindow {
-        let WindowState { period, bucket, limit, used, ends_ms } = of;
-        let left = Base(i128::from(limit.get()) - i128::from(used.get()));
-        BudgetWindow { period, bucket, limit: limit.into(), used: used.into(), left, ends_ms }
+impl BudgetWindow {
+    fn of(state: WindowState, unit: Unit) -> BudgetWindow {
+        let WindowState { period, bucket, limit, used, ends_ms } = state;
+        let left = Decimal::sum(i128::from(limit.get()) - i128::from(used.get()), unit);
+        let (limit, used) = (Decimal::of(limit, unit), Decimal::of(used, unit));
+        BudgetWindow { period, bucket, limit, used, left, ends_ms }
     }
 }
 
@@ -399,15 +412,16 @@ impl<'a> BudgetWhole<'a> {
         spark: &[i64],
         detail: Detail,
     ) -> BudgetWhole<'a> {
+        let unit = row.budget.unit;
         BudgetWhole {
             row: BudgetRow::new(row),
             config,
             file: source.map(FileLine::from),
-            spark: spark.iter().map(|spent| Base((*spent).into())).collect(),
-            lines: detail.lines.into(),
+            spark: spark.iter().map(|spent| Decimal::sum((*spent).into(), unit)).collect(),
+            lines: BookLines::of(detail.lines, unit),
             holds: detail.holds.into(),
             caps: detail.caps.into_iter().map(FrequencyCap::from).collect(),
-            windows: detail.windows.into_iter().map(BudgetWindow::from).collect(),
+            windows: detail.windows.into_iter().map(|one| BudgetWindow::of(one, unit)).collect(),
             reach: Vec::new(),
         }
     }
@@ -459,12 +473,12 @@ pub(super) struct Effect {
     #[schema(pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     pub(super) unit: &'static str,
     pub(super) rows: usize,
-    pub(super) limit_before: Base,
-    pub(super) limit_after: Base,
+    pub(super) limit_before: Decimal,
+    pub(super) limit_after: Decimal,
     /// What they could still spend when this was answered.
-    pub(super) available_before: Base,
+    pub(super) available_before: Decimal,
     /// What they spent in the last 60 s.
-    pub(super) spend_minute: Base,
+    pub(super) spend_minute: Decimal,
 }
 
 /// What became of a bulk change. Each row stands for itself.
@@ -636,4 +650,29 @@ pub(super) struct RecordPage {
     /// To be given back as `cursor`; null on the last page.
     #[schema(required)]
     pub(super) next: Option<Id>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// What was read can be written back: a change with exactly this text changes nothing.
+        #[test]
+        fn an_amount_is_read_as_it_was_written(base_units: i64, unit in prop::sample::select(vec!["USD", "JPY", "KWD", "EURn", "count"])) {
+            let unit = Unit::parse(unit).unwrap();
+            let shown = serde_json::to_value(Decimal::of(Amount::new(base_units), unit)).unwrap();
+            let text = shown.as_str().unwrap();
+            prop_assert_eq!(unit.parse_amount(text).map(Amount::get).ok(), Some(base_units), "{}", text);
+        }
+    }
+
+    #[test]
+    fn sums_have_more_than_64_bits() {
+        let mut sum = Decimal::sum(i64::MAX.into(), Unit::parse("USD").unwrap());
+        sum.add(Amount::new(i64::MAX));
+        assert_eq!(serde_json::to_value(sum).unwrap(), "18446744073709.551614");
+    }
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use money::{Amount, LIMIT_MAX, Rounding, Unit};
 use serde_json::Value;
 
-use super::answer::{Base, BulkAnswer, BulkRow, Effect, Outcome};
+use super::answer::{BulkAnswer, BulkRow, Decimal, Effect, Outcome};
 use super::budgets::{json, query};
 use super::bulk_body::{BULK_MAX, Bulk, Factors, Select, SwitchAction, WindowFactors};
 use super::change::status;
@@ -390,10 +390,10 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
         let sum = units.entry(name).or_insert_with(|| Effect {
             unit: name,
             rows: 0,
-            limit_before: Base(0),
-            limit_after: Base(0),
-            available_before: Base(0),
-            spend_minute: Base(0),
+            limit_before: Decimal::sum(0, unit),
+            limit_after: Decimal::sum(0, unit),
+            available_before: Decimal::sum(0, unit),
+            spend_minute: Decimal::sum(0, unit),
         });
         let limit = |fields: &Fields| {
             if fields.is_empty() {
@@ -403,12 +403,11 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
             let text = fields.get("limit").and_then(Value::as_str);
             text.and_then(|text| unit.parse_amount(text).ok()).unwrap_or(row.state.limit)
         };
-        let add = |sum: &mut Base, amount: Amount| sum.0 += i128::from(amount.get());
         sum.rows += 1;
-        add(&mut sum.limit_before, limit(&edited.before));
-        add(&mut sum.limit_after, limit(&edited.after));
-        add(&mut sum.available_before, row.state.available);
-        add(&mut sum.spend_minute, row.state.spend_minute);
+        sum.limit_before.add(limit(&edited.before));
+        sum.limit_after.add(limit(&edited.after));
+        sum.available_before.add(row.state.available);
+        sum.spend_minute.add(row.state.spend_minute);
     }
     units.into_values().collect()
 }

@@ -83,6 +83,11 @@ impl Parts {
 }
 
 impl Fresh {
+    /// The unit of its amounts.
+    pub(super) fn unit(&self) -> Unit {
+        self.budget.unit
+    }
+
     /// Its ETag.
     pub(super) fn etag(&self) -> String {
         etag(self.budget.revision)

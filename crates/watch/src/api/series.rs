@@ -2,10 +2,11 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use money::Unit;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::answer::Base;
+use super::answer::Decimal;
 use super::budgets::json;
 use super::extract::{Named, Params};
 use super::params::BudgetName;
@@ -32,12 +33,15 @@ pub(super) struct HistoryAnswer {
     from_ms: u64,
     /// Nothing older is kept.
     kept_from_ms: u64,
+    /// Of its amounts: ISO 4217, with an `n` where it counts nanos, or `count`.
+    #[schema(pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
+    unit: &'static str,
     /// Where each step ends.
     t_ms: Vec<u64>,
     /// Spent in the pacing window by then; null where nothing happened in the step, too.
-    spent: Vec<Option<Base>>,
+    spent: Vec<Option<Decimal>>,
     /// What the plan would have spent by then.
-    planned: Vec<Option<Base>>,
+    planned: Vec<Option<Decimal>>,
     /// Counts of the step.
     asks: Vec<Option<u64>>,
     grants: Vec<Option<u64>>,
@@ -49,19 +53,20 @@ pub(super) struct HistoryAnswer {
 }
 
 impl HistoryAnswer {
-    fn new(series: &Series, from: u64) -> HistoryAnswer {
+    fn new(series: &Series, from: u64, unit: Unit) -> HistoryAnswer {
         let ms = |minute: u64| minute.saturating_mul(MINUTE_MS);
         let points = &series.points;
         let count =
             |pick: fn(&Counts) -> u64| points.iter().map(|p| p.counts.as_ref().map(pick)).collect();
-        let base = |amount: Option<i64>| amount.map(|amount| Base(amount.into()));
+        let decimal = |amount: Option<i64>| amount.map(|amount| Decimal::sum(amount.into(), unit));
         HistoryAnswer {
             step_ms: ms(series.step),
             from_ms: ms(points.first().map_or(from, |point| point.minute)),
             kept_from_ms: ms(series.kept_from),
+            unit: unit.as_str(),
             t_ms: points.iter().map(|point| ms(point.minute.saturating_add(series.step))).collect(),
-            spent: points.iter().map(|point| base(point.spent)).collect(),
-            planned: points.iter().map(|point| base(point.planned)).collect(),
+            spent: points.iter().map(|point| decimal(point.spent)).collect(),
+            planned: points.iter().map(|point| decimal(point.planned)).collect(),
             asks: count(|counts| counts.asks),
             grants: count(|counts| counts.grants),
             wins: count(|counts| counts.wins),
@@ -105,9 +110,10 @@ fn minutes(params: &HistoryParams, now_ms: u64) -> Result<(u64, u64, u64), Probl
 impl Parts {
     fn history(&self, id: u64, params: &HistoryParams) -> Result<Response, Problem> {
         let view = self.board.view();
-        if view.row(id).is_none() && self.node.fields(id).is_none() {
-            return Err(Problem::no_budget(id));
-        }
+        let unit = match view.row(id) {
+            Some(row) => row.budget.unit,
+            None => self.fresh(id)?.unit(),
+        };
         let (from, to, step) = minutes(params, view.as_of_ms)?;
         let series = self.history.query(id, from, to, step).map_err(|error| match error {
             QueryError::Points { .. } => {
@@ -115,7 +121,7 @@ impl Parts {
             }
             error => Problem::new(Kind::Internal, error.to_string()),
         })?;
-        Ok(json(&HistoryAnswer::new(&series, from)))
+        Ok(json(&HistoryAnswer::new(&series, from, unit)))
     }
 }
 

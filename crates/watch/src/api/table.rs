@@ -56,7 +56,7 @@ const HEAD: [&str; 31] = [
     "flags",
 ];
 
-/// Downloads all budgets that match as CSV: amounts in base units, windows as in a budgets file, times in RFC 3339, UTC.
+/// Downloads all budgets that match as CSV: amounts as decimal text in the budget's unit, windows as in a budgets file, times in RFC 3339, UTC.
 #[utoipa::path(get, path = "/v1/budgets.csv", tag = "budgets", params(TableParams),
     responses((status = 200, description = "A head and a line for each budget", body = String, content_type = "text/csv",
         headers(("Content-Disposition" = String, description = "The name of the file")))))]
@@ -102,7 +102,7 @@ fn lines(records: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
 
 fn line(view: &View, place: usize) -> Option<Vec<String>> {
     let (budget, state) = (view.budgets.get(place)?, view.states.get(place)?);
-    let amount = |amount: Amount| amount.get().to_string();
+    let amount = |amount: Amount| budget.unit.format(amount);
     let maybe = |value: Option<Amount>| value.map(amount).unwrap_or_default();
     let time = |ms: u64| Instant::from_ms(ms).to_string();
     let moment = |ms: Option<u64>| ms.map(time).unwrap_or_default();

@@ -25,13 +25,13 @@ fn a_change_needs_the_newest_tag() {
         patch(1, "\"1\"", &json!({"limit": "2000.50", "daily": "10"})).send(door.to).expect(200);
     assert_eq!(changed.header("etag"), Some("\"2\""));
     let budget = changed.json();
-    assert_eq!((&budget["limit"], &budget["daily"]), (&json!("2000500000"), &json!("10000000")));
+    assert_eq!((&budget["limit"], &budget["daily"]), (&json!("2000.50"), &json!("10.00")));
     let conflict = patch(1, "\"1\"", &json!({"limit": "7"})).send(door.to).problem(412, "conflict");
     assert_eq!((&conflict["found"], &conflict["expected"]), (&json!("\"2\""), &json!("\"1\"")));
     assert_eq!(door.node.field(1, "limit"), "2000.50");
     // The board is still the one of before, the answer is not.
     let seen = get("/v1/budgets/1").send(door.to).expect(200);
-    assert_eq!((seen.header("etag"), &seen.json()["limit"]), (Some("\"2\""), &json!("2000500000")));
+    assert_eq!((seen.header("etag"), &seen.json()["limit"]), (Some("\"2\""), &json!("2000.50")));
     let cleared = patch(1, "\"2\"", &json!({"daily": null})).send(door.to).expect(200).json();
     assert_eq!(cleared["daily"], Value::Null);
     patch(1, "\"3\"", &json!({"limit": "666.00"})).send(door.to).problem(422, "refused");
@@ -88,7 +88,7 @@ fn a_budget_is_made() {
         (Some("/v1/budgets/4711"), Some("\"1\""))
     );
     let budget = made.json();
-    let expected = json!({"id": "4711", "name": "Autumn", "unit": "EUR", "limit": "12500000", "available": "12500000", "tz": "Europe/Berlin"});
+    let expected = json!({"id": "4711", "name": "Autumn", "unit": "EUR", "limit": "12.50", "available": "12.50", "tz": "Europe/Berlin"});
     for (field, value) in expected.as_object().unwrap() {
         assert_eq!(&budget[field], value, "{field}");
     }
@@ -166,9 +166,9 @@ fn ten_thousand_budgets_at_once() {
     assert_eq!(dry["effect"].as_array().unwrap().len(), 1);
     assert_eq!(
         (&effect["unit"], &effect["limit_before"]),
-        (&json!("USD"), &json!("9449000000000"))
+        (&json!("USD"), &json!("9449000.00"))
     );
-    assert_eq!(effect["limit_after"], "10393900000000");
+    assert_eq!(effect["limit_after"], "10393900.00");
     assert_eq!(door.node.edits(), 0);
 
     let first = bulk(&door, "0123-4567", &body(false)).expect(200);

@@ -163,7 +163,7 @@ impl Term {
 fn millionths(row: &Value, field: &str, amount: bool) -> Option<i128> {
     let scale = if amount && row["unit"] == "count" { 1_000_000 } else { 1 };
     match &row[field] {
-        Value::String(text) => text.parse::<i128>().ok().map(|base| base * scale),
+        Value::String(_) => Some(base_units(row, field) * scale),
         Value::Number(number) if field == "index_ppm" => number.as_i64().map(i128::from),
         #[allow(clippy::cast_possible_truncation, reason = "hundredths are exact")]
         Value::Number(number) => {
@@ -199,6 +199,12 @@ fn term() -> impl Strategy<Value = Term> {
     ]
 }
 
+/// An amount of a row, which is decimal text in its unit.
+fn base_units(row: &Value, field: &str) -> i128 {
+    let unit = money::Unit::parse(row["unit"].as_str().unwrap()).unwrap();
+    unit.parse_amount(row[field].as_str().unwrap()).unwrap().get().into()
+}
+
 #[test]
 fn filters_agree_with_a_naive_one() {
     let door = Door::open(150);
@@ -229,7 +235,7 @@ fn filters_agree_with_a_naive_one() {
 fn sorts_agree_with_a_naive_one() {
     let door = Door::open(150);
     let amount = |row: &Value, field: &str| -> i128 {
-        let base: i128 = row[field].as_str().unwrap().parse().unwrap();
+        let base = base_units(row, field);
         if row["unit"] == "count" { base * 1_000_000 } else { base }
     };
     let order = |a: &Value, b: &Value| -> Ordering {
@@ -268,10 +274,9 @@ fn csv_is_the_view_in_base_units() {
     // Of the fake each third budget has an hour; that of an even one is a bucket.
     for (id, kind) in [(3, Some("")), (4, None), (6, Some("b"))] {
         let one = get(format!("/v1/budgets/{id}")).send(door.to).expect(200).json();
-        let (line, limit) = (&whole_lines[id], one["limit"].as_str().unwrap().parse().unwrap());
+        let (line, limit) = (&whole_lines[id], one["limit"].as_str().unwrap());
         assert_eq!(line[column("handle")], one["handle"].as_str().unwrap_or_default());
-        let unit = money::Unit::parse(line[column("unit")]).unwrap();
-        let limit = unit.format(money::Amount::new(limit));
+        assert_eq!(line[column("limit")], limit);
         let expected = kind.map(|kind| format!("hour={limit}{kind}")).unwrap_or_default();
         assert_eq!(line[column("windows")], expected);
     }
@@ -299,8 +304,8 @@ fn history_is_columns_of_steps() {
     let answer = get(path).send(door.to).expect(200).json();
     assert_eq!((&answer["step_ms"], &answer["from_ms"]), (&json!(300_000), &json!(from)));
     assert_eq!(answer["t_ms"], json!([from + 300_000, from + 600_000, to]));
-    assert_eq!(answer["spent"], json!(["101", "107", null]));
-    assert_eq!(answer["planned"], json!(["90", "90", null]));
+    assert_eq!(answer["spent"], json!(["0.000101", "0.000107", null]));
+    assert_eq!(answer["planned"], json!(["0.00009", "0.00009", null]));
     assert_eq!(answer["asks"], json!([4, 2, null]));
     assert_eq!(answer["latency_p99_us"], json!([40, 40, null]));
     let default = get("/v1/budgets/2/history").send(door.to).expect(200).json();
@@ -320,11 +325,10 @@ fn one_budget_has_its_books_and_configuration() {
     assert_eq!(answer.header("etag"), Some("\"1\""));
     let budget = answer.json();
     assert_eq!(budget["config"]["limit"], "1000.00");
-    assert_eq!(budget["limit"], "1000000000");
-    assert_eq!(budget["lines"]["free"], "0");
-    let sum =
-        ["spent", "held", "available"].map(|f| budget[f].as_str().unwrap().parse::<i64>().unwrap());
-    assert_eq!(sum.iter().sum::<i64>(), 1_000_000_000);
+    assert_eq!(budget["limit"], "1000.00");
+    assert_eq!(budget["lines"]["free"], "0.00");
+    let sum = ["spent", "held", "available"].map(|field| base_units(&budget, field));
+    assert_eq!(sum.iter().sum::<i128>(), 1_000_000_000);
     let refusals = get("/v1/budgets/2/refusals").send(door.to).expect(200).json();
     assert_eq!(refusals["verdicts"], json!([{"verdict": "paced", "count": 3}]));
     assert_eq!(refusals["recent"], json!([{"at_ms": 1, "verdict": "paced", "budget": "2"}]));

@@ -40,6 +40,31 @@ fn new(id: &str, handle: &str) -> Value {
     json!({"id": id, "handle": handle, "name": "made by a test", "unit": "USD", "limit": "10"})
 }
 
+/// A limit that is read and written back is the same, also one below a cent, of a currency without cents, in nanos or of items.
+#[test]
+fn what_was_read_is_written_back_and_changes_nothing() {
+    let terms = [
+        ("1234567.89", r#","unit":"USD","daily":"2.000001""#),
+        ("0.000001", r#","unit":"JPY","daily":"0.000001""#),
+        ("10", r#","unit":"EURn","daily":"0.000000001""#),
+        ("9", r#","unit":"count","daily":"2""#),
+    ];
+    let lines = (1..).zip(terms).map(|(id, (limit, more))| line(id, limit, more));
+    let node = patient(&lines.collect::<String>()).start();
+    for id in 1..=4 {
+        let path = format!("/v1/budgets/{id}");
+        wait_for("the survey", || look(&node, &path).status == 200);
+        let (seen, read) = (look(&node, &path), look(&node, &path).json());
+        let changes = json!({"limit": read["limit"], "daily": read["daily"]});
+        let written = patch(&node, &id.to_string(), &changes);
+        assert_eq!(written.status, 200, "{}", written.json());
+        assert_eq!(written.header("etag"), seen.header("etag"));
+        let after = written.json();
+        assert_eq!((&after["limit"], &after["daily"]), (&read["limit"], &read["daily"]));
+    }
+    assert_eq!(look(&node, "/v1/audit").json()["records"], json!([]), "nothing was changed");
+}
+
 /// Spends until the door knows the handle: workers hear of changes soon after they are answered.
 fn spend(node: &Node, handle: &str) {
     let mut caller = Caller::to(node);
@@ -184,13 +209,13 @@ fn a_budget_in_nanos_is_exact_from_the_door_to_the_export() {
     let path = "/v1/budgets/llm%2Fnano";
     let told = wait_value("the survey", || {
         let told = look(&node, path).json();
-        (told["spent"] == "51").then_some(told)
+        (told["spent"] == "0.000000051").then_some(told)
     });
-    assert_eq!((&told["unit"], &told["limit"]), (&json!("USDn"), &json!("1000000000")));
+    assert_eq!((&told["unit"], &told["limit"]), (&json!("USDn"), &json!("1.00")));
     let raised = patch(&node, "5", &json!({"limit": "2.000000001"})).json();
     assert_eq!(
         (&raised["limit"], &raised["config"]["limit"]),
-        (&json!("2000000001"), &json!("2.000000001"))
+        (&json!("2.000000001"), &json!("2.000000001"))
     );
     let finer = patch(&node, "5", &json!({"limit": "2.0000000001"}));
     assert!([400, 422].contains(&finer.status), "{}", finer.json());
@@ -245,7 +270,7 @@ fn a_parent_is_named_by_its_handle_and_the_table_has_both() {
     let of = |row: usize, name: &str| rows[row][column(name)].as_str();
     assert_eq!((of(1, "handle"), of(1, "windows"), of(1, "parent")), ("team-42", "", ""));
     let found = (of(2, "handle"), of(2, "windows"), of(2, "daily"), of(2, "parent"));
-    assert_eq!(found, ("team-42/a", "minute=2.00;month=9.50b", "5000000", "1"));
+    assert_eq!(found, ("team-42/a", "minute=2.00;month=9.50b", "5.00", "1"));
     assert_eq!((of(3, "handle"), of(3, "windows")), ("team-42/b", ""));
 }
 
