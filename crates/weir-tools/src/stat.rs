@@ -17,20 +17,24 @@ pub fn fetch(client: &Client, budget: Option<&WhichBudget>) -> Result<Value, Fet
     client.get(&budget.map_or("/stat".to_string(), |budget| format!("/stat?budget={budget}")))
 }
 
-/// The figures for people.
+/// The figures for people: all counters of the node, or what is known of the budget that was asked for.
 ///
 /// # Errors
 /// `out` cannot be written.
 pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
-    print_budget(stat, out)?;
-    let mut figures = stat.clone();
-    let windows = figures.as_object_mut().and_then(|fields| fields.remove("windows"));
-    print_value("", &figures, out)?;
-    let unit = figures.get("unit").and_then(Value::as_str).and_then(|unit| Unit::parse(unit).ok());
-    let windows = windows.as_ref().and_then(Value::as_array).into_iter().flatten();
-    windows
-        .filter_map(|window| window_line(window, unit?))
-        .try_for_each(|(name, text)| writeln!(out, "{name:<40} {text}"))
+    let unit = stat.get("unit").and_then(Value::as_str).and_then(|unit| Unit::parse(unit).ok());
+    let (Some(id), Some(unit)) = (stat.get("id").and_then(Value::as_u64), unit) else {
+        return print_value("", stat, out);
+    };
+    print_books(stat, id, unit, out)?;
+    let windows = stat.get("windows").and_then(Value::as_array).into_iter().flatten();
+    for (name, text) in windows.filter_map(|window| window_line(window, unit)) {
+        writeln!(out, "{name:<40} {text}")?;
+    }
+    if let Some(pace) = stat.get("pace") {
+        print_value("pace", pace, out)?;
+    }
+    writeln!(out, "\nThe node's counters: weir stat. All of both: --json.")
 }
 
 /// The eight figures of a budget's books: as they are called, and what each is.
@@ -45,13 +49,9 @@ const BOOKS: [(&str, &str); 8] = [
     ("late", "spent after its hold was gone"),
 ];
 
-/// The books of a budget in its unit, where the figures are of one, and an empty line.
-fn print_budget(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+/// The books of a budget in its unit, and an empty line.
+fn print_books(stat: &Value, id: u64, unit: Unit, out: &mut dyn Write) -> std::io::Result<()> {
     let text = |field: &str| stat.get(field).and_then(Value::as_str);
-    let (Some(id), Some(unit)) = (stat.get("id").and_then(Value::as_u64), text("unit")) else {
-        return Ok(());
-    };
-    let Ok(unit) = Unit::parse(unit) else { return Ok(()) };
     let name = text("name").map_or_else(String::new, |name| format!(" {}", harmless(name)));
     let handle =
         text("handle").map_or_else(String::new, |handle| format!(" ({})", harmless(handle)));
@@ -108,11 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn the_books_of_a_budget_come_first_and_in_its_unit() {
+    fn of_a_budget_its_books_in_its_unit_its_windows_and_its_plan() {
         let text = printed(&json!({
             "bank": {"asks": 7}, "id": 1, "name": "Spring sale", "handle": null, "unit": "USD",
             "limit": 10_000_000_000_i64, "free": 7_873_687_500_i64, "purses": 26_312_500, "held": 0,
-            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0,
+            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0, "pace": {"open": true},
+            "windows": [{"period": "day", "limit": 5_000_000, "used": 1_000_000, "left": 4_000_000, "bucket": true}],
         }));
         let expected = "\
 budget 1 Spring sale, in USD
@@ -120,7 +121,14 @@ budget 1 Spring sale, in USD
   free           7873.6875  left to grant, in the bank
   purses           26.3125  left to grant, at the workers
 ";
-        assert!(text.contains("\n\nbank.asks "), "the rest follows: {text}");
+        let rest: Vec<String> = text
+            .lines()
+            .skip(10)
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        let day = "windows.day limit 5.00 USD, used 1.00, left 4.00, refills all the time";
+        let hint = "The node's counters: weir stat. All of both: --json.";
+        assert_eq!(rest, [day, "pace.open true", "", hint], "no counter of the node");
         let shown: Vec<Vec<&str>> =
             text.lines().take(4).map(|line| line.split_whitespace().collect()).collect();
         let wanted: Vec<Vec<&str>> =

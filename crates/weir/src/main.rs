@@ -467,6 +467,7 @@ fn serve(node: Node, signals: &Signals) -> Result<ExitCode, String> {
     tracing::info!("stopping: no new connections, answering what is in flight");
     let well = node.stop() && !broken;
     if well {
+        tracing::info!("stopped: every record is sealed");
         Ok(ExitCode::SUCCESS)
     } else {
         Err("the node shut down with errors; see the log above".into())

@@ -208,7 +208,7 @@ fn stat_shows_a_budget_by_its_handle_with_its_windows() {
     assert_eq!(hour["left"].as_i64().unwrap(), 2_000_000 - hour["used"].as_i64().unwrap());
     let plain = asked(&["2"]);
     let row = |name: &str| plain.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    assert!(row("handle ").ends_with("llm/a"));
+    assert!(row("budget 2 ").ends_with("(llm/a), in USD"), "{plain}");
     let hour = row("windows.hour");
     assert!(hour.contains("limit 2.00 USD, used ") && hour.contains(", ends 20"), "{hour}");
     assert!(row("windows.day").ends_with("refills all the time"), "{plain}");
