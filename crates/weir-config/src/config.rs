@@ -129,10 +129,9 @@ macro_rules! config {
                 text + &Arrays::rows()
             }
 
-            /// The keys that another configuration sets otherwise.
+            /// The keys that another configuration sets otherwise, those of entries of arrays too.
             #[must_use]
             pub fn changes(&self, other: &Config) -> Vec<KeyChange> {
-                let mut found = Vec::new();
                 let mut found = self.key_changes(other);
                 found.extend(self.arrays.changes(&other.arrays));
                 found
@@ -142,6 +141,7 @@ macro_rules! config {
             #[must_use]
             pub fn key_changes(&self, other: &Config) -> Vec<KeyChange> {
                 $($(
+                let mut found = Vec::new();
                     let mark = stringify!($($mark)?);
                     let key = (stringify!($section), stringify!($key));
                     found.extend(changed(key, mark, &self.$section.$key, &other.$section.$key));
