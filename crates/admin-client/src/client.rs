@@ -24,7 +24,7 @@ pub const WAIT: Duration = Duration::from_secs(15);
 const RUN_ID: &str = "weir-run-id";
 /// Bytes of an answer's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Bytes of an answer's body.
+/// Bytes of an answer's body, where nobody said otherwise.
 const BODY_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of a refusal's body that are looked at.
 const PROBLEM_BYTES_MAX: u64 = 64 << 10;
@@ -39,6 +39,8 @@ pub struct Client {
     target: Target,
     token: Option<Token>,
     wait: Duration,
+    /// Bytes of an answer's body.
+    body_bytes_max: u64,
     /// The data folder whose node must be the one that answers.
     data: Option<PathBuf>,
     /// The file of the CA certificates that are trusted in place of the system's.
@@ -53,10 +55,10 @@ struct Problem {
     title: Option<String>,
     detail: Option<String>,
     errors: Vec<String>,
-}
-
     /// Problems of the spend door have one.
     verdict: Option<String>,
+}
+
 impl Client {
     /// A client of a door. `trust` counts for `https://` only; without one nobody is trusted.
     #[must_use]
@@ -79,13 +81,20 @@ impl Client {
             .max_idle_connections(0)
             .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")))
             .build();
-        Client { target, token, wait: WAIT, data: None, ca, agent: config.new_agent() }
+        let (wait, body_bytes_max, agent) = (WAIT, BODY_BYTES_MAX, config.new_agent());
+        Client { target, token, wait, body_bytes_max, data: None, ca, agent }
     }
 
     /// The same with another limit of time for an exchange.
     #[must_use]
     pub fn with_wait(self, wait: Duration) -> Client {
         Client { wait, ..self }
+    }
+
+    /// The same with another limit of the bytes of an answer.
+    #[must_use]
+    pub fn with_body_bytes_max(self, body_bytes_max: u64) -> Client {
+        Client { body_bytes_max, ..self }
     }
 
     /// The same, for the node that runs on this data folder only: what another one answers there is not taken.
@@ -197,10 +206,10 @@ impl Client {
             return Err(self.refusal(path, answer));
         }
         let length = answer.body().content_length();
-        if length.is_some_and(|length| length > BODY_BYTES_MAX) {
-            return Err(self.failure(path, Error::BodyExceedsLimit(BODY_BYTES_MAX)));
+        if length.is_some_and(|length| length > self.body_bytes_max) {
+            return Err(self.failure(path, Error::BodyExceedsLimit(self.body_bytes_max)));
         }
-        let limited = answer.body_mut().with_config().limit(BODY_BYTES_MAX);
+        let limited = answer.body_mut().with_config().limit(self.body_bytes_max);
         limited.read_to_vec().map_err(|error| self.failure(path, error))
     }
 
@@ -217,8 +226,9 @@ impl Client {
         let body = answer.body_mut().with_config().limit(PROBLEM_BYTES_MAX).read_to_vec();
         let problem: Problem =
             serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
+        let is_spend_door = problem.verdict.is_some();
         let text = problem.detail.or(problem.title).or(problem.errors.into_iter().next());
-        if status == StatusCode::NOT_FOUND && text.is_none() {
+        if status == StatusCode::NOT_FOUND && (text.is_none() || is_spend_door) {
             return FetchError::NotAdmin { address, path };
         }
         let text = text.unwrap_or_else(|| "no reason given".to_owned());
@@ -226,7 +236,6 @@ impl Client {
         match status.as_u16() {
             401 => match &self.token {
                 Some(token) => {
-        let is_spend_door = problem.verdict.is_some();
                     FetchError::UnknownToken { address, place: token.place().to_owned() }
                 }
                 None => FetchError::Unauthorised { address },

@@ -212,6 +212,15 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.seats.get(session).map(|seat| &seat.session)
     }
 
+    /// Returns the number of the session that a connection has.
+    #[must_use]
+    pub fn session_of(&self, line: &Line) -> Option<usize> {
+        match line.place {
+            Place::Seated(at) => Some(at),
+            Place::Half { .. } | Place::Over => None,
+        }
+    }
+
     /// Returns a session's name.
     #[must_use]
     pub fn name(&self, session: usize) -> Option<&str> {

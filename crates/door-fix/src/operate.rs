@@ -26,6 +26,8 @@ pub enum Standing {
 /// How a session stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
+    /// Its number.
+    pub number: usize,
     /// Its name.
     pub name: String,
     /// The gate connects to it.
@@ -131,6 +133,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
         };
         SessionView {
+            number: at,
             name: seat.keys.name.clone(),
             is_venue: seat.is_venue(),
             begin_string: seat.keys.begin_string.clone(),

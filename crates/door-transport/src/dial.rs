@@ -1,8 +1,9 @@
 //! Connections that a door opens itself: dials, each a list of addresses and at most one connection.
 //!
 //! A dial tries its addresses in turn. After each failure it waits, longer each time, with a random part, so that
-//! all nodes that lost the same server do not come back at one instant. After a connection that was open it begins
-//! with the shortest wait again, if that connection lived for longer than the longest wait.
+//! all nodes that lost the same server do not come back at one instant. After a connection that was good it begins
+//! with the shortest wait again: one that lived for longer than the longest wait, or, where only the service knows,
+//! one that lived for a second after the service had said so.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,6 +15,9 @@ use crate::tls::ClientTls;
 
 /// Dials of one worker.
 pub(crate) const DIALS_MAX: usize = 256;
+
+/// How long a connection that the service called good has to live to be one.
+const GOOD_MS: u64 = 1_000;
 
 /// Where to, and how patiently.
 #[derive(Clone, Debug)]
@@ -30,6 +34,9 @@ pub struct Dial {
     pub backoff_ms_max: u64,
     /// Limits of its connections; `None` = those of the worker's [`Options`](crate::Options).
     pub limits: Option<Limits>,
+    /// Only the service knows whether a connection is good, and says so with
+    /// [`Outbox::confirm`](crate::Outbox::confirm): a server may take connections and turn everybody away.
+    pub is_confirmed: bool,
 }
 
 impl Dial {
@@ -42,6 +49,7 @@ impl Dial {
             backoff_ms_min: 100,
             backoff_ms_max: 30_000,
             limits: None,
+            is_confirmed: false,
         }
     }
 }
@@ -94,6 +102,18 @@ struct DialState {
     /// The address of the present attempt, or of the next.
     next: usize,
     failures: u32,
+    /// When the service said that the present connection is good.
+    good_since_ms: Option<u64>,
+}
+
+impl DialState {
+    /// Reports whether the connection that ends now was good.
+    fn was_good(&self, since_ms: u64, now_ms: u64) -> bool {
+        match self.dial.is_confirmed {
+            true => self.good_since_ms.is_some_and(|good_ms| now_ms >= good_ms + GOOD_MS),
+            false => now_ms.saturating_sub(since_ms) > self.dial.backoff_ms_max.max(1),
+        }
+    }
 }
 
 struct DialSlot {
@@ -130,7 +150,7 @@ impl Dials {
             return None;
         }
         let state = State::Waiting { due_ms: now_ms };
-        let dial = Some(DialState { dial, state, next: 0, failures: 0 });
+        let dial = Some(DialState { dial, state, next: 0, failures: 0, good_since_ms: None });
         let index = match self.slots.iter().position(|slot| slot.dial.is_none()) {
             Some(free) => free,
             None if self.slots.len() < DIALS_MAX => {
@@ -218,8 +238,18 @@ impl Dials {
     pub(crate) fn opened(&mut self, id: DialId, conn: ConnId, now_ms: u64) {
         if let Some(dial) = self.dial(id) {
             dial.state = State::Open { id: conn, since_ms: now_ms };
+            dial.good_since_ms = None;
         }
         self.schedule();
+    }
+
+    /// The service says that the connection is good; false when there is none.
+    pub(crate) fn confirm(&mut self, id: DialId, now_ms: u64) -> bool {
+        let dial = self.dial(id).filter(|dial| matches!(dial.state, State::Open { .. }));
+        dial.is_some_and(|dial| {
+            dial.good_since_ms.get_or_insert(now_ms);
+            true
+        })
     }
 
     /// The attempt failed or the connection ended: the dial waits. The wait in ms, and which address it was;
@@ -232,7 +262,7 @@ impl Dials {
         let dial = self.dial(id)?;
         let longest_ms = dial.dial.backoff_ms_max.max(1);
         if let State::Open { since_ms, .. } = dial.state
-            && now_ms.saturating_sub(since_ms) > longest_ms
+            && dial.was_good(since_ms, now_ms)
         {
             dial.failures = 0;
         }
@@ -317,6 +347,26 @@ mod tests {
         assert!(dials.ended(id, 10).unwrap().0 > 10_000, "it opened and closed at once");
         dials.opened(id, conn, 0);
         assert!(dials.ended(id, 31_000).unwrap().0 <= 100);
+    }
+
+    #[test]
+    fn only_a_connection_that_the_service_called_good_begins_anew_where_it_has_to_say_so() {
+        let mut dials = Dials::new(1);
+        let id = dials.add(Dial { is_confirmed: true, ..dial(&[1]) }, 0).unwrap();
+        let conn = ConnId { slot: 3, generation: 1 };
+        assert!(!dials.confirm(id, 0), "there is no connection");
+        for _ in 0..40 {
+            dials.ended(id, 0).unwrap();
+        }
+        let mut ends = |good_ms: Option<u64>, end_ms| {
+            dials.opened(id, conn, 0);
+            good_ms.into_iter().for_each(|ms| assert!(dials.confirm(id, ms)));
+            dials.ended(id, end_ms).unwrap().0
+        };
+        assert!(ends(None, 3_600_000) > 10_000, "however long it was open");
+        assert!(ends(Some(5_000), 5_999) > 10_000, "it was turned away at once");
+        assert!(ends(Some(5_000), 6_000) <= 100);
+        assert!(ends(None, 9_000) <= 200, "the next connection has to be good itself");
     }
 
     #[test]

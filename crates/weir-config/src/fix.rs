@@ -74,7 +74,8 @@ pub fn dials(config: &Config) -> Result<Vec<Dial>, Vec<ConfigError>> {
         let tls = entry.tls.then(|| client_tls(entry)).transpose();
         let tls = tls.map_err(|text| errors.push(wrong(&entry.place, "venue", "tls", text)));
         let limits = Some(fix_connections(config));
-        Dial { tls: tls.ok().flatten(), limits, ..Dial::new(addresses) }
+        // A venue may take connections and refuse every Logon.
+        Dial { tls: tls.ok().flatten(), limits, is_confirmed: true, ..Dial::new(addresses) }
     });
     let dials = dials.collect();
     if errors.is_empty() { Ok(dials) } else { Err(errors) }

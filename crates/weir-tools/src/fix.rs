@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 /// Messages that are asked for at once.
 const PAGE: u32 = 1_000;
+/// Bytes of a page: it ends with the message that makes it larger than 1 MiB, a message may have 16 MiB, and each byte of it may take six.
+const PAGE_BYTES_MAX: u64 = 128 << 20;
 const SOH: char = '\x01';
 
 /// Looks at FIX sessions, or does something to one.
@@ -218,7 +220,7 @@ fn kept_status(folder: &Path) -> Result<Value, FixError> {
 }
 
 /// Columns: what a session is asked for, and how the column is called.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("name", "session"),
     ("kind", "kind"),
     ("state", "state"),
@@ -229,6 +231,8 @@ const COLUMNS: [(&str, &str); 12] = [
     ("gaps", "gaps"),
     ("messages_in", "in"),
     ("messages_out", "out"),
+    ("latency_p50_us", "p50 us"),
+    ("latency_p99_us", "p99 us"),
     ("last_in_ms", "last in"),
     ("last_out_ms", "last out"),
 ];
@@ -288,20 +292,24 @@ fn messages(
     loop {
         let path = page_path(args, cursor.as_deref());
         // Only the first question tells whether there is a node.
-        let page: Option<Value> = match &cursor {
-            None => node_or_files(&args.node, told, |client| client.get(&path))?,
-            Some(_) => Some(args.node.open()?.get(&path)?),
+        let found: Option<Value> = match &cursor {
+            None => node_or_files(&args.node, told, |client| page(client, &path))?,
+            Some(_) => Some(page(&args.node.open()?, &path)?),
         };
-        let Some(page) = page else { return kept_messages(args, out) };
-        let all = page["messages"].as_array().ok_or(FixError::Form("messages"))?;
+        let Some(found) = found else { return kept_messages(args, out) };
+        let all = found["messages"].as_array().ok_or(FixError::Form("messages"))?;
         for message in all {
             print_answered(args, message, out)?;
         }
-        cursor = page["next"].as_str().map(str::to_owned);
+        cursor = found["next"].as_str().map(str::to_owned);
         if cursor.is_none() {
             return Ok(());
         }
     }
+}
+
+fn page(client: &Client, path: &str) -> Result<Value, FetchError> {
+    client.clone().with_body_bytes_max(PAGE_BYTES_MAX).get(path)
 }
 
 fn page_path(args: &MessagesArgs, cursor: Option<&str>) -> String {

@@ -9,5 +9,6 @@ mod config;
 mod desk;
 mod operate;
 mod passing;
+mod resend;
 mod resets;
 mod stores;

@@ -45,13 +45,18 @@ pub(super) fn messages(
         }
         next = kept.next;
         if kept.at_us < to_us {
-            bytes += kept.message.map_or(0, <[u8]>::len);
+            bytes += kept.message.map_or(0, written_bytes);
             found.messages.push(message(&kept));
         }
         ControlFlow::Continue(())
     })
     .map_err(failed)?;
     Ok(found)
+}
+
+/// About how many bytes a message takes in an answer: each SOH is `\u0001` there.
+fn written_bytes(message: &[u8]) -> usize {
+    message.len() + 5 * message.iter().filter(|byte| byte.is_ascii_control()).count()
 }
 
 fn message(kept: &Kept<'_>) -> FixMessage {
@@ -173,5 +178,7 @@ fn shown(session: desk::FixSession) -> FixSession {
         gaps: session.gaps,
         messages_in: session.messages_in,
         messages_out: session.messages_out,
+        latency_p50_us: session.latency_p50_p99_us.map(|[p50, _]| p50),
+        latency_p99_us: session.latency_p50_p99_us.map(|[_, p99]| p99),
     }
 }

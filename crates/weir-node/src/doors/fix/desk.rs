@@ -14,6 +14,7 @@ use weir_config::config::Config;
 
 use super::Sessions;
 use super::adopting::FixSettings;
+use super::latency::Latency;
 
 /// How long the worker has to take what is asked; afterwards it is not done any more. Who acts has the audit to himself until then.
 const TAKE_WAIT: Duration = Duration::from_secs(2);
@@ -61,6 +62,8 @@ pub struct FixSession {
     pub messages_in: u64,
     /// Messages that left in this run, also again.
     pub messages_out: u64,
+    /// How long what came lately stayed in the gate: the median and the 99th percentile, microseconds; `None` before anything came.
+    pub latency_p50_p99_us: Option<[u64; 2]>,
 }
 
 /// What an operator does to a session.
@@ -306,7 +309,7 @@ pub(super) fn act(
 
 pub(super) fn views(
     sessions: &mut Sessions,
-    open: &[(ConnId, Option<SocketAddr>)],
+    (open, latencies): (&[(ConnId, Option<SocketAddr>)], &[Latency]),
     clock: Clock,
 ) -> Vec<FixSession> {
     let address = |line: Option<u64>| {
@@ -314,10 +317,15 @@ pub(super) fn views(
         found.and_then(|open| open.1)
     };
     let views = sessions.views(clock).into_iter();
-    views.map(|view| shown(address(view.line), view)).collect()
+    let latency = |number: usize| latencies.get(number).and_then(Latency::p50_p99_us);
+    views.map(|view| shown(address(view.line), latency(view.number), view)).collect()
 }
 
-fn shown(address: Option<SocketAddr>, view: SessionView) -> FixSession {
+fn shown(
+    address: Option<SocketAddr>,
+    latency_p50_p99_us: Option<[u64; 2]>,
+    view: SessionView,
+) -> FixSession {
     let ms = |time: Option<i64>| time.map(|ms| u64::try_from(ms).unwrap_or(0));
     FixSession {
         name: view.name,
@@ -339,6 +347,7 @@ fn shown(address: Option<SocketAddr>, view: SessionView) -> FixSession {
         gaps: view.traffic.gaps,
         messages_in: view.traffic.messages_in,
         messages_out: view.traffic.messages_out,
+        latency_p50_p99_us,
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod adopting;
 pub mod counts;
 pub mod desk;
+mod latency;
 mod passwords;
 
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, Waker};
-use fix_session::MessageStores;
+use fix_session::{MessageStores, Notice};
 use fix_store::{FileStores, NumbersFile, Options};
 use weir_config::config::{Config, ConfigError};
 use weir_config::doors::fix_connections;
@@ -23,6 +24,7 @@ use weir_till::Till;
 use super::{Door, DoorOutbox, FailedDial, Heard};
 use crate::counters::WorkerCounters;
 use desk::{Ask, Asks, FixDesk};
+use latency::Latency;
 use passwords::Passwords;
 
 /// How often old messages are looked for, in ticks of the door.
@@ -115,6 +117,10 @@ pub(crate) struct FixDoor {
     venues: Vec<Venue>,
     /// Some venue is to be hung up or dialled otherwise.
     are_venues_changing: bool,
+    /// Sessions that have logged on since the last turn.
+    logged_on: Vec<usize>,
+    /// By the numbers of the sessions.
+    latencies: Vec<Latency>,
     /// Open connections, and where their other ends are.
     open: Vec<(ConnId, Option<SocketAddr>)>,
     /// Bytes for connections other than those that a step was about.
@@ -173,6 +179,8 @@ impl FixDoor {
             counters,
             venues,
             are_venues_changing: false,
+            logged_on: Vec::new(),
+            latencies: Vec::new(),
             sessions,
             asks,
             open: Vec::new(),
@@ -213,11 +221,25 @@ impl FixDoor {
         done
     }
 
+    fn note_latency(&mut self, conn: &FixConn, ticks: u64) {
+        let of = self.sessions.as_ref().zip(conn.line.as_ref());
+        let Some(session) = of.and_then(|(sessions, line)| sessions.session_of(line)) else {
+            return;
+        };
+        if self.latencies.len() <= session {
+            self.latencies.resize_with(session + 1, Latency::default);
+        }
+        self.latencies[session].note(ticks);
+    }
+
     /// Takes what a step left for other connections, and tells what happened.
     fn take_rest(&mut self) {
         let Some(sessions) = &mut self.sessions else { return };
         self.ready.append(&mut sessions.take_ready());
         for happening in sessions.take_happenings() {
+            if let door_fix::Happening::Notice(session, Notice::LoggedOn { .. }) = happening {
+                self.logged_on.push(session);
+            }
             let session = of(&happening).and_then(|session| sessions.name(session));
             self.counters.fix.tell(session.unwrap_or(""), &happening);
         }
@@ -248,7 +270,10 @@ impl FixDoor {
             sessions.stores().set_time(clock.unix_us);
             match ask {
                 // Who asked may have gone.
-                Ask::Views(reply) => drop(reply.send(desk::views(sessions, &self.open, clock))),
+                Ask::Views(reply) => {
+                    let views = desk::views(sessions, (&self.open, &self.latencies), clock);
+                    drop(reply.send(views));
+                }
                 Ask::Act(name, act, reply) => {
                     drop(reply.send(desk::act(sessions, &name, &act, clock)));
                 }
@@ -271,6 +296,16 @@ impl FixDoor {
             && self.ticks.is_multiple_of(TRIM_TICKS)
         {
             sessions.stores().trim();
+        }
+    }
+
+    /// The connections of venues that have let us in are good.
+    fn confirm<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        for session in self.logged_on.drain(..) {
+            let venue = self.venues.iter().find(|venue| venue.session == session);
+            if let Some(id) = venue.and_then(|venue| venue.id) {
+                outbox.all().confirm(id);
+            }
         }
     }
 
@@ -382,9 +417,13 @@ impl Door for FixDoor {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
+        let begun = probe::ticks();
         let done = self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
             sessions.received(line, input, clock, bytes)
         });
+        if done.is_some_and(|done| done.consumed > 0) {
+            self.note_latency(conn, probe::ticks().saturating_sub(begun));
+        }
         match done {
             Some(FixStep { consumed, close: false, .. })
                 if conn.line.as_ref().is_some_and(Line::is_judged_later) =>
@@ -452,6 +491,7 @@ impl Door for FixDoor {
         self.judged(outbox);
         self.answer(till);
         self.redial(outbox);
+        self.confirm(outbox);
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);
             let unsent_max = self.sessions.as_ref();

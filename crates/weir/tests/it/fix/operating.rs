@@ -72,7 +72,7 @@ fn all_sessions_are_listed_with_how_they_stand() {
         "name": "CLIENT1", "kind": "client", "begin_string": "FIX.4.4", "sender_comp_id": "GATE",
         "target_comp_id": "CLIENT1", "state": "waiting", "next_out": 1, "next_in": 1, "address": null,
         "last_in_ms": null, "last_out_ms": null, "route": "venue1", "durability": "sealed", "gaps": 0,
-        "messages_in": 0, "messages_out": 0,
+        "messages_in": 0, "messages_out": 0, "latency_p50_us": null, "latency_p99_us": null,
     });
     assert_eq!(before, expected);
     let mut client = Client::log_on(&node, 1);
@@ -88,6 +88,8 @@ fn all_sessions_are_listed_with_how_they_stand() {
     assert_eq!(after["address"], json!(client.address));
     assert_eq!((&after["next_in"], &after["next_out"]), (&json!(3), &json!(2)));
     assert!(after["last_in_ms"].as_u64().unwrap() > 1_700_000_000_000, "{after}");
+    let [p50, p99] = ["latency_p50_us", "latency_p99_us"].map(|name| after[name].as_u64().unwrap());
+    assert!(p50 <= p99, "{after}");
     client.next_out = 5;
     client.send("0", "");
     wait_state(&node, "CLIENT1", "resending");

@@ -108,6 +108,30 @@ fn every_byte_of_a_message_is_there_whatever_it_is() {
     assert_eq!(run(&setup, &raw).stdout, live);
 }
 
+/// In an answer of the node each control character takes six bytes: a page with such a message is larger than other answers may be.
+#[test]
+fn messages_of_any_size_are_shown_and_so_are_those_behind_them() {
+    let session = format!(
+        "{}validation = \"off\"\nbody_bytes_max = 4000000\noutbound_bytes_max = 8000000\n",
+        SESSION
+    );
+    let setup = setup(&session);
+    let node = setup.clone().start();
+    let mut client = Client::log_on(&node, 1);
+    let data = vec![2; 1_500_000];
+    let mut large = format!("11=large\x0155=ACME\x01354={}\x01355=", data.len()).into_bytes();
+    large.extend_from_slice(&data);
+    large.push(1);
+    client.send_bytes("D", &large);
+    assert_eq!(field(&client.receive_message(), "11"), "large");
+    client.order("behind it");
+    assert_eq!(field(&client.receive_message(), "11"), "behind it");
+    let shown = printed(&setup, &["messages", "--session", "CLIENT1"]);
+    assert_eq!(kinds(&shown), ["in A", "out A", "in D", "out D", "in D", "out D"]);
+    let raw = run(&setup, &["messages", "--session", "CLIENT1", "--raw"]).stdout;
+    assert_eq!(raw.iter().filter(|byte| **byte == 2).count(), 3_000_000, "both ways, whole");
+}
+
 #[test]
 fn sessions_are_acted_upon_with_a_reason() {
     let (setup, node, mut client) = with_an_order();

@@ -1,6 +1,7 @@
 //! Venues that do not let the node in, and what it sends them in which order.
 
 use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 use super::{Client, SESSION, field, setup};
 use crate::support::{Node, Setup};
@@ -51,6 +52,26 @@ fn after_a_failed_logon_the_next_address_is_tried() {
     node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
     client.order("first");
     assert_eq!(field(&venue.receive_message(), "11"), "first");
+}
+
+/// Waits grow whatever the venue says over its connections, and only a logon makes them short again.
+#[test]
+fn a_venue_that_takes_connections_and_refuses_logons_is_not_dialled_in_a_tight_loop() {
+    let ([listener], addresses) = listeners();
+    let node = with_venue(&addresses, "").start();
+    let mut first = None;
+    for seq in 1..7 {
+        let mut venue = accept(&listener, seq);
+        first.get_or_insert_with(Instant::now);
+        venue.send("5", "58=not today|");
+        while venue.receive().is_some() {}
+    }
+    let mut venue = accept(&listener, 7);
+    // Six waits of at least half of 0.1 to 3.2 s. A machine that is busy makes them longer.
+    let waited = first.unwrap().elapsed();
+    assert!(waited >= Duration::from_millis(3_100), "{waited:?}");
+    venue.send("A", "98=0|108=30|");
+    node.wait_stat("the venue", |stat| stat["doors"]["fix"]["logons"] == 1);
 }
 
 /// Has the node find in one wake-up what is written while it does not run.
