@@ -250,12 +250,17 @@ impl Case<'_> {
             blocked.into_iter().all(|of| !advertisers.iter().any(|one| is_below(one, &of)));
         let categories = list(&self.creative["cat"]);
         let (no, only) = (list(&top["bcat"]), list(&top["acat"]));
+        let is_second = is_content_2(&top["cattax"]);
         let is_of = |one: &Value, of: &Value| {
             let (one, of) = (text(one), text(of));
-            one == of || one.starts_with(&format!("{of}-"))
+            match is_second {
+                true => content_2(&one).contains(&of.as_str()),
+                false => one == of || one.starts_with(&format!("{of}-")),
+            }
         };
         let in_list = |one: &Value, all: &[&Value]| all.iter().any(|of| is_of(one, of));
         let comparable = number(&top["cattax"]).is_none_or(|of| of == 1.0)
+            || is_second
             || (no.is_empty() && only.is_empty())
             || categories.is_empty();
         let no_category = !comparable || categories.iter().all(|one| !in_list(one, &no));
@@ -290,7 +295,32 @@ impl Case<'_> {
             (!apps.iter().any(|one| *one == &self.creative["bundle"]), "bapp"),
             (speaks(&top["wlang"]) && speaks(&top["wlangb"]), "wlang"),
             (no_site, "a site that the campaign does not want"),
+            (!is_clear || self.wants_page(), "a page that the campaign does not want"),
         ]
+    }
+
+    /// Is a site's page about none of what the campaign rules out, and is it known to be?
+    fn wants_page(&self) -> bool {
+        let ruled_out = list(&self.campaign["targeting"]["categories"]["none"]);
+        let site = &self.request["site"];
+        let about = |one: &Value, of: &Value, taxonomy: &Value| {
+            let (one, of) = (text(one), text(of));
+            match number(taxonomy).unwrap_or(1.0) {
+                1.0 => one == of || one.starts_with(&format!("{of}-")),
+                _ if is_content_2(taxonomy) => content_2(&of).first() == Some(&one.as_str()),
+                // Nobody knows.
+                _ => true,
+            }
+        };
+        let parts = [
+            (&site["cat"], &site["cattax"]),
+            (&site["sectioncat"], &site["cattax"]),
+            (&site["pagecat"], &site["cattax"]),
+            (&site["content"]["cat"], &site["content"]["cattax"]),
+        ];
+        parts.iter().all(|(names, taxonomy)| {
+            list(names).iter().all(|one| !ruled_out.iter().any(|of| about(one, of, taxonomy)))
+        })
     }
 
     /// Kind, size, duration, player.
@@ -460,6 +490,20 @@ fn medium_of<'a>(request: &'a Value, bid: &Value) -> Option<&'a Value> {
 /// Is a bid for a dynamic pod, which several ads fill?
 fn is_pod(request: &Value, bid: &Value) -> bool {
     medium_of(request, bid).is_some_and(|medium| number(&medium["poddur"]) > Some(0.0))
+}
+
+/// The content taxonomies 2.0, 2.1 and 2.2 (AdCOM, category taxonomies).
+fn is_content_2(taxonomy: &Value) -> bool {
+    [2.0, 5.0, 6.0].map(Some).contains(&number(taxonomy))
+}
+
+/// What the campaigns' categories are in these, and what is above that (IAB Tech Lab, Content 1.0 to Content 2.0).
+fn content_2(category: &str) -> &'static [&'static str] {
+    match category {
+        "IAB7-39" => &["307", "287", "286"],
+        "IAB3" => &["52"],
+        _ => &[],
+    }
 }
 
 /// A property of a player, by AdCOM's number or by the word of a campaign, in one form.

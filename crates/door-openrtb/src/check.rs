@@ -7,6 +7,7 @@ use crate::answer::Bid;
 use crate::lists::{Ints, Texts};
 use crate::price::{PRICE_MICROS_END, UNREACHABLE_MICROS};
 use crate::request::{BidRequest, Deal, Imp};
+use crate::taxonomy::{CategoryList, TAXONOMY_FIRST, is_mapped};
 
 /// What is wrong with a bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -331,7 +332,12 @@ fn categories(request: &BidRequest<'_>, ad: &Ad) -> Checked {
     if ad.cat.is_empty() {
         return ensure(allowed.is_empty(), Violation::Category);
     }
-    let is_comparable = top.category_taxonomy.unwrap_or(1) == ad.cattax;
+    if ad.cattax == TAXONOMY_FIRST && is_mapped(top.category_taxonomy) {
+        let (no, only) = (CategoryList::read(blocked), CategoryList::read(allowed));
+        let may = |cat: &str| !no.may_have(cat) && (allowed.is_empty() || only.has_surely(cat));
+        return ensure(ad.cat.iter().all(|cat| may(cat)), Violation::Category);
+    }
+    let is_comparable = top.category_taxonomy.unwrap_or(TAXONOMY_FIRST) == ad.cattax;
     ensure(is_comparable, Violation::CategoryUnknown)?;
     let covers = |list: Texts<'_>, cat: &str| list.iter().any(|one| is_category_in(cat, one));
     let may = |cat: &str| !covers(blocked, cat) && (allowed.is_empty() || covers(allowed, cat));

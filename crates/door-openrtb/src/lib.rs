@@ -27,6 +27,7 @@ mod read;
 mod request;
 mod settings;
 mod sizes;
+mod taxonomy;
 mod text;
 mod vast;
 
@@ -47,13 +48,18 @@ pub use notice::{
     BadNotice, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice, NoticeId, NoticeIds, NoticeKind, PriceText,
 };
 pub use price::{PRICE_MICROS_END, UNREACHABLE_MICROS};
-pub use privacy::{BadConsent, Consent, PersonalData, Privacy, PrivacyCause, PrivacyTerms};
+pub use privacy::{
+    BadConsent, Consent, PersonalData, Privacy, PrivacyCause, PrivacyTerms, Purposes,
+};
 pub use read::{BadRequest, ReadLimits, Reader};
 pub use request::{
     Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
     Stream, Top, User,
 };
 pub use settings::{BIDS_MAX, NoBidForm, Settings, SettingsError};
+pub use taxonomy::{
+    CategoryList, FirstCategory, TAXONOMY_FIRST, first_categories, is_mapped, unsaid,
+};
 pub use vast::{ATTRIBUTE_SKIPPABLE, StreamSpec};
 
 use door_transport::ConnId;

@@ -25,14 +25,16 @@ pub struct BidRequest<'t> {
 }
 
 impl<'t> Place<'t> {
-    /// Do all its categories, the content's included, belong to this taxonomy? Categories of another one are unknown:
-    /// they tell neither what the page is about, nor that it is about none of a list.
+    /// The lists of its categories, the content's included, each with its taxonomy.
     #[must_use]
-    pub fn has_categories_of(&self, taxonomy: u32) -> bool {
-        let page = [self.categories, self.section_categories, self.page_categories];
-        let is_of = |said: Option<u32>| said.unwrap_or(1) == taxonomy;
-        (is_of(self.category_taxonomy) || page.iter().all(|list| list.is_empty()))
-            && (is_of(self.content_category_taxonomy) || self.content_categories.is_empty())
+    pub fn category_lists(&self) -> [(Texts<'t>, Option<u32>); 4] {
+        let own = self.category_taxonomy;
+        [
+            (self.categories, own),
+            (self.section_categories, own),
+            (self.page_categories, own),
+            (self.content_categories, self.content_category_taxonomy),
+        ]
     }
 }
 

@@ -307,13 +307,10 @@ impl Auction<'_> {
                 continue;
             }
             let before = out.len();
-            if before >= self.request.rules.bids_max {
-                break;
-            }
             let mut next = self.impression(at, context);
             while let Some(choice) = self.hold(next, context) {
                 out.push(choice);
-                if out.len() >= self.request.rules.bids_max {
+                if self.pod.is_some() && out.len() >= self.request.rules.pod_bids_max {
                     break;
                 }
                 next = self.another(context);

@@ -97,10 +97,19 @@ impl<'a> Condition<'a> {
         match self.kind {
             Kind::Any => self.meets(request, segments),
             Kind::None => {
-                !self.meets(request, segments) && !request.unknown.contains(&self.dimension)
+                !self.meets(request, segments)
+                    && !request.unknown.contains(&self.dimension)
+                    && !self.may_meet(request)
             }
             Kind::All => self.keys.iter().all(|key| segments.has(*key)),
         }
+    }
+
+    /// May one of the keys be there, though it is not said?
+    #[inline]
+    fn may_meet(&self, request: &Request<'_>) -> bool {
+        self.dimension == Dimension::Categories
+            && request.categories_possible.iter().any(|key| self.keys.binary_search(key).is_ok())
     }
 
     /// Is one of the keys there?

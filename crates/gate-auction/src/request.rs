@@ -198,8 +198,8 @@ pub struct Rules {
     /// The number of bids that are sent for one impression, each of another campaign. Exchanges that run deals beside an open
     /// auction want several.
     pub bids_per_impression_max: usize,
-    /// The number of bids that are sent for a request.
-    pub bids_max: usize,
+    /// Once a request has so many bids, a dynamic pod gets no further ad.
+    pub pod_bids_max: usize,
 }
 
 impl Default for Rules {
@@ -210,7 +210,7 @@ impl Default for Rules {
             exclusive: Exclusive::No,
             deals_first: true,
             bids_per_impression_max: 1,
-            bids_max: usize::MAX,
+            pod_bids_max: usize::MAX,
         }
     }
 }
@@ -234,6 +234,8 @@ pub struct Request<'a> {
     pub domains: &'a [u32],
     /// Categories of page or app.
     pub categories: &'a [u32],
+    /// Categories that it may be as well, as far as is known: who wants none of these does not take part.
+    pub categories_possible: &'a [u32],
     /// Segments of the user.
     pub segments: &'a [u32],
     /// Dimensions of which it is not known what the request is: who wants none of something there does not take part.

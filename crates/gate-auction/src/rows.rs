@@ -454,6 +454,7 @@ mod tests {
             supply: &[],
             domains: &[],
             categories: &[],
+            categories_possible: &[],
             segments,
             unknown: &[],
             quarter_of_week: 0,

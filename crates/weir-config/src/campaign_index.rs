@@ -2,7 +2,7 @@
 //! budgets file when it changes, then only read.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,6 +66,15 @@ impl ExchangeTerms {
     fn is_secure(&self, creative: &campaigns::Creative) -> bool {
         let tells = [MACRO_WIN, MACRO_BILL].iter().any(|one| creative.markup.contains(one));
         creative.secure && (self.notices_secure || !tells)
+    }
+
+    /// How many creatives claim to be secure and are not, since their markup has addresses of notices that are not HTTPS.
+    /// They are shown only where an impression does not ask for it.
+    #[must_use]
+    pub fn insecure_creatives(&self, budgets: &[Budget]) -> usize {
+        let campaigns = budgets.iter().filter_map(|budget| budget.campaign.as_ref());
+        let claim = campaigns.flat_map(|campaign| &campaign.creatives).filter(|one| one.secure);
+        claim.filter(|creative| !self.is_secure(creative)).count()
     }
 
     /// What one unit of a currency is worth; `None` where nobody said.
@@ -138,8 +147,8 @@ pub struct CampaignIndex {
     segments: Keys<u32>,
     /// Keys of creatives' domains by these domains and by those above them.
     advertisers: Families,
-    /// Keys of creatives' categories.
-    categories: Box<[u32]>,
+    /// Creatives' categories.
+    categories: Box<[(u32, Box<str>)]>,
     /// Sizes of creatives of banners, the largest first.
     banner_sizes: Box<[(u16, u16)]>,
     until: Instant,
@@ -336,9 +345,9 @@ impl CampaignIndex {
         self.advertisers.get(domain).map_or(&[], Vec::as_slice)
     }
 
-    /// The keys of all categories that creatives have.
+    /// All categories that creatives have: the key and the name of each.
     #[must_use]
-    pub fn categories(&self) -> &[u32] {
+    pub fn categories(&self) -> &[(u32, Box<str>)] {
         &self.categories
     }
 
@@ -425,7 +434,7 @@ fn campaign_error(error: &CampaignError) -> CampaignIndexError {
 struct Builder {
     dictionary: Dictionary,
     advertisers: Families,
-    categories: BTreeSet<u32>,
+    categories: BTreeMap<u32, Box<str>>,
     until: Instant,
     now: Instant,
 }
@@ -435,7 +444,7 @@ impl Builder {
         Builder {
             dictionary: Dictionary::default(),
             advertisers: Families::default(),
-            categories: BTreeSet::new(),
+            categories: BTreeMap::new(),
             until: Instant::MAX,
             now,
         }
@@ -531,7 +540,9 @@ impl Builder {
         for (domain, key) in creative.adomain.iter().zip(&domains) {
             self.add_advertiser(domain, *key);
         }
-        self.categories.extend(&categories);
+        for (name, key) in creative.cat.iter().zip(&categories) {
+            self.categories.entry(*key).or_insert_with(|| name.as_str().into());
+        }
         Ok(auction::Creative {
             id,
             format: format(creative.format),

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use door_openrtb::Purposes;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
 use gate_auction::{Exclusive, Pricing};
@@ -140,8 +141,8 @@ macro_rules! config {
             /// The keys that another configuration sets otherwise, without those of arrays.
             #[must_use]
             pub fn key_changes(&self, other: &Config) -> Vec<KeyChange> {
-                $($(
                 let mut found = Vec::new();
+                $($(
                     let mark = stringify!($($mark)?);
                     let key = (stringify!($section), stringify!($key));
                     found.extend(changed(key, mark, &self.$section.$key, &other.$section.$key));
@@ -206,6 +207,8 @@ config! {
         rates: Rates = Rates::default(), " Value of one unit of other currencies in ours, for floors, for campaigns whose budgets are in another, and for bids where `cur` does not take ours: \"EUR=1.0834,JPY=0.0067\". No bid satisfies a floor in a currency without a rate.";
         fee_bp: u16 = 0, [0..=9_000], " The exchange's fee in basis points of the bid; floors are net of it. With 0, floors are gross.";
         tcf_vendor: u16 = 0, " Our number in the Global Vendor List of the TCF. 0: we are not on it, and where the GDPR applies no ids, segments or profiles are used.";
+        tcf_purposes_ids: Purposes = Purposes::OF_IDS, " Purposes of the TCF to which a user must have agreed where the GDPR applies, before ids, profiles and caps are used, separated by commas.";
+        tcf_purposes_segments: Purposes = Purposes::OF_SEGMENTS, " The same for segments of the request (`user.data`).";
         margin_ms: u64 = 20, [0..=60_000], " Part of tmax that is left for the network, milliseconds: answers leave this long before tmax has passed.";
         tmax_ms: u64 = 200, [1..=60_000], " The tmax that applies to requests without one, milliseconds.";
         pricing: Pricing = Pricing::First, " Price that is sent: \"first\" (the bid, in first- and second-price auctions), \"second\" (the next best offer of our own campaigns plus a millionth: for auctions among these alone) or \"at\" (as the request says: 1 first, else second). In a deal with `at` 3 it is always the floor.";
@@ -738,6 +741,20 @@ mod tests {
     }
 
     #[test]
+    fn purposes_of_the_tcf_by_table() {
+        let read = |text: &str| {
+            let file = format!("[openrtb]\ntcf_purposes_ids = \"{text}\"\n");
+            read(&file, &[]).map(|config| config.openrtb.tcf_purposes_ids.print())
+        };
+        assert_eq!(read("1, 7,3").unwrap(), "\"1,3,7\"");
+        for wrong in ["", "0", "12", "1,,3", "+1", "1,1", "one", "1;3"] {
+            let errors = read(wrong).unwrap_err();
+            assert!(errors[0].to_string().contains("expected purposes of the TCF"), "{wrong}");
+        }
+        assert_eq!(Config::default().openrtb.tcf_purposes_segments.print(), "\"4\"");
+    }
+
+    #[test]
     fn every_error_is_told_with_its_line() {
         let text = "[node]\nid = 70000\nname = 1\n[batch]\nlisten = \"nowhere\"\n[nothing]\nx = 1\n[pacing]\ntick_ms = 1\n[[fix.sesion]]\nname = \"A\"\n";
         let errors = read(text, &[("WEIR_LEDGER__HOLD_MS", "soon")]).unwrap_err();
@@ -747,6 +764,8 @@ mod tests {
             ":3: node.name: there is no key node.name; known here: node.id, node.data_dir",
             ":5: batch.listen: found \"nowhere\", expected an address",
             ":7: nothing.x: there is no key nothing.x",
+            "fix.sesion: there is no key fix.sesion; known here: fix.listen",
+            "[[fix.session]], [[fix.venue]]",
             "WEIR_LEDGER__HOLD_MS: found \"soon\", expected a whole number",
             "pacing.tick_ms: found 1, expected 10 to 10000",
         ] {
@@ -754,8 +773,6 @@ mod tests {
         }
     }
 
-            "fix.sesion: there is no key fix.sesion; known here: fix.listen",
-            "[[fix.session]], [[fix.venue]]",
     #[test]
     fn the_environment_overrides_the_file() {
         let config = read(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use door_fix::Checks;
+use door_openrtb::Purposes;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
 use gate_auction::{Conversion, Exclusive, Pricing};
@@ -173,6 +174,23 @@ impl Value for Rates {
         let rate =
             |rate: &Conversion| format!("{}={}", rate.from.as_str(), micros(rate.micros_per_unit));
         format!("{:?}", self.0.iter().map(rate).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl Value for Purposes {
+    const EXPECTED: &'static str =
+        "purposes of the TCF as \"1,3,4\": at least one, each from 1 to 11, none twice";
+    fn read(written: &Written) -> Option<Self> {
+        let Written::Text(text) = written else { return None };
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let numbers = text.split(',').map(str::trim);
+        let numbers: Option<Vec<u8>> =
+            numbers.map(|part| part.parse().ok().filter(|_| digits(part))).collect();
+        Purposes::of(numbers?)
+    }
+    fn print(&self) -> String {
+        let numbers: Vec<String> = self.numbers().map(|number| number.to_string()).collect();
+        format!("{:?}", numbers.join(","))
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use weir_config::budgets;
+use weir_config::budgets::{self, Budget};
+use weir_config::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec};
 
@@ -38,9 +39,10 @@ pub fn rate_of_keys(config: &Config) -> String {
 /// Lines with a warning that are told one by one.
 const WARNINGS_TOLD: usize = 10;
 
-/// What a sound budgets file says that is hardly meant: budgets that cannot spend, or not as their limits say.
+/// What a sound budgets file says that is hardly meant: budgets that cannot spend, or not as their limits say, and
+/// creatives that the notices of this configuration keep from secure pages.
 #[must_use]
-pub fn warnings(file: &Path, now: money::Instant) -> Vec<String> {
+pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String> {
     let Ok(budgets) = budgets::read(file) else { return Vec::new() };
     let mut told: Vec<String> = budgets::warnings(&budgets, &file.display().to_string(), now)
         .iter()
@@ -49,7 +51,20 @@ pub fn warnings(file: &Path, now: money::Instant) -> Vec<String> {
     let more = told.len().saturating_sub(WARNINGS_TOLD);
     told.truncate(WARNINGS_TOLD);
     told.extend((more > 0).then(|| format!("{}: {more} more lines like these", file.display())));
+    told.extend(insecure_notices(config, file, &budgets));
     told
+}
+
+fn insecure_notices(config: &Config, file: &Path, budgets: &[Budget]) -> Option<String> {
+    config.openrtb.listen.address()?;
+    let creatives = ExchangeTerms::of(config).insecure_creatives(budgets);
+    (creatives > 0).then(|| {
+        format!(
+            "{}: creatives whose markup has addresses of our notices, {creatives} of them, are not shown where an impression says \
+             `secure` 1, as nearly all do: the notices are HTTP; set openrtb.public_url to an https:// address, or openrtb.tls_cert",
+            file.display()
+        )
+    })
 }
 
 /// What a node on `node.data_dir` would say at its start, against its journal and against a file whose lines are sound, line by
@@ -83,6 +98,36 @@ pub fn against_journal(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notices_that_keep_creatives_from_secure_pages_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("budgets.jsonl");
+        let told = |markup: &str, secure: bool, change: &dyn Fn(&mut Config)| {
+            let shown = serde_json::json!({"id": "v", "format": "banner", "sizes": "any", "adomain": ["a.example"],
+                "markup": markup, "secure": secure});
+            let line = serde_json::json!({"id": 1, "limit": "9", "bid": "1", "creatives": [shown]});
+            std::fs::write(&file, line.to_string()).unwrap();
+            let mut config = Config::default();
+            change(&mut config);
+            let told = warnings(&config, &file, money::Instant::from_ms(0));
+            told.iter().filter(|line| line.contains("openrtb.public_url")).count()
+        };
+        let calls = "<img src=\"${WEIR_BURL}\">";
+        assert_eq!(told(calls, true, &|_| ()), 1);
+        assert_eq!(told("<b>", true, &|_| ()), 0, "no notice stands in it");
+        assert_eq!(told(calls, false, &|_| ()), 0, "it does not claim to be");
+        assert_eq!(
+            told(calls, true, &|config| config.openrtb.public_url = "http://a.example".into()),
+            1
+        );
+        assert_eq!(
+            told(calls, true, &|config| config.openrtb.public_url = "https://a.example".into()),
+            0
+        );
+        assert_eq!(told(calls, true, &|config| config.openrtb.tls_cert = "a.pem".into()), 0);
+        assert_eq!(told(calls, true, &|config| config.openrtb.listen = "".parse().unwrap()), 0);
+    }
 
     #[test]
     fn the_rate_of_keys_is_their_room_over_their_time() {

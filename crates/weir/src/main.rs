@@ -564,7 +564,8 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
 /// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.
 fn tell_warnings(config: &Config, file: &Path, is_sound: bool) {
     let names = weir_config::environment::warnings(config::environment());
-    let lines = if is_sound { weir_tools::check::warnings(file, now()) } else { Vec::new() };
+    let lines =
+        if is_sound { weir_tools::check::warnings(config, file, now()) } else { Vec::new() };
     let keys = weir_config::warnings::warnings(config);
     for warning in names.iter().map(ToString::to_string).chain(keys).chain(lines) {
         eprintln!("warning: {warning}");

@@ -23,14 +23,49 @@ pub struct PrivacyTerms {
     /// Our number in the Global Vendor List; `None` = not on it, so that nobody can have agreed to us.
     pub vendor: Option<u16>,
     /// Purposes that ids and profiles need. Default: 1 (storage), 3 and 4 (profiles for advertising, and their use).
-    pub purposes_of_ids: &'static [u8],
+    pub purposes_of_ids: Purposes,
     /// Purposes that segments of the request need. Default: 4.
-    pub purposes_of_segments: &'static [u8],
+    pub purposes_of_segments: Purposes,
+}
+
+/// Purposes of the TCF, at least one: each has to be agreed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purposes(u32);
+
+impl Purposes {
+    /// The purposes that there are: 1 to this.
+    pub const LAST: u8 = 11;
+    /// What ids and profiles need, where nothing else is said: 1 (storage), 3 and 4 (profiles for advertising, and their use).
+    pub const OF_IDS: Purposes = Purposes(0b1101);
+    /// What segments of the request need, where nothing else is said: 4.
+    pub const OF_SEGMENTS: Purposes = Purposes(0b1000);
+
+    /// These. `None` where there are none, one appears twice, or one does not exist.
+    pub fn of(numbers: impl IntoIterator<Item = u8>) -> Option<Purposes> {
+        let mut all = 0_u32;
+        for number in numbers {
+            let bit = 1 << (1..=Self::LAST).contains(&number).then(|| number - 1)?;
+            if all & bit != 0 {
+                return None;
+            }
+            all |= bit;
+        }
+        (all != 0).then_some(Purposes(all))
+    }
+
+    /// Their numbers, ascending.
+    pub fn numbers(self) -> impl Iterator<Item = u8> {
+        (1..=Self::LAST).filter(move |number| self.0 >> (number - 1) & 1 == 1)
+    }
 }
 
 impl Default for PrivacyTerms {
     fn default() -> Self {
-        Self { vendor: None, purposes_of_ids: &[1, 3, 4], purposes_of_segments: &[4] }
+        Self {
+            vendor: None,
+            purposes_of_ids: Purposes::OF_IDS,
+            purposes_of_segments: Purposes::OF_SEGMENTS,
+        }
     }
 }
 
@@ -210,7 +245,7 @@ impl Privacy {
         if !consent.vendor {
             return self.add(PrivacyCause::ConsentVendor);
         }
-        let agreed = |purposes: &[u8]| purposes.iter().all(|purpose| consent.purpose(*purpose));
+        let agreed = |purposes: Purposes| purposes.numbers().all(|one| consent.purpose(one));
         if !agreed(terms.purposes_of_ids) {
             self.add(PrivacyCause::ConsentForIds);
         }

@@ -1,7 +1,8 @@
 //! What is forbidden, by whom, and that whatever cannot be understood forbids.
 
 use door_openrtb::{
-    BadConsent, Consent, PersonalData, Privacy, PrivacyCause, PrivacyTerms, ReadLimits, Reader,
+    BadConsent, Consent, PersonalData, Privacy, PrivacyCause, PrivacyTerms, Purposes, ReadLimits,
+    Reader,
 };
 use proptest::prelude::*;
 
@@ -110,6 +111,20 @@ fn what_is_no_tcf_string_says_nothing() {
 fn judge(fields: &str) -> Privacy {
     let terms = PrivacyTerms { vendor: Some(5), ..PrivacyTerms::default() };
     judge_as(fields, &terms)
+}
+
+#[test]
+fn purposes_are_a_set_of_those_that_exist() {
+    let of = |numbers: &[u8]| {
+        Purposes::of(numbers.iter().copied()).map(|all| all.numbers().collect::<Vec<_>>())
+    };
+    assert_eq!(of(&[4, 1, 11]), Some(vec![1, 4, 11]));
+    for wrong in [&[][..], &[0], &[12], &[255], &[1, 3, 1]] {
+        assert_eq!(of(wrong), None, "{wrong:?}");
+    }
+    let terms = PrivacyTerms::default();
+    assert_eq!(of(&[1, 3, 4]), Some(terms.purposes_of_ids.numbers().collect()));
+    assert_eq!(of(&[4]), Some(terms.purposes_of_segments.numbers().collect()));
 }
 
 fn judge_as(fields: &str, terms: &PrivacyTerms) -> Privacy {

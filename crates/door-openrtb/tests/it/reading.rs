@@ -388,18 +388,25 @@ fn a_site_without_a_domain_has_that_of_its_page() {
 /// Finding: categories of another taxonomy were taken for our own.
 #[test]
 fn categories_of_a_place_have_a_taxonomy() {
-    for (fields, is_first, is_second) in [
-        (r#""site":{"cat":["IAB1"]}"#, true, false),
-        (r#""site":{"cat":["483"],"cattax":2}"#, false, true),
-        (r#""site":{"cattax":2}"#, true, true),
-        (r#""site":{"cat":["IAB1"],"content":{"cat":["483"],"cattax":2}}"#, false, false),
-        (r#""app":{"cattax":2,"content":{"cat":["IAB1"]}}"#, true, false),
-        (r#""site":{"pagecat":["1"],"cattax":7}"#, false, false),
+    for (fields, expected) in [
+        (r#""site":{"cat":["IAB1"]}"#, vec![("IAB1", None)]),
+        (r#""site":{"cat":["483"],"cattax":2}"#, vec![("483", Some(2))]),
+        (r#""site":{"cattax":2}"#, vec![]),
+        (
+            r#""site":{"cat":["IAB1"],"content":{"cat":["483"],"cattax":2}}"#,
+            vec![("IAB1", None), ("483", Some(2))],
+        ),
+        (r#""app":{"cattax":2,"content":{"cat":["IAB1"]}}"#, vec![("IAB1", None)]),
+        (
+            r#""site":{"pagecat":["1"],"sectioncat":["2"],"cattax":7}"#,
+            vec![("2", Some(7)), ("1", Some(7))],
+        ),
     ] {
         read(&top(fields), |request| {
-            let place = &request.top.place;
-            let found = (place.has_categories_of(1), place.has_categories_of(2));
-            assert_eq!(found, (is_first, is_second), "{fields}");
+            let lists = request.top.place.category_lists().into_iter();
+            let found: Vec<_> =
+                lists.flat_map(|(list, of)| list.iter().map(move |text| (text, of))).collect();
+            assert_eq!(found, expected, "{fields}");
         });
     }
 }

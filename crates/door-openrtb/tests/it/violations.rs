@@ -293,6 +293,19 @@ fn nothing_blocked_is_shown() {
     assert_eq!(of(r#""acat":["IAB1"],"#, AdSpec { cat: &[], ..BANNER }), Err(Violation::Category));
     assert_eq!(of(r#""bcat":["1"],"cattax":7,"#, BANNER), Err(Violation::CategoryUnknown));
     assert_eq!(of(r#""bcat":["1"],"cattax":7,"#, AdSpec { cattax: 7, ..BANNER }), Ok(()));
+    // 553 is Beauty in the content taxonomies 2.x, as IAB18-1 in the first; 552 is above it.
+    let beauty = AdSpec { cat: &["IAB18-1"], ..BANNER };
+    for (list, expected) in [
+        (r#""bcat":["553"],"cattax":2,"#, Err(Violation::Category)),
+        (r#""bcat":["552"],"cattax":5,"#, Err(Violation::Category)),
+        (r#""bcat":["483","574"],"cattax":6,"#, Ok(())),
+        (r#""bcat":["483","90210"],"cattax":6,"#, Err(Violation::Category)),
+        (r#""acat":["552"],"cattax":2,"#, Ok(())),
+        (r#""acat":["483","90210"],"cattax":2,"#, Err(Violation::Category)),
+        (r#""bcat":["483"],"cattax":7,"#, Err(Violation::CategoryUnknown)),
+    ] {
+        assert_eq!(of(list, beauty), expected, "{list}");
+    }
     let app = AdSpec { bundle: Some("com.shop"), ..BANNER };
     assert_eq!(of(r#""bapp":["com.shop"],"#, app), Err(Violation::App));
     assert_eq!(of(r#""bapp":["com.other"],"#, app), Ok(()));

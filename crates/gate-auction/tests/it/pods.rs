@@ -72,7 +72,7 @@ fn no_campaign_and_no_advertiser_is_twice_in_a_pod() {
 }
 
 #[test]
-fn a_pod_has_one_format_and_so_many_bids_as_an_answer() {
+fn a_pod_has_one_format_and_ends_where_an_answer_does() {
     let mut all = vec![films(1, 900, 1, &[15]), films(2, 700, 2, &[15])];
     all.push(campaign(3, 800));
     all[2].advertiser = 3;
@@ -80,10 +80,10 @@ fn a_pod_has_one_format_and_so_many_bids_as_an_answer() {
     let two = [Format::Video, Format::Video];
     let scene = Scene { formats: &two, timings: &timings, ..Scene::default() };
     assert_eq!(who(&scene.bids(&all, &mut ())), [1, 2, 1, 2], "a banner does not fit a pod");
-    let few = Scene { rules: Rules { bids_max: 3, ..by_at() }, ..scene };
+    let few = Scene { rules: Rules { pod_bids_max: 3, ..by_at() }, ..scene };
     assert_eq!(who(&few.bids(&all, &mut ())), [1, 2, 1]);
-    let none = Scene { rules: Rules { bids_max: 0, ..by_at() }, ..scene };
-    assert!(none.bids(&all, &mut ()).is_empty());
+    let one = Scene { rules: Rules { pod_bids_max: 0, ..by_at() }, ..scene };
+    assert_eq!(who(&one.bids(&all, &mut ())), [1, 1], "its first ad each pod has");
 }
 
 /// One campaign cannot hold its money.

@@ -43,7 +43,12 @@ pub(crate) fn wants(
 
 /// Does what the request is, or what is not known of it, agree with these lists?
 pub(crate) fn is_wanted(lists: &Lists, request: &Request<'_>, dimension: Dimension) -> bool {
-    let is_known = !request.unknown.contains(&dimension);
+    let possible = match dimension {
+        Dimension::Categories => request.categories_possible,
+        _ => &[],
+    };
+    let may_be = possible.iter().any(|key| lists.none.contains(key));
+    let is_known = !request.unknown.contains(&dimension) && !may_be;
     lists.admit(request.keys(dimension)) && (lists.none.is_empty() || is_known)
 }
 

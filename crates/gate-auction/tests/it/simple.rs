@@ -126,6 +126,7 @@ impl Scene<'_> {
             supply: &[],
             domains: &[],
             categories: &[],
+            categories_possible: &[],
             segments: &[],
             unknown: &[],
             quarter_of_week: 0,

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use door_openrtb::{ATTRIBUTE_SKIPPABLE, StreamSpec};
 use gate_profile::Window;
 use money::{Scale, Unit};
 use serde_json::Value;
@@ -11,7 +10,7 @@ use serde_json::Value;
 use super::fields::{Object, amount, boolean, shown, text, whole_number_in, word};
 use super::hours::{self, Hours};
 use super::native::native_set;
-use super::video::{VIDEO_FIELDS, video};
+use super::video::{VIDEO_FIELDS, add_skippable, video};
 use super::{
     BID_MICROS_MAX, CAP_WINDOWS, CAPS_MAX, CREATIVE_LIST_MAX, CREATIVES_MAX, Campaign, Cap, CapOf,
     Creative, DURATION_S_MAX, FACTOR_MAX, FACTOR_ONE, Format, LIST_MAX, Lists, MARKUP_BYTES_MAX,
@@ -309,10 +308,7 @@ fn creative(object: &mut Object<'_, '_>) -> Option<Creative> {
         object.fault("markup", why);
     }
     let video = markup.as_deref().filter(|_| format == Some(Format::Video));
-    let skippable = video.is_some_and(|markup| StreamSpec::of_vast(markup).skippable);
-    if skippable && !attr.contains(&ATTRIBUTE_SKIPPABLE) {
-        attr.push(ATTRIBUTE_SKIPPABLE);
-    }
+    video.into_iter().for_each(|markup| add_skippable(markup, &mut attr));
     let secure = object.optional("secure", boolean).unwrap_or(true);
     let duration_s = duration_s(object, format);
     let bundle = object.optional("bundle", id_text);

@@ -2,7 +2,7 @@
 //!
 //! Numbers are those of AdCOM 1.0: plcmt subtypes, placement subtypes, playback methods.
 
-use door_openrtb::Stream;
+use door_openrtb::{ATTRIBUTE_SKIPPABLE, Stream, StreamSpec};
 use serde_json::Value;
 
 use super::Lists;
@@ -96,6 +96,14 @@ pub(super) fn video(object: &mut Object<'_, '_>) -> VideoTargeting {
         start: lists(object, "startdelay", one(|value: &Value| word(value, &STARTS))),
         playback_methods: lists(object, "playbackmethod", one(playback_method)),
         skip: object.optional("skip", boolean),
+    }
+}
+
+/// Adds to a video's attributes that people can skip it, where its VAST says so.
+pub(super) fn add_skippable(markup: &str, attributes: &mut Vec<u16>) {
+    let skippable = StreamSpec::of_vast(markup).skippable;
+    if skippable && !attributes.contains(&ATTRIBUTE_SKIPPABLE) {
+        attributes.push(ATTRIBUTE_SKIPPABLE);
     }
 }
 

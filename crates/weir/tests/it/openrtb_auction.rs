@@ -243,8 +243,14 @@ fn what_a_publisher_rules_out_is_not_bid() {
         (json!({"bcat": ["IAB7-39"]}), false),
         (json!({"bcat": ["IAB7"]}), false),
         (json!({"bcat": ["IAB8", "IAB7-38", "IAB70"]}), true),
+        // 287 is diseases in the content taxonomies 2.x, 483 sports; 90210 is in no table.
+        (json!({"bcat": ["287"], "cattax": 6}), false),
+        (json!({"bcat": ["483"], "cattax": 6}), true),
+        (json!({"bcat": ["483", "90210"], "cattax": 6}), false),
+        (json!({"acat": ["287"], "cattax": 2}), true),
+        (json!({"acat": ["483"], "cattax": 2}), false),
         // Numbers of another taxonomy: nobody knows whether they mean ours.
-        (json!({"bcat": ["483"], "cattax": 6}), false),
+        (json!({"bcat": ["483"], "cattax": 7}), false),
         (json!({"cattax": 6}), true),
         (json!({"acat": ["IAB7"]}), true),
         (json!({"acat": ["IAB8"]}), false),

@@ -288,6 +288,7 @@ impl Lists {
             supply: &self.supply,
             domains: &self.domains,
             categories: &self.categories,
+            categories_possible: &[],
             segments: &self.segments,
             unknown: &[],
             quarter_of_week: HOUR,

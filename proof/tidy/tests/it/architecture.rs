@@ -422,7 +422,7 @@ fn every_door_has_rows_in_the_list_of_attacks() {
 }
 
 /// Where the OpenRTB door is named for what it alone does, so that another door need not be.
-const OPENRTB_ALONE: [(&str, &str); 11] = [
+const OPENRTB_ALONE: [(&str, &str); 14] = [
     ("crates/admin-client/src/error.rs", "a text tells its address from the admin door's"),
     ("crates/ledger-journal/src/codec/record.rs", "the origin of a settlement"),
     (
@@ -432,9 +432,12 @@ const OPENRTB_ALONE: [(&str, &str); 11] = [
     ("crates/ledger/src/record.rs", "the origin of a settlement"),
     ("crates/weir-config/src/campaign_index.rs", "campaigns bid there, in its currency"),
     ("crates/weir-config/src/campaigns/native.rs", "the assets of a native ad are its protocol's"),
+    ("crates/weir-config/src/campaigns/video.rs", "players of videos are its protocol's"),
+    ("crates/weir-config/src/values.rs", "purposes of consent are its protocol's"),
     ("crates/weir-node/src/bank/reconcile.rs", "files of exchanges name its bids"),
     ("crates/weir-survey/src/admin.rs", "`weir why` and its object in the counters"),
     ("crates/weir-survey/src/counted.rs", "its counters of reasons"),
+    ("crates/weir-tools/src/check.rs", "creatives that its notices keep from secure pages"),
     ("crates/weir-tools/src/journal/text.rs", "the origin of a settlement"),
     ("crates/weir-tools/src/why.rs", "explains one of its requests"),
 ];

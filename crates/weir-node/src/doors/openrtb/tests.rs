@@ -1,6 +1,6 @@
 //! From a body of JSON to who would bid: what the door asks of an auction, without money.
 
-use door_openrtb::{ReadLimits, Reader};
+use door_openrtb::{Purposes, ReadLimits, Reader};
 use gate_auction::{Choice, Scratch};
 use gate_profile::Profile;
 use money::Instant;
@@ -65,7 +65,7 @@ impl Shop {
 fn segments_of_a_request_are_used_where_privacy_lets_us() {
     let mut shop = Shop::of_banners(&[r#""targeting":{"segments":{"any":["s"]}},"#]);
     shop.config.openrtb.tcf_vendor = 25;
-    let bidder = |more: &str| {
+    let bidder = |shop: &Shop, more: &str| {
         let told = r#""data":[{"segment":[{"id":"s"}]}]"#;
         shop.bidder(&format!(r#""user":{{{told}{more}}}"#))
     };
@@ -73,8 +73,8 @@ fn segments_of_a_request_are_used_where_privacy_lets_us() {
     let all = "CAAAAAAAAAAAAABABAENABEoAP___wAAAAYYAMgAAAIAAAAA";
     let three = "CAAAAAAAAAAAAABABAENABEgAOAAAAAAAAYYAMgAAAIAAAAA";
     let gdpr = r#"},"regs":{"gdpr":1"#;
-    assert_eq!(bidder(""), 1);
-    assert_eq!(bidder(&format!(r#","consent":"{all}"{gdpr}"#)), 1);
+    assert_eq!(bidder(&shop, ""), 1);
+    assert_eq!(bidder(&shop, &format!(r#","consent":"{all}"{gdpr}"#)), 1);
     for forbidden in [
         r#"},"regs":{"coppa":1"#.to_string(),
         r#"},"regs":{"gpc":1"#.to_string(),
@@ -84,8 +84,14 @@ fn segments_of_a_request_are_used_where_privacy_lets_us() {
         format!(r#","consent":"x"{gdpr}"#),
         format!(r#","consent":"{three}"{gdpr}"#),
     ] {
-        assert_eq!(bidder(&forbidden), 0, "{forbidden}");
+        assert_eq!(bidder(&shop, &forbidden), 0, "{forbidden}");
     }
+    // Where we say that we need the first three only, these are enough; the fourth alone is not.
+    shop.config.openrtb.tcf_purposes_segments = Purposes::of([1, 2, 3]).unwrap();
+    assert_eq!(bidder(&shop, &format!(r#","consent":"{three}"{gdpr}"#)), 1);
+    shop.config.openrtb.tcf_purposes_segments = Purposes::of([3, 4]).unwrap();
+    assert_eq!(bidder(&shop, &format!(r#","consent":"{three}"{gdpr}"#)), 0);
+    assert_eq!(bidder(&shop, &format!(r#","consent":"{all}"{gdpr}"#)), 1);
 }
 
 #[test]
@@ -137,6 +143,77 @@ fn categories_of_another_taxonomy_are_unknown() {
     // What is said in ours still counts.
     assert_eq!(site(r#""cat":["IAB1"],"content":{"cattax":7,"cat":["150"]}"#), 2);
     assert_eq!(site(r#""cattax":7,"content":{"cat":["IAB2"]}"#), 1, "nothing is said in 7");
+}
+
+#[test]
+fn categories_of_content_2_are_compared() {
+    // 307 is sexual health, 287 diseases; 483 sports, 518 auto racing; 214 cuisines of all kinds; Rm3SiT obscenity.
+    let page = |wanted: &str, fields: &str| {
+        let targeting = format!(r#""targeting":{{"categories":{wanted}}},"#);
+        Shop::of_banners(&[&targeting]).bidder(&format!(r#""site":{{{fields}}}"#))
+    };
+    for (wanted, fields, expected) in [
+        (r#"{"any":["IAB17-1"]}"#, r#""cattax":2,"cat":["518"]"#, 0),
+        (r#"{"any":["IAB17"]}"#, r#""cattax":2,"cat":["518"]"#, 1),
+        (r#"{"any":["IAB7-39"]}"#, r#""cattax":6,"pagecat":["307"]"#, 1),
+        (r#"{"any":["IAB7"]}"#, r#""cattax":5,"content":{"cattax":5,"cat":["307"]}"#, 1),
+        (r#"{"any":["IAB8-4"]}"#, r#""cattax":2,"cat":["214"]"#, 0),
+        (r#"{"any":["IAB8"]}"#, r#""cattax":2,"cat":["214"]"#, 1),
+        (r#"{"any":["IAB14"]}"#, r#""cattax":2,"cat":["186"]"#, 1),
+        (r#"{"any":["IAB17"]}"#, r#""cattax":7,"cat":["518"]"#, 0),
+        (r#"{"none":["IAB7-39"]}"#, r#""cattax":2,"cat":["307"]"#, 0),
+        (r#"{"none":["IAB7"]}"#, r#""cattax":6,"cat":["307"]"#, 0),
+        (r#"{"none":["IAB7-39"]}"#, r#""cattax":2,"cat":["483"]"#, 1),
+        // What it may be is not shown, though nobody would find it by that.
+        (r#"{"none":["IAB8-4"]}"#, r#""cattax":2,"cat":["214"]"#, 0),
+        (r#"{"none":["IAB8-18"]}"#, r#""cattax":2,"cat":["214"]"#, 1),
+        // One in no table, and a page of a taxonomy in none.
+        (r#"{"none":["IAB7-39"]}"#, r#""cattax":2,"cat":["483","90210"]"#, 0),
+        (r#"{"none":["IAB7-39"]}"#, r#""cattax":7,"cat":["483"]"#, 0),
+        // 2.0 and 2.1 cannot say what is not for all; 2.2 can.
+        (r#"{"none":["IAB25-3"]}"#, r#""cattax":2,"cat":["483"]"#, 0),
+        (r#"{"none":["IAB26"]}"#, r#""cattax":5,"cat":["483"]"#, 0),
+        (r#"{"none":["IAB25-3"]}"#, r#""cattax":6,"cat":["483"]"#, 1),
+        (r#"{"none":["IAB25"]}"#, r#""cattax":6,"cat":["483"]"#, 1),
+        (r#"{"none":["IAB25-3"]}"#, r#""cattax":6,"cat":["483","Rm3SiT"]"#, 0),
+        (r#"{"none":["IAB25"]}"#, r#""cattax":6,"cat":["Rm3SiT"]"#, 0),
+        (r#"{"none":["IAB25-1"]}"#, r#""cattax":6,"cat":["483"]"#, 0),
+    ] {
+        assert_eq!(page(wanted, fields), expected, "{wanted} {fields}");
+    }
+}
+
+#[test]
+fn lists_of_content_2_allow_and_block() {
+    let of = |cat: &str| {
+        let creative = format!(
+            r#""creatives":[{{"id":"a","format":"banner","sizes":"any","adomain":["b.example"],"markup":"<b>","cat":{cat}}}]"#
+        );
+        Shop::new(Config::default(), &[creative])
+    };
+    for (cat, lists, expected) in [
+        (r#"["IAB7-39"]"#, r#""cattax":2,"bcat":["307"]"#, 0),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"bcat":["286"]"#, 0),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"bcat":["223"]"#, 0),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"bcat":["483","52"]"#, 1),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"bcat":["90210"]"#, 0),
+        (r#"["IAB7-39"]"#, r#""cattax":7,"bcat":["483"]"#, 0),
+        (r#"["IAB1"]"#, r#""cattax":6,"bcat":["324"]"#, 0),
+        (r#"["IAB1-6"]"#, r#""cattax":6,"bcat":["324"]"#, 1),
+        (r#"["IAB25-3"]"#, r#""cattax":6,"bcat":["Rm3SiT"]"#, 0),
+        (r#"["IAB24"]"#, r#""cattax":2,"bcat":["483"]"#, 0),
+        (r#"["OWN"]"#, r#""cattax":2,"bcat":["483"]"#, 0),
+        ("[]", r#""cattax":2,"bcat":["483","90210"]"#, 1),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"acat":["287"]"#, 1),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"acat":["223"]"#, 0),
+        (r#"["IAB7-39","IAB3"]"#, r#""cattax":2,"acat":["287"]"#, 0),
+        (r#"["IAB7-39","IAB3"]"#, r#""cattax":2,"acat":["287","52"]"#, 1),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"acat":["90210"]"#, 0),
+        (r#"["IAB7-39"]"#, r#""cattax":2,"acat":["286"],"bcat":["307"]"#, 0),
+        ("[]", r#""cattax":2,"acat":["287"]"#, 0),
+    ] {
+        assert_eq!(of(cat).bidder(lists), expected, "{cat} {lists}");
+    }
 }
 
 /// One campaign with a banner of these sizes.

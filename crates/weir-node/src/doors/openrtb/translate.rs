@@ -6,10 +6,12 @@
 #[path = "translate/imps.rs"]
 mod imps;
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use door_openrtb::{
-    BIDS_MAX, BidRequest, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts, Top, domains_above,
+    BIDS_MAX, BidRequest, CategoryList, FirstCategory, PersonalData, PlaceKind, Privacy,
+    PrivacyTerms, Texts, Top, domains_above, first_categories, is_mapped, unsaid,
 };
 use gate_auction::{
     BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Impression, Placement,
@@ -61,12 +63,16 @@ impl Terms {
             exclusive: o.exclusive,
             deals_first: o.deals_first,
             bids_per_impression_max: usize::from(o.bids_per_impression_max),
-            bids_max: BIDS_MAX,
+            pod_bids_max: BIDS_MAX,
             ..Rules::default()
         };
         let rates = o.rates.conversions().to_vec();
         let vendor = Some(o.tcf_vendor).filter(|vendor| *vendor > 0);
-        let privacy = PrivacyTerms { vendor, ..PrivacyTerms::default() };
+        let privacy = PrivacyTerms {
+            vendor,
+            purposes_of_ids: o.tcf_purposes_ids,
+            purposes_of_segments: o.tcf_purposes_segments,
+        };
         Terms { rules, currency: o.currency, rates, fee_bp: o.fee_bp, pods: o.pods, privacy }
     }
 
@@ -144,6 +150,7 @@ struct TopLists {
     supply: Part,
     domains: Part,
     categories: Part,
+    categories_possible: Part,
     segments: Part,
     seats_allowed: Part,
     seats_blocked: Part,
@@ -199,6 +206,7 @@ impl Lists {
             supply: keys(&top.supply),
             domains: keys(&top.domains),
             categories: keys(&top.categories),
+            categories_possible: keys(&top.categories_possible),
             segments: keys(&top.segments),
             unknown: &self.unknown,
             quarter_of_week: weir_config::campaign_index::quarter_of_week(now),
@@ -259,10 +267,11 @@ impl Lists {
             supply: self.one(place.id, |text| words.key(Space::Supply, text)),
             domains: self.places(words, place),
             categories: self.pages(words, place),
+            categories_possible: self.possible_pages(words, place),
             segments: self.segments(campaign_index, request, user),
             seats_allowed: self.texts(top.seats_allowed, |text| words.key(Space::Seat, text)),
             seats_blocked: self.texts(top.seats_blocked, |text| words.key(Space::Seat, text)),
-            categories_allowed: self.families(words, top.categories_allowed, true),
+            categories_allowed: self.allowed_categories(campaign_index, request),
             categories_blocked: self.blocked_categories(campaign_index, request),
             advertisers_blocked: self.advertisers(campaign_index, top.advertisers_blocked, false),
             bundles_blocked: self.texts(top.apps_blocked, |text| words.key(Space::Bundle, text)),
@@ -316,23 +325,72 @@ impl Lists {
     }
 
     /// Categories of the page and its content, each with the one above it: who wants `IAB17` takes a page of `IAB17-12`.
-    /// Those of another taxonomy than the campaigns' say nothing, so the page's are unknown.
+    /// Of a taxonomy that can be compared with the campaigns' they are what each is there; of another one, or where one is in
+    /// no table, the page's are unknown.
     fn pages(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
         let from = self.keys.len();
-        let of_page = [place.categories, place.section_categories, place.page_categories];
-        let of_page = of_page.map(|list| (list, place.category_taxonomy));
-        let of_content = (place.content_categories, place.content_category_taxonomy);
-        let is_ours = |taxonomy: Option<u32>| taxonomy.is_none_or(|one| one == CATEGORY_TAXONOMY);
-        let ours = of_page.into_iter().chain([of_content]).filter(|(_, of)| is_ours(*of));
-        for text in ours.flat_map(|(list, _)| list.iter()) {
-            let text = normal::category(text);
-            self.keys.push(words.key(Space::Category, &text));
-            if let Some((parent, _)) = text.split_once('-') {
-                self.keys.push(words.key(Space::Category, parent));
+        let mut is_known = true;
+        for (list, taxonomy) in place.category_lists() {
+            let is_first = taxonomy.is_none_or(|one| one == CATEGORY_TAXONOMY);
+            is_known &= is_first || is_mapped(taxonomy) || list.is_empty();
+            for text in list.iter().filter(|_| is_first) {
+                let text = normal::category(text);
+                self.keys.push(words.key(Space::Category, &text));
+                if let Some((parent, _)) = text.split_once('-') {
+                    self.keys.push(words.key(Space::Category, parent));
+                }
+            }
+            for text in list.iter().filter(|_| is_mapped(taxonomy)) {
+                is_known &= self.mapped_page(words, text);
             }
         }
-        if !place.has_categories_of(CATEGORY_TAXONOMY) {
+        if !is_known {
             self.unknown.push(Dimension::Categories);
+        }
+        from..self.keys.len()
+    }
+
+    /// What a category of another taxonomy surely is in the campaigns': the only one that it may be, or what all of those
+    /// have in common. Is it in a table?
+    fn mapped_page(&mut self, words: &Dictionary, name: &str) -> bool {
+        let may_be = || first_categories(name.trim());
+        let Some(first) = may_be().next() else { return false };
+        let is_one = may_be().nth(1).is_none();
+        let wholes = || may_be().filter(|one| one.is_whole());
+        let is_alike = may_be().all(|one| one.whole() == first.whole());
+        if is_one {
+            self.category(words, first);
+        }
+        if is_one || is_alike {
+            self.category(words, first.whole());
+        } else {
+            wholes().for_each(|whole| self.category(words, whole));
+        }
+        true
+    }
+
+    fn category(&mut self, words: &Dictionary, category: FirstCategory) {
+        self.text.clear();
+        // Writing to a String does not fail.
+        let _ = write!(self.text, "{category}");
+        self.keys.push(words.key(Space::Category, &self.text));
+    }
+
+    /// What a page may be though it does not say so: all that its categories of another taxonomy may be, and what that taxonomy
+    /// has no words for.
+    fn possible_pages(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
+        let from = self.keys.len();
+        for (list, taxonomy) in place.category_lists() {
+            if list.is_empty() || !is_mapped(taxonomy) {
+                continue;
+            }
+            for category in list.iter().flat_map(|text| first_categories(text.trim())) {
+                self.category(words, category);
+                self.category(words, category.whole());
+            }
+            for name in unsaid(taxonomy) {
+                self.keys.extend_from_slice(words.family(name));
+            }
         }
         from..self.keys.len()
     }
@@ -366,7 +424,7 @@ impl Lists {
         from..self.keys.len()
     }
 
-    /// Where the lists are of a taxonomy that is not ours, whatever has a category may be meant.
+    /// Of a taxonomy that can be compared with ours, what may be meant; of another one whatever has a category.
     fn blocked_categories(
         &mut self,
         campaign_index: &CampaignIndex,
@@ -378,7 +436,29 @@ impl Lists {
         if is_ours || (allowed.is_empty() && blocked.is_empty()) {
             return self.families(campaign_index.dictionary(), blocked, false);
         }
-        self.part(campaign_index.categories().iter().copied())
+        let all = campaign_index.categories().iter();
+        if !is_mapped(top.category_taxonomy) {
+            return self.part(all.map(|(key, _)| *key));
+        }
+        let list = CategoryList::read(blocked);
+        self.part(all.filter(|(_, name)| list.may_have(name)).map(|(key, _)| *key))
+    }
+
+    /// An allowlist of strangers stays a list.
+    fn allowed_categories(
+        &mut self,
+        campaign_index: &CampaignIndex,
+        request: &BidRequest<'_>,
+    ) -> Part {
+        let top = &request.top;
+        let allowed = top.categories_allowed;
+        if allowed.is_empty() || !is_mapped(top.category_taxonomy) {
+            return self.families(campaign_index.dictionary(), allowed, true);
+        }
+        let list = CategoryList::read(allowed);
+        let all = campaign_index.categories().iter();
+        let keys = all.filter(|(_, name)| list.has_surely(name)).map(|(key, _)| *key);
+        self.part(keys.chain([UNKNOWN]))
     }
 
     /// Advertisers with all below them: who blocks `brand.example` blocks `shop.brand.example`. What is named again, as
