@@ -28,8 +28,10 @@ impl Latency {
     pub(super) fn p50_p99_us(&self) -> Option<[u64; 2]> {
         let mut sorted = self.last.clone();
         sorted.sort_unstable();
-        let last = sorted.len().checked_sub(1)?;
-        Some([50, 99].map(|percent| microseconds(sorted[last * percent / 100])))
+        // The nearest rank: so many in a hundred took no longer.
+        let rank = |percent: usize| (sorted.len() * percent).div_ceil(100).checked_sub(1);
+        let [p50, p99] = [rank(50)?, rank(99)?];
+        Some([microseconds(sorted[p50]), microseconds(sorted[p99])])
     }
 }
 
