@@ -422,8 +422,7 @@ fn every_door_has_rows_in_the_list_of_attacks() {
 }
 
 /// Where the OpenRTB door is named for what it alone does, so that another door need not be.
-const OPENRTB_ALONE: [(&str, &str); 14] = [
-    ("crates/admin-client/src/error.rs", "a text tells its address from the admin door's"),
+const OPENRTB_ALONE: [(&str, &str); 13] = [
     ("crates/ledger-journal/src/codec/record.rs", "the origin of a settlement"),
     (
         "crates/ledger/src/bank/resolve.rs",
