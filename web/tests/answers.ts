@@ -138,7 +138,14 @@ export const record: AuditRecord = {
   session: null,
   file: null,
   changes: [
-    { id: "117", name: "Shoes", unit: "USD", before: { limit: "9000.00" }, after: { limit: "10000.00" } },
+    {
+      id: "117",
+      name: "Shoes",
+      unit: "USD",
+      large: false,
+      before: { limit: "9000.00" },
+      after: { limit: "10000.00" },
+    },
   ],
 };
 

@@ -365,6 +365,26 @@ describe("campaign", () => {
     expect(patch?.headers["If-Match"]).toBe('"8"');
   });
 
+  it("asks once more before a limit becomes more than a hundred times as large", async () => {
+    await show("/ui/campaign/117");
+    await click(button("Change limits"));
+    await type("Limit,", "1000000.01");
+    await type("Reason", "more room");
+    expect(submit().disabled).toBe(true);
+    expectWords(
+      "It is more than 100 times as much",
+      "the limit from 10\u202f000.00 USD to 1\u202f000\u202f000.01 USD",
+    );
+    await click(document.querySelector<HTMLElement>("input[type=checkbox]")!);
+    // Another amount is another deed.
+    await type("Limit,", "2000000");
+    expect(submit().disabled).toBe(true);
+    await click(document.querySelector<HTMLElement>("input[type=checkbox]")!);
+    await click(submit());
+    const [patch] = sent("PATCH", "/budgets/117");
+    expect(patch?.body).toEqual({ changes: { limit: "2000000" }, why: "more room", confirm_large: true });
+  });
+
   it("tells what stands against a change", async () => {
     node["PATCH /budgets/117"] = () =>
       Response.json(

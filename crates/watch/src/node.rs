@@ -1,7 +1,7 @@
 //! What the admin API asks of the node behind it.
 
 use axum::body::Bytes;
-use money::Amount;
+use money::{Amount, Unit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -177,6 +177,8 @@ pub struct Edit {
     pub rows: EditRows,
     /// Judge only.
     pub dry_run: bool,
+    /// Limits may become more than [`LARGE_TIMES`] as large; a creation and an undo may always.
+    pub confirm_large: bool,
     /// The idempotency key with a digest of the request: the same pair of the same `who` within 24 h gets the first answer again.
     pub key: Option<(Box<str>, [u8; 32])>,
 }
@@ -195,6 +197,28 @@ pub enum EditRows {
 /// Fields of a known budget that the API changes, as in the budgets file; `null` takes an optional one away.
 pub const EDITABLE: [&str; 9] =
     ["handle", "name", "limit", "daily", "windows", "status", "start", "end", "pacing"];
+
+/// A limit or a daily limit that becomes more than so many times what it was is refused until it is confirmed: who writes base units
+/// for units is off by a million.
+pub const LARGE_TIMES: i128 = 100;
+
+/// The field of a change that makes a limit or a daily limit more than [`LARGE_TIMES`] as large, if one does. Fields are as in the
+/// budgets file; nothing is many times nothing.
+#[must_use]
+pub fn large_field(unit: Unit, before: &Fields, after: &Fields) -> Option<&'static str> {
+    let amount = |fields: &Fields, name: &str| -> Option<i128> {
+        let text = match fields.get(name)? {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        unit.parse_amount(&text).ok().map(|amount| amount.get().into())
+    };
+    ["limit", "daily"].into_iter().find(|name| {
+        let (before, after) = (amount(before, name), amount(after, name));
+        let was = before.filter(|was| *was > 0);
+        was.zip(after).is_some_and(|(was, now)| now > was * LARGE_TIMES)
+    })
+}
 
 /// The outcome for one budget.
 #[derive(Clone, Debug)]
@@ -500,4 +524,29 @@ pub struct AuditRow {
     pub before: Fields,
     /// ...and after.
     pub after: Fields,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn more_than_a_hundred_times_is_large_and_a_hundred_times_is_not() {
+        let usd = Unit::parse("USD").unwrap();
+        let large = |before: Value, after: Value| {
+            let fields = |of: &Value| of.as_object().unwrap().clone();
+            large_field(usd, &fields(&before), &fields(&after))
+        };
+        let limit = |of: Value| json!({ "limit": of });
+        assert_eq!(large(limit(json!("1.5")), limit(json!("150.00"))), None);
+        assert_eq!(large(limit(json!("1.5")), limit(json!("150.000001"))), Some("limit"));
+        assert_eq!(large(limit(json!(10_100)), limit(json!(10_100_000_000_u64))), Some("limit"));
+        assert_eq!(large(limit(json!("150.01")), limit(json!("1.5"))), None, "down");
+        assert_eq!(large(limit(json!("0")), limit(json!("5000"))), None);
+        assert_eq!(large(json!({"daily": null}), json!({"daily": "5000"})), None);
+        assert_eq!(large(json!({"daily": "1"}), json!({"daily": "101"})), Some("daily"));
+        assert_eq!(large(json!({}), limit(json!("5000"))), None, "a new budget");
+    }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use watch::node::{EDITABLE, Fields, FileChange};
+use watch::node::{EDITABLE, Fields, FileChange, LARGE_TIMES, large_field};
 use weir_config::budgets::Line;
 use weir_config::private;
 
@@ -190,6 +190,7 @@ impl<'a> NewSet<'a> {
             let (was, now) = differing(line, &was.fields(*id), &now.fields(*id));
             if !now.is_empty() {
                 change.changed += 1;
+                warn_of_large(line, &was, &now);
                 keep(&mut rows, || row(*id, was, now));
             }
         }
@@ -227,6 +228,17 @@ impl<'a> NewSet<'a> {
         file.write_all(&text)?;
         file.sync_all()?;
         Ok(UnnamedSet(folder.into()))
+    }
+}
+
+/// A file is not refused for it: who wrote it is told, and the audit log marks it.
+fn warn_of_large(line: &Line, was: &Fields, now: &Fields) {
+    let spec = &line.budget.spec;
+    if let Some(field) = large_field(spec.unit, was, now) {
+        tracing::warn!(
+            budget = spec.id, line = line.budget.line, field, before = %saying(was, field), after = %saying(now, field),
+            "the budgets file makes a limit more than {LARGE_TIMES} times as large; is it in the budget's unit?"
+        );
     }
 }
 

@@ -3,9 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use ledger::Status;
-use money::ZoneCache;
+use money::{Unit, ZoneCache};
 use serde_json::Value;
-use watch::node::{Action, AuditRecord, AuditRow, EDITABLE, Fields, RowChange, RowProblem};
+use watch::node::{
+    Action, AuditRecord, AuditRow, EDITABLE, Fields, LARGE_TIMES, RowChange, RowProblem,
+    large_field,
+};
 use weir_config::budgets::{self, Budget};
 use wire::Handle;
 
@@ -28,6 +31,8 @@ pub(super) struct Judged {
 pub(super) struct Judge<'s> {
     seen: &'s Seen,
     action: Action,
+    /// Limits may become many times as large.
+    confirm_large: bool,
     zones: ZoneCache,
     named: HashSet<u64>,
     /// Handles that rows before gave, and to whom.
@@ -43,9 +48,9 @@ struct Change {
 }
 
 impl<'s> Judge<'s> {
-    pub(super) fn new(seen: &'s Seen, action: Action) -> Judge<'s> {
+    pub(super) fn new(seen: &'s Seen, action: Action, confirm_large: bool) -> Judge<'s> {
         let (named, given) = (HashSet::new(), HashMap::new());
-        Judge { seen, action, zones: ZoneCache::default(), named, given }
+        Judge { seen, action, confirm_large, zones: ZoneCache::default(), named, given }
     }
 
     /// Fields of a known budget.
@@ -130,6 +135,9 @@ impl<'s> Judge<'s> {
         }
         if after.contains_key("status") && saying(&fields, "status") == "ended" {
             return Err(field("status", "the budget has ended; take it back in the budgets file"));
+        }
+        if !self.confirm_large {
+            check_large(unit, &before, &after)?;
         }
         overlay::set(&mut fields, &after);
         let budget = budgets::judge(&fields, known.bids, &mut self.zones);
@@ -217,7 +225,7 @@ impl<'s> Judge<'s> {
 
 /// All rows of a record, put back.
 pub(super) fn undo(seen: &Seen, record: &AuditRecord) -> Vec<Judged> {
-    let mut judge = Judge::new(seen, Action::Undo);
+    let mut judge = Judge::new(seen, Action::Undo, true);
     record.changes.iter().map(|row| judge.undo(row)).collect()
 }
 
@@ -227,6 +235,16 @@ fn status(word: &str) -> Fields {
 
 fn field(name: &str, text: &str) -> RowProblem {
     RowProblem::Field(format!("{name}: {text}"))
+}
+
+/// A slip of a million, which is what base units are beside units, is asked back.
+fn check_large(unit: Unit, before: &Fields, after: &Fields) -> Result<(), RowProblem> {
+    let Some(name) = large_field(unit, before, after) else { return Ok(()) };
+    let (found, was) = (saying(after, name), saying(before, name));
+    let text = format!(
+        "found {found}, which is more than {LARGE_TIMES} times the {was} before; say \"confirm_large\": true beside \"changes\" if it is meant"
+    );
+    Err(field(name, &text))
 }
 
 fn check_field(name: &str, value: &Value) -> Result<(), RowProblem> {

@@ -595,7 +595,7 @@ impl Edits {
 
     fn plan(&self, writer: &Writer, edit: &Edit) -> Result<Planned, EditError> {
         let seen = self.seen();
-        let mut judge = Judge::new(&seen, edit.action);
+        let mut judge = Judge::new(&seen, edit.action, edit.confirm_large);
         let (mut rows, undo_of) = match &edit.rows {
             EditRows::Change(rows) => (rows.iter().map(|row| judge.change(row)).collect(), None),
             EditRows::Create(fields) => (vec![judge.create(fields)], None),

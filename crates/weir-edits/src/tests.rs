@@ -175,7 +175,15 @@ fn open(folder: &TempDir, bank: &FakeBank, now_ms: &Arc<AtomicU64>, run: u32) ->
 }
 
 fn edit(action: Action, rows: EditRows) -> Edit {
-    Edit { who: "ada".into(), why: "a reason".into(), action, rows, dry_run: false, key: None }
+    Edit {
+        who: "ada".into(),
+        why: "a reason".into(),
+        action,
+        rows,
+        dry_run: false,
+        confirm_large: true,
+        key: None,
+    }
 }
 
 fn change(id: u64, fields: Value) -> EditRows {
@@ -1114,6 +1122,29 @@ fn what_cannot_be_recorded_is_not_done() {
     let act = || -> Result<(), ()> { panic!("it is not done") };
     let done = bench.edits.act_on_session(deed(Action::FixReset, "A"), act, |()| false);
     assert_eq!(done, Err(EditError::Stopping));
+}
+
+#[test]
+fn a_limit_of_more_than_a_hundred_times_needs_one_more_word() {
+    let bench = Bench::new("{\"id\":1,\"limit\":\"10100.00\",\"daily\":\"1\"}\n");
+    let set = |fields: Value, confirm_large: bool| {
+        let asked = Edit { confirm_large, ..edit(Action::Set, change(1, fields)) };
+        bench.edits.edit(asked).unwrap()
+    };
+    let told = problem(&set(json!({"limit": "10100000000"}), false));
+    assert!(
+        told.contains("limit: found \"10100000000\"") && told.contains("confirm_large"),
+        "{told}"
+    );
+    assert!(problem(&set(json!({"daily": "100.01"}), false)).starts_with("daily: found"));
+    assert_eq!((records(&bench), bench.field(1, "limit")), (0, json!("10100.00")));
+    assert_eq!(set(json!({"daily": "100"}), false).rows[0].result, RowResult::Changed);
+    let raised = set(json!({"limit": "10100000000"}), true);
+    assert_eq!(raised.rows[0].result, RowResult::Changed);
+    // Down, and back up by an undo: nobody is asked.
+    let lowered = set(json!({"limit": "5"}), false).record.unwrap();
+    assert_eq!(bench.undo(lowered).rows[0].result, RowResult::Changed);
+    assert_eq!(bench.field(1, "limit"), "10100000000");
 }
 
 /// The rows of the newest record, which is one of the file.

@@ -119,10 +119,11 @@ export const api = {
       etag: response.headers.get("etag") ?? "",
     };
   },
-  async patch(id: string, etag: string, changes: Changes, why: string): Promise<Budget> {
+  /** `large`: limits may become more than a hundred times as large. */
+  async patch(id: string, etag: string, changes: Changes, why: string, large: boolean): Promise<Budget> {
     const response = await call(`/budgets/${id}`, {
       method: "PATCH",
-      body: { changes, why },
+      body: { changes, why, ...(large ? { confirm_large: true } : {}) },
       headers: { "If-Match": etag },
     });
     return budgetInBase((await response.json()) as Budget);

@@ -155,12 +155,16 @@ export interface Bulk {
   select: Select;
   expected: number;
   dry_run: boolean;
+  /** Limits may become more than a hundred times as large. */
+  confirm_large?: true;
   why: string;
 }
 
 export interface BulkRow {
   id: string;
   result: "changed" | "unchanged" | "refused";
+  /** A limit becomes more than a hundred times as large. */
+  large: boolean;
   before: Record<string, unknown>;
   after: Record<string, unknown>;
   problem: Problem | null;
@@ -221,6 +225,8 @@ export interface AuditRow {
   /** Now; null: there is no such budget any more. */
   name: string | null;
   unit: string | null;
+  /** A limit became more than a hundred times as large. */
+  large: boolean;
   before: Record<string, unknown>;
   after: Record<string, unknown>;
 }

@@ -145,6 +145,7 @@ function Row({
           : first === undefined
             ? ""
             : pair(first.before, first.after, first.unit)}
+        {record.changes.some((change) => change.large) && <strong> over 100 times as much</strong>}
         {record.file !== null && <span className="quiet"> ({filePair(record.file)})</span>}
         {record.rows > 1 && (
           <button type="button" className="button button-quiet" onClick={open}>

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { api, problemOf } from "../api/client";
 import type { Budget, Changes, Problem, WindowLimits } from "../api/types";
 import { effectWords, pacingWords } from "../campaigns/effect";
-import { moneyText, parseAmount, plainAmount } from "../money/money";
+import { isLarge, moneyText, parseAmount, plainAmount } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
 import { WindowFields } from "./WindowFields";
 import { windowChange, windowForm } from "./windows";
@@ -71,6 +71,19 @@ function effects(kind: ChangeKind, budget: Budget, changes: Changes): string[] {
   return sentences;
 }
 
+/** Which of its limits become more than a hundred times as large, in words; empty for none. */
+function largeOf(budget: Budget, changes: Changes | string): string[] {
+  if (typeof changes === "string") return [];
+  return (["limit", "daily"] as const).flatMap((field) => {
+    const [before, text] = [budget[field], changes[field]];
+    if (before === null || text == null) return [];
+    const after = parseAmount(text, budget.unit);
+    if (after === null || !isLarge(BigInt(before), after)) return [];
+    const name = field === "limit" ? "limit" : "daily limit";
+    return [`the ${name} from ${moneyText(BigInt(before), budget.unit)} to ${moneyText(after, budget.unit)}`];
+  });
+}
+
 export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
   const [limit, setLimit] = useState(plainAmount(BigInt(budget.limit), budget.unit));
   const [daily, setDaily] = useState(
@@ -92,16 +105,22 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
           windowChange(firstWindows, windows, budget.unit),
         )
       : ({ status: kind === "pause" ? "paused" : "active" } as Changes);
+  const large = largeOf(budget, changes);
+  const [meant, setMeant] = useState("");
+  // Another amount is asked for anew.
+  const isMeant = meant === large.join();
   const wrong =
     typeof changes === "string"
       ? changes
-      : why.trim().length < 3
-        ? "Say why; it goes to the audit log."
-        : null;
+      : large.length > 0 && !isMeant
+        ? "It is more than 100 times as much: confirm it."
+        : why.trim().length < 3
+          ? "Say why; it goes to the audit log."
+          : null;
   const send = () => {
     if (typeof changes === "string") return;
     setSending(true);
-    api.patch(budget.id, etag, changes, why.trim()).then(done, (error: unknown) => {
+    api.patch(budget.id, etag, changes, why.trim(), large.length > 0).then(done, (error: unknown) => {
       setFailed(problemOf(error));
       setSending(false);
     });
@@ -152,6 +171,16 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
           Reason, for the audit log
           <input value={why} maxLength={500} autoFocus onChange={(event) => setWhy(event.target.value)} />
         </label>
+        {large.length > 0 && (
+          <label className="field-check">
+            <input
+              type="checkbox"
+              checked={isMeant}
+              onChange={(event) => setMeant(event.target.checked ? large.join() : "")}
+            />{" "}
+            I mean it: more than 100 times as much, {large.join(", ")}
+          </label>
+        )}
         {failed !== null && <ProblemNote problem={failed} />}
         <footer className="dialog-foot">
           <span className="quiet" role="status">

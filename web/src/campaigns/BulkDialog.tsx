@@ -1,7 +1,7 @@
 // Asks before many budgets change: first a dry run that tells the effect on money, then the deed, then what came of each row.
 import { type ReactNode, useMemo, useState } from "react";
 import { api, newKey, problemOf } from "../api/client";
-import type { Bulk, BulkAnswer, Effect, Problem } from "../api/types";
+import type { Bulk, BulkAnswer, BulkRow, Effect, Problem } from "../api/types";
 import type { Model } from "../grid/model";
 import { exactText, moneyText } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
@@ -47,15 +47,21 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
   const [failed, setFailed] = useState<Problem | null>(null);
   const changes = useMemo(() => changesOf(intent, units), [intent, units]);
   const wrong = typeof changes === "string" ? changes : null;
-  const make = (dryRun: boolean) =>
-    bulkOf(
+  const [meant, setMeant] = useState("");
+  // Another amount is asked for anew.
+  const isMeant = meant === JSON.stringify(changes);
+  const make = (dryRun: boolean): Bulk => ({
+    ...bulkOf(
       intent.action,
       typeof changes === "string" ? null : changes,
       select,
       rows,
       dryRun ? "dry run" : why.trim(),
       dryRun,
-    );
+    ),
+    ...(isMeant && intent.action === "set" ? { confirm_large: true as const } : {}),
+  });
+  const large = (row: BulkRow) => row.large || (row.problem?.detail.includes("confirm_large") ?? false);
   // A key stands for one request: the same button pressed twice does it once, another amount is another deed.
   const key = useMemo(newKey, [JSON.stringify(make(false))]);
   const { answer, problem } = useDryRun(wrong === null ? JSON.stringify(make(true)) : "", (text) =>
@@ -99,6 +105,16 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
           </EffectTable>
         )}
         {problem !== null && <ProblemNote problem={problem} />}
+        {intent.action === "set" && answer?.rows.some(large) === true && (
+          <label className="field-check">
+            <input
+              type="checkbox"
+              checked={isMeant}
+              onChange={(event) => setMeant(event.target.checked ? JSON.stringify(changes) : "")}
+            />{" "}
+            I mean it: {count(answer.rows.filter(large).length)} become more than 100 times as large
+          </label>
+        )}
         <label className="field">
           Reason, for the audit log
           <input value={why} maxLength={500} autoFocus onChange={(event) => setWhy(event.target.value)} />

@@ -132,6 +132,12 @@ export function decimalText(amount: bigint | number, unit: string): string {
 /** Decimal text of an answer as text of base units, in which this page counts. */
 export const baseText = (text: string, unit: string): string => parseAmount(text, unit)?.toString() ?? text;
 
+const LARGE_TIMES = 100n;
+
+/** Is it more than a hundred times as much? The node asks for one more word then; nothing is many times nothing. */
+export const isLarge = (before: bigint, after: bigint): boolean =>
+  before > 0n && after > before * LARGE_TIMES;
+
 /** Base units as a double in units: for the axes of charts and for filters by range, never for a sum. */
 export const inUnits = (amount: number, unit: string): number => amount / 10 ** baseDecimals(unit);
 

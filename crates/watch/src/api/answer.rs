@@ -13,7 +13,7 @@ use crate::auth::AdminRole;
 use crate::model::Pacing;
 use crate::node::{
     AuditRecord, AuditRow, AuditSession, Cap, Detail, FieldEdit, Fields, FileChange, Holds, Lines,
-    Source, TokenReach, WindowState,
+    Source, TokenReach, WindowState, large_field,
 };
 use crate::problem::Problem;
 use crate::query::{Row, index_ppm, verdict_word};
@@ -22,16 +22,16 @@ use crate::{Flags, Reason, Status};
 /// An amount as decimal text in the budget's unit, exact, as changes and the budgets file have it.
 #[derive(Clone, Copy, Debug, ToSchema)]
 #[schema(value_type = String, pattern = "^-?[0-9]{1,20}(\\.[0-9]{2,9})?$", example = "1.25")]
-pub(super) struct Decimal((i128, Unit));
+pub(super) struct DecimalAmount((i128, Unit));
 
-impl Decimal {
-    pub(super) fn of(amount: Amount, unit: Unit) -> Decimal {
-        Decimal::sum(amount.get().into(), unit)
+impl DecimalAmount {
+    pub(super) fn of(amount: Amount, unit: Unit) -> DecimalAmount {
+        DecimalAmount::sum(amount.get().into(), unit)
     }
 
     /// Of base units, of which a sum has more than 64 bits.
-    pub(super) const fn sum(base_units: i128, unit: Unit) -> Decimal {
-        Decimal((base_units, unit))
+    pub(super) const fn sum(base_units: i128, unit: Unit) -> DecimalAmount {
+        DecimalAmount((base_units, unit))
     }
 
     pub(super) fn add(&mut self, amount: Amount) {
@@ -39,7 +39,7 @@ impl Decimal {
     }
 }
 
-impl Serialize for Decimal {
+impl Serialize for DecimalAmount {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (base_units, unit) = self.0;
         to.collect_str(&unit.format_sum(base_units))
@@ -90,35 +90,35 @@ pub(super) struct BudgetRow<'a> {
     /// How long status and reason are what they are.
     since_ms: u64,
     /// The amount that may be spent in its life.
-    limit: Decimal,
+    limit: DecimalAmount,
     /// Settled, over-settled and late.
-    spent: Decimal,
+    spent: DecimalAmount,
     /// Of these over-settled and late.
-    debt: Decimal,
+    debt: DecimalAmount,
     /// In holds of any kind.
-    held: Decimal,
+    held: DecimalAmount,
     /// Free and in purses: limit = spent + held + available. May be negative.
-    available: Decimal,
+    available: DecimalAmount,
     /// The pacing window: a day of the zone, or the flight.
     window_start_ms: u64,
     window_end_ms: u64,
     /// What the plan spends in the window; null without a plan.
     #[schema(required)]
-    window_budget: Option<Decimal>,
+    window_budget: Option<DecimalAmount>,
     /// Of this by now.
     #[schema(required)]
-    window_planned: Option<Decimal>,
+    window_planned: Option<DecimalAmount>,
     /// Spent in the window, as the plan counts it.
     #[schema(required)]
-    window_spent: Option<Decimal>,
+    window_spent: Option<DecimalAmount>,
     /// Spent of planned, in millionths, rounded down; null while nothing is planned.
     #[schema(required)]
     index_ppm: Option<i64>,
     /// The daily limit.
     #[schema(required)]
-    daily: Option<Decimal>,
+    daily: Option<DecimalAmount>,
     /// Spent in the civil day of the zone.
-    day_spent: Decimal,
+    day_spent: DecimalAmount,
     /// When the next day begins, where there is a daily limit.
     #[schema(required)]
     day_ends_ms: Option<u64>,
@@ -131,7 +131,7 @@ pub(super) struct BudgetRow<'a> {
     top_refusal: Option<&'static str>,
     top_refusals_per_s: f64,
     /// Spent in the last 60 s.
-    spend_minute: Decimal,
+    spend_minute: DecimalAmount,
     /// IANA name of its time zone.
     #[schema(example = "Europe/Berlin")]
     tz: &'a str,
@@ -165,7 +165,7 @@ impl<'a> BudgetRow<'a> {
     pub(super) fn new(row: Row<'a>) -> BudgetRow<'a> {
         let (budget, state) = (row.budget, row.state);
         let per_s = |hundredths: u32| f64::from(hundredths) / 100.0;
-        let decimal = |amount| Decimal::of(amount, budget.unit);
+        let decimal = |amount| DecimalAmount::of(amount, budget.unit);
         let flags =
             Flags::ALL.iter().filter(|(bit, _)| state.flags.has(*bit)).map(|(_, name)| *name);
         BudgetRow {
@@ -234,7 +234,7 @@ pub(super) struct BudgetWhole<'a> {
     #[schema(required)]
     pub(super) file: Option<FileLine>,
     /// Spent in each 30 s, oldest first: the last ten minutes, or fewer after a start.
-    pub(super) spark: Vec<Decimal>,
+    pub(super) spark: Vec<DecimalAmount>,
     pub(super) lines: BookLines,
     pub(super) holds: HoldCounts,
     pub(super) caps: Vec<FrequencyCap>,
@@ -304,19 +304,19 @@ impl From<Source> for FileLine {
 /// The lines of its books. They add up to the limit.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BookLines {
-    free: Decimal,
-    purses: Decimal,
-    held: Decimal,
-    suspended: Decimal,
-    expired: Decimal,
-    settled: Decimal,
-    over_settled: Decimal,
-    late: Decimal,
+    free: DecimalAmount,
+    purses: DecimalAmount,
+    held: DecimalAmount,
+    suspended: DecimalAmount,
+    expired: DecimalAmount,
+    settled: DecimalAmount,
+    over_settled: DecimalAmount,
+    late: DecimalAmount,
 }
 
 impl BookLines {
     fn of(lines: Lines, unit: Unit) -> BookLines {
-        let decimal = |amount| Decimal::of(amount, unit);
+        let decimal = |amount| DecimalAmount::of(amount, unit);
         BookLines {
             free: decimal(lines.free),
             purses: decimal(lines.purses),
@@ -368,11 +368,11 @@ pub(super) struct BudgetWindow {
     period: &'static str,
     /// It refills all the time; else it is whole again at its end.
     bucket: bool,
-    limit: Decimal,
+    limit: DecimalAmount,
     /// Handed out in it, and not come back.
-    used: Decimal,
+    used: DecimalAmount,
     /// What is left of it; below zero after a limit was lowered, or after debts.
-    left: Decimal,
+    left: DecimalAmount,
     /// First instant after it: in the past where nobody asked since. Of a bucket now.
     ends_ms: u64,
 }
@@ -380,8 +380,8 @@ pub(super) struct BudgetWindow {
 impl BudgetWindow {
     fn of(state: WindowState, unit: Unit) -> BudgetWindow {
         let WindowState { period, bucket, limit, used, ends_ms } = state;
-        let left = Decimal::sum(i128::from(limit.get()) - i128::from(used.get()), unit);
-        let (limit, used) = (Decimal::of(limit, unit), Decimal::of(used, unit));
+        let left = DecimalAmount::sum(i128::from(limit.get()) - i128::from(used.get()), unit);
+        let (limit, used) = (DecimalAmount::of(limit, unit), DecimalAmount::of(used, unit));
         BudgetWindow { period, bucket, limit, used, left, ends_ms }
     }
 }
@@ -417,7 +417,7 @@ impl<'a> BudgetWhole<'a> {
             row: BudgetRow::new(row),
             config,
             file: source.map(FileLine::from),
-            spark: spark.iter().map(|spent| Decimal::sum((*spent).into(), unit)).collect(),
+            spark: spark.iter().map(|spent| DecimalAmount::sum((*spent).into(), unit)).collect(),
             lines: BookLines::of(detail.lines, unit),
             holds: detail.holds.into(),
             caps: detail.caps.into_iter().map(FrequencyCap::from).collect(),
@@ -450,6 +450,8 @@ pub(super) struct BulkRow {
     /// ...and after.
     #[schema(value_type = Object, additional_properties = true)]
     pub(super) after: Fields,
+    /// Its limit or its daily limit becomes more than a hundred times as large.
+    pub(super) large: bool,
     /// Why it was refused.
     #[schema(required)]
     pub(super) problem: Option<Problem>,
@@ -473,12 +475,12 @@ pub(super) struct Effect {
     #[schema(pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     pub(super) unit: &'static str,
     pub(super) rows: usize,
-    pub(super) limit_before: Decimal,
-    pub(super) limit_after: Decimal,
+    pub(super) limit_before: DecimalAmount,
+    pub(super) limit_after: DecimalAmount,
     /// What they could still spend when this was answered.
-    pub(super) available_before: Decimal,
+    pub(super) available_before: DecimalAmount,
     /// What they spent in the last 60 s.
-    pub(super) spend_minute: Decimal,
+    pub(super) spend_minute: DecimalAmount,
 }
 
 /// What became of a bulk change. Each row stands for itself.
@@ -605,6 +607,8 @@ pub(super) struct RecordRow {
     /// The unit of its amounts: ISO 4217, with an `n` where it counts nanos, or `count`; null as above.
     #[schema(required, pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     unit: Option<String>,
+    /// Its limit or its daily limit became more than a hundred times as large.
+    large: bool,
     /// The changed fields before, as in the budgets file...
     #[schema(value_type = Object, additional_properties = true)]
     before: Fields,
@@ -616,7 +620,9 @@ pub(super) struct RecordRow {
 impl RecordRow {
     fn of(row: AuditRow, known: &Known<'_>) -> RecordRow {
         let (name, unit) = known(row.id).unzip();
-        RecordRow { id: Id(row.id), name, unit, before: row.before, after: row.after }
+        let known = unit.as_deref().and_then(|unit| Unit::parse(unit).ok());
+        let large = known.is_some_and(|unit| large_field(unit, &row.before, &row.after).is_some());
+        RecordRow { id: Id(row.id), name, unit, large, before: row.before, after: row.after }
     }
 }
 
@@ -663,7 +669,7 @@ mod tests {
         #[test]
         fn an_amount_is_read_as_it_was_written(base_units: i64, unit in prop::sample::select(vec!["USD", "JPY", "KWD", "EURn", "count"])) {
             let unit = Unit::parse(unit).unwrap();
-            let shown = serde_json::to_value(Decimal::of(Amount::new(base_units), unit)).unwrap();
+            let shown = serde_json::to_value(DecimalAmount::of(Amount::new(base_units), unit)).unwrap();
             let text = shown.as_str().unwrap();
             prop_assert_eq!(unit.parse_amount(text).map(Amount::get).ok(), Some(base_units), "{}", text);
         }
@@ -671,7 +677,7 @@ mod tests {
 
     #[test]
     fn sums_have_more_than_64_bits() {
-        let mut sum = Decimal::sum(i64::MAX.into(), Unit::parse("USD").unwrap());
+        let mut sum = DecimalAmount::sum(i64::MAX.into(), Unit::parse("USD").unwrap());
         sum.add(Amount::new(i64::MAX));
         assert_eq!(serde_json::to_value(sum).unwrap(), "18446744073709.551614");
     }

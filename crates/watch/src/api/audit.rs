@@ -84,6 +84,7 @@ pub(super) async fn undo(
         action: Action::Undo,
         rows: EditRows::Undo(record),
         dry_run,
+        confirm_large: true,
         key,
     };
     app.wait(move |parts| parts.undo(edit)).await?

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use money::{Amount, LIMIT_MAX, Rounding, Unit};
 use serde_json::Value;
 
-use super::answer::{BulkAnswer, BulkRow, Decimal, Effect, Outcome};
+use super::answer::{BulkAnswer, BulkRow, DecimalAmount, Effect, Outcome};
 use super::budgets::{json, query};
 use super::bulk_body::{BULK_MAX, Bulk, Factors, Select, SwitchAction, WindowFactors};
 use super::change::status;
@@ -21,6 +21,7 @@ use super::{App, Parts};
 use crate::board::View;
 use crate::node::{
     Action, Edit, EditRows, Edited, EditedRow, Fields, RowChange, RowProblem, RowResult,
+    large_field,
 };
 use crate::problem::{Kind, Problem};
 use crate::query::Row;
@@ -46,6 +47,7 @@ struct Plan {
     select: Select,
     expected: u32,
     dry_run: bool,
+    confirm_large: bool,
     why: Why,
 }
 
@@ -63,6 +65,7 @@ impl Plan {
                     select: b.select,
                     expected: b.expected,
                     dry_run: b.dry_run,
+                    confirm_large: true,
                     why: b.why,
                 })
             }
@@ -79,6 +82,7 @@ impl Plan {
                     select: b.select,
                     expected: b.expected,
                     dry_run: b.dry_run,
+                    confirm_large: b.confirm_large,
                     why: b.why,
                 })
             }
@@ -92,6 +96,8 @@ impl Plan {
                     select: b.select,
                     expected: b.expected,
                     dry_run: b.dry_run,
+                    // A factor is a hundred at most.
+                    confirm_large: true,
                     why: b.why,
                 })
             }
@@ -298,6 +304,7 @@ impl Parts {
             action: plan.action(),
             rows: EditRows::Change(changes),
             dry_run: plan.dry_run,
+            confirm_large: plan.confirm_large,
             key,
         };
         let edited = self.node.edit(edit)?;
@@ -336,6 +343,7 @@ impl Parts {
     }
 
     fn bulk_row(&self, row: EditedRow) -> BulkRow {
+        let unit = self.name_and_unit(row.id).and_then(|(_, unit)| Unit::parse(&unit).ok());
         let problem = match &row.result {
             RowResult::Refused(problem) => Some(problem.into()),
             _ => None,
@@ -345,6 +353,7 @@ impl Parts {
             result: outcome(&row.result),
             etag: etag(row.revision),
             reach: self.reach(&row),
+            large: unit.is_some_and(|unit| large_field(unit, &row.before, &row.after).is_some()),
             before: row.before,
             after: row.after,
             problem,
@@ -390,10 +399,10 @@ fn effect(view: &View, rows: &[EditedRow]) -> Vec<Effect> {
         let sum = units.entry(name).or_insert_with(|| Effect {
             unit: name,
             rows: 0,
-            limit_before: Decimal::sum(0, unit),
-            limit_after: Decimal::sum(0, unit),
-            available_before: Decimal::sum(0, unit),
-            spend_minute: Decimal::sum(0, unit),
+            limit_before: DecimalAmount::sum(0, unit),
+            limit_after: DecimalAmount::sum(0, unit),
+            available_before: DecimalAmount::sum(0, unit),
+            spend_minute: DecimalAmount::sum(0, unit),
         });
         let limit = |fields: &Fields| {
             if fields.is_empty() {

@@ -79,6 +79,7 @@ fn edit(who: &Asker, why: &str, action: Action, change: RowChange) -> Edit {
         action,
         rows: EditRows::Change(vec![change]),
         dry_run: false,
+        confirm_large: false,
         key: None,
     }
 }
@@ -105,7 +106,15 @@ pub(super) async fn create(
     let (who, why) = ((&*who.0.name).into(), why.0.into());
     let made = app.wait(move |parts| {
         let rows = EditRows::Create(parts.fields_of(&budget)?);
-        parts.edit_one(Edit { who, why, action: Action::Create, rows, dry_run: false, key })
+        parts.edit_one(Edit {
+            who,
+            why,
+            action: Action::Create,
+            rows,
+            dry_run: false,
+            confirm_large: true,
+            key,
+        })
     });
     let (replay, answer) = made.await??;
     let answer = (StatusCode::CREATED, location, answer).into_response();
@@ -130,14 +139,14 @@ pub(super) async fn patch(
             "a change needs the header If-Match with the ETag of what was seen",
         )
     })?;
-    let Patch { changes, why } = body.value;
+    let Patch { changes, confirm_large, why } = body.value;
     let fields = fields(&changes);
     if fields.is_empty() {
         return Err(Problem::malformed("changes", "no field", "at least one"));
     }
     let set = move |id| {
         let change = RowChange { id, fields, revision: Some(revision) };
-        edit(&who, &why.0, Action::Set, change)
+        Edit { confirm_large, ..edit(&who, &why.0, Action::Set, change) }
     };
     app.wait(move |parts| parts.edit_named(&name, set)).await?
 }

@@ -6,7 +6,7 @@ use money::Unit;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::answer::Decimal;
+use super::answer::DecimalAmount;
 use super::budgets::json;
 use super::extract::{Named, Params};
 use super::params::BudgetName;
@@ -39,9 +39,9 @@ pub(super) struct HistoryAnswer {
     /// Where each step ends.
     t_ms: Vec<u64>,
     /// Spent in the pacing window by then; null where nothing happened in the step, too.
-    spent: Vec<Option<Decimal>>,
+    spent: Vec<Option<DecimalAmount>>,
     /// What the plan would have spent by then.
-    planned: Vec<Option<Decimal>>,
+    planned: Vec<Option<DecimalAmount>>,
     /// Counts of the step.
     asks: Vec<Option<u64>>,
     grants: Vec<Option<u64>>,
@@ -58,7 +58,8 @@ impl HistoryAnswer {
         let points = &series.points;
         let count =
             |pick: fn(&Counts) -> u64| points.iter().map(|p| p.counts.as_ref().map(pick)).collect();
-        let decimal = |amount: Option<i64>| amount.map(|amount| Decimal::sum(amount.into(), unit));
+        let decimal =
+            |amount: Option<i64>| amount.map(|amount| DecimalAmount::sum(amount.into(), unit));
         HistoryAnswer {
             step_ms: ms(series.step),
             from_ms: ms(points.first().map_or(from, |point| point.minute)),

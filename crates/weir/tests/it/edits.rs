@@ -51,7 +51,15 @@ fn fields(value: Value) -> Fields {
 }
 
 fn edit(action: Action, rows: EditRows) -> Edit {
-    Edit { who: "ada".into(), why: "a reason".into(), action, rows, dry_run: false, key: None }
+    Edit {
+        who: "ada".into(),
+        why: "a reason".into(),
+        action,
+        rows,
+        dry_run: false,
+        confirm_large: true,
+        key: None,
+    }
 }
 
 fn rows(ids: impl Iterator<Item = u64>, value: &Value) -> EditRows {

@@ -73,7 +73,10 @@ impl Bench {
 
     fn act(&self, action: Action, rows: EditRows) -> Edited {
         let (who, why) = ("ada".into(), "a reason".into());
-        self.node.edits().edit(Edit { who, why, action, rows, dry_run: false, key: None }).unwrap()
+        self.node
+            .edits()
+            .edit(Edit { who, why, action, rows, dry_run: false, confirm_large: true, key: None })
+            .unwrap()
     }
 
     fn set(&self, ids: &[u64], value: &Value) -> u64 {

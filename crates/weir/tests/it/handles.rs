@@ -65,6 +65,29 @@ fn what_was_read_is_written_back_and_changes_nothing() {
     assert_eq!(look(&node, "/v1/audit").json()["records"], json!([]), "nothing was changed");
 }
 
+#[test]
+fn a_millionfold_slip_is_refused_until_it_is_confirmed() {
+    let node = patient(&(line(1, "10100.00", "") + &line(2, "5", ""))).start();
+    let slip = json!({"limit": "10100000000"});
+    let refused = patch(&node, "1", &slip);
+    let told = refused.json()["detail"].to_string();
+    assert!(refused.status == 422 && told.contains("confirm_large"), "{told}");
+    assert_eq!(look(&node, "/v1/budgets/1").json()["limit"], "10100.00");
+    let bulk = |confirm_large: bool, dry_run: bool| {
+        let body = json!({"action": "set", "changes": slip, "select": {"ids": ["1", "2"]}, "expected": 2,
+            "dry_run": dry_run, "confirm_large": confirm_large, "why": "a test"});
+        let key = if dry_run { "" } else { "Idempotency-Key: 0123-4567\r\n" };
+        admin(&node, "POST /v1/bulk", key, &body).json()
+    };
+    let answer = bulk(false, true);
+    assert_eq!((&answer["refused"], &answer["changed"]), (&json!(2), &json!(0)), "{answer}");
+    let answer = bulk(true, true);
+    assert_eq!((&answer["changed"], &answer["rows"][0]["large"]), (&json!(2), &json!(true)));
+    let record = bulk(true, false)["record"].as_str().unwrap().to_owned();
+    let record = look(&node, &format!("/v1/audit/{record}")).json();
+    assert_eq!(record["changes"][1]["large"], true, "{record}");
+}
+
 /// Spends until the door knows the handle: workers hear of changes soon after they are answered.
 fn spend(node: &Node, handle: &str) {
     let mut caller = Caller::to(node);

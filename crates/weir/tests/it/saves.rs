@@ -45,7 +45,15 @@ impl Bench {
         let fields: Fields = value.as_object().unwrap().clone();
         let rows = EditRows::Change(vec![RowChange { id, fields, revision: None }]);
         let (who, why) = ("ada".into(), "a reason".into());
-        let edit = Edit { who, why, action: Action::Set, rows, dry_run: false, key: None };
+        let edit = Edit {
+            who,
+            why,
+            action: Action::Set,
+            rows,
+            dry_run: false,
+            confirm_large: true,
+            key: None,
+        };
         assert!(self.node().edits().edit(edit).unwrap().record.is_some());
     }
 

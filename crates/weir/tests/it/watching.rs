@@ -134,9 +134,11 @@ fn what_the_budgets_file_changes_is_in_the_audit_log() {
     let [record] = &told[..] else { panic!("{told:#?}") };
     assert_eq!((&record["action"], &record["who"]), (&"file".into(), &"budgets file".into()));
     assert_eq!(record["file"], json!({ "added": 1, "changed": 1, "ended": 1 }));
-    let change = json!({ "id": "1", "name": "shoes", "unit": "USD", "before": { "limit": "5", "daily": null },
+    let change = json!({ "id": "1", "name": "shoes", "unit": "USD", "large": true, "before": { "limit": "5", "daily": null },
         "after": { "limit": "777.00", "daily": "9" } });
     assert_eq!((&record["rows"], &record["changes"][0]), (&3.into(), &change));
+    assert_eq!(record["changes"][2]["large"], false);
+    wait_for("the warning", || node.log().contains("makes a limit more than 100 times as large"));
     assert!(record["why"].as_str().unwrap().ends_with("budgets.jsonl has 3 budgets"), "{record}");
     // Another order of the lines.
     node.reload(&(line(4, "1", "") + &after));
