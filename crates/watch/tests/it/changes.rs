@@ -164,10 +164,7 @@ fn ten_thousand_budgets_at_once() {
     );
     let effect = &dry["effect"][0];
     assert_eq!(dry["effect"].as_array().unwrap().len(), 1);
-    assert_eq!(
-        (&effect["unit"], &effect["limit_before"]),
-        (&json!("USD"), &json!("9449000.00"))
-    );
+    assert_eq!((&effect["unit"], &effect["limit_before"]), (&json!("USD"), &json!("9449000.00")));
     assert_eq!(effect["limit_after"], "10393900.00");
     assert_eq!(door.node.edits(), 0);
 
