@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use door_openrtb::{
-    Ad, AdSpec, MACRO_BILL, MACRO_WIN, Mtype, NativeSet, StreamSpec, domains_above,
+    Ad, AdSpec, Imp, MACRO_BILL, MACRO_WIN, Mtype, NativeSet, StreamSpec, domains_above,
 };
 use gate_auction as auction;
 use gate_auction::{
@@ -188,6 +188,30 @@ pub struct ServedCreative {
     pub caps: Box<[Cap]>,
     /// How long it plays, seconds; `None` where it does not.
     pub duration_s: Option<u32>,
+}
+
+impl CampaignAd {
+    /// Does the campaign want the player that would show one of its creatives? It is asked of videos only.
+    #[must_use]
+    pub fn wants_player(&self, creative: usize, imp: &Imp<'_>) -> bool {
+        let Some(wanted) = self.video.as_ref() else { return true };
+        let is_video =
+            self.creatives.get(creative).is_some_and(|one| one.ad.mtype() == Mtype::Video);
+        !is_video || imp.video.is_none_or(|player| wanted.admits(&player))
+    }
+}
+
+impl ServedCreative {
+    /// Can the impression's player show it? Formats and durations are not looked at here, nor what is not played.
+    #[must_use]
+    pub fn fits_player(&self, imp: &Imp<'_>) -> bool {
+        let player = match self.ad.mtype() {
+            Mtype::Video => imp.video,
+            Mtype::Audio => imp.audio,
+            Mtype::Banner | Mtype::Native => None,
+        };
+        player.is_none_or(|player| self.ad.fits_player(&player).is_ok())
+    }
 }
 
 impl CampaignIndex {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use admin_client::{Client, FetchError, harmless};
 use door_openrtb::{BadRequest, BidRequest, ReadLimits, Reader};
-use gate_auction::{Explanation, Outcome, Reason, Request, Scratch, Step};
+use gate_auction::{BidContext, Bidder, Explanation, Outcome, Reason, Request, Scratch, Step};
 use gate_profile::Profile;
 use money::Instant;
 use serde_json::Value;
@@ -220,12 +220,30 @@ struct Explainer<'a> {
     keys: &'a Request<'a>,
 }
 
+/// What players can show and campaigns want of them; all else behind an auction says yes.
+struct Players<'a> {
+    campaign_index: &'a CampaignIndex,
+    request: &'a BidRequest<'a>,
+}
+
+impl BidContext for Players<'_> {
+    fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
+        let (ad, imp) = (self.campaign_index.ad(bidder.slot), &self.request.imps[impression]);
+        if !ad.wants_player(creative, imp) {
+            return Err(Reason::Targeting);
+        }
+        let is_playable = ad.creatives.get(creative).is_some_and(|one| one.fits_player(imp));
+        if is_playable { Ok(()) } else { Err(Reason::Blocked) }
+    }
+}
+
 impl Explainer<'_> {
     fn run(&self, out: &mut dyn Write) -> Result<(), WhyError> {
         let mut scratch = Scratch::default();
         writeln!(out, "request {}, {} campaigns", self.request.id, self.campaign_index.len())?;
         for (at, imp) in self.request.imps.iter().enumerate() {
-            let all = self.campaign_index.index().explain(self.keys, at, &mut scratch, &());
+            let players = Players { campaign_index: self.campaign_index, request: self.request };
+            let all = self.campaign_index.index().explain(self.keys, at, &mut scratch, &players);
             writeln!(out, "\nimpression {}", imp.id)?;
             self.print_funnel(&all, out)?;
             self.print_bidders(&all, out)?;
@@ -316,7 +334,7 @@ fn question_of(step: &Step) -> String {
         Step::Wants(dimension, _) => format!("wants {}?", format!("{dimension:?}").to_lowercase()),
         Step::Fits(_) => "has a creative that fits?".into(),
         Step::MayDeal(_) => "has one of the deals?".into(),
-        Step::Offers(_) => "meets floor and blocklists?".into(),
+        Step::Offers(_) => "may be shown for its price?".into(),
         Step::Shows(_) => "shows creative".into(),
         Step::Able(_) => "is able to pay?".into(),
     }
@@ -352,6 +370,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn who_does_not_want_a_player_or_cannot_be_played_does_not_bid() {
+        let folder = tempfile::tempdir().unwrap();
+        let (campaigns, request) = (folder.path().join("c.jsonl"), folder.path().join("r.json"));
+        let line = |id: u64, markup: &str, video: Value| {
+            let film = json!({"id": "v", "format": "video", "duration_s": 15, "adomain": ["a.example"], "markup": markup});
+            json!({"id": id, "name": "n", "limit": "9", "bid": "2.00", "creatives": [film], "targeting": {"video": video}}).to_string()
+        };
+        let lines = [
+            line(1, "<VAST version=\"4.0\"/>", json!({"plcmt": {"any": ["instream"]}})),
+            line(2, "<VAST version=\"2.0\"/>", json!({})),
+        ];
+        std::fs::write(&campaigns, lines.join("\n")).unwrap();
+        let bidders = |video: Value| {
+            let body = json!({"id": "r", "imp": [{"id": "1", "video": video}]});
+            std::fs::write(&request, body.to_string()).unwrap();
+            let question =
+                Question { campaigns: &campaigns, request: &request, campaign: None, all: true };
+            let mut out = Vec::new();
+            explain(&question, &Config::default(), Instant::from_ms(0), &mut out).unwrap();
+            let told = String::from_utf8(out).unwrap();
+            let is_out = |id: u64| {
+                let line = format!("campaign {id} n may be shown for its price? no");
+                told.lines().any(|one| one.trim().starts_with(&line))
+            };
+            [1, 2].map(|id| !is_out(id))
+        };
+        assert_eq!(bidders(json!({"plcmt": 1})), [true, true]);
+        assert_eq!(bidders(json!({"plcmt": 2})), [false, true]);
+        assert_eq!(bidders(json!({"plcmt": 1, "protocols": [7]})), [true, false]);
+    }
 
     fn printed(answer: &Value) -> String {
         let mut out = Vec::new();

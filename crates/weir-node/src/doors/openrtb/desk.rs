@@ -1,6 +1,6 @@
 //! What stands behind an auction in a node: plans, caps, purses.
 
-use door_openrtb::{Imp, Mtype, Stream};
+use door_openrtb::{Imp, Mtype};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, Hold};
@@ -139,27 +139,14 @@ pub(super) fn reason(verdict: Verdict) -> Reason {
     }
 }
 
-/// Does the campaign want the player of its video?
-fn wants_player(ad: &CampaignAd, imp: &Imp<'_>, shown: &ServedCreative) -> bool {
-    let Some(wanted) = ad.video.as_ref() else { return true };
-    shown.ad.mtype() != Mtype::Video || imp.video.is_none_or(|player| wanted.admits(&player))
-}
-
 /// Can the impression's player show it, or does it have all that a native ad needs here? Formats and durations are looked
 /// at before.
 fn suits(imp: &Imp<'_>, shown: &ServedCreative, room: &NativeRoom) -> bool {
-    let plays = |stream: Option<Stream<'_>>| {
-        stream.is_none_or(|stream| shown.ad.fits_player(&stream).is_ok())
-    };
-    match shown.ad.mtype() {
-        Mtype::Banner => true,
-        Mtype::Video => plays(imp.video),
-        Mtype::Audio => plays(imp.audio),
-        Mtype::Native => {
-            let made = imp.native.zip(shown.native.as_ref());
-            made.is_some_and(|(native, set)| room.make(&native, set, |_| ()).is_some())
-        }
+    if shown.ad.mtype() != Mtype::Native {
+        return shown.fits_player(imp);
     }
+    let made = imp.native.zip(shown.native.as_ref());
+    made.is_some_and(|(native, set)| room.make(&native, set, |_| ()).is_some())
 }
 
 impl BidContext for BidDesk<'_> {
@@ -190,7 +177,7 @@ impl BidContext for BidDesk<'_> {
         }
         let ad = self.campaign_index.ad(bidder.slot);
         let (imp, shown) = (&self.imps[impression], &ad.creatives[creative]);
-        if !wants_player(ad, imp, shown) {
+        if !ad.wants_player(creative, imp) {
             return Err(Reason::Targeting);
         }
         if !suits(imp, shown, self.native) {
