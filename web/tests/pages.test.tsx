@@ -830,6 +830,40 @@ describe("many at once", () => {
     });
   });
 
+  it("says that rows become more than a hundred times as large, and sends that it is meant", async () => {
+    const refused = {
+      id: "117",
+      result: "refused",
+      large: false,
+      before: {},
+      after: {},
+      problem: { type: "x", title: "refused", status: 422, detail: 'limit: say "confirm_large": true' },
+    };
+    node["POST /bulk"] = ({ body }) => ({
+      ...answers.bulk(300, true),
+      rows: [
+        (body as Bulk).confirm_large === true
+          ? { ...refused, result: "changed", large: true, problem: null }
+          : refused,
+      ],
+    });
+    await show("/ui/?f=unit:USD&q=row");
+    await click(document.querySelector<HTMLElement>('[role="columnheader"].cell-tick')!);
+    await click(button("Change limits"));
+    const how = [...document.querySelectorAll("select")].find((one) => one.value === "scale")!;
+    await act(async () => {
+      how.value = "set";
+      how.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+    await type("Amount", "5000000");
+    await settle();
+    expectWords("I mean it: 1 become more than 100 times as large");
+    expect(sent("POST", "/bulk").at(-1)?.body).not.toHaveProperty("confirm_large");
+    await click(document.querySelector<HTMLElement>("form input[type=checkbox]")!);
+    await settle();
+    expect(sent("POST", "/bulk").at(-1)?.body).toMatchObject({ confirm_large: true, dry_run: true });
+  });
+
   it("a link that is not understood changes nothing and saves nothing until that is removed", async () => {
     await show("/ui/?f=status:active;foo:bar;pace:zz");
     expectWords("2 filters of this link are not understood");
