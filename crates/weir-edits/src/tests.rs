@@ -1219,6 +1219,20 @@ fn an_edit_is_no_change_of_the_file_and_its_end_is_one() {
     assert_eq!(bench.field(9, "limit"), "6");
 }
 
+#[test]
+fn a_record_that_the_disk_did_not_take_is_made_by_the_next_start() {
+    let mut bench = Bench::new(THREE);
+    bench.edits.writer().log.fail();
+    bench.load(OTHER);
+    let told = newest_file(&bench);
+    assert_eq!(records(&bench), 1, "it is shown meanwhile");
+    assert!(!std::fs::read_to_string(bench.log()).unwrap().contains("\"file\""));
+    for _ in 0..2 {
+        bench.restart(OTHER);
+        assert_eq!((records(&bench), newest_file(&bench)), (1, told.clone()));
+    }
+}
+
 /// Killed at any point of a load, the change is told once by the log of the next start.
 #[test]
 fn a_crash_tells_a_change_of_the_file_once() {
