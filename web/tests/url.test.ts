@@ -60,21 +60,21 @@ describe("a view is a link", () => {
   });
 
   it("what of a link is not understood is said, and stays in the address until it is removed", () => {
-    const view = parseView("?f=foo:bar;pace:zz;status:activ;unit:USD&sort=nope,-spent&filter=status:paused");
+    const view = parseView("?f=foo:bar;pace:zz;status:activ;unit:USD&sort=nope,-spent&filtre=status:paused");
     expect(view.terms).toEqual([{ column: "unit", is: "set", codes: ["USD"] }]);
     expect(view.unread.map(({ part, text }) => `${part} ${text}`)).toEqual([
       "f foo:bar",
       "f pace:zz",
       "f status:activ",
       "sort nope",
-      "filter status:paused",
+      "filtre status:paused",
     ]);
     expect(view.unread.map(({ expected }) => expected)).toEqual([
       expect.stringMatching(/^one of the columns name, status,.* and a colon$/),
       "a range, as pace:0.5..2 or pace:10..",
       expect.stringMatching(/^some of active, limited,/),
       expect.stringMatching(/^one of the columns name,/),
-      "one of q, f, sort, cols, order, rows, clock",
+      "one of q, f, filter, sort, cols, order, rows, clock",
     ]);
     expect(back(view)).toEqual(view);
     // Another search, another column: it is still not understood.
@@ -95,6 +95,13 @@ describe("a view is a link", () => {
     const view = parseView("?f=id:17,18;reason:none");
     expect([view.terms.length, view.unread]).toEqual([2, []]);
     expect(filterText(view.terms)).toBe("id:17,18;reason:none");
+  });
+
+  it("a link with the API's name of the filter is understood, and its slips are said", () => {
+    expect(parseView("?filter=status:limited")).toEqual(parseView("?f=status:limited"));
+    const both = parseView("?f=unit:USD&filter=status:limited;pace:zz");
+    expect(viewText({ ...both, unread: [] })).toBe("f=unit%3AUSD%3Bstatus%3Alimited");
+    expect(both.unread.map(({ part, text }) => `${part} ${text}`)).toEqual(["f pace:zz"]);
   });
 
   it("the filter is the API's", () => {

@@ -166,12 +166,15 @@ export function parseColumns(text: string | null): readonly ShownColumn[] {
 const oneOf = <T extends string>(text: string | null, among: readonly T[], otherwise: T): T =>
   among.find((word) => word === text) ?? otherwise;
 
-const PARTS = ["q", "f", "sort", "cols", "order", "rows", "clock"];
+const PARTS = ["q", "f", "filter", "sort", "cols", "order", "rows", "clock"];
+
+/** The filter stands in `f`; `filter`, as the API calls it, is understood too and written as `f`. */
+const filterOf = (from: URLSearchParams): string => [...from.getAll("f"), ...from.getAll("filter")].join(";");
 
 /** Reads a link. What of its filter or sort is not understood is kept apart, and said: without it, more rows are shown than were meant. */
 export function parseView(search: string): View {
   const from = new URLSearchParams(search);
-  const [terms, unreadTerms] = readAll("f", parts(from.get("f"), ";"), readTerm);
+  const [terms, unreadTerms] = readAll("f", parts(filterOf(from), ";"), readTerm);
   const [keys, unreadKeys] = readAll("sort", parts(from.get("sort"), ","), readSort);
   const others = [...from].filter(([part]) => !PARTS.includes(part));
   return {
