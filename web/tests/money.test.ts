@@ -29,6 +29,11 @@ describe("text of amounts", () => {
       short(5_672_990_000n, "USD"),
       short(12_500_000, "USD"),
     ]).toEqual(["657.5 M", "17.1 k", "5 672", "12.50"]);
+    // As finance writes them: bn, and never thousands of thousands.
+    expect([short(10_199_000_000_000_000n, "USD"), short(4_527_399_000_000n, "USD")]).toEqual([
+      "10.1 bn",
+      "4.52 M",
+    ]);
     expect([short(-17_199_000_000n, "USD"), short(12_345_678, "count"), short(NaN, "USD")]).toEqual([
       "−17.1 k",
       "12.3 M",

@@ -264,6 +264,36 @@ describe("campaign", () => {
     expectWords("164.00 USD today", "its limit is reached Thu 10 Dec 2026");
   });
 
+  it("says that nothing is spent or asked yet in the place of empty charts, and nothing of its latency", async () => {
+    const t_ms = Array.from({ length: 60 }, (_, i) => answers.NOW_MS - (60 - i) * 60_000);
+    const nothing = t_ms.map(() => null);
+    const empty = {
+      t_ms,
+      spent: nothing,
+      planned: nothing,
+      asks: nothing,
+      grants: nothing,
+      refusals: nothing,
+    };
+    node["GET /budgets/117/history"] = () => ({
+      ...answers.history,
+      ...empty,
+      latency_p99_us: t_ms.map(() => 0),
+    });
+    await show("/ui/campaign/117");
+    expectWords("No spend yet.", "No asks yet in this time.");
+    expect(document.querySelectorAll("figure.chart")).toHaveLength(0);
+    expect(text()).not.toContain("99 in 100");
+    // One figure at the end of the window is a chart of it.
+    const asks = [...nothing.slice(1), 7];
+    node["GET /budgets/117/history"] = () => ({ ...answers.history, ...empty, asks, grants: asks });
+    await show("/ui/campaign/118");
+    await show("/ui/campaign/117");
+    expect(document.querySelectorAll("figure.chart")).toHaveLength(1);
+    await click(button("Table"));
+    expect(document.querySelectorAll("figure.chart tbody tr")).toHaveLength(2);
+  });
+
   it("a sample says its size, and what it does not want is no refusal", async () => {
     await show("/ui/campaign/117");
     expectWords("31 of 340 sampled", "60 of them it does not want", "one request in 1\u202f024");

@@ -7,6 +7,7 @@ import { sentence, words } from "../live/codes";
 import type { Feed } from "../live/feed";
 import { type Rounding, exactText, inUnits, moneyText } from "../money/money";
 import { LineChart } from "../ui/LineChart";
+import { amountText } from "../ui/axis";
 import { Bar, Card, Chip, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, perSecond } from "../ui/numbers";
 import { bandOf, paceText, statusOf } from "../ui/status";
@@ -320,11 +321,6 @@ function Figures({
 
 function SpendCard({ budget, history }: { budget: Budget; history: Loaded<History | null> }) {
   const { unit } = budget;
-  const format = (value: number) =>
-    value.toLocaleString("en", {
-      maximumFractionDigits: 2,
-      notation: Math.abs(value) >= 1e5 ? "compact" : "standard",
-    });
   const kept = history.value;
   return (
     <Card
@@ -338,7 +334,8 @@ function SpendCard({ budget, history }: { budget: Budget; history: Loaded<Histor
           title="Spent against plan"
           zone={budget.tz}
           timesMs={kept.t_ms}
-          format={format}
+          format={amountText}
+          none="No spend yet."
           summary={`Spent ${moneyText(budget.window_spent === null ? null : BigInt(budget.window_spent), unit)}; planned by now ${moneyText(budget.window_planned === null ? null : BigInt(budget.window_planned), unit)}.`}
           band={[1, 2]}
           series={[
@@ -500,7 +497,8 @@ function Holds({ budget, nowMs }: { budget: Budget; nowMs: number }) {
 function Traffic({ budget, history }: { budget: Budget; history: History | null }) {
   const perStep = (values: (number | null)[]) =>
     values.map((value) => (value === null || history === null ? null : value / (history.step_ms / 1000)));
-  const latency = history?.latency_p99_us.findLast((value) => value !== null) ?? null;
+  // Steps in which nothing was answered have a latency of nothing.
+  const latency = history?.latency_p99_us.findLast((value) => value !== null && value > 0) ?? null;
   return (
     <Card
       title="Asked and granted"
@@ -514,6 +512,7 @@ function Traffic({ budget, history }: { budget: Budget; history: History | null 
           timesMs={history.t_ms}
           format={perSecond}
           height={200}
+          none="No asks yet in this time."
           summary={`${count(history.asks.reduce<number>((sum, value) => sum + (value ?? 0), 0))} asks in this window.`}
           series={[
             { label: "asks", colour: "--series-3", values: perStep(history.asks) },

@@ -12,6 +12,8 @@ const OVERSCAN = 4;
 /** Rows that a browser would show at most; the node sends sparklines of no more. */
 const WATCHED_MOST = 256;
 const SPARK_PAD = 10;
+/** Room at the right of a curve for its number; a column that was made narrower has the curve alone. */
+const SPARK_NUMBER = 66;
 
 export interface Layout {
   columns: readonly { column: Column; width: number; pinned: boolean }[];
@@ -394,7 +396,7 @@ export class LiveGrid {
   private sparkPlace(): { left: number; width: number } | null {
     let left = TICK_WIDTH;
     for (const { column, width } of this.layout.columns) {
-      if (column.canvas === true) return { left, width };
+      if (column.canvas === true) return { left, width: width < column.width ? width : width - SPARK_NUMBER };
       left += width;
     }
     return null;

@@ -1,7 +1,7 @@
 // How cells are drawn: elements are made once for a pooled row, later only texts and transforms that differ are written.
 import { FLAG_NAMES, PERIODS, REASONS, STATUSES, VERDICTS, sentence, words } from "../live/codes";
 import { type Table, paceOf, tightestWindow } from "../live/table";
-import { cellText, exactText, shortText } from "../money/money";
+import { cellText, exactText, inUnits, shortText } from "../money/money";
 import { count, perSecond } from "../ui/numbers";
 import { STATUS_SHAPE, bandOf, paceText } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
@@ -236,12 +236,24 @@ function refusals(element: HTMLElement, _: Column, room: Room): Cell {
   };
 }
 
-/** The curve is on the canvas below; this is what a screen reader and a hover get. No text, which would be laid out without being seen. */
-function spark(element: HTMLElement): Cell {
+/** Left of the number, on the canvas below, is the curve. */
+function spark(element: HTMLElement, _: Column, room: Room): Cell {
+  const number = new Words(element);
   const label = new Mark(element, "aria-label");
-  const spent: Text = (table, row) =>
+  const about: Text = (table, row) =>
     `${exactText(table.spendMinute[row]!, table.units[row]!)} in the last minute`;
-  return { paint: (table, row, around) => label.set(spent(table, row, around)), about: spent };
+  return {
+    paint(table, row, around) {
+      if (room.isNarrow) label.set(about(table, row, around));
+      else number.set(minuteText(table.spendMinute[row]!, table.units[row]!));
+    },
+    about,
+  };
+}
+
+/** In few characters: beyond ten thousand units the cents say nothing. */
+function minuteText(amount: number, unit: string): string {
+  return inUnits(amount, unit) < 10_000 ? cellText(amount, unit, "up") : shortText(amount, unit);
 }
 
 function time(element: HTMLElement, column: Column, { digits }: Room): Cell {

@@ -65,10 +65,11 @@ export function cellText(amount: number, unit: string, rounding?: Rounding): str
   return Number.isNaN(amount) ? NONE : shown(amount, unit, shownDecimals(unit), rounding);
 }
 
-const SIZES: readonly [digits: number, name: string][] = [
-  [9, " G"],
-  [6, " M"],
-  [3, " k"],
+/** From so many digits on, without so many, and their name. */
+const SIZES: readonly [from: number, long: number, name: string][] = [
+  [10, 9, " bn"],
+  [7, 6, " M"],
+  [5, 3, " k"],
 ];
 
 /** In few characters, cut, without its unit: "657.5 M". For places where the size matters; the exact amount belongs in the title. */
@@ -77,10 +78,11 @@ export function shortText(amount: bigint | number, unit: string): string {
   const digits = (amount < 0 ? -amount : amount).toString();
   const base = baseDecimals(unit);
   const whole = base === 0 ? digits : digits.padStart(base + 1, "0").slice(0, -base);
-  const size = SIZES.find(([long]) => whole.length > long + 1);
+  const size = SIZES.find(([from]) => whole.length >= from);
   if (size === undefined) return shown(amount, unit, whole.length > 3 ? 0 : shownDecimals(unit));
-  const [long, name] = size;
-  return `${amount < 0 ? "−" : ""}${grouped(whole.slice(0, -long))}.${whole.slice(-long, -long + 1)}${name}`;
+  const [, long, name] = size;
+  const decimals = whole.length === long + 1 ? 2 : 1;
+  return `${amount < 0 ? "−" : ""}${grouped(whole.slice(0, -long))}.${whole.slice(-long).slice(0, decimals)}${name}`;
 }
 
 /** Every digit, with the unit: titles, dialogs, details. */

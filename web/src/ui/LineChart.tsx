@@ -1,6 +1,7 @@
 // A chart by uPlot, which is loaded when the first one is shown, with the same figures as a table.
-import { useEffect, useId, useRef, useState } from "react";
+import { useEffect, useId, useMemo, useRef, useState } from "react";
 import type uPlot from "uplot";
+import { firstShown, hasFigures, tickTexts } from "./axis";
 import { onTheme, token } from "./theme";
 import { dayAndTime } from "./time";
 
@@ -18,6 +19,8 @@ interface Props {
   title: string;
   /** One sentence with the figure that matters, for those who do not see the curve. */
   summary: string;
+  /** What is said in the place of an empty grid. */
+  none: string;
   timesMs: number[];
   series: Series[];
   zone: string;
@@ -33,6 +36,14 @@ const axis = (): uPlot.Axis => ({
   ticks: { stroke: token("--line"), width: 1, size: 4 },
   font: `11px ${token("--font")}`,
 });
+
+const [MINUTE_S, HOUR_S, DAY_S] = [60, 3_600, 86_400];
+/** Seconds between the times of an axis: none below a minute, which the labels tell and history keeps. */
+const TIME_STEPS_S = [
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE_S),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_S),
+  ...[1, 2, 5, 10, 30, 100, 365].map((days) => days * DAY_S),
+];
 
 const tint = (colour: string): string => `color-mix(in srgb, ${colour} 14%, transparent)`;
 
@@ -67,10 +78,10 @@ function clock(zone: string): (plot: uPlot, seconds: number[]) => string[] {
 
 function optionsOf(
   plot: typeof uPlot,
-  { series, zone, format, height = 240, band }: Props,
+  { series, zone, height = 240, band }: Props,
   width: number,
 ): uPlot.Options {
-  const text = (_: uPlot, values: number[]) => values.map((value) => (value === null ? "" : format(value)));
+  const text = (_: uPlot, values: number[], __: number, ___: number, step: number) => tickTexts(values, step);
   return {
     width,
     height,
@@ -79,7 +90,7 @@ function optionsOf(
     padding: [8, 8, 0, 0],
     tzDate: (seconds) => plot.tzDate(new Date(seconds * 1000), zone),
     axes: [
-      { ...axis(), values: clock(zone), space: 70 },
+      { ...axis(), values: clock(zone), space: 70, incrs: TIME_STEPS_S },
       { ...axis(), size: 64, values: text },
     ],
     series: [{}, ...series.map((one) => lineOf(plot, one))],
@@ -201,7 +212,23 @@ function PlotTable({ title, timesMs, series, zone, format }: Props) {
 const cell = (value: number | null | undefined, format: (value: number) => string): string =>
   value === null || value === undefined ? "–" : format(value);
 
-export function LineChart(props: Props) {
+/** What is known of the window. The same object while its times are, or the curve would be drawn anew each second. */
+function useShown(props: Props): Props {
+  const { timesMs } = props;
+  const columns = props.series.map(({ values }) => values);
+  const from = useMemo(() => firstShown(columns), [timesMs]);
+  const times = useMemo(() => timesMs.slice(from), [timesMs, from]);
+  const series = props.series.map((one) => ({ ...one, values: one.values.slice(from) }));
+  return { ...props, timesMs: times, series };
+}
+
+export function LineChart(all: Props) {
+  const props = useShown(all);
+  if (!hasFigures(props.series.map(({ values }) => values))) return <p className="quiet">{props.none}</p>;
+  return <Chart {...props} />;
+}
+
+function Chart(props: Props) {
   const [table, setTable] = useState(false);
   const [at, setAt] = useState<number | null>(null);
   const id = useId();
