@@ -1,7 +1,7 @@
 import { decimalText } from "../src/money/money";
 import { describe, expect, it } from "vitest";
 import { limitChanges } from "../src/campaign/ChangeDialog";
-import { byVerdict, noneOf, sampleOf, whyFast } from "../src/campaign/refusals";
+import { byVerdict, keptFrom, noneOf, sampleOf, soFar, whyFast } from "../src/campaign/refusals";
 import { Bytes } from "../src/campaigns/bytes";
 import { EMPTY_FORM, budgetOf, freeId, parentsFor } from "../src/campaigns/budget";
 import { changesOf, missing, parsePercent } from "../src/campaigns/bulk";
@@ -27,7 +27,7 @@ import { roomOf } from "../src/grid/cells";
 import { columnOf } from "../src/grid/columns";
 import { reordered } from "../src/grid/Grid";
 import { move } from "../src/grid/keyboard";
-import { REASONS, STATUSES, VERDICTS, sentence } from "../src/live/codes";
+import { REASONS, STATUSES, VERDICTS, reasonOf, sentence } from "../src/live/codes";
 import { bandOf, paceText } from "../src/ui/status";
 import { span } from "../src/ui/time";
 import { parseView, viewText } from "../src/url/view";
@@ -386,6 +386,22 @@ describe("last refusals", () => {
     expect(sample.rows.map(({ reason }) => reason)).toEqual(["currency"]);
   });
   it("an empty list says among how many", () => {
+  it("says what it bid and won, and how little is known of the rest", () => {
+    const holds = { made: 387, open: 0, settled: 26, released: 1, expired: 360, late: null };
+    expect(soFar({ campaign: true, holds })).toBe("387 bids in this run, 26 of them won and billed (7 %).");
+    expect(soFar({ campaign: false, holds: { ...holds, late: 13, open: 5 } })).toBe(
+      "387 granted asks in this run, 39 of them settled (10 %), 5 still open.",
+    );
+    expect(soFar({ campaign: true, holds: { ...holds, made: 0, settled: 0 } })).toBe("No bids in this run.");
+    expect(soFar({ campaign: false, holds: { ...holds, made: null } })).toBeNull();
+    expect(keptFrom({ wanted: 0, unwanted: 9, rows: [] })).toContain("too little is known yet: 0 of 30");
+    expect(keptFrom({ wanted: 30, unwanted: 0, rows: [] })).toMatch(/^Nothing kept it .* each of 30 sampled/);
+  });
+  it("a budget that does not bid wins nothing", () => {
+    expect(reasonOf("lost", false)).not.toContain("bid");
+    expect(reasonOf("lost", true)).toBe(sentence("lost"));
+    expect(reasonOf("day_limit", false)).toBe(sentence("day_limit"));
+  });
     expect(noneOf(0, false)).toBe("The node has refused no ask since it started.");
     expect(noneOf(1, false)).toBe("None among the last 1 refused ask of the node.");
     expect(noneOf(16_384, true)).toContain("16\u202f384 refused asks of the node. Bids");

@@ -3,7 +3,7 @@ import { api } from "../api/client";
 import type { Budget, History, HoldCount, Line, Me } from "../api/types";
 import { type Loaded, useLoaded } from "../api/use";
 import { AuditTable } from "../audit/AuditTable";
-import { sentence, words } from "../live/codes";
+import { reasonOf, words } from "../live/codes";
 import type { Feed } from "../live/feed";
 import { type Rounding, exactText, inUnits, moneyText } from "../money/money";
 import { LineChart } from "../ui/LineChart";
@@ -221,8 +221,8 @@ function Heading({
         </p>
       </div>
       <span className="page-status">
-        <Chip status={status} reason={budget.reason ?? ""} />
-        {budget.reason !== null && <span>{sentence(budget.reason)}</span>}
+        <Chip status={status} />
+        {budget.reason !== null && <span>{reasonOf(budget.reason, budget.campaign)}</span>}
         <span className="quiet">for {span(nowMs - budget.since_ms)}</span>
       </span>
       <span className="toolbar-rest" />

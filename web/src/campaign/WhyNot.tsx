@@ -3,18 +3,18 @@ import { useState } from "react";
 import { api } from "../api/client";
 import type { Budget, Refusals } from "../api/types";
 import { useLoaded } from "../api/use";
-import { sentence, words } from "../live/codes";
+import { reasonOf, sentence, words } from "../live/codes";
 import { Bar, Card, Chip, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
 import { statusOf } from "../ui/status";
 import { exactTime, isoTime } from "../ui/time";
 import { addressOf, follow } from "../url/router";
-import { SAMPLE_MIN, byVerdict, largest, noneOf, sampleOf, whyFast } from "./refusals";
+import { SAMPLE_MIN, byVerdict, keptFrom, noneOf, sampleOf, soFar, whyFast } from "./refusals";
 
 const REFRESH_MS = 10_000;
 
 function verdict(budget: Budget): string {
-  if (budget.reason !== null) return sentence(budget.reason);
+  if (budget.reason !== null) return reasonOf(budget.reason, budget.campaign);
   return budget.status === "active" ? "Nothing stands in its way" : words(budget.status);
 }
 
@@ -43,6 +43,7 @@ export function WhyNot({ id, budget }: { id: string; budget: Budget }) {
       <p className="answer">
         <Chip status={statusOf(budget.status)} /> {verdict(budget)}
       </p>
+      {!recent && <Facts budget={budget} refusals={value} />}
       {fast !== null && <p className="quiet">Why so fast: {fast}.</p>}
       {problem !== null && <ProblemNote problem={problem} again={again} />}
       {value !== null &&
@@ -53,6 +54,14 @@ export function WhyNot({ id, budget }: { id: string; budget: Budget }) {
         ))}
     </Card>
   );
+}
+
+/** What it did, and what kept it from more: counts beside the reason, which may come from either. */
+function Facts({ budget, refusals }: { budget: Budget; refusals: Refusals | null }) {
+  const done = soFar(budget);
+  const kept = refusals === null || refusals.why.length === 0 ? null : keptFrom(sampleOf(refusals));
+  const facts = [done, kept].filter((fact) => fact !== null);
+  return facts.length === 0 ? null : <p>{facts.join(" ")}</p>;
 }
 
 function Counts({ refusals, campaign }: { refusals: Refusals; campaign: boolean }) {
@@ -80,12 +89,10 @@ function Sampled({ refusals }: { refusals: Refusals }) {
     <>
       {wanted < SAMPLE_MIN && (
         <p className="quiet">
-          Only {count(wanted)} of the sampled impressions are such as it wants: what they met is below, and
-          from {SAMPLE_MIN} on it says something of the others. For more of them wait, or start the node with{" "}
-          <code>WEIR_OPENRTB__SURVEY_EVERY=1</code> while there is little traffic.
+          For more wait, or start the node with <code>WEIR_OPENRTB__SURVEY_EVERY=1</code> while there is
+          little traffic.
         </p>
       )}
-      {wanted >= SAMPLE_MIN && rows.length > 0 && <p>Most: {largest(rows, wanted)}.</p>}
       {rows.length > 0 && (
         <Bars
           title="What kept it from bidding"

@@ -29,12 +29,32 @@ export function sampleOf({ why, surveyed }: Refusals): Sample {
 const FIRST_REASONS = 2;
 
 /** The largest reasons with their shares. One alone may be another in a minute. */
-export const largest = (rows: Sample["rows"], wanted: number): string =>
+const largest = (rows: Sample["rows"], wanted: number): string =>
   [...rows]
     .sort((a, b) => b.count - a.count)
     .slice(0, FIRST_REASONS)
     .map(({ reason, count: seen }) => `${sentence(reason)} (${Math.round((seen / wanted) * 100)} %)`)
     .join("; ");
+
+/** What kept a campaign from bidding more, with how much is known of it: no share is said of too few. */
+export function keptFrom({ wanted, rows }: Sample): string {
+  if (wanted < SAMPLE_MIN)
+    return `What kept it from bidding more is sampled, and too little is known yet: ${count(wanted)} of ${SAMPLE_MIN} impressions that it wants.`;
+  if (rows.length === 0)
+    return `Nothing kept it from bidding more: it could bid for each of ${count(wanted)} sampled impressions that it wants.`;
+  return `What kept it from bidding more: ${largest(rows, wanted)}, of ${count(wanted)} sampled impressions that it wants.`;
+}
+
+/** What became of its bids, or of its asks, in this run; null where nobody counts it. */
+export function soFar({ campaign, holds }: Pick<Budget, "campaign" | "holds">): string | null {
+  const { made, settled, late, open } = holds;
+  if (made === null || settled === null) return null;
+  const spent = settled + (late ?? 0);
+  const [what, became] = campaign ? ["bids", "won and billed"] : ["granted asks", "settled"];
+  if (made === 0) return `No ${what} in this run.`;
+  const still = open === null || open === 0 ? "" : `, ${count(open)} still open`;
+  return `${count(made)} ${what} in this run, ${count(spent)} of them ${became} (${Math.round((spent / made) * 100)} %)${still}.`;
+}
 
 /** How often each verdict is among them, most first. */
 export function byVerdict(recent: readonly RecentRefusal[]): { verdict: string; count: number }[] {

@@ -1,5 +1,5 @@
 // How cells are drawn: elements are made once for a pooled row, later only texts and transforms that differ are written.
-import { FLAG_NAMES, PERIODS, REASONS, STATUSES, VERDICTS, sentence, words } from "../live/codes";
+import { FLAG_NAMES, PERIODS, REASONS, STATUSES, VERDICTS, reasonOf, words } from "../live/codes";
 import { type Table, paceOf, tightestWindow } from "../live/table";
 import { cellText, exactText, inUnits, shortText } from "../money/money";
 import { count, perSecond } from "../ui/numbers";
@@ -163,7 +163,7 @@ function status(element: HTMLElement, _: Column, room: Room): Cell {
     about(table, row, around) {
       const code = STATUSES[table.status[row]!] ?? "error";
       const why = REASONS[table.reason[row]!] ?? "";
-      return `${words(code)}${why === "" ? "" : `: ${sentence(why)}`}, for ${span(around.nowMs - table.since[row]!)}`;
+      return `${words(code)}${why === "" ? "" : `: ${reasonOf(why, table.campaign[row] === 1)}`}, for ${span(around.nowMs - table.since[row]!)}`;
     },
   };
 }

@@ -2,16 +2,12 @@
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import type { Problem } from "../api/types";
 import type { Status } from "../live/codes";
-import { sentence, words } from "../live/codes";
+import { words } from "../live/codes";
 import { STATUS_SHAPE } from "./status";
 
-export function Chip({ status, reason }: { status: Status; reason?: string }) {
+export function Chip({ status }: { status: Status }) {
   return (
-    <span
-      className="chip"
-      data-status={status}
-      title={reason === undefined || reason === "" ? words(status) : sentence(reason)}
-    >
+    <span className="chip" data-status={status} title={words(status)}>
       <span className="chip-shape" aria-hidden="true">
         {STATUS_SHAPE[status]}
       </span>
