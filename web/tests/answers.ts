@@ -112,6 +112,7 @@ export const history: History = {
 export const refusals: Refusals = {
   verdicts: [{ verdict: "paced", count: 8120 }],
   survey_every: 1024,
+  auctioned: 409_600,
   surveyed: 400,
   why: [
     { reason: "targeting", count: 60, estimate: 61_440 },

@@ -296,7 +296,7 @@ describe("campaign", () => {
 
   it("a sample says its size, and what it does not want is no refusal", async () => {
     await show("/ui/campaign/117");
-    expectWords("31 of 340 sampled", "60 of them it does not want", "one request in 1\u202f024");
+    expectWords("31 of 340 sampled", "60 of them it does not want", "400 of 409\u202f600 impressions");
     expect(text()).not.toContain("60 of 340");
   });
 

@@ -376,6 +376,7 @@ describe("last refusals", () => {
     const sample = sampleOf({
       verdicts: [],
       survey_every: 1_024,
+      auctioned: 409_600,
       surveyed: 400,
       why,
       top_reason: null,

@@ -144,6 +144,8 @@ const _: () = assert!(size_of::<Counts>() == 64);
 /// What became of one campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fates {
+    /// Impressions auctioned, those that nobody surveyed included.
+    pub auctioned: u64,
     /// Impressions surveyed: the size of the sample. A rate is a count divided by this.
     pub impressions: u64,
     /// Bids.
@@ -171,6 +173,7 @@ impl Fates {
 /// a counter stays at its end.
 #[derive(Debug)]
 pub struct Counters {
+    auctioned: u64,
     impressions: u64,
     counts: Vec<Counts>,
 }
@@ -179,7 +182,13 @@ impl Counters {
     /// For a snapshot of so many campaigns.
     #[must_use]
     pub fn new(campaigns: usize) -> Counters {
-        Counters { impressions: 0, counts: vec![Counts::default(); campaigns] }
+        Counters { auctioned: 0, impressions: 0, counts: vec![Counts::default(); campaigns] }
+    }
+
+    /// So many impressions are auctioned, of which a sample is surveyed.
+    #[inline]
+    pub fn auctioned(&mut self, impressions: usize) {
+        self.auctioned += impressions as u64;
     }
 
     /// Impressions surveyed.
@@ -193,8 +202,8 @@ impl Counters {
     pub fn fates(&self, slot: u32) -> Option<Fates> {
         let counts = self.counts.get(slot as usize)?;
         let outbid = counts.stayed.saturating_sub(counts.won);
-        let impressions = self.impressions;
-        Some(Fates { impressions, won: counts.won, outbid, reasons: counts.reasons })
+        let Counters { auctioned, impressions, .. } = *self;
+        Some(Fates { auctioned, impressions, won: counts.won, outbid, reasons: counts.reasons })
     }
 
     #[inline]

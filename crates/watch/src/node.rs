@@ -434,9 +434,11 @@ pub struct Cap {
 pub struct Refusals {
     /// Counts since the start of the run, by verdict (`paced`), most first.
     pub verdicts: Vec<(String, u64)>,
-    /// One impression in so many is surveyed for `why`; 0: none.
+    /// One request in so many is surveyed for `why`, and the first of each 10 ms; 0: none.
     pub survey_every: u64,
-    /// Impressions surveyed.
+    /// Impressions auctioned since the campaigns last changed...
+    pub auctioned: u64,
+    /// ...and those of them that were surveyed.
     pub surveyed: u64,
     /// Why the campaign did not bid, surveyed, most first. Counted since the campaigns last changed.
     pub why: Vec<(String, u64)>,

@@ -223,7 +223,7 @@ config! {
         loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` they carry none, and loss notices of earlier bids are answered 204 and release nothing.";
         price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent counts as a mistake, and the price we sent is booked.";
         price_share_min_bp: u16 = 100, [0..=10_000], " In second-price auctions a lower billing price than we sent counts, but below this share of it, in basis points, it is a mistake, and the price we sent is booked.";
-        survey_every: u64 = 1_024, " Sample one auction in this many and record why each campaign did not bid; 0 disables.";
+        survey_every: u64 = 1_024, " Sample one auction in this many, and the first of each 10 ms as long as that takes a hundredth of the time, and record why each campaign did not bid; 0 disables.";
     }
     spend ("The spend door: calls as JSON over HTTP, for programs of any language.") {
         listen: Listen = Listen::by_default(7704), " Address of the spend door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and one of `tokens_file` and `tls_clients` are required.";

@@ -457,13 +457,13 @@ async fn why(State(app): State<App>, Query(query): Query<WhyQuery>) -> Response 
 /// How campaigns fared, as JSON: counts and shares of the impressions surveyed.
 fn fates_json(fates: &[Fates]) -> Value {
     let sum = |count: &dyn Fn(&Fates) -> u64| fates.iter().map(count).sum::<u64>();
-    let surveyed = sum(&|fates| fates.impressions);
+    let (auctioned, surveyed) = (sum(&|fates| fates.auctioned), sum(&|fates| fates.impressions));
     let reasons =
         gate_auction::Reason::ALL.map(|reason| (reason.name(), sum(&|fates| fates.of(reason))));
     let mut counts: BTreeMap<&str, u64> = reasons.into_iter().collect();
     counts.insert("bid", sum(&|fates| fates.won.into()));
     counts.insert("outbid", sum(&|fates| fates.outbid.into()));
-    json!({ "surveyed": surveyed, "counts": counts })
+    json!({ "auctioned": auctioned, "surveyed": surveyed, "counts": counts })
 }
 
 #[derive(serde::Deserialize)]

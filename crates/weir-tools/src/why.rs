@@ -119,8 +119,8 @@ pub fn print_counts(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     print_standing(answer, out)?;
     writeln!(
         out,
-        "{surveyed} impressions surveyed, one auction in {}; shares are of these",
-        number("survey_every")
+        "{surveyed} impressions surveyed of {} that were auctioned; shares are of these",
+        number("auctioned")
     )?;
     let counts = answer.get("counts").and_then(Value::as_object);
     let mut rows: Vec<(&str, u64)> = counts
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn it_begins_with_status_reason_present_bid_and_the_two_largest_reasons() {
         let told = printed(&json!({
-            "campaign": 1, "name": "Shoes", "surveyed": 500, "survey_every": 1024,
+            "campaign": 1, "name": "Shoes", "surveyed": 500, "auctioned": 512_000, "survey_every": 1024,
             "status": "limited", "reason": "outbid", "since_ms": 1_795_564_800_000_u64,
             "pace": {"pacing": "curve", "multiplier_ppm": 423_000},
             "counts": {"targeting": 400, "bid": 1, "outbid": 61, "floor": 33, "cap": 5},
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn few_are_shown_as_counts_with_how_to_get_more_and_nothing_is_made_up() {
         let told = printed(&json!({
-            "campaign": 1, "name": "Shoes", "surveyed": 12, "survey_every": 1024, "pace": null,
+            "campaign": 1, "name": "Shoes", "surveyed": 12, "auctioned": 12_000, "survey_every": 1024, "pace": null,
             "status": null, "counts": {"outbid": 12},
         }));
         assert!(told.contains("it wants 12 of them") && told.contains("SURVEY_EVERY=1"), "{told}");

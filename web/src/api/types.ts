@@ -110,6 +110,8 @@ export interface Refusals {
   verdicts: { verdict: string; count: number }[];
   /** One impression in so many is surveyed for `why`; 0: none. */
   survey_every: number;
+  /** Impressions since the campaigns last changed, of which `surveyed` were. */
+  auctioned: number;
   surveyed: number;
   /** Sampled, most first; `estimate`: about how often in all, since the campaigns last changed. */
   why: { reason: string; count: number; estimate: number }[];

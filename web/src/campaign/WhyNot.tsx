@@ -106,9 +106,8 @@ function Sampled({ refusals }: { refusals: Refusals }) {
         />
       )}
       <p className="quiet">
-        The sample: {count(refusals.surveyed)} impressions, those of one request in{" "}
-        {count(refusals.survey_every)}, since the campaigns last changed. {count(unwanted)} of them it does
-        not want: place, person, time or size.
+        The sample: {count(refusals.surveyed)} of {count(refusals.auctioned)} impressions since the campaigns
+        last changed. {count(unwanted)} of them it does not want: place, person, time or size.
       </p>
     </>
   );

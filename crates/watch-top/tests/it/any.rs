@@ -78,7 +78,7 @@ fn shaken(sample: &Value, name: &str) -> BoxedStrategy<Value> {
             prop::collection::vec(shaken(&items[0], name), 0..6).prop_map(Value::Array).boxed()
         }
         Value::String(digits)
-            if digits.parse::<i64>().is_ok() && name != "id" && name != "record" =>
+            if digits.parse::<f64>().is_ok() && name != "id" && name != "record" =>
         {
             amount().boxed()
         }

@@ -185,7 +185,7 @@ pub(crate) fn detail() -> Value {
 
 pub(crate) fn refusals() -> Value {
     json!({
-        "verdicts": [["paced", 8_120], ["purse_empty", 31]], "survey_every": 1_024, "surveyed": 400,
+        "verdicts": [["paced", 8_120], ["purse_empty", 31]], "survey_every": 1_024, "auctioned": 409_600, "surveyed": 400,
         "why": [{"reason": "floor", "count": 311}, {"reason": "outbid", "count": 89}], "recent": []
     })
 }

@@ -143,9 +143,11 @@ pub(super) async fn history(
 pub(super) struct RefusalAnswer {
     /// Counts since the start of the run, most first.
     verdicts: Vec<VerdictCount>,
-    /// One impression in so many is surveyed for `why`; 0: none.
+    /// One request in so many is surveyed for `why`, and the first of each 10 ms; 0: none.
     survey_every: u64,
-    /// Impressions surveyed.
+    /// Impressions auctioned since the campaigns last changed.
+    auctioned: u64,
+    /// Of these, surveyed.
     surveyed: u64,
     /// Why the campaign did not bid, most first: a sample, counted since the campaigns last changed.
     why: Vec<ReasonCount>,
@@ -174,7 +176,7 @@ pub(super) struct ReasonCount {
     reason: String,
     /// In the sample.
     count: u64,
-    /// About how often in all: the count times `survey_every`. A small count says little: it is off by about its square root.
+    /// About how often in all: the count times `auctioned` per `surveyed`. A small count says little: it is off by about its square root.
     estimate: u64,
 }
 
@@ -188,6 +190,12 @@ pub(super) struct RecentRefusal {
     budget: Id,
 }
 
+/// What a count in a sample means for all.
+fn estimate(count: u64, all: u64, sampled: u64) -> u64 {
+    let estimate = u128::from(count) * u128::from(all) / u128::from(sampled.max(1));
+    u64::try_from(estimate).unwrap_or(u64::MAX)
+}
+
 impl From<Refusals> for RefusalAnswer {
     fn from(refusals: Refusals) -> RefusalAnswer {
         let recent = refusals.recent.into_iter().map(|one| RecentRefusal {
@@ -196,9 +204,8 @@ impl From<Refusals> for RefusalAnswer {
             budget: Id(one.budget),
         });
         let verdicts = refusals.verdicts.into_iter();
-        let every = refusals.survey_every;
         let why = refusals.why.into_iter().map(|(reason, count)| {
-            let estimate = count.saturating_mul(every);
+            let estimate = estimate(count, refusals.auctioned, refusals.surveyed);
             ReasonCount { reason, count, estimate }
         });
         let why: Vec<ReasonCount> = why.collect();
@@ -206,6 +213,7 @@ impl From<Refusals> for RefusalAnswer {
         RefusalAnswer {
             verdicts: verdicts.map(|(verdict, count)| VerdictCount { verdict, count }).collect(),
             survey_every: refusals.survey_every,
+            auctioned: refusals.auctioned,
             surveyed: refusals.surveyed,
             top_reason: top.map(|row| row.reason.clone()),
             why,

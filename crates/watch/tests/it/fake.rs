@@ -278,6 +278,7 @@ impl Node for Fake {
         known.then(|| Refusals {
             verdicts: vec![("paced".into(), 3)],
             survey_every: 1_024,
+            auctioned: 409_600,
             surveyed: 400,
             why: vec![("targeting".into(), 300), ("floor".into(), 80)],
             recent,

@@ -109,6 +109,7 @@ impl watch::Node for Watched {
         Some(Refusals {
             verdicts: verdicts.iter().map(|(of, count)| (of.name().to_string(), *count)).collect(),
             survey_every: self.status.survey_every(),
+            auctioned: sum(&|fates| fates.auctioned),
             surveyed: sum(&|fates| fates.impressions),
             why,
             recent: self.last_refusals(&found, slot),

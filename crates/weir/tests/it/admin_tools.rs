@@ -225,7 +225,11 @@ fn what_a_hostile_node_answers_cannot_harm_the_terminal() {
 fn the_other_doors_are_no_admin_door() {
     let node = Setup::new("").start();
     let openrtb = node.said[1].strip_prefix("openrtb ").unwrap();
-    all_fail(&["--target", openrtb], 1, "it is not the admin door; is it another door of the node?");
+    all_fail(
+        &["--target", openrtb],
+        1,
+        "it is not the admin door; is it another door of the node?",
+    );
     all_fail(&["--target", &node.batch.to_string()], 1, "door");
     let found = run(&["stat", "--budget", "9"], &["--target", &node.admin.to_string()]);
     let expected = format!("weir: there is no budget 9 at {}\n", node.admin);

@@ -18,6 +18,7 @@ mod desk;
 mod named;
 mod native;
 mod note;
+mod surveys;
 #[cfg(test)]
 mod tests;
 pub mod translate;
@@ -52,6 +53,7 @@ use self::desk::{BidDesk, Held, Viewer, give_back};
 use self::named::NamedPrices;
 use self::native::NativeRoom;
 use self::note::{Naming, Note};
+use self::surveys::Surveys;
 use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::WaitingNotice;
@@ -138,6 +140,7 @@ struct NodeBidder {
     /// Those of `waiting` that wait for the profiles' log first.
     logged: DueQueue<u32>,
     why: Counters,
+    surveys: Surveys,
     counts: Counts,
 }
 
@@ -175,6 +178,7 @@ impl OpenRtbDoor {
                 waiting: Pending::new(facts.waiting_max),
                 logged: DueQueue::default(),
                 why: Counters::new(0),
+                surveys: Surveys::new(facts.survey_every),
                 counts: Counts::default(),
                 facts,
             },
@@ -482,7 +486,7 @@ impl BidGate<'_> {
     fn auction(&mut self, request: &BidRequest<'_>) -> NoBidReason {
         let BidGate { openrtb, till } = self;
         let (snapshot, money, probes) = till.parts();
-        let NodeBidder { facts, profiles, room, why, counts, .. } = openrtb;
+        let NodeBidder { facts, profiles, room, why, surveys, counts, .. } = openrtb;
         let BidRoom {
             lists,
             scratch,
@@ -526,10 +530,12 @@ impl BidGate<'_> {
         let user = User { profile: desk.profile, privacy };
         lists.with(request, campaign_index, &facts.terms, &user, now, |keys| {
             probes.lap(WorkerStage::Translate, 1);
-            // The low bits choose among ties and coins; the sample takes the high ones.
-            if facts.survey_every > 0 && (id_hash >> 32).is_multiple_of(facts.survey_every) {
+            why.auctioned(keys.impressions.len());
+            if surveys.is_due(id_hash, now_ms) {
+                let began = std::time::Instant::now();
                 counts.add(Happening::Surveys, 1);
                 campaign_index.index().survey(keys, scratch, &desk, why);
+                surveys.took(now_ms, began.elapsed());
                 probes.lap(WorkerStage::Survey, 1);
             }
             let mut auction = campaign_index.index().auction(keys, scratch);
