@@ -20,7 +20,7 @@ export default async function journey(stage) {
 
   await find(page, GROUP.name.toLowerCase(), GROUP.count);
   await until("rows that all have what was searched", async () =>
-    (await column(page, "Campaign")).every((name) => name.startsWith(GROUP.name)),
+    (await column(page, "Budget")).every((name) => name.startsWith(GROUP.name)),
   );
   await filter(page, "Id", (menu) => menu.getByLabel("has").fill("7"));
   const sevens = Array.from({ length: GROUP.count }, (_, i) => GROUP.first + i).filter((id) =>
@@ -34,10 +34,10 @@ export default async function journey(stage) {
   await filter(page, "Status", (menu) => menu.getByRole("checkbox", { name: "exhausted" }).check());
   await filter(page, "Limit", (menu) => menu.getByLabel("at least").fill("1"));
   await until(`${sevens} rows again`, async () => (await matched(page)) === sevens);
-  await header(page, "Campaign").click();
+  await header(page, "Budget").click();
   await until(
     "an order by name",
-    async () => (await header(page, "Campaign").getAttribute("aria-sort")) === "ascending",
+    async () => (await header(page, "Budget").getAttribute("aria-sort")) === "ascending",
   );
 
   const other = await stage.open(page.url());
@@ -45,11 +45,11 @@ export default async function journey(stage) {
   await until(
     "the same rows behind the opened link",
     async () =>
-      JSON.stringify(await column(other, "Campaign")) === JSON.stringify(await column(page, "Campaign")),
+      JSON.stringify(await column(other, "Budget")) === JSON.stringify(await column(page, "Budget")),
   );
   await becomes(() => search(other).inputValue(), GROUP.name.toLowerCase(), "search of the opened link");
   await becomes(
-    () => header(other, "Campaign").getAttribute("aria-sort"),
+    () => header(other, "Budget").getAttribute("aria-sort"),
     "ascending",
     "order of the opened link",
   );

@@ -12,7 +12,7 @@ const choose = (page, group, name) =>
  * focus and so holds the order, while figures go on.
  */
 async function twoColumns(page) {
-  await choose(page, "Order of rows", "Freeze");
+  await choose(page, "Order of rows", "Frozen");
   await header(page, "Unit").click();
   await header(page, "Spent").click({ modifiers: ["Shift"] });
   await until(
@@ -34,14 +34,14 @@ async function twoColumns(page) {
  * While the pointer is over the rows they stay, and a chip tells what would move. It is pressed by a key: a pointer on its way there
  * has left the rows, which then may move by themselves and take the chip away.
  */
-async function hold(page) {
+async function steady(page) {
   await find(page, GROUP.name, GROUP.count);
-  await header(page, /^Spend,/).click();
+  await header(page, /^Spend \/min/).click();
   await until(
     "an order by spend",
-    async () => (await header(page, /^Spend,/).getAttribute("aria-sort")) === "descending",
+    async () => (await header(page, /^Spend \/min/).getAttribute("aria-sort")) === "descending",
   );
-  await choose(page, "Order of rows", "Hold");
+  await choose(page, "Order of rows", "Steady");
   await grid(page).locator('[role="row"][aria-rowindex="3"]').hover();
   const before = await column(page, "Id");
   const chip = page.getByRole("button", { name: /rows? would move/ });
@@ -74,7 +74,7 @@ export default async function journey(stage) {
   const page = await stage.open();
   await ready(page);
   await twoColumns(page);
-  await hold(page);
+  await steady(page);
   await page.getByRole("searchbox").fill("");
   await ready(page);
   await freeze(page, () => page.keyboard.press("f"));

@@ -37,12 +37,12 @@ export default async function journey(stage) {
       found
     );
   });
-  const before = await width(page, "Campaign");
+  const before = await width(page, "Budget");
   // What stands above the grid may move it while the mouse is on its way: then the rest is dragged again.
   await until("a wider column", async () => {
-    const rest = before + 60 - (await width(page, "Campaign"));
+    const rest = before + 60 - (await width(page, "Budget"));
     if (Math.abs(rest) <= 2) return true;
-    await drag(page, "Campaign", rest);
+    await drag(page, "Budget", rest);
     return false;
   });
 
@@ -56,11 +56,11 @@ export default async function journey(stage) {
     "place of the pinned column",
   );
 
-  const wide = await width(page, "Campaign");
+  const wide = await width(page, "Budget");
   await page.reload();
   await ready(page);
   await becomes(() => titles(page), shown, "columns after a reload");
-  await becomes(() => width(page, "Campaign"), wide, "width after a reload");
+  await becomes(() => width(page, "Budget"), wide, "width after a reload");
   await menu.getByText("Columns", { exact: true }).click();
   await menu.getByRole("button", { name: "Reset columns" }).click();
   await becomes(() => titles(page), initial, "columns after they were reset");

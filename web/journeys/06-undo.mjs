@@ -67,7 +67,7 @@ async function endsWhatWasMade(page, api) {
   await page.reload();
   const row = page.getByRole("row").filter({ hasText: "journey: made by mistake" });
   await row.getByRole("button", { name: /^Undo/ }).click();
-  const dry = page.getByRole("dialog", { name: "Undo create of 1 campaign" });
+  const dry = page.getByRole("dialog", { name: "Undo create of 1 budget" });
   await dry.getByText(/nothing more is granted/).waitFor();
   const [made] = await api.audit("budget=900002&max=1");
   const { value: told } = await api.call(`/audit/${made.record}/undo`, {
@@ -77,7 +77,7 @@ async function endsWhatWasMade(page, api) {
   const [{ unit, limit_before, limit_after }] = told.effect;
   same([unit, limit_before, limit_after], ["USD", "10.00", "0.00"], "the limit before and after");
   sure((await api.budget("900002")).status !== "ended", "it has not ended before somebody confirms");
-  await undo(page, "Undo create of 1 campaign", "journey: not needed");
+  await undo(page, "Undo create of 1 budget", "journey: not needed");
   await until("its end", async () => (await api.budget("900002")).status === "ended");
   const [record] = await api.audit("budget=900002&max=1");
   same([record.action, record.why], ["undo", "journey: not needed"], "the newest record of it");
@@ -98,7 +98,7 @@ export default async function journey(stage) {
     .getByRole("button", { name: /^Undo… \(\d+ s\)/ })
     .click();
   await until("three paused budgets", async () => (await status()).every((one) => one === "paused"));
-  await undo(page, "Undo pause of 3 campaigns", WHY_BACK);
+  await undo(page, "Undo pause of 3 budgets", WHY_BACK);
   await deed(page)
     .getByText(/^Undone for 3/)
     .waitFor();

@@ -54,8 +54,8 @@ export default async function journey(stage) {
   sure(node.proof.violations === 0, `the proof of the node: ${JSON.stringify(node.proof)}`);
   const page = await stage.open("/ui/engine");
   await engineRoom(page, node);
-  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Costs" }).click();
-  await page.getByRole("heading", { name: "Costs" }).waitFor();
+  await page.getByRole("link", { name: "CPU cost" }).click();
+  await page.getByRole("heading", { name: "CPU cost" }).waitFor();
   const row = await until("rows of what the node measures", async () => {
     const { groups } = await stage.api.get("/costs");
     return groups.flatMap((group) => group.rows)[0];

@@ -60,7 +60,7 @@ export default async function journey(stage) {
   );
   const [record] = await api.audit(`budget=${ID}&max=1`);
   same([record.action, record.why], ["create", WHY], "its record in the audit log");
-  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Campaigns" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Budgets" }).click();
   await ready(page);
   await find(page, NAME, 1);
   await until("its row", async () => (await rows(page)).some(({ cells }) => cells.Id === ID));

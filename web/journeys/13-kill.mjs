@@ -24,7 +24,7 @@ export default async function journey(stage) {
   const page = await stage.open();
   await ready(page);
   await find(page, SINGLES.name, SINGLES.count);
-  const [names, { run }] = [await column(page, "Campaign"), await api.get("/node")];
+  const [names, { run }] = [await column(page, "Budget"), await api.get("/node")];
   // A busy machine may be late for a moment, and then it looks late.
   const freshColour = await until("the colour of fresh figures", async () => {
     const [before, found, after] = [await freshness(page), await colour(page), await freshness(page)];
@@ -35,7 +35,7 @@ export default async function journey(stage) {
   await page.getByRole("banner").getByText("disconnected").waitFor();
   // Red may follow before anybody has looked at amber.
   await until("amber", async () => ["late", "stale"].includes(await freshness(page)));
-  const shown = async () => (await column(page, "Campaign")).toSorted();
+  const shown = async () => (await column(page, "Budget")).toSorted();
   await becomes(shown, names.toSorted(), "rows while the node is gone");
   await until("red", async () => (await freshness(page)) === "stale");
   await until("old figures that look old", async () => (await colour(page)) !== freshColour);

@@ -34,7 +34,7 @@ const PAGES = [
         .waitFor(),
   ],
   ["/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
-  ["/ui/costs", heading("Costs")],
+  ["/ui/costs", heading("CPU cost")],
   ["/ui/vault", heading("Vault")],
   ["/ui/fix", heading("FIX sessions")],
   ["/ui/audit", heading("Audit log")],

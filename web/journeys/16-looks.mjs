@@ -94,7 +94,11 @@ async function withReasons(page) {
 export default async function journey(stage) {
   const pages = [
     ...PAGES,
-    ["bidder", `/ui/campaign/${CAMPAIGN}`, (page) => page.getByText(/What kept it from bidding/).waitFor()],
+    [
+      "bidder",
+      `/ui/campaign/${CAMPAIGN}`,
+      (page) => page.getByText(/What kept it from bidding more/).waitFor(),
+    ],
   ];
   const reader = await stage.open("/ui/icon.svg");
   if (stage.shots !== undefined) mkdirSync(stage.shots, { recursive: true });

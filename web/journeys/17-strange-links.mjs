@@ -51,7 +51,7 @@ async function addresses(stage) {
   await page.getByRole("heading", { level: 1, name: `${GROUP.name} 001` }).waitFor();
   await page.goto(`${stage.node.url}/ui/nowhere`);
   await page.getByRole("heading", { name: "There is no such page" }).waitFor();
-  await page.getByRole("link", { name: "All campaigns" }).click();
+  await page.getByRole("link", { name: "All budgets" }).click();
   await ready(page);
 }
 

@@ -22,7 +22,7 @@ async function middle(page) {
 }
 
 async function links(stage, page) {
-  const { Id: id, Campaign: name } = await middle(page);
+  const { Id: id, Budget: name } = await middle(page);
   const link = (await rowOf(page, id)).getByRole("link");
   same(await link.getAttribute("href"), `/ui/campaign/${id}`, "address of a name");
   const [other] = await Promise.all([
@@ -43,7 +43,7 @@ async function thereAndBack(page) {
   // The row of the tab stop stays in the document, wherever the view is: the last one tells.
   await until("rows of that place", async () => (await rows(page)).at(-1).index > 500);
   const top = await scrolled(page);
-  const { Id: id, Campaign: name } = await middle(page);
+  const { Id: id, Budget: name } = await middle(page);
   await (await rowOf(page, id)).getByRole("link").click();
   await heading(page).filter({ hasText: name }).waitFor();
   await page.getByRole("button", { name: "Back" }).click();

@@ -85,7 +85,7 @@ async function twoPeople(stage, page, api) {
   for (const one of [other, third]) {
     const row = one.getByRole("row").filter({ hasText: why });
     await row.getByRole("button", { name: /^Undo/ }).click();
-    const undo = one.getByRole("dialog", { name: "Undo pause of 3 campaigns" });
+    const undo = one.getByRole("dialog", { name: "Undo pause of 3 budgets" });
     await undo.getByText(/2 will be put back, 1 were changed since and stay/).waitFor();
     await undo.getByLabel(/^Reason/).fill("journey: taken back");
     asked.push(undo);

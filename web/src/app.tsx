@@ -21,13 +21,18 @@ const VaultPage = lazy(() => import("./vault/VaultPage"));
 const AuditPage = lazy(() => import("./audit/AuditPage"));
 
 const LINKS: readonly [Page, string][] = [
-  ["campaigns", "Campaigns"],
+  ["campaigns", "Budgets"],
   ["engine", "Engine room"],
-  ["costs", "Costs"],
   ["vault", "Vault"],
   ["fix", "FIX sessions"],
   ["audit", "Audit log"],
 ];
+
+/** Pages that stand behind another one, whose link is marked then. */
+const BEHIND: Partial<Record<Page, [of: Page, title: string]>> = {
+  campaign: ["campaigns", ""],
+  costs: ["engine", "CPU cost"],
+};
 
 function Header({ page, feed }: { page: Page; feed: Feed }) {
   const theme = useTheme();
@@ -43,7 +48,7 @@ function Header({ page, feed }: { page: Page; feed: Feed }) {
             key={to}
             href={addressOf(to)}
             onClick={follow}
-            aria-current={to === page || (to === "campaigns" && page === "campaign") ? "page" : undefined}
+            aria-current={to === page || to === BEHIND[page]?.[0] ? "page" : undefined}
           >
             {title}
           </a>
@@ -88,9 +93,9 @@ export function App({ feed }: { feed: Feed }) {
   const me = useLoaded("me", api.me);
   const isSignedOut = useSignedOut(feed, me.again);
   const spoken = useAnnounced();
-  const title = LINKS.find(([page]) => page === place.page)?.[1];
+  const title = LINKS.find(([page]) => page === place.page)?.[1] ?? BEHIND[place.page]?.[1];
   useEffect(() => {
-    if (title !== undefined) document.title = `${title} · Weir`;
+    if (title) document.title = `${title} · Weir`;
   }, [title]);
   if (isSignedOut || me.problem?.status === 401) return <SignIn />;
   const pages: Record<Page, () => ReactNode> = {
@@ -114,7 +119,7 @@ export function App({ feed }: { feed: Feed }) {
             Nothing of this dashboard is at <code>{location.pathname}</code>.
           </p>
           <a className="button" href={addressOf("campaigns")} onClick={follow}>
-            All campaigns
+            All budgets
           </a>
         </Empty>
       </main>

@@ -145,7 +145,7 @@ describe("the page", () => {
     expect(
       [...document.querySelectorAll(".grid-body .grid-row")].map((row) => row.getAttribute("aria-rowindex")),
     ).toEqual(["2", "3"]);
-    expect(document.querySelector('[aria-sort="ascending"]')?.textContent).toContain("Campaign");
+    expect(document.querySelector('[aria-sort="ascending"]')?.textContent).toContain("Budget");
     expect(document.querySelectorAll('.grid [tabindex="0"]')).toHaveLength(1);
   });
 

@@ -438,6 +438,34 @@ describe("campaign", () => {
   });
 });
 
+describe("words", () => {
+  it("the list is of budgets, and its switches say what they switch", async () => {
+    await show("/ui/");
+    const links = [...document.querySelectorAll('nav[aria-label="Pages"] a')].map((link) => link.textContent);
+    expect(links).toEqual(["Budgets", "Engine room", "Vault", "FIX sessions", "Audit log"]);
+    expectWords("300 budgets");
+    expect(document.title).toBe("Budgets · Weir");
+    const switches = [...document.querySelectorAll(".toolbar .choice")].map((one) => one.textContent);
+    expect(switches).toEqual(["OrderLiveSteadyFrozen", "TimesOwn zoneUTCMine", "RowsDenseRoomy"]);
+    await click(button("New budget…"));
+    expectWords("One that bids is a campaign");
+  });
+
+  it("CPU cost is behind the engine room", async () => {
+    await show("/ui/engine");
+    await click([...document.querySelectorAll("a")].find((link) => link.textContent === "CPU cost")!);
+    expect(location.pathname).toBe("/ui/costs");
+    expect(document.querySelector("nav [aria-current]")?.textContent).toBe("Engine room");
+    expect(document.title).toBe("CPU cost · Weir");
+  });
+
+  it("debt says where it comes from", async () => {
+    node["GET /budgets/117"] = () => ({ ...answers.budget, flags: ["open", "debt"] });
+    await show("/ui/campaign/117");
+    expect(document.querySelector<HTMLElement>(".flag")?.title).toContain("Spent without a hold");
+  });
+});
+
 describe("other pages", () => {
   it("engine room: doors, cores, queues, the proof", async () => {
     await show("/ui/engine");
@@ -837,7 +865,7 @@ describe("many at once", () => {
     // To take it back asks for as much as to do it.
     await click(button("Undo…"));
     await settle();
-    expectWords(`Undo pause of ${ACTIVE} campaigns`, `${ACTIVE} will be put back`);
+    expectWords(`Undo pause of ${ACTIVE} budgets`, `${ACTIVE} will be put back`);
     const undos = () => sent("POST", "/audit/8813/undo");
     expect(undos().map(({ body }) => body)).toEqual([{ why: "dry run", dry_run: true }]);
     expect(submit().disabled).toBe(true);

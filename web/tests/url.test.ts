@@ -43,6 +43,12 @@ describe("a view is a link", () => {
     expect(back(view)).toEqual(view);
   });
 
+  it("a link of a release that called the order a hold is the default order", () =>
+    expect(parseView("?order=hold")).toEqual(DEFAULT_VIEW));
+
+  it("ids stand beside the names", () =>
+    expect(DEFAULT_VIEW.columns.map(({ key }) => key).slice(0, 3)).toEqual(["name", "id", "status"]));
+
   it("no sort at all is kept apart from the default", () =>
     expect(back({ ...DEFAULT_VIEW, sort: [] }).sort).toEqual([]));
 
@@ -53,10 +59,10 @@ describe("a view is a link", () => {
     expect(view.terms).toEqual([{ column: "status", is: "set", codes: ["active"] }]);
     expect(view.sort).toEqual([{ column: "spent", descending: true }]);
     expect(view.columns).toEqual([
-      { key: "pace", width: 168, pinned: true },
+      { key: "pace", width: 150, pinned: true },
       { key: "spend", width: 800, pinned: false },
     ]);
-    expect(view.order).toBe("hold");
+    expect(view.order).toBe("steady");
   });
 
   it("what of a link is not understood is said, and stays in the address until it is removed", () => {
@@ -70,7 +76,7 @@ describe("a view is a link", () => {
       "filtre status:paused",
     ]);
     expect(view.unread.map(({ expected }) => expected)).toEqual([
-      expect.stringMatching(/^one of the columns name, status,.* and a colon$/),
+      expect.stringMatching(/^one of the columns name, id, status,.* and a colon$/),
       "a range, as pace:0.5..2 or pace:10..",
       expect.stringMatching(/^some of active, limited,/),
       expect.stringMatching(/^one of the columns name,/),

@@ -1,7 +1,7 @@
-// The campaign grid as assistive technology sees it: roles, names and indices, never classes.
+// The grid of budgets as assistive technology sees it: roles, names and indices, never classes.
 import { becomes, same, sure, until } from "./wait.mjs";
 
-export const grid = (page) => page.getByRole("grid", { name: "Campaigns" });
+export const grid = (page) => page.getByRole("grid", { name: "Budgets" });
 /** A column's header; `title` is all of its name, or an expression that finds it. */
 export const header = (page, title) => grid(page).getByRole("columnheader", { name: title, exact: true });
 export const freshness = (page) => page.evaluate(() => document.documentElement.dataset.fresh);

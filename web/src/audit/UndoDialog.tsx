@@ -7,7 +7,7 @@ import { TYPED_ABOVE, missing } from "../campaigns/bulk";
 import { useDryRun } from "../campaigns/dryRun";
 import { undoKinds, undoPacingWords, undoUnknownWords, undoWords } from "../campaigns/effect";
 import { Dialog, ProblemNote } from "../ui/parts";
-import { count } from "../ui/numbers";
+import { budgets, count } from "../ui/numbers";
 import { pair } from "./pair";
 
 interface Props {
@@ -45,7 +45,7 @@ export function UndoDialog({ record, action, rows, close, done }: Props) {
     }
   };
   return (
-    <Dialog title={`Undo ${action} of ${count(rows)} ${rows === 1 ? "campaign" : "campaigns"}`} close={close}>
+    <Dialog title={`Undo ${action} of ${count(rows)} ${budgets(rows)}`} close={close}>
       <form
         className="dialog-body"
         onSubmit={(event) => {

@@ -10,7 +10,7 @@ import { LineChart } from "../ui/LineChart";
 import { amountText } from "../ui/axis";
 import { Bar, Card, Chip, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, perSecond } from "../ui/numbers";
-import { bandOf, paceText, statusOf } from "../ui/status";
+import { DEBT_WORDS, bandOf, paceText, statusOf } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
 import { isMade } from "../url/handle";
 import { addressOf, follow } from "../url/router";
@@ -27,6 +27,12 @@ const HISTORY_MS = 60_000;
 /** Budgets above one: at most three. */
 const LEVELS_MAX = 4;
 const DAY_MS = 86_400_000;
+
+/** What put a flag there. */
+const FLAG_WORDS: Readonly<Record<string, string>> = {
+  debt: DEBT_WORDS,
+  edited: "Changed by hand, on top of the budgets file",
+};
 
 const amounts = (texts: readonly (string | null)[], unit: string): (number | null)[] =>
   texts.map((text) => (text === null ? null : inUnits(Number(text), unit)));
@@ -86,7 +92,7 @@ export default function CampaignPage({ feed, me, name }: Props) {
   if (loaded.value === null)
     return (
       <main className="page">
-        {loaded.problem === null ? <Loading what="the campaign" /> : <Gone loaded={loaded} name={name} />}
+        {loaded.problem === null ? <Loading what="the budget" /> : <Gone loaded={loaded} name={name} />}
       </main>
     );
   const { budget, etag } = loaded.value;
@@ -139,7 +145,7 @@ function Gone({ loaded, name }: { loaded: Loaded<unknown>; name: string }) {
         <h1 className="hidden-text">Not found</h1>
         <Empty title={`There is no budget ${name}`}>
           <a href={addressOf("campaigns")} onClick={follow}>
-            All campaigns
+            All budgets
           </a>
         </Empty>
       </>
@@ -214,7 +220,7 @@ function Heading({
           {budget.flags
             .filter((flag) => flag !== "open")
             .map((flag) => (
-              <span key={flag} className="flag">
+              <span key={flag} className="flag" title={FLAG_WORDS[flag]}>
                 {flag}
               </span>
             ))}

@@ -5,7 +5,7 @@ import type { Bulk, BulkAnswer, BulkRow, Effect, Problem } from "../api/types";
 import type { Model } from "../grid/model";
 import { exactText, moneyText } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
-import { count } from "../ui/numbers";
+import { budgets, count } from "../ui/numbers";
 import { useDryRun } from "./dryRun";
 import { effectWords, pacingWords } from "./effect";
 import {
@@ -78,10 +78,7 @@ export function BulkDialog({ model, intent, setIntent, close, done }: Props) {
     }
   };
   return (
-    <Dialog
-      title={`${VERB[intent.action]} ${count(rows)} ${rows === 1 ? "campaign" : "campaigns"}`}
-      close={close}
-    >
+    <Dialog title={`${VERB[intent.action]} ${count(rows)} ${budgets(rows)}`} close={close}>
       <form
         className="dialog-body"
         onSubmit={(event) => {

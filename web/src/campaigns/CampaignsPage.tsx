@@ -6,8 +6,9 @@ import { STATUSES, words } from "../live/codes";
 import type { Feed } from "../live/feed";
 import { announce } from "../ui/announce";
 import { Choice, Chip, Empty } from "../ui/parts";
-import { count } from "../ui/numbers";
+import { budgets, count } from "../ui/numbers";
 import { useKeys } from "../ui/keys";
+import { DEBT_WORDS } from "../ui/status";
 import { browserZone, exactTime } from "../ui/time";
 import { keepList, seenOf } from "../url/list";
 import { type Place, addressOf, go, kept } from "../url/router";
@@ -88,7 +89,7 @@ function SearchField({
   useEffect(() => setText(query), [query]);
   return (
     <label className="search">
-      <span className="hidden-text">Search campaigns</span>
+      <span className="hidden-text">Search budgets</span>
       <input
         ref={field}
         type="search"
@@ -132,7 +133,7 @@ export function CampaignsPage({ feed, me, search }: Props) {
   useKeys({
     "/": () => searchField.current?.focus(),
     "?": () => setOpen({ kind: "keys" }),
-    f: () => setView({ order: view.order === "freeze" ? "hold" : "freeze" }),
+    f: () => setView({ order: view.order === "freeze" ? "steady" : "freeze" }),
     Escape: () => model.selected((selection) => selection.clear()),
   });
   const csv = () =>
@@ -145,7 +146,7 @@ export function CampaignsPage({ feed, me, search }: Props) {
     );
   return (
     <main className="campaigns">
-      <h1 className="hidden-text">Campaigns</h1>
+      <h1 className="hidden-text">Budgets</h1>
       <div className="toolbar">
         <SearchField query={view.query} setView={setView} field={searchField} />
         <ViewMenu text={viewText(view)} />
@@ -154,26 +155,29 @@ export function CampaignsPage({ feed, me, search }: Props) {
         <span className="toolbar-rest" />
         <Choice
           label="Order of rows"
+          word="Order"
           value={view.order}
           choose={(order) => setView({ order })}
           options={[
             ["live", "Live", "Sorted anew each tick"],
-            ["hold", "Hold", "Rows keep still while you scroll, point or select"],
-            ["freeze", "Freeze", "Nothing changes until you say so (f)"],
+            ["steady", "Steady", "Rows keep their places while you scroll, point or select"],
+            ["freeze", "Frozen", "Nothing changes until you say so (f)"],
           ]}
         />
         <Choice
           label="Time zone"
+          word="Times"
           value={view.clock}
           choose={(clock) => setView({ clock })}
           options={[
-            ["campaign", "Own zone", "Times in each campaign's zone"],
+            ["campaign", "Own zone", "Times in each budget's zone"],
             ["utc", "UTC", "Times in UTC"],
             ["browser", "Mine", `Times in this computer's zone, ${browserZone()}`],
           ]}
         />
         <Choice
           label="Density"
+          word="Rows"
           value={view.density}
           choose={(density) => setView({ density })}
           options={[
@@ -191,8 +195,13 @@ export function CampaignsPage({ feed, me, search }: Props) {
           CSV
         </button>
         {may && (
-          <button type="button" className="button" onClick={() => setOpen({ kind: "create" })}>
-            New…
+          <button
+            type="button"
+            className="button"
+            title="A budget for asks. One that bids is a campaign, and stands in the budgets file"
+            onClick={() => setOpen({ kind: "create" })}
+          >
+            New budget…
           </button>
         )}
         <button
@@ -295,12 +304,12 @@ function NoRows({ feed }: { feed: Feed }) {
   if (state.connection === "live")
     return (
       <Empty title="No budgets yet">
-        <p>Put some in the budgets file, or make one here with “New…”.</p>
+        <p>Put some in the budgets file, or make one here with “New budget…”.</p>
       </Empty>
     );
   return (
     <Empty
-      title={state.loadedRows > 0 ? `${count(state.loadedRows)} campaigns so far…` : "Waiting for the node"}
+      title={state.loadedRows > 0 ? `${count(state.loadedRows)} budgets so far…` : "Waiting for the node"}
     >
       <p>{state.problem}</p>
     </Empty>
@@ -323,7 +332,7 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
       <span>
         <strong className="figures">{count(summary.matched)}</strong>{" "}
         <span className="quiet">
-          {summary.matched === summary.rows ? "campaigns" : `of ${count(summary.rows)}`}
+          {summary.matched === summary.rows ? budgets(summary.rows) : `of ${count(summary.rows)}`}
         </span>
       </span>
       {STATUSES.map(
@@ -356,7 +365,7 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
           className="count"
           aria-pressed={chosen("flags").includes("debt")}
           onClick={() => only("flags", "debt")}
-          title="only those with debt"
+          title={`${DEBT_WORDS}. Only those with debt`}
         >
           debt <span className="figures">{count(summary.debts)}</span>
         </button>
@@ -445,7 +454,8 @@ const SPEAK_MS = 3_000;
 
 /** One sentence when counts settle, never one a delta. */
 function useAnnounced({ matched, selected, rows }: Summary): void {
-  const text = rows === 0 ? "" : `${matched} campaigns${selected > 0 ? `, ${selected} selected` : ""}`;
+  const text =
+    rows === 0 ? "" : `${matched} ${budgets(matched)}${selected > 0 ? `, ${selected} selected` : ""}`;
   useEffect(() => {
     const timer = window.setTimeout(() => text !== "" && announce(text), SPEAK_MS);
     return () => window.clearTimeout(timer);

@@ -65,6 +65,10 @@ export function CreateDialog({ table, close, done }: Props) {
           if (typeof budget !== "string" && !sending) void send();
         }}
       >
+        <p className="quiet">
+          A budget for asks. One that bids is a campaign, and stands in the budgets file with its price and
+          creatives.
+        </p>
         <div className="field-grid">
           <label className="field field-wide">
             Name
@@ -188,8 +192,7 @@ export function CreateDialog({ table, close, done }: Props) {
             {budget.daily === undefined
               ? ""
               : `, ${exactText(parseAmount(budget.daily, budget.unit), budget.unit)} of it in a day`}
-            {budget.start === undefined ? ", from now on" : ""}. It bids for nothing by itself: campaigns
-            stand in the budgets file.
+            {budget.start === undefined ? ", from now on" : ""}.
           </p>
         )}
         {failed !== null && <ProblemNote problem={failed} />}

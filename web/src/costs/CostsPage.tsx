@@ -5,6 +5,7 @@ import { useLoaded } from "../api/use";
 import { words } from "../live/codes";
 import { Bar, Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
+import { addressOf, follow } from "../url/router";
 import { CostHistory } from "./CostHistory";
 import { fixedNanos, isFixed, middle, nanos, noBalance, otherNotes, ratioWords, reading } from "./nanos";
 
@@ -17,8 +18,11 @@ export default function CostsPage() {
   return (
     <main className="page">
       <header className="page-head">
+        <a className="button button-quiet" href={addressOf("engine")} onClick={follow}>
+          ← Engine room
+        </a>
         <div>
-          <h1>Costs</h1>
+          <h1>CPU cost</h1>
           {value !== null && (
             <p className="quiet">
               {value.machine} · {value.date} · {count(value.seconds)} s · {count(value.requests.count)}{" "}

@@ -7,6 +7,7 @@ import { words } from "../live/codes";
 import { Bar, Card, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, percentOfPpm, short } from "../ui/numbers";
 import { exactTime, span } from "../ui/time";
+import { addressOf, follow } from "../url/router";
 import {
   HEAT_COLUMNS,
   answeredLately,
@@ -74,6 +75,15 @@ export default function EnginePage() {
             {off.length > 0 && ` · doors that are off: ${off.join(", ")}`}
           </p>
         </div>
+        <span className="toolbar-rest" />
+        <a
+          className="button"
+          href={addressOf("costs")}
+          onClick={follow}
+          title="Processor time of each part of the node, a request"
+        >
+          CPU cost
+        </a>
       </header>
       {problem !== null && <ProblemNote problem={problem} again={again} />}
       <Tiles node={node} />
@@ -123,7 +133,6 @@ function Tiles({ node }: { node: Node }) {
         value={count(node.connections.open)}
         note={`${count(node.connections.accepted)} since the start, ${count(node.connections.refused_full)} refused`}
       />
-      <Figure name="Grants open" value={count(node.grants.open)} note={`of ${count(node.grants.max)}`} />
     </dl>
   );
 }

@@ -248,7 +248,7 @@ export const Grid = memo(function Grid({ model, view, setView, open, place }: Pr
     <div
       className="grid"
       role="grid"
-      aria-label="Campaigns"
+      aria-label="Budgets"
       aria-multiselectable="true"
       aria-rowcount={matched + 1}
       aria-colcount={layout.columns.length + 1}

@@ -9,6 +9,7 @@ import {
   windowPart,
 } from "../live/table";
 import { inUnits } from "../money/money";
+import { DEBT_WORDS } from "../ui/status";
 
 /** As the API calls a code that says nothing. */
 export const NONE = "none";
@@ -147,13 +148,25 @@ export function periodOf({ key }: Column): number | null {
 }
 
 export const COLUMNS: readonly Column[] = [
-  text("name", "Campaign", "Its name; Enter opens it", 250, (table) => table.names, "text"),
+  text("name", "Budget", "Its name; Enter opens it", 220, (table) => table.names, "text"),
+  {
+    key: "id",
+    title: "Id",
+    about: "The budget's id",
+    kind: "text",
+    width: 84,
+    align: "end",
+    shown: true,
+    value: (table, row) => table.idNumbers[row]!,
+    doubles: (table) => table.idNumbers,
+    text: (table, row) => table.ids[row]!,
+  },
   {
     ...set(
       "status",
       "Status",
       "What it does, what stands in its way, and for how long",
-      226,
+      212,
       STATUSES,
       (table, row) => table.status[row]!,
       true,
@@ -164,7 +177,7 @@ export const COLUMNS: readonly Column[] = [
     title: "Pace",
     about: "Spent over planned by now; the tick is the plan, 1.00 is on it",
     kind: "range",
-    width: 168,
+    width: 150,
     align: "start",
     shown: true,
     value: paceOf,
@@ -184,7 +197,7 @@ export const COLUMNS: readonly Column[] = [
   amount("spent", "spent", "Spent", "Settled, over-settled and late, in its life"),
   amount("limit", "limit", "Limit", "What may be spent in its life"),
   amount("available", "available", "Remaining", "Of the limit, neither spent nor in holds"),
-  text("unit", "Unit", "Currency, or count", 62, (table) => table.units, "set"),
+  text("unit", "Unit", "Currency, or count", 56, (table) => table.units, "set"),
   amount("held", "held", "Held", "Set aside in holds", false),
   {
     ...amount(
@@ -216,7 +229,7 @@ export const COLUMNS: readonly Column[] = [
     "What the plan counts as spent in its window",
     false,
   ),
-  amount("debt", "debt", "Debt", "Spent without asking: over-settled and late", false),
+  amount("debt", "debt", "Debt", DEBT_WORDS, false),
   rate("asks", "asks", "Asks /s", "Asks per second, mean of 10 s"),
   rate("grants", "grants", "Grants /s", "Of these granted"),
   { ...rate("refusals", "refusals", "Refusals /s", "Of these refused, and why most were", true), width: 150 },
@@ -241,7 +254,7 @@ export const COLUMNS: readonly Column[] = [
   {
     key: "flags",
     title: "Flags",
-    about: "Debt, lowered limit, changed by hand",
+    about: "Debt (spent without a hold), lowered limit, changed by hand",
     kind: "set",
     width: 110,
     align: "start",
@@ -296,18 +309,6 @@ export const COLUMNS: readonly Column[] = [
       false,
     ),
     text: (table, row) => table.templates[row] || NONE,
-  },
-  {
-    key: "id",
-    title: "Id",
-    about: "The budget's id",
-    kind: "text",
-    width: 92,
-    align: "end",
-    shown: true,
-    value: (table, row) => table.idNumbers[row]!,
-    doubles: (table) => table.idNumbers,
-    text: (table, row) => table.ids[row]!,
   },
 ];
 

@@ -113,7 +113,7 @@ export class Model {
   private take(change: Change): void {
     if (this.view.order === "freeze") this.freeze();
     if (change === "table") this.newTable();
-    const hold = this.frozen !== null || (this.view.order === "hold" && this.engaged());
+    const hold = this.frozen !== null || (this.view.order === "steady" && this.engaged());
     if (hold && change !== "table") this.publish();
     else this.applyOrder();
   }
@@ -155,7 +155,7 @@ export class Model {
   }
 
   private summarise(table: Table, wanted: Order): Summary {
-    const held = this.view.order === "hold" && this.engaged();
+    const held = this.view.order === "steady" && this.engaged();
     return {
       rows: table.rows,
       matched: this.order.length,

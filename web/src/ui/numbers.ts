@@ -7,6 +7,9 @@ export function count(value: number): string {
   return value <= -0.5 ? `-${digits}` : digits;
 }
 
+/** The word after a count of them. */
+export const budgets = (rows: number): string => (rows === 1 ? "budget" : "budgets");
+
 export function perSecond(value: number): string {
   if (!Number.isFinite(value)) return "–";
   return value >= 100 ? count(value) : value.toFixed(value >= 10 ? 1 : 2);

@@ -217,17 +217,25 @@ export function Menu({ label, children, badge }: { label: ReactNode; children: R
 
 export function Choice<T extends string>({
   label,
+  word,
   value,
   options,
   choose,
 }: {
   label: string;
+  /** What is shown of the label. */
+  word?: string;
   value: T;
   options: readonly [T, string, string][];
   choose: (value: T) => void;
 }) {
   return (
     <div className="choice" role="group" aria-label={label}>
+      {word !== undefined && (
+        <span className="choice-word" aria-hidden="true">
+          {word}
+        </span>
+      )}
       {options.map(([key, word, about]) => (
         <button
           key={key}

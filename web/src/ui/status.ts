@@ -28,3 +28,7 @@ export function bandOf(pace: number): Band {
 /** Cut, not rounded: 0.949 is under its plan and must not read 0.95. */
 export const paceText = (pace: number): string =>
   Number.isNaN(pace) ? "–" : (Math.floor(pace * 100 + 1e-9) / 100).toFixed(2);
+
+/** Where debt comes from: it is nothing that the node granted. */
+export const DEBT_WORDS =
+  "Spent without a hold: billed above the amount that was held, or billed when the hold was gone (a late notice)";

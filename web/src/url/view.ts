@@ -3,7 +3,7 @@ import { COLUMNS, type Column, columnOf } from "../grid/columns";
 import type { Term } from "../grid/filter";
 import type { SortKey } from "../grid/sort";
 
-export type Order = "hold" | "live" | "freeze";
+export type Order = "steady" | "live" | "freeze";
 export type Density = "compact" | "roomy";
 export type Clock = "utc" | "campaign" | "browser";
 
@@ -34,7 +34,7 @@ export const DEFAULT_VIEW: View = {
   terms: [],
   sort: [{ column: "spend", descending: true }],
   columns: DEFAULT_COLUMNS,
-  order: "hold",
+  order: "steady",
   density: "compact",
   clock: "campaign",
   unread: [],
@@ -184,7 +184,7 @@ export function parseView(search: string): View {
       ? keys.filter((key, i) => keys.findIndex((other) => other.column === key.column) === i)
       : DEFAULT_VIEW.sort,
     columns: parseColumns(from.get("cols")),
-    order: oneOf(from.get("order"), ["hold", "live", "freeze"], DEFAULT_VIEW.order),
+    order: oneOf(from.get("order"), ["steady", "live", "freeze"], DEFAULT_VIEW.order),
     density: oneOf(from.get("rows"), ["compact", "roomy"], DEFAULT_VIEW.density),
     clock: oneOf(from.get("clock"), ["utc", "campaign", "browser"], DEFAULT_VIEW.clock),
     unread: [
