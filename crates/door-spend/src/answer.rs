@@ -136,6 +136,16 @@ impl Outcome {
         Outcome::Refused { verdict, retry_after_s, detail: None, field: None }
     }
 
+    /// The same refusal, with what was left of the limit, which was less than the ask.
+    #[must_use]
+    pub fn with_left(mut self, left: Amount, unit: Unit) -> Outcome {
+        if let Outcome::Refused { verdict, detail, .. } = &mut self {
+            let meaning = about(*verdict).1;
+            *detail = Some(format!("{} {unit} is left: {meaning}", unit.format(left)).into());
+        }
+        self
+    }
+
     /// The status that it has alone.
     #[must_use]
     pub fn status(&self) -> u16 {

@@ -534,6 +534,17 @@ impl Purses {
         Some(self.appetites[slot as usize].retry_at_ms).filter(|at_ms| known && *at_ms > 0)
     }
 
+    /// What was left for an ask that was refused just now as more than that, when the bank said so; `None` where it did not.
+    pub fn left_over(&self, slot: u32) -> Option<Amount> {
+        let purse = &self.purses[slot as usize];
+        let known = matches!(
+            purse.why_empty,
+            Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted
+        );
+        // An answer to every ask leaves nothing.
+        known.then(|| minus(purse.no_from.max(Amount::new(1)), Amount::new(1)))
+    }
+
     /// Holds made from the purse of a slot in its life, without those that were undone: told by the numbers of holds, which
     /// are kept anyway.
     pub fn made(&self, slot: u32) -> u64 {

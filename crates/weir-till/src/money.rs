@@ -172,6 +172,15 @@ impl Till {
         }
     }
 
+    /// What was left for an ask that was refused just now because it was more than that, where the bank has said how much that is.
+    #[must_use]
+    pub fn left_over(&self, slot: u32) -> Option<Amount> {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.left_over(made),
+            None => self.purses.left_over(slot),
+        }
+    }
+
     /// Opens a hold token.
     ///
     /// # Errors

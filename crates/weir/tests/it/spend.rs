@@ -140,6 +140,33 @@ fn changed_tokens_and_those_of_another_node_move_nothing() {
 }
 
 #[test]
+fn who_asks_for_too_much_is_told_what_is_left() {
+    let lines = [
+        line(1, "1", ""),
+        line(2, "1", ",\"daily\":\"0.10\""),
+        line(3, "7", ",\"unit\":\"count\""),
+    ];
+    let node = patient(&lines.concat()).start();
+    let mut caller = Caller::to(&node);
+    for (budget, first, next, verdict, left) in [
+        (1, "0.30", "0.71", "exhausted", "0.70 USD is left: the limit"),
+        (2, "0.08", "0.03", "day_exhausted", "0.02 USD is left: the daily limit"),
+        (3, "7", "1", "exhausted", "0 count is left: the limit"),
+    ] {
+        let ask = |amount: &str| json!({"budget": budget, "amount": amount});
+        assert_eq!(caller.call("spend", &ask(first)).0, 200, "{budget}");
+        // A worker hears later of what it may not spend than of what it may.
+        let told = wait_value(left, || {
+            let problem = caller.call("reserve", &ask(next)).1;
+            assert!(problem["status"].as_u64() >= Some(400), "{problem}");
+            let detail = problem["detail"].as_str().unwrap().to_owned();
+            (problem["verdict"] == verdict).then_some(detail)
+        });
+        assert!(told.starts_with(left), "{told}");
+    }
+}
+
+#[test]
 fn refusals_are_objects_with_their_status() {
     let budgets = [
         line(1, "1", ""),

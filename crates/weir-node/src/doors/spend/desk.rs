@@ -213,11 +213,7 @@ impl Desk {
                 if why == Verdict::Busy {
                     return Err(full(&self.terms.full.grants));
                 }
-                let is_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
-                Err(match till.retry_at_ms(slot).filter(|_| is_window) {
-                    Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(till.at.now_ms)),
-                    None => Outcome::refused(why),
-                })
+                Err(too_much(till, owner, why))
             }
         }
     }
@@ -447,6 +443,20 @@ impl Desk {
             _ if verdict == Verdict::Busy => full(&self.terms.full.pages),
             _ => Outcome::refused(verdict),
         }
+    }
+}
+
+/// What an ask is answered that the purse refused: with what is left, and from when on there is more, where the bank has said so.
+fn too_much(till: &Till, owner: Owner, why: Verdict) -> Outcome {
+    let is_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
+    let is_limit = is_window || why == Verdict::Exhausted;
+    let refused = match till.retry_at_ms(owner.slot).filter(|_| is_window) {
+        Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(till.at.now_ms)),
+        None => Outcome::refused(why),
+    };
+    match till.left_over(owner.slot).filter(|_| is_limit) {
+        Some(left) => refused.with_left(left, owner.unit),
+        None => refused,
     }
 }
 
