@@ -382,8 +382,8 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile,
     if errors.is_empty() { Ok(BudgetsFile { lines, templates }) } else { Err(errors) }
 }
 
-/// What is sound and hardly meant: a flight that is over, and a limit per day that the lifetime's limit never lets it reach. Budgets
-/// that have ended are left alone.
+/// What is sound and hardly meant: a flight that is over, a limit per day that the lifetime's limit never lets it reach, and a plan that
+/// lets a typical ask wait for minutes. Budgets that have ended are left alone.
 #[must_use]
 pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<LineError> {
     let live = budgets.iter().filter(|budget| budget.spec.status != Status::Ended);
@@ -403,9 +403,40 @@ pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<LineError> 
                 spec.id
             )
         });
-        over.into_iter().chain(daily).map(|text| LineError { file: file.to_owned(), line: budget.line, text })
+        let slow = slow_plan(budget, now);
+        over.into_iter().chain(daily).chain(slow).map(|text| LineError { file: file.to_owned(), line: budget.line, text })
     });
     told.collect()
+}
+
+/// A plan that refuses what is ahead of it, and frees less in a minute than a typical ask: an impression at the campaign's bid, or one
+/// whole unit where nothing bids.
+fn slow_plan(budget: &Budget, now: Instant) -> Option<String> {
+    const DAY_MS: i128 = 86_400_000;
+    let spec = &budget.spec;
+    if budget.pacing.plan.spec().strategy != Strategy::Schedule || spec.end <= now {
+        return None;
+    }
+    let (planned, ms) = match spec.windows.day_limit().or(budget.pacing.day_target) {
+        Some(day) => (day.min(spec.limit), DAY_MS),
+        None => (spec.limit, i128::from(spec.end.ms_since(spec.start.max(now))?)),
+    };
+    let one = i128::from(spec.unit.parse_amount("1").ok()?.get());
+    let ask = budget
+        .campaign
+        .as_ref()
+        .map_or(one, |campaign| i128::from(campaign.bid_micros) * one / 1_000_000_000);
+    let a_minute = i128::from(planned.get()) * 60_000 / ms.max(1);
+    if ask <= a_minute {
+        return None;
+    }
+    let shown = |amount: i128| Some(spec.unit.format(Amount::new(i64::try_from(amount).ok()?)));
+    let (a_minute, ask, unit) = (shown(a_minute)?, shown(ask)?, spec.unit);
+    Some(format!(
+        "budget {}: its plan frees about {a_minute} {unit} per minute, so an ask of {ask} {unit} waits longer than that; `pacing` \"asap\" \
+         keeps only the limits, \"curve\" is for bids",
+        spec.id
+    ))
 }
 
 /// Without a campaign's fields: they are large, and nobody asks for them again.
@@ -801,11 +832,15 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_that_is_over_and_a_day_above_the_limit_are_warned_of() {
+    fn a_flight_that_is_over_a_day_above_the_limit_and_a_slow_plan_are_warned_of() {
         let text = r#"{"id":1,"limit":"5","end":"2026-01-01T00:00:00Z"}
 {"id":2,"limit":"5","daily":"50"}
 {"id":3,"limit":"5","daily":"5","start":"2025-01-01T00:00:00Z","end":"2026-01-01T00:00:01Z"}
 {"id":4,"limit":"5","daily":"50","end":"2026-01-01T00:00:00Z","status":"ended"}
+{"id":5,"limit":"1000.00","daily":"100.00","pacing":"schedule"}
+{"id":6,"limit":"100000","daily":"1440","pacing":"schedule"}
+{"id":7,"limit":"60","pacing":"schedule","start":"2026-01-01T00:00:00Z","end":"2026-01-01T01:00:00Z"}
+{"id":8,"limit":"59","pacing":"schedule","start":"2026-01-01T00:00:00Z","end":"2026-01-01T01:00:00Z"}
 "#;
         let budgets = read_text("jsonl", text).unwrap();
         let now = Instant::parse("2026-01-01T00:00:00Z").unwrap();
@@ -814,6 +849,8 @@ mod tests {
         let expected = [
             "b.jsonl:1: budget 1: its flight is over since 2026-01-01T00:00:00Z, so it never spends;",
             "b.jsonl:2: budget 2: a day may spend 50.00 USD, which is above the limit of 5.00 USD",
+            "b.jsonl:5: budget 5: its plan frees about 0.069444 USD per minute, so an ask of 1.00 USD waits longer",
+            "b.jsonl:8: budget 8: its plan frees about 0.983333 USD per minute",
         ];
         assert_eq!(told.len(), expected.len(), "{told:#?}");
         for (told, expected) in told.iter().zip(expected) {
