@@ -386,7 +386,6 @@ describe("last refusals", () => {
     expect([sample.wanted, sample.unwanted]).toEqual([23, 377]);
     expect(sample.rows.map(({ reason }) => reason)).toEqual(["currency"]);
   });
-  it("an empty list says among how many", () => {
   it("says what it bid and won, and how little is known of the rest", () => {
     const holds = { made: 387, open: 0, settled: 26, released: 1, expired: 360, late: null };
     expect(soFar({ campaign: true, holds })).toBe("387 bids in this run, 26 of them won and billed (7 %).");
@@ -403,6 +402,7 @@ describe("last refusals", () => {
     expect(reasonOf("lost", true)).toBe(sentence("lost"));
     expect(reasonOf("day_limit", false)).toBe(sentence("day_limit"));
   });
+  it("an empty list says among how many", () => {
     expect(noneOf(0, false)).toBe("The node has refused no ask since it started.");
     expect(noneOf(1, false)).toBe("None among the last 1 refused ask of the node.");
     expect(noneOf(16_384, true)).toContain("16\u202f384 refused asks of the node. Bids");

@@ -1,5 +1,6 @@
 import { COLUMNS } from "../grid/columns";
 import { reordered } from "../grid/Grid";
+import { GIVES_WAY, useNarrow } from "../grid/narrow";
 import { Menu } from "../ui/parts";
 import { DEFAULT_COLUMNS, type ShownColumn } from "../url/view";
 
@@ -8,8 +9,13 @@ interface Props {
   change: (columns: readonly ShownColumn[]) => void;
 }
 
+const LEFT_OUT = COLUMNS.filter(({ key }) => GIVES_WAY.has(key))
+  .map(({ title }) => title)
+  .join(" and ");
+
 /** Shown ones first, in their order: what can be moved is where it is seen. */
 export function ColumnMenu({ columns, change }: Props) {
+  const isNarrow = useNarrow();
   const hidden = COLUMNS.filter((column) => !columns.some(({ key }) => key === column.key));
   return (
     <Menu label="Columns">
@@ -30,6 +36,7 @@ export function ColumnMenu({ columns, change }: Props) {
           </li>
         ))}
       </ul>
+      {isNarrow && <p className="quiet">{LEFT_OUT} are left out in windows below 1 000 pixels.</p>}
       <button type="button" className="button" onClick={() => change(DEFAULT_COLUMNS)}>
         Reset columns
       </button>

@@ -123,7 +123,7 @@ interface SessionsProps {
 function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label="Sessions, as a table">
-      <table className="table">
+      <table className="table table-sessions">
         <thead>
           <tr>
             <th>Session</th>
@@ -134,8 +134,8 @@ function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
             <th className="end">Came</th>
             <th className="end">Left</th>
             <th className="end">Latency</th>
-            <th>Last in</th>
-            <th>Last out</th>
+            <th className="end">Last in</th>
+            <th className="end">Last out</th>
             <th>Peer</th>
             <th>Route</th>
             <th>
@@ -166,8 +166,8 @@ function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
                 {latencyWords(session)}
                 <span className="quiet fix-ids">{tailWords(session)}</span>
               </td>
-              <td className="figures">{ago(session.last_in_ms, nowMs)}</td>
-              <td className="figures">{ago(session.last_out_ms, nowMs)}</td>
+              <td className="end figures">{ago(session.last_in_ms, nowMs)}</td>
+              <td className="end figures">{ago(session.last_out_ms, nowMs)}</td>
               <td className="figures">{session.address ?? "–"}</td>
               <td>{routeWords(session)}</td>
               <td className="fix-acts">

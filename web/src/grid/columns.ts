@@ -23,6 +23,8 @@ export interface Column {
   about: string;
   kind: Kind;
   width: number;
+  /** Its width in a narrow window, where it differs. */
+  narrow?: number;
   align: "start" | "end";
   shown: boolean;
   /** What it is sorted by. */
@@ -43,6 +45,7 @@ const amount = (key: string, column: WideColumn, title: string, about: string, s
   about,
   kind: "amount",
   width: 118,
+  narrow: 104,
   align: "end",
   shown,
   value: (table, row) => table[column][row]!,
@@ -148,13 +151,14 @@ export function periodOf({ key }: Column): number | null {
 }
 
 export const COLUMNS: readonly Column[] = [
-  text("name", "Budget", "Its name; Enter opens it", 220, (table) => table.names, "text"),
+  { ...text("name", "Budget", "Its name; Enter opens it", 220, (table) => table.names, "text"), narrow: 146 },
   {
     key: "id",
     title: "Id",
     about: "The budget's id",
     kind: "text",
     width: 84,
+    narrow: 72,
     align: "end",
     shown: true,
     value: (table, row) => table.idNumbers[row]!,
@@ -171,6 +175,7 @@ export const COLUMNS: readonly Column[] = [
       (table, row) => table.status[row]!,
       true,
     ),
+    narrow: 172,
   },
   {
     key: "pace",
@@ -207,6 +212,7 @@ export const COLUMNS: readonly Column[] = [
       "Spent today, of its daily limit, and what is left of the day in its zone",
     ),
     width: 232,
+    narrow: 232,
   },
   window("tightest", "Tightest window", "Used of the window that is nearest to its end", (table, row) => {
     const period = tightestWindow(table, row);

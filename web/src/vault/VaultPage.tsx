@@ -6,6 +6,7 @@ import { useLoaded } from "../api/use";
 import { Bar, Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, short } from "../ui/numbers";
 import { dayAndTime, span } from "../ui/time";
+import "./vault.css";
 import { NO_RATES, type Rates, type Seen, ratesOf } from "./rates";
 
 const POLL_MS = 2_000;
@@ -117,7 +118,7 @@ function Keys({
   return (
     <Card title="Keys" note="by name; messages are the latest version's" wide>
       <div className="scroll-wide" tabIndex={0} role="region" aria-label="Keys, as a table">
-        <table className="table">
+        <table className="table table-keys">
           <thead>
             <tr>
               <th>Key</th>
@@ -126,7 +127,7 @@ function Keys({
               <th className="end">Opens from</th>
               <th className="end">Sealed /s</th>
               <th className="end">Messages</th>
-              <th>
+              <th className="bar-cell">
                 <span className="hidden-text">Of what it may seal</span>
               </th>
               <th>Rotated, UTC</th>
@@ -156,14 +157,22 @@ function Keys({
   );
 }
 
+/** What its settings allow beyond use. */
+const allows = ({ exportable, deletion_allowed }: VaultKey): string =>
+  [exportable ? "exportable" : "", deletion_allowed ? "may be deleted" : ""]
+    .filter((word) => word !== "")
+    .join(" · ");
+
+/** A period of whole days has no hours. */
+const wholeSpan = (ms: number): string => span(ms).replace(/ 0 [hm]$/, "");
+
 function Row({ of: key, perSecond }: { of: VaultKey; perSecond: number | null }) {
   const { messages, messages_max: max } = key;
   return (
     <tr>
       <th scope="row">
         {key.name}
-        {key.exportable && <span className="quiet"> exportable</span>}
-        {key.deletion_allowed && <span className="quiet"> may be deleted</span>}
+        {allows(key) !== "" && <span className="quiet vault-allows">{allows(key)}</span>}
       </th>
       <td>{key.type}</td>
       <td className="end">
@@ -183,8 +192,8 @@ function Row({ of: key, perSecond }: { of: VaultKey; perSecond: number | null })
           />
         )}
       </td>
-      <td>{dayAndTime(key.rotated_ms, "UTC")}</td>
-      <td>{key.rotates_every_s === null ? "never" : `every ${span(key.rotates_every_s * 1_000)}`}</td>
+      <td>{dayAndTime(key.rotated_ms, "UTC").replace(" UTC", "")}</td>
+      <td>{key.rotates_every_s === null ? "never" : `every ${wholeSpan(key.rotates_every_s * 1_000)}`}</td>
     </tr>
   );
 }
