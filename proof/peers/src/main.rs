@@ -17,6 +17,7 @@ mod bare;
 mod daemon;
 mod decide;
 mod figures;
+mod fix;
 mod floor;
 mod journal;
 mod made;
@@ -69,6 +70,7 @@ const BENCHMARKS: &[Benchmark] = &[
     ("spend", spend::run),
     ("made", made::run),
     ("openrtb", openrtb::run),
+    ("fix", fix::run),
     ("profiles", profiles::run),
     ("journal", journal::run),
     ("sync_methods", sync_methods::run),

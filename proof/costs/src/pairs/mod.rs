@@ -6,6 +6,7 @@ pub mod decode;
 pub mod deferred;
 pub mod dispatch;
 pub mod expiry;
+pub mod fix;
 pub mod handles;
 pub mod histograms;
 pub mod json;
@@ -122,6 +123,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "names", run: handles::run },
     Group { name: "expiry", run: expiry::run },
     Group { name: "scan", run: scan::run },
+    Group { name: "fix", run: fix::run },
     Group { name: "queue", run: queues::run },
     Group { name: "after", run: deferred::run },
     Group { name: "loop", run: loops::run },

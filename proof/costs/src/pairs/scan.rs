@@ -1,6 +1,6 @@
 //! Looking for a delimiter byte: where the fields of a FIX message end (SOH, byte 1), all of them.
 
-mod messages;
+pub(super) mod messages;
 mod ways;
 
 use std::hint::black_box;

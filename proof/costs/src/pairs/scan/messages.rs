@@ -9,7 +9,7 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 512;
 const SOH: char = '\u{1}';
 
 /// New orders and execution reports, half and half.
-pub(super) fn messages(count: usize, seed: u64) -> Vec<Vec<u8>> {
+pub(in crate::pairs) fn messages(count: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random::new(seed);
     let message = |number| {
         let body = if random.below(2) == 0 {
