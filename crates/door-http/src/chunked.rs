@@ -1,6 +1,7 @@
 //! Chunked bodies (RFC 9112, section 7.1).
 //!
-//! A body is walked while it arrives, to find its end, and copied together once it is whole. Strict where
+//! A body is walked while it arrives, to find its end, and copied together once it is whole; one that is wanted in pieces is taken as it
+//! arrives. Strict where
 //! lenient readers have disagreed about where a message ends: line ends are CRLF, a size is hexadecimal
 //! digits, an extension holds no control characters.
 
@@ -10,6 +11,8 @@ use crate::refusal::Refusal;
 const SIZE_LINE_BYTES_MAX: usize = 256;
 /// Bytes of one trailer line with its CRLF.
 const TRAILER_LINE_BYTES_MAX: usize = 1024;
+/// Bytes of all trailers of a body that is not kept.
+const TRAILERS_BYTES_MAX: usize = 8 * 1024;
 /// The shortest rest of a body after a chunk: a last chunk and an empty line.
 const LAST: &[u8] = b"0\r\n\r\n";
 
@@ -83,6 +86,87 @@ impl Walk {
         }
         Ok(Walked::More { need: 0 })
     }
+}
+
+/// A chunked body that is taken as it arrives and not kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chunks {
+    /// A chunk's size line comes next.
+    Size,
+    /// So many bytes of a chunk come next, and its CRLF.
+    Data(usize),
+    /// So many bytes of trailers have come, and further ones may.
+    Trailers(usize),
+}
+
+/// What was taken of a chunked body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Bytes of the input that are done with.
+    pub(crate) consumed: usize,
+    /// The body is over.
+    pub(crate) is_whole: bool,
+}
+
+impl Chunks {
+    /// Appends the data that begins `input` to `into`, until that has `bytes_max` bytes.
+    pub(crate) fn take(
+        &mut self,
+        input: &[u8],
+        into: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Taken, Refusal> {
+        let mut at = 0;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let room = bytes_max.saturating_sub(into.len());
+            let step = match *self {
+                Chunks::Data(left) if left > 0 => {
+                    let count = left.min(rest.len()).min(room);
+                    into.extend_from_slice(rest.get(..count).unwrap_or_default());
+                    *self = Chunks::Data(left - count);
+                    (count > 0).then_some(count)
+                }
+                Chunks::Data(_) => match rest {
+                    [b'\r', b'\n', ..] => {
+                        *self = Chunks::Size;
+                        Some(2)
+                    }
+                    [] | [b'\r'] => None,
+                    _ => return Err(Refusal::BadChunk),
+                },
+                Chunks::Size => Chunk::parse(rest, 0)?.map(|chunk| {
+                    let last = chunk.is_last();
+                    *self = if last { Chunks::Trailers(0) } else { Chunks::Data(chunk.size) };
+                    chunk.data
+                }),
+                Chunks::Trailers(before) => match trailer(rest, before)? {
+                    Some((count, true)) => {
+                        return Ok(Taken { consumed: at + count, is_whole: true });
+                    }
+                    Some((count, false)) => {
+                        *self = Chunks::Trailers(before + count);
+                        Some(count)
+                    }
+                    None => None,
+                },
+            };
+            match step {
+                Some(count) => at += count,
+                None => return Ok(Taken { consumed: at, is_whole: false }),
+            }
+        }
+    }
+}
+
+/// The trailer line that begins `rest`: its bytes, and whether it is the empty one that ends the body. `before` is what came of trailers.
+fn trailer(rest: &[u8], before: usize) -> Result<Option<(usize, bool)>, Refusal> {
+    let Some(line) = line(rest, 0, TRAILER_LINE_BYTES_MAX)? else { return Ok(None) };
+    let count = line.len() + b"\r\n".len();
+    if before + count > TRAILERS_BYTES_MAX || !(line.is_empty() || is_field(line)) {
+        return Err(Refusal::BadChunk);
+    }
+    Ok(Some((count, line.is_empty())))
 }
 
 /// Copies the data of all chunks of the whole body that begins `body` to the end of `into`.
@@ -167,6 +251,68 @@ fn is_text(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Takes `body` as it arrives in pieces of `step` bytes, into parts of at most `bytes_max`; returns the data, and what is behind the body.
+    fn take(
+        body: &[u8],
+        step: usize,
+        bytes_max: usize,
+    ) -> Result<Option<(Vec<u8>, usize)>, Refusal> {
+        let (mut chunks, mut data, mut at) = (Chunks::Size, Vec::new(), 0);
+        for end in (0..body.len()).step_by(step).chain([body.len()]) {
+            loop {
+                let mut part = Vec::new();
+                let taken = chunks.take(&body[at..end.max(at)], &mut part, bytes_max)?;
+                assert!(part.len() <= bytes_max);
+                at += taken.consumed;
+                let is_full = part.len() == bytes_max;
+                data.append(&mut part);
+                match (taken.is_whole, is_full) {
+                    (true, _) => return Ok(Some((data, body.len() - at))),
+                    (false, true) => {}
+                    (false, false) => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn a_body_that_is_taken_as_it_arrives_is_the_same_wherever_it_is_cut() {
+        let body = b"5\r\nhello\r\n00A;x=y\r\n 0123\r\n678\r\n1\r\n.\r\n0\r\nA: b\r\n\r\nGET /";
+        for step in 1..=body.len() {
+            for bytes_max in [1, 3, 100] {
+                let whole = Some((b"hello 0123\r\n678.".to_vec(), 5));
+                assert_eq!(take(body, step, bytes_max), Ok(whole), "{step} {bytes_max}");
+            }
+        }
+        for end in 0..body.len() - b"GET /".len() {
+            assert_eq!(take(&body[..end], 3, 100), Ok(None), "{end}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_taken_is_as_strict_as_one_that_is_walked() {
+        let long_line = [&b"1;"[..], &[b'x'; SIZE_LINE_BYTES_MAX]].concat();
+        let endless = [&b"0\r\n"[..], &b"A: bcdefgh\r\n".repeat(TRAILERS_BYTES_MAX / 12 + 1)].concat();
+        let wrong: [&[u8]; 9] = [
+            b"x\r\n",
+            b"\r\n",
+            b"5\nhello\n",
+            b"5\r\nhelloX\r\n",
+            b"5\r\nhello\n",
+            b"11111111111111111\r\n",
+            b"0\r\nno field\r\n\r\n",
+            &long_line,
+            &endless,
+        ];
+        for body in wrong {
+            for step in [1, 7, body.len()] {
+                let shown = body.get(..20).unwrap_or(body).escape_ascii();
+                assert_eq!(take(body, step, 100), Err(Refusal::BadChunk), "{shown}");
+            }
+        }
+    }
 
     /// Walks `body` as it arrives in pieces of `step` bytes.
     fn walk(body: &[u8], step: usize, bytes_max: usize) -> Result<Walked, Refusal> {

@@ -33,6 +33,8 @@ pub(crate) struct Head<'h, 'b> {
     pub(crate) len: usize,
     pub(crate) framing: Framing,
     pub(crate) persistence: Persistence,
+    /// The client reads answers in chunks.
+    pub(crate) reads_chunks: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expects: bool,
     /// What is asked, or why it is refused once the body is there.
@@ -95,6 +97,7 @@ impl<'h, 'b> Head<'h, 'b> {
             len,
             framing: fields.framing(version)?,
             persistence: fields.persistence(version),
+            reads_chunks: version >= 1,
             expects: fields.expects && version >= 1,
             ask: fields.ask(methods.parse(method), target),
             accepts_gzip: fields.accepts.gzip(),

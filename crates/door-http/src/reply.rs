@@ -39,6 +39,21 @@ pub struct Then(pub(crate) Answered);
 pub(crate) enum Answered {
     Now,
     Later,
+    /// The body is taken in pieces, and the answer begins so.
+    Pieces(Response<'static>),
+}
+
+/// What became of a piece of a body; only a [`PieceReply`] gives one.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the session goes by it"]
+pub struct Next(pub(crate) Going);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Going {
+    On,
+    Later,
+    /// The connection ends.
+    End,
 }
 
 /// How the answer to one request has to look.
@@ -67,6 +82,7 @@ pub struct Reply<'a, 'o> {
     pub(crate) form: Form,
     /// Bodies from here on are compressed.
     pub(crate) gzip_bytes_min: usize,
+    pub(crate) in_pieces: bool,
 }
 
 impl Reply<'_, '_> {
@@ -88,6 +104,98 @@ impl Reply<'_, '_> {
     pub fn later(self) -> Then {
         Then(Answered::Later)
     }
+
+    /// Takes the body in pieces, each of which [`App::piece`](crate::App::piece) gets. The answer goes out in chunks; it begins as `opening`
+    /// says, whose body is left out, with the first of them.
+    ///
+    /// # Panics
+    /// If the request is not [`Request::in_pieces`](crate::Request::in_pieces).
+    pub fn pieces(self, opening: Response<'static>) -> Then {
+        assert!(self.in_pieces, "the body of this request is whole");
+        Then(Answered::Pieces(opening))
+    }
+}
+
+/// The way back to the client of one piece of a body.
+pub struct PieceReply<'a, 'o> {
+    pub(crate) out: &'a mut Out<'o>,
+    pub(crate) chunked: &'a mut ChunkedAnswer,
+    pub(crate) is_last: bool,
+}
+
+impl PieceReply<'_, '_> {
+    /// Sends what the piece came to, which may be nothing; with the last piece the answer is whole.
+    pub fn send(self, bytes: &[u8]) -> Next {
+        self.chunked.write(self.out, bytes, self.is_last);
+        Next(Going::On)
+    }
+
+    /// Leaves it to [`Session::send_piece`](crate::Session::send_piece) or [`Session::fail_piece`](crate::Session::fail_piece). Nothing more of
+    /// this connection is read until then.
+    pub fn later(self) -> Next {
+        Next(Going::Later)
+    }
+
+    /// Ends the answer: with `response`, or, where a part of another answer has gone out, by cutting that off. The connection ends.
+    pub fn fail(self, response: &Response<'_>) -> Next {
+        self.chunked.fail(self.out, response);
+        Next(Going::End)
+    }
+}
+
+/// An answer that goes out in chunks (RFC 9112, section 7.1).
+#[derive(Debug)]
+pub(crate) struct ChunkedAnswer {
+    pub(crate) form: Form,
+    pub(crate) opening: Response<'static>,
+    /// Its head has gone out.
+    pub(crate) has_begun: bool,
+}
+
+impl ChunkedAnswer {
+    /// Appends a chunk, after the head where that is missing, and the end where it is the last.
+    pub(crate) fn write(&mut self, out: &mut Out<'_>, bytes: &[u8], is_last: bool) {
+        if !self.has_begun && (is_last || !bytes.is_empty()) {
+            self.has_begun = true;
+            write_opening(out, self.form, &self.opening);
+        }
+        if !bytes.is_empty() {
+            out.write(format!("{:x}\r\n", bytes.len()).as_bytes());
+            out.write(bytes);
+            out.write(b"\r\n");
+        }
+        if is_last {
+            out.write(b"0\r\n\r\n");
+        }
+    }
+
+    /// Answers with something else, as long as that is possible.
+    pub(crate) fn fail(&mut self, out: &mut Out<'_>, response: &Response<'_>) {
+        if !self.has_begun {
+            write(out, Form { persistence: Persistence::Close, ..self.form }, response, None);
+        }
+    }
+}
+
+/// Writes the head of an answer in chunks.
+fn write_opening(out: &mut Out<'_>, form: Form, opening: &Response<'_>) {
+    let kind = opening.content_type.unwrap_or_default();
+    let size = HEAD_BYTES_MAX + kind.len() + opening.headers.len();
+    let mut pen = Pen { bytes: out.reserve(size), at: 0 };
+    pen.status(opening.status);
+    if opening.content_type.is_some() {
+        pen.put(b"Content-Type: ");
+        pen.put(kind.as_bytes());
+        pen.put(b"\r\n");
+    }
+    pen.put(b"Transfer-Encoding: chunked\r\n");
+    if form.persistence == Persistence::Close {
+        pen.put(b"Connection: close\r\n");
+    }
+    pen.put(opening.headers);
+    pen.put(b"\r\n");
+    let written = pen.at;
+    out.commit(written);
 }
 
 /// Bytes of an answer's head without what the application adds: more than all lines below together.

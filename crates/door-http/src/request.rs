@@ -70,6 +70,8 @@ pub struct Request<'a> {
     pub query: &'a str,
     /// The body: whole, out of its chunks, inflated. It may be written over.
     pub body: &'a mut [u8],
+    /// The body is not here: it comes in pieces ([`App::piece`](crate::App::piece)), if the reply says that it is taken so.
+    pub in_pieces: bool,
     /// The body is JSON by its `Content-Type`, or has none.
     pub json: bool,
     /// Whom the client means: the authority of an absolute target, else the value of `Host`, as sent. `None`: HTTP/1.0 that

@@ -64,6 +64,11 @@ impl Room {
         Ok((&mut self.body[..size], &mut self.deflater))
     }
 
+    /// Where a piece of a body is put together out of its chunks.
+    pub(crate) fn joined(&mut self) -> &mut Vec<u8> {
+        &mut self.joined
+    }
+
     /// Gives back what an unusually large body took.
     fn shrink(&mut self) {
         if self.body.len() > ROOM_BYTES_KEPT + SPARE_BYTES {

@@ -5,13 +5,28 @@ use std::mem::MaybeUninit;
 use door_transport::{ConnId, Out, Outbox, Step};
 
 use crate::App;
-use crate::chunked::{Walk, Walked};
-use crate::head::{Framing, Head, Slots};
+use crate::chunked::{Chunks, Taken, Walk, Walked};
+use crate::head::{Coding, Framing, Head, Slots};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::refusal::Refusal;
-use crate::reply::{self, Answered, Form, Persistence, Reply, Response, Then};
+use crate::reply::{
+    self, Answered, ChunkedAnswer, Form, Going, Next, Persistence, PieceReply, Reply, Response,
+    Then,
+};
 use crate::request::{Method, Methods, RefusedRequest, Request};
 use crate::room::Room;
+
+/// Bytes of a piece of a body, at most.
+pub const PIECE_BYTES_MAX: usize = 64 * 1024;
+
+/// A piece of a body that is taken as it arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Its bytes, at most [`PIECE_BYTES_MAX`]; where one ends has no meaning.
+    pub bytes: &'a [u8],
+    /// The body ends with it.
+    pub is_last: bool,
+}
 
 /// What a client gets that waits for leave to send its body.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -42,6 +57,26 @@ pub struct Session {
     arriving: Arriving,
     /// The form of the answer that is owed.
     late: Option<Form>,
+    /// The body that is taken in pieces.
+    pieces: Option<Box<Pieces>>,
+}
+
+/// A body that is taken in pieces, and its answer.
+#[derive(Debug)]
+struct Pieces {
+    rest: Rest,
+    answer: ChunkedAnswer,
+    /// A piece is with the application.
+    waits: bool,
+    /// The last piece is with the application, or was.
+    is_last: bool,
+}
+
+/// What is still to come of a body.
+#[derive(Debug)]
+enum Rest {
+    Sized(usize),
+    Chunked(Chunks),
 }
 
 /// How far the request at the start of the input has come.
@@ -92,7 +127,7 @@ impl Session {
         room: &mut Room,
         app: &mut A,
     ) -> Step {
-        if self.late.is_some() {
+        if self.owes() {
             return Step::Pause { consumed: 0 };
         }
         let limits = *app.limits();
@@ -100,7 +135,12 @@ impl Session {
         let mut consumed = 0;
         // Without room for answers the rest waits: the transport calls again once there is some.
         while context.out.room() > 0 && consumed < input.len() {
-            match self.look(&input[consumed..], &mut context) {
+            let rest = &input[consumed..];
+            let look = match self.pieces {
+                Some(_) => self.look_at_piece(rest, &mut context),
+                None => self.look(rest, &mut context),
+            };
+            match look {
                 Look::Done(count) => consumed += count,
                 Look::Later(count) => return Step::Pause { consumed: consumed + count },
                 Look::Last(count) => {
@@ -125,9 +165,99 @@ impl Session {
         })
     }
 
-    /// Whether a late answer is owed.
+    /// Sends what the piece came to that was left with [`PieceReply::later`]; `None`, and nothing is written, when none was. Then the
+    /// connection goes on as the result says.
+    pub fn send_piece(&mut self, out: &mut Out<'_>, bytes: &[u8]) -> Option<After> {
+        let pieces = self.pieces.as_mut().filter(|pieces| pieces.waits)?;
+        pieces.waits = false;
+        pieces.answer.write(out, bytes, pieces.is_last);
+        if !pieces.is_last {
+            return Some(After::Resume);
+        }
+        let form = pieces.answer.form;
+        self.pieces = None;
+        Some(if form.persistence == Persistence::Close { After::Close } else { After::Resume })
+    }
+
+    /// Ends the answer of the piece that was left with [`PieceReply::later`], as [`PieceReply::fail`] does.
+    pub fn fail_piece(&mut self, out: &mut Out<'_>, response: &Response<'_>) -> Option<After> {
+        let mut pieces = self.pieces.take_if(|pieces| pieces.waits)?;
+        pieces.answer.fail(out, response);
+        Some(After::Close)
+    }
+
+    /// Whether a late answer is owed, or that of a piece.
     pub fn owes(&self) -> bool {
-        self.late.is_some()
+        self.late.is_some() || self.pieces.as_ref().is_some_and(|pieces| pieces.waits)
+    }
+
+    /// Takes the next piece of the body that begins `input`, and asks the application.
+    fn look_at_piece<A: App>(&mut self, input: &[u8], context: &mut Context<'_, '_, A>) -> Look {
+        let Some(pieces) = &mut self.pieces else { return Look::More(0) };
+        let Context { id, out, room, app, .. } = context;
+        let (bytes, taken) = match pieces.rest.take(input, room.joined()) {
+            Ok(taken) => taken,
+            Err(why) => {
+                app.refused(why);
+                let response = app.refusal(why, &RefusedRequest { target: "", headers: &[] });
+                pieces.answer.fail(out, &response);
+                self.pieces = None;
+                return Look::Last(input.len());
+            }
+        };
+        let Taken { consumed, is_whole } = taken;
+        pieces.is_last = is_whole;
+        if bytes.is_empty() && !is_whole {
+            return if consumed > 0 { Look::Done(consumed) } else { Look::More(0) };
+        }
+        let reply = PieceReply { out, chunked: &mut pieces.answer, is_last: is_whole };
+        let Next(going) = app.piece(*id, Piece { bytes, is_last: is_whole }, reply);
+        let closes = pieces.answer.form.persistence == Persistence::Close;
+        match going {
+            Going::Later => {
+                pieces.waits = true;
+                return Look::Later(consumed);
+            }
+            Going::On if !is_whole => return Look::Done(consumed),
+            Going::On | Going::End => self.pieces = None,
+        }
+        if going == Going::End || closes { Look::Last(consumed) } else { Look::Done(consumed) }
+    }
+
+    /// Asks the application whose body is to come in pieces, of which none is read yet.
+    fn begin_pieces<A: App>(
+        &mut self,
+        head: &Head<'_, '_>,
+        is_all: bool,
+        context: &mut Context<'_, '_, A>,
+    ) -> Look {
+        let form = Form { persistence: head.persistence, bodiless: false };
+        // What refuses the body leaves it unread, so that nothing can follow.
+        let last = Form { persistence: Persistence::Close, ..form };
+        match context.request(head, None, last) {
+            Ok(Then(Answered::Pieces(opening))) => {
+                if head.expects && is_all {
+                    context.out.write(CONTINUE);
+                }
+                let rest = match head.framing {
+                    Framing::Sized(size) => Rest::Sized(size),
+                    Framing::Chunked => Rest::Chunked(Chunks::Size),
+                };
+                let answer = ChunkedAnswer { form, opening, has_begun: false };
+                let pieces = Pieces { rest, answer, waits: false, is_last: false };
+                self.pieces = Some(Box::new(pieces));
+                Look::Done(head.len)
+            }
+            Ok(Then(Answered::Later)) => {
+                self.late = Some(last);
+                Look::Later(head.len)
+            }
+            Ok(Then(Answered::Now)) => Look::Last(head.len),
+            Err(why) => {
+                context.refuse(why, last, &RefusedRequest { target: "", headers: head.headers });
+                Look::Last(head.len)
+            }
+        }
     }
 
     /// Handles the request that begins `input`, if it is whole.
@@ -139,7 +269,13 @@ impl Session {
             _ => {}
         }
         let mut slots = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        match self.arriving.advance(input, &mut slots, &context.limits, A::METHODS, context.out) {
+        let Context { limits, out, app, .. } = &mut *context;
+        let wants = |head: &Head<'_, '_>| wants_pieces(&**app, head);
+        match self.arriving.advance(input, &mut slots, limits, A::METHODS, out, wants) {
+            Ok(Progress::Pieces { head }) => {
+                self.arriving = Arriving::default();
+                self.begin_pieces(&head, head.len == input.len(), context)
+            }
             Ok(Progress::Whole { head, end }) => {
                 self.arriving = Arriving::default();
                 self.handle(&head, &input[..end], context)
@@ -162,8 +298,9 @@ impl Session {
     ) -> Look {
         let bodiless = head.ask.is_ok_and(|ask| ask.method == Method::Head);
         let form = Form { persistence: head.persistence, bodiless };
-        match context.request(head, &message[head.len..], form) {
-            Ok(Then(Answered::Now)) => {}
+        match context.request(head, Some(&message[head.len..]), form) {
+            // A reply refuses to take pieces of a body that is whole.
+            Ok(Then(Answered::Now | Answered::Pieces(_))) => {}
             Ok(Then(Answered::Later)) => {
                 self.late = Some(form);
                 return Look::Later(message.len());
@@ -181,16 +318,25 @@ impl Session {
 }
 
 impl<A: App> Context<'_, '_, A> {
-    /// Unpacks the body as it was `sent` and asks the application.
-    fn request(&mut self, head: &Head<'_, '_>, sent: &[u8], form: Form) -> Result<Then, Refusal> {
+    /// Unpacks the body as it was `sent` and asks the application; `None`: its body comes in pieces.
+    fn request(
+        &mut self,
+        head: &Head<'_, '_>,
+        sent: Option<&[u8]>,
+        form: Form,
+    ) -> Result<Then, Refusal> {
         let ask = head.ask?;
         let max = self.limits.inflated_bytes_max;
-        let (body, deflater) = self.room.take(sent, head.framing, ask.coding, max)?;
+        let in_pieces = sent.is_none();
+        let framing = if in_pieces { Framing::Sized(0) } else { head.framing };
+        let (body, deflater) =
+            self.room.take(sent.unwrap_or_default(), framing, ask.coding, max)?;
         let request = Request {
             method: ask.method,
             path: ask.path,
             query: ask.query,
             body,
+            in_pieces,
             json: ask.json,
             host: ask.host,
             from_page: ask.from_page,
@@ -199,7 +345,7 @@ impl<A: App> Context<'_, '_, A> {
         };
         let gzip_bytes_min =
             if head.accepts_gzip { self.limits.gzip_bytes_min } else { usize::MAX };
-        let reply = Reply { out: &mut *self.out, deflater, form, gzip_bytes_min };
+        let reply = Reply { out: &mut *self.out, deflater, form, gzip_bytes_min, in_pieces };
         Ok(self.app.request(self.id, request, reply))
     }
 
@@ -214,6 +360,18 @@ impl<A: App> Context<'_, '_, A> {
     }
 }
 
+/// Whether the application wants this body in pieces, and its client can take the answer so.
+fn wants_pieces<A: App>(app: &A, head: &Head<'_, '_>) -> bool {
+    let size = match head.framing {
+        Framing::Sized(size) => Some(size),
+        Framing::Chunked => None,
+    };
+    let fits = head.reads_chunks && size != Some(0);
+    head.ask.is_ok_and(|ask| {
+        fits && ask.coding == Coding::Identity && app.takes_pieces(ask.method, ask.path, size)
+    })
+}
+
 /// What the first line of a request asks for.
 #[cold]
 fn target_of(message: &[u8]) -> &str {
@@ -225,8 +383,33 @@ fn target_of(message: &[u8]) -> &str {
 enum Progress<'h, 'b> {
     /// It is whole and ends there.
     Whole { head: Head<'h, 'b>, end: usize },
+    /// Its head is whole, and its body is wanted in pieces.
+    Pieces { head: Head<'h, 'b> },
     /// At least so many bytes must be there; 0 = some more than now.
     More { need: usize },
+}
+
+impl Rest {
+    /// Takes the next piece off `input`; one in chunks is put together in `room`.
+    fn take<'a>(
+        &mut self,
+        input: &'a [u8],
+        room: &'a mut Vec<u8>,
+    ) -> Result<(&'a [u8], Taken), Refusal> {
+        match self {
+            Rest::Sized(left) => {
+                let count = input.len().min(*left).min(PIECE_BYTES_MAX);
+                *left -= count;
+                let taken = Taken { consumed: count, is_whole: *left == 0 };
+                Ok((input.get(..count).unwrap_or_default(), taken))
+            }
+            Rest::Chunked(chunks) => {
+                room.clear();
+                let taken = chunks.take(input, room, PIECE_BYTES_MAX)?;
+                Ok((room, taken))
+            }
+        }
+    }
 }
 
 impl Arriving {
@@ -238,6 +421,7 @@ impl Arriving {
         limits: &Limits,
         methods: Methods,
         out: &mut Out<'_>,
+        wants_pieces: impl FnOnce(&Head<'_, '_>) -> bool,
     ) -> Result<Progress<'h, 'b>, Refusal> {
         // The head is parsed when it may be whole, and once more when the body is.
         if let Some(need) = self.missing(input, limits)? {
@@ -249,6 +433,9 @@ impl Arriving {
         };
         let begins = matches!(self, Self::Head { .. });
         if begins {
+            if wants_pieces(&head) {
+                return Ok(Progress::Pieces { head });
+            }
             *self = Self::body(&head, limits)?;
         }
         match self.walk(input, limits)? {

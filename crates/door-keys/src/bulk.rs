@@ -16,7 +16,7 @@ use std::ops::Range;
 use vault::{Change, Drbg, Item, ItemError, KeyName, NamedKey};
 use zeroize::Zeroizing;
 
-use crate::answer::{Halt, Refusal};
+use crate::answer::{Audit, Halt, Refusal};
 use crate::door::{Call, Gate, NotChanged, unsupported_path};
 use crate::request::{Method, query_value};
 use crate::scope::Verb;
@@ -30,8 +30,10 @@ pub(crate) const BULK_TYPE: &str = "application/octet-stream";
 const FAILED: u32 = u32::MAX;
 const LENGTH: usize = 4;
 const VERSION: usize = 4;
+/// Bytes of an item in a stream that comes in pieces: it is held until it is whole.
+pub const STREAM_ITEM_BYTES_MAX: usize = 1 << 20;
 
-/// A bulk stream under way. It needs a thread that may wait for [`Gate::change`].
+/// A bulk stream under way.
 pub struct Bulk {
     seals: bool,
     name: KeyName,
@@ -49,7 +51,7 @@ pub struct Bulk {
 /// Why a stream ends early. No trailer is written: end the connection, so that the client sees that it was cut.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BulkError {
-    /// An item is longer than a body may be.
+    /// An item is longer than a body may be, or than [`STREAM_ITEM_BYTES_MAX`] where the stream comes in pieces.
     #[error("item {item} has {bytes} bytes; at most {max} are possible")]
     TooLong {
         /// Its number, from 0.
@@ -68,6 +70,40 @@ pub enum BulkError {
     /// Messages could not be reserved durably.
     #[error("the count of messages could not be made durable")]
     Unavailable,
+    /// The keys were sealed meanwhile.
+    #[error("{}", vault::Sealed)]
+    Sealed,
+    /// This thread may not wait, as with [`NotChanged::Elsewhere`]. The stream is not over: it goes on with [`Bulk::work`] on one that may.
+    #[error("the stream goes on elsewhere")]
+    Elsewhere,
+}
+
+impl BulkError {
+    /// Returns the status that says so.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            BulkError::TooLong { .. } | BulkError::Cut { .. } => 400,
+            BulkError::Unavailable | BulkError::Sealed | BulkError::Elsewhere => 503,
+        }
+    }
+
+    /// Returns the body of that answer, JSON.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        Refusal::new(self.status(), self.to_string()).write(&mut out);
+        out
+    }
+}
+
+/// How much of a stream waits to be worked on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Items that are whole.
+    pub items: usize,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 impl<G: Gate> Call<'_, G> {
@@ -121,8 +157,9 @@ impl<G: Gate> Call<'_, G> {
         self.room.note.is_secret = !bulk.seals;
         let done = bulk.push(body, self.gate, now_s, out).and_then(|()| bulk.finish(out));
         let (items, failed) = done.map_err(|why| match why {
-            BulkError::Unavailable => Refusal::new(503, format!("{why}: ask again")),
-            why => Refusal::bad(why.to_string()),
+            BulkError::Elsewhere => Halt::Elsewhere,
+            BulkError::Unavailable => Refusal::new(503, format!("{why}: ask again")).into(),
+            why => Refusal::new(why.status(), why.to_string()).into(),
         })?;
         let note = &mut self.room.note;
         (note.items, note.failed, note.is_bulk) = (items, failed, true);
@@ -144,19 +181,89 @@ impl Bulk {
         now_s: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), BulkError> {
+        self.take(bytes);
+        self.work(gate, now_s, out)
+    }
+
+    /// Takes the next bytes of the request, cut anywhere, for [`Bulk::work`].
+    pub fn take(&mut self, bytes: &[u8]) {
+        extend(&mut self.pending, bytes);
+    }
+
+    /// Appends the results of all items that are whole to `out`, as [`Bulk::push`] does.
+    ///
+    /// # Errors
+    /// A [`BulkError`]: the stream is over, but for [`BulkError::Elsewhere`], which leaves to another call what is not in `out`.
+    pub fn work<G: Gate>(
+        &mut self,
+        gate: &mut G,
+        now_s: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BulkError> {
         let mut pending = std::mem::take(&mut self.pending);
-        extend(&mut pending, bytes);
-        let mut at = 0;
-        loop {
-            let part = self.whole(&pending, &mut at)?;
-            if part.is_empty() {
-                break;
+        let mut done = 0;
+        let worked = loop {
+            let mut at = done;
+            match self.whole(&pending, &mut at) {
+                Ok(part) if part.is_empty() => break Ok(()),
+                Ok(part) => {
+                    if let Err(why) = self.work_part(&pending, &part, gate, now_s, out) {
+                        break Err(why);
+                    }
+                }
+                Err(why) => break Err(why),
             }
-            self.work(&pending, &part, gate, now_s, out)?;
-        }
-        pending.drain(..at);
+            done = at;
+        };
+        pending.drain(..done);
         self.pending = pending;
-        Ok(())
+        worked
+    }
+
+    /// Tells how much there is to work on.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        let (mut found, mut rest) = (Waiting::default(), self.pending.as_slice());
+        while let Some((length, later)) = rest.split_first_chunk() {
+            let count = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+            let Some(next) = later.get(count..) else { break };
+            found.items += 1;
+            found.bytes += count;
+            rest = next;
+        }
+        found
+    }
+
+    /// Returns the bytes that it holds of the request.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Returns the name of its key.
+    #[must_use]
+    pub fn key(&self) -> &KeyName {
+        &self.name
+    }
+
+    /// Returns what it does with the key.
+    #[must_use]
+    pub fn verb(&self) -> Verb {
+        if self.seals { Verb::Encrypt } else { Verb::Decrypt }
+    }
+
+    /// Returns what was done so far, for the audit.
+    #[must_use]
+    pub fn audit(&self) -> Audit<'_> {
+        let (verb, key) = (Some(self.verb()), self.name.as_str());
+        let version = self.version.unwrap_or(0);
+        Audit { verb, key, version, items: self.items, failed: self.failed }
+    }
+
+    /// The same for a stream that comes in pieces.
+    pub(crate) fn in_pieces(mut self) -> Bulk {
+        self.item_bytes_max = self.item_bytes_max.min(STREAM_ITEM_BYTES_MAX);
+        self
     }
 
     /// Ends the request: appends the trailer. Returns how many items there were and how many of them failed.
@@ -193,7 +300,7 @@ impl Bulk {
         Ok(part)
     }
 
-    fn work<G: Gate>(
+    fn work_part<G: Gate>(
         &mut self,
         pending: &[u8],
         part: &[Range<usize>],
@@ -201,6 +308,9 @@ impl Bulk {
         now_s: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), BulkError> {
+        if gate.keys().is_sealed() {
+            return Err(BulkError::Sealed);
+        }
         let inputs: Vec<&[u8]> =
             part.iter().map(|range| pending.get(range.clone()).unwrap_or_default()).collect();
         let rows: Vec<[u8; 8]> = (self.items..).take(part.len()).map(u64::to_le_bytes).collect();
@@ -243,9 +353,8 @@ impl Bulk {
             match gate.change(change, now_s) {
                 Ok(_) => {}
                 Err(NotChanged::Impossible(_)) => return Ok(0),
-                Err(NotChanged::Elsewhere | NotChanged::Unavailable) => {
-                    return Err(BulkError::Unavailable);
-                }
+                Err(NotChanged::Elsewhere) => return Err(BulkError::Elsewhere),
+                Err(NotChanged::Unavailable) => return Err(BulkError::Unavailable),
             }
         }
     }

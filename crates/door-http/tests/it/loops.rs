@@ -48,6 +48,12 @@ impl Service for Door {
                 assert!(after.settle(outbox, id));
             }
         }
+        for (id, bytes) in std::mem::take(&mut self.site.late_pieces) {
+            let after = outbox.with(id, |session, out| session.send_piece(out, &bytes)).flatten();
+            if let Some(after) = after {
+                after.settle(outbox, id);
+            }
+        }
         Turn::IDLE
     }
 }
@@ -257,5 +263,94 @@ fn half_requests_end() {
         half.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf").unwrap();
         assert_eq!(rest(&mut half), b"");
         assert_eq!(server.handle.counters().closed(CloseReason::SlowMessage), 1);
+    });
+}
+
+/// More than all buffers on the way together, so that both sides have to take turns.
+const STREAM_BYTES: usize = 24 << 20;
+
+/// What the data of an answer in chunks sums up to, read until its last chunk.
+fn sum_of_chunks(client: &mut TcpStream) -> (usize, u64) {
+    let mut reader = std::io::BufReader::new(client);
+    let (mut line, mut count, mut sum) = (String::new(), 0, 0_u64);
+    while line != "\r\n" {
+        line.clear();
+        std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    }
+    loop {
+        line.clear();
+        std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+        let size = usize::from_str_radix(line.trim(), 16).unwrap();
+        let mut chunk = vec![0; size + 2];
+        reader.read_exact(&mut chunk).unwrap();
+        if size == 0 {
+            return (count, sum);
+        }
+        count += size;
+        sum = chunk[..size]
+            .iter()
+            .fold(sum, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    }
+}
+
+/// Far more than may be in memory, both ways at once, over sockets; a client that has finished sending gets the rest.
+#[test]
+fn a_stream_larger_than_memory_may_be_goes_both_ways() {
+    over_transports(&patient(), |server| {
+        for (path, is_chunked) in [("/pieces", false), ("/pieces/later", true)] {
+            let body = json(STREAM_BYTES);
+            let upper = body.to_ascii_uppercase();
+            let expected = upper
+                .iter()
+                .fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+            let mut client = server.client();
+            let mut writer = client.try_clone().unwrap();
+            let sends = thread::spawn(move || {
+                let request = if is_chunked {
+                    chunked(path, "", &body, 50_000)
+                } else {
+                    post(path, "", &body)
+                };
+                writer.write_all(&request).unwrap();
+                writer.shutdown(Shutdown::Write).unwrap();
+            });
+            assert_eq!(sum_of_chunks(&mut client), (STREAM_BYTES, expected), "{path}");
+            sends.join().unwrap();
+        }
+    });
+}
+
+/// Whoever never reads its answer is not read any more, and goes after a while; another client is served meanwhile.
+#[test]
+fn a_client_that_never_reads_its_stream_is_held_back_and_goes() {
+    let options = Options { stalled_ms_max: 300, ..patient() };
+    over_transports(&options, |server| {
+        let mut client = server.client();
+        let body = json(STREAM_BYTES);
+        let sent = client.write_all(&post("/pieces", "", &body));
+        assert!(sent.is_err(), "nobody took the answer, and all of the request was read");
+        wait_for(|| server.handle.counters().closed(CloseReason::Stalled) == 1, "the end of it");
+        let mut other = server.client();
+        other.write_all(NONE).unwrap();
+        expect(&mut other, NO_CONTENT);
+    });
+}
+
+/// A client that ends within its body gets what was done of it, and no end.
+#[test]
+fn a_stream_whose_client_ends_within_it_has_no_end() {
+    over_transports(&patient(), |server| {
+        for path in ["/pieces", "/pieces/later"] {
+            let mut client = server.client();
+            let request = post(path, "", &json(1_000));
+            client.write_all(&request[..request.len() - 1]).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let told = rest(&mut client);
+            assert!(
+                told.starts_with(b"HTTP/1.1 200 OK\r\n") && !told.ends_with(b"0\r\n\r\n"),
+                "{path}"
+            );
+        }
+        wait_for(|| server.handle.counters().closed(CloseReason::PeerClosed) == 2, "their ends");
     });
 }

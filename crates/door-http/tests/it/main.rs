@@ -8,5 +8,6 @@ mod bodies;
 mod loops;
 mod pieces;
 mod smuggling;
+mod streams;
 mod support;
 mod workbench;

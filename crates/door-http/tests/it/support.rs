@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use door_http::{App, Limits, Method, Methods, Refusal, Reply, Request, Response, Then};
+use door_http::{
+    App, Limits, Method, Methods, Next, Piece, PieceReply, Refusal, Reply, Request, Response, Then,
+};
 use door_transport::ConnId;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -21,15 +23,41 @@ pub struct Site {
     page: Vec<u8>,
     /// Connections that wait for the answer of `/later`.
     pub late: Vec<ConnId>,
+    /// What pieces of `/pieces/later` came to, until it is sent.
+    pub late_pieces: Vec<(ConnId, Vec<u8>)>,
+    is_late: bool,
+    /// Bytes of all pieces, and of the largest.
+    pub piece_bytes: (usize, usize),
     pub refused: Vec<Refusal>,
     pub requests: usize,
 }
+
+/// How an answer of `/pieces` begins.
+const PIECES: Response<'static> = Response {
+    status: 200,
+    content_type: Some("text/plain"),
+    headers: b"X-Echo: yes\r\n",
+    body: b"",
+};
+/// What a piece with a `!` is answered with.
+pub const REFUSED: Response<'static> =
+    Response { status: 400, content_type: None, headers: b"", body: b"no!" };
 
 impl Site {
     pub fn new(limits: Limits) -> Site {
         limits.check().unwrap();
         let (bid, page) = (json(BID_BYTES), json(PAGE_BYTES));
-        Site { limits, bid, page, late: Vec::new(), refused: Vec::new(), requests: 0 }
+        Site {
+            limits,
+            bid,
+            page,
+            late: Vec::new(),
+            late_pieces: Vec::new(),
+            is_late: false,
+            piece_bytes: (0, 0),
+            refused: Vec::new(),
+            requests: 0,
+        }
     }
 }
 
@@ -64,12 +92,34 @@ impl App for Site {
                 let text = describe(&request);
                 reply.send(&Response { body: text.as_bytes(), ..Response::empty(299) })
             }
-            "/later" => {
+            "/pieces" | "/pieces/later" if request.in_pieces => {
+                assert!(request.body.is_empty());
+                self.is_late = request.path.ends_with("later");
+                reply.pieces(PIECES)
+            }
+            "/pieces/refused" => reply.send(&REFUSED),
+            "/later" | "/pieces/refused-later" => {
                 self.late.push(conn);
                 reply.later()
             }
             _ => reply.status(404),
         }
+    }
+
+    /// All but small ones of known size.
+    fn takes_pieces(&self, method: Method, path: &str, size: Option<usize>) -> bool {
+        method == Method::Post && path.starts_with("/pieces") && size.is_none_or(|size| size > 10)
+    }
+
+    fn piece(&mut self, conn: ConnId, piece: Piece<'_>, reply: PieceReply<'_, '_>) -> Next {
+        let (all, largest) = self.piece_bytes;
+        self.piece_bytes = (all + piece.bytes.len(), largest.max(piece.bytes.len()));
+        let answer = piece.bytes.to_ascii_uppercase();
+        if self.is_late {
+            self.late_pieces.push((conn, answer));
+            return reply.later();
+        }
+        if answer.contains(&b'!') { reply.fail(&REFUSED) } else { reply.send(&answer) }
     }
 
     fn refused(&mut self, why: Refusal) {

@@ -13,7 +13,7 @@ use door_transport::{
     Transport, Turn, run,
 };
 
-use crate::support::{LATE, Site};
+use crate::support::{LATE, REFUSED, Site};
 
 /// Nothing here takes longer on a healthy machine, however busy.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -63,6 +63,8 @@ pub struct Played {
     pub output: Vec<u8>,
     pub refused: Vec<Refusal>,
     pub requests: usize,
+    /// Bytes of the largest piece of a body that is taken in pieces.
+    pub largest_piece: usize,
     pub closed: bool,
     /// Bytes that wait for more.
     pub left: usize,
@@ -164,6 +166,16 @@ fn play(
                     need = 0;
                     let again = session.received(id, &input, out, room, &mut site);
                     assert_eq!(again, Step::Pause { consumed: 0 }, "it waits for the late answer");
+                    if let Some((_, bytes)) = site.late_pieces.pop() {
+                        let after = match bytes.contains(&b'!') {
+                            true => session.fail_piece(out, &REFUSED),
+                            false => session.send_piece(out, &bytes),
+                        };
+                        closed = after.unwrap() == After::Close;
+                        assert!(session.send_piece(out, b"x").is_none(), "one answer is owed");
+                        assert!(session.fail_piece(out, &REFUSED).is_none());
+                        continue;
+                    }
                     closed = session.answer(out, &LATE).unwrap() == After::Close;
                     assert_eq!(session.answer(out, &LATE), None, "one answer is owed");
                 }
@@ -175,5 +187,7 @@ fn play(
         }
     }
     let (refused, requests) = (site.refused, site.requests);
-    Played { output: Vec::new(), refused, requests, closed, left: input.len(), calls }
+    let largest_piece = site.piece_bytes.1;
+    let (output, left) = (Vec::new(), input.len());
+    Played { output, refused, requests, largest_piece, closed, left, calls }
 }

@@ -1,7 +1,11 @@
 //! The bulk stream: cut anywhere, items that fail, its end.
 
-use door_keys::{BULK_PATH, Bulk, BulkError, Caller, Door, Settings};
+use door_keys::{
+    BULK_PATH, Bulk, BulkError, Caller, Door, Gate, NotChanged, NotUnsealed, STREAM_ITEM_BYTES_MAX,
+    Settings, Unsealing, Waiting,
+};
 use proptest::prelude::*;
+use vault::{Change, Keys};
 
 use crate::support::{Node, b64};
 
@@ -208,4 +212,67 @@ fn a_whole_stream_is_the_body_of_a_request() {
     assert_eq!(Node::sealed().call("POST", "transit/bulk/encrypt/a", "").status, 503);
     let mut limited = Node::with_key("{}").limited("transit/decrypt/a");
     assert_eq!(limited.call("POST", "transit/bulk/encrypt/a", "").status, 403);
+}
+
+/// The keys of a thread that may not wait.
+struct ReadGate<'a>(&'a Keys);
+
+impl Gate for ReadGate<'_> {
+    fn keys(&self) -> &Keys {
+        self.0
+    }
+
+    fn change(&mut self, _: Change, _: u64) -> Result<bool, NotChanged> {
+        Err(NotChanged::Elsewhere)
+    }
+
+    fn unseal(&mut self, _: Unsealing) -> Result<(), NotUnsealed> {
+        Err(NotUnsealed::Elsewhere)
+    }
+}
+
+/// A stream that a thread cannot go on with loses nothing: one that may wait does the rest, and no item is done twice.
+#[test]
+fn a_stream_goes_on_where_one_may_wait() {
+    let mut node = Node::with_key("{}");
+    let items: Vec<String> = (0..700).map(|at| format!("serial {at}")).collect();
+    let mut bulk = begin(&mut node, "encrypt/a?aad=row").unwrap();
+    let whole = frames(&items);
+    bulk.take(&whole[..whole.len() - 3]);
+    let bytes = items[..699].iter().map(String::len).sum();
+    assert_eq!(bulk.waiting(), Waiting { items: 699, bytes });
+    let mut out = Vec::new();
+    let work = bulk.work(&mut ReadGate(node.store.keys()), 5, &mut out);
+    assert_eq!((work, out.len()), (Err(BulkError::Elsewhere), 0), "no message is reserved yet");
+    bulk.work(&mut node.store, 5, &mut out).unwrap();
+    bulk.take(&whole[whole.len() - 3..]);
+    bulk.work(&mut ReadGate(node.store.keys()), 5, &mut out).unwrap();
+    assert_eq!((bulk.waiting(), bulk.held_bytes()), (Waiting::default(), 0));
+    let audit = bulk.audit();
+    assert_eq!((audit.key, audit.version, audit.items, audit.failed), ("a", 1, 700, 0));
+    assert_eq!(bulk.finish(&mut out), Ok((700, 0)));
+    let sealed = &out[..out.len() - 20];
+    let (opened, _, failed) = play(&mut node, "decrypt/a?aad=row", sealed, &[3000]);
+    let expected: Vec<_> = items.iter().map(|item| Some(item.as_bytes().to_vec())).collect();
+    assert_eq!((opened, failed), (expected, 0));
+}
+
+/// Sealed meanwhile, it is over: not one item is said to have failed. An item that would have to be held whole is bounded.
+#[test]
+fn a_stream_ends_where_the_keys_are_sealed_or_an_item_is_too_long_to_be_held() {
+    let mut node = Node::with_key("{}");
+    let mut bulk = begin(&mut node, "encrypt/a").unwrap();
+    let mut out = Vec::new();
+    bulk.push(&frames(&[b"hello"]), &mut node.store, 5, &mut out).unwrap();
+    node.store.seal();
+    let before = out.clone();
+    let error = bulk.push(&frames(&[b"world"]), &mut node.store, 5, &mut out).unwrap_err();
+    assert_eq!((error, error.status(), out), (BulkError::Sealed, 503, before));
+    assert_eq!(error.body(), b"{\"errors\":[\"Vault is sealed\"]}\n");
+    let mut node = Node::with_key("{}");
+    let mut bulk = begin(&mut node, "encrypt/a").unwrap();
+    let bytes = u32::try_from(STREAM_ITEM_BYTES_MAX + 1).unwrap();
+    let error = bulk.push(&bytes.to_le_bytes(), &mut node.store, 5, &mut Vec::new()).unwrap_err();
+    assert_eq!(error, BulkError::TooLong { item: 0, bytes, max: STREAM_ITEM_BYTES_MAX });
+    assert_eq!(error.status(), 400);
 }

@@ -37,7 +37,7 @@ pub(crate) fn write_secret(path: &Path, secret: &str) {
 }
 
 /// Where the door of a node listens.
-fn door(node: &Node) -> SocketAddr {
+pub(crate) fn door(node: &Node) -> SocketAddr {
     node.said.iter().find_map(|line| line.strip_prefix("keys ")).unwrap().parse().unwrap()
 }
 

@@ -11,17 +11,17 @@ use crate::keys::{
 };
 use crate::support::{Node, Setup, output, over_transports, stderr, text, wait_value, weir};
 
-const TOKENS: &str = "crm keys crm-0123456789ab transit/encrypt/crm-*,transit/read/crm-*\n\
+pub(crate) const TOKENS: &str = "crm keys crm-0123456789ab transit/encrypt/crm-*,transit/read/crm-*\n\
     vet keys vet-0123456789ab transit/decrypt/crm-a\nall keys all-0123456789ab\n\
     shop spend shop-0123456789a\nann operate ann-0123456789ab\n";
 
-fn with_tokens(folder: &Path) -> Setup {
+pub(crate) fn with_tokens(folder: &Path) -> Setup {
     let file = folder.join("tokens");
     write_secret(&file, TOKENS);
     unsealed().with("keys.tokens_file", text(&file))
 }
 
-fn of(node: &Node, token: &str) -> Client {
+pub(crate) fn of(node: &Node, token: &str) -> Client {
     Client::with(node, &format!("Authorization: Bearer {token}"))
 }
 

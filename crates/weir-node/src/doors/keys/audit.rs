@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_config::private;
 
-use super::late::{LateAnswer, Owed};
+use super::late::{Late, LateAnswer, Owed};
 
 /// Batches of lines that may wait to be written.
 const BATCHES_MAX: usize = 256;
@@ -41,18 +41,47 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// A line, and the answer that leaves once it is written.
 pub(super) struct Told {
     pub(super) line: String,
-    pub(super) answer: Option<(Owed, LateAnswer)>,
+    pub(super) answer: Option<(Owed, Late)>,
+}
+
+/// What a line says of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamPart {
+    /// All there is to say: of a call that is no stream, too.
+    Whole,
+    /// Results leave from now on.
+    Begun,
+    /// All results are made.
+    Done,
+    /// It ended early; so many items were done.
+    Cut,
 }
 
 /// Returns the line of a call; `None` of one that is about no key.
 pub(super) fn line(who: &str, status: u16, audit: &door_keys::Audit<'_>) -> Option<String> {
+    stream_line(who, status, audit, StreamPart::Whole)
+}
+
+/// Returns the line of a part of a stream.
+pub(super) fn stream_line(
+    who: &str,
+    status: u16,
+    audit: &door_keys::Audit<'_>,
+    part: StreamPart,
+) -> Option<String> {
+    let part = match part {
+        StreamPart::Whole => "",
+        StreamPart::Begun => ",\"stream\":\"begun\"",
+        StreamPart::Done => ",\"stream\":\"done\"",
+        StreamPart::Cut => ",\"stream\":\"cut\"",
+    };
     let verb = audit.verb?.name();
     let (key, who) = (serde_json::Value::from(audit.key), serde_json::Value::from(who));
     let door_keys::Audit { version, items, failed, .. } = audit;
     let at_ms = now_ms();
     Some(format!(
         "{{\"at_ms\":{at_ms},\"who\":{who},\"verb\":\"{verb}\",\"key\":{key},\"version\":{version},\"items\":{items},\"failed\":{failed},\
-         \"status\":{status}}}\n"
+         \"status\":{status}{part}}}\n"
     ))
 }
 
@@ -184,7 +213,7 @@ impl Auditor {
         for (owed, answer) in told.into_iter().filter_map(|told| told.answer) {
             owed.give(match written {
                 Ok(()) => answer,
-                Err(()) => LateAnswer::unavailable(super::NO_AUDIT),
+                Err(()) => Late::Answer(LateAnswer::unavailable(super::NO_AUDIT)),
             });
         }
     }
@@ -352,13 +381,23 @@ mod tests {
         let owed = Owed::new(1, arrivals);
         let answer = Some((
             owed,
-            LateAnswer { status: 200, headers: b"", content_type: "", body, items: None },
+            Late::Answer(LateAnswer {
+                status: 200,
+                headers: b"",
+                content_type: "",
+                body,
+                items: None,
+            }),
         ));
         Told { line: format!("{text}\n"), answer }
     }
 
     fn statuses(arrivals: &Arrivals) -> Vec<u16> {
-        arrivals.take().into_iter().map(|(_, answer)| answer.unwrap().status).collect()
+        let status = |late: Option<Late>| match late {
+            Some(Late::Answer(answer)) => answer.status,
+            Some(Late::Piece(_)) | None => panic!("an answer was expected"),
+        };
+        arrivals.take().into_iter().map(|(_, answer)| status(answer)).collect()
     }
 
     fn opened(folder: &Path, keep: Keep) -> (Auditor, Arc<Arrivals>, Arc<AuditState>) {

@@ -14,6 +14,8 @@ counters! {
         busy: "Requests answered 503 because too many waited (`keys.calls_waiting_max`).";
         by_keeper: "Calls that the keeper did: changes of keys, and calls that began a block of messages.";
         by_pool: "Calls that were too large for a worker to do by itself: the pool's.";
+        streams: "Bulk streams that came in pieces.";
+        streams_cut: "Of these, those that ended early: a fault, or a client that was gone.";
         clients_gone: "Calls whose client was gone when the answer was there.";
         of_pages: "Requests of pages in browsers, and under names that the door does not have; refused.";
         refused_http: "Requests that are no sound HTTP.";

@@ -4,6 +4,7 @@
 //! twice that. What a byte of a body costs, by operation and type of the key, is measured by `proof/vault-costs` with items of 32 bytes;
 //! docs/vault.md has the table. Shorter items cost up to three times as much a byte, longer ones less.
 
+use door_keys::Bulk;
 use vault::{KeyType, Keys};
 
 /// Work that a worker does at once, ns.
@@ -11,8 +12,8 @@ const WORK_NS_MAX: usize = 100_000;
 /// Of what has no row of its own: tags, hashes, keys that are not there yet.
 const OTHER: usize = 104;
 
-/// Tells whether a call is small, by its path behind `/v1/transit/` and the length of its body. A bulk stream never is: it needs a thread that
-/// may wait.
+/// Tells whether a call is small, by its path behind `/v1/transit/` and the length of its body. A whole bulk stream never is: it needs a
+/// thread that may wait.
 pub(super) fn is_small(path: &str, body_len: usize, keys: &Keys) -> bool {
     let mut segments = path.split('/');
     let (verb, name) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
@@ -21,6 +22,26 @@ pub(super) fn is_small(path: &str, body_len: usize, keys: &Keys) -> bool {
     }
     let kind = keys.get(name).and_then(|key| key.policy().kind.sealing());
     body_len.saturating_mul(tenths_ns_per_byte(verb, kind)) / 10 <= WORK_NS_MAX
+}
+
+/// Tells whether what waits of a bulk stream is little work. Without JSON the items cost, and their bytes only where they are long.
+pub(super) fn is_small_piece(bulk: &Bulk, keys: &Keys) -> bool {
+    let key = keys.get(bulk.key().as_str());
+    let kind = key.and_then(|key| key.policy().kind.sealing());
+    let waiting = bulk.waiting();
+    let [per_item, per_byte] = piece_ns(kind);
+    let work = waiting.items.saturating_mul(per_item);
+    work.saturating_add(waiting.bytes.saturating_mul(per_byte)) <= WORK_NS_MAX
+}
+
+/// Nanoseconds of an item and of a byte of it.
+fn piece_ns(kind: Option<KeyType>) -> [usize; 2] {
+    match kind {
+        Some(KeyType::Aes256CbcCmac) => [50, 1],
+        Some(KeyType::Aes256Gcm96) => [140, 1],
+        Some(KeyType::Aes256CbcHmacSha256) => [200, 2],
+        Some(KeyType::Aes256GcmSiv) | None => [350, 3],
+    }
 }
 
 fn tenths_ns_per_byte(verb: &str, kind: Option<KeyType>) -> usize {

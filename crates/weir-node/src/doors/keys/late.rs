@@ -5,11 +5,20 @@ use zeroize::Zeroizing;
 
 use super::audit::{self, AuditDesk, Told};
 use super::keeper::Asker;
+use super::stream::WorkedPiece;
 
 /// The answer to a call, owed to the worker that has its connection.
-pub(super) type Owed = weir_till::Owed<LateAnswer>;
+pub(super) type Owed = weir_till::Owed<Late>;
 /// Where they arrive.
-pub(super) type Arrivals = weir_till::Arrivals<LateAnswer>;
+pub(super) type Arrivals = weir_till::Arrivals<Late>;
+
+/// What other threads make for a worker.
+pub(super) enum Late {
+    /// The answer to a call.
+    Answer(LateAnswer),
+    /// What a piece of a stream came to.
+    Piece(WorkedPiece),
+}
 
 /// An answer that owns its bytes, and wipes them.
 #[derive(Debug)]
@@ -35,6 +44,11 @@ impl LateAnswer {
         let (headers, content_type) = (super::RETRY, super::JSON);
         LateAnswer { status: 503, headers, content_type, body, items: None }
     }
+
+    /// The same for whoever owes it.
+    pub(super) fn refuse(owed: Owed, body: &'static [u8]) {
+        owed.give(Late::Answer(LateAnswer::unavailable(body)));
+    }
 }
 
 /// Gives an answer that a thread made which may wait: once its line is written, where it has one.
@@ -44,7 +58,7 @@ pub(super) fn give(
     audit: Option<&AuditDesk>,
     owed: Owed,
 ) {
-    let late = LateAnswer::of(answer);
+    let late = Late::Answer(LateAnswer::of(answer));
     let told = asker.zip(audit).and_then(|(asker, audit)| {
         let line = audit::line(asker.principal.name(), answer.status, &answer.audit);
         line.map(|line| (audit, line))

@@ -20,6 +20,7 @@ mod live;
 mod open;
 mod pool;
 mod rates;
+mod stream;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,11 +28,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use access::{HostGuard, LiveTokens, Role, TokenView};
-use door_http::{App, Limits, Method, Methods, Refusal, RefusedRequest, Reply as HttpReply};
-use door_http::{Request, Response, Session, Then};
-use door_keys::{Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
+use door_http::{App, Limits, Method, Methods, Next, Piece, PieceReply, Refusal, RefusedRequest};
+use door_http::{Reply as HttpReply, Request, Response, Session, Then};
+use door_keys::{BULK_PATH, Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
 use door_transport::cores::Placement;
-use door_transport::{ConnId, Out, Peer, Step, Waker};
+use door_transport::{CloseReason, ConnId, Out, Peer, Step, Waker};
 use vault::{Change, Keys};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
@@ -40,11 +41,12 @@ use weir_till::{Pending, Till};
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
-use self::late::{Arrivals, LateAnswer, Owed};
+use self::late::{Arrivals, Late, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
 use self::open::Place;
 use self::pool::{PoolDesk, Tools};
 use self::rates::{Rates, Used};
+use self::stream::Stream;
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
@@ -244,6 +246,8 @@ struct Side {
     told: Vec<Told>,
     /// Who waits for a call that is with another thread, or in `told`.
     waiting: Pending<ConnId>,
+    /// Each stream holds one, too.
+    streams: Arc<()>,
     stopping: bool,
 }
 
@@ -253,6 +257,8 @@ pub(crate) struct KeysConn {
     http: Session,
     /// Whose token it showed last: most connections show one only.
     entered: Option<Box<Entered>>,
+    /// A bulk stream whose next piece has not come.
+    stream: Option<Box<Stream>>,
 }
 
 /// A token that was found good.
@@ -281,7 +287,8 @@ impl KeysDoor {
                 keys: terms.live.view(),
                 arrivals: Arrivals::new(waker),
                 told: Vec::new(),
-                waiting: Pending::new(terms.waiting_max),
+                waiting: Pending::new(terms.waiting_max + stream::STREAMS_MAX),
+                streams: Arc::default(),
                 stopping: false,
                 terms: Arc::clone(terms),
             })
@@ -311,8 +318,14 @@ impl Door for KeysDoor {
         let (Some(side), Some(room)) = (&mut self.side, &mut self.room) else {
             return Step::Close { consumed: input.len(), after_output: true };
         };
-        let KeysConn { http, entered } = conn;
-        http.received(id, input, out, room, &mut Front { side, entered, till })
+        let KeysConn { http, entered, stream } = conn;
+        http.received(id, input, out, room, &mut Front { side, entered, stream, till })
+    }
+
+    fn closed(&mut self, _: &mut Till, _: ConnId, conn: KeysConn, _: CloseReason) {
+        if let (Some(side), Some(stream)) = (&mut self.side, conn.stream) {
+            side.cut(&stream, stream::CLIENT_GONE);
+        }
     }
 
     fn owes(&self, _: &Till, _: ConnId, conn: &KeysConn) -> bool {
@@ -338,13 +351,24 @@ impl Door for KeysDoor {
         }
         for (place, answer) in side.arrivals.take() {
             let Some(id) = side.waiting.close(place) else { continue };
-            let answer = answer.unwrap_or_else(|| LateAnswer::unavailable(NOT_DONE));
+            let answer = match answer {
+                Some(Late::Piece(piece)) => {
+                    side.piece_is_back(id, piece, outbox);
+                    continue;
+                }
+                Some(Late::Answer(answer)) => answer,
+                None => LateAnswer::unavailable(NOT_DONE),
+            };
             side.counters.keys.tell(answer.status, answer.items);
             let response = Response {
                 content_type: (!answer.body.is_empty()).then_some(answer.content_type),
                 ..response(answer.status, answer.headers, &answer.body)
             };
-            if !outbox.answer(id, |conn, out| conn.http.answer(out, &response)) {
+            let answered = outbox.answer(id, |conn, out| {
+                // A piece that is lost, or whose line cannot be written, ends its stream.
+                conn.http.answer(out, &response).or_else(|| conn.http.fail_piece(out, &response))
+            });
+            if !answered {
                 side.counters.keys.clients_gone.add(1);
             }
         }
@@ -360,7 +384,7 @@ impl Door for KeysDoor {
         let Some(audit) = &side.terms.audit else { return };
         for told in audit.tell(told).err().into_iter().flatten() {
             if let Some((owed, _)) = told.answer {
-                owed.give(LateAnswer::unavailable(BUSY));
+                LateAnswer::refuse(owed, BUSY);
             }
         }
     }
@@ -404,10 +428,16 @@ impl Gate for ReadGate<'_> {
 struct Front<'a> {
     side: &'a mut Side,
     entered: &'a mut Option<Box<Entered>>,
+    stream: &'a mut Option<Box<Stream>>,
     till: &'a mut Till,
 }
 
 impl Side {
+    /// Opens a place for an answer that comes later; `None`: as many wait as may.
+    fn owe(&mut self, conn: ConnId) -> Option<Owed> {
+        self.waiting.open(conn).map(|place| Owed::new(place, &self.arrivals))
+    }
+
     /// Finds whose token it is.
     fn enter<'e>(
         &mut self,
@@ -464,7 +494,7 @@ impl Front<'_> {
         if is_audited && self.side.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
             return Some(response(503, RETRY, NO_AUDIT));
         }
-        if self.side.waiting.is_full() {
+        if self.side.waiting.len() >= self.side.terms.waiting_max {
             counts.busy.add(1);
             return Some(response(503, RETRY, BUSY));
         }
@@ -507,7 +537,8 @@ impl Front<'_> {
             Some(line) => {
                 let owed = side.waiting.open(conn).map(|place| Owed::new(place, &side.arrivals));
                 let owed = owed.expect("the guard found room");
-                side.told.push(Told { line, answer: Some((owed, LateAnswer::of(&answer))) });
+                let late = Late::Answer(LateAnswer::of(&answer));
+                side.told.push(Told { line, answer: Some((owed, late)) });
                 reply.later()
             }
         };
@@ -585,7 +616,21 @@ impl App for Front<'_> {
             body: request.body,
             now_s: self.till.clock.last_ms() / 1_000,
         };
+        if request.in_pieces {
+            return self.begin_stream(conn, &asked, reply);
+        }
         self.ask(conn, &asked, reply)
+    }
+
+    /// A bulk stream that says no size, or one that is larger than a body may be.
+    fn takes_pieces(&self, method: Method, path: &str, size: Option<usize>) -> bool {
+        let body_bytes_max = self.side.terms.http.body_bytes_max;
+        let is_bulk = matches!(method, Method::Post | Method::Put) && path.starts_with(BULK_PATH);
+        is_bulk && size.is_none_or(|size| size > body_bytes_max)
+    }
+
+    fn piece(&mut self, conn: ConnId, piece: Piece<'_>, reply: PieceReply<'_, '_>) -> Next {
+        self.take_piece(conn, piece, reply)
     }
 
     fn refused(&mut self, _: Refusal) {

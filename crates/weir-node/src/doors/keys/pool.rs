@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!  worker ──▶ middle lane: up to a MiB ──▶ any thread, before the other lane
+//!         ──▶ streams:     a piece     ──▶ any thread, in turns with
 //!         ──▶ large lane:  all others  ──▶ the threads but the first
 //!  a change of keys on the way ──▶ keeper ──▶ back: these threads may wait
 //! ```
-//! Both lanes are bounded, together in bytes. What ends the node ends the lanes: the threads do what was left there, and end.
+//! The lanes of calls are bounded, together in bytes; that of pieces by the number of streams. What ends the node ends the lanes: the threads do what was left there, and end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,8 +18,9 @@ use super::audit::AuditDesk;
 use super::keeper::{Asker, Job, KeeperDesk};
 use super::late::{self, LateAnswer};
 use super::live::KeysView;
+use super::stream::PieceJob;
 
-/// Calls that may wait in both lanes.
+/// Calls that may wait in both their lanes.
 const JOBS_MAX: usize = 1_024;
 /// A call with more bytes is a large one. Such a call takes a thread for some milliseconds.
 pub(super) const MIDDLE_BYTES_MAX: usize = 1 << 20;
@@ -31,6 +33,14 @@ pub(super) fn threads(cores: usize) -> usize {
     cores.clamp(THREADS_MIN, THREADS_MAX)
 }
 
+/// What the pool does.
+pub(super) enum PoolJob {
+    /// A whole call.
+    Call(Box<Job>),
+    /// A piece of a stream.
+    Piece(Box<PieceJob>),
+}
+
 /// What waits, and where.
 struct Lanes {
     state: Mutex<State>,
@@ -41,11 +51,33 @@ struct Lanes {
 
 #[derive(Default)]
 struct State {
-    middle: VecDeque<Box<Job>>,
-    large: VecDeque<Box<Job>>,
+    middle: VecDeque<PoolJob>,
+    streams: VecDeque<PoolJob>,
+    large: VecDeque<PoolJob>,
+    /// A piece came last, so that a large call comes first.
+    is_larges_turn: bool,
     /// Of bodies that wait or are being worked on.
     bytes: usize,
     closed: bool,
+}
+
+impl State {
+    /// Takes the next one. The first thread takes no large ones.
+    fn take(&mut self, takes_large: bool) -> Option<PoolJob> {
+        if let Some(job) = self.middle.pop_front() {
+            return Some(job);
+        }
+        if takes_large
+            && (self.is_larges_turn || self.streams.is_empty())
+            && let Some(job) = self.large.pop_front()
+        {
+            self.is_larges_turn = false;
+            return Some(job);
+        }
+        let piece = self.streams.pop_front();
+        self.is_larges_turn |= piece.is_some();
+        piece
+    }
 }
 
 impl Lanes {
@@ -54,13 +86,11 @@ impl Lanes {
     }
 
     /// Waits for the next call; `None`: there will be none. The first thread takes no large ones.
-    fn next(&self, takes_large: bool) -> Option<Box<Job>> {
+    fn next(&self, takes_large: bool) -> Option<PoolJob> {
         let mut state = self.state();
         loop {
-            let found = state.middle.pop_front();
-            let found = found.or_else(|| takes_large.then(|| state.large.pop_front()).flatten());
-            if found.is_some() {
-                return found;
+            if let Some(found) = state.take(takes_large) {
+                return Some(found);
             }
             if state.closed {
                 return None;
@@ -88,17 +118,23 @@ impl PoolDesk {
             return Err(job);
         }
         state.bytes += bytes;
-        let is_middle = bytes <= MIDDLE_BYTES_MAX;
-        let lane = if is_middle { &mut state.middle } else { &mut state.large };
-        lane.push_back(job);
+        let is_large = bytes > MIDDLE_BYTES_MAX;
+        let lane = if is_large { &mut state.large } else { &mut state.middle };
+        lane.push_back(PoolJob::Call(job));
         drop(state);
         // A large call wakes all: the first thread would not take it.
-        if is_middle {
-            self.0.news.notify_one()
-        } else {
+        if is_large {
             self.0.news.notify_all()
+        } else {
+            self.0.news.notify_one()
         }
         Ok(())
+    }
+
+    /// Leaves a piece of a stream. There is always room: each stream has one at most, and there are so many streams.
+    pub(super) fn leave(&self, piece: Box<PieceJob>) {
+        self.0.state().streams.push_back(PoolJob::Piece(piece));
+        self.0.news.notify_one();
     }
 
     /// A thread's side; `number` from 0.
@@ -133,9 +169,14 @@ impl PoolHand {
     /// Does calls until there will be none.
     pub(super) fn run(mut self) {
         while let Some(job) = self.lanes.next(self.takes_large) {
-            let bytes = job.request.body_len();
-            self.tools.answer(job);
-            self.lanes.state().bytes -= bytes;
+            match job {
+                PoolJob::Call(job) => {
+                    let bytes = job.request.body_len();
+                    self.tools.answer(job);
+                    self.lanes.state().bytes -= bytes;
+                }
+                PoolJob::Piece(job) => self.tools.work(*job),
+            }
         }
     }
 }
@@ -149,12 +190,21 @@ impl Tools {
         let Some(answer) = door.answer(&job.request.request(), caller.as_ref(), &mut gate) else {
             // Only the keeper can do it.
             if let Err(job) = keeper.ask(job) {
-                job.owed.give(LateAnswer::unavailable(super::BUSY));
+                LateAnswer::refuse(job.owed, super::BUSY);
             }
             return;
         };
         late::give(&answer, job.asker.as_ref(), audit.as_ref(), job.owed);
         door.wipe();
+    }
+
+    /// Works on a piece of a stream; this thread may wait, so that there is nothing left of it.
+    fn work(&mut self, job: PieceJob) {
+        let PieceJob { mut piece, now_s, owed } = job;
+        let Tools { keys, keeper, audit, .. } = self;
+        keys.refresh();
+        piece.work(&mut WaitGate { keys, keeper }, now_s);
+        piece.give(audit.as_ref(), owed);
     }
 }
 
@@ -209,7 +259,7 @@ mod tests {
 
     /// Returns the length of the next call's body.
     fn next(desk: &PoolDesk, takes_large: bool) -> Option<usize> {
-        let job = desk.0.next(takes_large)?;
+        let PoolJob::Call(job) = desk.0.next(takes_large)? else { panic!("no piece was left") };
         let bytes = job.request.body_len();
         job.owed.forget();
         desk.0.state().bytes -= bytes;
@@ -242,7 +292,7 @@ mod tests {
         let too_much = desk.ask(job(&arrivals, 2, 1)).err().unwrap();
         too_much.owed.forget();
         // A call counts until it is answered, not until a thread has it.
-        let working = desk.0.next(true).unwrap();
+        let Some(PoolJob::Call(working)) = desk.0.next(true) else { panic!("a call was left") };
         assert!(desk.ask(job(&arrivals, 3, 1)).is_err());
         desk.0.state().bytes -= working.request.body_len();
         assert!(
