@@ -1,9 +1,11 @@
 //! Event loops: io_uring against epoll, its two ways to complete, and pinned threads against free ones.
 //!
 //! The server is the node's own loop (`door-transport`) with a service that decides nothing: it answers each message of
-//! `MESSAGE_BYTES` with its number. The client is a thread of this process with several connections over loopback. It
+//! `MESSAGE_BYTES` with its number; on FIX traffic it reads each order and sends it back with a header of its own. The client is a thread of this process with several connections over loopback. It
 //! writes the messages of one connection after the other, then reads the answers in the same order, so a latency counts
 //! from the write of a connection's messages to the last answer to them.
+
+mod traffic;
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -19,13 +21,12 @@ use door_transport::{
 use probe::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
+use self::traffic::{Answers, Traffic};
 use super::{Meaning, Pair};
 use crate::race::{Done, TimedWay, race_timed};
 use crate::{Error, Size};
 
 const ROUNDS: usize = 15;
-const MESSAGE_BYTES: usize = 64;
-const ANSWER_BYTES: usize = 32;
 const CONNECTIONS: usize = 4;
 /// Messages in flight a connection: they are written at once.
 const IN_FLIGHT: usize = 8;
@@ -75,6 +76,43 @@ pub fn run(size: Size) -> Result<Vec<Pair>, Error> {
     [uring_epoll, taskrun, pinning].into_iter().map(|question| question.answer(size)).collect()
 }
 
+/// Makes `fix/loop` and `fix/pinning`: the same on FIX traffic.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_fix(size: Size) -> Result<Vec<Pair>, Error> {
+    let orders = Setup { traffic: Traffic::Orders, ..URING };
+    let uring_epoll = Question {
+        id: "fix/loop",
+        setups: [
+            Setup { name: "io_uring, DEFER_TASKRUN", ..orders },
+            Setup { name: "epoll", transport: Transport::Epoll, ..orders },
+        ],
+        timed: Timed::ServerCpu,
+        meaning: Meaning {
+            rival: None,
+            faster: "io_uring carries FIX sessions where the kernel allows it",
+            slower: "epoll would serve FIX sessions better",
+            level: "io_uring makes no difference for FIX sessions",
+        },
+    };
+    let pinning = Question {
+        id: "fix/pinning",
+        setups: [
+            Setup { name: "pinned", ..orders },
+            Setup { name: "free", pinned: false, ..orders },
+        ],
+        timed: Timed::Elapsed,
+        meaning: Meaning {
+            rival: None,
+            faster: "a worker with FIX sessions keeps its core",
+            slower: "the scheduler places the two threads better than we do; see the tails",
+            level: "pinning pays nothing here in the mean; see the tails",
+        },
+    };
+    [uring_epoll, pinning].into_iter().map(|question| question.answer(size)).collect()
+}
+
 /// How the loop is set up.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
@@ -82,6 +120,7 @@ struct Setup {
     transport: Transport,
     taskrun: TaskRun,
     pinned: bool,
+    traffic: Traffic,
 }
 
 /// As the node does it.
@@ -90,6 +129,7 @@ const URING: Setup = Setup {
     transport: Transport::IoUring,
     taskrun: TaskRun::Defer,
     pinned: true,
+    traffic: Traffic::Numbers,
 };
 
 /// One pair.
@@ -124,12 +164,13 @@ impl Question {
             .collect();
         let outcomes = race_timed(size.pick(ROUNDS, 1), ways)?;
         let what = format!(
-            "{}: messages of {MESSAGE_BYTES} bytes, answers of {ANSWER_BYTES}, {CONNECTIONS} connections over loopback with \
+            "{}: {}, {CONNECTIONS} connections over loopback with \
              {IN_FLIGHT} messages in flight each, client and server in one process.",
             match self.timed {
                 Timed::ServerCpu => "Processor time of the server's thread",
                 Timed::Elapsed => "Time from the first message to the last answer",
-            }
+            },
+            self.setups[0].traffic.name(),
         );
         let detail = tails(self.setups, &latencies);
         Ok(Pair::new(self.id, what, "message", outcomes, &self.meaning).with_detail(detail))
@@ -193,11 +234,11 @@ fn exchange(setup: Setup, turns: u64) -> Result<Round, Error> {
     std::thread::scope(|scope| {
         let server = scope.spawn(|| {
             place(for_server);
-            door_transport::run(listeners, &options, Echo::default(), &handle)
+            door_transport::run(listeners, &options, Echo::new(setup.traffic), &handle)
         });
         let client = scope.spawn(|| {
             place(for_client);
-            talk(address, turns)
+            talk(address, turns, setup.traffic)
         });
         let talked = join(client);
         handle.stop();
@@ -239,22 +280,23 @@ struct Talk {
     latency: Histogram,
 }
 
-fn talk(address: SocketAddr, turns: u64) -> io::Result<Talk> {
+fn talk(address: SocketAddr, turns: u64, traffic: Traffic) -> io::Result<Talk> {
     let mut connections = Vec::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         connections.push((stream, Instant::now()));
     }
-    let mut messages = [0; MESSAGE_BYTES * IN_FLIGHT];
-    let mut answers = [0; ANSWER_BYTES * IN_FLIGHT];
+    let mut messages = Vec::new();
+    let mut answers = vec![0; traffic.answer_bytes() * IN_FLIGHT];
     let (mut number, mut count, mut sum, mut latency) = (0_u64, 0, 0_u64, Histogram::new());
     let began = Instant::now();
     for _ in 0..turns {
         for (stream, sent) in &mut connections {
-            for message in messages.as_chunks_mut::<MESSAGE_BYTES>().0 {
+            messages.clear();
+            for _ in 0..IN_FLIGHT {
                 number += 1;
-                message[..8].copy_from_slice(&number.to_le_bytes());
+                traffic.put(number, &mut messages);
             }
             *sent = Instant::now();
             stream.write_all(&messages)?;
@@ -262,8 +304,8 @@ fn talk(address: SocketAddr, turns: u64) -> io::Result<Talk> {
         for (stream, sent) in &mut connections {
             stream.read_exact(&mut answers)?;
             latency.record(u64::try_from(sent.elapsed().as_nanos()).unwrap_or(u64::MAX));
-            for answer in answers.as_chunks::<ANSWER_BYTES>().0 {
-                sum = sum.wrapping_mul(31).wrapping_add(number_of(answer));
+            for answer in answers.chunks_exact(traffic.answer_bytes()) {
+                sum = sum.wrapping_mul(31).wrapping_add(traffic.number_of(answer));
                 count += 1;
             }
         }
@@ -271,19 +313,22 @@ fn talk(address: SocketAddr, turns: u64) -> io::Result<Talk> {
     Ok(Talk { answers: count, sum, elapsed: began.elapsed(), latency })
 }
 
-/// The number at the front of a message or an answer.
-fn number_of(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |number| u64::from_le_bytes(*number))
-}
-
-/// Answers each message with its number. Counts its thread's processor time from its first connection to the end of the
+/// Answers each message. Counts its thread's processor time from its first connection to the end of the
 /// last one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Echo {
+    answers: Answers,
     open: usize,
     began: Option<Duration>,
     cpu: Duration,
     messages: u64,
+}
+
+impl Echo {
+    fn new(traffic: Traffic) -> Echo {
+        let answers = Answers::new(traffic);
+        Echo { answers, open: 0, began: None, cpu: Duration::ZERO, messages: 0 }
+    }
 }
 
 impl Service for Echo {
@@ -295,15 +340,9 @@ impl Service for Echo {
     }
 
     fn received(&mut self, _: ConnId, (): &mut (), input: &[u8], out: &mut Out<'_>) -> Step {
-        let (messages, rest) = input.as_chunks::<MESSAGE_BYTES>();
-        let answers = out.reserve(messages.len() * ANSWER_BYTES);
-        for (message, answer) in messages.iter().zip(answers.as_chunks_mut::<ANSWER_BYTES>().0) {
-            answer.copy_from_slice(&message[..ANSWER_BYTES]);
-        }
-        out.commit(messages.len() * ANSWER_BYTES);
-        self.messages += messages.len() as u64;
-        let need = if rest.is_empty() { 0 } else { MESSAGE_BYTES };
-        Step::Read { consumed: input.len() - rest.len(), need }
+        let (consumed, messages) = self.answers.put(input, out);
+        self.messages += messages;
+        Step::Read { consumed, need: 0 }
     }
 
     fn closed(&mut self, _: ConnId, (): (), _: CloseReason) {
@@ -343,6 +382,8 @@ mod tests {
             Setup { taskrun: TaskRun::Coop, ..URING },
             Setup { transport: Transport::Epoll, ..URING },
             Setup { pinned: false, ..URING },
+            Setup { traffic: Traffic::Orders, ..URING },
+            Setup { traffic: Traffic::Orders, transport: Transport::Epoll, ..URING },
         ];
         let rounds = setups.map(|setup| exchange(setup, 5).unwrap());
         let messages = 5 * (CONNECTIONS * IN_FLIGHT) as u64;
