@@ -2,7 +2,7 @@ import { column, figure, find, grid, header, ready, rows, sorted } from "./lib/g
 import { GROUP } from "./lib/budgets.mjs";
 import { same, until } from "./lib/wait.mjs";
 
-export const title = "sorting by several columns; order on hold, what would move, and freeze";
+export const title = "sorting by several columns; a steady order, what would move, and frozen figures";
 
 const choose = (page, group, name) =>
   page.getByRole("group", { name: group }).getByRole("button", { name, exact: true }).click();

@@ -49,7 +49,7 @@ export default async function journey(stage) {
   // A pinned column stays where it is when the others go.
   const left = (await header(page, "Status").boundingBox()).x;
   await grid(page).getByRole("columnheader").last().scrollIntoViewIfNeeded();
-  await until("columns that scrolled away", async () => (await header(page, "Spent").boundingBox()).x < left);
+  await until("columns that scrolled away", async () => (await header(page, "Pace").boundingBox()).x < left);
   await becomes(
     async () => (await header(page, "Status").boundingBox()).x,
     left,
