@@ -6,10 +6,11 @@ export const title = "kill -9: old figures stay, greyed and said to be old; the 
 export const needsProcess = true;
 
 const PAUSED = SINGLES.first + 9;
+/** Of a status: ids are quiet from the start. */
 const colour = (page) =>
   grid(page)
     .getByRole("gridcell")
-    .nth(2)
+    .nth(3)
     .evaluate((cell) => {
       const style = getComputedStyle(cell);
       let [opacity, element] = [1, cell];
