@@ -199,6 +199,9 @@ impl Case<'_> {
         });
         let by_range = range.and_then(|range| number(&range["bidfloor"]));
         let by_second = number(&timed["mincpmpersec"]).map(|each| each * seconds);
+        // 0 is how exchanges say that there is none.
+        let [by_range, by_second] =
+            [by_range, by_second].map(|floor| floor.filter(|one| *one > 0.0));
         match (by_range, by_second) {
             (None, None) => plain,
             (one, other) => one.unwrap_or(0.0).max(other.unwrap_or(0.0)),

@@ -173,19 +173,21 @@ pub struct DurationFloor {
 /// Floors that go by the duration of a video or audio ad.
 #[derive(Clone, Copy, Default)]
 pub struct TimedFloors<'t> {
-    /// The floor of a second (`mincpmpersec`), in micros.
+    /// The floor of a second (`mincpmpersec`), in micros; one of 0 or less says nothing.
     pub per_second_micros: Option<i64>,
     pub(crate) ranges: Json<'t>,
 }
 
 impl<'t> TimedFloors<'t> {
-    /// The floors of `durfloors`, in order. One without a floor has 0.
+    /// The floors of `durfloors`, in order. A range without a floor, or with one of 0 or less, says nothing: `bidfloor` holds there.
     pub fn ranges(self) -> impl Iterator<Item = DurationFloor> + 't {
-        self.ranges.items().filter(|range| range.is_object()).map(|range| DurationFloor {
+        let ranges = self.ranges.items().filter(|range| range.is_object());
+        let floors = ranges.map(|range| DurationFloor {
             min_s: range.field("mindur").count().unwrap_or(0),
             max_s: range.field("maxdur").count().unwrap_or(u32::MAX),
             floor_micros: range.field("bidfloor").price().map_or(0, |floor| floor.as_floor()),
-        })
+        });
+        floors.filter(|floor| floor.floor_micros > 0)
     }
 
     /// The floor of an ad of `duration_s` seconds, in micros; `None` where these floors say nothing of it.

@@ -61,6 +61,12 @@ pub trait BidContext {
         Ok(())
     }
 
+    /// Is there time to look for a further ad of a dynamic pod? Each takes as long as an auction.
+    #[inline]
+    fn has_time(&mut self) -> bool {
+        true
+    }
+
     /// Takes the money for a choice out of its purse ([`Auction::fill`]).
     ///
     /// # Errors
@@ -301,6 +307,7 @@ impl Auction<'_> {
         out.clear();
         self.scratch.taken.clear();
         self.scratch.failed_groups.clear();
+        let mut further_ads = self.request.rules.further_ads_max;
         for (at, impression) in self.request.impressions.iter().enumerate() {
             let group = impression.group;
             if group != 0 && self.scratch.failed_groups.contains(&group) {
@@ -310,8 +317,11 @@ impl Auction<'_> {
             let mut next = self.impression(at, context);
             while let Some(choice) = self.hold(next, context) {
                 out.push(choice);
-                if self.pod.is_some() && out.len() >= self.request.rules.pod_bids_max {
-                    break;
+                if self.pod.is_some() {
+                    if further_ads == 0 || !context.has_time() {
+                        break;
+                    }
+                    further_ads -= 1;
                 }
                 next = self.another(context);
             }

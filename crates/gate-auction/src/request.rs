@@ -198,8 +198,8 @@ pub struct Rules {
     /// The number of bids that are sent for one impression, each of another campaign. Exchanges that run deals beside an open
     /// auction want several.
     pub bids_per_impression_max: usize,
-    /// Once a request has so many bids, a dynamic pod gets no further ad.
-    pub pod_bids_max: usize,
+    /// The ads of dynamic pods beyond the first of each, over all of a request: for each every campaign is looked at anew.
+    pub further_ads_max: usize,
 }
 
 impl Default for Rules {
@@ -210,7 +210,7 @@ impl Default for Rules {
             exclusive: Exclusive::No,
             deals_first: true,
             bids_per_impression_max: 1,
-            pod_bids_max: usize::MAX,
+            further_ads_max: usize::MAX,
         }
     }
 }

@@ -205,7 +205,10 @@ impl<'t> Walk<'_, 't> {
 
 fn timed_floor<'t>(floors: &mut TimedFloors<'t>, key: &str, value: Json<'t>) {
     match key {
-        "mincpmpersec" => floors.per_second_micros = value.price().map(Decimal::as_floor),
+        "mincpmpersec" => {
+            let floor = value.price().map(Decimal::as_floor);
+            floors.per_second_micros = floor.filter(|micros| *micros > 0);
+        }
         "durfloors" => floors.ranges = value,
         _ => {}
     }

@@ -270,6 +270,30 @@ fn the_floor_is_the_deals_then_the_durations_then_the_impressions() {
     });
 }
 
+/// Whoever sends 0 as "none" is not offered everything below its floor.
+#[test]
+fn a_floor_by_duration_of_nothing_leaves_the_impressions() {
+    for timed in [
+        r#""mincpmpersec":0"#,
+        r#""mincpmpersec":-1"#,
+        r#""mincpmpersec":"0""#,
+        r#""durfloors":[{"mindur":1,"maxdur":60,"bidfloor":0}]"#,
+        r#""durfloors":[{"mindur":1,"maxdur":60,"bidfloor":-3},{"mindur":1,"maxdur":60}]"#,
+    ] {
+        let body = imp(&format!(
+            r#""bidfloor":50,"video":{{{timed}}},"pmp":{{"deals":[{{"id":"a","bidfloor":9,{timed}}}]}}"#
+        ));
+        read(&body, |request| {
+            let imp = &request.imps[0];
+            let deals = request.deals(imp);
+            for duration in [Some(15), None] {
+                let floor = |deal| request.floor(imp, deal, Mtype::Video, duration).micros;
+                assert_eq!((floor(None), floor(deals.first())), (50_000_000, 9_000_000), "{timed}");
+            }
+        });
+    }
+}
+
 #[test]
 fn what_is_no_bid_request() {
     for (body, expected) in [

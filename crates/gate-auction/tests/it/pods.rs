@@ -72,7 +72,7 @@ fn no_campaign_and_no_advertiser_is_twice_in_a_pod() {
 }
 
 #[test]
-fn a_pod_has_one_format_and_ends_where_an_answer_does() {
+fn a_pod_has_one_format_and_no_more_further_ads_than_a_request_may_have() {
     let mut all = vec![films(1, 900, 1, &[15]), films(2, 700, 2, &[15])];
     all.push(campaign(3, 800));
     all[2].advertiser = 3;
@@ -80,10 +80,30 @@ fn a_pod_has_one_format_and_ends_where_an_answer_does() {
     let two = [Format::Video, Format::Video];
     let scene = Scene { formats: &two, timings: &timings, ..Scene::default() };
     assert_eq!(who(&scene.bids(&all, &mut ())), [1, 2, 1, 2], "a banner does not fit a pod");
-    let few = Scene { rules: Rules { pod_bids_max: 3, ..by_at() }, ..scene };
+    let few = Scene { rules: Rules { further_ads_max: 1, ..by_at() }, ..scene };
     assert_eq!(who(&few.bids(&all, &mut ())), [1, 2, 1]);
-    let one = Scene { rules: Rules { pod_bids_max: 0, ..by_at() }, ..scene };
+    let one = Scene { rules: Rules { further_ads_max: 0, ..by_at() }, ..scene };
     assert_eq!(who(&one.bids(&all, &mut ())), [1, 1], "its first ad each pod has");
+}
+
+/// The time is up after so many further ads.
+struct Hurried(usize);
+
+impl BidContext for Hurried {
+    fn has_time(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0
+    }
+}
+
+#[test]
+fn where_the_time_is_up_a_pod_gets_no_further_ad_and_later_ones_their_first() {
+    let all = [films(1, 900, 1, &[15]), films(2, 700, 2, &[15]), films(3, 600, 3, &[15])];
+    let timings = [timing(60, 9)];
+    let two = [Format::Video, Format::Video];
+    let scene = Scene { formats: &two, timings: &timings, ..Scene::default() };
+    assert_eq!(who(&scene.bids(&all, &mut Hurried(2))), [1, 2, 1]);
+    assert_eq!(who(&scene.bids(&all, &mut Hurried(1))), [1, 1]);
 }
 
 /// One campaign cannot hold its money.

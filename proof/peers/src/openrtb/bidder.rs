@@ -21,7 +21,7 @@ use weir_config::config::Config;
 use weir_till::Money;
 
 use self::currency::BidCurrency;
-use self::desk::{BidDesk, Held, Viewer, hold_id};
+use self::desk::{BidDesk, Held, TimeLeft, Viewer, hold_id};
 use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
 
@@ -205,6 +205,7 @@ impl<'a> Bidder<'a> {
         multipliers.extend(request.imps.iter().map(|imp| imp.multiplier_micros));
         let id_hash = id_hash(request.id);
         let mut desk = BidDesk {
+            time: TimeLeft::new(std::time::Duration::MAX),
             campaign_index: market,
             slots: &self.slots,
             money: Money { at: purses.at(*now_ms), paces: &mut self.paces, purses },

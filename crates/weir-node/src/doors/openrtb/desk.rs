@@ -1,5 +1,7 @@
 //! What stands behind an auction in a node: plans, caps, purses.
 
+use std::time::{Duration, Instant};
+
 use door_openrtb::{Imp, Mtype};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_profile::{Profile, Profiles};
@@ -41,6 +43,23 @@ pub(super) struct Held {
     pub(super) hold: Option<Hold>,
 }
 
+/// How long until the answer of a request is late. The clock is read when somebody asks, and counts from the first time on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimeLeft {
+    left: Duration,
+    since: Option<Instant>,
+}
+
+impl TimeLeft {
+    pub(super) fn new(left: Duration) -> TimeLeft {
+        TimeLeft { left, since: None }
+    }
+
+    fn is_up(&mut self) -> bool {
+        self.since.get_or_insert_with(Instant::now).elapsed() >= self.left
+    }
+}
+
 /// One request's desk.
 pub(super) struct BidDesk<'a> {
     pub(super) campaign_index: &'a CampaignIndex,
@@ -58,6 +77,7 @@ pub(super) struct BidDesk<'a> {
     pub(super) multiplier_max: i64,
     /// What the bids are in.
     pub(super) currency: BidCurrency,
+    pub(super) time: TimeLeft,
     /// No money moves.
     pub(super) test: bool,
     /// What is set aside so far.
@@ -150,6 +170,10 @@ fn suits(imp: &Imp<'_>, shown: &ServedCreative, room: &NativeRoom) -> bool {
 }
 
 impl BidContext for BidDesk<'_> {
+    fn has_time(&mut self) -> bool {
+        !self.time.is_up()
+    }
+
     #[inline]
     fn price(&mut self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {
         // What is worth too little in the other currency is not bid there.

@@ -28,6 +28,7 @@ pub(crate) mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use door_openrtb::{
     Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, Mtype, NoBidForm, NoBidReason,
@@ -49,7 +50,7 @@ use wire::Verdict;
 use self::counts::{Counts, Happening};
 use self::currency::BidCurrency;
 pub(crate) use self::desk::hold_id;
-use self::desk::{BidDesk, Held, Viewer, give_back};
+use self::desk::{BidDesk, Held, TimeLeft, Viewer, give_back};
 use self::named::NamedPrices;
 use self::native::NativeRoom;
 use self::note::{Naming, Note};
@@ -371,10 +372,11 @@ impl Gate for BidGate<'_> {
             return Outcome::NoBid(NoBidReason::Technical);
         }
         // Requests of one wake-up wait for each other: only a fresh look at the clock tells how long.
-        if self.till.clock.now_ms() >= answer.deadline_ms() {
+        let left_ms = answer.deadline_ms().saturating_sub(self.till.clock.now_ms());
+        if left_ms == 0 {
             return Outcome::NoBid(NoBidReason::InsufficientTime);
         }
-        let reason = self.auction(request);
+        let reason = self.auction(request, Duration::from_millis(left_ms));
         if self.openrtb.room.held.is_empty() {
             return Outcome::NoBid(reason);
         }
@@ -483,7 +485,7 @@ fn unknown(why: Verdict) -> Happening {
 
 impl BidGate<'_> {
     /// Finds who bids and sets the money aside: `room.held`. Returns why nobody does, if nobody does.
-    fn auction(&mut self, request: &BidRequest<'_>) -> NoBidReason {
+    fn auction(&mut self, request: &BidRequest<'_>, left: Duration) -> NoBidReason {
         let BidGate { openrtb, till } = self;
         let (snapshot, money, probes) = till.parts();
         let NodeBidder { facts, profiles, room, why, surveys, counts, .. } = openrtb;
@@ -521,6 +523,7 @@ impl BidGate<'_> {
             multiplier_max: multipliers.iter().copied().max().unwrap_or(0),
             multipliers,
             currency: currency.unwrap_or(BidCurrency::own(facts.currency)),
+            time: TimeLeft::new(left),
             test,
             held,
             imps: request.imps,

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use door_openrtb::{
-    BIDS_MAX, BidRequest, CategoryList, FirstCategory, PersonalData, PlaceKind, Privacy,
-    PrivacyTerms, Texts, Top, domains_above, first_categories, is_mapped, unsaid,
+    BidRequest, CategoryList, FirstCategory, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts,
+    Top, domains_above, first_categories, is_mapped, unsaid,
 };
 use gate_auction::{
     BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Impression, Placement,
@@ -29,6 +29,10 @@ use super::currency::BidCurrency;
 /// Stands for what is no currency: the code for tests, in which nobody bids. A list of nothing else must not become an
 /// empty one, which takes every currency.
 const NO_CURRENCY: &str = "XTS";
+
+/// Ads of dynamic pods beyond the first of each, in one request. Each looks at every campaign that the index lets through, which takes
+/// about a millisecond among 50,000.
+const FURTHER_ADS_MAX: usize = 64;
 
 /// A domain that so many advertisers are below, as of `com`, is remembered, to be read once a list.
 const FAMILY_LARGE: usize = 16;
@@ -63,7 +67,7 @@ impl Terms {
             exclusive: o.exclusive,
             deals_first: o.deals_first,
             bids_per_impression_max: usize::from(o.bids_per_impression_max),
-            pod_bids_max: BIDS_MAX,
+            further_ads_max: FURTHER_ADS_MAX,
             ..Rules::default()
         };
         let rates = o.rates.conversions().to_vec();
