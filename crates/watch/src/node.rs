@@ -198,26 +198,50 @@ pub enum EditRows {
 pub const EDITABLE: [&str; 9] =
     ["handle", "name", "limit", "daily", "windows", "status", "start", "end", "pacing"];
 
-/// A limit or a daily limit that becomes more than so many times what it was is refused until it is confirmed: who writes base units
+/// A limit, or one of a window, that becomes more than so many times what it was is refused until it is confirmed: who writes base units
 /// for units is off by a million.
 pub const LARGE_TIMES: i128 = 100;
 
-/// The field of a change that makes a limit or a daily limit more than [`LARGE_TIMES`] as large, if one does. Fields are as in the
-/// budgets file; nothing is many times nothing.
+/// The field of a change that makes a limit more than [`LARGE_TIMES`] as large, if one does: `limit`, `daily` or `windows`. Fields are as
+/// in the budgets file; nothing is many times nothing.
 #[must_use]
 pub fn large_field(unit: Unit, before: &Fields, after: &Fields) -> Option<&'static str> {
-    let amount = |fields: &Fields, name: &str| -> Option<i128> {
-        let text = match fields.get(name)? {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        unit.parse_amount(&text).ok().map(|amount| amount.get().into())
+    let was = limits(unit, before);
+    let grows = |period: &str, now: i128| {
+        let was = was.iter().find(|(of, _, was)| of == period && *was > 0);
+        was.is_some_and(|(_, _, was)| now > was * LARGE_TIMES)
     };
-    ["limit", "daily"].into_iter().find(|name| {
-        let (before, after) = (amount(before, name), amount(after, name));
-        let was = before.filter(|was| *was > 0);
-        was.zip(after).is_some_and(|(was, now)| now > was * LARGE_TIMES)
-    })
+    let now = limits(unit, after);
+    now.into_iter().find(|(period, _, now)| grows(period, *now)).map(|(_, field, _)| field)
+}
+
+/// What fields say of limits: of the life or a period, where that stands, and how much. `daily` is the window of a day.
+fn limits(unit: Unit, fields: &Fields) -> Vec<(String, &'static str, i128)> {
+    let amount = |value: &Value| match value {
+        Value::Object(window) => window.get("limit").and_then(|limit| amount_of(unit, limit)),
+        plain => amount_of(unit, plain),
+    };
+    let plain = [("life", "limit"), ("day", "daily")].into_iter().filter_map(|(period, field)| {
+        Some((period.to_owned(), field, amount(fields.get(field)?)?))
+    });
+    let windows: Vec<(String, Value)> = match fields.get("windows") {
+        Some(Value::Object(windows)) => windows.clone().into_iter().collect(),
+        // As in a table: `minute=10;month=1000.00b`.
+        Some(Value::String(table)) => {
+            let windows = table.split(';').filter_map(|one| one.split_once('='));
+            let limit = |limit: &str| Value::from(limit.trim().trim_end_matches('b').trim_end());
+            windows.map(|(period, of)| (period.trim().to_owned(), limit(of))).collect()
+        }
+        _ => Vec::new(),
+    };
+    let windows =
+        windows.into_iter().filter_map(|(period, of)| Some((period, "windows", amount(&of)?)));
+    plain.chain(windows).collect()
+}
+
+fn amount_of(unit: Unit, value: &Value) -> Option<i128> {
+    let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+    unit.parse_amount(&text).ok().map(|amount| amount.get().into())
 }
 
 /// The outcome for one budget.
@@ -550,5 +574,18 @@ mod tests {
         assert_eq!(large(json!({"daily": null}), json!({"daily": "5000"})), None);
         assert_eq!(large(json!({"daily": "1"}), json!({"daily": "101"})), Some("daily"));
         assert_eq!(large(json!({}), limit(json!("5000"))), None, "a new budget");
+        let windows = |of: Value| json!({ "windows": of });
+        let minute = windows(json!({"minute": "1", "month": "7"}));
+        assert_eq!(large(minute.clone(), windows(json!({"minute": "100", "month": "7"}))), None);
+        assert_eq!(large(minute.clone(), windows(json!({"minute": "101"}))), Some("windows"));
+        let bucket = windows(json!({"minute": {"limit": "101", "kind": "bucket"}}));
+        assert_eq!(large(minute, bucket), Some("windows"));
+        let (day, table) = (json!({"daily": "1"}), windows(json!("day=5000; minute=2b")));
+        assert_eq!(large(day.clone(), table.clone()), Some("windows"), "daily is the day's window");
+        assert_eq!(large(table, json!({"daily": "500000.01"})), Some("daily"));
+        assert_eq!(
+            large(windows(json!("minute=2b")), windows(json!("minute=201 b"))),
+            Some("windows")
+        );
     }
 }

@@ -340,7 +340,13 @@ async fn reload_config(State(app): State<App>, Extension(who): Extension<watch::
 /// Reloads for `who`, and says in the log what became of it.
 pub(crate) fn reload(reloader: &Reloader, who: &str) -> Result<Vec<String>, NotReloaded> {
     let reloaded = reloader.reload();
-    match &reloaded {
+    tell_reloaded(who, &reloaded);
+    reloaded
+}
+
+/// Logs what became of a reload.
+pub(crate) fn tell_reloaded(who: &str, reloaded: &Result<Vec<String>, NotReloaded>) {
+    match reloaded {
         Ok(applied) => {
             applied.iter().for_each(|line| tracing::info!("{line}"));
             tracing::info!(who, "the configuration was reloaded");
@@ -355,7 +361,6 @@ pub(crate) fn reload(reloader: &Reloader, who: &str) -> Result<Vec<String>, NotR
             );
         }
     }
-    reloaded
 }
 
 #[derive(serde::Deserialize)]

@@ -3,7 +3,7 @@
 //! Everything is read and judged before anything is put in force: the configuration whole, then each file that a live key names. A key
 //! that is read at a start only must be as it was; otherwise all such keys are named, and nothing changes.
 
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use weir_config::config::{Config, KeyChange};
 use weir_node::certificates::Certificates;
@@ -83,11 +83,24 @@ impl Reloader {
     /// Why nothing was changed.
     pub(crate) fn reload(&self) -> Result<Vec<String>, NotReloaded> {
         // Nothing is half done behind this lock that a panic could leave.
-        let _turn = match self.turn.try_lock() {
+        let turn = match self.turn.try_lock() {
             Ok(turn) => turn,
             Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(NotReloaded::UnderWay),
         };
+        self.reload_now(&turn)
+    }
+
+    /// Does the same once no other reload is under way: a signal has nobody to tell that it should come again.
+    ///
+    /// # Errors
+    /// As [`Reloader::reload`].
+    pub(crate) fn reload_in_turn(&self) -> Result<Vec<String>, NotReloaded> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reload_now(&turn)
+    }
+
+    fn reload_now(&self, _turn: &MutexGuard<'_, ()>) -> Result<Vec<String>, NotReloaded> {
         let config = (self.source)()?;
         let changes = self.status.config().changes(&config);
         let refused: Vec<String> =

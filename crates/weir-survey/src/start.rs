@@ -169,10 +169,10 @@ impl Node {
         admin::reload(&self.reloader, "a signal")
     }
 
-    /// Does the same on a thread of its own: a disk that does not answer stops nobody.
+    /// Does the same on a thread of its own, once no other reload is under way: a disk that does not answer stops nobody.
     pub fn reload_aside(&self) -> Option<JoinHandle<()>> {
         let reloader = Arc::clone(&self.reloader);
-        let work = move || drop(admin::reload(&reloader, "a signal"));
+        let work = move || admin::tell_reloaded("a signal", &reloader.reload_in_turn());
         let thread = std::thread::Builder::new().name("reload".into()).spawn(work);
         thread.inspect_err(|error| tracing::error!(%error, "nothing is reloaded")).ok()
     }

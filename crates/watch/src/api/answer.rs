@@ -450,7 +450,7 @@ pub(super) struct BulkRow {
     /// ...and after.
     #[schema(value_type = Object, additional_properties = true)]
     pub(super) after: Fields,
-    /// Its limit or its daily limit becomes more than a hundred times as large.
+    /// Its limit, or that of a window, becomes more than a hundred times as large.
     pub(super) large: bool,
     /// Why it was refused.
     #[schema(required)]
@@ -607,7 +607,7 @@ pub(super) struct RecordRow {
     /// The unit of its amounts: ISO 4217, with an `n` where it counts nanos, or `count`; null as above.
     #[schema(required, pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     unit: Option<String>,
-    /// Its limit or its daily limit became more than a hundred times as large.
+    /// Its limit, or that of a window, became more than a hundred times as large.
     large: bool,
     /// The changed fields before, as in the budgets file...
     #[schema(value_type = Object, additional_properties = true)]

@@ -315,13 +315,17 @@ fn certificates_are_read_again_while_the_node_runs() {
     assert!(applied.iter().any(|line| line.starts_with("batch.tls_cert: ")), "{applied:?}");
     assert_eq!(shown().1, renewed);
     assert!(hello(&mut old).is_ok(), "it lives on");
-    // While one reload waits for its disk, a second one is refused at once.
+    // While one reload waits for its disk, a second one is refused at once; a signal, which nobody is told of, reads again afterwards.
     let (held, before) = (source.lock().unwrap(), looks.load(Ordering::Acquire));
     let aside = node.reload_aside().unwrap();
     wait_for("the reload's look", || looks.load(Ordering::Acquire) > before);
     assert_eq!(node.reload(), Err(weir_survey::NotReloaded::UnderWay));
+    let by_signal = node.reload_aside().unwrap();
+    let before = looks.load(Ordering::Acquire);
     drop(held);
     aside.join().unwrap();
+    by_signal.join().unwrap();
+    assert_eq!(looks.load(Ordering::Acquire), before + 1);
     node.reload().unwrap();
     drop(old);
     assert!(node.stop());
