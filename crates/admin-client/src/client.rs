@@ -152,7 +152,7 @@ impl Client {
         Ok(if refused { Err(value) } else { Ok(value) })
     }
 
-    /// Asks the node to do something that a JSON body says, and reads the JSON of what it says.
+    /// Asks the node to do something that a JSON body says, and reads the JSON of what it says: null where that is nothing.
     ///
     /// # Errors
     /// [`FetchError`]; a refusal, too.
@@ -161,6 +161,9 @@ impl Client {
         let request = self.headed(self.agent.post(self.target.url(path)), json);
         let request = request.header(header::CONTENT_TYPE, json);
         let body = self.read(path, request.send(body.to_string()), false)?;
+        if body.is_empty() {
+            return Ok(Value::Null);
+        }
         serde_json::from_slice(&body).map_err(|error| FetchError::OtherForm {
             address: self.address().to_owned(),
             path: bare(path),
@@ -202,7 +205,8 @@ impl Client {
                 return Err(FetchError::OtherNode { address, data: data.clone() });
             }
         }
-        if answer.status() != StatusCode::OK && !wanted {
+        let is_done = matches!(answer.status(), StatusCode::OK | StatusCode::NO_CONTENT);
+        if !is_done && !wanted {
             return Err(self.refusal(path, answer));
         }
         let length = answer.body().content_length();
@@ -213,7 +217,7 @@ impl Client {
         limited.read_to_vec().map_err(|error| self.failure(path, error))
     }
 
-    /// What a status other than 200 means.
+    /// What a status other than 200 and 204 means.
     fn refusal(&self, path: &str, mut answer: Response<Body>) -> FetchError {
         let (address, path) = (self.address().to_owned(), bare(path));
         let status = answer.status();

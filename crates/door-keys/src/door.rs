@@ -18,8 +18,8 @@ use crate::work::Work;
 /// Bytes of an answer that stay allocated between requests.
 const ANSWER_KEPT: usize = 1 << 20;
 
-/// The one path with a key in its body that sealed keys answer.
-const UNSEAL_PATH: &str = "/v1/sys/unseal";
+/// What sealed keys answer, to those who have a token.
+const OF_SEALED: [&str; 2] = ["/v1/sys/unseal", "/v1/sys/seal"];
 
 /// What stands behind the door.
 pub trait Gate {
@@ -37,6 +37,11 @@ pub trait Gate {
     /// # Errors
     /// [`NotUnsealed`]; they are as they were.
     fn unseal(&mut self, with: Unsealing) -> Result<(), NotUnsealed>;
+
+    /// Seals the keys, as if they had never been unsealed; false: this thread may not, as with [`NotChanged::Elsewhere`].
+    fn seal(&mut self) -> bool {
+        false
+    }
 }
 
 /// What a caller unseals with.
@@ -101,6 +106,11 @@ impl<R: KeyRecords> Gate for KeyStore<R> {
             KeyStoreError::Unseal(why) => NotUnsealed::Refused(why.to_string()),
             _ => NotUnsealed::Unavailable,
         })
+    }
+
+    fn seal(&mut self) -> bool {
+        KeyStore::seal(self);
+        true
     }
 }
 
@@ -255,7 +265,7 @@ impl Door {
     ) -> Result<Call<'c, G>, Halt> {
         let Door { settings, room } = self;
         // What unseals is for those who have a token, too: guessing is theirs alone, and the first key is nobody else's.
-        let sealed = gate.keys().is_sealed() && request.path != UNSEAL_PATH;
+        let sealed = gate.keys().is_sealed() && !OF_SEALED.contains(&request.path);
         let named = request.namespace.map(<[u8]>::trim_ascii).unwrap_or_default();
         if !named.is_empty() && named != b"root" && named != b"root/" && named != b"/" {
             return Err(Refusal::new(404, "namespace not found").into());

@@ -103,10 +103,12 @@ impl<G: Gate> Call<'_, G> {
             }
             (["capabilities-self"], Method::Post) => self.capabilities(),
             (["unseal"], Method::Post) => self.unseal(),
+            (["seal"], Method::Post) => self.seal(),
             (
                 ["mounts"]
                 | ["mounts", MOUNT]
-                | ["health" | "seal-status" | "init" | "leader" | "capabilities-self" | "unseal"],
+                | ["health" | "seal-status" | "init" | "leader" | "capabilities-self"]
+                | ["unseal" | "seal"],
                 _,
             ) => Err(Refusal::framed(405, "unsupported operation").into()),
             (["mounts", name] | ["internal", "ui", "mounts", name], Method::Get) => {
@@ -186,6 +188,16 @@ impl<G: Gate> Call<'_, G> {
         let sealed = self.gate.keys().is_sealed();
         seal_status(&mut Pen { out: &mut self.room.out }, self.settings, sealed);
         Ok(200)
+    }
+
+    /// Seals the keys. What is sealed stays so.
+    fn seal(&mut self) -> Result<u16, Halt> {
+        self.enter_all(Verb::Admin, "")?;
+        if self.gate.keys().is_sealed() || self.gate.seal() {
+            Ok(204)
+        } else {
+            Err(Halt::Elsewhere)
+        }
     }
 
     fn capabilities(&mut self) -> Result<u16, Halt> {

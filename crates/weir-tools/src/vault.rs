@@ -35,6 +35,11 @@ enum VaultCommand {
         after_help = "Examples:\n  weir vault unseal < kek                                      64 hexadecimal digits\n  read -rs P; printf %s \"$P\" | weir vault unseal --passphrase\n\nNeither is ever an argument: others see arguments. The first one of a data folder counts with --first only, so that a mistyped\none does not become it: keep a copy, nobody opens the keys without. The node has to be told again after each start."
     )]
     Unseal(UnsealArgs),
+    /// Seal the keys of a running node: from then on its keys door answers 503, until they are unsealed.
+    #[command(
+        after_help = "Example: weir vault seal\n\nWhat is under way is answered. A node that has its key from a file, a variable or a program unseals its keys at its next start."
+    )]
+    Seal(SealArgs),
     /// Give a key of a running node a new version, which seals from then on.
     #[command(
         after_help = "Example: weir vault rotate orders\n\nOlder versions still open what they have sealed; clients seal it anew with POST /v1/transit/rewrap/KEY."
@@ -84,6 +89,12 @@ struct UnsealArgs {
     /// This data folder has no key that wraps its keys yet: this one becomes it, for good.
     #[arg(long)]
     first: bool,
+}
+
+#[derive(Debug, Args)]
+struct SealArgs {
+    #[command(flatten)]
+    door: KeysDoorArgs,
 }
 
 #[derive(Debug, Args)]
@@ -243,6 +254,7 @@ pub fn main(
     let lines = match &args.command {
         VaultCommand::Status(args) => return status(args, out),
         VaultCommand::Unseal(args) => unseal(args, input)?,
+        VaultCommand::Seal(args) => seal(args)?,
         VaultCommand::Rotate(args) => rotate(args)?,
         VaultCommand::Rewrap(args) => rewrap(args, input)?,
         VaultCommand::ExportCheck(args) => export_check(args, input)?,
@@ -397,6 +409,13 @@ fn unseal(args: &UnsealArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
         true => Err(VaultError::Form("unsealed state")),
         false => Ok(format!("keys door at {address}: unsealed")),
     }
+}
+
+fn seal(args: &SealArgs) -> Result<String, VaultError> {
+    let client = args.door.client()?;
+    args.door.seal_status(&client)?;
+    client.post_json("/v1/sys/seal", &json!({})).map_err(denied(&client, "admin", "*"))?;
+    Ok(format!("keys door at {}: sealed", client.address()))
 }
 
 fn rotate(args: &RotateArgs) -> Result<String, VaultError> {

@@ -240,6 +240,31 @@ fn keys_are_unsealed_by_who_may_and_with_their_own_key() {
     assert_eq!(node.get("sys/unseal").error().0, 405);
 }
 
+/// Only who may administer all keys seals them, and sealing twice is sealing once; what needs the keys is 503 from then on.
+#[test]
+fn keys_are_sealed_by_who_may() {
+    let mut node = Node::with_key("");
+    let request = node.request("PUT", "/v1/sys/seal", b"");
+    assert_eq!(node.send(&request, false).error(), (403, "permission denied".into()));
+    node = node.limited("transit/admin/a,transit/encrypt/*");
+    assert_eq!(node.call("PUT", "sys/seal", "").error(), (403, "permission denied".into()));
+    assert_eq!(node.get("sys/seal-status").json()["sealed"], json!(false));
+    assert_eq!(node.get("sys/seal").error().0, 405);
+    node = node.limited("transit/admin/*");
+    for _ in 0..2 {
+        assert_eq!(node.call("PUT", "sys/seal", "").status, 204);
+        assert_eq!(node.get("sys/seal-status").json()["sealed"], json!(true));
+        let encrypt = node.post("transit/encrypt/a", r#"{"plaintext":"aGk="}"#);
+        assert_eq!(encrypt.error(), (503, "Vault is sealed".into()));
+    }
+    assert_eq!(node.send(&request, false).error(), (403, "permission denied".into()));
+    let mut door = Door::new(Settings::default()).unwrap();
+    let caller = Caller { name: "tester", scopes: &node.scopes };
+    let open = Node::new();
+    let mut gate = Stuck(open.store.keys(), NotChanged::Elsewhere);
+    assert!(door.answer(&request, Some(&caller), &mut gate).is_none(), "a worker hands it on");
+}
+
 #[test]
 fn unsealing_is_handed_on_where_it_would_wait() {
     let node = Node::sealed();

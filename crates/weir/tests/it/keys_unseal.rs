@@ -43,6 +43,36 @@ fn keys_of(data: &Path) -> Option<Vec<u8>> {
     std::fs::read(data.join("vault/keys")).ok()
 }
 
+/// Sealed while it runs: calls are 503 at once, the page says so, and it is unsealed again, or by its next start.
+#[test]
+fn a_running_node_is_sealed_and_unsealed_again() {
+    let setup = unsealed();
+    let node = setup.clone().start();
+    let mut client = Client::to(&node);
+    let message = client.encrypt("a", HELLO);
+    let mut nobody = Client::with(&node, "X-Vault-Token: weir_nobody");
+    assert_eq!(nobody.refused("PUT", "sys/seal", ""), (403, "[\"permission denied\"]".into()));
+    assert_eq!(client.decrypt("a", &message), HELLO);
+    assert!(done(&setup, "seal", "").contains(": sealed"));
+    let body = json!({"ciphertext": message}).to_string();
+    let sealed = (503, "[\"Vault is sealed\"]".to_owned());
+    assert_eq!(client.refused("POST", "transit/decrypt/a", &body), sealed);
+    assert_eq!(client.ask("PUT", "sys/seal", "").status, 204, "twice is once");
+    assert_eq!(vault(&setup, "status", "").status.code(), Some(2));
+    let (_, shown) = node.get("/v1/vault");
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown["sealed"], &shown["count"]), (&json!(true), &json!(0)), "{shown}");
+    let lines = audit(&setup.data());
+    let last = lines.iter().rfind(|line| line["verb"] == "admin").unwrap();
+    assert_eq!([&last["who"], &last["status"]], [&json!("vault-token"), &json!(204)]);
+    assert!(refused(&setup, "unseal", OTHER_KEK).contains("nothing was written"));
+    assert!(done(&setup, "unseal", KEK).contains(": unsealed"));
+    assert_eq!(client.decrypt("a", &message), HELLO);
+    assert!(done(&setup, "seal", "").contains(": sealed"));
+    let node = node.restart();
+    assert_eq!(Client::to(&node).decrypt("a", &message), HELLO, "its file unseals it");
+}
+
 #[test]
 fn a_sealed_node_is_unsealed_with_its_own_key_and_no_other() {
     let setup = sealed();

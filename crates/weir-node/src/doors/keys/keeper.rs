@@ -254,6 +254,13 @@ impl Gate for KeepGate<'_> {
         Ok(())
     }
 
+    fn seal(&mut self) -> bool {
+        *self.store = None;
+        self.live.replace(self.sealed.clone());
+        tracing::info!("the keys were sealed");
+        true
+    }
+
     fn change(&mut self, change: Change, now_s: u64) -> Result<bool, NotChanged> {
         // A snapshot shares the counts of messages with the store.
         let is_seen = matches!(change, Change::Reserve { .. });

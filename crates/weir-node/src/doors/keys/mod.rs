@@ -55,7 +55,8 @@ use crate::tokens::Tokens;
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";
-const UNSEAL_PATH: &str = "/v1/sys/unseal";
+/// What seals and unseals all keys.
+const SEAL_PATHS: [&str; 2] = ["/v1/sys/unseal", "/v1/sys/seal"];
 
 const JSON: &str = "application/json";
 const NO_STORE: &[u8] = b"Cache-Control: no-store\r\n";
@@ -394,7 +395,12 @@ impl Door for KeysDoor {
     }
 
     fn publish(&mut self, counters: &WorkerCounters) {
-        let Some(side) = self.side.as_ref().filter(|side| side.worker == 0) else { return };
+        let Some(side) = self.side.as_mut() else { return };
+        // A worker that nobody asks lets go of keys that were sealed or deleted, too.
+        side.keys.refresh();
+        if side.worker != 0 {
+            return;
+        }
         let Health { changes_failed, audit } = &*side.terms.health;
         counters.keys.changes_failed.set(changes_failed.load(Relaxed));
         counters.keys.audit_failures.set(audit.failures.load(Relaxed));
@@ -490,7 +496,8 @@ impl Front<'_> {
         if self.side.stopping {
             return Some(response(503, RETRY, STOPPING));
         }
-        let is_audited = request.path.starts_with(TRANSIT_PATH) || request.path == UNSEAL_PATH;
+        let is_audited =
+            request.path.starts_with(TRANSIT_PATH) || SEAL_PATHS.contains(&request.path);
         if is_audited && self.side.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
             return Some(response(503, RETRY, NO_AUDIT));
         }

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use door_keys::{Gate, NotChanged, NotUnsealed, Unsealing};
 use vault::{Change, Keys};
@@ -24,6 +25,8 @@ use super::stream::PieceJob;
 const JOBS_MAX: usize = 1_024;
 /// A call with more bytes is a large one. Such a call takes a thread for some milliseconds.
 pub(super) const MIDDLE_BYTES_MAX: usize = 1 << 20;
+/// How often a thread with nothing to do looks whether the keys are still those.
+const IDLE: Duration = Duration::from_secs(1);
 /// Threads, whatever the machine: one keeps a way open beside a large call.
 const THREADS_MIN: usize = 2;
 const THREADS_MAX: usize = 8;
@@ -85,8 +88,8 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next call; `None`: there will be none. The first thread takes no large ones.
-    fn next(&self, takes_large: bool) -> Option<PoolJob> {
+    /// Waits for the next call, doing `idle` each second; `None`: there will be none. The first thread takes no large ones.
+    fn next(&self, takes_large: bool, mut idle: impl FnMut()) -> Option<PoolJob> {
         let mut state = self.state();
         loop {
             if let Some(found) = state.take(takes_large) {
@@ -95,7 +98,12 @@ impl Lanes {
             if state.closed {
                 return None;
             }
-            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.news.wait_timeout(state, IDLE);
+            let (back, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = back;
+            if timeout.timed_out() {
+                idle();
+            }
         }
     }
 }
@@ -168,7 +176,8 @@ pub(super) struct PoolHand {
 impl PoolHand {
     /// Does calls until there will be none.
     pub(super) fn run(mut self) {
-        while let Some(job) = self.lanes.next(self.takes_large) {
+        // A thread that has nothing to do lets go of keys that were sealed or deleted, too.
+        while let Some(job) = self.lanes.next(self.takes_large, || self.tools.keys.refresh()) {
             match job {
                 PoolJob::Call(job) => {
                     let bytes = job.request.body_len();
@@ -259,7 +268,9 @@ mod tests {
 
     /// Returns the length of the next call's body.
     fn next(desk: &PoolDesk, takes_large: bool) -> Option<usize> {
-        let PoolJob::Call(job) = desk.0.next(takes_large)? else { panic!("no piece was left") };
+        let PoolJob::Call(job) = desk.0.next(takes_large, || {})? else {
+            panic!("no piece was left")
+        };
         let bytes = job.request.body_len();
         job.owed.forget();
         desk.0.state().bytes -= bytes;
@@ -292,7 +303,9 @@ mod tests {
         let too_much = desk.ask(job(&arrivals, 2, 1)).err().unwrap();
         too_much.owed.forget();
         // A call counts until it is answered, not until a thread has it.
-        let Some(PoolJob::Call(working)) = desk.0.next(true) else { panic!("a call was left") };
+        let Some(PoolJob::Call(working)) = desk.0.next(true, || {}) else {
+            panic!("a call was left")
+        };
         assert!(desk.ask(job(&arrivals, 3, 1)).is_err());
         desk.0.state().bytes -= working.request.body_len();
         assert!(
