@@ -292,7 +292,10 @@ pub(super) struct WindowLimits {
 
 /// A limit of a fixed window, or a limit with its kind.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected an amount as text, such as \"10.00\", or an object with limit and kind"
+)]
 pub(super) enum WindowLimit {
     /// Whole again when the window ends.
     Fixed(Decimal),

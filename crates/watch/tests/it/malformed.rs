@@ -181,6 +181,9 @@ fn changes_that_cannot_be_read() {
             .problem(400, "malformed");
     }
     let patch = |tag: &str| call("PATCH", "/v1/budgets/1").with("If-Match", tag);
+    let number = json!({"changes": {"windows": {"day": 5}}, "why": "abc"});
+    let told = patch("\"1\"").json(&number).send(door.to).problem(400, "malformed").to_string();
+    assert!(told.contains("expected an amount as text, such as"), "{told}");
     let body = json!({"changes": {"limit": "5.00"}, "why": "abc"});
     for tag in ["1", "W/\"1\"", "*", "\"x\"", "\"\""] {
         patch(tag).json(&body).send(door.to).problem(400, "malformed");
