@@ -13,6 +13,9 @@ use crate::fix::messages::{framed, order};
 
 /// No round takes longer beyond its timetable, and no logon.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Orders that wait for their reports at most. More of them would fill every buffer on the way, and all would wait for each other; a wait
+/// counts from when an order was due all the same.
+const IN_FLIGHT_MAX: u64 = 2_048;
 /// Before another try while the venue is not logged on yet.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -81,12 +84,13 @@ impl Client {
                 return Err(format!("{done} of {orders} orders were reported on"));
             }
             let until = (now.as_nanos() / every.as_nanos()) as u64 + 1;
-            let until = until.min(orders);
+            let until = until.min(orders).min(done + IN_FLIGHT_MAX);
             if sent < until {
                 self.send(&bytes[ends[sent as usize]..ends[until as usize]])?;
                 sent = until;
             }
-            let next = (sent < orders).then(|| due(sent).saturating_sub(began.elapsed()));
+            let may_send = sent < orders && sent < done + IN_FLIGHT_MAX;
+            let next = may_send.then(|| due(sent).saturating_sub(began.elapsed()));
             self.receive(next.or(Some(PATIENCE)), &mut reported)?;
             let now = began.elapsed();
             for id in reported.drain(..).filter(|id| *id >= first) {
