@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn a_body_that_is_taken_is_as_strict_as_one_that_is_walked() {
         let long_line = [&b"1;"[..], &[b'x'; SIZE_LINE_BYTES_MAX]].concat();
-        let endless = [&b"0\r\n"[..], &b"A: bcdefgh\r\n".repeat(TRAILERS_BYTES_MAX / 12 + 1)].concat();
+        let endless =
+            [&b"0\r\n"[..], &b"A: bcdefgh\r\n".repeat(TRAILERS_BYTES_MAX / 12 + 1)].concat();
         let wrong: [&[u8]; 9] = [
             b"x\r\n",
             b"\r\n",
