@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use fix::ValueError;
-use fix_session::{Durability, MessageStores, SessionState, StoreError};
+use fix_session::{Durability, MessageStores, SessionState};
 
 use crate::config::{Checked, FixSessions, Kind, SessionKeys};
 use crate::door::{Clock, Door, Ready};
@@ -33,17 +33,6 @@ pub struct OtherSession {
     pub found: String,
     /// What was.
     pub in_force: String,
-}
-
-/// Why the sessions stay as they are.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAdopted {
-    /// BeginString or a CompID cannot stand in a message.
-    #[error(transparent)]
-    Value(#[from] ValueError),
-    /// Whose the orders of a venue are cannot be kept.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
@@ -84,7 +73,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// another, and those that `anew` names. What leaves is in [`Door::take_ready`]. Everything else of a session counts at once.
     ///
     /// # Errors
-    /// [`NotAdopted`]; all sessions are as they were then.
+    /// [`ValueError`] if BeginString or a CompID of a new session cannot stand in a message; all sessions are as they were then.
     ///
     /// # Panics
     /// If there is no store for a session that is new.
@@ -93,7 +82,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         config: FixSessions,
         anew: &BTreeSet<String>,
         clock: Clock,
-    ) -> Result<Vec<usize>, NotAdopted> {
+    ) -> Result<Vec<usize>, ValueError> {
         let mut next = self.seats.len();
         let numbers = config.sessions.iter().map(|one| {
             self.known(&one.keys.name).unwrap_or_else(|| {
@@ -108,7 +97,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             numbers.iter().copied().zip(renumbered).partition(|(at, _)| *at < known);
         let new = new.into_iter().map(|(_, one)| Seat::new(one));
         let new = new.collect::<Result<Vec<Seat>, ValueError>>()?;
-        self.begin_books(&old, clock)?;
         // Nothing fails from here on.
         self.generation += 1;
         self.seats.extend(new);
@@ -132,27 +120,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// The number of a session, also of one that is not configured any more.
     fn known(&self, name: &str) -> Option<usize> {
         self.seats.iter().position(|seat| seat.keys.name == name)
-    }
-
-    /// Begins the books of venues that had one client and none: what went there so far is that client's, and stands nowhere else.
-    fn begin_books(&mut self, old: &[(usize, Checked)], clock: Clock) -> Result<(), StoreError> {
-        for (at, one) in old {
-            let (Kind::Venue(venue), seat) = (&one.kind, &mut self.seats[*at]) else { continue };
-            let is_same = venue.clients == seat.others() && venue.max_order_age_ms == 0;
-            if seat.book.is_some() || is_same {
-                continue;
-            }
-            seat.book = Some(Box::default());
-            let (before, client) = (self.happening(), self.seats[*at].next());
-            self.load_book(*at);
-            if let Some(client) = client {
-                self.begin_book_after(*at, client, clock);
-            }
-            self.settle(&[*at], clock);
-            self.make_ready(*at);
-            self.failed_since(before).inspect_err(|_| self.seats[*at].book = None)?;
-        }
-        Ok(())
     }
 
     /// Ends the connection of a session, if it has one.

@@ -22,8 +22,11 @@ const FORGET: u8 = b'F';
 const KEEP: u8 = b'K';
 const GIVEN: u8 = b'G';
 
-/// Stands for all orders from before the book: whose they are. It is there as long as no id was forgotten, because an id that the book does
-/// not know is from before as long as that is so.
+/// How many records are looked at for an id that may go although its order is not closed.
+const LOOKED_AT_MAX: usize = 1_024;
+
+/// Stands for all ids that the book does not know, of a venue that began with one client: they are that client's. It is there until an id of
+/// another one is forgotten, because until then what is not known is from before the book, or was forgotten and that client's.
 const BEFORE: &[u8] = b"";
 
 /// What is known of an id.
@@ -171,17 +174,14 @@ impl Book {
         Some((&self.clients[entry.client], entry.state))
     }
 
-    /// Notes that all orders from before this book are a client's. To be called while the book has none.
-    pub(crate) fn begin_after(
+    /// Notes that what this book does not know is a client's. To be called once, while the book is empty.
+    pub(crate) fn begin_with(
         &mut self,
         client: &str,
-        now_ms: u64,
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
-        match self.ids.is_empty() {
-            true => self.note(BEFORE, client, State::Live, now_ms, store),
-            false => Ok(()),
-        }
+        let client = self.client(client);
+        self.write_id(BEFORE.into(), Entry { client, state: State::Live, record: 0 }, store)
     }
 
     /// Returns whose an order is that this book does not know; `None` if it may be anybody's.
@@ -198,6 +198,32 @@ impl Book {
             }
             false => Ok(()),
         }
+    }
+
+    /// Makes room for ids of the one client that a venue has: its ids take half of the room, so that others have some if they come. Those of
+    /// open orders go, too, the oldest first: as long as nobody else has come, what is not known is that client's.
+    pub(crate) fn make_room_for_one(
+        &mut self,
+        client: &str,
+        more: usize,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        for _ in 0..more + AT_ONCE {
+            if self.ids.len() + more <= self.max / 2 {
+                break;
+            }
+            if !self.spare.is_empty() {
+                self.forget_oldest(store)?;
+                continue;
+            }
+            let may_go = |id: &&Arc<[u8]>| {
+                ***id != *BEFORE && self.owner(id).is_some_and(|owner| owner.0 == client)
+            };
+            let mut oldest = self.records.values().take(LOOKED_AT_MAX).flatten();
+            let Some(id) = oldest.find(may_go).cloned() else { break };
+            self.forget_known(&id, store)?;
+        }
+        Ok(())
     }
 
     /// Reports whether there is room for so many more ids.
@@ -259,9 +285,16 @@ impl Book {
 
     fn forget_oldest(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
         let Some((_, id)) = self.spare.pop_front() else { return Ok(()) };
-        self.remove(&id);
-        self.forget_before(store)?;
-        store.put(&[&[FORGET][..], &id].concat())
+        self.forget_known(&id, store)
+    }
+
+    /// Forgets an id, and if it is not of the client whose all others are, also that they are.
+    fn forget_known(&mut self, id: &[u8], store: &mut dyn MessageStore) -> Result<(), StoreError> {
+        if self.owner(id).map(|owner| owner.0) != self.owner_before() {
+            self.forget_before(store)?;
+        }
+        self.remove(id);
+        store.put(&[&[FORGET], id].concat())
     }
 
     fn write_id(
@@ -412,5 +445,35 @@ mod tests {
         assert_eq!(known(&again).len(), 6);
         note(&mut again, &mut store, 11, State::Live, 1_000_000_000_000 + KNOWN_MS);
         assert_eq!(known(&again).len(), 4);
+    }
+
+    /// Others have room if they come, and what is forgotten is still known to be the one client's.
+    #[test]
+    fn ids_of_the_only_client_take_half_of_the_room() {
+        let (mut book, mut store) = (Book::new(8), MemoryStore::new(0));
+        book.begin_with("A", &mut store).unwrap();
+        let make_room = |book: &mut Book, store: &mut MemoryStore, client| {
+            book.make_room_for_one(client, 1, store).unwrap();
+        };
+        for id in 0..100 {
+            make_room(&mut book, &mut store, "A");
+            let state = if id == 99 { State::Closed } else { State::Live };
+            note(&mut book, &mut store, id, state, 0);
+            assert!(book.ids.len() <= 4 && book.fills().is_none());
+        }
+        let newest: Vec<_> = known(&book).into_iter().map(|one| one.0).collect();
+        assert_eq!(newest, [&b""[..], b"11=97", b"11=98", b"11=99"]);
+        make_room(&mut book, &mut store, "A");
+        assert_eq!(book.owner(b"11=99"), None, "what is closed goes first");
+        let mut again = Book::new(8);
+        assert_eq!(again.load(&mut store), 0);
+        assert_eq!((known(&again), again.owner_before()), (known(&book), Some("A")));
+        // Of another client nothing is dropped for it but what is closed; then nobody knows any more whose the rest is.
+        note(&mut book, &mut store, 100, State::Live, 0);
+        make_room(&mut book, &mut store, "B");
+        assert_eq!(book.ids.len(), 4, "A's open orders stay");
+        book.note(b"11=b", "B", State::Closed, 0, &mut store).unwrap();
+        make_room(&mut book, &mut store, "B");
+        assert_eq!((book.owner(b"11=b"), book.owner_before()), (None, None));
     }
 }

@@ -50,6 +50,10 @@ impl Claims {
                 Some((owner, _)) if owner != client => return Err(tag),
                 // His own once more: the venue judges it.
                 Some((_, state)) if state != State::Closed => {}
+                // An order that is not known is from before the book, and the first client's.
+                None if tag == 41 && book.owner_before().is_some_and(|first| first != client) => {
+                    return Err(tag);
+                }
                 _ if enters && tag == 11 => claims.new.push((key, State::Sent)),
                 _ => {}
             }

@@ -41,10 +41,10 @@
 //! Whose an id is stands in a book beside the venue's messages ([`fix_session::MessageStores::book`]) and changes with them: kill -9 leaves
 //! both or neither. It has room for 1,048,576 ids of a venue. Those of open orders stay; those of closed ones and of requests are known for
 //! 24 h, or until there is no room. When 7/8 of the room is taken by open orders, [`Happening::IdsFill`] says so; when all is, a new order is
-//! refused and [`Happening::IdsFull`] says so. A venue that has always had one client and no `max_order_age_ms` has no book. Where its clients
-//! change while the door runs ([`Door::adopt`]), the book that then begins says first that all orders from before are that client's; as soon
-//! as an id was forgotten nobody can say so any more, and what is not known is kept. Where they change between two runs, orders from before
-//! name nobody, so `unaddressed` should then name the first one.
+//! refused and [`Happening::IdsFull`] says so. A venue has a book from its first order on, also with one client, so whoever comes later, by
+//! [`Door::adopt`] or by another configuration at the next start, gets and takes over nothing of that one's. A book that begins with one client
+//! says first that what it does not know is that client's, until an id of another one is forgotten; an `unaddressed` that names somebody counts
+//! more. While there is one client, its ids take half of the room and no order is refused for it: then the oldest ids of open orders go.
 //!
 //! # Nothing is learnt by probing
 //! A connection whose first message is anything but the Logon of a session that it may have is closed without a byte. So is a second
@@ -67,7 +67,7 @@ mod refusal;
 mod route_echo;
 mod seat;
 
-pub use adopt::{NotAdopted, OtherSession};
+pub use adopt::OtherSession;
 pub use config::{
     Checks, ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed,
     VenueSpec,

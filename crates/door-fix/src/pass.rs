@@ -50,18 +50,23 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// Opens the book of a venue that needs one, or has one of before.
+    /// Opens the book of a venue. One that begins with one client says first that what it does not know is that client's.
     pub(crate) fn open_book(&mut self, at: usize) {
-        if self.seats[at].is_venue() && self.seats[at].book.is_none() && self.stores.has_book(at) {
-            self.seats[at].book = Some(Box::default());
+        if !self.seats[at].is_venue() {
+            return;
         }
+        let is_new = !self.stores.has_book(at);
         self.load_book(at);
-    }
-
-    /// Notes that the orders of a venue that has had one client are all his, in the book that begins now.
-    pub(crate) fn begin_book_after(&mut self, at: usize, client: usize, clock: Clock) {
+        let [client] = *self.seats[at].others() else { return };
+        if !is_new {
+            return;
+        }
         let name = self.seats[client].keys.name.clone();
-        self.with_book(at, |book, store| book.begin_after(&name, clock.ms, store));
+        self.with_book(at, |book, store| book.begin_with(&name, store));
+        if let Err(error) = self.stores.flush(&[at]) {
+            self.happenings.push(Happening::StoreFailed(at, error));
+            self.load_book(at);
+        }
     }
 
     /// Reads the book of a venue that has one.
@@ -139,9 +144,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             Err(tag) => return self.refuse_duplicate(at, tag, message, clock),
         };
         let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(claims.new.len()));
-        if !room && self.seats[to].others().len() > 1 && message.msg_type() != b"F" {
+        let is_shared = self.seats[to].others().len() > 1;
+        if !room && is_shared && message.msg_type() != b"F" {
             self.happenings.push(Happening::IdsFull(to));
             return self.refuse_order(at, message, Cause::NoRoom, clock);
+        }
+        // An order whose owner cannot be written down does not go; why not is told.
+        if self.with_book(to, |_, _| Ok(())).is_none() {
+            return self.refuse_unavailable(at, message, clock);
         }
         let sent = self.send_on(to, self.prefix_of(at), message, true, clock);
         match sent {
@@ -151,12 +161,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
                 return;
             }
-            Err(SendError::Store(_)) => {
-                let text = "Application not available";
-                self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 4, text, turn));
-            }
+            Err(SendError::Store(_)) => self.refuse_unavailable(at, message, clock),
         }
         self.note_sent(at, to, message.number(34).unwrap_or(0), sent.ok(), touched);
+    }
+
+    fn refuse_unavailable(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+        let text = "Application not available";
+        self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 4, text, turn));
     }
 
     fn prefix_of(&self, client: usize) -> String {
@@ -168,10 +180,17 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if claims.new.is_empty() && claims.doubtful.is_empty() {
             return;
         }
-        let client = self.seats[at].keys.name.clone();
+        let (client, seat) = (self.seats[at].keys.name.clone(), &self.seats[venue]);
+        let is_shared = seat.others().len() > 1;
+        // Where orders do not grow too old, nobody asks whether a report has come: writing that down is saved.
+        let ages = seat.max_order_age_ms() > 0;
         let fills = self.with_book(venue, |book, store| {
+            if !is_shared {
+                book.make_room_for_one(&client, claims.new.len(), store)?;
+            }
             for (id, state) in &claims.new {
-                book.note(id, &client, *state, clock.ms, store)?;
+                let state = if *state == State::Sent && !ages { State::Live } else { *state };
+                book.note(id, &client, state, clock.ms, store)?;
             }
             for id in &claims.doubtful {
                 book.forget(id, store)?;
@@ -246,7 +265,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let clients = seat.others();
         let is_news = matches!(message.msg_type(), b"B" | b"h");
         let book = seat.book.as_ref();
-        let before = book.and_then(|book| book.owner_before()).filter(|_| !is_news);
+        // Who was named gets what is for nobody, also while that is the first client's.
+        let before = book.and_then(|book| book.owner_before());
+        let before = before.filter(|_| !is_news && seat.named.is_none());
         let found = match book.map_or(Named::Nobody, |book| named(message, book)) {
             Named::Nobody => before.map_or(Named::Nobody, Named::Client),
             found => found,
@@ -271,15 +292,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Notes what a report says of orders.
     fn note_changes(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
-        let Behind::Sessions(_, passing) = &self.seats[at].behind else { return };
-        let notes_reports = passing.max_order_age_ms > 0;
         let value = |tag| message.value(tag).unwrap_or_default();
         let revives = matches!(value(150), b"D" | b"G" | b"H") || matches!(value(20), b"1" | b"2");
         self.with_book(at, |book, store| {
             for (id, state) in changes(message) {
                 let Some((client, before)) = book.owner(&id) else { continue };
                 let changes = match (before, state) {
-                    (State::Sent, State::Live) => notes_reports,
                     (State::Closed, State::Live) => revives,
                     (State::Asked, _) => false,
                     (before, state) => before != state,

@@ -49,7 +49,6 @@ struct Back {
     spec: Option<Box<SessionSpec>>,
     behind: Behind,
     named: Option<usize>,
-    needs_book: bool,
 }
 
 impl Back {
@@ -60,24 +59,22 @@ impl Back {
                 (spec, Behind::Sessions(vec![venue], Passing::default()))
             }
             Kind::Venue(venue) => {
-                let max_order_age_ms = venue.max_order_age_ms;
                 let mut passing = Passing::default();
-                passing.max_order_age_ms = max_order_age_ms;
-                // With one client, everything is his.
-                let needs_book = venue.clients.len() != 1 || max_order_age_ms > 0;
+                passing.max_order_age_ms = venue.max_order_age_ms;
                 let behind = Behind::Sessions(venue.clients, passing);
-                return Back { spec: None, behind, named: venue.unaddressed, needs_book };
+                return Back { spec: None, behind, named: venue.unaddressed };
             }
         };
-        Back { spec: Some(spec), behind, named: None, needs_book: false }
+        Back { spec: Some(spec), behind, named: None }
     }
 }
 
 impl Seat {
     pub(crate) fn new(checked: Checked) -> Result<Seat, ValueError> {
         let Checked { keys, kind, config, dictionary } = checked;
-        let Back { spec, behind, named, needs_book } = Back::new(kind, dictionary);
-        let book = needs_book.then(Box::default);
+        let Back { spec, behind, named } = Back::new(kind, dictionary);
+        // Also with one client: who comes later must not take its orders over.
+        let book = spec.is_none().then(Box::default);
         Ok(Seat {
             keys,
             spec,
@@ -94,10 +91,10 @@ impl Seat {
         })
     }
 
-    /// Takes another configuration of the same session, whose book has begun if it needs one. Reports whether its peer has to log on anew.
+    /// Takes another configuration of the same session. Reports whether its peer has to log on anew.
     pub(crate) fn adopt(&mut self, checked: Checked) -> bool {
         let Checked { keys, kind, config, dictionary } = checked;
-        let Back { spec, behind, named, .. } = Back::new(kind, dictionary);
+        let Back { spec, behind, named } = Back::new(kind, dictionary);
         let of_logon = |keys: &SessionKeys| {
             (keys.schedule.clone(), keys.heart_bt_int_s, keys.default_appl_ver_id.clone())
         };
@@ -137,6 +134,14 @@ impl Seat {
         match &self.behind {
             Behind::Echo(_) => &[],
             Behind::Sessions(others, _) => others,
+        }
+    }
+
+    /// Of a venue: how old an order may be that it asks for again; 0 for any age.
+    pub(crate) fn max_order_age_ms(&self) -> u64 {
+        match &self.behind {
+            Behind::Echo(_) => 0,
+            Behind::Sessions(_, passing) => passing.max_order_age_ms,
         }
     }
 

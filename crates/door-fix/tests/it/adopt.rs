@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use door_fix::{
-    Admission, Checks, Door, FixSessions, Guard, Happening, NotAdopted, Route, SessionSpec,
-    Unaddressed, VenueSpec,
+    Admission, Checks, Door, FixSessions, Guard, Happening, Route, SessionSpec, Unaddressed,
+    VenueSpec,
 };
 use fix::Message;
 use fix_session::{MemoryStore, MessageStore, MessageStores, Schedule, StoreError};
@@ -54,7 +54,7 @@ fn try_adopt<S: Grows, G: Guard>(
     desk: &mut Desk<S, G>,
     (clients, venues): (Vec<SessionSpec>, Vec<VenueSpec>),
     anew: &[&str],
-) -> Result<Vec<usize>, NotAdopted> {
+) -> Result<Vec<usize>, fix::ValueError> {
     let config = FixSessions::new(clients, venues).unwrap();
     desk.door.judge(&config).unwrap();
     let new: Vec<String> = desk.door.new_stores(&config).map(|one| one.0.to_owned()).collect();
@@ -162,6 +162,95 @@ fn orders_of_the_only_client_stay_its_own_when_another_takes_its_place() {
     adopt(&mut desk, vec![client("A"), client("B")], vec![venue("VENUE")]);
     let stored = desk.door.stores()[0].next_out();
     assert_eq!(stored, 5, "Logon, Logout, and both fills wait");
+}
+
+/// Says that a client may not use an id, and that nothing reached anybody else.
+fn is_refused<S: MessageStores>(desk: &mut Desk<S>, line: usize, message: &str) {
+    let answer = desk.gets(line, message);
+    assert!(answer.contains("|58=Duplicate ClOrdID|"), "{message}: {answer}");
+    assert_eq!(sent(desk), [], "{message}");
+}
+
+#[test]
+fn a_client_that_joins_takes_over_no_order_of_the_only_one_and_cancels_none() {
+    let (mut desk, a, line) = floor();
+    desk.gets(a, "35=D|34=2|49=A|11=a|55=X|");
+    desk.gets(a, "35=D|34=3|49=A|11=b|55=X|");
+    sent(&mut desk);
+    adopt(&mut desk, vec![client("A"), client("B")], vec![venue("VENUE")]);
+    let b = log_on(&mut desk, "B", 1);
+    is_refused(&mut desk, b, "35=D|34=2|49=B|11=a|55=X|");
+    is_refused(&mut desk, b, "35=F|34=3|49=B|11=x|41=a|55=X|");
+    is_refused(&mut desk, b, "35=F|34=4|49=B|11=y|41=by phone|55=X|");
+    desk.gets(line, "35=8|34=2|49=VENUE|11=a|150=F|32=5|");
+    assert_eq!(sent(&mut desk), [(a, "35=8|34=2|11=a|150=F|32=5|".to_owned())]);
+    desk.gets(a, "35=F|34=4|49=A|11=c|41=b|55=X|");
+    assert_eq!(sent(&mut desk), [(line, "35=F|34=4|11=c|41=b|55=X|".to_owned())]);
+    // And none when it is alone.
+    adopt(&mut desk, vec![client("B")], vec![venue("VENUE")]);
+    sent(&mut desk);
+    is_refused(&mut desk, b, "35=D|34=5|49=B|11=a|55=X|");
+    desk.gets(b, "35=D|34=6|49=B|11=d|55=X|");
+    assert_eq!(sent(&mut desk), [(line, "35=D|34=5|11=d|55=X|".to_owned())]);
+}
+
+/// The same by another configuration at a start, behind a kill at any moment: all that is on the disk was there when the order left.
+#[test]
+fn nor_does_one_that_is_configured_at_the_next_start() {
+    for with_first in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let mut desk = over_files(root.path(), vec![client("A")], vec![venue("VENUE")]);
+        let a = log_on(&mut desk, "A", 1);
+        let _line = dial(&mut desk, VENUE, 1);
+        desk.gets(a, "35=D|34=2|49=A|11=a|55=X|");
+        drop(desk);
+        let clients = if with_first { vec![client("B"), client("A")] } else { vec![client("B")] };
+        let mut desk = over_files(root.path(), clients.clone(), vec![venue("VENUE")]);
+        let number = clients.len();
+        let b = log_on(&mut desk, "B", 1);
+        let line = dial(&mut desk, number, 2);
+        is_refused(&mut desk, b, "35=D|34=2|49=B|11=a|55=X|");
+        if with_first {
+            let a = log_on(&mut desk, "A", 3);
+            desk.gets(line, "35=8|34=3|49=VENUE|11=a|150=F|32=5|");
+            assert_eq!(sent(&mut desk), [(a, "35=8|34=3|11=a|150=F|32=5|".to_owned())]);
+        } else {
+            desk.gets(line, "35=8|34=3|49=VENUE|11=a|150=F|32=5|");
+            assert_eq!((sent(&mut desk), desk.door.kept(number)), (vec![], 1), "never B's");
+        }
+    }
+}
+
+#[test]
+fn what_names_nobody_is_the_first_clients_unless_somebody_is_named() {
+    let (mut desk, a, line) = floor();
+    let both = || vec![client("A"), client("B")];
+    adopt(&mut desk, both(), vec![venue("VENUE")]);
+    desk.gets(line, "35=8|34=2|49=VENUE|11=by phone|150=F|32=5|");
+    assert_eq!(sent(&mut desk), [(a, "35=8|34=2|11=by phone|150=F|32=5|".to_owned())]);
+    let mut named = venue("VENUE");
+    named.unaddressed = Unaddressed::Session("B".into());
+    adopt(&mut desk, both(), vec![named]);
+    let b = log_on(&mut desk, "B", 1);
+    desk.gets(line, "35=8|34=3|49=VENUE|11=by phone|150=F|32=5|");
+    assert_eq!(sent(&mut desk), [(b, "35=8|34=2|11=by phone|150=F|32=5|".to_owned())]);
+}
+
+/// An order that the venue has reported on is not said to be unsent, also if ages count only since then.
+#[test]
+fn an_age_that_comes_by_a_reload_says_nothing_of_orders_from_before() {
+    let (mut desk, a, line) = floor();
+    desk.gets(a, "35=D|34=2|49=A|11=a|55=X|");
+    desk.gets(line, "35=8|34=2|49=VENUE|11=a|39=0|150=0|");
+    sent(&mut desk);
+    let mut aged = venue("VENUE");
+    aged.max_order_age_ms = 1;
+    adopt(&mut desk, vec![client("A")], vec![aged]);
+    desk.clock.unix_us += 1_000_000;
+    desk.gets(line, "35=2|34=3|49=VENUE|7=2|16=0|");
+    assert_eq!(sent(&mut desk), [], "it is live");
+    desk.happenings.extend(desk.door.take_happenings());
+    assert!(desk.happenings.contains(&Happening::NotSentAgain(VENUE)));
 }
 
 /// Killed directly after the reload: the book says that what it does not know is A's, who is not there any more.
@@ -394,23 +483,36 @@ impl Grows for Full {
     }
 }
 
-/// Whose the orders so far are has to be kept before anybody else may send some.
+/// Whose an order is is kept before the order leaves, so there is nothing to be kept when another client comes.
 #[test]
 fn with_a_full_disk_no_client_takes_the_place_of_another() {
     let stores = Full((0..2).map(|_| MemoryStore::new(START_UNIX_MS)).collect(), false);
     let mut desk = Desk::passing("FIX.4.4", vec![client("A")], vec![venue("VENUE")], stores, ());
     let a = log_on(&mut desk, "A", 1);
+    let line = dial(&mut desk, VENUE, 1);
+    desk.gets(a, "35=D|34=2|49=A|11=a|55=X|");
+    assert_eq!(sent(&mut desk), [(line, "35=D|34=2|11=a|55=X|".to_owned())]);
     desk.door.stores().1 = true;
-    let refused = try_adopt(&mut desk, (vec![client("B")], vec![venue("VENUE")]), &[]);
-    assert!(matches!(refused, Err(NotAdopted::Store(_))), "{refused:?}");
-    sent(&mut desk);
-    let views = desk.door.views(desk.clock);
-    assert_eq!(views.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["A", "VENUE"]);
+    adopt(&mut desk, vec![client("B")], vec![venue("VENUE")]);
     desk.door.stores().1 = false;
-    desk.door.stores().0.truncate(2);
-    assert_eq!(desk.gets(a, "35=1|34=2|49=A|112=x|"), "35=0|34=2|112=x|", "A is as it was");
-    let told = adopt(&mut desk, vec![client("B")], vec![venue("VENUE")]);
-    assert_eq!(told, [(a, format!("35=5|34=3|{REMOVED}"))]);
+    let b = log_on(&mut desk, "B", 1);
+    let refused = desk.gets(b, "35=D|34=2|49=B|11=a|55=X|");
+    assert!(refused.contains("|58=Duplicate ClOrdID|"), "{refused}");
+    desk.gets(line, "35=8|34=2|49=VENUE|11=a|150=F|32=5|");
+    assert_eq!(sent(&mut desk), [], "A's, who is away, and never B's");
+}
+
+/// An order whose owner cannot be kept does not leave.
+#[test]
+fn with_a_full_disk_no_order_leaves_whose_owner_is_not_kept() {
+    let stores = Full((0..2).map(|_| MemoryStore::new(START_UNIX_MS)).collect(), false);
+    let mut desk = Desk::passing("FIX.4.4", vec![client("A")], vec![venue("VENUE")], stores, ());
+    let a = log_on(&mut desk, "A", 1);
+    let line = dial(&mut desk, VENUE, 1);
+    desk.door.stores().1 = true;
+    desk.gets(a, "35=D|34=2|49=A|11=a|55=X|");
+    let told = sent(&mut desk);
+    assert!(!told.iter().any(|one| one.0 == line && one.1.contains("35=D|")), "{told:?}");
 }
 
 /// However often clients come and go, each has one number, and what there is does not grow.

@@ -102,6 +102,7 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
     for (name, durability) in sessions.stores() {
         stores.add(name, durability, unix_ms).map_err(told)?;
     }
+    stores.set_time(unix_ms.saturating_mul(1_000));
     let files = weir_config::fix::passwords(config).map_err(|errors| lines(&errors))?;
     let passwords = Passwords::new(files).map_err(|error| error.to_string())?;
     door_fix::Door::new(sessions, stores, passwords)

@@ -186,6 +186,89 @@ fn a_fill_for_a_client_that_was_removed_waits_for_it() {
     assert_eq!(["43", "34", "11", "17"].map(|tag| field(&fill, tag)), ["Y", "3", "a", "1"]);
 }
 
+fn fill(far: &mut Client, id: &str, execution: &str) {
+    let of = format!("11={id}|17={execution}|37=V|39=2|150=2|55=ACME|54=1|38=100|");
+    far.send("8", &format!("{of}32=100|31=9|14=100|151=0|6=9|"));
+}
+
+/// The venue as it comes back; `logon` is its next number.
+fn far_again(node: &Node, listener: &std::net::TcpListener, logon: u64) -> Client {
+    let mut far = accept(listener, logon);
+    far.send("A", "98=0|108=30|");
+    wait_state(node, "venue1", "logged_on");
+    far
+}
+
+/// A second client comes while the node runs, which is killed directly after, and again by the configuration of a start. What was the first
+/// one's before stays that.
+#[test]
+fn who_joins_a_venue_takes_over_no_order_of_its_only_client_also_after_kills() {
+    let ([listener], addresses) = listeners();
+    let venue = venue("venue1", addresses[0], "");
+    let one = format!("{}{venue}", client("CLIENT1", "venue1"));
+    let both = format!("{}{one}", client("CLIENT2", "venue1"));
+    for by_reload in [true, false] {
+        let node = setup(&one).start();
+        let mut far = far_again(&node, &listener, 1);
+        let mut first = Client::log_on(&node, 1);
+        for id in ["a", "b"] {
+            first.order(id);
+            assert_eq!(field(&far.receive_message(), "11"), id);
+        }
+        if by_reload {
+            reloads(&node, &both);
+            let mut second = log_on(&node, "CLIENT2", 1);
+            second.order("a");
+            assert_eq!(field(&second.receive_message(), "58"), "Duplicate ClOrdID");
+            fill(&mut far, "a", "1");
+            assert_eq!(field(&first.receive_message(), "17"), "1", "the first one's");
+        } else {
+            configure(&node, &both);
+        }
+        let node = node.restart();
+        let mut far = far_again(&node, &listener, if by_reload { 3 } else { 2 });
+        let mut second = log_on(&node, "CLIENT2", if by_reload { 3 } else { 1 });
+        second.order("b");
+        assert_eq!(field(&second.receive_message(), "58"), "Duplicate ClOrdID");
+        let mut first = log_on(&node, "CLIENT1", 4);
+        fill(&mut far, "b", "2");
+        assert_eq!(field(&first.receive_message(), "17"), "2", "the first one's");
+        first.send("F", "11=c|41=b|55=ACME|54=1|38=100|60=20261123-10:00:00|");
+        let cancel = far.receive_message();
+        assert_eq!(
+            ["35", "11", "41"].map(|tag| field(&cancel, tag)),
+            ["F", "c", "b"],
+            "and only it came"
+        );
+    }
+}
+
+/// Killed within moments of a signal: whatever of the reload was done, an order's fill is its own client's or waits.
+#[test]
+fn a_kill_within_a_reload_loses_no_owner() {
+    let ([listener], addresses) = listeners();
+    let venue = venue("venue1", addresses[0], "");
+    let one = format!("{}{venue}", client("CLIENT1", "venue1"));
+    let mut node = setup(&one).start();
+    let mut far = far_again(&node, &listener, 1);
+    let mut first = Client::log_on(&node, 1);
+    first.order("a");
+    assert_eq!(field(&far.receive_message(), "11"), "a");
+    for (round, ms) in [0, 3, 9].into_iter().enumerate() {
+        let joined = format!("{}{one}", client(["B", "C", "D"][round], "venue1"));
+        configure(&node, &joined);
+        node.signal("HUP");
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+        node = node.restart();
+        let next = 2 + 2 * round as u64;
+        let mut far = far_again(&node, &listener, next);
+        let mut first = log_on(&node, "CLIENT1", 3 + round as u64);
+        let execution = round.to_string();
+        fill(&mut far, "a", &execution);
+        assert_eq!(field(&first.receive_message(), "17"), execution);
+    }
+}
+
 #[test]
 fn venues_are_dialled_redialled_and_hung_up() {
     let ([one, two, waiting], addresses) = listeners();
