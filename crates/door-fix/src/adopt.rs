@@ -95,7 +95,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let renumbered = config.sessions.into_iter().map(|one| numbered(one, &numbers));
         let (old, new): (Vec<_>, Vec<_>) =
             numbers.iter().copied().zip(renumbered).partition(|(at, _)| *at < known);
-        let new = new.into_iter().map(|(_, one)| Seat::new(one));
+        let new = new.into_iter().map(|(_, one)| Seat::new(one, self.secret));
         let new = new.collect::<Result<Vec<Seat>, ValueError>>()?;
         // Nothing fails from here on.
         self.generation += 1;

@@ -3,10 +3,12 @@
 //! It is a log of records in a store of its own: the newest record of an id counts. While it has more than twice as many records as there
 //! are ids, the oldest that still counts is written once more at the end with each new one, so it never has to be written anew.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use fix_session::{MessageStore, StoreError};
+use table::Secret;
+
+use crate::known::{Entry, Known, Of, Records, Slot};
 
 /// How many ids of a venue are known. Each takes about 200 bytes of memory.
 const IDS_MAX: usize = 1 << 20;
@@ -59,24 +61,17 @@ impl State {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    client: usize,
-    state: State,
-    record: u64,
-}
-
 /// The ids of a venue. An id is a field as it stands towards the venue: `11=A17`, `262=quotes`.
 #[derive(Debug)]
 pub(crate) struct Book {
     max: usize,
     /// Names of clients, also of such that are not configured any more.
     clients: Vec<String>,
-    ids: BTreeMap<Arc<[u8]>, Entry>,
-    /// Records that count, and the id of each; `None` for a message.
-    records: BTreeMap<u64, Option<Arc<[u8]>>>,
+    ids: Known,
+    /// Records that count.
+    records: Records,
     /// Ids that may go, the oldest first, and since when; `None` for since the start.
-    spare: VecDeque<(Option<u64>, Arc<[u8]>)>,
+    spare: VecDeque<(Option<u64>, Slot)>,
     started_ms: Option<u64>,
     kept: usize,
     /// The alarm was given.
@@ -84,19 +79,18 @@ pub(crate) struct Book {
     scratch: Vec<u8>,
 }
 
-impl Default for Book {
-    fn default() -> Book {
-        Book::new(IDS_MAX)
-    }
-}
-
 impl Book {
-    pub(crate) fn new(max: usize) -> Book {
+    /// An empty book of a venue. Who does not know the secret cannot choose ids that are slow to find.
+    pub(crate) fn of_venue(secret: Secret) -> Book {
+        Book::new(IDS_MAX, secret)
+    }
+
+    fn new(max: usize, secret: Secret) -> Book {
         Book {
             max,
             clients: Vec::new(),
-            ids: BTreeMap::new(),
-            records: BTreeMap::new(),
+            ids: Known::new(secret),
+            records: Records::default(),
             spare: VecDeque::new(),
             started_ms: None,
             kept: 0,
@@ -107,7 +101,7 @@ impl Book {
 
     /// Reads a book. Returns how many of its records are lost.
     pub(crate) fn load(&mut self, store: &mut dyn MessageStore) -> u64 {
-        *self = Book::new(self.max);
+        *self = Book::new(self.max, self.ids.secret());
         let (mut lost, mut bytes) = (0, Vec::new());
         for record in store.next_in()..store.next_out() {
             bytes.clear();
@@ -115,9 +109,9 @@ impl Book {
                 lost += 1;
             }
         }
-        let spare = self.ids.iter().filter(|one| one.1.state.may_go());
-        let mut spare: Vec<(u64, Arc<[u8]>)> =
-            spare.map(|(id, entry)| (entry.record, Arc::clone(id))).collect();
+        let spare = self.ids.slots().map(|slot| (self.ids.entry(slot), slot));
+        let spare = spare.filter(|one| one.0.state.may_go());
+        let mut spare: Vec<(u64, Slot)> = spare.map(|(entry, slot)| (entry.record, slot)).collect();
         spare.sort_unstable();
         self.spare = spare.into_iter().map(|one| (None, one.1)).collect();
         lost
@@ -130,16 +124,17 @@ impl Book {
                 let ([state, length], rest) = rest.split_first_chunk::<2>()?;
                 let (name, id) = rest.split_at_checked(usize::from(*length))?;
                 let client = self.client(std::str::from_utf8(name).ok()?);
-                self.set(id.into(), Entry { client, state: State::of(*state)?, record });
+                let entry = Entry { client, state: State::of(*state)?, record };
+                self.set(id, self.ids.find(id), entry);
             }
             FORGET => self.remove(rest),
             KEEP => {
-                self.records.insert(record, None);
+                self.records.push(record, Of::Message);
                 self.kept += 1;
             }
             GIVEN => {
                 let given = u64::from_le_bytes(*rest.first_chunk()?);
-                self.kept -= usize::from(self.records.remove(&given).is_some());
+                self.kept -= usize::from(self.records.remove(given).is_some());
             }
             _ => return None,
         }
@@ -147,31 +142,48 @@ impl Book {
     }
 
     /// The number of a client in this book.
-    fn client(&mut self, name: &str) -> usize {
+    fn client(&mut self, name: &str) -> u32 {
         let known = self.clients.iter().position(|one| one == name);
-        known.unwrap_or_else(|| {
+        let at = known.unwrap_or_else(|| {
             self.clients.push(name.to_owned());
             self.clients.len() - 1
-        })
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
     }
 
-    fn set(&mut self, id: Arc<[u8]>, entry: Entry) {
-        if let Some(before) = self.ids.insert(Arc::clone(&id), entry) {
-            self.records.remove(&before.record);
-        }
-        self.records.insert(entry.record, Some(id));
+    /// Sets what is known of an id, in its slot if it has one. Returns its slot.
+    fn set(&mut self, id: &[u8], known: Option<Slot>, entry: Entry) -> Slot {
+        let slot = match known {
+            Some(slot) => {
+                self.records.remove(self.ids.entry(slot).record);
+                self.ids.set(slot, entry);
+                slot
+            }
+            None => self.ids.add(id, entry),
+        };
+        self.records.push(entry.record, Of::Id(slot));
+        slot
     }
 
     fn remove(&mut self, id: &[u8]) {
-        if let Some(entry) = self.ids.remove(id) {
-            self.records.remove(&entry.record);
+        if let Some(slot) = self.ids.find(id) {
+            self.remove_known(slot);
         }
+    }
+
+    fn remove_known(&mut self, slot: Slot) {
+        self.records.remove(self.ids.entry(slot).record);
+        self.ids.remove(slot);
     }
 
     /// Returns whose an id is, and its state.
     pub(crate) fn owner(&self, id: &[u8]) -> Option<(&str, State)> {
-        let entry = self.ids.get(id)?;
-        Some((&self.clients[entry.client], entry.state))
+        self.ids.find(id).map(|slot| self.owner_of(slot))
+    }
+
+    fn owner_of(&self, slot: Slot) -> (&str, State) {
+        let entry = self.ids.entry(slot);
+        (&self.clients[entry.client as usize], entry.state)
     }
 
     /// Notes that what this book does not know is a client's. To be called once, while the book is empty.
@@ -181,7 +193,8 @@ impl Book {
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
         let client = self.client(client);
-        self.write_id(BEFORE.into(), Entry { client, state: State::Live, record: 0 }, store)
+        let entry = Entry { client, state: State::Live, record: 0 };
+        self.write_id(BEFORE, self.ids.find(BEFORE), entry, store).map(drop)
     }
 
     /// Returns whose an order is that this book does not know; `None` if it may be anybody's.
@@ -191,12 +204,12 @@ impl Book {
 
     /// An id is forgotten: from now on nobody can say whose one is that is not known.
     fn forget_before(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
-        match self.ids.contains_key(BEFORE) {
-            true => {
-                self.remove(BEFORE);
+        match self.ids.find(BEFORE) {
+            Some(slot) => {
+                self.remove_known(slot);
                 store.put(&[FORGET])
             }
-            false => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -216,12 +229,16 @@ impl Book {
                 self.forget_oldest(store)?;
                 continue;
             }
-            let may_go = |id: &&Arc<[u8]>| {
-                ***id != *BEFORE && self.owner(id).is_some_and(|owner| owner.0 == client)
+            let may_go = |of: Of| match of {
+                Of::Id(slot) => {
+                    let is_his = *self.ids.id(slot) != *BEFORE && self.owner_of(slot).0 == client;
+                    is_his.then_some(slot)
+                }
+                Of::Message => None,
             };
-            let mut oldest = self.records.values().take(LOOKED_AT_MAX).flatten();
-            let Some(id) = oldest.find(may_go).cloned() else { break };
-            self.forget_known(&id, store)?;
+            let oldest = self.records.iter().take(LOOKED_AT_MAX).find_map(|one| may_go(one.1));
+            let Some(slot) = oldest else { break };
+            self.forget_known(slot, store)?;
         }
         Ok(())
     }
@@ -250,23 +267,26 @@ impl Book {
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
         let started_ms = *self.started_ms.get_or_insert(now_ms);
-        let known = self.ids.get_key_value(id).map(|(id, entry)| (Arc::clone(id), *entry));
-        let id = known.as_ref().map_or_else(|| id.into(), |known| Arc::clone(&known.0));
+        let mut slot = self.ids.find(id);
+        let is_known = slot.is_some();
         for _ in 0..AT_ONCE {
             let is_old = self.spare.front().is_some_and(|(since, _)| {
                 now_ms.saturating_sub(since.unwrap_or(started_ms)) >= KNOWN_MS
             });
-            if is_old || known.is_none() && self.ids.len() >= self.max {
+            if is_old || !is_known && self.ids.len() >= self.max {
                 self.forget_oldest(store)?;
+                // It may have been the oldest itself.
+                slot = self.ids.find(id);
             }
         }
         let client = self.client(client);
-        self.write_id(id.clone(), Entry { client, state, record: 0 }, store)?;
-        let was_spare = known.is_some_and(|(_, entry)| entry.state.may_go());
+        let was_spare = slot.is_some_and(|slot| self.ids.entry(slot).state.may_go());
+        let entry = Entry { client, state, record: 0 };
+        let slot = self.write_id(id, slot, entry, store)?;
         if state.may_go() && !was_spare {
-            self.spare.push_back((Some(now_ms), id));
+            self.spare.push_back((Some(now_ms), slot));
         } else if was_spare && !state.may_go() {
-            self.spare.retain(|one| one.1 != id);
+            self.spare.retain(|one| one.1 != slot);
         }
         self.clean(store)
     }
@@ -277,43 +297,49 @@ impl Book {
         id: &[u8],
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
-        self.remove(id);
-        self.spare.retain(|one| *one.1 != *id);
+        if let Some(slot) = self.ids.find(id) {
+            self.remove_known(slot);
+            self.spare.retain(|one| one.1 != slot);
+        }
         self.forget_before(store)?;
         store.put(&[&[FORGET], id].concat())
     }
 
     fn forget_oldest(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
-        let Some((_, id)) = self.spare.pop_front() else { return Ok(()) };
-        self.forget_known(&id, store)
+        let Some((_, slot)) = self.spare.pop_front() else { return Ok(()) };
+        self.forget_known(slot, store)
     }
 
     /// Forgets an id, and if it is not of the client whose all others are, also that they are.
-    fn forget_known(&mut self, id: &[u8], store: &mut dyn MessageStore) -> Result<(), StoreError> {
-        if self.owner(id).map(|owner| owner.0) != self.owner_before() {
+    fn forget_known(&mut self, slot: Slot, store: &mut dyn MessageStore) -> Result<(), StoreError> {
+        if Some(self.owner_of(slot).0) != self.owner_before() {
             self.forget_before(store)?;
         }
-        self.remove(id);
-        store.put(&[&[FORGET], id].concat())
+        self.scratch.clear();
+        self.scratch.push(FORGET);
+        self.scratch.extend_from_slice(self.ids.id(slot));
+        self.remove_known(slot);
+        store.put(&self.scratch)
     }
 
+    /// Writes down what is known of an id, in its slot if it has one. Returns its slot.
     fn write_id(
         &mut self,
-        id: Arc<[u8]>,
+        id: &[u8],
+        known: Option<Slot>,
         entry: Entry,
         store: &mut dyn MessageStore,
-    ) -> Result<(), StoreError> {
-        let name = self.clients[entry.client].as_bytes();
+    ) -> Result<Slot, StoreError> {
+        let name = self.clients[entry.client as usize].as_bytes();
         self.scratch.clear();
         self.scratch.extend_from_slice(&[ID, entry.state.byte()]);
         // Names have at most 80 characters.
         self.scratch.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         self.scratch.extend_from_slice(name);
-        self.scratch.extend_from_slice(&id);
+        self.scratch.extend_from_slice(id);
         let record = store.next_out();
         store.put(&self.scratch)?;
-        self.set(id, Entry { record, ..entry });
-        Ok(())
+        Ok(self.set(id, known, Entry { record, ..entry }))
     }
 
     /// Keeps a message that came for nobody.
@@ -322,7 +348,7 @@ impl Book {
         message: &[u8],
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
-        self.records.insert(store.next_out(), None);
+        self.records.push(store.next_out(), Of::Message);
         self.kept += 1;
         store.put(&[&[KEEP], message].concat())?;
         self.clean(store)
@@ -338,11 +364,11 @@ impl Book {
         &mut self,
         store: &mut dyn MessageStore,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let oldest = self.records.iter().find(|one| one.1.is_none()).map(|one| *one.0);
+        let oldest = self.records.iter().find(|one| one.1 == Of::Message).map(|one| one.0);
         let Some(record) = oldest.filter(|_| self.kept > 0) else { return Ok(None) };
         let mut bytes = Vec::new();
         store.get(record, &mut bytes);
-        self.records.remove(&record);
+        self.records.remove(record);
         self.kept -= 1;
         store.put(&[&[GIVEN][..], &record.to_le_bytes()].concat())?;
         Ok(Some(bytes.split_off(bytes.len().min(1))))
@@ -355,22 +381,20 @@ impl Book {
             if records <= 2 * self.records.len() as u64 + SLACK {
                 return Ok(());
             }
-            let Some((record, id)) = self.records.pop_first() else { break };
-            match id {
-                Some(id) => {
-                    if let Some(entry) = self.ids.get(&id).copied() {
-                        self.write_id(id, entry, store)?;
-                    }
+            let Some((record, of)) = self.records.pop_first() else { break };
+            match of {
+                Of::Id(slot) => {
+                    let (id, entry) = (self.ids.id(slot).to_vec(), self.ids.entry(slot));
+                    self.write_id(&id, Some(slot), entry, store)?;
                 }
-                None => {
+                Of::Message => {
                     let mut bytes = Vec::new();
                     store.get(record, &mut bytes);
-                    self.records.insert(store.next_out(), None);
+                    self.records.push(store.next_out(), Of::Message);
                     store.put(&bytes)?;
                 }
             }
-            let oldest = self.records.keys().next().copied();
-            store.set_next_in(oldest.unwrap_or(store.next_out()))?;
+            store.set_next_in(self.records.first().unwrap_or(store.next_out()))?;
         }
         Ok(())
     }
@@ -382,19 +406,24 @@ mod tests {
 
     use super::*;
 
+    fn empty(max: usize) -> Book {
+        Book::new(max, Secret::new(11))
+    }
+
     fn note(book: &mut Book, store: &mut MemoryStore, id: u64, state: State, ms: u64) {
         book.note(format!("11={id}").as_bytes(), "A", state, ms, store).unwrap();
     }
 
     fn known(book: &Book) -> Vec<(Vec<u8>, State)> {
-        let mut known: Vec<_> = book.ids.iter().map(|one| (one.0.to_vec(), one.1.state)).collect();
+        let one = |slot| (book.ids.id(slot).to_vec(), book.ids.entry(slot).state);
+        let mut known: Vec<_> = book.ids.slots().map(one).collect();
         known.sort_by(|one, other| one.0.cmp(&other.0));
         known
     }
 
     #[test]
     fn a_book_is_read_as_it_was_written_and_does_not_grow() {
-        let (mut book, mut store) = (Book::new(100_000), MemoryStore::new(0));
+        let (mut book, mut store) = (empty(100_000), MemoryStore::new(0));
         book.keep(b"8=kept", &mut store).unwrap();
         for id in 0..20_000 {
             note(&mut book, &mut store, id, State::Sent, 0);
@@ -407,20 +436,20 @@ mod tests {
         }
         let records = store.next_out() - store.next_in();
         assert!(records <= 2 * book.records.len() as u64 + SLACK + 4, "{records}");
-        let mut again = Book::new(100_000);
+        let mut again = empty(100_000);
         assert_eq!(again.load(&mut store), 0);
         assert_eq!(known(&again), known(&book));
         assert_eq!((again.kept(), again.spare.len()), (1, book.spare.len()));
         assert_eq!(again.give(&mut store).unwrap(), Some(b"8=kept".to_vec()));
         assert_eq!(again.give(&mut store).unwrap(), None);
-        let mut once_more = Book::new(100_000);
+        let mut once_more = empty(100_000);
         once_more.load(&mut store);
         assert_eq!(once_more.kept(), 0);
     }
 
     #[test]
     fn live_ids_stay_and_closed_ones_go_when_there_is_no_room_or_after_a_day() {
-        let (mut book, mut store) = (Book::new(8), MemoryStore::new(0));
+        let (mut book, mut store) = (empty(8), MemoryStore::new(0));
         (0..4).for_each(|id| note(&mut book, &mut store, id, State::Closed, 5));
         (4..7).for_each(|id| note(&mut book, &mut store, id, State::Live, 6));
         assert_eq!(book.fills(), None);
@@ -439,7 +468,7 @@ mod tests {
         note(&mut book, &mut store, 11, State::Live, 8 + KNOWN_MS);
         assert_eq!(known(&book).len(), 6);
         // What was read when the process began is known for a day from then on.
-        let mut again = Book::new(8);
+        let mut again = empty(8);
         again.load(&mut store);
         note(&mut again, &mut store, 11, State::Live, 1_000_000_000_000);
         assert_eq!(known(&again).len(), 6);
@@ -450,7 +479,7 @@ mod tests {
     /// Others have room if they come, and what is forgotten is still known to be the one client's.
     #[test]
     fn ids_of_the_only_client_take_half_of_the_room() {
-        let (mut book, mut store) = (Book::new(8), MemoryStore::new(0));
+        let (mut book, mut store) = (empty(8), MemoryStore::new(0));
         book.begin_with("A", &mut store).unwrap();
         let make_room = |book: &mut Book, store: &mut MemoryStore, client| {
             book.make_room_for_one(client, 1, store).unwrap();
@@ -465,7 +494,7 @@ mod tests {
         assert_eq!(newest, [&b""[..], b"11=97", b"11=98", b"11=99"]);
         make_room(&mut book, &mut store, "A");
         assert_eq!(book.owner(b"11=99"), None, "what is closed goes first");
-        let mut again = Book::new(8);
+        let mut again = empty(8);
         assert_eq!(again.load(&mut store), 0);
         assert_eq!((known(&again), again.owner_before()), (known(&book), Some("A")));
         // Of another client nothing is dropped for it but what is closed; then nobody knows any more whose the rest is.

@@ -4,9 +4,11 @@ use fix::{Framing, Index, ValueError, frame};
 use fix_session::{
     Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
 };
+use table::Secret;
 
 use crate::config::FixSessions;
 use crate::half_logons::HalfLogons;
+use crate::ids::Claims;
 use crate::peer::{Admission, Guard, Peer};
 use crate::seat::{Behind, Seat};
 
@@ -14,6 +16,9 @@ use crate::seat::{Behind, Seat};
 const LOGON_WAIT_MS: u64 = 10_000;
 /// The largest BodyLength (9) of a Logon. A session's own limit counts from its Logon on, and for it if it is lower.
 const LOGON_BYTES_MAX: usize = 16 << 10;
+/// How many buffers are kept for the bytes of other connections, and how large.
+const SPARE_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 64 << 10;
 /// Room for the fields of one message.
 const FIELDS_MAX: usize = 4_096;
 
@@ -158,23 +163,34 @@ pub struct Door<S, G> {
     pub(crate) generation: u64,
     pub(crate) stores: S,
     guard: G,
+    pub(crate) secret: Secret,
     pub(crate) index: Index,
-    /// Reads what passes through; it is away only while it does.
+    /// Reads what was kept for a client; it is away only while it does.
     pub(crate) second_index: Option<Index>,
     half_logons: HalfLogons,
     pub(crate) happenings: Vec<Happening>,
     ready: Vec<Ready>,
+    /// Room that is used again by each step: for the bytes of [`Ready`], the sessions that a step touches, and the ids of a message.
+    spare_bytes: Vec<Vec<u8>>,
+    touched: Vec<usize>,
+    pub(crate) claims: Claims,
     /// How many answers to orders were made here; part of their ids.
     pub(crate) refused_orders: u64,
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
-    /// Returns a door to sessions, whose stores have the same numbers.
+    /// Returns a door to sessions, whose stores have the same numbers. The secret is drawn by the caller: who does not know it cannot choose
+    /// ids of orders that are slow to find.
     ///
     /// # Errors
     /// [`ValueError`] if a session's BeginString or CompIDs cannot stand in a message.
-    pub fn new(config: FixSessions, stores: S, guard: G) -> Result<Door<S, G>, ValueError> {
-        let seats = config.sessions.into_iter().map(Seat::new);
+    pub fn new(
+        config: FixSessions,
+        stores: S,
+        guard: G,
+        secret: Secret,
+    ) -> Result<Door<S, G>, ValueError> {
+        let seats = config.sessions.into_iter().map(|one| Seat::new(one, secret));
         let seats = seats.collect::<Result<Vec<Seat>, ValueError>>()?;
         let (index, happenings, ready) = (Index::new(FIELDS_MAX), Vec::new(), Vec::new());
         let half_logons = HalfLogons::default();
@@ -185,11 +201,15 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             seats,
             stores,
             guard,
+            secret,
             index,
             second_index,
             half_logons,
             happenings,
             ready,
+            spare_bytes: Vec::new(),
+            touched: Vec::new(),
+            claims: Claims::default(),
             refused_orders: 0,
         };
         (0..door.seats.len()).for_each(|at| door.open_book(at));
@@ -241,6 +261,19 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// a later step of that connection, whose numbers are higher.
     pub fn take_ready(&mut self) -> Vec<Ready> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// The same, behind what `into` has; the room for the list stays here.
+    pub fn take_ready_into(&mut self, into: &mut Vec<Ready>) {
+        into.append(&mut self.ready);
+    }
+
+    /// Takes the bytes of a [`Ready`] back once they were sent, for the next one: without it each has room of its own.
+    pub fn reuse(&mut self, mut bytes: Vec<u8>) {
+        if self.spare_bytes.len() < SPARE_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
+            bytes.clear();
+            self.spare_bytes.push(bytes);
+        }
     }
 
     /// Takes a connection that the gate opened to a venue, and appends the Logon to `out`. `None` if the venue has one; it is then to be
@@ -465,13 +498,15 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Hands on what a step has for other sessions, makes it all outlive the process, hands out the bytes, and tells what happened. Reports
     /// whether the connection is to be closed.
     fn finish(&mut self, line: &mut Line, at: usize, clock: Clock, out: &mut Vec<u8>) -> bool {
-        let mut touched = vec![at];
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.push(at);
         self.give_to_named(at, clock, &mut touched);
         self.pass_on(at, clock, &mut touched);
         self.settle(&touched, clock);
-        for other in touched.into_iter().filter(|other| *other != at) {
+        for other in touched.drain(..).filter(|other| *other != at) {
             self.make_ready(other);
         }
+        self.touched = touched;
         let over = self.hand_out(at, out);
         if over {
             line.place = Place::Over;
@@ -495,10 +530,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Hands out what a session has for its connection, which is not that of the step.
     pub(crate) fn make_ready(&mut self, at: usize) {
-        let mut bytes = Vec::new();
-        let close = self.hand_out(at, &mut bytes);
-        if let Some(line) = self.seats[at].line.filter(|_| close || !bytes.is_empty()) {
-            self.ready.push(Ready { line, bytes, close });
+        let mut bytes = self.spare_bytes.pop().unwrap_or_default();
+        // They leave as they are, and the session goes on with other room.
+        std::mem::swap(&mut bytes, &mut self.seats[at].out.bytes);
+        let close = self.hand_out(at, &mut Vec::new());
+        match self.seats[at].line.filter(|_| close || !bytes.is_empty()) {
+            Some(line) => self.ready.push(Ready { line, bytes, close }),
+            None => self.reuse(bytes),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The ids in messages: whose they are, and prefixes that keep them apart.
 
+use std::ops::Range;
+
 use fix::{Message, SOH, Tag};
 
 use crate::book::{Book, State};
@@ -17,36 +19,52 @@ const WEAK: Tag = 526;
 
 /// An id as it stands towards the venue, with its tag; OrigClOrdID is one of ClOrdID.
 pub(crate) fn key(tag: Tag, prefix: &str, value: &[u8]) -> Vec<u8> {
-    let tag = if tag == 41 { 11 } else { tag };
-    let mut key = format!("{tag}=").into_bytes();
-    key.extend_from_slice(prefix.as_bytes());
-    key.extend_from_slice(value);
+    let mut key = Vec::with_capacity(5 + prefix.len() + value.len());
+    put_key(&mut key, tag, prefix, value);
     key
 }
 
-/// What a client's message does with ids.
+fn put_key(out: &mut Vec<u8>, tag: Tag, prefix: &str, value: &[u8]) {
+    match tag {
+        11 | 41 => out.extend_from_slice(b"11="),
+        _ => out.extend_from_slice(format!("{tag}=").as_bytes()),
+    }
+    out.extend_from_slice(prefix.as_bytes());
+    out.extend_from_slice(value);
+}
+
+/// What a client's message does with ids. Its room is used again for the next message.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// Ids that become the client's.
-    pub(crate) new: Vec<(Vec<u8>, State)>,
+    keys: Vec<u8>,
+    /// Ids that become the client's: where they are in `keys`.
+    new: Vec<(Range<usize>, State)>,
     /// Ids of others that may stand for nobody from now on.
-    pub(crate) doubtful: Vec<Vec<u8>>,
+    doubtful: Vec<Range<usize>>,
 }
 
 impl Claims {
     /// Looks at a message of a client. An error is the tag of an id that is another client's.
-    pub(crate) fn of(
+    pub(crate) fn look(
+        &mut self,
         message: &Message<'_>,
         client: &str,
         prefix: &str,
         book: &Book,
-    ) -> Result<Claims, Tag> {
-        let mut claims = Claims::default();
+    ) -> Result<(), Tag> {
+        self.keys.clear();
+        self.new.clear();
+        self.doubtful.clear();
         let enters =
             matches!(message.msg_type(), b"D" | b"E" | b"F" | b"G" | b"s" | b"t" | b"AB" | b"AC");
-        for (tag, value) in order_ids(message) {
-            let key = key(tag, prefix, value);
-            match book.owner(&key) {
+        // Most messages ask for nothing: this walk tells, where each tag would have to be looked for.
+        let mut asks = false;
+        for at in message.body_at()..message.len() {
+            let Some(tag) = message.tag_at(at) else { continue };
+            asks |= is_request(tag);
+            let Some(value) = order_id(message, tag, at) else { continue };
+            let key = self.put(tag, prefix, value);
+            match book.owner(&self.keys[key.clone()]) {
                 Some((owner, _)) if owner != client => return Err(tag),
                 // His own once more: the venue judges it.
                 Some((_, state)) if state != State::Closed => {}
@@ -54,33 +72,77 @@ impl Claims {
                 None if tag == 41 && book.owner_before().is_some_and(|first| first != client) => {
                     return Err(tag);
                 }
-                _ if enters && tag == 11 => claims.new.push((key, State::Sent)),
+                _ if enters && tag == 11 => self.new.push((key, State::Sent)),
                 _ => {}
             }
         }
+        if asks { self.look_for_requests(message, client, book) } else { Ok(()) }
+    }
+
+    fn look_for_requests(
+        &mut self,
+        message: &Message<'_>,
+        client: &str,
+        book: &Book,
+    ) -> Result<(), Tag> {
         for tag in REQUEST_TAGS {
             let Some(value) = message.value(tag).filter(|value| !value.is_empty()) else {
                 continue;
             };
-            let key = key(tag, "", value);
-            match book.owner(&key) {
-                Some((owner, _)) if owner != client && tag == WEAK => claims.doubtful.push(key),
+            let key = self.put(tag, "", value);
+            match book.owner(&self.keys[key.clone()]) {
+                Some((owner, _)) if owner != client && tag == WEAK => self.doubtful.push(key),
                 Some((owner, _)) if owner != client => return Err(tag),
                 Some(_) => {}
-                None => claims.new.push((key, State::Asked)),
+                None => self.new.push((key, State::Asked)),
             }
         }
-        Ok(claims)
+        Ok(())
     }
+
+    fn put(&mut self, tag: Tag, prefix: &str, value: &[u8]) -> Range<usize> {
+        let start = self.keys.len();
+        put_key(&mut self.keys, tag, prefix, value);
+        start..self.keys.len()
+    }
+
+    /// Ids that become the client's, and as what.
+    pub(crate) fn new_ids(&self) -> impl ExactSizeIterator<Item = (&[u8], State)> {
+        self.new.iter().map(|(key, state)| (&self.keys[key.clone()], *state))
+    }
+
+    /// Ids of others that may stand for nobody from now on.
+    pub(crate) fn doubtful_ids(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.doubtful.iter().map(|key| &self.keys[key.clone()])
+    }
+}
+
+/// Reports whether a field is one of [`REQUEST_TAGS`].
+fn is_request(tag: Tag) -> bool {
+    const WORDS: [u64; 23] = {
+        let (mut words, mut at) = ([0; 23], 0);
+        while at < REQUEST_TAGS.len() {
+            words[REQUEST_TAGS[at] as usize / 64] |= 1 << (REQUEST_TAGS[at] % 64);
+            at += 1;
+        }
+        words
+    };
+    WORDS.get(tag as usize / 64).is_some_and(|word| word >> (tag % 64) & 1 == 1)
 }
 
 /// The ids of orders in a message, groups included.
 fn order_ids<'m>(message: &Message<'m>) -> impl Iterator<Item = (Tag, &'m [u8])> {
     let (message, body) = (*message, message.body_at());
     (body..message.len()).filter_map(move |at| {
-        let tag = message.tag_at(at).filter(|tag| ORDER_TAGS.contains(tag))?;
-        Some((tag, message.value_at(at).filter(|value| !value.is_empty())?))
+        let tag = message.tag_at(at)?;
+        Some((tag, order_id(&message, tag, at)?))
     })
+}
+
+/// The id of an order in a field, if it is one.
+fn order_id<'m>(message: &Message<'m>, tag: Tag, at: usize) -> Option<&'m [u8]> {
+    let is_id = ORDER_TAGS.contains(&tag);
+    is_id.then(|| message.value_at(at))?.filter(|value| !value.is_empty())
 }
 
 /// Whose a venue's message is.

@@ -21,7 +21,7 @@
 //! | a connection to a venue ([`Door::venues`]) was opened | [`Door::dialled`] | send the bytes |
 //! | an operator wants something of a session | [`Door::act`] | - |
 //! | the configuration is another one | [`Door::judge`], a store for each of [`Door::new_stores`], [`Door::adopt`] | hang up venues that are gone, dial new ones |
-//! | after each of these | [`Door::take_ready`] | send these bytes over the other connections that they are for, and close those it says |
+//! | after each of these | [`Door::take_ready_into`] | send these bytes over the other connections that they are for, and close those it says; [`Door::reuse`] takes their room back |
 //!
 //! Bytes that are handed out were flushed to the store before. Nothing here reads a clock, does I/O or starts a thread.
 //!
@@ -58,6 +58,7 @@ mod config;
 mod door;
 mod half_logons;
 mod ids;
+mod known;
 mod operate;
 mod pass;
 mod passing;

@@ -96,20 +96,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Gives the messages that a session left for others to these, in order; notes the sessions that this touches.
     pub(crate) fn pass_on(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
         let Behind::Sessions(_, passing) = &mut self.seats[at].behind else { return };
-        let (bytes, items) = passing.take();
-        if items.is_empty() {
-            return;
-        }
-        let Some(mut index) = self.second_index.take() else { return };
-        let mut start = 0;
-        for (item, end) in items.iter().copied() {
-            let message = match frame(&bytes[start..end], usize::MAX) {
-                Framing::Whole(frame) => index.read(frame).ok(),
-                _ => None,
-            };
-            start = end;
-            // The session has read it before.
-            let Some(message) = message else { continue };
+        let Some(waiting) = passing.take() else { return };
+        for (number, item) in waiting.items.iter().copied().enumerate() {
+            let Some(message) = waiting.messages.get(number) else { continue };
             match item {
                 Item::Pass if self.seats[at].is_venue() => {
                     self.pass_down(at, &message, clock, touched);
@@ -119,9 +108,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 Item::TooLate => self.too_late(at, &message, clock, touched),
             }
         }
-        self.second_index = Some(index);
         if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
-            passing.reuse(bytes, items);
+            passing.reuse(waiting);
         }
     }
 
@@ -134,16 +122,30 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         touched: &mut Vec<usize>,
     ) {
         let Some(to) = self.seats[at].next() else { return };
+        let mut claims = std::mem::take(&mut self.claims);
         let (client, prefix) = (&self.seats[at].keys.name, self.seats[at].prefix());
-        let claims = match &self.seats[to].book {
-            Some(book) => Claims::of(message, client, prefix, book),
-            None => Ok(Claims::default()),
+        let looked = match &self.seats[to].book {
+            Some(book) => claims.look(message, client, prefix, book),
+            None => Ok(()),
         };
-        let claims = match claims {
-            Ok(claims) => claims,
-            Err(tag) => return self.refuse_duplicate(at, tag, message, clock),
-        };
-        let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(claims.new.len()));
+        match looked {
+            Ok(()) => self.pass_claimed([at, to], message, &claims, clock, touched),
+            Err(tag) => self.refuse_duplicate(at, tag, message, clock),
+        }
+        self.claims = claims;
+    }
+
+    /// Passes a message on from a client to its venue, whose ids are nobody else's.
+    fn pass_claimed(
+        &mut self,
+        [at, to]: [usize; 2],
+        message: &Message<'_>,
+        claims: &Claims,
+        clock: Clock,
+        touched: &mut Vec<usize>,
+    ) {
+        let new = claims.new_ids().len();
+        let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(new));
         let is_shared = self.seats[to].others().len() > 1;
         if !room && is_shared && message.msg_type() != b"F" {
             self.happenings.push(Happening::IdsFull(to));
@@ -155,7 +157,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
         let sent = self.send_on(to, self.prefix_of(at), message, true, clock);
         match sent {
-            Ok(_) => self.claim(at, to, &claims, clock),
+            Ok(_) => self.claim(at, to, claims, clock),
             Err(SendError::Rewrite(error)) => {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
@@ -177,26 +179,29 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Notes ids that are a client's from now on.
     fn claim(&mut self, at: usize, venue: usize, claims: &Claims, clock: Clock) {
-        if claims.new.is_empty() && claims.doubtful.is_empty() {
+        if claims.new_ids().len() + claims.doubtful_ids().len() == 0 {
             return;
         }
-        let (client, seat) = (self.seats[at].keys.name.clone(), &self.seats[venue]);
+        // Away while the venue's book is written; no message of the client is in work meanwhile.
+        let client = std::mem::take(&mut self.seats[at].keys.name);
+        let seat = &self.seats[venue];
         let is_shared = seat.others().len() > 1;
         // Where orders do not grow too old, nobody asks whether a report has come: writing that down is saved.
         let ages = seat.max_order_age_ms() > 0;
         let fills = self.with_book(venue, |book, store| {
             if !is_shared {
-                book.make_room_for_one(&client, claims.new.len(), store)?;
+                book.make_room_for_one(&client, claims.new_ids().len(), store)?;
             }
-            for (id, state) in &claims.new {
-                let state = if *state == State::Sent && !ages { State::Live } else { *state };
+            for (id, state) in claims.new_ids() {
+                let state = if state == State::Sent && !ages { State::Live } else { state };
                 book.note(id, &client, state, clock.ms, store)?;
             }
-            for id in &claims.doubtful {
+            for id in claims.doubtful_ids() {
                 book.forget(id, store)?;
             }
             Ok(book.fills())
         });
+        self.seats[at].keys.name = client;
         if let Some(ids) = fills.flatten() {
             self.happenings.push(Happening::IdsFill(venue, ids));
         }

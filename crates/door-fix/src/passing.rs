@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fix::{Message, SOH, Timestamp};
+use fix::{KeptMessages, Message, SOH, Timestamp};
 use fix_session::{Application, MessageStore, Session, Turn};
 
 /// How many messages of a session are known to have come from another one; what is older can be rejected without anybody being told.
@@ -17,8 +17,14 @@ pub(crate) struct Passing {
     pub(crate) now_unix_ms: i64,
     /// Orders (D, G) that are older are not sent again, milliseconds; 0 for any age.
     pub(crate) max_order_age_ms: u64,
-    bytes: Vec<u8>,
-    items: Vec<(Item, usize)>,
+    waiting: Waiting,
+}
+
+/// Messages that wait to go on, as they were read, and what each is.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) messages: KeptMessages,
+    pub(crate) items: Vec<Item>,
 }
 
 /// One message that waits to go on.
@@ -34,20 +40,20 @@ pub(crate) enum Item {
 
 impl Passing {
     fn keep(&mut self, item: Item, message: &Message<'_>) {
-        self.bytes.extend_from_slice(message.frame().bytes());
-        self.items.push((item, self.bytes.len()));
+        self.waiting.messages.push(message);
+        self.waiting.items.push(item);
     }
 
-    /// Takes what waits: all messages one behind the other, and what each is and where it ends.
-    pub(crate) fn take(&mut self) -> (Vec<u8>, Vec<(Item, usize)>) {
-        (std::mem::take(&mut self.bytes), std::mem::take(&mut self.items))
+    /// Takes what waits, if anything does.
+    pub(crate) fn take(&mut self) -> Option<Waiting> {
+        (!self.waiting.items.is_empty()).then(|| std::mem::take(&mut self.waiting))
     }
 
     /// Gives the room back.
-    pub(crate) fn reuse(&mut self, mut bytes: Vec<u8>, mut items: Vec<(Item, usize)>) {
-        bytes.clear();
-        items.clear();
-        (self.bytes, self.items) = (bytes, items);
+    pub(crate) fn reuse(&mut self, mut waiting: Waiting) {
+        waiting.messages.clear();
+        waiting.items.clear();
+        self.waiting = waiting;
     }
 }
 

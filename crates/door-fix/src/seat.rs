@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fix::{Dictionary, Index, ValueError};
 use fix_session::{Application, MemoryStore, MessageStore, Outbox, Session, SessionState, Turn};
+use table::Secret;
 
 use crate::book::Book;
 use crate::config::{Checked, Kind, Route, SessionKeys, SessionSpec};
@@ -70,11 +71,11 @@ impl Back {
 }
 
 impl Seat {
-    pub(crate) fn new(checked: Checked) -> Result<Seat, ValueError> {
+    pub(crate) fn new(checked: Checked, secret: Secret) -> Result<Seat, ValueError> {
         let Checked { keys, kind, config, dictionary } = checked;
         let Back { spec, behind, named } = Back::new(kind, dictionary);
         // Also with one client: who comes later must not take its orders over.
-        let book = spec.is_none().then(Box::default);
+        let book = spec.is_none().then(|| Box::new(Book::of_venue(secret)));
         Ok(Seat {
             keys,
             spec,

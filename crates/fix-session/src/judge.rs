@@ -59,8 +59,12 @@ impl Session {
     }
 
     /// Checks SendingTime and the CompIDs.
-    fn check_header<S>(&self, message: &Message<'_>, turn: &Turn<'_, S>) -> Result<(), Rejection> {
-        let Some(sent) = message.value(52).and_then(Timestamp::parse) else {
+    fn check_header<S>(
+        &mut self,
+        message: &Message<'_>,
+        turn: &Turn<'_, S>,
+    ) -> Result<(), Rejection> {
+        let Some(sent) = message.value(52).and_then(|sent| self.times.parse(sent)) else {
             return Err(rejection(RejectReason::IncorrectDataFormat, Some(52)));
         };
         if !self.is_near(sent, turn.now.unix_ms) {

@@ -1,6 +1,9 @@
 //! The session: its state, and the doors into it.
 
-use fix::{Envelope, Framing, Garbled, Index, Message, RewriteError, Sending, ValueError, frame};
+use fix::{
+    Envelope, Framing, Garbled, Index, Message, RewriteError, Sending, TimestampReader, ValueError,
+    frame,
+};
 
 use crate::compose::{Composer, Fields, Heading};
 use crate::config::{Role, SessionConfig};
@@ -48,6 +51,8 @@ pub struct Session {
     pub(crate) throttle: Throttle,
     pub(crate) unsure: Unsure,
     pub(crate) traffic: Traffic,
+    /// Reads the times of what comes.
+    pub(crate) times: TimestampReader,
 }
 
 /// What went over the connections of a session since it was made.
@@ -152,6 +157,7 @@ impl Session {
             throttle: Throttle::new(config.throttle_per_s),
             unsure: Unsure::default(),
             traffic: Traffic::default(),
+            times: TimestampReader::default(),
             config,
         })
     }

@@ -50,6 +50,11 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    /// The frame of bytes that were one before, whose body began there.
+    pub(crate) fn of_kept(bytes: &'a [u8], body: usize) -> Frame<'a> {
+        Frame { bytes, body }
+    }
+
     /// Returns all bytes, from `8=` to the SOH of CheckSum.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {

@@ -2,6 +2,7 @@
 
 use crate::frame::Frame;
 use crate::garbled::Garbled;
+use crate::kept::MessageColumns;
 use crate::simd::{Columns, Met, SLACK, Simd};
 use crate::tag::{self, DataFields, Tag};
 
@@ -172,6 +173,21 @@ pub struct Field<'a> {
 }
 
 impl<'a> Message<'a> {
+    /// A message that was read before, of its frame and columns.
+    pub(crate) fn of_columns(
+        frame: Frame<'a>,
+        columns: MessageColumns<'a>,
+        fault: Option<Fault>,
+    ) -> Message<'a> {
+        let MessageColumns { simd, bounds, tags, values } = columns;
+        Message { frame, simd, bounds, tags, values, fault }
+    }
+
+    pub(crate) fn columns(&self) -> MessageColumns<'a> {
+        let Message { simd, bounds, tags, values, .. } = *self;
+        MessageColumns { simd, bounds, tags, values }
+    }
+
     /// Returns the frame of the message.
     #[must_use]
     pub fn frame(&self) -> Frame<'a> {

@@ -82,6 +82,29 @@ fn digits(text: &[u8]) -> Option<i64> {
     crate::index::digits(text).and_then(|number| i64::try_from(number).ok())
 }
 
+/// Reads times of which most are in the second of the one before: as [`Timestamp::parse`], with that second kept.
+#[derive(Clone, Debug, Default)]
+pub struct TimestampReader {
+    /// `YYYYMMDD-HH:MM:SS`, once one was read, and its second.
+    text: [u8; 17],
+    seconds: Option<i64>,
+}
+
+impl TimestampReader {
+    /// Reads a time; `None` for what is none.
+    pub fn parse(&mut self, text: &[u8]) -> Option<Timestamp> {
+        let Some((second, fraction)) = text.split_first_chunk::<17>() else {
+            return Timestamp::parse(text);
+        };
+        if let Some(seconds) = self.seconds.filter(|_| *second == self.text) {
+            return Some(Timestamp { seconds, nanos: nanos(fraction)? });
+        }
+        let read = Timestamp::parse(text)?;
+        (self.text, self.seconds) = (*second, Some(read.seconds));
+        Some(read)
+    }
+}
+
 /// The text of a SendingTime with milliseconds. The second that was written last is kept, so that most calls change three digits.
 #[derive(Clone, Debug)]
 pub struct TimestampText {
@@ -154,6 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
+        let mut reader = TimestampReader::default();
         for text in [
             "",
             "20261123",
@@ -176,18 +200,23 @@ mod tests {
             "+0261123-10:15:30",
             "21000229-00:00:00",
         ] {
+            // Also of a second that was read.
+            assert!(reader.parse(b"20261123-10:15:30").is_some());
             assert_eq!(Timestamp::parse(text.as_bytes()), None, "{text}");
+            assert_eq!(reader.parse(text.as_bytes()), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn text_and_back_is_the_same_time(times in proptest::collection::vec(0_i64..253_402_300_800_000, 1..5), step in 0_i64..2_000) {
-            let mut text = TimestampText::default();
+            let (mut text, mut reader) = (TimestampText::default(), TimestampReader::default());
             for time in times.iter().flat_map(|time| [*time, (time + step).min(253_402_300_799_999)]) {
                 let written = *text.of_unix_ms(time);
                 prop_assert_eq!(Timestamp::parse(&written).unwrap().unix_ms(), time);
                 prop_assert_eq!(Timestamp::parse(&written).unwrap(), Timestamp::of_unix_ms(time));
+                prop_assert_eq!(reader.parse(&written), Timestamp::parse(&written));
+                prop_assert_eq!(reader.parse(&written[..17]), Timestamp::parse(&written[..17]));
             }
         }
     }

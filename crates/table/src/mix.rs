@@ -37,7 +37,8 @@ impl Secret {
     /// Hashes a text to 64 bits, eight bytes at a time: each step folds what was read into what came before, as in wyhash. The last eight
     /// bytes may have been read in part, and the length goes in at the end, so that no two texts are read alike.
     #[inline]
-    pub(crate) fn hash(self, text: &[u8]) -> u64 {
+    #[must_use]
+    pub fn hash(self, text: &[u8]) -> u64 {
         let mut sum = self.factor.rotate_left(32);
         for word in text.chunks_exact(8) {
             sum = fold(word_of(word) ^ sum ^ self.blind, self.factor);

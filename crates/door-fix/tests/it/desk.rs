@@ -59,7 +59,7 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
     ) -> Desk<S, G> {
         let config = FixSessions::new(specs, venues).unwrap();
         let clock = Clock { ms: 1_000, unix_us: START_UNIX_MS * 1_000 };
-        let door = Door::new(config, stores, guard).unwrap();
+        let door = Door::new(config, stores, guard, table::Secret::new(11)).unwrap();
         let (lines, input, happenings) = (Vec::new(), Vec::new(), Vec::new());
         Desk { door, clock, lines, input, begin_string, happenings }
     }

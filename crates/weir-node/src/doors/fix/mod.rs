@@ -105,7 +105,11 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
     stores.set_time(unix_ms.saturating_mul(1_000));
     let files = weir_config::fix::passwords(config).map_err(|errors| lines(&errors))?;
     let passwords = Passwords::new(files).map_err(|error| error.to_string())?;
-    door_fix::Door::new(sessions, stores, passwords)
+    let mut random = [0; 16];
+    getrandom::fill(&mut random)
+        .map_err(|error| format!("fix: the system gives no randomness: {error}"))?;
+    let secret = table::Secret::new(u128::from_le_bytes(random));
+    door_fix::Door::new(sessions, stores, passwords, secret)
         .map_err(|error| format!("fix.session: {error}"))
 }
 
@@ -236,7 +240,7 @@ impl FixDoor {
     /// Takes what a step left for other connections, and tells what happened.
     fn take_rest(&mut self) {
         let Some(sessions) = &mut self.sessions else { return };
-        self.ready.append(&mut sessions.take_ready());
+        sessions.take_ready_into(&mut self.ready);
         for happening in sessions.take_happenings() {
             if let door_fix::Happening::Notice(session, Notice::LoggedOn { .. }) = happening {
                 self.logged_on.push(session);

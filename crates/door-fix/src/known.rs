@@ -1,0 +1,370 @@
+//! Ids by their text, and the records of a book in their order: what an order costs to write down does not grow with what is known.
+//!
+//! ```text
+//! cells:  [ hash | slot ]  ──▶  slots:  [ text of up to 39 bytes, or where it is | record | client | hash | length | state ]
+//! ```
+//!
+//! A cell has eight bytes and a slot 64, one line of the cache, so a lookup waits for memory twice at most and a new id that is not long
+//! allocates nothing. Two trees with the text on the heap, as it was before, compared texts all the
+//! way down, three times for each order.
+
+use std::collections::VecDeque;
+
+use table::Secret;
+
+use crate::book::State;
+
+/// What stands in a slot without a pointer: a field of ClOrdID with a UUID.
+const SHORT_BYTES: usize = 39;
+const CELLS_MIN: usize = 64;
+
+/// The number of an id, for as long as it is known.
+pub(crate) type Slot = u32;
+
+/// What is known of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its number in the book.
+    pub(crate) client: u32,
+    pub(crate) state: State,
+    /// The record that says so.
+    pub(crate) record: u64,
+}
+
+#[derive(Debug)]
+enum Text {
+    Short([u8; SHORT_BYTES]),
+    Long(Box<[u8]>),
+    /// The slot is free.
+    None,
+}
+
+#[derive(Debug)]
+struct IdSlot {
+    text: Text,
+    record: u64,
+    client: u32,
+    hash: u32,
+    /// Of a short text.
+    length: u8,
+    state: State,
+}
+
+impl IdSlot {
+    fn new(id: &[u8], hash: u32, entry: Entry) -> IdSlot {
+        let mut short = [0; SHORT_BYTES];
+        let text = match short.get_mut(..id.len()) {
+            Some(start) => {
+                start.copy_from_slice(id);
+                Text::Short(short)
+            }
+            None => Text::Long(id.into()),
+        };
+        let length = u8::try_from(id.len()).unwrap_or(0);
+        let Entry { client, state, record } = entry;
+        IdSlot { text, record, client, hash, length, state }
+    }
+
+    fn id(&self) -> &[u8] {
+        match &self.text {
+            Text::Short(text) => text.get(..usize::from(self.length)).unwrap_or_default(),
+            Text::Long(text) => text,
+            Text::None => &[],
+        }
+    }
+
+    fn entry(&self) -> Entry {
+        Entry { client: self.client, state: self.state, record: self.record }
+    }
+}
+
+/// Ids and what is known of each. Who does not know the secret of the door cannot choose ids that fall on one another.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// A power of two of them, at most half of them taken: the hash above and the slot, from 1 on, below; 0 is nobody's. An id stands in the
+    /// first free cell from the one on that its hash names.
+    cells: Box<[u64]>,
+    places: Vec<IdSlot>,
+    free: Vec<Slot>,
+    secret: Secret,
+}
+
+impl Known {
+    pub(crate) fn new(secret: Secret) -> Known {
+        let cells = vec![0; CELLS_MIN].into();
+        Known { cells, places: Vec::new(), free: Vec::new(), secret }
+    }
+
+    pub(crate) fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// How many ids are known.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    fn hash(&self, id: &[u8]) -> u32 {
+        // The upper half is as good as the whole: a cell only has room for so much.
+        u32::try_from(self.secret.hash(id) >> 32).unwrap_or(0)
+    }
+
+    fn first(&self, hash: u32) -> usize {
+        hash as usize & (self.cells.len() - 1)
+    }
+
+    fn next(&self, at: usize) -> usize {
+        (at + 1) & (self.cells.len() - 1)
+    }
+
+    /// The cell of an id, and its slot.
+    fn cell(&self, hash: u32, is_it: impl Fn(&IdSlot, Slot) -> bool) -> Option<(usize, Slot)> {
+        let mut at = self.first(hash);
+        loop {
+            // Half of the cells are free, so one is met.
+            let (found, slot) = parts(self.cells[at])?;
+            if found == hash && is_it(&self.places[slot as usize], slot) {
+                return Some((at, slot));
+            }
+            at = self.next(at);
+        }
+    }
+
+    pub(crate) fn find(&self, id: &[u8]) -> Option<Slot> {
+        self.cell(self.hash(id), |place, _| place.id() == id).map(|found| found.1)
+    }
+
+    pub(crate) fn id(&self, slot: Slot) -> &[u8] {
+        self.places[slot as usize].id()
+    }
+
+    pub(crate) fn entry(&self, slot: Slot) -> Entry {
+        self.places[slot as usize].entry()
+    }
+
+    pub(crate) fn set(&mut self, slot: Slot, entry: Entry) {
+        let place = &mut self.places[slot as usize];
+        (place.client, place.state, place.record) = (entry.client, entry.state, entry.record);
+    }
+
+    /// Adds an id that is not known.
+    pub(crate) fn add(&mut self, id: &[u8], entry: Entry) -> Slot {
+        if (self.len() + 1) * 2 > self.cells.len() {
+            self.grow();
+        }
+        let place = IdSlot::new(id, self.hash(id), entry);
+        let hash = place.hash;
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.places[slot as usize] = place;
+                slot
+            }
+            None => {
+                self.places.push(place);
+                Slot::try_from(self.places.len() - 1).unwrap_or(Slot::MAX)
+            }
+        };
+        self.enter(hash, slot);
+        slot
+    }
+
+    fn enter(&mut self, hash: u32, slot: Slot) {
+        let mut at = self.first(hash);
+        while self.cells[at] != 0 {
+            at = self.next(at);
+        }
+        self.cells[at] = u64::from(hash) << 32 | (u64::from(slot) + 1);
+    }
+
+    /// Cells hold the hashes, so that no id is looked at.
+    fn grow(&mut self) {
+        let more = vec![0; self.cells.len() * 2].into();
+        let before = std::mem::replace(&mut self.cells, more);
+        for (hash, slot) in before.iter().filter_map(|cell| parts(*cell)) {
+            self.enter(hash, slot);
+        }
+    }
+
+    /// Forgets an id. Cells behind it that stand further on than their hash says move up, so that none is ever passed over.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        let hash = self.places[slot as usize].hash;
+        let Some((mut hole, _)) = self.cell(hash, |_, found| found == slot) else { return };
+        let mask = self.cells.len() - 1;
+        let mut at = self.next(hole);
+        while let Some((hash, _)) = parts(self.cells[at]) {
+            let steps = at.wrapping_sub(self.first(hash)) & mask;
+            if steps >= at.wrapping_sub(hole) & mask {
+                self.cells[hole] = self.cells[at];
+                hole = at;
+            }
+            at = self.next(at);
+        }
+        self.cells[hole] = 0;
+        self.places[slot as usize].text = Text::None;
+        self.free.push(slot);
+    }
+
+    /// All slots that are taken.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let taken = |(at, place): (usize, &IdSlot)| {
+            (!matches!(place.text, Text::None)).then(|| Slot::try_from(at).ok()).flatten()
+        };
+        self.places.iter().enumerate().filter_map(taken)
+    }
+}
+
+/// The hash and the slot of a cell that is taken.
+fn parts(cell: u64) -> Option<(u32, Slot)> {
+    let slot = Slot::try_from(cell & u64::from(u32::MAX)).unwrap_or(0).checked_sub(1)?;
+    Some((u32::try_from(cell >> 32).unwrap_or(0), slot))
+}
+
+/// What a record is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Id(Slot),
+    Message,
+}
+
+/// The records of a book that count, which come in ascending order.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// The number of the first one.
+    base: u64,
+    /// What each is of; `None` for one that does not count. The first one counts.
+    of: VecDeque<Option<Of>>,
+    live: usize,
+}
+
+impl Records {
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Adds a record behind all others.
+    pub(crate) fn push(&mut self, record: u64, of: Of) {
+        if self.of.is_empty() {
+            self.base = record;
+        }
+        while self.base + (self.of.len() as u64) < record {
+            self.of.push_back(None);
+        }
+        self.of.push_back(Some(of));
+        self.live += 1;
+    }
+
+    /// A record does not count any more. Returns what it was of.
+    pub(crate) fn remove(&mut self, record: u64) -> Option<Of> {
+        let at = usize::try_from(record.checked_sub(self.base)?).ok()?;
+        let of = self.of.get_mut(at)?.take()?;
+        self.live -= 1;
+        while self.of.pop_front_if(|of| of.is_none()).is_some() {
+            self.base += 1;
+        }
+        Some(of)
+    }
+
+    /// Those that count, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Of)> {
+        (self.base..).zip(&self.of).filter_map(|(record, of)| Some((record, (*of)?)))
+    }
+
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.iter().next().map(|first| first.0)
+    }
+
+    pub(crate) fn pop_first(&mut self) -> Option<(u64, Of)> {
+        let record = self.first()?;
+        Some((record, self.remove(record)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(record: u64) -> Entry {
+        Entry { client: 7, state: State::Live, record }
+    }
+
+    #[test]
+    fn a_slot_is_one_line_of_the_cache() {
+        assert_eq!(size_of::<IdSlot>(), 64);
+    }
+
+    proptest! {
+        /// Beside the standard tree, with ids that come, change and go, short and long ones.
+        #[test]
+        fn ids_are_known_as_a_tree_knows_them(
+            acts in prop::collection::vec(("[a-c]{0,3}|[a-z]{38,41}|[a-d]{6}", 0..4_u8), 0..600),
+        ) {
+            let (mut known, mut tree) = (Known::new(Secret::new(11)), BTreeMap::<Vec<u8>, u64>::new());
+            for (record, (id, act)) in (0..).zip(acts) {
+                let id = id.into_bytes();
+                let found = known.find(&id);
+                prop_assert_eq!(found.map(|slot| known.entry(slot).record), tree.get(&id).copied());
+                match (found, act) {
+                    (Some(slot), 0) => {
+                        known.remove(slot);
+                        tree.remove(&id);
+                    }
+                    (Some(slot), _) => {
+                        known.set(slot, entry(record));
+                        tree.insert(id, record);
+                    }
+                    (None, _) => {
+                        let slot = known.add(&id, entry(record));
+                        prop_assert_eq!((known.id(slot), known.entry(slot)), (&id[..], entry(record)));
+                        tree.insert(id, record);
+                    }
+                }
+                prop_assert_eq!(known.len(), tree.len());
+            }
+            let all: BTreeMap<Vec<u8>, u64> =
+                known.slots().map(|slot| (known.id(slot).to_vec(), known.entry(slot).record)).collect();
+            prop_assert_eq!(all, tree);
+        }
+
+        #[test]
+        fn records_count_as_in_a_tree(acts in prop::collection::vec((1..4_u64, 0..30_u64), 0..300)) {
+            let (mut records, mut tree) = (Records::default(), BTreeMap::new());
+            let mut last = 5;
+            for (step, gone) in acts {
+                last += step;
+                let of = if step == 3 { Of::Message } else { Of::Id(u32::try_from(last).unwrap()) };
+                records.push(last, of);
+                tree.insert(last, of);
+                let gone = last.saturating_sub(gone);
+                prop_assert_eq!(records.remove(gone), tree.remove(&gone));
+                if gone % 7 == 0 {
+                    prop_assert_eq!(records.pop_first(), tree.pop_first());
+                }
+                prop_assert_eq!(records.first(), tree.keys().next().copied());
+                prop_assert_eq!(records.len(), tree.len());
+            }
+            prop_assert!(records.iter().eq(tree));
+        }
+    }
+
+    /// As many as a venue can have: none is lost while the cells grow, and they go as they came.
+    #[test]
+    fn many_ids_are_found_and_forgotten() {
+        let (mut known, id) =
+            (Known::new(Secret::new(11)), |at: u64| format!("11=ORD-{at}").into_bytes());
+        let slots: Vec<Slot> = (0..30_000).map(|at| known.add(&id(at), entry(at))).collect();
+        for (at, slot) in (0..).zip(&slots) {
+            assert_eq!(known.find(&id(at)), Some(*slot));
+            if at % 3 != 0 {
+                known.remove(*slot);
+            }
+        }
+        for (at, slot) in (0..).zip(slots) {
+            assert_eq!(known.find(&id(at)), (at % 3 == 0).then_some(slot), "{at}");
+        }
+        assert_eq!(known.len(), 10_000);
+    }
+}
