@@ -106,7 +106,8 @@ pub(crate) fn openrtb_body(data: &[u8]) {
     assert!(!answer.headers.is_empty());
     match answer.status {
         200 => check_answer(answer.body, &gate, data),
-        204 | 400 => assert!(answer.body.is_empty() && answer.content_type.is_none()),
+        204 => assert!(answer.body.is_empty() && answer.content_type.is_none()),
+        400 => assert!(answer.body.ends_with(b"\n") && answer.content_type == Some("text/plain")),
         status => panic!("status {status}"),
     }
     assert!(gate.events >= 1);

@@ -78,19 +78,21 @@ impl Door {
             }
             decide(request, settings, addresses, room, now_ms, gate)
         });
-        let (status, has_body) = match read {
-            Ok(Said::Bids) => (200, true),
-            Ok(Said::Reason) => (200, true),
-            Ok(Said::Nothing) => (204, false),
+        let (status, content_type) = match read {
+            Ok(Said::Bids | Said::Reason) => (200, Some(JSON)),
+            Ok(Said::Nothing) => (204, None),
             Err(why) => {
                 gate.passed(Passed::Read);
                 gate.count(Event::BadRequest(why));
-                (400, false)
+                room.body.clear();
+                room.body.extend_from_slice(why.to_string().as_bytes());
+                room.body.push(b'\n');
+                (400, Some("text/plain"))
             }
         };
         gate.passed(Passed::Written);
-        let body = if has_body { self.room.body.as_slice() } else { b"" };
-        Response { status, content_type: has_body.then_some(JSON), headers: VERSION_HEADER, body }
+        let body = if content_type.is_some() { self.room.body.as_slice() } else { b"" };
+        Response { status, content_type, headers: VERSION_HEADER, body }
     }
 }
 

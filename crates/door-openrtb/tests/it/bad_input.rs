@@ -166,8 +166,19 @@ fn a_list_that_only_describes_may_be_long() {
 }
 
 #[test]
-fn refusals_are_counted_by_reason() {
+fn refusals_are_counted_by_reason_and_name_the_field() {
     let (mut door, mut gate) = (door(), Bidder::default());
     assert_eq!(door.bid(&mut b"{".to_vec(), &mut gate).status, 400);
     assert_eq!(gate.events, [Event::BadRequest(BadRequest::Json)]);
+    for (body, told) in [
+        ("{", "the body is not JSON\n"),
+        (r#"{"imp":[{"id":"1"}]}"#, "id: expected a text, or a whole number"),
+        (r#"{"id":"r","imp":[]}"#, "imp: expected at least one object"),
+        (r#"{"id":"r","imp":[{"id":"1"}],"bcat":[1.5]}"#, "bcat: a value of this type"),
+    ] {
+        let answer = door.bid(&mut body.as_bytes().to_vec(), &mut gate);
+        let text = std::str::from_utf8(answer.body).unwrap();
+        assert_eq!((answer.status, answer.content_type), (400, Some("text/plain")));
+        assert!(text.starts_with(told), "{body}: {text}");
+    }
 }

@@ -187,10 +187,13 @@ fn bids_no_bids_and_what_is_wrong() {
     assert_eq!(answer["id"], "0b6f1a52-7b6b-4a3c-9e54-2f8f6a1d9c11");
 
     let dear = bodies::usual().replace("0.85", "99").replace("2.5,", "99,");
-    for (body, status) in [(dear.as_bytes(), 204), (b"{", 400), (b"", 400)] {
+    let no_json = "the body is not JSON\n";
+    for (body, status, told) in
+        [(dear.as_bytes(), 204, ""), (b"{", 400, no_json), (b"", 400, no_json)]
+    {
         let got =
             client.ask("POST", "/openrtb2/bid?debug=1", "Content-Type: application/json\r\n", body);
-        assert_eq!((got.status, got.body.as_str()), (status, ""));
+        assert_eq!((got.status, got.body.as_str()), (status, told));
         assert!(got.head.contains("x-openrtb-version: 2.6\r\n"));
     }
     for kind in ["application/octet-stream", "application/x-protobuf", "application/Protobuf"] {
