@@ -1,7 +1,9 @@
 //! `weir token new`: makes an access token and its line for a token file.
 
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use access::{AccessToken, Principal, Role, Scopes, file};
 use clap::{Parser, Subcommand};
@@ -9,6 +11,8 @@ use door_keys::KeyScopes;
 
 /// Bytes of a token on standard input; more is not a token.
 const INPUT_BYTES_MAX: u64 = 4 << 10;
+/// Permissions of a file with a token.
+const MODE: u32 = 0o600;
 
 /// The command and its arguments.
 #[derive(Debug, Parser)]
@@ -21,7 +25,7 @@ pub struct TokenArgs {
 enum TokenCommand {
     /// Make a token and its line for a token file. The file gets the SHA-256 of the token only.
     #[command(
-        after_help = "Examples:\n  weir token new --name shop --role spend --scope budget:1001,budget:2* --append tokens > shop.token\n  weir token new --name ann --role operate\n  weir token new --name crm --role keys --scope 'transit/encrypt/crm-*,transit/decrypt/crm-*'\n\nWith --append, standard output is the token alone. Without it, standard output is the line for the file, and the token\nis shown once on standard error."
+        after_help = "Examples:\n  weir token new --name shop --role spend --scope budget:1001,budget:2* --append tokens --out shop.token\n  weir token new --name ann --role operate\n  weir token new --name crm --role keys --scope 'transit/encrypt/crm-*,transit/decrypt/crm-*'\n\nWith --append, standard output is the token alone. Without it, standard output is the line for the file, and the token\nis shown once on standard error. With --out, the token goes into a file of its own that only its owner can read."
     )]
     New(New),
 }
@@ -43,6 +47,9 @@ struct New {
     /// Append the line to this token file, which is created if missing; other lines, owner and permissions stay
     #[arg(long, value_name = "FILE")]
     append: Option<PathBuf>,
+    /// Write the token into this new file, which only its owner can read (mode 600), in place of showing it
+    #[arg(long, value_name = "FILE", conflicts_with = "hash")]
+    out: Option<PathBuf>,
 }
 
 fn role(name: &str) -> Result<Role, String> {
@@ -64,26 +71,53 @@ pub fn main(
     let scopes = scopes(new.role, &new.scope)?;
     let principal = Principal::new(&new.name, new.role, token.digest(), scopes)
         .map_err(|fault| fault.to_string())?;
-    let failed = |error: std::io::Error| format!("the output cannot be written: {error}");
-    let (text, name) = (token.text(), principal.name());
-    match &new.append {
-        // The token first: a line whose token nobody has seen would be a lock without a key.
-        Some(path) => {
-            file::check_append(path, &principal).map_err(|error| error.to_string())?;
-            if !new.hash {
-                writeln!(out, "{text}").and_then(|()| out.flush()).map_err(failed)?;
-            }
-            file::append(path, &principal).map_err(|error| error.to_string())?;
-            writeln!(aside, "{}: {name} may enter once the node has read it", path.display())
-        }
-        None => writeln!(out, "{principal}").and_then(|()| out.flush()).and_then(|()| {
-            if new.hash {
-                return Ok(());
-            }
-            writeln!(aside, "the token of {name}, shown this once: {text}")
-        }),
+    if let Some(path) = &new.append {
+        file::check_append(path, &principal).map_err(|error| error.to_string())?;
     }
-    .map_err(failed)
+    // The token first: a line whose token nobody has seen would be a lock without a key.
+    match &new.out {
+        Some(path) => keep(path, token.text())?,
+        None if new.append.is_some() && !new.hash => say(out, token.text())?,
+        None => {}
+    }
+    let name = principal.name();
+    match &new.append {
+        Some(path) => {
+            if let Err(error) = file::append(path, &principal) {
+                new.out.iter().for_each(|token| _ = std::fs::remove_file(token));
+                return Err(error.to_string());
+            }
+            say(aside, &format!("{}: {name} may enter once the node has read it", path.display()))?;
+        }
+        None => say(out, &principal.to_string())?,
+    }
+    match &new.out {
+        Some(path) => say(aside, &format!("the token of {name} is in {}", path.display())),
+        None if new.append.is_some() || new.hash => Ok(()),
+        None => say(aside, &format!("the token of {name}, shown this once: {}", token.text())),
+    }
+}
+
+fn say(to: &mut dyn Write, line: &str) -> Result<(), String> {
+    let said = writeln!(to, "{line}").and_then(|()| to.flush());
+    said.map_err(|error| format!("the output cannot be written: {error}"))
+}
+
+/// Writes a token into a file that is not there yet.
+fn keep(path: &Path, token: &str) -> Result<(), String> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(MODE).open(path);
+    let written = opened.and_then(|mut file| {
+        let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
+        written.inspect_err(|_| _ = std::fs::remove_file(path))
+    });
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => format!(
+            "--out {}: the file is there already, and may hold a token that somebody uses; name another one",
+            path.display()
+        ),
+        _ => format!("--out {}: {error}", path.display()),
+    })
 }
 
 /// What a node would refuse at its start is refused here.
@@ -154,6 +188,34 @@ mod tests {
     }
 
     #[test]
+    fn a_token_in_a_file_of_its_own_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let [tokens, own] = ["tokens", "own"].map(|name| folder.path().join(name));
+        let words = |name: &str| {
+            let [tokens, own] = [&tokens, &own].map(|path| path.display());
+            format!("new --name {name} --role spend --append {tokens} --out {own}")
+        };
+        let (out, aside) = run(&words("shop"), "").unwrap();
+        let token = std::fs::read_to_string(&own).unwrap();
+        assert!(out.is_empty() && !aside.contains(token.trim()), "{aside}");
+        assert_eq!(std::fs::metadata(&own).unwrap().permissions().mode() & 0o777, MODE);
+        let before = std::fs::read(&tokens).unwrap();
+        assert!(file::read(&tokens).unwrap().file.find(token.trim().as_bytes()).is_some());
+        let told = run(&words("other"), "").unwrap_err();
+        assert!(told.contains("is there already"), "{told}");
+        assert_eq!(std::fs::read_to_string(&own).unwrap(), token);
+        assert_eq!(std::fs::read(&tokens).unwrap(), before, "nobody is let in by an unseen token");
+        std::fs::remove_file(&own).unwrap();
+        assert!(run(&words("shop"), "").unwrap_err().contains("a second shop"));
+        assert!(!own.exists(), "no token that lets nobody in");
+        let alone = format!("new --name ann --role read --out {}", own.display());
+        let (line, _) = run(&alone, "").unwrap();
+        let token = std::fs::read_to_string(&own).unwrap();
+        assert!(TokenFile::parse(&line).unwrap().find(token.trim().as_bytes()).is_some());
+    }
+
+    #[test]
     fn a_token_that_is_there_gets_the_line_of_its_digest() {
         let (line, aside) = run("new --name old --role read --hash", "0123456789abcdef\n").unwrap();
         assert!(aside.is_empty() && !line.contains("0123456789abcdef"));
@@ -186,6 +248,8 @@ mod tests {
             ("new --name a --role spend --hash", "short"),
             ("new --name a --role spend --hash", "two words, not a token"),
             ("new --name a --role spend --append /nowhere/tokens", ""),
+            ("new --name a --role spend --out /nowhere/token", ""),
+            ("new --name a --role spend --hash --out token", "0123456789abcdef"),
         ] {
             run(words, input).unwrap_err();
         }
