@@ -361,7 +361,23 @@ fn with_held(said: &Fields, held: &BTreeMap<String, Held>, id: u64) -> Fields {
         let value = spoken(id, field, saying(&fields, field));
         fields.insert(field.into(), value);
     }
+    for field in ["limit", "daily"] {
+        fields.get_mut(field).into_iter().for_each(as_text);
+    }
+    for window in fields.get_mut("windows").and_then(Value::as_object_mut).into_iter().flatten() {
+        match window.1 {
+            Value::Object(window) => window.get_mut("limit").into_iter().for_each(as_text),
+            plain => as_text(plain),
+        }
+    }
     fields
+}
+
+/// An amount that a line has as a whole number, as text: what is shown can be written back.
+fn as_text(amount: &mut Value) {
+    if let Value::Number(number) = amount {
+        *amount = number.to_string().into();
+    }
 }
 
 /// With these fields; null takes one away.

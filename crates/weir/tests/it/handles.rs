@@ -50,12 +50,17 @@ fn what_was_read_is_written_back_and_changes_nothing() {
         ("9", r#","unit":"count","daily":"2""#),
     ];
     let lines = (1..).zip(terms).map(|(id, (limit, more))| line(id, limit, more));
-    let node = patient(&lines.collect::<String>()).start();
-    for id in 1..=4 {
+    let numbers = r#"{"id":5,"limit":1000,"daily":50,"windows":{"month":900,"hour":{"limit":9,"kind":"bucket"}}}"#;
+    let node = patient(&(lines.collect::<String>() + numbers + "\n")).start();
+    for id in 1..=5 {
         let path = format!("/v1/budgets/{id}");
         wait_for("the survey", || look(&node, &path).status == 200);
         let (seen, read) = (look(&node, &path), look(&node, &path).json());
-        let changes = json!({"limit": read["limit"], "daily": read["daily"]});
+        let mut changes = json!({"limit": read["limit"], "daily": read["daily"]});
+        if id == 5 {
+            changes = json!({"limit": read["config"]["limit"], "daily": read["config"]["daily"], "windows": read["config"]["windows"]});
+            assert_eq!(changes["limit"], "1000", "the file has a whole number");
+        }
         let written = patch(&node, &id.to_string(), &changes);
         assert_eq!(written.status, 200, "{}", written.json());
         assert_eq!(written.header("etag"), seen.header("etag"));
