@@ -166,7 +166,10 @@ fn tags(bytes: &[u8], len: usize, columns: &mut Columns<'_>, data: &DataFields) 
         let (tag, digits) = bytes
             .get(*start as usize..)
             .and_then(|field| field.first_chunk::<8>())
-            .and_then(|first| tag_in(u64::from_le_bytes(*first)))
+            .and_then(|first| {
+                let word = u64::from_le_bytes(*first);
+                short_tag_in(word).or_else(|| tag_in(word))
+            })
             .unwrap_or_default();
         met.odd |= tag == 0;
         met.length |= data.may_be_length(tag);
@@ -174,6 +177,31 @@ fn tags(bytes: &[u8], len: usize, columns: &mut Columns<'_>, data: &DataFields) 
         *value_column = start.wrapping_add(digits + 1);
     }
     met
+}
+
+/// The same as [`tag_in`] for a tag of one to three digits, which nearly all have; `None` for every other.
+#[inline]
+fn short_tag_in(word: u64) -> Option<(u16, u32)> {
+    const ONES: u32 = 0x0101_0101;
+    const HIGH: u32 = 0x8080_8080;
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    let word = u32::from_le_bytes([a, b, c, d]);
+    let zero_where_equals = word ^ (ONES * 0x3d);
+    // The lowest bit of these is exact; those above it need not be.
+    let equals = zero_where_equals.wrapping_sub(ONES) & !zero_where_equals & HIGH;
+    let digits = equals.trailing_zeros() / 8;
+    if digits == 0 || digits == 4 || a == b'0' {
+        return None;
+    }
+    let value = (word ^ (ONES * 0x30)) << (32 - 8 * digits);
+    if (value | value.wrapping_add(ONES * 0x76)) & HIGH != 0 {
+        return None;
+    }
+    let [_, hundreds, tens, units] = value.to_le_bytes().map(u16::from);
+    Some((
+        hundreds.wrapping_mul(100).wrapping_add(tens.wrapping_mul(10)).wrapping_add(units),
+        digits,
+    ))
 }
 
 /// Reads the tag at the start of eight bytes, which lie in a word as they lie in little-endian memory, and the number of its digits.
@@ -210,4 +238,42 @@ fn find(tags: &[u16], from: usize, len: usize, tag: u16) -> Option<usize> {
     }
     let rest = chunks.len() * 8;
     tail.iter().position(|one| *one == tag).map(|at| from + rest + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(text: &str) -> u64 {
+        let mut bytes = [b'x'; 8];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        u64::from_le_bytes(bytes)
+    }
+
+    /// Both ways to read a tag, for every tag there is and what is near one.
+    #[test]
+    fn a_short_tag_is_read_as_any_other() {
+        for tag in 1..=99_999_u32 {
+            let (text, digits) = (word(&format!("{tag}=")), tag.ilog10() + 1);
+            let known = u16::try_from(tag).ok().map(|tag| (tag, digits));
+            assert_eq!(tag_in(text), known, "{tag}");
+            assert_eq!(short_tag_in(text), known.filter(|_| tag < 1_000), "{tag}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_short_tag_is_none() {
+        // Every two bytes before the `=`, and behind a digit.
+        for (first, second) in (0..=255).flat_map(|one| (0..=255).map(move |other| (one, other))) {
+            for start in [[first, second, b'='], [b'1', first, second]] {
+                let mut bytes = [b'='; 8];
+                bytes[..3].copy_from_slice(&start);
+                let text = u64::from_le_bytes(bytes);
+                assert_eq!(short_tag_in(text), tag_in(text), "{start:?}");
+            }
+        }
+        for text in ["", "=1=", "0=", "01=", "-1=", "1234=", "12 =", "\u{ff}="] {
+            assert_eq!(short_tag_in(word(text)), None, "{text}");
+        }
+    }
 }
