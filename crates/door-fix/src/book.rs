@@ -229,15 +229,15 @@ impl Book {
                 self.forget_oldest(store)?;
                 continue;
             }
+            let Book { records, ids, clients, .. } = self;
             let may_go = |of: Of| match of {
                 Of::Id(slot) => {
-                    let is_his = *self.ids.id(slot) != *BEFORE && self.owner_of(slot).0 == client;
-                    is_his.then_some(slot)
+                    let owner = &clients[ids.entry(slot).client as usize];
+                    (*ids.id(slot) != *BEFORE && owner == client).then_some(slot)
                 }
                 Of::Message => None,
             };
-            let oldest = self.records.iter().take(LOOKED_AT_MAX).find_map(|one| may_go(one.1));
-            let Some(slot) = oldest else { break };
+            let Some(slot) = records.find(LOOKED_AT_MAX, may_go) else { break };
             self.forget_known(slot, store)?;
         }
         Ok(())
