@@ -13,6 +13,7 @@ use serde_json::Value;
 use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Error, RequestBuilder};
+use zeroize::Zeroizing;
 
 use crate::target::is_of_data;
 use crate::text::shown;
@@ -152,7 +153,8 @@ impl Client {
         Ok(if refused { Err(value) } else { Ok(value) })
     }
 
-    /// Asks the node to do something that a JSON body says, and reads the JSON of what it says: null where that is nothing.
+    /// Asks the node to do something that a JSON body says, and reads the JSON of what it says: null where that is nothing. Both bodies may
+    /// hold secrets: what is kept of them here is wiped.
     ///
     /// # Errors
     /// [`FetchError`]; a refusal, too.
@@ -160,7 +162,8 @@ impl Client {
         let json = "application/json";
         let request = self.headed(self.agent.post(self.target.url(path)), json);
         let request = request.header(header::CONTENT_TYPE, json);
-        let body = self.read(path, request.send(body.to_string()), false)?;
+        let text = Zeroizing::new(body.to_string());
+        let body = Zeroizing::new(self.read(path, request.send(text.as_str()), false)?);
         if body.is_empty() {
             return Ok(Value::Null);
         }

@@ -13,6 +13,7 @@
 //!   lock      held by the process that writes
 //!   keys      the records, the newest last
 //!   passphrase  how a passphrase becomes the KEK: parameters and salt, no secret; only where there is one
+//!   kek-of-transit  the KEK as another Transit encrypted it; the node's, only where one keeps it
 //!   keys.new  the next `keys` while it is written; removed when the folder is opened
 //! ```
 //! All integers are little-endian.

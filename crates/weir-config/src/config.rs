@@ -266,8 +266,14 @@ config! {
         audit_bytes_max: u64 = 10_737_418_240, [1 << 21..=1 << 44], " Files of the audit together have at most this many bytes; then the oldest is removed.";
     }
     vault ("What unseals the keys of the keys door.") {
-        key_file: String = String::new(), " File with the key that all keys are wrapped under: 64 hexadecimal digits or 32 bytes, readable by its owner alone. Empty, or while there is no such file: the keys stay sealed, and the keys door says so. One of `key_file`, `key_env` and `key_program` at most.";
+        key_file: String = String::new(), " File with the key that all keys are wrapped under: 64 hexadecimal digits or 32 bytes, readable by its owner alone. Empty, or while there is no such file: the keys stay sealed, and the keys door says so. One of `key_file`, `key_env`, `key_program` and `transit_address` at most.";
         key_env: String = String::new(), " Name of the environment variable that has this key, 64 hexadecimal digits. The system shows it in `/proc/PID/environ` as long as the node runs.";
+        transit_address: String = String::new(), " Another Transit that keeps this key, as `https://HOST:PORT`: a node, OpenBao or Vault. This node draws the key at its first start, has the other encrypt it, and later decrypt it; while the other does not, the keys stay sealed, and the node asks it again. Plain `http://` only on loopback.";
+        transit_token_file: String = String::new(), " File with the token that is shown to the other Transit: one line, readable by its owner alone.";
+        transit_token_env: String = String::new(), " In place of the file, the name of the environment variable that has this token.";
+        transit_key_name: String = String::new(), " The other Transit's key that encrypts this one.";
+        transit_mount_path: String = "transit".into(), " Where the other Transit is mounted, below `/v1/`; namespaces of OpenBao and Vault stand before it.";
+        transit_tls_ca_cert: String = String::new(), " PEM: who signs the other Transit's certificate. Empty: whom the system trusts.";
         key_program: String = String::new(), " Path of a program that prints this key and ends within 30 s; it has no arguments and no input. While it fails the keys stay sealed.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
@@ -699,15 +705,9 @@ impl Config {
             let hosts = crate::doors::check_hosts(hosts);
             must(hosts.is_ok(), format!("{door}.{}", hosts.err().unwrap_or_default()));
         }
-        let vault = &self.vault;
-        let sources = [&vault.key_file, &vault.key_env, &vault.key_program];
-        let set = sources.iter().filter(|source| !source.is_empty()).count();
-        must(
-            set <= 1,
-            format!(
-                "vault.key_file, vault.key_env and vault.key_program: {set} of them are set, expected one at most"
-            ),
-        );
+        for text in crate::vault::faults(self) {
+            must(false, text);
+        }
         must(
             ["on", "off"].contains(&self.keys.audit.as_str()),
             format!("keys.audit: found \"{}\", expected \"on\" or \"off\"", self.keys.audit),

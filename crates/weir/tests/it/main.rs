@@ -26,6 +26,7 @@ mod journal_cli;
 mod keys;
 mod keys_attacks;
 mod keys_streams;
+mod keys_transit;
 mod keys_unseal;
 mod metrics;
 mod money_rules;

@@ -16,6 +16,7 @@ use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed}
 use vault_store::KeyFile;
 use zeroize::Zeroizing;
 
+use super::again::{self, Again};
 use super::audit::{AuditDesk, Told};
 use super::late::{self, Owed};
 use super::live::LiveKeys;
@@ -153,6 +154,8 @@ pub(super) struct Keeper {
     pub(super) audit: Option<AuditDesk>,
     /// Changes that could not be made durable.
     pub(super) failed: Arc<AtomicU64>,
+    /// Asks another Transit for the key as long as nobody has brought it; `None` where there is none, and once somebody sealed or unsealed.
+    pub(super) again: Option<Again>,
 }
 
 impl Keeper {
@@ -171,7 +174,9 @@ impl Keeper {
                 self.rotate_due();
                 rotate_at = Instant::now() + ROTATE_LOOK;
             }
-            match queue.recv_timeout(rotate_at.saturating_duration_since(Instant::now())) {
+            let wait = rotate_at.saturating_duration_since(Instant::now());
+            let wait = if self.again() { wait.min(again::LOOK) } else { wait };
+            match queue.recv_timeout(wait) {
                 Ok(Task::Call(job)) => {
                     let count = job.request.body_len();
                     self.answer(*job);
@@ -188,9 +193,33 @@ impl Keeper {
         }
     }
 
+    /// Takes the key that another Transit brings, as long as nobody else has. True: look again soon.
+    fn again(&mut self) -> bool {
+        let Keeper { store, place, live, again, .. } = self;
+        let Some(asking) = again else { return false };
+        if store.is_some() {
+            *again = None;
+            return false;
+        }
+        let Some(brought) = asking.look() else { return true };
+        match place.unseal_by(asking.transit(), brought) {
+            Ok(unsealed) => {
+                live.replace(unsealed.keys().clone());
+                tracing::info!(
+                    keys = unsealed.keys().len(),
+                    "{}: the keys were unsealed",
+                    asking.transit()
+                );
+                (*store, *again) = (Some(unsealed), None);
+            }
+            Err(why) => asking.failed(&why),
+        }
+        again.is_some()
+    }
+
     fn answer(&mut self, job: Job) {
-        let Keeper { store, sealed, place, live, door, audit, failed } = self;
-        let mut gate = KeepGate { store, sealed, place, live, failed };
+        let Keeper { store, sealed, place, live, door, audit, failed, again } = self;
+        let mut gate = KeepGate { store, sealed, place, live, failed, again };
         let caller = job.asker.as_ref().map(Asker::caller);
         let answer = door.answer(&job.request.request(), caller.as_ref(), &mut gate);
         // This thread may wait, so that there always is one.
@@ -200,8 +229,8 @@ impl Keeper {
     }
 
     fn gate(&mut self) -> KeepGate<'_> {
-        let Keeper { store, sealed, place, live, failed, .. } = self;
-        KeepGate { store, sealed, place, live, failed }
+        let Keeper { store, sealed, place, live, failed, again, .. } = self;
+        KeepGate { store, sealed, place, live, failed, again }
     }
 
     /// Rotates keys whose period has ended.
@@ -240,6 +269,7 @@ struct KeepGate<'a> {
     place: &'a Place,
     live: &'a LiveKeys,
     failed: &'a AtomicU64,
+    again: &'a mut Option<Again>,
 }
 
 impl Gate for KeepGate<'_> {
@@ -255,7 +285,8 @@ impl Gate for KeepGate<'_> {
     }
 
     fn seal(&mut self) -> bool {
-        *self.store = None;
+        // Whoever seals means it: no other Transit unseals before the next start.
+        (*self.store, *self.again) = (None, None);
         self.live.replace(self.sealed.clone());
         tracing::info!("the keys were sealed");
         true

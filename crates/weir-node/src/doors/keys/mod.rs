@@ -10,6 +10,7 @@
 //! A worker reads a snapshot and never waits: what changes keys the keeper does, and what would hold the worker up the pool (`inline` says what
 //! that is). The snapshot shares the counts of messages with the keeper's keys, and a block of messages is durable before any of them is sealed.
 
+mod again;
 mod audit;
 pub mod counts;
 pub mod desk;
@@ -21,6 +22,7 @@ mod open;
 mod pool;
 mod rates;
 mod stream;
+mod transit;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -38,6 +40,7 @@ use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_till::{Pending, Till};
 
+use self::again::Again;
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
@@ -47,6 +50,7 @@ use self::open::Place;
 use self::pool::{PoolDesk, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
+use self::transit::Transit;
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
@@ -170,9 +174,17 @@ pub(crate) fn open(
     let live =
         LiveKeys::new(store.as_ref().map_or_else(|| Keys::new(0), |store| store.keys().clone()));
     let failed = Arc::clone(&health.changes_failed);
-    let (sealed, live_keys, audit_desk) = (Keys::new(0), live.clone(), audit.clone());
-    let keeper =
-        Keeper { store, sealed, place, live: live_keys, door: door()?, audit: audit_desk, failed };
+    let again = Transit::of_config(config).filter(|_| store.is_none()).map(Again::new);
+    let keeper = Keeper {
+        store,
+        sealed: Keys::new(0),
+        place,
+        live: live.clone(),
+        door: door()?,
+        audit: audit.clone(),
+        failed,
+        again,
+    };
     let (keeper, run) = keeper.ready(body_bytes_max);
     threads.0.push(spawn("vault-keeper", off_workers(rest, run))?);
     let pool = PoolDesk::new(body_bytes_max);

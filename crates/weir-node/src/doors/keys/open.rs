@@ -15,6 +15,8 @@ use weir_config::config::Config;
 use weir_config::private;
 use zeroize::Zeroizing;
 
+use super::transit::{Brought, NotBrought, Transit};
+
 /// What is said where the first key has to be meant as such.
 const NONE_YET: &str = "this data folder has no key that wraps its keys yet: with first (weir vault unseal --first) this one becomes it, for good";
 const TOKEN_FILE: &str = "vault-token";
@@ -40,7 +42,14 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<Ke
     place.check_kept(true)?;
     let vault = &config.vault;
     let source = KekSource::of_config(&vault.key_file, &vault.key_env, &vault.key_program);
-    let Some(source) = source.map_err(|error| error.to_string())? else { return Ok(None) };
+    let source = source.map_err(|error| error.to_string())?;
+    if let Some(transit) = Transit::of_config(config) {
+        if let Some(source) = source {
+            return Err(format!("{source} and {transit}: both are set, expected one at most"));
+        }
+        return by_transit(&transit, place);
+    }
+    let Some(source) = source else { return Ok(None) };
     let Some(kek) = source.read().map_err(|error| error.to_string())? else {
         tracing::warn!(
             "{source}: there is no key now, so that the keys stay sealed; restart the node when it is there, or use weir vault unseal"
@@ -60,6 +69,19 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<Ke
     Ok(Some(store))
 }
 
+/// Opens the keys and unseals them with what another Transit keeps; `None` where it does not bring the key now.
+fn by_transit(transit: &Transit, place: &Place) -> Result<Option<KeyStore<KeyFile>>, String> {
+    place.check_begun_by(transit)?;
+    match transit.bring() {
+        Ok(brought) => place.unseal_by(transit, brought).map(Some),
+        Err(NotBrought::Wrong(why)) => Err(format!("{transit}: {why}")),
+        Err(NotBrought::Now(why)) => {
+            tracing::warn!("{transit}: {why}; the keys stay sealed, and it is asked again");
+            Ok(None)
+        }
+    }
+}
+
 impl Place {
     pub(super) fn of(config: &Config) -> Place {
         let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
@@ -72,6 +94,46 @@ impl Place {
             KeyFile::open(&self.folder, self.options).map_err(|error| error.to_string())?;
         self.check_kept(keys.is_begun())?;
         KeyStore::new(keys, file).map_err(|error| error.to_string())
+    }
+
+    /// Refuses keys that were begun with a key from elsewhere: the other Transit has never seen that one.
+    fn check_begun_by(&self, transit: &Transit) -> Result<(), String> {
+        let wrapped = transit.wrapped();
+        if wrapped.exists() || !self.folder.join("keys").exists() || !self.open()?.keys().is_begun()
+        {
+            return Ok(());
+        }
+        Err(format!(
+            "{transit}: the keys in {} are wrapped under a key that is not in {}: restore that file from a copy, or have the other Transit encrypt this key and keep the ciphertext there (docs/vault.md)",
+            self.folder.display(),
+            wrapped.display()
+        ))
+    }
+
+    /// Opens the keys and unseals them with what another Transit brought. A new key is on disk, encrypted, before it wraps anything.
+    ///
+    /// # Errors
+    /// What cannot be, and what to do; nothing of the keys was written where it is the wrong key.
+    pub(super) fn unseal_by(
+        &self,
+        transit: &Transit,
+        brought: Brought,
+    ) -> Result<KeyStore<KeyFile>, String> {
+        self.check_kept(true)?;
+        self.check_begun_by(transit)?;
+        vault::protect_process().map_err(|error| {
+            format!("{transit}: the system does not keep the process's memory out of core dumps: {error}")
+        })?;
+        let mut store = self.open()?;
+        if let Some(sealed) = &brought.new {
+            let wrapped = transit.wrapped();
+            write_whole(wrapped, sealed)
+                .map_err(|error| format!("{}: {error}", wrapped.display()))?;
+        }
+        let told = |error| format!("{transit}: {error} ({})", self.folder.display());
+        store.unseal(brought.kek).map_err(told)?;
+        self.note_begun()?;
+        Ok(store)
     }
 
     /// The file beside the folder that says that there are keys in it.
