@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use door_fix::Checks;
 use fix_session::Durability;
 
-use crate::config::{KeyChange, outside, ranged, row, shown};
+use crate::config::{ConfigError, KeyChange, outside, ranged, row, shown};
 use crate::values::{Value, Written, wrong};
 
 /// A kind of entry.
@@ -28,8 +28,8 @@ pub(crate) trait Entry: Default {
     fn to_json(&self) -> serde_json::Value;
     /// Returns its keys as rows of the table in docs/configuration.md.
     fn rows() -> String;
-    /// Returns what is outside of its range.
-    fn out_of_range(&self) -> Vec<String>;
+    /// Returns what is outside of its range, with the place of the entry.
+    fn out_of_range(&self) -> Vec<ConfigError>;
 }
 
 /// Sets `key` of `entry`, or says which keys there are.
@@ -100,13 +100,13 @@ macro_rules! entry {
                 text
             }
 
-            fn out_of_range(&self) -> Vec<String> {
+            fn out_of_range(&self) -> Vec<ConfigError> {
                 let array = concat!(stringify!($section), ".", stringify!($array));
                 let found: [Option<String>; 0] = [];
                 found.into_iter()
                     $($(.chain([outside((array, stringify!($key)), &self.$key, &RangeInclusive::<u64>::from($range))]))?)*
                     .flatten()
-                    .map(|text| format!("{}: {text}", self.place))
+                    .map(|text| ConfigError { place: self.place.clone(), text })
                     .collect()
             }
         }
@@ -263,7 +263,7 @@ impl Arrays {
     }
 
     /// Returns what is outside of its range.
-    pub(crate) fn out_of_range(&self) -> Vec<String> {
+    pub(crate) fn out_of_range(&self) -> Vec<ConfigError> {
         let sessions = self.fix_session.iter().flat_map(Entry::out_of_range);
         sessions.chain(self.fix_venue.iter().flat_map(Entry::out_of_range)).collect()
     }

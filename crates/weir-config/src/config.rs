@@ -157,7 +157,6 @@ macro_rules! config {
                     let key = (stringify!($section), stringify!($key));
                     found.extend(outside(key, &self.$section.$key, &RangeInclusive::<u64>::from($range)));
                 )?)*)*
-                found.extend(self.arrays.out_of_range());
                 found
             }
         }
@@ -268,13 +267,13 @@ config! {
     vault ("What unseals the keys of the keys door.") {
         key_file: String = String::new(), " File with the key that all keys are wrapped under: 64 hexadecimal digits or 32 bytes, readable by its owner alone. Empty, or while there is no such file: the keys stay sealed, and the keys door says so. One of `key_file`, `key_env`, `key_program` and `transit_address` at most.";
         key_env: String = String::new(), " Name of the environment variable that has this key, 64 hexadecimal digits. The system shows it in `/proc/PID/environ` as long as the node runs.";
+        key_program: String = String::new(), " Path of a program that prints this key and ends within 30 s; it has no arguments and no input. While it fails the keys stay sealed.";
         transit_address: String = String::new(), " Another Transit that keeps this key, as `https://HOST:PORT`: a node, OpenBao or Vault. This node draws the key at its first start, has the other encrypt it, and later decrypt it; while the other does not, the keys stay sealed, and the node asks it again. Plain `http://` only on loopback.";
         transit_token_file: String = String::new(), " File with the token that is shown to the other Transit: one line, readable by its owner alone.";
         transit_token_env: String = String::new(), " In place of the file, the name of the environment variable that has this token.";
         transit_key_name: String = String::new(), " The other Transit's key that encrypts this one.";
         transit_mount_path: String = "transit".into(), " Where the other Transit is mounted, below `/v1/`; namespaces of OpenBao and Vault stand before it.";
         transit_tls_ca_cert: String = String::new(), " PEM: who signs the other Transit's certificate. Empty: whom the system trusts.";
-        key_program: String = String::new(), " Path of a program that prints this key and ends within 30 s; it has no arguments and no input. While it fails the keys stay sealed.";
     }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
@@ -479,18 +478,46 @@ fn load_from(
 ) -> Result<Config, Vec<ConfigError>> {
     let mut config = Config::default();
     let mut errors = Vec::new();
+    let mut places = Places::default();
     if let Some(path) = file {
         match file_text(path, may_wait) {
-            Ok(text) => read_file(&mut config, &path.display().to_string(), &text, &mut errors),
+            // As a file is for a moment while it is saved: it would take away every session.
+            Ok(text) if !may_wait && text.trim().is_empty() => errors.push(ConfigError {
+                place: path.display().to_string(),
+                text: "it is empty, expected keys; to go on with the defaults, say so in a comment (a line that begins with #)".into(),
+            }),
+            Ok(text) => {
+                let name = path.display().to_string();
+                read_file(&mut config, &name, &text, &mut places, &mut errors);
+            }
             Err(error) => errors.push(ConfigError {
                 place: path.display().to_string(),
                 text: format!("cannot be read: {error}"),
             }),
         }
     }
-    read_environment(&mut config, environment, &mut errors);
+    read_environment(&mut config, environment, &mut places, &mut errors);
+    let read = errors.len();
     config.check(file, &mut errors);
+    for error in &mut errors[read..] {
+        places.mend(error);
+    }
     if errors.is_empty() { Ok(config) } else { Err(errors) }
+}
+
+/// Where each key got its value: a line of the file, or a variable of the environment. Keys are written `section.key`.
+#[derive(Debug, Default)]
+struct Places(std::collections::BTreeMap<String, String>);
+
+impl Places {
+    /// Gives an error about a key the place where that key was set, in place of that of the whole configuration.
+    fn mend(&self, error: &mut ConfigError) {
+        let end = error.text.find(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
+        let key = &error.text[..end.unwrap_or(error.text.len())];
+        if let Some(place) = self.0.get(key) {
+            error.place.clone_from(place);
+        }
+    }
 }
 
 /// What a line of a section sets to a text without quotes: what the key expects, and how a text would be written. `None`: the
@@ -522,7 +549,13 @@ fn section_at(text: &str, line: usize) -> &str {
     headers.filter_map(|rest| rest.split(']').next()).last().map_or("", str::trim)
 }
 
-fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<ConfigError>) {
+fn read_file(
+    config: &mut Config,
+    name: &str,
+    text: &str,
+    places: &mut Places,
+    errors: &mut Vec<ConfigError>,
+) {
     // Some editors put a byte-order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
@@ -564,8 +597,10 @@ fn read_file(config: &mut Config, name: &str, text: &str, errors: &mut Vec<Confi
                 continue;
             }
             let written = written(value.get_ref());
-            if let Err(text) = config.set(section, key.get_ref(), &written) {
-                push(key.span().start, format!("{section}.{}: {text}", key.get_ref()));
+            let (name, at) = (format!("{section}.{}", key.get_ref()), key.span().start);
+            match config.set(section, key.get_ref(), &written) {
+                Ok(()) => _ = places.0.insert(name, place_of(at)),
+                Err(text) => push(at, format!("{name}: {text}")),
             }
         }
     }
@@ -609,14 +644,16 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
 fn read_environment(
     config: &mut Config,
     environment: impl Iterator<Item = (String, String)>,
+    places: &mut Places,
     errors: &mut Vec<ConfigError>,
 ) {
     for (name, value) in environment {
         let Some(rest) = name.strip_prefix("WEIR_") else { continue };
         let Some((section, key)) = rest.split_once("__") else { continue };
         let (section, key) = (section.to_lowercase(), key.to_lowercase());
-        if let Err(text) = config.set(&section, &key, &Written::Text(value)) {
-            errors.push(ConfigError { place: name, text });
+        match config.set(&section, &key, &Written::Text(value)) {
+            Ok(()) => _ = places.0.insert(format!("{section}.{key}"), name),
+            Err(text) => errors.push(ConfigError { place: name, text }),
         }
     }
 }
@@ -673,6 +710,7 @@ impl Config {
         if let Err(error) = transport_options(self).check() {
             errors.push(ConfigError { place: "transport".into(), text: error.to_string() });
         }
+        errors.extend(self.arrays.out_of_range());
         let place = file.map_or("configuration".into(), |path| path.display().to_string());
         let mut must = |holds: bool, text: String| {
             if !holds {
@@ -732,6 +770,29 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let pairs = environment.iter().map(|(k, v)| (k.to_string(), v.to_string()));
         load(Some(file.path()), pairs)
+    }
+
+    #[test]
+    fn two_sessions_of_one_name_are_told_with_both_lines() {
+        let venue = "[[fix.venue]]\nname = \"V\"\nsender_comp_id = \"G\"\ntarget_comp_id = \"T\"\nconnect = [\"127.0.0.1:1\"]\n";
+        let errors = read(&venue.repeat(2), &[]).unwrap_err();
+        let told = errors.iter().find(|error| error.text.contains("two sessions are called \"V\""));
+        let lines = told.unwrap().place.split(", ").map(|place| place.rsplit(':').next().unwrap());
+        assert_eq!(lines.collect::<Vec<_>>(), ["1", "6"]);
+    }
+
+    #[test]
+    fn a_node_that_runs_takes_no_empty_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let again = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            load_again(Some(file.path()), std::iter::empty())
+        };
+        let told = again(" \n").unwrap_err();
+        assert!(told[0].text.contains("it is empty"), "{}", told[0]);
+        again("# all by default\n").unwrap();
+        std::fs::write(file.path(), "").unwrap();
+        load(Some(file.path()), std::iter::empty()).unwrap();
     }
 
     #[test]
@@ -967,14 +1028,22 @@ mod tests {
     }
 
     #[test]
-    fn numbers_outside_of_their_ranges_are_told() {
-        let errors = read("[batch]\nbatch_max = 0\n[openrtb]\nfee_bp = 9001\n", &[]).unwrap_err();
-        let texts: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
-        let expected = [
-            "batch.batch_max: found 0, expected 1 to 1024",
-            "openrtb.fee_bp: found 9001, expected 0 to 9000",
-        ];
-        assert_eq!(texts, expected);
+    fn what_is_wrong_with_a_sound_value_is_told_with_its_line_or_variable() {
+        let text = "[batch]\nbatch_max = 0\n[keys]\naudit = \"x\"\n[[fix.venue]]\nheart_bt_int_s = 90000\n";
+        let errors = read(text, &[("WEIR_OPENRTB__FEE_BP", "9001")]).unwrap_err();
+        let told = |error: &ConfigError| {
+            let place = error.place.rsplit(['/', ':']).next().unwrap_or_default();
+            format!("{place} {}", error.text)
+        };
+        let told: Vec<String> = errors.iter().map(told).collect();
+        for expected in [
+            "2 batch.batch_max: found 0, expected 1 to 1024",
+            "4 keys.audit: found \"x\", expected \"on\" or \"off\"",
+            "5 fix.venue.heart_bt_int_s: found 90000, expected 1 to 86400",
+            "WEIR_OPENRTB__FEE_BP openrtb.fee_bp: found 9001, expected 0 to 9000",
+        ] {
+            assert!(told.iter().any(|told| told == expected), "{expected:?} in {told:#?}");
+        }
         assert_eq!(
             (grouped(7), grouped(1_000), grouped(65_536)),
             ("7".into(), "1,000".into(), "65,536".into())

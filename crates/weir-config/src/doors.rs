@@ -142,8 +142,8 @@ impl DoorSpec {
     }
 }
 
-/// The doors of a worker, in the order of their listeners. The set of the node (`weir_node::doors`) has the same names, or it does not
-/// compile.
+/// The doors of a worker, in the order of their listeners. The set of the node (`weir_node::doors`) has as many, or it does not
+/// compile, and a test of it compares their names.
 pub const DOORS: [DoorSpec; 5] = [
     DoorSpec {
         name: "batch",

@@ -11,7 +11,7 @@ use door_transport::Dial;
 use door_transport::tls::{ClientOptions, ClientTls, Identity};
 use fix_session::Schedule;
 
-use crate::arrays::{FixSession, FixVenue};
+use crate::arrays::{Entry, FixSession, FixVenue};
 use crate::config::{Config, ConfigError};
 use crate::doors::{PEM_BYTES_MAX, fix_connections};
 
@@ -34,9 +34,17 @@ pub fn sessions(config: &Config) -> Result<FixSessions, Vec<ConfigError>> {
     if !errors.is_empty() {
         return Err(errors);
     }
-    let told = |error: door_fix::ConfigError| ConfigError {
-        place: "fix.session, fix.venue".into(),
-        text: error.to_string(),
+    let sessions = arrays.fix_session.iter().map(|entry| (entry.known_as(), &entry.place));
+    let peers = arrays.fix_venue.iter().map(|entry| (entry.known_as(), &entry.place));
+    let named: Vec<(String, &String)> =
+        sessions.chain(peers).map(|(name, place)| (format!("{name:?}"), place)).collect();
+    // Whom an error is about it names: two, where they have one name.
+    let told = |error: door_fix::ConfigError| {
+        let text = error.to_string();
+        let of_it =
+            named.iter().filter(|(name, _)| text.contains(name)).map(|(_, place)| &***place);
+        let place = of_it.collect::<Vec<_>>().join(", ");
+        ConfigError { place, text }
     };
     FixSessions::new(clients, venues).map_err(|errors| errors.into_iter().map(told).collect())
 }
