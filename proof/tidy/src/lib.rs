@@ -1,7 +1,8 @@
 //! Rules of the house that neither the compiler nor clippy checks.
 //!
-//! Each rule is a function over the files of a [`Tree`] that returns its breaches, sorted. `tests/it` holds the repository against all of
-//! them, and plants one breach of each rule in a small tree to show that it is found. What stands in tests (`#[cfg(test)]`, `tests/`) is
+//! Each rule here is a function over the files of a [`Tree`] that returns its breaches, sorted. `tests/it` holds the repository against all
+//! of them, and plants one breach of each in a small tree to show that it is found; the rules over whole crates and pages stand in
+//! `tests/it/architecture.rs`, without one. What stands in tests (`#[cfg(test)]`, `tests/`) is
 //! held to the length of functions only: a test may name its fixtures as it likes.
 
 mod functions;

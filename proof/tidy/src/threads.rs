@@ -104,9 +104,15 @@ fn is_thread_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-')
 }
 
-/// The text of a literal, also of `"text".into()` and of `"text".to_string()`.
+/// The text of a literal, also of `"text".into()` and of `"text".to_string()`; of `format!("text-{n}")` what stands before the number.
 fn text(expression: &syn::Expr) -> Option<String> {
     match expression {
+        syn::Expr::Reference(to) => text(&to.expr),
+        syn::Expr::Macro(called) if called.mac.path.is_ident("format") => {
+            let first = called.mac.tokens.clone().into_iter().next()?;
+            let format: syn::LitStr = syn::parse2(first.into()).ok()?;
+            format.value().split_once("-{").map(|(name, _)| name.to_string())
+        }
         syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
         syn::Expr::MethodCall(call) => text(&call.receiver),
         _ => None,

@@ -6,7 +6,7 @@
 //! written, after each 64 orders.
 //!
 //! With `untimed` as third argument no clock is asked, so that it runs under valgrind, which counts the instructions of the same:
-//! `valgrind --tool=callgrind --toggle-collect='passed::pass*' target/release/examples/passed 4 1 untimed`.
+//! `valgrind --tool=callgrind --toggle-collect='passed::gate::pass*' target/release/examples/passed 4 1 untimed`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -103,10 +103,31 @@ fn rust_files(folder: PathBuf) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The part of a file that is built into the product: without its tests and comments.
+/// The lines of a file that are built into the product, each with its place from 0: without comments, and without the items behind
+/// `#[cfg(test)]`, wherever they stand.
 fn product_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let product = text.split("#[cfg(test)]").next().unwrap();
-    product.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+    let mut end_of_test = None;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let (bare, is_over) = (line.trim_start(), end_of_test.is_none());
+        if bare == "#[cfg(test)]" && is_over {
+            end_of_test = Some(" ".repeat(line.len() - bare.len()));
+        }
+        let Some(indent) = &end_of_test else { return !bare.starts_with("//") };
+        let of_item = line.strip_prefix(indent.as_str()).filter(|rest| !rest.starts_with(' '));
+        let ends = |rest: &str| rest.starts_with('}') || rest.ends_with(';');
+        if of_item.is_some_and(ends) {
+            end_of_test = None;
+        }
+        false
+    })
+}
+
+#[test]
+fn what_is_for_tests_is_left_out_and_nothing_behind_it() {
+    let text = "use a;\n#[cfg(test)]\nmod far;\n// why\nfn b() {\n    #[cfg(test)]\n    c();\n    d();\n}\n#[cfg(test)]\nimpl E {\n    fn f() {}\n}\nfn g() {}\n";
+    let left: Vec<&str> = product_lines(text).map(|(_, line)| line.trim()).collect();
+    assert_eq!(left, ["use a;", "fn b() {", "d();", "}", "fn g() {}"]);
+    assert_eq!(product_lines(text).last(), Some((13, "fn g() {}")));
 }
 
 #[test]
@@ -185,18 +206,22 @@ fn the_binary_only_composes() {
     );
 }
 
-/// Lines in the bodies of functions that are not one `match`: flags and their texts, and who is called for a subcommand, may grow.
+/// Lines in the bodies of functions that are not one `match` over single expressions: flags and their texts, and who is called for a subcommand, may grow.
 fn working_lines(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let body = |(at, line): (usize, &&str)| {
         let indent = line.len() - line.trim_start().len();
-        let is_fn = line.trim_start().starts_with("fn ") || line.contains("pub fn ");
+        let is_fn = line.trim_start().starts_with("fn ")
+            || line.trim_start().starts_with("pub") && line.contains(" fn ");
         let opens = at + lines[at..].iter().position(|line| line.ends_with('{'))? + 1;
         let ends = |line: &&str| line.strip_prefix(&" ".repeat(indent)) == Some("}");
         let body = &lines[opens..opens + lines[opens..].iter().position(ends)?];
         let first = body.first()?.trim_start();
         let closes = body.last()?.len() == indent + 5;
-        (is_fn && !(first.starts_with("match ") && closes)).then_some(body.len())
+        let is_table = first.starts_with("match ")
+            && closes
+            && !body.iter().any(|line| line.ends_with("=> {"));
+        (is_fn && !is_table).then_some(body.len())
     };
     lines.iter().enumerate().filter_map(body).sum()
 }
@@ -284,6 +309,22 @@ fn architecture_names_every_crate_and_no_other() {
         named, there,
         "the code map of ARCHITECTURE.md and the folders of crates/, proof/ and clients/"
     );
+}
+
+#[test]
+fn contributing_says_when_to_run_each_module_of_the_slow_tests() {
+    let page = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let named: BTreeSet<&str> = rows
+        .flat_map(|row| row.split('`').skip(1).step_by(2))
+        .filter(|word| !word.contains('/'))
+        .collect();
+    let main = root().join("crates/weir/tests/it/main.rs");
+    let main = std::fs::read_to_string(main).unwrap();
+    let modules = main.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+    let helpers = BTreeSet::from(["client", "openrtb", "support"]);
+    let there: BTreeSet<&str> = modules.filter(|module| !helpers.contains(module)).collect();
+    assert_eq!(named, there, "the table of CONTRIBUTING.md and the modules of weir --test it");
 }
 
 #[test]
