@@ -15,6 +15,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use weir_config::config::{self, Config};
 use weir_config::doors::{ADMIN, DoorSpec, all_doors};
+use weir_config::listen::Listen;
 use wire::Handle;
 
 use crate::door_addresses::DoorAddresses;
@@ -26,6 +27,8 @@ const PORTS_TRIED: u16 = 100;
 /// What the pasted lines reserve and settle of a currency.
 const ASKED: &str = "0.25";
 const SPENT: &str = "0.18";
+/// Doors that listen although nobody named them.
+const SERVED: [&str; 3] = ["batch", "spend", "admin"];
 /// The file of budgets in the data folder.
 const BUDGETS: &str = "budgets.jsonl";
 
@@ -95,18 +98,31 @@ impl Dev {
         let mut config = config::load(None, config::environment()).map_err(|errors| {
             errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         })?;
+        if config.budgets.file != Config::default().budgets.file {
+            return Err(format!(
+                "the environment names a budgets file, {}, and `weir dev` has the budgets of its command line; unset WEIR_BUDGETS__FILE, or start `weir run`",
+                config.budgets.file.display()
+            ));
+        }
         args.doors.apply(&mut config);
+        for door in all_doors().filter(|door| !SERVED.contains(&door.name)) {
+            if !(door.listen)(&config).is_chosen() {
+                (door.set_listen)(&mut config, Listen::UNUSED);
+            }
+        }
         let moved = all_doors().filter_map(|door| move_if_taken(door, &args.doors, &mut config));
         let moved = moved.collect();
-        let temporary = match &args.data {
+        let of_environment = config.node.data_dir != Config::default().node.data_dir;
+        let kept =
+            args.data.clone().or_else(|| of_environment.then(|| config.node.data_dir.clone()));
+        let temporary = match &kept {
             Some(_) => None,
             None => Some(TempDir::with_prefix("weir-dev-").map_err(|error| {
                 format!("no temporary folder can be made: {error}; name one with --data DIR")
             })?),
         };
-        let data = args.data.clone();
         let data =
-            data.unwrap_or_else(|| temporary.as_ref().expect("made above").path().to_owned());
+            kept.unwrap_or_else(|| temporary.as_ref().expect("made above").path().to_owned());
         let file = data.join(BUDGETS);
         write(&file, &lines(&args.budget))
             .map_err(|error| format!("{}: {error}", file.display()))?;
@@ -143,6 +159,11 @@ impl Dev {
         );
         let paste = "Paste this to reserve, and then to settle what it did cost:";
         let _ = match address("spend") {
+            Some(_) if self.config.spend.tokens_file != "" => writeln!(
+                text,
+                "\nThe spend door asks for a token of {}: docs/spend.md has calls with one.\n",
+                self.config.spend.tokens_file
+            ),
             Some(spend) => writeln!(text, "\n{paste}\n\n{}\n", self.curl(spend)),
             None => writeln!(text, "\nThe spend door is off.\n"),
         };
@@ -184,7 +205,8 @@ fn amounts(budget: &DevBudget) -> (String, String) {
     match budget.unit.currency().and_then(|_| amount(ASKED)) {
         Some(asked) if asked <= limit => (ASKED.to_owned(), SPENT.to_owned()),
         _ => {
-            let tenth = budget.unit.format(money::Amount::new((limit.get() / 10).max(1)));
+            let tenth = (limit.get() / 10).clamp(1, money::ASK_MAX.get());
+            let tenth = budget.unit.format(money::Amount::new(tenth));
             (tenth.clone(), tenth)
         }
     }
@@ -279,5 +301,7 @@ mod tests {
         assert_eq!(asked("a=10.00/USD"), ("0.25".into(), "0.18".into()));
         assert_eq!(asked("a=0.20/USD"), ("0.02".into(), "0.02".into()));
         assert_eq!(asked("a=3/count"), ("1".into(), "1".into()));
+        let most = money::ASK_MAX.get().to_string();
+        assert_eq!(asked("a=1000000000000000000/count"), (most.clone(), most));
     }
 }

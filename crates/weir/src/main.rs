@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use admin_client::Options;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use door_transport::Transport;
 use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
@@ -289,7 +289,10 @@ impl Write for Out {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| weir_tools::usage::explained(error).exit());
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        weir_tools::usage::explained(error, &Cli::command(), words).exit()
+    });
     let command = cli.command;
     let mut out = Out { failed: None };
     // It draws by itself, and a terminal that is gone is no failure: what is left for it may stay unwritten.
