@@ -21,26 +21,77 @@ impl Base64 {
     /// Where it is wrong, counted in bytes from 0 as Go does; `bytes` is as it was then.
     #[inline]
     pub(crate) fn read(&self, text: &str, bytes: &mut Vec<u8>) -> Result<(), usize> {
-        let (before, room) = (bytes.len(), text.len() / 4 * 3 + 3);
-        bytes.resize(before + room, 0);
-        let target = bytes.get_mut(before..).unwrap_or_default();
-        let read = self.0.decode_slice(text, target);
-        // The quick reader skips no line ends, and its places are not Go's.
-        let read = read.or_else(|_| read_slowly(text.as_bytes(), target));
+        let before = bytes.len();
+        bytes.resize(before + room_for(text.len()), 0);
+        let read = self.read_into(text, bytes.get_mut(before..).unwrap_or_default());
         bytes.truncate(before + read.unwrap_or(0));
         read.map(|_| ())
+    }
+
+    /// Writes what `text` stands for to the beginning of `target`, which has the [`room_for`] it. Returns how many bytes that are.
+    ///
+    /// # Errors
+    /// As [`Base64::read`]; `target` may hold a part then.
+    #[inline]
+    pub(crate) fn read_into(&self, text: &str, target: &mut [u8]) -> Result<usize, usize> {
+        // The quick reader skips no line ends, and its places are not Go's.
+        let read = self.0.decode_slice(text, target);
+        read.or_else(|_| read_slowly(text.as_bytes(), target))
+    }
+
+    /// Reads texts that were put behind each other by [`make_whole`]. Tells whether all of them are sound; which is not is not known, and
+    /// nothing in `target` counts then.
+    #[inline]
+    pub(crate) fn read_whole(&self, texts: &[u8], target: &mut [u8]) -> bool {
+        self.0.decode_slice(texts, target).is_ok()
     }
 
     /// Appends the base64 of `bytes` to `text`.
     #[inline]
     pub(crate) fn write(&self, bytes: &[u8], text: &mut Vec<u8>) {
         let before = text.len();
-        text.resize(before + bytes.len().div_ceil(3) * 4, 0);
-        let target = text.get_mut(before..).unwrap_or_default();
-        // The room is exact.
-        let written = self.0.encode_slice(bytes, target).unwrap_or(0);
+        text.resize(before + written_len(bytes.len()), 0);
+        let written = self.write_into(bytes, text.get_mut(before..).unwrap_or_default());
         text.truncate(before + written);
     }
+
+    /// Writes the base64 of `bytes` to the beginning of `target`, which has [`written_len`] bytes or more. Returns how many it took.
+    #[inline]
+    pub(crate) fn write_into(&self, bytes: &[u8], target: &mut [u8]) -> usize {
+        // The room is enough.
+        self.0.encode_slice(bytes, target).unwrap_or(0)
+    }
+}
+
+/// Returns the bytes of the base64 of so many bytes.
+#[inline]
+pub(crate) fn written_len(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
+}
+
+/// Returns the room that a text of so many bytes needs while it is read.
+#[inline]
+pub(crate) fn room_for(text: usize) -> usize {
+    text / 4 * 3 + 3
+}
+
+/// Makes `text`, which was copied from a client's, a run of whole groups that may stand before another one: signs of filling become symbols.
+/// Returns how many bytes it stands for, `None` where it is no run of whole groups. Whether its symbols are sound is not looked at.
+///
+/// Short texts are cheap only together: the quick reader takes none below 64 bytes, and reads what is left of others symbol by symbol.
+#[inline]
+pub(crate) fn make_whole(text: &mut [u8]) -> Option<usize> {
+    if !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let mut bytes = text.len() / 4 * 3;
+    if let Some(last) = text.last_chunk_mut::<2>() {
+        for symbol in last.iter_mut().rev().take_while(|symbol| **symbol == b'=') {
+            *symbol = b'A';
+            bytes -= 1;
+        }
+    }
+    Some(bytes)
 }
 
 /// Reads one symbol after the other. Returns how many bytes were written, or where it is wrong: at the first byte that cannot stand where

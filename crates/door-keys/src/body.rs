@@ -64,6 +64,15 @@ impl ItemText {
         }
     }
 
+    /// Returns how an item begins that has nothing before its text and no spaces, as most clients write it.
+    fn beginning(self) -> &'static str {
+        match self {
+            ItemText::Plaintext => "{\"plaintext\":\"",
+            ItemText::Ciphertext | ItemText::Rewrapped => "{\"ciphertext\":\"",
+            ItemText::Input => "{\"input\":\"",
+        }
+    }
+
     fn is_required(self) -> bool {
         matches!(self, ItemText::Plaintext | ItemText::Ciphertext)
     }
@@ -362,10 +371,32 @@ impl Batch {
         Ok(Some(Ok(())))
     }
 
+    #[inline]
     fn item(&mut self, cursor: &mut Cursor<'_>, text: ItemText) -> Result<BatchItem, BadJson> {
-        let (mut item, at, body) = (BatchItem::EMPTY, self.items.len(), cursor.body());
+        if !cursor.pass(text.beginning()) {
+            cursor.expect(b'{', "an object")?;
+            let is_empty = cursor.take(b'}');
+            return self.item_left(BatchItem::EMPTY, is_empty, cursor, text);
+        }
+        let item = BatchItem { text: cursor.text_left()?, ..BatchItem::EMPTY };
+        if cursor.take(b'}') {
+            return Ok(item);
+        }
+        cursor.expect(b',', "a comma or the end of the object")?;
+        self.item_left(item, false, cursor, text)
+    }
+
+    /// Reads an item from the name of a member to its end.
+    fn item_left(
+        &mut self,
+        mut item: BatchItem,
+        is_empty: bool,
+        cursor: &mut Cursor<'_>,
+        text: ItemText,
+    ) -> Result<BatchItem, BadJson> {
+        let (at, body) = (self.items.len(), cursor.body());
         let (mut room, mut unfit) = (String::new(), false);
-        cursor.members(|cursor, name| {
+        let member = |cursor: &mut Cursor<'_>, name: Span| {
             let name = name.text(body, &mut room);
             let place = match name {
                 _ if name == text.name() => &mut item.text,
@@ -398,7 +429,10 @@ impl Batch {
                 }
             }
             Ok(())
-        })?;
+        };
+        if !is_empty {
+            cursor.members_left(member)?;
+        }
         if !item.text.is_some() && text.is_required() && !unfit {
             self.fault(|| format!("'[{at}].{}' {}", text.name(), text.missing()));
         }

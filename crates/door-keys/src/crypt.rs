@@ -144,7 +144,7 @@ impl<G: Gate> Call<'_, G> {
         let mut pen = Pen { out };
         pen.open_frame(random);
         pen.raw("{");
-        result(&mut pen, what, place, work, base64);
+        Around::default().result(&mut pen, what, place, work, base64);
         pen.raw("}");
         pen.close_frame(&note.warnings);
         if what != Crypt::Decrypt {
@@ -162,7 +162,7 @@ impl<G: Gate> Call<'_, G> {
         // Enough for all, so that no plaintext is left behind where an answer has grown.
         let texts = if what == Crypt::Decrypt { fields.body.len() } else { fields.body.len() * 2 };
         out.reserve(texts.saturating_add(batch.items.len().saturating_mul(ITEM_BYTES)));
-        let mut tally = Tally::default();
+        let (mut tally, mut around) = (Tally::default(), Around::default());
         let mut pen = Pen { out };
         pen.open_frame(random);
         pen.raw("{\"batch_results\":[");
@@ -173,7 +173,7 @@ impl<G: Gate> Call<'_, G> {
                 match place.outcome {
                     Ok(()) => {
                         tally.done += 1;
-                        result(&mut pen, what, place, work, base64);
+                        around.result(&mut pen, what, place, work, base64);
                     }
                     Err(why) => {
                         let count =
@@ -182,9 +182,13 @@ impl<G: Gate> Call<'_, G> {
                         failure(&mut pen, what, why);
                     }
                 }
-                pen.raw(",\"reference\":\"");
-                pen.raw(item.reference.raw(fields.body));
-                pen.raw("\"}");
+                if item.reference.is_some() {
+                    pen.raw(",\"reference\":\"");
+                    pen.raw(item.reference.raw(fields.body));
+                    pen.raw("\"}");
+                } else {
+                    pen.raw(",\"reference\":\"\"}");
+                }
             }
         }
         pen.raw("]}");
@@ -262,21 +266,48 @@ fn run(
     if what != Crypt::Decrypt {
         work.seal(key, random);
     }
+    work.write_together(what == Crypt::Decrypt, base64);
 }
 
-fn result(pen: &mut Pen<'_>, what: Crypt, place: &Place, work: &Work, base64: &Base64) {
-    if what == Crypt::Decrypt {
-        pen.raw("\"plaintext\":\"");
-        base64.write(work.plain.get(&place.plain), pen.out);
-        return pen.raw("\"");
+/// What stands around a result.
+#[derive(Default)]
+struct Around {
+    version: Option<u32>,
+    before: String,
+    behind: String,
+}
+
+impl Around {
+    /// Makes it that of a version, if it is another's.
+    #[inline]
+    fn of(&mut self, what: Crypt, version: u32) {
+        if self.version == Some(version) {
+            return;
+        }
+        (self.before, self.behind) = match what {
+            Crypt::Decrypt => ("\"plaintext\":\"".into(), "\"".into()),
+            _ => (
+                format!("\"ciphertext\":\"vault:v{version}:"),
+                format!("\",\"key_version\":{version}"),
+            ),
+        };
+        self.version = Some(version);
     }
-    let sealed = work.sealed.get(&place.sealed);
-    pen.raw("\"ciphertext\":\"vault:v");
-    pen.digits(place.version.into());
-    pen.raw(":");
-    base64.write(sealed, pen.out);
-    pen.raw("\",\"key_version\":");
-    pen.digits(place.version.into());
+
+    #[inline]
+    fn result(
+        &mut self,
+        pen: &mut Pen<'_>,
+        what: Crypt,
+        place: &Place,
+        work: &Work,
+        base64: &Base64,
+    ) {
+        self.of(what, if what == Crypt::Decrypt { 0 } else { place.version });
+        pen.raw(&self.before);
+        work.write(place, what == Crypt::Decrypt, base64, pen.out);
+        pen.raw(&self.behind);
+    }
 }
 
 fn failure(pen: &mut Pen<'_>, what: Crypt, why: ItemFault) {

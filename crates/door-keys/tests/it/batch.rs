@@ -18,7 +18,7 @@ fn decrypt(node: &mut Node, items: Value) -> Got {
 
 #[test]
 fn items_that_work_come_back_in_order() {
-    for kind in ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"] {
+    for kind in KINDS {
         let mut node = Node::with_key(&json!({ "type": kind }).to_string());
         node.post("transit/keys/a/rotate", "");
         let items: Vec<Value> = (0..1000)
@@ -52,6 +52,79 @@ fn items_that_work_come_back_in_order() {
         for (at, item) in rewrapped.results().iter().enumerate() {
             assert_eq!(item["key_version"], json!(2), "{kind} {at}: {item}");
         }
+    }
+}
+
+const KINDS: [&str; 4] =
+    ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
+
+/// Returns the plaintexts of messages that are opened in one call.
+fn opened(node: &mut Node, texts: &[String]) -> Vec<Value> {
+    let items: Vec<Value> = texts.iter().map(|text| json!({ "ciphertext": text })).collect();
+    decrypt(node, json!(items)).results().iter().map(|item| item["plaintext"].clone()).collect()
+}
+
+/// Short texts are read and written together, long ones and single ones alone: nobody can tell.
+#[test]
+fn every_length_comes_back_whichever_way_it_was_read() {
+    for kind in KINDS {
+        let mut node = Node::with_key(&json!({ "type": kind }).to_string());
+        // All are short; one is so long that the part is not read together.
+        for longest in [70, 200_000] {
+            let lengths = (0..70_u32).chain([longest]);
+            let plain: Vec<String> = lengths
+                .map(|len| b64((0..len).map(|at| at.to_le_bytes()[0] ^ 0xb5).collect::<Vec<u8>>()))
+                .collect();
+            let items: Vec<Value> = plain.iter().map(|text| json!({ "plaintext": text })).collect();
+            // As PHP writes a slash.
+            let body = json!({ "batch_input": items }).to_string().replace('/', "\\/");
+            let got = node.post("transit/encrypt/a", body);
+            let text = |item: &Value| item["ciphertext"].as_str().unwrap().to_owned();
+            let sealed: Vec<String> = got.results().iter().map(text).collect();
+            assert_eq!(opened(&mut node, &sealed), plain, "{kind}");
+            for (sealed, plain) in sealed.iter().zip(&plain) {
+                let item = json!({ "ciphertext": sealed }).to_string();
+                let got = node.post("transit/decrypt/a", item);
+                assert_eq!(got.json()["data"]["plaintext"], json!(plain), "{kind}");
+                // The strict reader: filled up as it should be, without a bit left over.
+                let bytes = unb64(sealed.split(':').next_back().unwrap());
+                assert!(bytes.len() >= 28, "{kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_odd_text_changes_nothing_for_those_beside_it() {
+    let mut node = Node::with_key(r#"{"type":"aes256-cbc-cmac"}"#);
+    let plain: Vec<String> = (0..40).map(|at| b64(format!("{at:032}"))).collect();
+    let items: Vec<Value> = plain.iter().map(|text| json!({ "plaintext": text })).collect();
+    let got = encrypt(&mut node, json!(items));
+    let text = |item: &Value| item["ciphertext"].as_str().unwrap().to_owned();
+    let sealed: Vec<String> = got.results().iter().map(text).collect();
+    let with_line_ends = format!("{}\r\n{}", &sealed[7][..20], &sealed[7][20..]);
+    let cut = sealed[7][..sealed[7].len() - 1].to_owned();
+    let odd = [
+        (with_line_ends, json!(plain[7])),
+        (sealed[7].replace('=', "*"), json!("")),
+        (sealed[7].replace("vault:v1:", "vault:v1:===="), json!("")),
+        (sealed[7].replace("vault:v1:", "vault:v1:AA=="), json!("")),
+        (cut, json!("")),
+    ];
+    for (odd, expected) in odd {
+        let mut texts = sealed.clone();
+        texts[7].clone_from(&odd);
+        let got = opened(&mut node, &texts);
+        for (at, got) in got.iter().enumerate() {
+            let expected = if at == 7 { expected.clone() } else { json!(plain[at]) };
+            assert_eq!(*got, expected, "{odd} {at}");
+        }
+    }
+    for (odd, at) in [("aGVsbG8", 4), ("A===", 1), ("aGVsbG8=aGVs", 8), ("AB=C", 2)] {
+        let got = encrypt(&mut node, json!([{"plaintext": "eA=="}, {"plaintext": odd}]));
+        assert!(got.results()[0]["ciphertext"].is_string(), "{odd}");
+        let error = format!("illegal base64 data at input byte {at}");
+        assert_eq!(got.results()[1]["error"], json!(error), "{odd}");
     }
 }
 
