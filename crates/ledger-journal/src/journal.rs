@@ -154,9 +154,12 @@ impl Journal {
     pub fn append(&mut self, records: &[Record], at_ms: u64) {
         for some in records.chunks(APPEND_MAX) {
             // A client waits for the answer to each of these.
-            let urgent = some
-                .iter()
-                .any(|record| matches!(record, Record::Resolved { .. } | Record::Memo { .. }));
+            let urgent = some.iter().any(|record| {
+                matches!(
+                    record,
+                    Record::Resolved { .. } | Record::ToppedUp { .. } | Record::Memo { .. }
+                )
+            });
             let (added, next_sequence) = self.shared.handover.append(urgent, |backlog| {
                 let before = backlog.bytes();
                 some.iter().for_each(|record| {

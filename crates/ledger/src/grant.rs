@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use wire::Verdict;
-
-use crate::part::{Keeps, MARKS_BYTES, Stage};
+use crate::page::{Mark, PAGE_HOLDS, Page};
+use crate::part::{Keeps, Stage};
 use crate::spec::LEVELS_MAX;
 use crate::token::SEQ_MAX;
 use crate::{Amount, Hold};
@@ -13,56 +12,6 @@ use crate::{Amount, Hold};
 const EXPIRED_WIDTH_MS: u64 = 10_000;
 /// A grant with so many of them gets no more holds, so that it fits a record.
 const EXPIRED_SUMS_MAX: usize = 1_000;
-/// Holds whose marks share a page.
-const PAGE_HOLDS: u32 = 256;
-type Page = [u8; MARKS_BYTES];
-const _: () = assert!(PAGE_HOLDS as usize == 2 * MARKS_BYTES);
-
-#[inline]
-fn byte_of(seq: u32) -> usize {
-    (seq % PAGE_HOLDS / 2) as usize
-}
-
-#[inline]
-fn shift_of(seq: u32) -> u32 {
-    seq % 2 * 4
-}
-
-/// What became of a hold; four bits each, so that a repeated request gets its first answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// Nobody spoke of it yet: alive until its deadline, then expired.
-    Open,
-    Confirmed,
-    Settled,
-    SettledOver,
-    SettledLate,
-    Released,
-}
-
-impl Mark {
-    const ALL: [Mark; 6] = [
-        Mark::Open,
-        Mark::Confirmed,
-        Mark::Settled,
-        Mark::SettledOver,
-        Mark::SettledLate,
-        Mark::Released,
-    ];
-
-    /// The mark a verdict leaves; `None` for verdicts that leave none.
-    pub(crate) fn of(verdict: Verdict) -> Option<Mark> {
-        match verdict {
-            Verdict::Confirmed => Some(Mark::Confirmed),
-            Verdict::Settled => Some(Mark::Settled),
-            Verdict::SettledOver => Some(Mark::SettledOver),
-            Verdict::SettledLate => Some(Mark::SettledLate),
-            Verdict::Released => Some(Mark::Released),
-            _ => None,
-        }
-    }
-}
-
 /// One grant.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
@@ -145,21 +94,23 @@ impl Grant {
     }
 
     pub(crate) fn mark(&self, seq: u32) -> Mark {
-        let Ok(found) = self.find_page(seq) else { return Mark::Open };
-        let nibble = self.marks[found].1[byte_of(seq)] >> shift_of(seq) & 0xF;
-        Mark::ALL[usize::from(nibble)]
+        self.find_page(seq).map_or(Mark::Open, |found| self.marks[found].1.mark(seq))
     }
 
-    /// Sets a mark. Returns how many pages were made for it (0 or 1).
-    pub(crate) fn set_mark(&mut self, seq: u32, mark: Mark) -> usize {
+    /// What a hold was settled with; `None` if that is not known, or it is not settled.
+    pub(crate) fn spent(&self, hold: &Hold) -> Option<Amount> {
+        let found = self.find_page(hold.seq).ok()?;
+        self.marks[found].1.amount(hold.seq, hold.amount)
+    }
+
+    /// The page with this hold, and how many were made for it (0 or 1).
+    pub(crate) fn page_mut(&mut self, seq: u32) -> (&mut Page, usize) {
         let found = self.find_page(seq);
         let index = found.unwrap_or_else(|index| {
-            self.marks.insert(index, (seq / PAGE_HOLDS, Box::new([0; MARKS_BYTES])));
+            self.marks.insert(index, (seq / PAGE_HOLDS, Box::new(Page::new())));
             index
         });
-        let byte = &mut self.marks[index].1[byte_of(seq)];
-        *byte = *byte & !(0xF << shift_of(seq)) | (mark as u8) << shift_of(seq);
-        usize::from(found.is_err())
+        (&mut self.marks[index].1, usize::from(found.is_err()))
     }
 
     /// Would marking this hold need a page that is not there yet?
@@ -181,22 +132,21 @@ impl Grant {
     /// Fetches the mark of a hold.
     pub(crate) fn prefetch_mark(&self, seq: u32) {
         if let Ok(found) = self.find_page(seq) {
-            table::prefetch(&self.marks[found].1[byte_of(seq)]);
+            self.marks[found].1.prefetch(seq);
         }
     }
 
     /// The pages of marks, rising.
     pub(crate) fn marks(&self) -> impl Iterator<Item = (u32, &Page)> {
-        self.marks.iter().map(|(page, marks)| (*page, &**marks))
+        self.marks.iter().map(|(number, page)| (*number, &**page))
     }
 
     /// Adds a page that was read. False if it does not follow the last one, or no grant could have it.
-    pub(crate) fn add_marks(&mut self, page: u32, marks: Page) -> bool {
-        let follows = self.marks.last().is_none_or(|(last, _)| *last < page);
-        let known = marks.iter().all(|byte| (byte & 0xF).max(byte >> 4) <= Mark::Released as u8);
-        let fits = follows && known && page <= SEQ_MAX / PAGE_HOLDS;
+    pub(crate) fn add_page(&mut self, number: u32, page: Page) -> bool {
+        let follows = self.marks.last().is_none_or(|(last, _)| *last < number);
+        let fits = follows && number <= SEQ_MAX / PAGE_HOLDS;
         if fits {
-            self.marks.push((page, Box::new(marks)));
+            self.marks.push((number, Box::new(page)));
         }
         fits
     }
@@ -212,6 +162,11 @@ impl Grant {
 
     pub(crate) fn pages(&self) -> usize {
         self.marks.len()
+    }
+
+    /// Amounts that its pages have entries of.
+    pub(crate) fn amounts(&self) -> usize {
+        self.marks.iter().map(|(_, page)| page.amounts().len()).sum()
     }
 
     /// The billing deadline of the holds with this first deadline. Rounded up to a 64th of the billing
@@ -474,7 +429,7 @@ mod tests {
         let mut grant = Grant::new(0, 0, 1000, Keeps::default());
         let marks = [Mark::Confirmed, Mark::SettledLate, Mark::Released, Mark::Open, Mark::Settled];
         for seq in 0..2000 {
-            grant.set_mark(seq, marks[seq as usize % marks.len()]);
+            grant.page_mut(seq).0.set_mark(seq, marks[seq as usize % marks.len()]);
         }
         for seq in 0..2000 {
             assert_eq!(grant.mark(seq), marks[seq as usize % marks.len()], "hold {seq}");

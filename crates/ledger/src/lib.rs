@@ -26,7 +26,8 @@
 //! # Invariants
 //! 1. For every budget and window: settled + held + with purses + expired <= limit, but for debts the outside world made
 //!    (`OverSettled`, `Late`) and limits lowered below what is already out.
-//! 2. A hold settles at most once; repeating a request returns the first answer.
+//! 2. A hold settles at most once; repeating a request returns the first answer. Of billing notices the highest price counts: what a later
+//!    one is higher is booked beside what was booked.
 //! 3. The lines of the [`Books`] add up to the limit after every change.
 //! 4. A deadline is judged by the stamp of the request, never by whether a sweep already ran.
 
@@ -40,6 +41,7 @@ mod keys;
 pub mod memo;
 mod message;
 pub mod note;
+mod page;
 mod part;
 mod purse;
 mod record;
@@ -61,7 +63,7 @@ pub use memo::{
     DoorMemos, KeptWith, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney, MemoRefusal,
     MemoRequest,
 };
-pub use message::{Need, No, Owner, ToBank, ToWorker};
+pub use message::{Handled, Need, No, Owner, Resolution, ToBank, ToWorker};
 pub use money::Amount;
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};

@@ -171,6 +171,45 @@ impl No {
     }
 }
 
+/// What became of a request to confirm, settle or release a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Of a settle: what is booked for the hold in all. `None`: nothing is, or it is not known any more.
+    pub amount: Option<Amount>,
+    /// What was done for it.
+    pub judged: Handled,
+}
+
+/// What was done for a request to confirm, settle or release a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// It was judged, and booked where the verdict says so.
+    Now,
+    /// It was judged before: this is the first answer again, and nothing was booked now.
+    Before,
+    /// A billing notice of a settled hold named a higher price: the difference was booked now.
+    ToppedUp,
+}
+
+impl Resolution {
+    /// Nothing was booked.
+    #[must_use]
+    pub const fn refused(verdict: Verdict) -> Resolution {
+        Resolution { verdict, amount: None, judged: Handled::Now }
+    }
+
+    /// Is it the first answer again?
+    #[must_use]
+    pub fn is_repeat(&self) -> bool {
+        self.judged == Handled::Before
+    }
+}
+
+/// What goes from the bank to a worker fits into so many bytes: answers are as many as holds.
+const _: () = assert!(size_of::<ToWorker>() <= 48);
+
 /// From the bank to a worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ToWorker {
@@ -224,12 +263,10 @@ pub enum ToWorker {
     },
     /// The answer to `Resolve`, to be sent once its record is sealed.
     Resolved {
-        /// From the request.
+        /// From the request; the asker knows by it which hold that was about.
         reply: u64,
         /// The answer.
-        verdict: Verdict,
-        /// It is the first answer again; nothing was booked now.
-        repeat: bool,
+        resolution: Resolution,
     },
 }
 

@@ -123,6 +123,11 @@ pub enum Part {
         /// Four bits each, low half first: 0 open, 1 confirmed, 2 settled, 3 settled over, 4 settled late,
         /// 5 released.
         marks: [u8; MARKS_BYTES],
+        /// A settled hold without an entry in `amounts` was settled with its own amount. False: it is not known with which, as in files
+        /// before version 6.
+        whole: bool,
+        /// What settled holds were settled with in all: place in the page, and amount.
+        amounts: Vec<(u8, Amount)>,
     },
     /// A token key that is not retired.
     Key(TokenKey),

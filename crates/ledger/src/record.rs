@@ -175,6 +175,22 @@ pub enum Record {
         /// is ever sealed without the other.
         kept: Option<Box<KeptWith>>,
     },
+    /// A billing notice named a higher price than what was booked for its hold, which is settled and stays so: the difference is booked.
+    ToppedUp {
+        /// The hold.
+        hold: Hold,
+        /// Where the difference is booked: `SettledOver` within the billing time of the hold, `SettledLate` after it, and of a hold that was
+        /// settled late.
+        verdict: Verdict,
+        /// The difference: booked as spend now.
+        amount: Amount,
+        /// What is booked for the hold in all.
+        total: Amount,
+        /// The stamp it was judged by.
+        at_ms: u64,
+        /// Who asked for it.
+        origin: Origin,
+    },
     /// A door's memo, without money.
     Memo {
         /// What is known of its key from now on.

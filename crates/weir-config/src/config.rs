@@ -308,7 +308,8 @@ config! {
         refresh_ms: u64 = 200, [1..=60_000], " How long one filling of a purse should last, milliseconds.";
         remember_max: usize = 65_536, " Maximum answers that a worker remembers for frames with the flag `remember`.";
         grants_max: usize = 4_000_000, " Maximum grants that are open at once.";
-        mark_pages_max: usize = 8_000_000, " Maximum pages of marks; a page has 128 bytes and covers 256 holds.";
+        mark_pages_max: usize = 8_000_000, " Maximum pages of marks; a page has 160 bytes and covers 256 holds.";
+        amounts_max: usize = 64_000_000, " Maximum holds, settled with another amount than their own, of which the amount is kept: at most 16 bytes each. Of further ones it is not known, and a later, higher price books nothing.";
     }
     journal ("The record of everything that changed money, in the folder `journal` of node.data_dir.") {
         durability: Durability = Durability::Sealed, " When an answer that changed money is sent: \"sealed\", once the disk has its record, or \"os\", once the operating system has it. With \"os\" a crash of the system or a power cut loses the last seconds.";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use door_transport::{CloseReason, ConnId, Handle, Peer, Service, Step, Unconnected};
 use gate_pacing::Pace;
 use gate_profile::Profiles;
-use ledger::{Amount, KeyRing, PurseOptions, Purses, ToBank, ToWorker};
+use ledger::{Amount, KeyRing, PurseOptions, Purses, Resolution, ToBank, ToWorker};
 use money::Instant;
 use probe::{HandClock, Laps, NodeClock};
 use table::ring::{self, Receiver, Sender};
@@ -119,8 +119,8 @@ impl Bench {
         self.worker.turn(&mut self.unconnected.outbox());
         while let Some(message) = self.from_worker.recv() {
             if let Up::Ledger(ToBank::Resolve { reply, .. }) = message {
-                let verdict = Verdict::Settled;
-                let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+                let resolution = Resolution::refused(Verdict::Settled);
+                let answer = ToWorker::Resolved { reply, resolution };
                 // A queue that is full loses an answer, of which more than a turn brings fit in.
                 let _ = self.to_worker.try_send(Down::Ledger(answer));
             }

@@ -114,8 +114,8 @@ impl<D: DoorSet> Worker<D> {
             let Some(message) = self.down.recv() else { return taken };
             let Worker { till, doors, .. } = self;
             match message {
-                Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
-                    doors.resolved(till, Reply::from_bits(reply), verdict, repeat, outbox);
+                Down::Ledger(ToWorker::Resolved { reply, resolution }) => {
+                    doors.resolved(till, Reply::from_bits(reply), resolution, outbox);
                 }
                 Down::Ledger(ToWorker::Owner { reply, of }) => {
                     self.tell(reply, |reply| Heard::Owner(reply, of), outbox);

@@ -430,7 +430,9 @@ impl Engine {
         self.step(worker, ToBank::Resolve { action, hold, amount, at_ms, origin, reply: 0 });
         // The answer is the last message of its step.
         let answer = match self.out.messages.pop() {
-            Some((_, ToWorker::Resolved { verdict, repeat, .. })) => (verdict, repeat),
+            Some((_, ToWorker::Resolved { resolution, .. })) => {
+                (resolution.verdict, resolution.is_repeat())
+            }
             other => panic!("a resolve was answered by {other:?}"),
         };
         if self.out.messages.is_empty() {

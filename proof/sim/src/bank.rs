@@ -1,11 +1,12 @@
 //! The bank's thread: it takes what workers say, gives the journal what changes, and tells workers what follows from
 //! it once that is sealed. As `crates/weir-node/src/bank/mod.rs`, a turn at a time.
 
-use ledger::{Claimed, KeyBytes, Keyed, Out, ToBank, ToWorker, Verdict};
+use ledger::{Claimed, Door, KeyBytes, Keyed, Out, Resolution, ToBank, ToWorker, Verdict};
 
 use crate::Bug;
 use crate::journal::Held;
 use crate::orders::ORDERS;
+use crate::planted::top_up_in_full;
 use crate::world::{Down, Up, World, request_index};
 
 impl World {
@@ -38,7 +39,12 @@ impl World {
         self.tell_failure();
     }
 
-    fn bank_step(&mut self, index: usize, message: Up, out: &mut Out) {
+    fn bank_step(&mut self, index: usize, mut message: Up, out: &mut Out) {
+        if let (Up::Ledger(ToBank::Resolve { origin, .. }), Some(Bug::DropTopUps)) =
+            (&mut message, self.bug)
+        {
+            origin.door = Door::Batch;
+        }
         let worker = u16::try_from(index).expect("few workers");
         if let Up::Ledger(ToBank::Resolve { reply, .. })
         | Up::Keyed(
@@ -73,8 +79,8 @@ impl World {
 
     /// Nothing that waits to be sealed may grow without end.
     fn refuse(&mut self, index: usize, reply: u64) {
-        let verdict = Verdict::Journal;
-        let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+        let resolution = Resolution::refused(Verdict::Journal);
+        let answer = ToWorker::Resolved { reply, resolution };
         self.workers[index].to_worker.push_back(Down::Ledger(answer));
         let failing = self.journal.is_failing();
         self.stats.one(if failing { "refused: journal fails" } else { "refused: journal full" });
@@ -92,6 +98,9 @@ impl World {
 
     /// Gives the journal what the bank did.
     pub(crate) fn append(&mut self, out: &mut Out) {
+        if self.bug == Some(Bug::TopUpInFull) {
+            out.records.iter_mut().for_each(top_up_in_full);
+        }
         let mut records = self.journal.append(out, self.bank.now_ms());
         for handle in out.ended.drain(..) {
             self.journal.hold(Held::Ended(handle));

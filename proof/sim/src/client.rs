@@ -1,7 +1,9 @@
 //! The clients of the simulated node: they ask for money, tell what became of it, lose messages on the way, and
 //! repeat every settle until it is acknowledged.
 
-use ledger::{Action, Amount, BudgetSpec, Door, Hold, Origin, ToBank, Verdict};
+use ledger::{
+    Action, Amount, BudgetSpec, Door, Handled, Hold, Origin, Resolution, ToBank, Verdict,
+};
 
 use crate::oracle::Known;
 use crate::world::{Up, World, request_index};
@@ -15,6 +17,10 @@ pub(crate) struct Request {
     pub(crate) at_ms: u64,
     /// It came with a key.
     pub(crate) keyed: bool,
+    /// Settle: what it names.
+    pub(crate) amount: i64,
+    /// It is a billing notice.
+    pub(crate) notice: bool,
 }
 
 impl World {
@@ -176,19 +182,28 @@ impl World {
 
     fn deliver_request(&mut self, worker: usize, hold: usize, action: Action) {
         let stamp = self.read_clock(worker);
-        let known = &self.oracle.holds[hold];
-        let amount = if action == Action::Settle { known.price } else { 0 };
+        let notice = World::is_billed(hold, action);
+        let amount = match action {
+            Action::Settle if notice => self.named_price(hold),
+            Action::Settle => self.oracle.holds[hold].price,
+            _ => 0,
+        };
+        let known = &mut self.oracle.holds[hold];
+        if action == Action::Settle {
+            known.named.push(amount);
+        }
+        let door = if notice { Door::Openrtb } else { Door::Batch };
         let message = ToBank::Resolve {
             action,
             hold: known.hold,
             amount: Amount::new(amount),
             at_ms: stamp,
-            origin: Origin { door: Door::Batch, request_id: hold as u64 },
+            origin: Origin { door, request_id: hold as u64 },
             reply: self.requests.len() as u64,
         };
         let at_ms = self.workers[worker].latest_ms.max(stamp);
         let keyed = World::has_key(hold, action);
-        self.requests.push(Request { hold, action, at_ms, keyed });
+        self.requests.push(Request { hold, action, at_ms, keyed, amount, notice });
         self.flush(worker);
         let message = match (keyed, World::has_memo(hold, action)) {
             (true, _) => self.claim_of(message),
@@ -198,19 +213,31 @@ impl World {
         self.workers[worker].to_bank.push_back(message);
     }
 
+    /// Is the hold of an exchange, which settles it by billing notices? Neither has a key or a memo.
+    pub(crate) fn is_billed(hold: usize, action: Action) -> bool {
+        action == Action::Settle && hold % 6 == 2
+    }
+
+    /// What a billing notice names: whoever sees one may send it first, with a price of his own.
+    fn named_price(&mut self, hold: usize) -> i64 {
+        let price = self.oracle.holds[hold].price;
+        match self.rng.below(4) {
+            0 => price / 2,
+            1 => price + self.rng.between(1, price.max(2)),
+            _ => price,
+        }
+    }
+
     /// An answer is on its way to its client.
-    pub(crate) fn answer(
-        &mut self,
-        reply: u64,
-        verdict: Verdict,
-        repeat: bool,
-    ) -> Result<(), String> {
+    pub(crate) fn answer(&mut self, reply: u64, resolution: Resolution) -> Result<(), String> {
+        let (verdict, repeat) = (resolution.verdict, resolution.is_repeat());
         let request = self.requests[request_index(reply)];
         if !self.calm && self.rng.chance(100) {
             self.stats.one("answer lost");
             return Ok(());
         }
         self.stats.answer(verdict, repeat);
+        self.stats.count("topped up", u64::from(resolution.judged == Handled::ToppedUp));
         let known = &self.oracle.holds[request.hold];
         if verdict == Verdict::SettledLate && !repeat && known.released {
             self.stats.one("settled late after release");
@@ -231,6 +258,6 @@ impl World {
                 self.stats.one("settled while suspended");
             }
         }
-        self.oracle.answered(request.hold, request.action, request.at_ms, verdict, repeat)
+        self.oracle.answered(&request, resolution, self.narrow)
     }
 }

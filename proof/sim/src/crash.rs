@@ -58,7 +58,11 @@ impl Model {
 
     /// A bank with a planted bug that replays the records.
     fn replayed_by(&self, options: &Options, bug: Bug) -> Result<Bank, String> {
-        let mut bank = Bank::new(options.clone());
+        let mut options = options.clone();
+        if bug == Bug::ForgetAmounts {
+            options.amounts_max = 0;
+        }
+        let mut bank = Bank::new(options);
         for record in &self.records {
             let record = misread(record, Some(bug));
             bank.replay(&record).map_err(|error| format!("replay: {error}"))?;
@@ -238,6 +242,7 @@ impl World {
                     | Bug::CountReturnsAnew
                     | Bug::RollEarly
                     | Bug::ForgetHandles
+                    | Bug::ForgetAmounts
             )
         )
     }
@@ -335,22 +340,27 @@ impl World {
         let mut bank = self.bank.clone();
         let settled = self.oracle.holds.iter().rev().filter(|known| known.settled.is_some());
         for known in settled.take(ASKED_AGAIN) {
+            // A notice with the price that counts so far books nothing, either.
+            let (door, named) = match known.billed {
+                true => (Door::Openrtb, known.told),
+                false => (Door::Batch, known.price),
+            };
             let message = ToBank::Resolve {
                 action: Action::Settle,
                 hold: known.hold,
-                amount: Amount::new(known.price),
+                amount: Amount::new(named),
                 at_ms: self.now_ms,
-                origin: Origin { door: Door::Batch, request_id: 0 },
+                origin: Origin { door, request_id: 0 },
                 reply: 0,
             };
             let mut out = Out::default();
             bank.step(0, message, &mut out);
             let answer = out.messages.iter().find_map(|(_, message)| match message {
-                ToWorker::Resolved { verdict, repeat, .. } => Some((*verdict, *repeat)),
+                ToWorker::Resolved { resolution, .. } => Some(*resolution),
                 _ => None,
             });
-            let again = answer == known.settled.map(|verdict| (verdict, true));
-            if !again && answer.is_none_or(|(verdict, _)| verdict != Verdict::TooOld) {
+            let again = answer.is_some_and(|again| known.is_told(&again, self.narrow));
+            if !again && answer.is_none_or(|answer| answer.verdict != Verdict::TooOld) {
                 return Err(format!("after a recovery answered {answer:?}: {known:?}"));
             }
         }

@@ -16,7 +16,7 @@ pub(crate) fn start_ms(rng: &mut Rng) -> u64 {
     midnights[rng.index(midnights.len())] - rng.below(20_000)
 }
 
-/// In one world of ten the bounds on grants and marks are so narrow that they are reached.
+/// In one world of ten the bounds on grants, marks and amounts are so narrow that they are reached.
 pub(crate) fn narrow(rng: &mut Rng) -> bool {
     rng.chance(100)
 }
@@ -33,6 +33,7 @@ pub(crate) fn options(rng: &mut Rng, narrow: bool) -> (Options, PurseOptions) {
         grant_ms_max: 1_000 + rng.below(9_000),
         grants_max: if narrow { 20 } else { 1_000_000 },
         pages_max: if narrow { 10 } else { 1_000_000 },
+        amounts_max: if narrow { 5 } else { 1_000_000 },
         ..Options::default()
     };
     (options, purses)

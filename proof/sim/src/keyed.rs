@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Action, Claimed, Keyed, ToBank, Verdict};
+use ledger::{Action, Claimed, Handled, Keyed, Resolution, ToBank, Verdict};
 
 use crate::world::{Up, World, request_index};
 
@@ -53,9 +53,11 @@ impl World {
             Claimed::Answer { verdict, answer } => {
                 self.stats.one("first answer again");
                 self.heard(request.hold, verdict, answer)?;
-                self.answer(reply, verdict, true)
+                self.answer(reply, self.first_again(reply, verdict))
             }
-            Claimed::Busy | Claimed::Unkept => self.answer(reply, Verdict::Busy, false),
+            Claimed::Busy | Claimed::Unkept => {
+                self.answer(reply, Resolution::refused(Verdict::Busy))
+            }
             Claimed::Conflict => {
                 Err(format!("hold {}: its key is another request's", request.hold))
             }
@@ -92,9 +94,9 @@ impl World {
         &mut self,
         worker: usize,
         reply: u64,
-        verdict: Verdict,
-        repeat: bool,
+        resolution: Resolution,
     ) -> Result<(), String> {
+        let (verdict, repeat) = (resolution.verdict, resolution.is_repeat());
         let request = self.requests[request_index(reply)];
         if request.keyed {
             match is_booked(verdict) && !repeat {
@@ -121,7 +123,14 @@ impl World {
                 }
             }
         }
-        self.answer(reply, verdict, repeat)
+        self.answer(reply, resolution)
+    }
+
+    /// The first answer to a settle of the one who knows what it named.
+    pub(crate) fn first_again(&self, reply: u64, verdict: Verdict) -> Resolution {
+        let known = &self.oracle.holds[self.requests[request_index(reply)].hold];
+        let amount = Some(ledger::Amount::new(known.price));
+        Resolution { verdict, amount, judged: Handled::Before }
     }
 
     /// A first answer reaches a client: none that it heard before was another one.

@@ -105,11 +105,17 @@ pub enum Bug {
     ForgetOrders,
     /// The digest of a request with a key leaves its amount out.
     DigestOfKey,
+    /// Billing notices come to the bank as if from another door: a later higher price books nothing.
+    DropTopUps,
+    /// Of a later higher price all is booked beside what was booked, not the difference.
+    TopUpInFull,
+    /// A recovered bank does not know what holds were settled with.
+    ForgetAmounts,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 26] = [
+    pub const ALL: [(Bug, u64); 29] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -136,6 +142,9 @@ impl Bug {
         (Bug::MemoTwice, 50),
         (Bug::ForgetOrders, 50),
         (Bug::DigestOfKey, 50),
+        (Bug::DropTopUps, 50),
+        (Bug::TopUpInFull, 50),
+        (Bug::ForgetAmounts, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -177,6 +186,9 @@ impl Bug {
             Bug::MemoTwice => "memo-twice",
             Bug::ForgetOrders => "forget-orders",
             Bug::DigestOfKey => "digest-of-key",
+            Bug::DropTopUps => "drop-top-ups",
+            Bug::TopUpInFull => "top-up-in-full",
+            Bug::ForgetAmounts => "forget-amounts",
         }
     }
 }

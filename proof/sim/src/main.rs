@@ -20,7 +20,7 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
                count-returns-anew, roll-early, accept-torn,
                sync-again, lose-names, early-snapshot, doubt-is-done, doubt-is-failure, no-compare,
                fence-ignored, empty-is-final, memo-before-seal, memo-without-money,
-               memo-twice, forget-orders or digest-of-key
+               memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full or forget-amounts
   --planted    plant each of them in turn; each must be found within a stated number of seeds
   --designs    compare ways to keep a budget on several nodes, in a table of 40 seeds
   --story NAME tell how one of them loses the money of one seed, as cached-remaining

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use ledger::{
-    Action, Door, DoorMemos, Keyed, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney,
-    MemoRefusal, MemoRequest, Out, Record, ToBank, Verdict,
+    Action, Door, DoorMemos, Handled, Keyed, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney,
+    MemoRefusal, MemoRequest, Out, Record, Resolution, ToBank, Verdict,
 };
 
 use crate::Bug;
@@ -215,7 +215,8 @@ impl World {
             {
                 self.stats.one("memo recorded with its money");
                 self.memos.settled.insert(hold);
-                self.answer(reply, verdict, false)
+                let first = self.first_again(reply, verdict);
+                self.answer(reply, Resolution { judged: Handled::Now, ..first })
             }
             MemoAnswer::Known { answer } => {
                 self.stats.one("memo known with its money");
@@ -225,14 +226,15 @@ impl World {
                     ));
                 };
                 self.memos.settled.insert(hold);
-                self.answer(reply, verdict, true)
+                self.answer(reply, self.first_again(reply, verdict))
             }
             // Settled by somebody without a memo.
             MemoAnswer::NotBooked { verdict, repeat } if !was_heard => {
-                self.answer(reply, verdict, repeat)
+                let judged = if repeat { Handled::Before } else { Handled::Now };
+                self.answer(reply, Resolution { judged, ..self.first_again(reply, verdict) })
             }
             MemoAnswer::Refused(MemoRefusal::Journal) => {
-                self.answer(reply, Verdict::Journal, false)
+                self.answer(reply, Resolution::refused(Verdict::Journal))
             }
             // The planted bug gives the money an answer of its own.
             MemoAnswer::New { verdict: None } if self.bug == Some(Bug::MemoWithoutMoney) => Ok(()),

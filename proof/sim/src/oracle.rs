@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Action, Hold, Keeps, OnExpiry, Record, Verdict};
+use ledger::{Action, Handled, Hold, Keeps, OnExpiry, Record, Resolution, Verdict};
 use money::{Instant, Window};
 
+use crate::client::Request;
 use crate::windows::WindowTrail;
+use crate::world::World;
 
 /// A hold as the outside world knows it.
 #[derive(Clone, Debug)]
@@ -21,8 +23,14 @@ pub(crate) struct Known {
     pub(crate) billing_ms: u64,
     /// When it was granted.
     pub(crate) made_ms: u64,
-    /// What a settle for it asks to book; the same in every repeat.
+    /// What a settle for it asks to book; the same in every repeat, but for billing notices.
     pub(crate) price: i64,
+    /// Billing notices settle it: the highest price that came counts.
+    pub(crate) billed: bool,
+    /// What settles named.
+    pub(crate) named: Vec<i64>,
+    /// The most that a billing notice was told to be booked.
+    pub(crate) told: i64,
     /// A confirm was answered `Confirmed`.
     pub(crate) confirmed: bool,
     /// Somebody asked to release it.
@@ -58,6 +66,9 @@ impl Known {
             billing_ms,
             made_ms,
             price,
+            billed: false,
+            named: Vec::new(),
+            told: 0,
             confirmed: false,
             release_asked: false,
             settle_asked: false,
@@ -78,6 +89,64 @@ impl Known {
     /// Does it stay held when its time is over?
     fn is_kept(&self) -> bool {
         self.keeps.unconfirmed || self.keeps.confirmed && self.confirmed
+    }
+
+    /// Is it what a settle must be answered again?
+    pub(crate) fn is_told(&self, again: &Resolution, narrow: bool) -> bool {
+        let amount = again.amount.map(|amount| amount.get());
+        let fits = match (self.billed, amount) {
+            (_, None) => narrow,
+            (true, Some(amount)) => amount >= self.told,
+            (false, Some(amount)) => amount == self.price,
+        };
+        fits && again.is_repeat() && (self.billed || Some(again.verdict) == self.settled)
+    }
+
+    /// Does a settle that is answered say what is booked?
+    fn check_amount(
+        &self,
+        request: &Request,
+        resolution: &Resolution,
+        narrow: bool,
+    ) -> Result<(), String> {
+        let fits = match resolution.amount.map(|amount| amount.get()) {
+            None => narrow && resolution.judged == Handled::Before,
+            Some(amount) if request.notice => {
+                amount >= request.amount && self.named.contains(&amount)
+            }
+            Some(amount) if self.billed => self.named.contains(&amount),
+            Some(amount) => amount == self.price,
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(format!("{request:?} is told {resolution:?}: {self:?}")),
+        }
+    }
+
+    /// A settle was answered with one of the verdicts that book.
+    fn note_settled(
+        &mut self,
+        request: &Request,
+        resolution: &Resolution,
+        narrow: bool,
+    ) -> Result<(), String> {
+        self.check_amount(request, resolution, narrow)?;
+        let verdict = resolution.verdict;
+        // A later price changes the verdict that the first had.
+        if !self.billed && self.settled.is_some_and(|first| first != verdict) {
+            return Err(format!("a repeat was answered {verdict:?}: {self:?}"));
+        }
+        self.settled = Some(verdict);
+        self.bookings += u32::from(resolution.judged == Handled::Now);
+        if let Some(amount) = resolution.amount.filter(|_| request.notice) {
+            self.told = self.told.max(amount.get());
+        }
+        Ok(())
+    }
+
+    /// The least that can be booked for it where it is settled.
+    fn least(&self) -> i64 {
+        self.named.iter().copied().min().unwrap_or(self.price)
     }
 
     /// Its client waits for the answer to a settle.
@@ -177,6 +246,8 @@ impl Oracle {
     /// If another hold has the same identity.
     pub(crate) fn granted(&mut self, known: Known) -> Result<(), String> {
         self.trail.windows.made(known.hold.grant, known.made_ms)?;
+        let billed = World::is_billed(self.holds.len(), Action::Settle);
+        let known = Known { billed, ..known };
         let name = (known.hold.grant, known.hold.seq);
         if let Some(other) = self.names.insert(name, self.holds.len()) {
             let other = &self.holds[other];
@@ -189,12 +260,13 @@ impl Oracle {
     /// An answer came back for a request about a hold.
     pub(crate) fn answered(
         &mut self,
-        index: usize,
-        action: Action,
-        at_ms: u64,
-        verdict: Verdict,
-        repeat: bool,
+        request: &Request,
+        resolution: Resolution,
+        narrow: bool,
     ) -> Result<(), String> {
+        let Request { hold: index, action, at_ms, .. } = *request;
+        let (verdict, repeat) = (resolution.verdict, resolution.is_repeat());
+        let topped_up = resolution.judged == Handled::ToppedUp;
         let is_there = self.is_there(&self.holds[index]);
         let known = &mut self.holds[index];
         let billing_ms = known.billing_ms;
@@ -213,12 +285,15 @@ impl Oracle {
             (Action::Release, Verdict::Released) => {
                 repeat || at_ms < billing_over || known.keeps.confirmed
             }
-            (Action::Settle, Verdict::Settled) => known.price <= known.hold.amount.get(),
-            (Action::Settle, Verdict::SettledOver) => known.price > known.hold.amount.get(),
+            (Action::Settle, Verdict::Settled) => known.least() <= known.hold.amount.get(),
+            (Action::Settle, Verdict::SettledOver) if topped_up => at_ms < billing_over,
+            (Action::Settle, Verdict::SettledOver) => {
+                known.billed || known.price > known.hold.amount.get()
+            }
             (Action::Settle, Verdict::SettledLate) => {
                 let alive =
                     in_time || known.confirmed && at_ms < known.hold.deadline_ms + billing_ms;
-                repeat || !alive && !is_there || known.release_asked
+                repeat || topped_up || !alive && !is_there || known.release_asked
             }
             (_, Verdict::TooOld) => at_ms >= billing_over,
             // Only in worlds with narrow bounds; see `World::check_rest`.
@@ -237,11 +312,7 @@ impl Oracle {
             Verdict::Released => known.released = true,
             Verdict::TooOld => known.too_old = true,
             Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate => {
-                if known.settled.is_some_and(|first| first != verdict) {
-                    return Err(format!("a repeat was answered {verdict:?}: {known:?}"));
-                }
-                known.settled = Some(verdict);
-                known.bookings += u32::from(!repeat);
+                known.note_settled(request, &resolution, narrow)?;
             }
             _ => {}
         }
@@ -302,7 +373,7 @@ impl Oracle {
     /// What a hold counts for at least: its booked price within the hold, or the hold while it can be settled in
     /// time. A request on its way may already have been booked, and money above its price be free again.
     fn exposed(&self, known: &Known, now_ms: u64) -> i128 {
-        let within = known.price.min(known.hold.amount.get());
+        let within = known.least().min(known.hold.amount.get());
         let in_time = now_ms < known.hold.deadline_ms || self.is_there(known);
         match known.settled {
             Some(Verdict::Settled | Verdict::SettledOver) => i128::from(within),
@@ -354,22 +425,18 @@ impl Oracle {
         journal: &[Record],
         narrow: bool,
     ) -> Result<BTreeMap<u64, i128>, String> {
-        let mut booked: BTreeMap<(u64, u32), (Verdict, i64)> = BTreeMap::new();
-        for record in journal {
-            let Record::Resolved { hold, verdict, amount, .. } = record else { continue };
-            if matches!(verdict, Verdict::Confirmed | Verdict::Released | Verdict::Granted) {
-                continue;
-            }
-            let entry = (*verdict, amount.get());
-            if booked.insert((hold.grant, hold.seq), entry).is_some() {
-                return Err(format!("booked twice in the journal: {hold:?}"));
-            }
-        }
+        let mut booked = booked(journal)?;
         let mut spent: BTreeMap<u64, i128> = BTreeMap::new();
         for known in &self.holds {
             let entry = booked.remove(&(known.hold.grant, known.hold.seq));
             let told = known.settled.map(|verdict| (verdict, known.price));
-            if told.is_some() && told != entry {
+            let fits = match (known.billed, entry) {
+                // The highest price that came: of those that were lost on their way nobody knows.
+                (true, Some((_, amount))) => amount >= known.told && known.named.contains(&amount),
+                (true, None) => told.is_none(),
+                (false, entry) => told.is_none() || told == entry,
+            };
+            if !fits {
                 return Err(format!("the journal says {entry:?}: {known:?}"));
             }
             if known.waits() && !narrow {
@@ -378,8 +445,9 @@ impl Oracle {
             if entry.is_some() && !known.settle_asked {
                 return Err(format!("nobody settled it: {known:?}"));
             }
+            let amount = entry.map_or(0, |(_, amount)| amount);
             for id in known.chain.iter().filter(|_| entry.is_some()) {
-                *spent.entry(*id).or_default() += i128::from(known.price);
+                *spent.entry(*id).or_default() += i128::from(amount);
             }
         }
         match booked.is_empty() {
@@ -387,4 +455,35 @@ impl Oracle {
             false => Err(format!("holds that nobody was granted: {booked:?}")),
         }
     }
+}
+
+/// What the journal says is booked for each hold, and how it was settled first.
+fn booked(journal: &[Record]) -> Result<BTreeMap<(u64, u32), (Verdict, i64)>, String> {
+    let mut booked: BTreeMap<(u64, u32), (Verdict, i64)> = BTreeMap::new();
+    for record in journal {
+        match record {
+            Record::Resolved {
+                verdict: Verdict::Confirmed | Verdict::Released | Verdict::Granted,
+                ..
+            } => {}
+            Record::Resolved { hold, verdict, amount, .. } => {
+                let entry = (*verdict, amount.get());
+                if booked.insert((hold.grant, hold.seq), entry).is_some() {
+                    return Err(format!("booked twice in the journal: {hold:?}"));
+                }
+            }
+            Record::ToppedUp { hold, amount, total, .. } => {
+                let entry = booked.get_mut(&(hold.grant, hold.seq));
+                let (_, all) = entry.ok_or_else(|| format!("topped up, not settled: {hold:?}"))?;
+                *all += amount.get();
+                if *all != total.get() {
+                    return Err(format!(
+                        "{all} is booked, and the journal says {total:?}: {hold:?}"
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(booked)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use ledger::spec::MADE_ID_MIN;
-use ledger::{KeptWith, OnExpiry, Period, Record, Verdict, WindowKind, WindowLimit};
+use ledger::{Amount, KeptWith, OnExpiry, Period, Record, Verdict, WindowKind, WindowLimit};
 use ledger_journal::files::{Access, BLOCK_BYTES, File, Folder};
 use ledger_journal::{Cut, Position};
 use sha2::{Digest, Sha256};
@@ -164,6 +164,14 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
         _ => {}
     }
     record
+}
+
+/// The whole later price is booked beside what was booked.
+pub(crate) fn top_up_in_full(record: &mut Record) {
+    if let Record::ToppedUp { amount, total, .. } = record {
+        let before = total.get() - amount.get();
+        (*amount, *total) = (*total, Amount::new(before + total.get()));
+    }
 }
 
 const HEAD_BYTES: usize = 64;

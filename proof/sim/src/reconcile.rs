@@ -42,16 +42,27 @@ impl World {
     /// As the admin door does it: the answer goes out once the records are sealed.
     fn resolve_directly(&mut self, index: usize, action: Action) {
         self.stats.one("reconciled by id");
-        self.oracle.holds[index].asks(action);
-        let known = &self.oracle.holds[index];
+        let known = &mut self.oracle.holds[index];
+        known.asks(action);
+        if action == Action::Settle {
+            known.named.push(known.price);
+        }
         let hold = known.hold;
         let amount = Amount::new(if action == Action::Settle { known.price } else { 0 });
         let (reply, at_ms) = (self.requests.len() as u64, self.bank.now_ms());
-        self.requests.push(Request { hold: index, action, at_ms, keyed: false });
+        let (amount_named, notice) = (amount.get(), false);
+        self.requests.push(Request {
+            hold: index,
+            action,
+            at_ms,
+            keyed: false,
+            amount: amount_named,
+            notice,
+        });
         let origin = Origin { door: Door::Admin, request_id: index as u64 };
         let mut out = Out::default();
-        let (verdict, repeat) = self.bank.resolve_direct(action, hold, amount, origin, &mut out);
-        out.messages.push((0, ToWorker::Resolved { reply, verdict, repeat }));
+        let resolution = self.bank.resolve_direct(action, hold, amount, origin, &mut out);
+        out.messages.push((0, ToWorker::Resolved { reply, resolution }));
         self.append(&mut out);
     }
 

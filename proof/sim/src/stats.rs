@@ -7,7 +7,9 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 124] = [
+pub const EVENTS: [&str; 126] = [
+    "topped up",
+    "settled with an amount that is not kept",
     "memo recorded",
     "memo known",
     "memo recorded with its money",
@@ -185,6 +187,7 @@ impl Stats {
         self.count("clock went back", counts.clock_back);
         self.count("refused: marks full", counts.pages_full);
         self.count("refused: grants full", counts.grants_full);
+        self.count("settled with an amount that is not kept", counts.amounts_full);
     }
 
     /// Everything that was written, at the end.

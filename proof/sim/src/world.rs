@@ -319,11 +319,11 @@ impl World {
 
     fn take(&mut self, index: usize, message: Down, now_ms: u64) -> Result<(), String> {
         match message {
-            Down::Ledger(ToWorker::Resolved { reply, verdict, .. }) if reply >= ORDERS => {
-                return self.order_kept(index, reply, verdict, now_ms);
+            Down::Ledger(ToWorker::Resolved { reply, resolution }) if reply >= ORDERS => {
+                return self.order_kept(index, reply, resolution.verdict, now_ms);
             }
-            Down::Ledger(ToWorker::Resolved { reply, verdict, repeat }) => {
-                return self.resolved(index, reply, verdict, repeat);
+            Down::Ledger(ToWorker::Resolved { reply, resolution }) => {
+                return self.resolved(index, reply, resolution);
             }
             Down::Claimed(reply, claimed) if reply >= ORDERS => {
                 return self.order_claimed(index, reply, claimed, now_ms);

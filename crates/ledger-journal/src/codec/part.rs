@@ -35,8 +35,12 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Part::Books { .. } => write_books(part, buf)?,
         Part::Dormant(dormant) => write_dormant(dormant, buf)?,
         Part::Grant { .. } => write_grant(part, buf)?,
-        Part::Marks { page, marks } => {
-            state_marks::encode(buf, &state_marks::Block::new(*page, *marks))?.finish()
+        Part::Marks { page, marks, whole, amounts } => {
+            let block = state_marks::Block::new(*page, *marks, u8::from(*whole));
+            let entry =
+                |(place, spent): &(u8, Amount)| state_marks::Amount::new(*place, spent.get());
+            let amounts: Vec<_> = amounts.iter().map(entry).collect();
+            state_marks::encode(buf, &block)?.amounts(&amounts)?.finish()
         }
         Part::Key(TokenKey { id, key, since_ms }) => {
             state_key::encode(buf, &state_key::Block::new(*since_ms, key.0, *id))?.finish()
@@ -287,7 +291,14 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
         View::StateBooks(v) => books(&v),
         View::StateDormant(v) => Part::Dormant(Box::new(dormant(&v)?)),
         View::StateGrant(v) => grant(&v)?,
-        View::StateMarks(v) => Part::Marks { page: v.page(), marks: *v.marks() },
+        View::StateMarks(v) => Part::Marks {
+            page: v.page(),
+            marks: *v.marks(),
+            whole: v.whole() == Some(1),
+            amounts: (v.amounts().into_iter().flatten())
+                .map(|entry| (entry.place(), Amount::new(entry.spent())))
+                .collect(),
+        },
         View::StateKey(v) => {
             Part::Key(TokenKey { id: v.key_id(), key: KeyBytes(*v.secret()), since_ms: v.at_ms() })
         }

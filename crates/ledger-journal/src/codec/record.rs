@@ -44,6 +44,7 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
             KeptWith::Answer(kept) => write_keyed(record, kept, buf)?,
             KeptWith::Memo(memo) => write_with_memo(record, memo, buf)?,
         },
+        Record::ToppedUp { .. } => write_topped_up(record, buf)?,
         Record::Memo { memo, at_ms } => write_memo(memo, *at_ms, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
         Record::RunStarted {
@@ -145,6 +146,26 @@ fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, En
         kept.digest.to_le_bytes(),
     );
     Ok(resolved_keyed::encode(buf, &block)?.answer(&kept.answer)?.finish())
+}
+
+fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Record::ToppedUp { hold, verdict, amount, total, at_ms, origin } = record else {
+        unreachable!("chosen by the caller")
+    };
+    let block = topped_up::Block::new(
+        hold.grant,
+        hold.deadline_ms,
+        hold.amount.get(),
+        amount.get(),
+        total.get(),
+        *at_ms,
+        origin.request_id,
+        hold.seq,
+        hold.node,
+        Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+        door_code(origin.door),
+    );
+    Ok(topped_up::encode(buf, &block)?.finish())
 }
 
 fn write_memo(memo: &Memo, at_ms: u64, buf: &mut [u8]) -> Result<usize, EncodeError> {
@@ -288,6 +309,25 @@ fn resolved_memo_record(v: &ResolvedMemo<'_>) -> Result<Record, String> {
     })
 }
 
+fn topped_up_record(v: &ToppedUp<'_>) -> Result<Record, String> {
+    let hold = Hold {
+        grant: v.grant(),
+        seq: v.seq(),
+        node: v.node(),
+        deadline_ms: v.deadline_ms(),
+        amount: Amount::new(v.held()),
+    };
+    let door = v.door().map(door).ok_or_else(|| unknown("door", v.door_raw()))?;
+    Ok(Record::ToppedUp {
+        hold,
+        verdict: outcome(v.outcome(), v.outcome_raw())?,
+        amount: Amount::new(v.amount()),
+        total: Amount::new(v.total()),
+        at_ms: v.at_ms(),
+        origin: Origin { door, request_id: v.request_id() },
+    })
+}
+
 /// A door's memo; `of` is the door, and the number in its place.
 pub(super) fn memo(
     of: (Option<schema::Door>, u8),
@@ -377,11 +417,19 @@ fn rolled_record(view: &View<'_>) -> Result<Record, String> {
     })
 }
 
+fn of_hold(view: &View<'_>) -> Result<Record, String> {
+    match view {
+        View::ResolvedKeyed(view) => resolved_keyed(view),
+        View::ResolvedMemo(view) => resolved_memo_record(view),
+        View::ToppedUp(view) => topped_up_record(view),
+        _ => unreachable!("chosen by the caller"),
+    }
+}
+
 fn other_record(view: &View<'_>) -> Result<Record, String> {
     Ok(match view {
+        View::ResolvedKeyed(_) | View::ResolvedMemo(_) | View::ToppedUp(_) => of_hold(view)?,
         View::Resolved(view) => return resolved_record(view),
-        View::ResolvedKeyed(view) => return resolved_keyed(view),
-        View::ResolvedMemo(view) => return resolved_memo_record(view),
         View::Memo(v) => Record::Memo {
             memo: Box::new(memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?),
             at_ms: v.at_ms(),

@@ -251,7 +251,13 @@ fn any_record() -> impl Strategy<Value = Record> {
     let budget = spec().prop_map(|spec| Record::Budget { spec });
     let memo = (memo(), any::<u64>())
         .prop_map(|(memo, at_ms)| Record::Memo { memo: Box::new(memo), at_ms });
-    prop_oneof![6 => plain, 2 => resolved(), 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+    let topped_up = (resolved(), amount()).prop_filter_map("resolved", |(record, total)| {
+        let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
+            return None;
+        };
+        Some(Record::ToppedUp { hold, verdict, amount, total, at_ms, origin })
+    });
+    prop_oneof![6 => plain, 2 => resolved(), 1 => topped_up, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
 }
 
 fn evidence_of(
@@ -339,10 +345,13 @@ fn any_part() -> impl Strategy<Value = Part> {
             }
         },
     );
-    let marks = (any::<u32>(), any::<[u64; 16]>()).prop_map(|(page, words)| {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Part::Marks { page, marks: bytes.try_into().unwrap() }
-    });
+    let amounts = prop::collection::vec((any::<u8>(), amount()), 0..=256);
+    let marks = (any::<u32>(), any::<[u64; 16]>(), any::<bool>(), amounts).prop_map(
+        |(page, words, whole, amounts)| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            Part::Marks { page, marks: bytes.try_into().unwrap(), whole, amounts }
+        },
+    );
     let key = (any::<u8>(), any::<[u8; 16]>(), any::<u64>())
         .prop_map(|(id, key, since_ms)| Part::Key(TokenKey { id, key: key.into(), since_ms }));
     let end = any::<[u64; 2]>().prop_map(|[parts, digest]| Part::End { parts, digest });

@@ -5,7 +5,8 @@ use wire::{Handle, Verdict};
 use super::memos::Memos;
 use super::{Bank, Budget, PurseNote, Run, Slots, Timeline};
 use crate::books::{LINES, minus, plus};
-use crate::grant::{Expired, Grant, Mark, Sum, Sums};
+use crate::grant::{Expired, Grant, Sum, Sums};
+use crate::page::Mark;
 use crate::part::{Keeps, Stage};
 use crate::spec::{BUDGETS_MAX, LEVELS_MAX, MADE_ID_MIN, MADE_SLOT, SpecError, check_alone};
 use crate::token::SEQ_MAX;
@@ -184,9 +185,9 @@ impl Bank {
             }
             Record::Returned { grant, amount } => self.apply_returned(*grant, *amount),
             Record::Resolved { hold, verdict, amount, at_ms, kept, .. } => {
-                check_ms([hold.deadline_ms, *at_ms])?;
                 self.apply_kept(hold, (*verdict, *amount), *at_ms, kept.as_deref())
             }
+            Record::ToppedUp { .. } => self.apply_topped_up(record),
             Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),
             Record::BillingLapsed { grant, deadline_ms, amount } => {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
@@ -231,6 +232,7 @@ impl Bank {
         at_ms: u64,
         kept: Option<&KeptWith>,
     ) -> Result<(), ReplayError> {
+        check_ms([hold.deadline_ms, at_ms])?;
         match kept {
             None => {}
             Some(KeptWith::Answer(kept)) => self.answers.check(kept, at_ms)?,
@@ -552,7 +554,7 @@ impl Bank {
         at_ms: u64,
     ) -> Result<(), ReplayError> {
         let (number, seq) = (hold.grant, hold.seq);
-        let Bank { grants, budgets, pages, timeline, .. } = self;
+        let Bank { grants, budgets, pages, timeline, amounts, options, .. } = self;
         let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
         let Some(mark) = Mark::of(verdict) else { return Err(not_possible) };
@@ -575,7 +577,14 @@ impl Bank {
             (Mark::Confirmed, _) => grant.take_confirmed(hold)?,
             _ => return Err(not_possible),
         };
-        *pages += grant.set_mark(seq, mark);
+        let (page, made) = grant.page_mut(seq);
+        *pages += made;
+        page.set_mark(seq, mark);
+        if mark.is_settled() {
+            let noted = page.note(seq, hold.amount, amount, *amounts < options.amounts_max);
+            *amounts += noted.unwrap_or(0);
+            self.counts.amounts_full += u64::from(noted.is_none() && timeline.is_live());
+        }
         if debt > Amount::ZERO {
             grant.refill(budgets, at_ms);
         }
@@ -599,6 +608,42 @@ impl Bank {
             self.forget_expired_hold(number);
             self.look_again(number);
         }
+        Ok(())
+    }
+
+    /// The difference that a later billing notice is higher.
+    fn apply_topped_up(&mut self, record: &Record) -> Result<(), ReplayError> {
+        let &Record::ToppedUp { hold, verdict, amount, total, at_ms, .. } = record else {
+            unreachable!("chosen by the caller")
+        };
+        check_ms([hold.deadline_ms, at_ms])?;
+        let (number, seq) = (hold.grant, hold.seq);
+        let Bank { grants, budgets, amounts, options, timeline, .. } = self;
+        let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        let (before, spent) = (grant.mark(seq), grant.spent(&hold));
+        let to = match (before, verdict) {
+            (Mark::Settled | Mark::SettledOver, Verdict::SettledOver) => Some(Line::OverSettled),
+            (before, Verdict::SettledLate) if before.is_settled() => Some(Line::Late),
+            _ => None,
+        };
+        let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
+            && (Amount::new(1)..=money::ASK_MAX).contains(&amount)
+            && (amount..=money::ASK_MAX).contains(&total)
+            && spent.is_none_or(|spent| spent == minus(total, amount));
+        let (Some(to), Some(mark), true) = (to, Mark::of(verdict), sound) else {
+            return Err(ReplayError::NotPossible { grant: number, seq, verdict });
+        };
+        if !grant.levels(budgets).all(|budget| budget.books.has_room(amount)) {
+            return Err(ReplayError::TooMuch { grant: number, amount });
+        }
+        let (page, _) = grant.page_mut(seq);
+        page.set_mark(seq, mark);
+        let noted = page.renote(seq, total, *amounts < options.amounts_max);
+        *amounts += noted.unwrap_or(0);
+        self.counts.amounts_full += u64::from(noted.is_none() && timeline.is_live());
+        grant.refill(budgets, at_ms);
+        grant.shift(budgets, Line::Free, to, amount);
+        self.now_ms = self.now_ms.max(at_ms);
         Ok(())
     }
 
@@ -753,6 +798,7 @@ impl Bank {
         }
         let slot = grant.slot;
         self.pages -= grant.pages();
+        self.amounts -= grant.amounts();
         self.grants.close(number);
         self.grant_ended(slot);
         Ok(())

@@ -53,7 +53,25 @@ impl Bank {
         digest.0
     }
 
-    /// The same over the books alone: what a snapshot of any earlier version holds, too. Later versions may note more beside them.
+    /// A figure over what is known of the amounts that holds were settled with. Two banks can know more or less of them and be equal in
+    /// all that records decide, so it is no part of [`Bank::digest`].
+    pub fn amounts_digest(&self) -> u64 {
+        let mut digest = Digest(0);
+        for (number, grant) in self.grants.numbers() {
+            for (at, page) in grant.marks() {
+                digest.eat(number);
+                digest.eat(u64::from(at));
+                digest.eat(u64::from(page.is_whole()));
+                for (place, amount) in page.amounts() {
+                    digest.eat(u64::from(place));
+                    digest.amount(amount);
+                }
+            }
+        }
+        digest.0
+    }
+
+    /// The digest over the books alone: what a snapshot of any earlier version holds, too. Later versions may note more beside them.
     pub fn books_digest(&self) -> u64 {
         let mut digest = Digest(u64::from(self.run.number));
         for (id, slot) in &self.slots {
@@ -108,6 +126,15 @@ impl Bank {
             }
         }
         self.answers.audit()?;
+        let grants = || self.grants.numbers().map(|(_, grant)| grant);
+        let pages: usize = grants().map(Grant::pages).sum();
+        let amounts: usize = grants().map(Grant::amounts).sum();
+        if (pages, amounts) != (self.pages, self.amounts) {
+            let counted = (self.pages, self.amounts);
+            return Err(format!(
+                "pages, amounts: {counted:?} are counted, {pages}, {amounts} there"
+            ));
+        }
         let sums = lives.iter().zip(days.iter());
         self.budgets.iter().zip(sums).try_for_each(|(budget, (life, day))| budget.audit(life, day))
     }
@@ -306,9 +333,10 @@ impl Digest {
         self.eat_if(grant.keeps.unconfirmed, 3);
         self.eat_if(grant.keeps.confirmed, 4);
         self.expired(&grant.expired);
-        for (page, marks) in grant.marks() {
-            self.eat(u64::from(page));
-            self.bytes(marks);
+        // With what holds were settled is no part of it: how much of that is known is a matter of options, and of who wrote a snapshot.
+        for (number, page) in grant.marks() {
+            self.eat(u64::from(number));
+            self.bytes(page.marks());
         }
     }
 

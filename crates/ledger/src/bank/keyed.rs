@@ -12,10 +12,11 @@ use wire::Verdict;
 
 use super::resolve::ResolveRequest;
 use super::{Bank, Options, Out, ReplayError};
-use crate::grant::Mark;
 use crate::keyed::{ANSWER_BYTES_MAX, ANSWER_KEPT_MS_MIN, CLAIM_WAITERS_MAX, CLAIMS_MAX, caller};
+use crate::page::Mark;
 use crate::{
-    Amount, Claimed, Hold, Kept, KeptWith, KeyBytes, Keyed, Origin, Part, Record, ToWorker,
+    Amount, Claimed, Hold, Kept, KeptWith, KeyBytes, Keyed, Origin, Part, Record, Resolution,
+    ToWorker,
 };
 
 /// An answer that is kept.
@@ -241,13 +242,14 @@ impl Bank {
             Keyed::Keep { hold, at_ms, origin, reply, key, answer } => {
                 let at_ms = self.stamp(worker, at_ms);
                 let verdict = self.keep_grant(worker, (hold, origin), at_ms, (key, answer), out);
-                out.send(worker, ToWorker::Resolved { reply, verdict, repeat: false });
+                let resolution = Resolution::refused(verdict);
+                out.send(worker, ToWorker::Resolved { reply, resolution });
             }
             Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer } => {
                 let at_ms = self.stamp(worker, at_ms);
                 let request = ResolveRequest { action, hold, amount, at_ms, origin };
-                let (verdict, repeat) = self.resolve_keyed(worker, request, (key, answer), out);
-                out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
+                let resolution = self.resolve_keyed(worker, request, (key, answer), out);
+                out.send(worker, ToWorker::Resolved { reply, resolution });
             }
             Keyed::Answered { key, verdict, answer } => {
                 if let Some(claim) = self.claims.end(worker, key) {
@@ -346,24 +348,26 @@ impl Bank {
         request: ResolveRequest,
         (key, answer): (u128, Box<[u8]>),
         out: &mut Out,
-    ) -> (Verdict, bool) {
+    ) -> Resolution {
         // Without a claim, nothing says that no other asker does the same.
         let claim = self.claims.by_key.get(&key).filter(|claim| claim.worker == worker);
-        let Some(digest) = claim.map(|claim| claim.digest) else { return (Verdict::Busy, false) };
+        let Some(digest) = claim.map(|claim| claim.digest) else {
+            return Resolution::refused(Verdict::Busy);
+        };
         if answer.len() > ANSWER_BYTES_MAX {
-            return (Verdict::BadAmount, false);
+            return Resolution::refused(Verdict::BadAmount);
         }
         let before = self.answers.next();
         let kept = Kept { key, digest, answer: answer.clone() };
         let kept = Box::new(KeptWith::Answer(kept));
-        let (verdict, repeat) = self.resolve(request, Some(kept), out);
+        let resolution = self.resolve(request, Some(kept), out);
         if self.answers.next() > before {
             self.counts.keys_kept += 1;
             if let Some(claim) = self.claims.end(worker, key) {
-                answer_all(claim, verdict, &answer, out);
+                answer_all(claim, resolution.verdict, &answer, out);
             }
         }
-        (verdict, repeat)
+        resolution
     }
 
     /// The asker is gone: the first of those who wait does it.

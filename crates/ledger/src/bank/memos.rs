@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::resolve::ResolveRequest;
 use super::{Bank, Out, ReplayError};
-use crate::grant::Mark;
 use crate::memo::{
     DoorMemos, KeptMemo, KeptWith, MEMO_BYTES_MAX, MEMOS_MAX, Memo, MemoAnswer, MemoJudgement,
     MemoMoney, MemoRefusal, MemoRequest,
 };
+use crate::page::Mark;
 use crate::{Action, Amount, Door, Hold, Origin, Part, Record, Verdict};
 
 /// The memos that count, by door.
@@ -124,7 +124,8 @@ impl Bank {
                 let request = ResolveRequest { action, hold, amount, at_ms, origin };
                 let before = out.records.len();
                 let kept = Some(Box::new(KeptWith::Memo(memo)));
-                let (verdict, repeat) = self.resolve(request, kept, out);
+                let resolution = self.resolve(request, kept, out);
+                let (verdict, repeat) = (resolution.verdict, resolution.is_repeat());
                 match out.records.len() > before {
                     true => MemoAnswer::New { verdict: Some(verdict) },
                     false => MemoAnswer::NotBooked { verdict, repeat },

@@ -75,6 +75,9 @@ pub struct Options {
     pub pages_max: usize,
     /// Budgets made on their first ask that may be live at once...
     pub made_max: usize,
+    /// Holds settled with another amount than their own of which the amount may be kept (8 bytes each, with the room for growing at most 16);
+    /// above it, it is not known of further ones, and a later higher price of theirs books nothing.
+    pub amounts_max: usize,
     /// ...and directly under one parent.
     pub made_under_max: usize,
     /// Answers that are kept for keys of idempotency, with the claims under way; above it a new key is [`Claimed::Busy`], or
@@ -100,6 +103,7 @@ impl Default for Options {
             pages_max: 8_000_000,
             made_max: 1_000_000,
             made_under_max: 10_000,
+            amounts_max: 64_000_000,
             answers_max: 4_000_000,
             answers_kept_ms: 3_600_000,
             memo_judges: Vec::new(),
@@ -148,6 +152,9 @@ counters::counters! {
         pages_full: "Resolves that `ledger.mark_pages_max` refused: raise the limit.", failing("mark_pages_full", LIMITS);
         made: "Budgets made on their first ask, or back after they had ended.", name("budgets_made");
         made_full: "Asks for a budget that `budgets.templates_max` or `budgets.templates_under_max` refused: raise the limit.", failing("templates_full", LIMITS), name("templates_full");
+        amounts_full: "Settles of which the amount was not kept, as `ledger.amounts_max` was reached: a later higher price books nothing. Raise the limit.", failing("amounts_full", LIMITS);
+        topped_up: "Billing notices with a higher price than was booked for their hold: the difference was booked.";
+        amounts_unknown: "Billing notices of holds of which it is not known with what they were settled; nothing was booked.";
         idled: "Budgets made on their first ask that ended because nobody asked of them.", name("budgets_idled");
         keys_kept: "Answers kept for keys of idempotency.";
         keys_repeated: "Requests whose key was known, answered with the first answer.";
@@ -267,6 +274,8 @@ pub struct Bank {
     pages: usize,
     keys: TokenKeys,
     answers: Answers,
+    /// Entries of amounts in them.
+    amounts: usize,
     claims: Claims,
     memos: Memos,
     timeline: Timeline,
@@ -294,6 +303,7 @@ impl Bank {
             pages: 0,
             keys: TokenKeys::default(),
             answers: Answers::default(),
+            amounts: 0,
             claims: Claims::default(),
             memos: Memos::default(),
             timeline: Timeline::default(),
@@ -409,8 +419,8 @@ impl Bank {
             ToBank::Resolve { action, hold, amount, at_ms, origin, reply } => {
                 let at_ms = self.stamp(worker, at_ms);
                 let request = resolve::ResolveRequest { action, hold, amount, at_ms, origin };
-                let (verdict, repeat) = self.resolve(request, None, out);
-                out.send(worker, ToWorker::Resolved { reply, verdict, repeat });
+                let resolution = self.resolve(request, None, out);
+                out.send(worker, ToWorker::Resolved { reply, resolution });
             }
             ToBank::Echo { reply } => self.echo(worker, reply, out),
             ToBank::Owner { grant, reply } => {

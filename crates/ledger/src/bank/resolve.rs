@@ -3,8 +3,10 @@
 use wire::{Action, Verdict};
 
 use super::{Bank, Out};
-use crate::grant::{Grant, Mark};
-use crate::{Amount, Door, Hold, KeptWith, Origin, Record};
+use crate::books::minus;
+use crate::grant::Grant;
+use crate::page::Mark;
+use crate::{Amount, Door, Handled, Hold, KeptWith, Origin, Record, Resolution};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolveRequest {
@@ -27,7 +29,7 @@ enum Judgement {
 
 impl Bank {
     /// Judges a request that no worker read, as one from the admin door: by the bank's own clock. The answer may be given
-    /// once the records are sealed. True: it is the first answer again, and nothing was booked.
+    /// once the records are sealed.
     pub fn resolve_direct(
         &mut self,
         action: Action,
@@ -35,40 +37,38 @@ impl Bank {
         amount: Amount,
         origin: Origin,
         out: &mut Out,
-    ) -> (Verdict, bool) {
+    ) -> Resolution {
         let at_ms = self.now_ms;
         self.resolve(ResolveRequest { action, hold, amount, at_ms, origin }, None, out)
     }
 
-    /// Returns the verdict and whether it is a first answer given again. Where something is booked, `kept` is with it.
+    /// Where something is booked, `kept` is with it.
     pub(super) fn resolve(
         &mut self,
         request: ResolveRequest,
         kept: Option<Box<KeptWith>>,
         out: &mut Out,
-    ) -> (Verdict, bool) {
+    ) -> Resolution {
         self.counts.resolves += 1;
         let ResolveRequest { action, hold, amount, at_ms, origin } = request;
-        let Some(grant) = self.grants.get(hold.grant) else { return (Verdict::TooOld, false) };
+        let refused = Resolution::refused;
+        let Some(grant) = self.grants.get(hold.grant) else { return refused(Verdict::TooOld) };
         if action == Action::Settle && !(Amount::ZERO..=money::ASK_MAX).contains(&amount) {
-            return (Verdict::BadAmount, false);
+            return refused(Verdict::BadAmount);
         }
         let slot = grant.slot;
         match judge(grant, &request) {
-            Judgement::Refuse(verdict) => (verdict, false),
-            Judgement::Repeat(verdict) => {
-                self.counts.repeats += 1;
-                (verdict, true)
-            }
+            Judgement::Refuse(verdict) => refused(verdict),
+            Judgement::Repeat(verdict) => self.again(verdict, &request, kept.is_some(), out),
             Judgement::Book(..)
                 if grant.needs_page(hold.seq) && self.pages >= self.options.pages_max =>
             {
                 self.counts.pages_full += 1;
-                (Verdict::Busy, false)
+                refused(Verdict::Busy)
             }
             Judgement::Book(_, amount) if !self.can_book(slot, amount) => {
                 self.counts.spent_full += 1;
-                (Verdict::BadAmount, false)
+                refused(Verdict::BadAmount)
             }
             Judgement::Book(verdict, amount) => {
                 self.book(Record::Resolved { hold, verdict, amount, at_ms, origin, kept }, out);
@@ -76,9 +76,64 @@ impl Bank {
                 if debt || self.tolerates(slot) {
                     self.call_in(slot, out);
                 }
-                (verdict, false)
+                let amount = (action == Action::Settle).then_some(amount);
+                Resolution { verdict, amount, judged: Handled::Now }
             }
         }
+    }
+
+    /// A request that was judged before. Of billing notices the highest price counts: what this one is higher is booked. At other doors,
+    /// and under a key or with a memo, a repeat books nothing, whatever it says.
+    #[cold]
+    fn again(
+        &mut self,
+        verdict: Verdict,
+        request: &ResolveRequest,
+        is_kept: bool,
+        out: &mut Out,
+    ) -> Resolution {
+        let spent =
+            self.grants.get(request.hold.grant).and_then(|grant| grant.spent(&request.hold));
+        let of_billing =
+            request.action == Action::Settle && request.origin.door == Door::Openrtb && !is_kept;
+        match spent {
+            Some(spent) if of_billing && request.amount > spent => {
+                return self.top_up(verdict, request, spent, out);
+            }
+            None if of_billing => self.counts.amounts_unknown += 1,
+            _ => {}
+        }
+        self.counts.repeats += 1;
+        Resolution { verdict, amount: spent, judged: Handled::Before }
+    }
+
+    /// Books what a billing notice is higher than what was booked for its hold, which had this verdict.
+    fn top_up(
+        &mut self,
+        before: Verdict,
+        request: &ResolveRequest,
+        spent: Amount,
+        out: &mut Out,
+    ) -> Resolution {
+        let ResolveRequest { hold, amount: total, at_ms, origin, .. } = *request;
+        let Some(grant) = self.grants.get(hold.grant) else {
+            return Resolution::refused(Verdict::TooOld);
+        };
+        let (slot, amount) = (grant.slot, minus(total, spent));
+        let in_time = at_ms < grant.billing_deadline_ms(hold.deadline_ms);
+        let verdict = match before {
+            Verdict::SettledLate => Verdict::SettledLate,
+            _ if in_time => Verdict::SettledOver,
+            _ => Verdict::SettledLate,
+        };
+        if !self.can_book(slot, amount) {
+            self.counts.spent_full += 1;
+            return Resolution::refused(Verdict::BadAmount);
+        }
+        self.book(Record::ToppedUp { hold, verdict, amount, total, at_ms, origin }, out);
+        self.counts.topped_up += 1;
+        self.call_in(slot, out);
+        Resolution { verdict, amount: Some(total), judged: Handled::ToppedUp }
     }
 }
 
@@ -90,7 +145,7 @@ impl Bank {
 
     /// Is the amount, on all levels, within what can be booked as spent?
     fn can_book(&self, slot: u32, amount: Amount) -> bool {
-        let room = |level| crate::books::minus(Bank::SPENT_MAX, self.books(level).spent());
+        let room = |level| minus(Bank::SPENT_MAX, self.books(level).spent());
         amount == Amount::ZERO || self.chain(slot).all(|level| amount <= room(level))
     }
 }

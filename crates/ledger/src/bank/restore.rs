@@ -7,7 +7,8 @@ use super::memos::Memos;
 use super::{Bank, Options, Run};
 use crate::books::{exposure, plus};
 use crate::grant::{Expired, Grant, Sums};
-use crate::part::{MARKS_BYTES, Part, Stage};
+use crate::page::Page;
+use crate::part::{Part, Stage};
 use crate::spec::{MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::token::GRANT_MAX;
 use crate::{
@@ -44,7 +45,7 @@ impl Bank {
         }
         for (number, grant) in self.grants.numbers() {
             count(self.grant_part(number, grant));
-            grant.marks().for_each(|(page, marks)| count(Part::Marks { page, marks: *marks }));
+            grant.marks().for_each(|(number, page)| count(marks_part(number, page)));
         }
         self.keys().iter().for_each(|key| count(Part::Key(*key)));
         self.answers.parts(&mut count);
@@ -75,6 +76,11 @@ impl Bank {
             unbilled: grant.expired.unbilled.to_vec(),
         }
     }
+}
+
+fn marks_part(number: u32, page: &Page) -> Part {
+    let (marks, whole) = (*page.marks(), page.is_whole());
+    Part::Marks { page: number, marks, whole, amounts: page.amounts().collect() }
 }
 
 /// Parts that no bank hands out: the snapshot is damaged, or made by something else.
@@ -243,8 +249,8 @@ impl Restore {
                 part @ Part::Grant { .. },
                 Last::Head | Last::Books | Last::Dormant | Last::Grant(_),
             ) => self.grant(part)?,
-            (Part::Marks { page, marks }, Last::Grant(number)) => {
-                self.take_marks(number, page, marks)?;
+            (part @ Part::Marks { .. }, Last::Grant(number)) => {
+                self.take_marks(number, &part)?;
                 last
             }
             (
@@ -297,17 +303,17 @@ impl Restore {
         self.head(now_ms, Run { number: run, hold_ms_max, billing_ms, win_notices })
     }
 
-    fn take_marks(
-        &mut self,
-        number: u64,
-        page: u32,
-        marks: [u8; MARKS_BYTES],
-    ) -> Result<(), RestoreError> {
+    fn take_marks(&mut self, number: u64, part: &Part) -> Result<(), RestoreError> {
+        let Part::Marks { page, marks, whole, amounts } = part else {
+            unreachable!("chosen by the caller")
+        };
         let grant = self.bank.grants.get_mut(number).expect("the part before");
-        if !grant.add_marks(page, marks) {
-            return Err(wrong(number, "its marks cannot be, or are not in order"));
+        let read = Page::of(*marks, *whole, amounts);
+        if !read.is_some_and(|read| grant.add_page(*page, read)) {
+            return Err(wrong(number, "its marks or amounts cannot be, or are not in order"));
         }
         self.bank.pages += 1;
+        self.bank.amounts += amounts.len();
         Ok(())
     }
 
@@ -341,7 +347,7 @@ impl Restore {
     }
 
     fn answer(&mut self, kept: &Kept, verdict: Verdict, at_ms: u64) -> Result<Last, RestoreError> {
-        if verdict != Verdict::Granted && crate::grant::Mark::of(verdict).is_none() {
+        if verdict != Verdict::Granted && crate::page::Mark::of(verdict).is_none() {
             return Err(RestoreError::Answer("its verdict books nothing"));
         }
         if at_ms > self.bank.now_ms {

@@ -2,8 +2,8 @@
 
 use ledger::{
     Action, Amount, Bank, BudgetSpec, Claimed, Door, Hold, Keyed, Line, MADE_SLOT, MemoAnswer,
-    OnExpiry, OpenError, Options, Origin, Out, PurseOptions, Purses, Record, ToBank, ToWorker,
-    Verdict,
+    OnExpiry, OpenError, Options, Origin, Out, PurseOptions, Purses, Record, Resolution, ToBank,
+    ToWorker, Verdict,
 };
 use money::Unit;
 
@@ -57,7 +57,8 @@ pub(crate) struct Bench {
     /// Everything that was written, all runs.
     pub(crate) records: Vec<Record>,
     options: Options,
-    answer: Option<(Verdict, bool)>,
+    /// The last answer to a resolve.
+    pub(crate) answer: Option<Resolution>,
     /// What claims came to and nobody looked at yet: worker, reply, answer.
     pub(crate) claimed: Vec<(u16, u64, Claimed)>,
     /// What became of memos, the same.
@@ -145,7 +146,7 @@ impl Bench {
         self.memos.append(&mut out.memos);
         for (worker, message) in out.messages {
             match message {
-                ToWorker::Resolved { verdict, repeat, .. } => self.answer = Some((verdict, repeat)),
+                ToWorker::Resolved { resolution, .. } => self.answer = Some(resolution),
                 ToWorker::Echo { .. } => self.echoed += 1,
                 message => match message.made() {
                     None => self.purses[usize::from(worker)].take(message, self.now_ms),
@@ -168,7 +169,7 @@ impl Bench {
         self.answer = None;
         self.bank.step_keyed(worker, message, &mut out);
         self.deliver(out);
-        self.answer.take()
+        self.answer.take().map(told)
     }
 
     /// A claim of a key: what it comes to, or nothing while it waits.
@@ -349,7 +350,7 @@ impl Bench {
         let amount = Amount::new(amount);
         self.answer = None;
         self.step(worker, ToBank::Resolve { action, hold, amount, at_ms, origin, reply: 7 });
-        self.answer.take().expect("every resolve is answered")
+        told(self.answer.expect("every resolve is answered"))
     }
 
     pub(crate) fn resolve(&mut self, action: Action, hold: Hold, amount: i64) -> (Verdict, bool) {
@@ -392,12 +393,18 @@ impl Bench {
         self.bank.audit().unwrap();
         let copy = replay(&self.options, &self.records);
         assert_eq!(copy.digest(), self.bank.digest(), "replay and live state differ");
+        assert_eq!(copy.amounts_digest(), self.bank.amounts_digest(), "what was settled");
         for (id, slot) in self.bank.slots_from(0) {
             let books = self.bank.books(slot);
             let sum: i64 = self.lines(id).iter().sum();
             assert_eq!(sum, books.limit().get(), "budget {id}");
         }
     }
+}
+
+/// The verdict, and whether it is the first answer again.
+pub(crate) fn told(resolution: Resolution) -> (Verdict, bool) {
+    (resolution.verdict, resolution.is_repeat())
 }
 
 pub(crate) fn replay(options: &Options, records: &[Record]) -> Bank {

@@ -5,7 +5,7 @@ use ledger::{
     Verdict,
 };
 
-use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, ORIGIN, child, options, spec};
+use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, ORIGIN, child, options, spec, told};
 
 /// Expired sums are kept by deadlines so coarse.
 const COARSE_MS: u64 = 10_000;
@@ -221,7 +221,7 @@ fn the_bank_itself_judges_what_no_worker_read() {
         let mut answer = (Verdict::Busy, false);
         bench.act(|bank, out| {
             let amount = Amount::new(amount);
-            answer = bank.resolve_direct(Action::Settle, hold, amount, ORIGIN, out);
+            answer = told(bank.resolve_direct(Action::Settle, hold, amount, ORIGIN, out));
         });
         bench.check();
         answer

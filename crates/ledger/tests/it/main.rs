@@ -12,6 +12,7 @@ mod limits;
 mod made;
 mod memos;
 mod names;
+mod notices;
 mod parents;
 mod period;
 mod purses;

@@ -1,8 +1,8 @@
 //! Random rows of operations keep every promise that can be checked from outside.
 
 use ledger::{
-    Action, Amount, BudgetSpec, Claimed, Hold, KeyBytes, Keyed, Line, OnExpiry, Options, Status,
-    Verdict, Windows,
+    Action, Amount, BudgetSpec, Claimed, Door, Hold, KeyBytes, Keyed, Line, OnExpiry, Options,
+    Origin, Record, Status, Verdict, Windows,
 };
 use proptest::prelude::*;
 
@@ -13,6 +13,7 @@ pub(crate) enum Op {
     Reserve { worker: usize, id: u64, amount: i64 },
     Undo { worker: usize, id: u64, amount: i64 },
     Resolve { pick: usize, action: Action, amount: i64 },
+    Notice { pick: usize, amount: i64 },
     Keyed { pick: usize, action: Action, amount: i64, key: u8, digest: u8 },
     Advance { ms: u64 },
     Limit { id: u64, limit: i64 },
@@ -38,6 +39,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         8 => (0..50usize, action, 0..400i64)
             .prop_map(|(pick, action, amount)| Op::Resolve { pick, action, amount }),
         4 => (0..50usize, keyed, 0..400i64, 0..12u8, 0..2u8).prop_map(|(pick, action, amount, key, digest)| Op::Keyed { pick, action, amount, key, digest }),
+        3 => (0..50usize, 0..400i64).prop_map(|(pick, amount)| Op::Notice { pick, amount }),
         6 => (0..300u64).prop_map(|ms| Op::Advance { ms }),
         1 => (1_000..90_000_000u64).prop_map(|ms| Op::Advance { ms }),
         1 => (id.clone(), 0..5_000i64).prop_map(|(id, limit)| Op::Limit { id, limit }),
@@ -92,6 +94,7 @@ impl Play {
                 }
             }
             Op::Resolve { pick, action, amount } => self.resolve(pick, action, amount),
+            Op::Notice { pick, amount } => self.notice(pick, amount),
             Op::Keyed { pick, action, amount, key, digest } => {
                 self.keyed(pick, (action, amount), key.into(), digest.into());
             }
@@ -142,6 +145,31 @@ impl Play {
         if settled && !repeat {
             self.booked += amount;
         }
+    }
+
+    /// A billing notice.
+    fn notice(&mut self, pick: usize, amount: i64) {
+        let Some(hold) = self.holds.len().checked_sub(1 + pick).map(|i| self.holds[i]) else {
+            return;
+        };
+        let (origin, now_ms) = (Origin { door: Door::Openrtb, request_id: 1 }, self.bench.now_ms);
+        let before = self.bench.records.len();
+        self.bench.resolve_from(origin, 0, Action::Settle, hold, amount, now_ms);
+        let amount = Amount::new(amount);
+        let resolution = self.bench.answer.unwrap();
+        let booked = self.bench.records[before..].iter().filter_map(|record| match record {
+            Record::Resolved { amount, .. } | Record::ToppedUp { amount, .. } => Some(*amount),
+            _ => None,
+        });
+        let booked: Vec<Amount> = booked.collect();
+        match resolution.amount {
+            Some(all) => {
+                assert!(all >= amount, "the highest price counts: {resolution:?}, {amount:?}");
+                assert_eq!(booked.is_empty(), resolution.is_repeat());
+            }
+            None => assert_eq!(booked, [], "{resolution:?}"),
+        }
+        self.booked += booked.iter().map(|amount| amount.get()).sum::<i64>();
     }
 
     /// As [`Play::resolve`], of a request with a key; every claim is ended.

@@ -175,8 +175,11 @@ fn set(part: &mut Part, field: usize, value: u64) {
             }
             _ => dormant.spent[field % 3] = amount,
         },
-        Part::Marks { page, marks } => match field % 2 {
+        Part::Marks { page, marks, whole, amounts } => match field % 5 {
             0 => *page = u32::try_from(value >> 32).unwrap(),
+            1 => amounts.push((u8::try_from(value >> 56).unwrap(), amount)),
+            2 => *whole ^= true,
+            3 => amounts.clear(),
             _ => marks[field] = u8::try_from(value >> 56).unwrap(),
         },
         Part::Key(key) => key.id = u8::try_from(value >> 56).unwrap(),

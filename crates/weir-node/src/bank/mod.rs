@@ -24,7 +24,7 @@ use door_transport::Waker;
 use gate_pacing::{Before, Pace};
 use ledger::{
     Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, MemoAnswer, MemoRefusal, Out, Record,
-    ToBank, ToWorker,
+    Resolution, ToBank, ToWorker,
 };
 use ledger_journal::{
     Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
@@ -358,8 +358,8 @@ impl BankThread {
                 taken += 1;
                 match message {
                     Up::Ledger(ToBank::Resolve { reply, .. }) if refuse => {
-                        let verdict = Verdict::Journal;
-                        let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+                        let resolution = Resolution::refused(Verdict::Journal);
+                        let answer = ToWorker::Resolved { reply, resolution };
                         self.links[index].backlog.push_back(Down::Ledger(answer));
                     }
                     Up::Ledger(message) => {
@@ -388,8 +388,8 @@ impl BankThread {
     fn take_keyed(&mut self, worker: u16, message: Keyed, refuse: bool) {
         if let (Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. }, true) = (&message, refuse)
         {
-            let (reply, verdict) = (*reply, Verdict::Journal);
-            let answer = ToWorker::Resolved { reply, verdict, repeat: false };
+            let (reply, resolution) = (*reply, Resolution::refused(Verdict::Journal));
+            let answer = ToWorker::Resolved { reply, resolution };
             return self.links[usize::from(worker)].backlog.push_back(Down::Ledger(answer));
         }
         if let (Keyed::Memo(request), true) = (&message, refuse) {
@@ -402,7 +402,7 @@ impl BankThread {
         self.tell_pacer(before);
     }
 
-    /// What was settled by the records since `before`.
+    /// What was settled by the records since `before`. A hold that is topped up was settled before, and counts once.
     fn tell_pacer(&mut self, before: usize) {
         for record in &self.out.records[before..] {
             let Record::Resolved { hold, verdict, amount, .. } = record else { continue };

@@ -111,7 +111,8 @@ impl Outcome {
 pub(crate) fn book_rows(rows: &[Booking], bank: &mut Bank, out: &mut Out) -> Vec<Outcome> {
     let origin = Origin { door: Door::Admin, request_id: 0 };
     let mut book = |row: &Booking| {
-        let (verdict, repeat) = bank.resolve_direct(row.action, row.hold, row.amount, origin, out);
+        let booked = bank.resolve_direct(row.action, row.hold, row.amount, origin, out);
+        let (verdict, repeat) = (booked.verdict, booked.is_repeat());
         Outcome { line: row.line, verdict, repeat }
     };
     rows.iter().map(&mut book).collect()

@@ -197,6 +197,7 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
         refresh_ms: l.refresh_ms,
         grants_max: l.grants_max,
         pages_max: l.mark_pages_max,
+        amounts_max: l.amounts_max,
         made_max: config.budgets.templates_max,
         made_under_max: config.budgets.templates_under_max,
         answers_max: config.spend.keys_max,

@@ -130,8 +130,8 @@ impl Bench {
     /// Is the settlement answered?
     fn resolved(&mut self) -> Option<Verdict> {
         while let Some(down) = self.down.recv() {
-            if let Down::Ledger(ToWorker::Resolved { verdict, .. }) = down {
-                return Some(verdict);
+            if let Down::Ledger(ToWorker::Resolved { resolution, .. }) = down {
+                return Some(resolution.verdict);
             }
         }
         None

@@ -20,10 +20,9 @@ use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, DialId, Handle, Out, Outbox, Peer, Step, Then, Waker};
 use gate_auction::Fates;
 use gate_profile::Profiles;
-use ledger::MemoJudge;
+use ledger::{MemoJudge, Resolution};
 use weir_config::config::Config;
 use weir_till::{Reply, Till};
-use wire::Verdict;
 
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
@@ -186,14 +185,13 @@ pub(crate) trait Door {
     /// A connection is gone.
     fn closed(&mut self, _till: &mut Till, _id: ConnId, _conn: Self::Conn, _why: CloseReason) {}
 
-    /// The bank has sealed what was asked with [`Till::resolve`], or refused it. `repeat`: it is the first answer again. Apart from what else is
-    /// heard, for its speed: there are as many as holds.
+    /// The bank has sealed what was asked with [`Till::resolve`], or refused it. Apart from what else is heard, for its speed: there are
+    /// as many as holds.
     fn resolved<S>(
         &mut self,
         _till: &mut Till,
         _reply: Reply,
-        _verdict: Verdict,
-        _repeat: bool,
+        _resolution: Resolution,
         _outbox: &mut DoorOutbox<'_, '_, S, Self::Conn>,
     ) {
     }
@@ -341,8 +339,7 @@ pub(crate) trait DoorSet {
         &mut self,
         till: &mut Till,
         reply: Reply,
-        verdict: Verdict,
-        repeat: bool,
+        resolution: Resolution,
         outbox: &mut Outbox<'_, Self::Session>,
     );
     /// The place of the door that has the connection.
@@ -540,15 +537,14 @@ macro_rules! doors {
                 &mut self,
                 till: &mut weir_till::Till,
                 reply: weir_till::Reply,
-                verdict: wire::Verdict,
-                repeat: bool,
+                resolution: ledger::Resolution,
                 outbox: &mut door_transport::Outbox<'_, $session>,
             ) {
                 $(
                     if reply.door == $id::$name as u8 {
                         let mut own = $crate::doors::DoorOutbox::new(outbox, $session::$field);
                         return $crate::doors::Door::resolved(
-                            &mut self.$field, till, reply, verdict, repeat, &mut own,
+                            &mut self.$field, till, reply, resolution, &mut own,
                         );
                     }
                 )+

@@ -139,7 +139,7 @@ impl Balances {
                     balances.lots.insert(grant, lot);
                 }
             }
-            Part::Marks { page, marks } => {
+            Part::Marks { page, marks, .. } => {
                 if let Some(lot) = balances.lots.get_mut(&last.1) {
                     for (index, byte) in (0u32..).zip(marks) {
                         for (seq, mark) in [(2 * index, byte & 0xF), (2 * index + 1, byte >> 4)] {
@@ -178,6 +178,9 @@ impl Balances {
             }
             Record::Returned { grant, amount } => self.returned(*grant, amount.get().into()),
             Record::Resolved { .. } => self.resolved(record),
+            Record::ToppedUp { hold, verdict, amount, .. } => {
+                self.topped_up(hold, *verdict, amount.get().into());
+            }
             Record::BillingLapsed { grant, amount, .. } => {
                 let amount = i128::from(amount.get());
                 self.with(*grant, |lot| lot.held -= amount);
@@ -471,6 +474,20 @@ impl Balances {
         }
     }
 
+    /// A later price of a hold that is settled: one settle, whose difference is above the hold, or late.
+    fn topped_up(&mut self, hold: &ledger::Hold, verdict: Verdict, amount: i128) {
+        let (grant, seq) = (hold.grant, hold.seq);
+        let (mark, to) = match verdict {
+            Verdict::SettledLate => (SETTLED[2], Line::Late),
+            _ => (SETTLED[1], Line::OverSettled),
+        };
+        let before = self.lots.get_mut(&grant).and_then(|lot| lot.marks.insert(seq, mark));
+        if !before.is_some_and(|before| SETTLED.contains(&before)) {
+            return self.tell(format!("grant {grant}, hold {seq}: topped up and was not settled"));
+        }
+        self.shift(grant, Line::Free, to, amount);
+    }
+
     /// Moves money of a grant on every level, and in the days it was handed out on.
     fn shift(&mut self, grant: u64, from: Line, to: Line, amount: i128) {
         let Some(lot) = self.lots.get(&grant) else { return };
@@ -668,6 +685,33 @@ mod tests {
         assert_eq!(names, ["free", "purses", "day purses"]);
         let again = Balances::of(&bank);
         assert_eq!(again.accounts[0].differences(&bank), [], "from a snapshot's parts");
+    }
+
+    #[test]
+    fn a_later_price_is_booked_beside_its_hold_and_agrees_with_the_bank() {
+        let topped_up = |verdict, amount, total| {
+            let Record::Resolved { hold, at_ms, origin, .. } = settled(verdict, 0) else {
+                unreachable!("it is a settle")
+            };
+            let [amount, total] = [amount, total].map(Amount::new);
+            Record::ToppedUp { hold, verdict, amount, total, at_ms, origin }
+        };
+        let mut records = vec![
+            granted(60),
+            settled(Verdict::Settled, 4),
+            topped_up(Verdict::SettledOver, 5, 9),
+            topped_up(Verdict::SettledLate, 6, 15),
+        ];
+        let found = balances(&records);
+        assert_eq!(found.told, Vec::<String>::new());
+        let account = &found.accounts[0];
+        assert_eq!((account.lines, account.settles), ([35, 50, 0, 0, 0, 4, 5, 6], 1));
+        let mut bank = Bank::new(Options::default());
+        bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
+        bank.replay_all(&records).unwrap();
+        assert_eq!(account.differences(&bank), []);
+        records.remove(1);
+        assert!(balances(&records).told[0].contains("topped up and was not settled"));
     }
 
     #[test]

@@ -282,7 +282,9 @@ impl Export {
 
     /// Counts a settlement; returns its fields if it is in the period. `replayed`: the bank has it, too.
     fn take(&mut self, sequence: u64, record: &Record, replayed: bool) -> Option<Fields> {
-        let (spent, Record::Resolved { hold, at_ms, .. }) = (Spent::of(record)?, record) else {
+        let spent = Spent::of(record)?;
+        let (Record::Resolved { hold, at_ms, .. } | Record::ToppedUp { hold, at_ms, .. }) = record
+        else {
             return None;
         };
         let (amount, budget) = (spent.total(), self.known.budget_of(hold.grant));

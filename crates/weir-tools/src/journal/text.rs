@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 29] = [
+pub(super) const TYPES: [&str; 30] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -40,6 +40,7 @@ pub(super) const TYPES: [&str; 29] = [
     "reserved",
     "answer_secret",
     "memo",
+    "topped_up",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -66,6 +67,7 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::KeyRetired { .. } => "key_retired",
         Record::AnswerSecret { .. } => "answer_secret",
         Record::Memo { .. } => "memo",
+        Record::ToppedUp { .. } => "topped_up",
         Record::Operator { .. } => "operator",
         Record::Edited { .. } => "edited",
         Record::BudgetIdled { .. } => "budget_idled",
@@ -85,7 +87,7 @@ pub(super) fn grant_of(record: &Record) -> Option<u64> {
         | Record::Suspended { grant, .. }
         | Record::Resumed { grant, .. }
         | Record::GrantClosed { grant } => Some(*grant),
-        Record::Resolved { hold, .. } => Some(hold.grant),
+        Record::Resolved { hold, .. } | Record::ToppedUp { hold, .. } => Some(hold.grant),
         _ => None,
     }
 }
@@ -229,6 +231,18 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
                 Some(KeptWith::Memo(memo)) => all.extend(memo_fields(memo)),
             }
         }
+        Record::ToppedUp { hold, verdict, amount, total, at_ms, origin } => all.extend([
+            ("outcome", verdict.name().into()),
+            ("hold", hold.seq.into()),
+            ("held", money(&hold.amount)),
+            ("amount", money(amount)),
+            ("total", money(total)),
+            ("at", at(at_ms)),
+            ("deadline", at(&hold.deadline_ms)),
+            ("node", hold.node.into()),
+            ("door", door(origin.door).into()),
+            ("request_id", origin.request_id.into()),
+        ]),
         Record::BillingLapsed { deadline_ms, amount, .. } => {
             all.extend([("amount", money(amount)), ("deadline", at(deadline_ms))]);
         }
@@ -341,7 +355,7 @@ fn budget_fields(spec: &BudgetSpec, all: &mut Fields) {
     ]);
 }
 
-/// A settlement: what of its amount is spent within the hold, above it, and after it was gone.
+/// A settlement, or what a later price added to one: what of its amount is spent within the hold, above it, and after it was gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
     pub(super) settled: i128,
@@ -351,6 +365,13 @@ pub(super) struct Spent {
 
 impl Spent {
     pub(super) fn of(record: &Record) -> Option<Spent> {
+        if let Record::ToppedUp { verdict, amount, .. } = record {
+            let amount = i128::from(amount.get());
+            return Some(match verdict {
+                Verdict::SettledLate => Spent { late: amount, ..Spent::default() },
+                _ => Spent { over: amount, ..Spent::default() },
+            });
+        }
         let Record::Resolved { hold, verdict, amount, .. } = record else { return None };
         let (held, amount) = (i128::from(hold.amount.get()), i128::from(amount.get()));
         match verdict {
@@ -390,7 +411,9 @@ pub(super) const SETTLEMENT: [&str; 15] = [
 /// A settlement as finance gets it.
 pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Option<Fields> {
     let spent = Spent::of(record)?;
-    let Record::Resolved { hold, verdict, amount: total, at_ms, origin, .. } = record else {
+    let (Record::Resolved { hold, amount: total, at_ms, origin, .. }
+    | Record::ToppedUp { hold, amount: total, at_ms, origin, .. }) = record
+    else {
         return None;
     };
     let budget = known.budget_of(hold.grant);
@@ -400,7 +423,7 @@ pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Optio
         sequence.into(),
         budget.into(),
         unit.map(|unit| unit.to_string()).into(),
-        verdict.name().into(),
+        type_of(record).into(),
         money(total.get().into()),
         money(hold.amount.get().into()),
         money(spent.over),
@@ -464,6 +487,17 @@ mod tests {
         assert_eq!(spent(Verdict::SettledOver, 12), Some(Spent { settled: 10, over: 2, late: 0 }));
         assert_eq!(spent(Verdict::SettledLate, 12), Some(Spent { settled: 0, over: 0, late: 12 }));
         assert_eq!(spent(Verdict::Released, 0), None);
+        let topped_up = |verdict| {
+            let (amount, total) = (Amount::new(5), Amount::new(8));
+            Record::ToppedUp { hold, verdict, amount, total, at_ms: 5, origin }
+        };
+        let (over, late) = (topped_up(Verdict::SettledOver), topped_up(Verdict::SettledLate));
+        assert_eq!(Spent::of(&over), Some(Spent { settled: 0, over: 5, late: 0 }));
+        assert_eq!(Spent::of(&late), Some(Spent { settled: 0, over: 0, late: 5 }));
+        let row = settlement(9, &over, &Known::default()).unwrap();
+        let of = |name| row.iter().find(|(known, _)| *known == name).unwrap().1.to_string();
+        let told = [of("outcome"), of("amount"), of("over")];
+        assert_eq!(told, [r#""topped_up""#, r#""5""#, r#""5""#]);
     }
 
     #[test]

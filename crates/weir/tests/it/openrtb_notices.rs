@@ -10,7 +10,7 @@ use crate::openrtb::{
     Bid, Http, campaign, check_no_violation, counts_at_rest, creative, get, patient, request,
     wait_count,
 };
-use crate::support::{Node, Setup, over_transports};
+use crate::support::{Node, Setup, output, over_transports, stderr, stdout, text, weir};
 
 /// Money for ten bids of 0.002.
 fn ten() -> Setup {
@@ -183,13 +183,14 @@ fn an_id_of_an_earlier_version_confirms_and_settles_and_takes_nothing_back() {
         assert_eq!(http.notice(&format!("/n/loss/{id}/p-2/c-USD/l-102")), 204);
     }
     wait_count(&node, "loss_ignored", 2);
-    // What they name counts as it did then, whatever the kind of the auction.
+    // What they name counts as it did then, whatever the kind of the auction; and as of all notices the highest price.
     for (id, price) in old.iter().chain(&old).zip(["2", "0.001", "2", "2"]) {
         assert_eq!(http.notice(&format!("/n/bill/{id}/p-{price}/c-USD")), 204);
     }
     let books = node.budget(1);
-    assert_eq!((books.settled, books.over_settled, books.late), (2_001, 0, 0), "{books:?}");
-    wait_count(&node, "repeated_notices", 2);
+    assert_eq!((books.settled, books.over_settled, books.late), (2_001, 1_999, 0), "{books:?}");
+    wait_count(&node, "repeated_notices", 1);
+    wait_count(&node, "topped_up_notices", 1);
     wait_count(&node, "wrong_kind_notices", 0);
 }
 
@@ -275,8 +276,55 @@ fn whoever_sees_a_notice_does_not_set_its_price() {
         let books = node.budget(1);
         assert_eq!((books.settled, books.over_settled), (settled, 0), "at {at}: {price}");
     }
+    wait_count(&node, "topped_up_notices", 0);
     wait_count(&node, "price_not_bid", 3);
     wait_count(&node, "price_too_low", 2);
     wait_count(&node, "price_absurd", 1);
     check_no_violation(&node);
+}
+
+/// Who sees the notice of a second-price auction can send it first, with the least price that counts. The exchange's own then books the
+/// rest, also after a kill; and a lower one that comes later takes nothing back.
+#[test]
+fn of_billing_notices_the_highest_price_counts_in_any_order() {
+    let mut node = patient(&[campaign(1, json!({}))]).start();
+    let mut spent = 0;
+    let mut expected_over = 0;
+    for (prices, highest, over) in [
+        (["0.02", "1.5", "1.5"], 1_500, 1_480),
+        (["1.5", "0.02", "1.5"], 1_500, 0),
+        (["0.02", "1", "1.2"], 1_200, 1_180),
+        // Above the bid, as far as that can be meant; a price that cannot counts as the bid.
+        (["0.02", "3", "9"], 3_000, 2_980),
+        (["0.02", "0.000001", "1.9"], 2_000, 1_980),
+    ] {
+        let mut http = Http::to(&node);
+        let bid = http.bid_soon(&request("p", json!({"at": 2})));
+        for (at, price) in prices.iter().enumerate() {
+            if at == 2 {
+                node = node.restart();
+                http = Http::to(&node);
+            }
+            assert_eq!(http.notice(&bid.path("burl", Some(price), Some("USD"))), 204);
+        }
+        (spent, expected_over) = (spent + highest, expected_over + over);
+        let books = node.budget(1);
+        assert_eq!(books.settled + books.over_settled, spent, "{prices:?}");
+        assert_eq!((books.over_settled, books.late), (expected_over, 0), "{prices:?}");
+        books.check();
+    }
+    // The last process heard the last notice alone.
+    wait_count(&node, "repeated_notices", 1);
+    check_no_violation(&node);
+    let data = node.data();
+    for (words, says) in [
+        ("audit --json", r#""well":true"#),
+        ("inspect --type topped_up --json", r#""total":"0.003""#),
+        ("export --from 2020-01-01 --to 2100-01-01 --format csv", ",topped_up,"),
+    ] {
+        let words = words.split(' ');
+        let ran = output(weir().arg("journal").args(words).args(["--data", text(&data)]));
+        let said = stdout(&ran).replace(' ', "");
+        assert!(ran.status.success() && said.contains(says), "{said}{}", stderr(&ran));
+    }
 }

@@ -92,6 +92,11 @@ fn the_first_ask_is_granted_and_settled() {
             |repeat: bool| json!({"verdict": "settled", "amount": "0.042", "repeat": repeat});
         assert_eq!(caller.call("settle", &settle), (200, settled(false)));
         assert_eq!(caller.call("settle", &settle), (200, settled(true)));
+        for amount in ["0.15", "0.01"] {
+            let other = json!({"token": token, "amount": amount});
+            let again = caller.call("settle", &other);
+            assert_eq!(again, (200, settled(true)), "what was booked, not what it names");
+        }
         let (status, refused) = caller.call("release", &json!({"token": token}));
         assert_eq!((status, &refused["verdict"]), (409, &json!("already_settled")));
         assert_eq!(node.budget(1).settled, 42_000);

@@ -8,12 +8,12 @@ use wire::journal::{
     DormantFlags, EditAction, Expired, GrantClosed, Granted, Keeps, KeyAdded, KeyRetired, Message,
     Outcome, Period, PeriodRolled, Periods, Reconciled, Resolved, Resumed, Retired, Returned,
     RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant, StateHead, StateKey, StateMarks,
-    Status, Suspended, WindowRolled, answer_secret, billing_lapsed, budget, budget_ended,
+    Status, Suspended, ToppedUp, WindowRolled, answer_secret, billing_lapsed, budget, budget_ended,
     budget_forgotten, budget_idled, day_rolled, edited, expired, grant_closed, granted, key_added,
     key_retired, memo, operator, period_rolled, reconciled, resolved, resolved_keyed,
     resolved_memo, resumed, retired, returned, run_started, state_answer, state_answer_secret,
     state_books, state_dormant, state_end, state_grant, state_head, state_key, state_marks,
-    state_memo, suspended, window_rolled,
+    state_memo, suspended, topped_up, window_rolled,
 };
 use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
 use zerocopy::IntoBytes;
@@ -38,7 +38,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 36] = [
+    let writers: [(&'static str, Writer); 37] = [
         block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -65,10 +65,11 @@ pub(crate) fn samples() -> Vec<Sample> {
         block!(answer_secret, NOW_MS, key()),
         ("memo", write_memo),
         ("resolved_memo", write_resolved_memo),
+        ("topped_up", write_topped_up),
         block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE, (1 << 62) + 8),
         ("state_books", write_state_books),
         ("state_grant", write_state_grant),
-        block!(state_marks, 1, marks()),
+        ("state_marks", write_state_marks),
         block!(state_key, NOW_MS, key(), 7),
         ("state_dormant", write_state_dormant),
         block!(state_answer_secret, key()),
@@ -179,6 +180,29 @@ fn write_resolved(buf: &mut [u8]) -> Written {
         Door::Batch,
     );
     Ok(resolved::encode(buf, &block)?.finish())
+}
+
+fn write_topped_up(buf: &mut [u8]) -> Written {
+    let block = topped_up::Block::new(
+        0x0001_0000_0000_0007,
+        NOW_MS + 2_000,
+        1_500_000,
+        500_001,
+        1_500_001,
+        NOW_MS + 1_999,
+        0x1122_3344_5566_7788,
+        u32::MAX,
+        7,
+        Outcome::SettledOver,
+        Door::Openrtb,
+    );
+    Ok(topped_up::encode(buf, &block)?.finish())
+}
+
+fn write_state_marks(buf: &mut [u8]) -> Written {
+    let amounts = [state_marks::Amount::new(3, 7), state_marks::Amount::new(255, i64::MAX)];
+    let block = state_marks::Block::new(1, marks(), 1);
+    Ok(state_marks::encode(buf, &block)?.amounts(&amounts)?.finish())
 }
 
 fn write_operator(buf: &mut [u8]) -> Written {
@@ -331,7 +355,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 5, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 6, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
@@ -383,7 +407,7 @@ round_trip!(window_rolled, WindowRolled);
 round_trip!(key_added, KeyAdded);
 round_trip!(key_retired, KeyRetired);
 round_trip_of_grown!(state_head, StateHead);
-round_trip!(state_marks, StateMarks);
+round_trip!(topped_up, ToppedUp);
 round_trip!(state_key, StateKey);
 round_trip!(state_end, StateEnd);
 round_trip!(budget_idled, BudgetIdled);
@@ -420,6 +444,20 @@ proptest! {
         prop_assert_eq!(unconfirmed_again, Some(unconfirmed.as_slice()));
         let unbilled_again = view.unbilled().and_then(|group| group.as_slice());
         prop_assert_eq!(unbilled_again, Some(unbilled.as_slice()));
+    }
+
+    #[test]
+    fn state_marks(
+        block in any_value::<state_marks::Block>(),
+        amounts in vec(any_value::<state_marks::Amount>(), 0..300),
+    ) {
+        let mut buf = vec![0xAA; state_marks::encoded_len(amounts.len())];
+        let len = state_marks::encode(&mut buf, &block)?.amounts(&amounts)?.finish();
+        prop_assert_eq!(len, buf.len());
+        let view = StateMarks::decode(&buf)?;
+        prop_assert_eq!(&buf[BLOCK_AT..BLOCK_AT + size_of_val(&block)], block.as_bytes());
+        let again = view.amounts().and_then(|group| group.as_slice());
+        prop_assert_eq!(again, Some(amounts.as_slice()));
     }
 
     #[test]
@@ -638,6 +676,10 @@ fn an_older_writer_sent_less() {
     record.truncate(record.len() - (4 + 2 * size_of::<state_books::Window>()));
     let books = StateBooks::decode(&record).expect("books of the first version");
     assert_eq!((books.day_late(), books.expired()), (i64::MAX, None));
+    let mut record = old("state_marks", 132);
+    record.truncate(record.len() - (4 + 2 * size_of::<state_marks::Amount>()));
+    let marks = StateMarks::decode(&record).expect("marks of the first version");
+    assert_eq!((marks.page(), marks.whole(), marks.amounts().is_none()), (1, None, true));
     let mut record = old("state_grant", 75);
     let groups = 2 * (4 + size_of::<state_grant::Unbilled>());
     record.truncate(record.len() - groups);

@@ -119,8 +119,8 @@ impl Settle {
         }
         for (_, message) in self.out.messages.drain(..) {
             match message {
-                ToWorker::Resolved { verdict, .. } => {
-                    self.verdicts[usize::from(Verdict::as_raw(verdict))] += 1;
+                ToWorker::Resolved { resolution, .. } => {
+                    self.verdicts[usize::from(Verdict::as_raw(resolution.verdict))] += 1;
                 }
                 message => self.purses.take(message, self.now_ms),
             }

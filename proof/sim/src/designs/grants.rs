@@ -115,7 +115,9 @@ impl Grants {
         let worker = &mut self.workers[node];
         while let Some(message) = worker.inbox.pop_front() {
             match message {
-                ToWorker::Resolved { reply, verdict, .. } => answer(reply, verdict, moment),
+                ToWorker::Resolved { reply, resolution } => {
+                    answer(reply, resolution.verdict, moment);
+                }
                 message => worker.purses.take(message, moment.now_ms),
             }
         }

@@ -15,6 +15,7 @@ use door_batch::{Budget, Client, Denied, Found, Gate, Limits, Passed, Question, 
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::{
     Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
+    Resolution,
 };
 use weir_config::config::Config;
 use weir_till::{Ask, Made, OPENINGS_MAX, Pending, Reply, Till};
@@ -210,11 +211,10 @@ impl Door for BatchDoor {
         &mut self,
         _: &mut Till,
         reply: Reply,
-        verdict: Verdict,
-        repeat: bool,
+        resolution: Resolution,
         _: &mut DoorOutbox<'_, '_, S, Session>,
     ) {
-        self.resolving.answer(reply, verdict, repeat);
+        self.resolving.answer(reply, resolution.verdict, resolution.is_repeat());
     }
 
     fn heard<S>(

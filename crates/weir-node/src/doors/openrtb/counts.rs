@@ -42,6 +42,7 @@ happenings! {
     Bill = "billing_notices", "Genuine billing notices.";
     Loss = "loss_notices", "Genuine loss notices.";
     Repeat = "repeated_notices", "Notices that repeated an earlier one; nothing was booked.";
+    ToppedUp = "topped_up_notices", "Billing notices with a higher price than what was booked for their hold; the difference was booked.";
     TestNotice = "test_notices", "Notices of bids on test requests; nothing was booked.";
     Audit = "audit_notices", "Billing notices with `AUDIT` for a price; nothing was booked.";
     Late = "late_notices", "Billing notices that came after their hold was gone; booked as late.";

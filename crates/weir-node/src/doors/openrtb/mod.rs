@@ -39,7 +39,7 @@ use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
 use ledger::note::NOTE_LEN;
 use ledger::token::SEQ_MAX;
-use ledger::{Action, Amount, Door as Origins, Hold, Origin};
+use ledger::{Action, Amount, Door as Origins, Handled, Hold, Origin, Resolution};
 use money::{CurrencyCode, Instant};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Config;
@@ -252,13 +252,12 @@ impl Door for OpenRtbDoor {
         &mut self,
         till: &mut Till,
         reply: Reply,
-        verdict: Verdict,
-        repeat: bool,
+        resolution: Resolution,
         outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>,
     ) {
         let waited = self.bidder.waiting.close(reply.index);
         let waiting = waited.expect("answered once, while it waits");
-        let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, verdict, repeat);
+        let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, resolution);
         let answer = door_openrtb::noticed(status);
         outbox.answer(waiting.conn, |session, out| session.answer(out, &answer));
     }
@@ -307,22 +306,25 @@ impl BidGate<'_> {
     }
 
     /// What a sealed notice means for the user's caps, and what its sender is told.
-    fn noticed(&mut self, waiting: &WaitingNotice, verdict: Verdict, repeat: bool) -> NoticeStatus {
+    fn noticed(&mut self, waiting: &WaitingNotice, resolution: Resolution) -> NoticeStatus {
+        let Resolution { verdict, judged, .. } = resolution;
         let counts = &mut self.openrtb.counts;
-        if repeat {
-            counts.add(Happening::Repeat, 1);
+        match judged {
+            Handled::Now => {}
+            Handled::Before => counts.add(Happening::Repeat, 1),
+            Handled::ToppedUp => counts.add(Happening::ToppedUp, 1),
         }
         // Told to a loss notice, it is what became of the hold before.
         let is_news = (waiting.action, verdict) != (Action::Release, Verdict::Confirmed);
         match verdict {
             Verdict::Confirmed if !is_news => counts.add(Happening::LossAfterWin, 1),
-            Verdict::SettledLate if !repeat => counts.add(Happening::Late, 1),
+            Verdict::SettledLate if judged == Handled::Now => counts.add(Happening::Late, 1),
             Verdict::Expired => counts.add(Happening::Expired, 1),
             Verdict::TooOld => counts.add(Happening::TooOld, 1),
             Verdict::Busy | Verdict::Journal => counts.add(Happening::Busy, 1),
             _ => {}
         }
-        if !repeat && is_news && waiting.note.capped {
+        if judged == Handled::Now && is_news && waiting.note.capped {
             self.tell_profile(waiting, verdict);
         }
         match verdict {

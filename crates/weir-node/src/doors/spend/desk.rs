@@ -12,7 +12,7 @@ use std::sync::Arc;
 use access::Principal;
 use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
 use ledger::keyed::ANSWER_BYTES_MAX;
-use ledger::{Action, Amount, Claimed, Door as Origins, Hold, Origin, Owner};
+use ledger::{Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution};
 use money::{ASK_MAX, ParseAmountError, Unit};
 use weir_till::{Ask, DueQueue, Reply, Till};
 use wire::{BudgetName, Verdict};
@@ -274,7 +274,10 @@ impl Desk {
         job.next = Next::Seal;
         if let Some(keyed) = job.call.keyed {
             // All of it is known before it is sealed, but for the verdict of a settle, which is kept beside it.
-            let first = answer(till, job, (&hold, owner.unit), Verdict::Settled, false);
+            let (verdict, judged) = (Verdict::Settled, Handled::Now);
+            let amount = (action == Action::Settle).then_some(job.spent);
+            let new = Resolution { verdict, amount, judged };
+            let first = answer(till, job, (&hold, owner.unit), new);
             let kept = first.to_keep(ANSWER_BYTES_MAX);
             job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
             match job.call.kind == CallKind::Reserve && !job.call.confirm {
@@ -425,21 +428,16 @@ impl Desk {
     }
 
     /// What a sealed answer of the bank means for the call.
-    pub(crate) fn resolved(
-        &self,
-        till: &Till,
-        job: &mut Job,
-        verdict: Verdict,
-        repeat: bool,
-    ) -> Outcome {
+    pub(crate) fn resolved(&self, till: &Till, job: &mut Job, resolution: Resolution) -> Outcome {
+        let verdict = resolution.verdict;
         let is_yes = door_spend::status_of(verdict) == 200;
         // What was booked under a key has ended its claim.
-        job.claimed &= repeat || !is_yes;
+        job.claimed &= resolution.is_repeat() || !is_yes;
         match (job.hold, job.owner) {
             (Some(hold), Some(owner)) if is_yes => job
                 .kept
                 .take()
-                .unwrap_or_else(|| answer(till, job, (&hold, owner.unit), verdict, repeat)),
+                .unwrap_or_else(|| answer(till, job, (&hold, owner.unit), resolution)),
             _ if verdict == Verdict::Busy => full(&self.terms.full.pages),
             _ => Outcome::refused(verdict),
         }
@@ -460,19 +458,14 @@ fn too_much(till: &Till, owner: Owner, why: Verdict) -> Outcome {
     }
 }
 
-/// What a call is answered that is sealed.
-fn answer(
-    till: &Till,
-    job: &Job,
-    (hold, unit): (&Hold, Unit),
-    verdict: Verdict,
-    repeat: bool,
-) -> Outcome {
+/// What a call is answered that is sealed. A settle says what is booked, which of a repeat need not be what it names.
+fn answer(till: &Till, job: &Job, (hold, unit): (&Hold, Unit), resolution: Resolution) -> Outcome {
+    let (Resolution { verdict, amount, .. }, repeat) = (resolution, resolution.is_repeat());
     match job.call.kind {
         CallKind::Reserve if job.call.confirm => confirmed(till, hold, unit),
         CallKind::Reserve => sealed(till, hold, unit, hold.deadline_ms),
         CallKind::Confirm => Outcome::Confirmed { repeat, deadline_ms: billed_ms(till, hold) },
-        CallKind::Settle => Outcome::Settled { verdict, amount: Some(job.spent), unit, repeat },
+        CallKind::Settle => Outcome::Settled { verdict, amount, unit, repeat },
         CallKind::Release => Outcome::Released { repeat },
         CallKind::Spend => Outcome::Spent { verdict, amount: job.spent, unit },
     }

@@ -14,6 +14,7 @@ use door_spend::{
     AnswerRoom, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing, Taken,
 };
 use door_transport::{ConnId, Out, Peer, Step};
+use ledger::Resolution;
 use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, spend_limits};
@@ -300,13 +301,10 @@ impl Door for SpendDoor {
         &mut self,
         till: &mut Till,
         reply: Reply,
-        verdict: Verdict,
-        repeat: bool,
+        resolution: Resolution,
         _: &mut DoorOutbox<'_, '_, S, SpendConn>,
     ) {
-        self.go_on(till, reply, |desk, till, _, job| {
-            Some(desk.resolved(till, job, verdict, repeat))
-        });
+        self.go_on(till, reply, |desk, till, _, job| Some(desk.resolved(till, job, resolution)));
     }
 
     fn heard<S>(

@@ -1,0 +1,270 @@
+//! A page of marks: what became of 256 holds of a grant, and what those were settled with that were settled.
+//!
+//! A hold that was settled with its own amount needs no entry, as its token says the amount. Another amount has one. Where there is no
+//! room for an entry, or an earlier version wrote the page, it is **partial**: then no entry means that the amount is not known.
+
+use crate::Amount;
+use crate::part::MARKS_BYTES;
+
+/// Holds whose marks share a page.
+pub(crate) const PAGE_HOLDS: u32 = 256;
+const _: () = assert!(PAGE_HOLDS as usize == 2 * MARKS_BYTES);
+
+/// Bits of an entry that hold the amount; the rest is the place of the hold in its page.
+const AMOUNT_BITS: u32 = 56;
+const AMOUNT_MASK: u64 = (1 << AMOUNT_BITS) - 1;
+const _: () = assert!(money::ASK_MAX.get().cast_unsigned() <= AMOUNT_MASK);
+const _: () =
+    assert!((PAGE_HOLDS as u64 - 1) << AMOUNT_BITS >> AMOUNT_BITS == PAGE_HOLDS as u64 - 1);
+
+/// What became of a hold; four bits each, so that a repeated request gets its first answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Nobody spoke of it yet: alive until its deadline, then expired.
+    Open,
+    Confirmed,
+    Settled,
+    SettledOver,
+    SettledLate,
+    Released,
+}
+
+impl Mark {
+    const ALL: [Mark; 6] = [
+        Mark::Open,
+        Mark::Confirmed,
+        Mark::Settled,
+        Mark::SettledOver,
+        Mark::SettledLate,
+        Mark::Released,
+    ];
+
+    /// The mark a verdict leaves; `None` for verdicts that leave none.
+    pub(crate) fn of(verdict: wire::Verdict) -> Option<Mark> {
+        use wire::Verdict;
+        match verdict {
+            Verdict::Confirmed => Some(Mark::Confirmed),
+            Verdict::Settled => Some(Mark::Settled),
+            Verdict::SettledOver => Some(Mark::SettledOver),
+            Verdict::SettledLate => Some(Mark::SettledLate),
+            Verdict::Released => Some(Mark::Released),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_settled(self) -> bool {
+        matches!(self, Mark::Settled | Mark::SettledOver | Mark::SettledLate)
+    }
+}
+
+/// The marks and amounts of 256 holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    marks: [u8; MARKS_BYTES],
+    /// A settled hold without an entry was settled with an amount that nobody knows any more, perhaps.
+    partial: bool,
+    /// In the order in which they came, each hold once.
+    amounts: Vec<u64>,
+}
+
+#[inline]
+fn place_of(seq: u32) -> u8 {
+    (seq % PAGE_HOLDS).to_le_bytes()[0]
+}
+
+#[inline]
+fn entry(place: u8, amount: Amount) -> u64 {
+    u64::from(place) << AMOUNT_BITS | amount.get().cast_unsigned() & AMOUNT_MASK
+}
+
+#[inline]
+fn split(entry: u64) -> (u8, Amount) {
+    (entry.to_be_bytes()[0], Amount::new((entry & AMOUNT_MASK).cast_signed()))
+}
+
+impl Page {
+    pub(crate) fn new() -> Page {
+        Page { marks: [0; MARKS_BYTES], partial: false, amounts: Vec::new() }
+    }
+
+    /// A page that was read; `None` if no grant could have it.
+    pub(crate) fn of(
+        marks: [u8; MARKS_BYTES],
+        whole: bool,
+        amounts: &[(u8, Amount)],
+    ) -> Option<Page> {
+        if marks.iter().any(|byte| (byte & 0xF).max(byte >> 4) > Mark::Released as u8) {
+            return None;
+        }
+        let mut page = Page { marks, partial: false, amounts: Vec::with_capacity(amounts.len()) };
+        let mut seen = [false; PAGE_HOLDS as usize];
+        for (place, amount) in amounts {
+            let again = std::mem::replace(&mut seen[usize::from(*place)], true);
+            let sound = page.mark(u32::from(*place)).is_settled()
+                && (Amount::ZERO..=money::ASK_MAX).contains(amount);
+            if again || !sound {
+                return None;
+            }
+            page.amounts.push(entry(*place, *amount));
+        }
+        page.partial = !whole && (0..PAGE_HOLDS).any(|seq| page.mark(seq).is_settled());
+        Some(page)
+    }
+
+    #[inline]
+    pub(crate) fn mark(&self, seq: u32) -> Mark {
+        let nibble = self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & 0xF;
+        Mark::ALL[usize::from(nibble)]
+    }
+
+    #[inline]
+    pub(crate) fn set_mark(&mut self, seq: u32, mark: Mark) {
+        let byte = &mut self.marks[Page::byte_of(seq)];
+        *byte = *byte & !(0xF << Page::shift_of(seq)) | (mark as u8) << Page::shift_of(seq);
+    }
+
+    /// What a hold was settled with; `None` if that is not known, or it is not settled.
+    pub(crate) fn amount(&self, seq: u32, held: Amount) -> Option<Amount> {
+        if !self.mark(seq).is_settled() {
+            return None;
+        }
+        match self.find(seq) {
+            Some(at) => Some(split(self.amounts[at]).1),
+            None if self.partial => None,
+            None => Some(held),
+        }
+    }
+
+    /// Notes what a hold is settled with that was not settled before. Returns how many entries that takes, or nothing where it needs one
+    /// and there is no room.
+    #[inline]
+    pub(crate) fn note(
+        &mut self,
+        seq: u32,
+        held: Amount,
+        amount: Amount,
+        has_room: bool,
+    ) -> Option<usize> {
+        if amount == held && !self.partial {
+            return Some(0);
+        }
+        self.push(seq, amount, has_room)
+    }
+
+    /// Notes what a settled hold is settled with in all from now on. Returns as [`Page::note`] does.
+    pub(crate) fn renote(&mut self, seq: u32, total: Amount, has_room: bool) -> Option<usize> {
+        match self.find(seq) {
+            Some(at) => {
+                self.amounts[at] = entry(place_of(seq), total);
+                Some(0)
+            }
+            None => self.push(seq, total, has_room),
+        }
+    }
+
+    fn push(&mut self, seq: u32, amount: Amount, has_room: bool) -> Option<usize> {
+        if !has_room {
+            self.partial = true;
+            return None;
+        }
+        self.amounts.push(entry(place_of(seq), amount));
+        Some(1)
+    }
+
+    fn find(&self, seq: u32) -> Option<usize> {
+        self.amounts.iter().position(|entry| split(*entry).0 == place_of(seq))
+    }
+
+    pub(crate) fn marks(&self) -> &[u8; MARKS_BYTES] {
+        &self.marks
+    }
+
+    /// Is the amount of every settled hold known?
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.partial
+    }
+
+    /// The entries: place in the page, and amount.
+    pub(crate) fn amounts(&self) -> impl ExactSizeIterator<Item = (u8, Amount)> {
+        self.amounts.iter().map(|entry| split(*entry))
+    }
+
+    pub(crate) fn prefetch(&self, seq: u32) {
+        table::prefetch(&self.marks[Page::byte_of(seq)]);
+        table::prefetch(&self.amounts);
+    }
+
+    #[inline]
+    fn byte_of(seq: u32) -> usize {
+        (seq % PAGE_HOLDS / 2) as usize
+    }
+
+    #[inline]
+    fn shift_of(seq: u32) -> u32 {
+        seq % 2 * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: Amount = Amount::new(10);
+
+    fn settled(page: &mut Page, seq: u32, amount: i64, has_room: bool) -> Option<usize> {
+        page.set_mark(seq, Mark::Settled);
+        page.note(seq, HELD, Amount::new(amount), has_room)
+    }
+
+    #[test]
+    fn only_another_amount_than_the_holds_takes_room() {
+        let mut page = Page::new();
+        assert_eq!(page.amount(3, HELD), None, "not settled");
+        assert_eq!(settled(&mut page, 3, 10, true), Some(0));
+        assert_eq!(settled(&mut page, 4, 0, true), Some(1));
+        assert_eq!(settled(&mut page, 256 + 255, money::ASK_MAX.get(), true), Some(1));
+        let known = [3, 4, 255].map(|seq| page.amount(seq, HELD));
+        assert_eq!(known, [Some(HELD), Some(Amount::ZERO), Some(money::ASK_MAX)]);
+        assert_eq!(page.renote(4, Amount::new(7), true), Some(0), "its entry is changed");
+        assert_eq!(page.renote(3, Amount::new(12), true), Some(1), "it had none");
+        let known = [3, 4].map(|seq| page.amount(seq, HELD));
+        assert_eq!(known, [Some(Amount::new(12)), Some(Amount::new(7))]);
+    }
+
+    #[test]
+    fn without_room_an_amount_is_unknown_and_never_wrong() {
+        let mut page = Page::new();
+        assert_eq!(settled(&mut page, 1, 10, false), Some(0), "needs no room");
+        assert_eq!(settled(&mut page, 2, 9, true), Some(1));
+        assert_eq!(settled(&mut page, 3, 9, false), None);
+        let known = [1, 2, 3].map(|seq| page.amount(seq, HELD));
+        assert_eq!(known, [None, Some(Amount::new(9)), None]);
+        assert_eq!(settled(&mut page, 4, 10, true), Some(1), "from then on each takes room");
+        assert_eq!(page.amount(4, HELD), Some(HELD));
+        assert_eq!(page.renote(1, Amount::new(8), true), Some(1));
+        assert_eq!(page.amount(1, HELD), Some(Amount::new(8)));
+    }
+
+    #[test]
+    fn pages_that_cannot_be_are_refused() {
+        let mut page = Page::new();
+        settled(&mut page, 2, 9, true);
+        let marks = *page.marks();
+        let read = |whole, amounts: &[(u8, i64)]| {
+            let amounts: Vec<_> =
+                amounts.iter().map(|(place, amount)| (*place, Amount::new(*amount))).collect();
+            Page::of(marks, whole, &amounts)
+        };
+        let same = read(true, &[(2, 9)]).unwrap();
+        assert_eq!((same.amount(2, HELD), same.is_whole()), (Some(Amount::new(9)), true));
+        let older = read(false, &[]).unwrap();
+        assert_eq!((older.amount(2, HELD), older.is_whole()), (None, false));
+        let none = Page::of([0; MARKS_BYTES], false, &[]).unwrap();
+        assert!(none.is_whole(), "nothing is settled, so nothing is unknown");
+        for wrong in [&[(3, 9)][..], &[(2, 9), (2, 9)], &[(2, -1)], &[(2, i64::MAX)]] {
+            assert!(read(true, wrong).is_none(), "{wrong:?}");
+        }
+        assert!(Page::of([6; MARKS_BYTES], true, &[]).is_none(), "no such mark");
+    }
+}
